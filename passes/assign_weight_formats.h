@@ -10,7 +10,7 @@
 
 namespace llmc::passes {
 
-/// A weight format and why it was chosen, for people.
+/// A weight format and a printable reason for it.
 struct FormatChoice {
   ir::WeightFormat format = ir::WeightFormat::kUnset;
   std::string_view reason;  // static storage
@@ -33,8 +33,7 @@ inline constexpr std::uint64_t kNarrowHidden = 512;
 /// except with q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow model so has
 /// every matrix but gate and up (docs/decisions/0008-q6-in-narrow-models.md).
 FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
-/// Returns the width of the embedding's rows; 0 when there is no embedding or it has no fixed
-/// width.
+/// Returns the width of the embedding's rows; 0 if there is no embedding or its width is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);
 
 /// The role and the format of one matrix, or of its query and key rows or value rows.
@@ -47,8 +46,8 @@ struct WeightDecision {
 /// "'/layers.0/down/MatMul': down, q6: a narrow model, with q4"
 std::string to_string(const WeightDecision& decision);
 
-/// Gives each weight matrix its role, found by what surrounds its operator, and the format that the
-/// policy has for the role.
+/// Gives each weight matrix its role, derived from the surrounding operators, and the format that
+/// the policy has for the role.
 ///
 ///   embedding(…), linear(…), qkv_projection(…)  ->  the same with {role, format}
 ///

@@ -16,7 +16,7 @@ struct Traced {
 };
 
 /// Moves `traced` to the operand of its value's producer. Returns false, without a change, if that
-/// is no view with a label for each axis and no product with a scalar.
+/// is neither a view with a label for each axis nor a product with a scalar.
 bool trace_up(const Rewriter& rw, Traced& traced);
 
 /// Returns `axes` of a rank-4 value with a batch of 1 first; dims of 1 get the labels that are

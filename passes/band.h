@@ -16,7 +16,7 @@ struct Band {
   friend bool operator==(const Band&, const Band&) = default;
 };
 
-/// Keys in both bands, or in either; nullopt if the result is no band, or depends on symbols.
+/// Keys in both bands, or in either; nullopt if the result is not a band or depends on symbols.
 std::optional<Band> intersection(const Band& a, const Band& b);
 std::optional<Band> union_of(const Band& a, const Band& b);
 /// Adds `by` to both bounds; an absent band or bound stays absent.

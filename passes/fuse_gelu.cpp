@@ -177,7 +177,7 @@ std::optional<GeluMatch> match_gelu(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-/// x of 1 + exp(-x).
+/// Matches 1 + exp(-x) and returns x.
 std::optional<ValueId> match_logistic(const Rewriter& rw, ValueId value) {
   const auto sum = with_scalar(rw, value, BinaryKind::kAdd);
   const auto power =

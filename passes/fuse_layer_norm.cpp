@@ -9,7 +9,7 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-/// x of x - mean(x).
+/// Matches x - mean(x) and returns x.
 std::optional<ValueId> match_centred(const Rewriter& rw, ValueId value) {
   const auto difference = binary(rw, value, BinaryKind::kSub);
   if (!difference) return std::nullopt;

@@ -36,7 +36,7 @@ struct Normalised {
 /// Maximum number of operators with constants around a sum of squares.
 constexpr int kMaxScalarSteps = 8;
 
-/// x of x * x or pow(x, 2).
+/// Matches x * x or pow(x, 2) and returns x.
 ValueId match_square(const Rewriter& rw, ValueId value) {
   if (!is_f32(rw, value, 1)) return ir::kNoValue;
   if (const auto power = with_scalar(rw, value, BinaryKind::kPow))

@@ -10,7 +10,7 @@ namespace {
 
 using ir::ValueId;
 
-constexpr int kMaxSteps = 6;  // between the two products
+constexpr int kMaxSteps = 6;  // maximum number of operators between the two products
 
 struct Match {
   ir::ScaledAttention op;
@@ -23,7 +23,7 @@ std::optional<float> scalar(const Rewriter& rw, ValueId value) {
   return number && is_f32(rw, value) ? std::optional(static_cast<float>(*number)) : std::nullopt;
 }
 
-/// Follows the scores upwards from the softmax to their product.
+/// Follows the scores from the softmax back to their product.
 class Walk {
  public:
   Walk(const Rewriter& rw, Match& found) : rw_(rw), found_(found) {}
@@ -48,7 +48,7 @@ class Walk {
     return rw_.producer(value) != nullptr && rw_.use_count(value) == 1 &&
            rw_.type(value) == rw_.type(result) && !rw_.constant(value);
   }
-  /// The operand of an elementwise node that is the score, its other operand noted.
+  /// Returns the score operand of an elementwise node and records its other operand.
   ValueId through(const ir::Node& node, ValueId result) {
     if (const auto* binary = std::get_if<ir::Binary>(&node.op)) {
       const ValueId a = node.inputs[0], b = node.inputs[1];
@@ -57,7 +57,7 @@ class Walk {
         const bool swapped = product && scalar(rw_, a).has_value();
         const auto factor = scalar(rw_, swapped ? a : b);
         if (!factor || *factor == 0) return ir::kNoValue;
-        // Below a bias only: a scale after it would scale the bias too.
+        // Only before a bias: a scale after it would also scale the bias.
         found_.op.scale *= product ? *factor : 1.0f / *factor;
         scaled_ = true;
         return swapped ? b : a;

@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Replaces attention without a cache, as encoders have it, by one operator, for which the scores
-/// of all queries are never stored together:
+/// Fuses attention without a cache, as in encoders, into one operator, which never stores the
+/// scores of all queries:
 ///
 ///   s = q . k              scaled by numbers, then
 ///   e = s + bias   or   where(mask, s, fill)   or   where(mask, fill, s), or nothing
@@ -13,8 +13,8 @@ namespace llmc::passes {
 ///
 ///   y = scaled_attention q, k, v, bias, mask
 ///
-/// Scores and probabilities must have no other reader, and bias and mask must not spread them over
-/// queries or keys. A fill of 0 is left alone. In decoders attention is fuse_attention's.
+/// Unchanged if scores or probabilities have other users, if bias or mask broadcast them over
+/// queries or keys, or for a fill of 0. Attention of decoders is matched by fuse_attention.
 Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

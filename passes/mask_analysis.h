@@ -49,7 +49,7 @@ class MaskAnalysis {
   /// The value of a float whose elements are all equal.
   std::optional<double> number_everywhere(ir::ValueId value) const;
   /// For a `value` that is a view of another: the band of that one, which `inner` finds, in the
-  /// coordinates of `value`. nullopt if the node is no view; an empty band where none is found.
+  /// coordinates of `value`. nullopt if the node is not a view; an empty band if none is found.
   template <class Inner>
   std::optional<std::optional<Band>> through_view(ir::ValueId value, const ir::Node& node,
                                                   Inner inner);

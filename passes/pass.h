@@ -15,7 +15,7 @@ namespace llmc::passes {
 
 /// Options of a compilation that passes read.
 struct PassOptions {
-  /// `--quant`: what assign_weight_formats makes its policy of. kUnset leaves formats unset.
+  /// `--quant`, which determines the policy of assign_weight_formats. kUnset leaves formats unset.
   ir::WeightFormat weights = ir::WeightFormat::kUnset;
   /// Maximum number of elements of a folded constant; weights are not folded.
   std::int64_t fold_limit_elements = 1 << 16;

@@ -42,7 +42,7 @@ bool same_matrix(const ir::ConstantPtr& table, const ir::ConstantPtr& head) {
 
 class Reader {
  public:
-  explicit Reader(Architecture& facts) : facts_(facts) {}
+  explicit Reader(ModelProperties& facts) : facts_(facts) {}
 
   /// `times`: number of executions of the graph; `loop`: its loop if it is a body.
   void read(const ir::Graph& graph, std::int64_t times, const ir::Loop* loop) {
@@ -176,7 +176,7 @@ class Reader {
     facts_.activations[gated ? "gated " + name : name] += times;
   }
 
-  Architecture& facts_;
+  ModelProperties& facts_;
   ir::ConstantPtr table_;
 };
 
@@ -205,8 +205,8 @@ std::optional<double> theta_of(const std::vector<double>& frequencies) {
   return theta;
 }
 
-Architecture recognise(const ir::Graph& graph) {
-  Architecture facts;
+ModelProperties recognise(const ir::Graph& graph) {
+  ModelProperties facts;
   Reader reader(facts);
   reader.read(graph, 1, nullptr);
   reader.read_head(graph);

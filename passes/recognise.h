@@ -12,7 +12,7 @@ namespace llmc::passes {
 
 /// Properties of a model, read from a stage-level graph, that `llmc inspect` shows. A number that
 /// is unknown, or differs between layers, is 0 or absent.
-struct Architecture {
+struct ModelProperties {
   std::int64_t layers = 0;  // attentions
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t hidden = 0, intermediate = 0, vocabulary = 0;
@@ -49,7 +49,7 @@ struct Architecture {
 
 /// Returns the properties of a graph after the pipeline, rolled or not. Never fails; unknown ones
 /// are empty.
-Architecture recognise(const ir::Graph& graph);
+ModelProperties recognise(const ir::Graph& graph);
 
 /// Returns theta such that f_i = theta^(-2i/dim) for all dim/2 frequencies to within 1e-3, or
 /// nullopt.

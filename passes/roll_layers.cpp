@@ -20,9 +20,9 @@ struct Run {
 };
 
 /// Result `slot` of the body's node `node`.
-struct Place {
+struct BodyResult {
   std::size_t node = 0, slot = 0;
-  friend auto operator<=>(const Place&, const Place&) = default;
+  friend auto operator<=>(const BodyResult&, const BodyResult&) = default;
 };
 
 /// Source of a body's operand.
@@ -37,12 +37,12 @@ struct Operand {
     kParameter
   };
   Kind kind = Kind::kAbsent;
-  Place place;            // kInternal
+  BodyResult result;      // kInternal
   std::size_t index = 0;  // into the list of its kind
 };
 
 struct Carried {
-  Place place;
+  BodyResult result;
   ValueId first;  // what the first iteration reads
 };
 
@@ -53,7 +53,7 @@ struct Body {
   std::vector<ValueId> invariants;
   std::vector<ir::ConstantPtr> constants;
   std::vector<std::vector<ValueId>> parameters;  // [parameter][iteration]
-  std::vector<Place> results;                    // one for each iteration
+  std::vector<BodyResult> results;               // one for each iteration
 };
 
 class Roller {
@@ -205,16 +205,16 @@ bool Roller::match_operand(const Run& run, Body& body, std::size_t j, std::size_
   };
   const auto period = static_cast<std::int64_t>(run.period);
   if (same_place(0) && offset(0) >= 0) {
-    found.place = {static_cast<std::size_t>(offset(0)), rw_.slot(values[0])};
+    found.result = {static_cast<std::size_t>(offset(0)), rw_.slot(values[0])};
     return add(Operand::Kind::kInternal, 0);
   }
   if (before(run, values[0]) && same_place(1) && offset(1) < 0 && offset(1) >= -period) {
-    const Place place{static_cast<std::size_t>(offset(1) + period), rw_.slot(values[1])};
+    const BodyResult result{static_cast<std::size_t>(offset(1) + period), rw_.slot(values[1])};
     if (rw_.type(values[0]) != rw_.type(values[1])) return false;
     for (std::size_t c = 0; c < body.carried.size(); ++c)
-      if (body.carried[c].place == place && body.carried[c].first == values[0])
+      if (body.carried[c].result == result && body.carried[c].first == values[0])
         return add(Operand::Kind::kCarried, c);
-    body.carried.push_back({place, values[0]});
+    body.carried.push_back({result, values[0]});
     return add(Operand::Kind::kCarried, body.carried.size() - 1);
   }
   if (!std::ranges::all_of(values, [&](ValueId v) { return before(run, v); })) return false;
@@ -240,7 +240,7 @@ void Roller::find_results(const Run& run, Body& body) const {
   for (std::size_t j = 0; j < run.period; ++j)
     for (std::size_t slot = 0; slot < node(run.start + j).outputs.size(); ++slot) {
       const bool carried = std::ranges::any_of(
-          body.carried, [&](const Carried& c) { return c.place == Place{j, slot}; });
+          body.carried, [&](const Carried& c) { return c.result == BodyResult{j, slot}; });
       const std::size_t iterations = carried ? run.count - 1 : run.count;
       for (std::size_t i = 0; i < iterations; ++i)
         if (leaves(node(run.start + i * run.period + j).outputs[slot])) {
@@ -291,8 +291,8 @@ class BodyBuilder {
     constants_.resize(body_.constants.size());
     parameters_.resize(body_.parameters.size());
     for (std::size_t j = 0; j < run_.period; ++j) add_node(j);
-    for (const Carried& c : body_.carried) graph_.add_output(results_.at(c.place));
-    for (const Place& place : body_.results) graph_.add_output(results_.at(place));
+    for (const Carried& c : body_.carried) graph_.add_output(results_.at(c.result));
+    for (const BodyResult& result : body_.results) graph_.add_output(results_.at(result));
     return std::move(graph_);
   }
 
@@ -309,7 +309,7 @@ class BodyBuilder {
       case Operand::Kind::kAbsent:
         return ir::kNoValue;
       case Operand::Kind::kInternal:
-        return results_.at(from.place);
+        return results_.at(from.result);
       case Operand::Kind::kCarried:
         return carried_[from.index];
       case Operand::Kind::kEach:
@@ -351,7 +351,7 @@ class BodyBuilder {
   const Body& body_;
   ir::Graph graph_;
   std::vector<ValueId> carried_, each_, invariants_, constants_, parameters_;
-  std::map<Place, ValueId> results_;
+  std::map<BodyResult, ValueId> results_;
 };
 
 void roll(Rewriter& rw, const Roller& roller, const Run& run, const Body& body) {
@@ -379,11 +379,11 @@ void roll(Rewriter& rw, const Roller& roller, const Run& run, const Body& body) 
   const auto outputs = rw.emit_all(std::move(loop), std::move(inputs), roller.index(run.start));
   if (outputs.size() != body.carried.size() + run.count * body.results.size()) return;
 
-  const auto old = [&](std::size_t i, const Place& place) {
-    return roller.node(run.start + i * run.period + place.node).outputs[place.slot];
+  const auto old = [&](std::size_t i, const BodyResult& result) {
+    return roller.node(run.start + i * run.period + result.node).outputs[result.slot];
   };
   for (std::size_t c = 0; c < body.carried.size(); ++c)
-    rw.replace(old(run.count - 1, body.carried[c].place), outputs[c]);
+    rw.replace(old(run.count - 1, body.carried[c].result), outputs[c]);
   for (std::size_t i = 0; i < run.count; ++i)
     for (std::size_t r = 0; r < body.results.size(); ++r)
       rw.replace(old(i, body.results[r]),

@@ -32,8 +32,8 @@ struct Selection {
   std::vector<std::int64_t> columns;
 };
 
-/// Selections of a node whose operand has the columns as dims [first …]; empty if it is no such
-/// node, or its bounds are not known.
+/// Selections of a node whose operand has the columns as dims [first …]; empty for other nodes and
+/// for unknown bounds.
 std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node,
                                         std::size_t first) {
   const bool selects = std::holds_alternative<ir::Split>(node.op) ||

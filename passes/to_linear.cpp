@@ -80,7 +80,7 @@ ValueId result_as_float(const Rewriter& rw, ValueId result) {
   return cast && cast->to == ir::ElementType::kF32 ? user.outputs[0] : ir::kNoValue;
 }
 
-/// A plain graph's table: any indices.
+/// A table of a plain graph, with any indices.
 bool convert_lookup(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* gather = std::get_if<ir::Gather>(&node.op);

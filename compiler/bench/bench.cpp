@@ -16,10 +16,10 @@ namespace {
 struct Test {
   BenchResult::Test kind;
   std::uint32_t tokens, depth, sequences;
-  std::uint32_t compiled_in;  // tokens of a prompt that stand before all others
+  std::uint32_t compiled_in;  // tokens of the compiled-in prompt
 
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
-  /// Tokens that are in the cache and stay there. A generated token needs one before it.
+  /// Tokens that stay in the cache: at least one before a generated token.
   std::uint32_t kept() const {
     return compiled_in + (is_prompt() || depth == 0 ? depth : depth - 1);
   }
@@ -28,8 +28,8 @@ struct Test {
   friend bool operator==(const Test&, const Test&) = default;
 };
 
-/// What is asked for, without what stands there twice; kUsage when it does not fit.
-Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::ModelFacts& model) {
+/// The requested tests without duplicates; kUsage if one does not fit.
+Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::ModelInfo& model) {
   const std::uint32_t context = model.ctx, room = context - model.prompt_tokens;
   const auto prompts = options.prompts.value_or(std::vector{std::min(128u, room)});
   const auto generations = options.generations.value_or(std::vector{std::min(64u, room - 1)});
@@ -45,21 +45,21 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::Mode
         add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens});
   }
   if (tests.empty())
-    return usage_error("there is nothing to measure: no prompt and no generation",
-                       "-p takes tokens of a prompt, -n tokens to generate");
+    return usage_error("nothing to measure: neither prompt nor generation",
+                       "give the number of prompt tokens by -p or of generated tokens by -n");
   for (const Test& test : tests) {
     const std::uint32_t most = std::min(model.sequences, model.batch);
     if (test.sequences > most) {
-      return usage_error(fmt::format("{} sequences at once, and the model was compiled for {}",
+      return usage_error(fmt::format("{} sequences requested, but the model was compiled for {}",
                                      test.sequences, most),
                          fmt::format("compile with --sequences={0} --batch={0}", test.sequences));
     }
     if (test.all() <= context) continue;
     return usage_error(
         test.is_prompt()
-            ? fmt::format("a prompt of {} tokens behind {} does not fit the context of {}",
+            ? fmt::format("a prompt of {} tokens after {} does not fit the context of {}",
                           test.tokens, test.depth, context)
-            : fmt::format("{} generated tokens behind {} do not fit the context of {}", test.tokens,
+            : fmt::format("{} generated tokens after {} do not fit the context of {}", test.tokens,
                           std::max(test.depth, 1u), context),
         "use fewer, or compile with a larger --ctx");
   }
@@ -75,15 +75,15 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
   return tokens;
 }
 
-/// One session, taken through the tests.
+/// A session that runs tests one by one.
 class BenchSession {
  public:
   BenchSession(std::unique_ptr<exec::NativeModel::Session> session, std::uint32_t vocabulary,
                StageClock* clock)
       : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
 
-  /// Leaves test.kept() tokens in the cache of each sequence, of which only a compiled prompt's are
-  /// shared.
+  /// Fills the cache of each sequence with test.kept() tokens. Only those of a compiled-in prompt
+  /// are shared.
   Status fill(const Test& test) {
     LLMC_RETURN_IF_ERROR(session_->select(0));
     LLMC_RETURN_IF_ERROR(session_->reset());
@@ -101,10 +101,10 @@ class BenchSession {
 
   struct Run {
     double seconds = 0;
-    std::vector<double> steps;  // a generation test's
-    PartSeconds parts{};        // with a clock
+    std::vector<double> steps;  // of a generation test
+    PartSeconds parts{};        // if there is a clock
   };
-  /// Once, behind what fill() left.
+  /// Runs the test once after the tokens of fill().
   Result<Run> run(const Test& test) {
     const auto input = tokens_for(test.is_prompt() ? test.tokens : 1, vocabulary_);
     LLMC_RETURN_IF_ERROR(each([&]() -> Status {
@@ -120,7 +120,7 @@ class BenchSession {
       LLMC_RETURN_IF_ERROR(session_->prefill(input));
       last = std::chrono::steady_clock::now();
     } else {
-      // Tokens run one after the other, each greedily following the last.
+      // Greedy decode steps.
       for (std::uint32_t i = 0; i < test.tokens; ++i) {
         LLMC_RETURN_IF_ERROR(step());
         const auto now = std::chrono::steady_clock::now();
@@ -134,7 +134,7 @@ class BenchSession {
   }
 
  private:
-  /// Calls f for each sequence while it is selected, the first one last.
+  /// Selects each sequence, the first one last, and calls f.
   template <class F>
   Status each(const F& f) {
     for (std::size_t i = sequences_.size(); i-- > 0;) {
@@ -172,7 +172,7 @@ void finish(BenchResult& result) {
   result.deviation = std::sqrt(squares / static_cast<double>(seconds.size() - 1));
 }
 
-/// A test of both, in turn where there are two.
+/// Runs a test in both sessions, alternating; the second one may be null.
 Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32_t repetitions,
                             BenchSession& plain, BenchSession* timed,
                             const std::function<void()>& tick) {
@@ -235,7 +235,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   LLMC_CHECK(!options.threads.empty() && !options.depths.empty() && options.repetitions > 0);
   LLMC_TRY(const auto native, exec::load_native(options.native, progress));
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
-  const exec::ModelFacts& model = native->model();
+  const exec::ModelInfo& model = native->model();
   BenchReport report{.results = {},
                      .weight_bytes_per_token = facts.weights_per_token_bytes,
                      .weight_bytes = facts.weights_bytes,

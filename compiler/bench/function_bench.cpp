@@ -7,7 +7,7 @@
 
 #include "compiler/bench/bench.h"
 #include "compiler/exec/function_library.h"
-#include "compiler/exec/made_up_inputs.h"
+#include "compiler/exec/random_inputs.h"
 #include "compiler/support/median.h"
 
 namespace llmc::bench {
@@ -31,7 +31,7 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   driver::CompileOptions compile = options.compile;
   for (const std::uint32_t threads : options.threads)
     compile.threads_max = std::max(compile.threads_max, threads);
-  // Says what keeps the graph from being compiled, and the sizes.
+  // Returns the errors of graphs that cannot be compiled, and the sizes.
   const std::string targets[] = {compile.target};
   LLMC_TRY(const auto plans, driver::plan_model(compile, std::move(source), targets, progress));
   const plan::Plan& plan = plans.front();
@@ -60,7 +60,7 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
     if (threads > 1 && !result.emulator.empty())
       return usage_error(fmt::format("{} threads under an emulator", threads), "use --threads 1");
     const auto measure = [&] {
-      return library->time(0, exec::made_up(result.inputs, result.integer_value),
+      return library->time(0, exec::random_inputs(result.inputs, result.integer_value),
                            options.repetitions, threads);
     };
     auto seconds = measure();

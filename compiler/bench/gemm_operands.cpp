@@ -23,7 +23,7 @@ Result<GemmOperands::Block> allocate_block(std::uint64_t bytes) {
   const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), kAlignment);
   GemmOperands::Block block(static_cast<unsigned char*>(std::aligned_alloc(kAlignment, size)));
   if (!block)
-    return failure(ErrorKind::kOverBudget, fmt::format("no memory for {} bytes", size),
+    return failure(ErrorKind::kOverBudget, fmt::format("cannot allocate {} bytes", size),
                    "use a smaller --shape");
   std::memset(block.get(), 0, size);
   return block;
@@ -34,7 +34,7 @@ struct Fill {
   unsigned char* weights;
   std::uint32_t parts;
 
-  /// The first row of a part: parts do not share panels.
+  /// The first row of a part; parts do not share panels.
   std::uint64_t row(std::uint64_t part) const {
     return std::min(kernel.rows, panel_count(kernel.rows) * part / parts * kPanelRows);
   }
@@ -75,7 +75,7 @@ std::uint64_t GemmOperands::hash() const {
 }
 
 Status check_memory(const emit::GemmKernel& kernel) {
-  // Sides below 2^20: no sum or product here leaves 64 bits.
+  // Sides are below 2^20, so that no sum or product here exceeds 64 bits.
   const std::uint64_t bytes = kernel.weight_bytes() + kernel.work_bytes() +
                               (kernel.rows + kernel.columns) * kernel.tokens * sizeof(float);
   const auto pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
@@ -86,10 +86,11 @@ Status check_memory(const emit::GemmKernel& kernel) {
   if (bytes <= limit) return ok_status();
   return failure(
       ErrorKind::kOverBudget,
-      fmt::format("{}x{}x{} in {} needs {} bytes of memory, more than the {} a benchmark may take "
-                  "here",
-                  kernel.rows, kernel.columns, kernel.tokens, kernel_format_name(kernel.kind),
-                  bytes, limit),
+      fmt::format(
+          "{}x{}x{} in {} needs {} bytes of memory, more than the maximum of {} for a benchmark "
+          "here",
+          kernel.rows, kernel.columns, kernel.tokens, kernel_format_name(kernel.kind), bytes,
+          limit),
       "use a smaller --shape");
 }
 

@@ -11,7 +11,7 @@
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
 
-/// What a kernel that is measured reads and writes.
+/// Operands of a measured kernel.
 namespace llmc::bench {
 
 struct GemmOperands {
@@ -20,25 +20,26 @@ struct GemmOperands {
   };
   using Block = std::unique_ptr<unsigned char, Free>;
 
-  Block weights, x, y, work;  // each at a multiple of 64
+  Block weights, x, y, work;  // each aligned to 64 bytes
   std::size_t weight_bytes = 0, x_floats = 0, y_floats = 0;
 
-  /// Weights and x full of numbers that are the same everywhere. kOverBudget without memory.
+  /// Fills weights and x with pseudorandom numbers, the same on every machine. kOverBudget if
+  /// allocation fails.
   static Result<GemmOperands> create(const emit::GemmKernel& kernel);
 
   const float* input() const { return reinterpret_cast<const float*>(x.get()); }
   float* output() const { return reinterpret_cast<float*>(y.get()); }
-  /// What no kernel writes must not look right by chance.
+  /// Fills y, so that elements that the kernel does not write are detected.
   void forget_result();
   std::uint64_t hash() const;
 };
 
-/// kOverBudget when the operands are more than 4 GiB or half of this machine's memory.
+/// kOverBudget if the operands exceed 4 GiB or half of this machine's memory.
 Status check_memory(const emit::GemmKernel& kernel);
 
-/// `source` as gemm.cpp and the headers it includes, below `folder`.
+/// Writes `source` as gemm.cpp, and the headers that it includes, into `folder`.
 Status write_kernel_sources(const std::filesystem::path& folder, const std::string& source);
-/// Then: `tiles` in the place of the target's tile header among them.
+/// Replaces the target's tile header among them by `tiles`.
 Status write_tiles(const std::filesystem::path& folder, const target::Target& target,
                    const std::string& tiles);
 

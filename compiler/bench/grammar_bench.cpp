@@ -23,7 +23,7 @@ llmc_sampling draws(std::uint64_t seed) {
   return sampling;
 }
 
-/// Both sessions behind the prompt, the first of them held to the grammar.
+/// Two sessions with the prompt prefilled; the first one is constrained by the grammar.
 Status begin(Session& session, std::span<const std::int32_t> prompt,
              const std::string_view* tables) {
   LLMC_RETURN_IF_ERROR(session.rewind(0));
@@ -42,7 +42,7 @@ Result<std::vector<std::vector<std::int32_t>>> draw_texts(Session& session, std:
     std::vector<std::int32_t>& text = texts.emplace_back();
     LLMC_TRY(int state, session.text_state());
     if (state == LLMC_GRAMMAR_COMPLETE) {
-      return failure(ErrorKind::kBadInput, "the grammar has no text but the empty one");
+      return failure(ErrorKind::kBadInput, "the grammar accepts only the empty text");
     }
     for (; count < tokens && session.position() < context && state != LLMC_GRAMMAR_COMPLETE;
          ++count) {
@@ -55,7 +55,7 @@ Result<std::vector<std::vector<std::int32_t>>> draw_texts(Session& session, std:
   return texts;
 }
 
-/// One replay: seconds of each step's choice with and without the grammar, and of its token.
+/// One replay: seconds of each step's sampling with and without the grammar, and of its token.
 struct Replay {
   std::vector<double> held, plain, run;
 };
@@ -86,10 +86,10 @@ Result<Replay> replay(Session& held, Session& plain,
   return result;
 }
 
-void keep_least(std::vector<double>& least, const std::vector<double>& values) {
-  if (least.empty()) least.assign(values.size(), std::numeric_limits<double>::infinity());
-  LLMC_CHECK(least.size() == values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) least[i] = std::min(least[i], values[i]);
+void keep_minimum(std::vector<double>& minimum, const std::vector<double>& values) {
+  if (minimum.empty()) minimum.assign(values.size(), std::numeric_limits<double>::infinity());
+  LLMC_CHECK(minimum.size() == values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) minimum[i] = std::min(minimum[i], values[i]);
 }
 
 }  // namespace
@@ -115,26 +115,26 @@ Result<GrammarBenchReport> bench_grammar(const exec::NativeModel& model, std::st
                                          const GrammarBenchOptions& options) {
   const std::uint32_t context = model.model().ctx;
   if (prompt.size() >= context)
-    return usage_error("the context holds no more than the prompt", "compile with a larger --ctx");
+    return usage_error("the prompt fills the context", "compile with a larger --ctx");
   const exec::SessionOptions session{.threads = options.threads, .cores = options.cores};
   LLMC_TRY(const auto held, model.start(session));
   LLMC_TRY(const auto plain, model.start(session));
   GrammarBenchReport report;
   LLMC_TRY(report.texts, draw_texts(*held, context, prompt, tables, options.tokens));
   for (const bool drawn : {false, true}) {
-    Replay least;
+    Replay minimum;
     for (std::uint32_t i = 0; i <= options.repetitions; ++i) {
       const llmc_sampling sampling = drawn ? draws(i) : llmc_sampling{};
       LLMC_TRY(const Replay once, replay(*held, *plain, report.texts, prompt, tables, sampling));
       if (i == 0) continue;  // a warm-up
-      keep_least(least.held, once.held);
-      keep_least(least.plain, once.plain);
-      keep_least(least.run, once.run);
+      keep_minimum(minimum.held, once.held);
+      keep_minimum(minimum.plain, once.plain);
+      keep_minimum(minimum.run, once.run);
     }
     GrammarSteps& steps = drawn ? report.drawn : report.greedy;
-    for (std::size_t i = 0; i < least.run.size(); ++i) {
-      steps.step.push_back(least.held[i] + least.run[i]);
-      steps.cost.push_back(std::max(0.0, least.held[i] - least.plain[i]));
+    for (std::size_t i = 0; i < minimum.run.size(); ++i) {
+      steps.step.push_back(minimum.held[i] + minimum.run[i]);
+      steps.cost.push_back(std::max(0.0, minimum.held[i] - minimum.plain[i]));
     }
   }
   return report;

@@ -37,29 +37,29 @@ constexpr NamedFormat kFormats[] = {{"f32", WeightKind::kF32},
 using GemmFunction = void (*)(const llmc_run*, const float*, float*);
 
 /// One level of one format with some number of threads.
-struct Contestant {
+struct Candidate {
   KernelTimes* times;
   GemmFunction function;
   hosted::ThreadPool* pool;
 };
 
-double run_once(const Contestant& contestant, const GemmOperands& operands, std::uint64_t tokens) {
+double run_once(const Candidate& candidate, const GemmOperands& operands, std::uint64_t tokens) {
   llmc_run run = {};
   run.count = static_cast<std::uint32_t>(tokens);
   run.scratch = operands.work.get();
   run.weights = operands.weights.get();
-  run.threads = contestant.times->threads;
+  run.threads = candidate.times->threads;
   run.parallel_for = hosted::ThreadPool::run;
-  run.user = contestant.pool;
+  run.user = candidate.pool;
   const auto started = std::chrono::steady_clock::now();
-  contestant.function(&run, operands.input(), operands.output());
+  candidate.function(&run, operands.input(), operands.output());
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
 }
 
 /// Times of one format, appended to `results`.
-Status bench_here(const KernelBenchOptions& options, WeightKind format,
-                  const driver::Toolchain& toolchain, const driver::Progress& progress,
-                  std::vector<KernelTimes>& results) {
+Status bench_native(const KernelBenchOptions& options, WeightKind format,
+                    const driver::Toolchain& toolchain, const driver::Progress& progress,
+                    std::vector<KernelTimes>& results) {
   const emit::GemmKernel kernel = gemm_kernel(options, format);
   const std::string name(kernel_format_name(format));
   std::vector<std::unique_ptr<LoadedSource>> libraries;
@@ -82,7 +82,7 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format,
 
   std::vector<KernelTimes> times;
   times.reserve(options.threads.size() * variants.size());
-  std::vector<Contestant> contestants;
+  std::vector<Candidate> candidates;
   for (std::size_t t = 0; t < options.threads.size(); ++t) {
     for (std::size_t l = 0; l < variants.size(); ++l) {
       times.push_back({.format = format,
@@ -91,22 +91,21 @@ Status bench_here(const KernelBenchOptions& options, WeightKind format,
                        .tiles = variants[l].tiles,
                        .seconds = {},
                        .weight_bytes = kernel.weight_bytes()});
-      contestants.push_back(
-          {&times.back(), libraries[l]->function<GemmFunction>(), pools[t].get()});
+      candidates.push_back({&times.back(), libraries[l]->function<GemmFunction>(), pools[t].get()});
     }
   }
-  // In turn: what a shared machine does in the meantime happens to all of them.
-  const std::uint64_t total = (options.repetitions + 1) * contestants.size();
+  // Alternating, so that interference by other programs affects all of them.
+  const std::uint64_t total = (options.repetitions + 1) * candidates.size();
   std::uint64_t done = 0;
   for (std::uint32_t repetition = 0; repetition <= options.repetitions; ++repetition) {
-    for (const Contestant& contestant : contestants) {
+    for (const Candidate& candidate : candidates) {
       driver::report(progress, name, done++, total);
       if (repetition == 0) operands.forget_result();
-      const double seconds = run_once(contestant, operands, options.shape.tokens);
+      const double seconds = run_once(candidate, operands, options.shape.tokens);
       if (repetition == 0) {
-        contestant.times->hash = operands.hash();
+        candidate.times->hash = operands.hash();
       } else {
-        contestant.times->seconds.push_back(seconds);
+        candidate.times->seconds.push_back(seconds);
       }
     }
   }
@@ -150,8 +149,8 @@ Result<std::vector<WeightKind>> parse_kernel_formats(std::string_view text) {
     const auto* const named = std::ranges::find(kFormats, word, &NamedFormat::name);
     if (named == std::end(kFormats)) {
       return failure(ErrorKind::kUsage,
-                     fmt::format("--format {} is no list of weight formats", printable(text, 40)),
-                     "write f32, f16, q8, q6, q4 or several of them with commas");
+                     fmt::format("--format {}: unknown weight format", printable(text, 40)),
+                     "give a comma-separated list of f32, f16, q8, q6 and q4");
     }
     if (std::ranges::count(formats, named->kind) == 0) formats.push_back(named->kind);
     begin = end + 1;
@@ -168,7 +167,7 @@ Result<GemmShape> parse_gemm_shape(std::string_view text) {
     if (error != std::errc{} || (last ? next != end : next == end || *next != 'x')) {
       return failure(ErrorKind::kUsage,
                      fmt::format("--shape {} is not a shape", printable(text, 60)),
-                     "write rows x columns x tokens without blanks, such as 11008x4096x128");
+                     "give ROWSxCOLUMNSxTOKENS without blanks, such as 11008x4096x128");
     }
     at = last ? next : next + 1;
   }
@@ -177,7 +176,7 @@ Result<GemmShape> parse_gemm_shape(std::string_view text) {
       tokens > kMaxTokens) {
     return failure(
         ErrorKind::kUsage, fmt::format("--shape {} is out of range", printable(text, 60)),
-        fmt::format("rows and columns go from 1 to {}, tokens from 1 to {}", kMaxSide, kMaxTokens));
+        fmt::format("rows and columns are 1 to {}, tokens 1 to {}", kMaxSide, kMaxTokens));
   }
   return GemmShape{.rows = rows, .columns = columns, .tokens = tokens};
 }
@@ -194,7 +193,7 @@ const KernelTimes* KernelBenchReport::find(WeightKind format, std::uint32_t thre
   return at == results.end() ? nullptr : &*at;
 }
 
-std::pair<const KernelTimes*, const KernelTimes*> different_bits(const KernelBenchReport& report) {
+std::pair<const KernelTimes*, const KernelTimes*> find_mismatch(const KernelBenchReport& report) {
   for (const KernelTimes& times : report.results) {
     for (const KernelTimes& other : report.results)
       if (times.format == other.format && times.hash != other.hash) return {&times, &other};
@@ -207,8 +206,8 @@ Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
   LLMC_CHECK(!options.levels.empty() && !options.threads.empty() && !options.formats.empty());
   LLMC_TRY(const auto emulator, find_counting_emulator(options));
   if (emulator && options.threads != std::vector<std::uint32_t>{1}) {
-    return failure(ErrorKind::kUsage, "under an emulator a kernel runs on one thread",
-                   "leave --threads out");
+    return failure(ErrorKind::kUsage, "under an emulator kernels run on one thread",
+                   "remove --threads");
   }
   for (const WeightKind format : options.formats)
     LLMC_RETURN_IF_ERROR(check_memory(gemm_kernel(options, format)));
@@ -218,7 +217,7 @@ Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
   for (const WeightKind format : options.formats) {
     LLMC_RETURN_IF_ERROR(
         emulator ? bench_emulated(options, *emulator, format, toolchain, progress, report.results)
-                 : bench_here(options, format, toolchain, progress, report.results));
+                 : bench_native(options, format, toolchain, progress, report.results));
   }
   return report;
 }

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folder with qemu built with plugins, and the plugin; empty when there is none.
+/// Folder with the plugin and a qemu built with plugin support; empty if there is none.
 fs::path plugin_folder(const target::Target& target) {
   if (target.emulator.empty()) return {};
   std::error_code ignored;
@@ -30,8 +30,8 @@ fs::path plugin_folder(const target::Target& target) {
   return {};
 }
 
-/// A path among the words of qemu's -plugin, which commas part.
-std::string plugin_word(const fs::path& path) {
+/// A path escaped for qemu's option -plugin, whose fields are separated by commas.
+std::string escaped_path(const fs::path& path) {
   std::string word = path.string();
   for (std::size_t at = 0; (at = word.find(',', at)) != word.npos; at += 2) word.insert(at, 1, ',');
   return word;
@@ -56,7 +56,7 @@ Status make_program(const driver::Toolchain& toolchain, const target::Target& ta
   return exec::link_function_runner(toolchain, target, folder.path() / "gemm.o", program);
 }
 
-/// A process that has the weights.
+/// A process that has loaded the weights.
 class Running {
  public:
   static Result<Running> start(const exec::Emulator& emulator, const fs::path& program,
@@ -68,12 +68,12 @@ class Running {
     const std::string path = weights.string();
     const exec::RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&start, 1)),
                                                 std::as_bytes(std::span(path))};
-    LLMC_TRY(const auto reply, running.process_->ask(runner::Request::kStart, 0, parts, 0));
+    LLMC_TRY(const auto reply, running.process_->request(runner::Request::kStart, 0, parts, 0));
     LLMC_RETURN_IF_ERROR(check(reply));
     return running;
   }
 
-  /// Runs the kernel `times` times; the result goes to operands.y.
+  /// Runs the kernel `times` times and stores the result in operands.y.
   Status run(const emit::GemmKernel& kernel, const GemmOperands& operands, std::uint32_t times) {
     const std::uint64_t x_bytes = operands.x_floats * sizeof(float);
     const std::uint64_t y_bytes = operands.y_floats * sizeof(float);
@@ -83,10 +83,10 @@ class Running {
         std::as_bytes(std::span(&call, 1)), std::as_bytes(std::span(sizes)),
         std::as_bytes(std::span(operands.input(), operands.x_floats)),
         std::as_bytes(std::span(&times, 1))};
-    LLMC_TRY(const auto reply, process_->ask(runner::Request::kCall, 0, parts, y_bytes));
+    LLMC_TRY(const auto reply, process_->request(runner::Request::kCall, 0, parts, y_bytes));
     LLMC_RETURN_IF_ERROR(check(reply));
     if (reply.data.size() != y_bytes)
-      return failure(ErrorKind::kToolchain, "the emulated kernel gave no result", "");
+      return failure(ErrorKind::kToolchain, "the emulated kernel returned no result", "");
     std::memcpy(operands.output(), reply.data.data(), y_bytes);
     return ok_status();
   }
@@ -102,7 +102,7 @@ class Running {
   std::unique_ptr<exec::RunnerProcess> process_;
 };
 
-/// The line "total" of the plugin's file.
+/// Reads the line "total" of the plugin's file.
 Result<InstructionCounts> read_counts(const fs::path& file) {
   LLMC_TRY(const std::string text, read_file(file));
   const std::size_t at = text.rfind("total\t");
@@ -111,7 +111,7 @@ Result<InstructionCounts> read_counts(const fs::path& file) {
                                      &counts.vector, &counts.scalar_float) == 3)
     return counts;
   return failure(ErrorKind::kToolchain, "the counting plugin wrote no total",
-                 "it is made by tools/instructions/setup.sh");
+                 "build it again by tools/instructions/setup.sh");
 }
 
 /// Instructions of a process that runs the kernel `times` times.
@@ -123,7 +123,7 @@ Result<InstructionCounts> count(const CountingEmulator& counting, const emit::Ge
   exec::Emulator emulator = counting.emulator;
   emulator.command.emplace_back("-plugin");
   emulator.command.push_back(
-      fmt::format("{},out={}", plugin_word(counting.plugin), plugin_word(out)));
+      fmt::format("{},out={}", escaped_path(counting.plugin), escaped_path(out)));
   LLMC_TRY(Running running, Running::start(emulator, program, weights));
   operands.forget_result();
   LLMC_RETURN_IF_ERROR(running.run(kernel, operands, times));
@@ -134,7 +134,7 @@ Result<InstructionCounts> count(const CountingEmulator& counting, const emit::Ge
 }  // namespace
 
 Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBenchOptions& options) {
-  // What the highest level needs runs the others.
+  // An emulator for the highest level runs the others too.
   LLMC_TRY(const target::Target* const target,
            target::find(options.target, std::ranges::max(options.levels)));
   const bool here = options.emulator.empty() && !options.count && target::runs_here(*target);
@@ -153,14 +153,14 @@ Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBench
     }
   }
   if (options.count && result.plugin.empty()) {
-    return failure(ErrorKind::kToolchain, "there is no plugin to count instructions with",
-                   "tools/instructions/setup.sh makes it; --plugin names one for --emulator or "
+    return failure(ErrorKind::kToolchain, "no plugin found to count instructions",
+                   "build it by tools/instructions/setup.sh, or give --plugin for --emulator or "
                    "LLMC_EMULATOR");
   }
   LLMC_TRY(std::optional<exec::Emulator> emulator, exec::find_emulator(*target, options.emulator));
   if (!emulator) {
-    return failure(ErrorKind::kUsage, "--plugin needs an emulator to plug into",
-                   "name one that takes plugins with --emulator");
+    return failure(ErrorKind::kUsage, "--plugin needs an emulator",
+                   "give an emulator with plugin support by --emulator");
   }
   result.emulator = *std::move(emulator);
   return std::optional(std::move(result));
@@ -200,7 +200,7 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
   if (!counting.plugin.empty()) {
     std::uint64_t done = 0;
     for (const Program& program : programs) {
-      // Once and twice: what starting and talking cost is in both.
+      // Run once and twice: the difference excludes start-up and communication.
       driver::report(progress, "count " + name, done++, 2 * programs.size());
       LLMC_TRY(const InstructionCounts once,
                count(counting, kernel, operands, program.path, weights, 1));

@@ -8,20 +8,20 @@
 #include "compiler/driver/toolchain.h"
 #include "compiler/exec/emulator.h"
 
-/// Kernels that another processor's emulator runs.
+/// Measures kernels under an emulator.
 namespace llmc::bench {
 
-/// An emulator, and the plugin that counts what it executes (tools/instructions).
+/// An emulator, and the plugin that counts executed instructions (tools/instructions).
 struct CountingEmulator {
   exec::Emulator emulator;
   std::filesystem::path plugin;  // empty: time is measured
 };
 
-/// How the kernel is to be run at all of the levels; nullopt: in this process. Errors: as
-/// find_emulator, and kToolchain when instructions are to be counted and the plugin is missing.
+/// The emulator for all levels; nullopt: run in this process. Errors: as find_emulator, and
+/// kToolchain if the plugin is needed to count instructions but missing.
 Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBenchOptions& options);
 
-/// Times or counts of one format, one thread, each level in turn; appended to `results`.
+/// Appends times or counts of one format on one thread to `results`.
 Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator& emulator,
                       WeightKind format, const driver::Toolchain& toolchain,
                       const driver::Progress& progress, std::vector<KernelTimes>& results);

@@ -10,12 +10,12 @@
 
 namespace llmc::bench {
 
-/// One function of an emitted source, compiled for a target of this machine as a model is, and
-/// loaded as long as the object lives.
+/// A function of an emitted source, compiled for a target of this machine with the flags of models.
+/// Unloaded on destruction.
 class LoadedSource {
  public:
   /// `function`: its name. Flags are appended to clang's. `tiles`, unless nullptr: for write_tiles.
-  /// kToolchain when clang or the loader refuses.
+  /// kToolchain if clang or the loader fails.
   static Result<std::unique_ptr<LoadedSource>> compile(const driver::Toolchain& toolchain,
                                                        const target::Target& target,
                                                        const std::string& source,

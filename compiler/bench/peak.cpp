@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kSampleSeconds = 2e-3;
 
-/// That this thread has run: what other programs take away does not count.
+/// CPU time of this thread: excludes preemption by other programs.
 double thread_seconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -52,7 +52,7 @@ std::vector<double> Peak::measure(emit::Arithmetic arithmetic, std::uint32_t thr
       static_cast<double>(function(static_cast<std::uint32_t>(arithmetic), kTrial, &result));
   const auto blocks =
       static_cast<std::uint64_t>(std::max(kSampleSeconds * trial / macs, 1.0)) * kTrial;
-  // [thread][sample], the first one of each a warm-up.
+  // [thread][sample]; the first sample of each thread is the warm-up.
   std::vector<std::vector<double>> rates(threads);
   parallel_seconds(threads, samples,
                    [&](std::uint32_t index) { rates[index].push_back(rate(blocks)); });

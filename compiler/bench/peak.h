@@ -9,19 +9,18 @@
 
 namespace llmc::bench {
 
-/// What a matrix of that format (PackedWeight::format_name()) is multiplied with.
+/// The arithmetic of products with a matrix of this format (PackedWeight::format_name()).
 emit::Arithmetic arithmetic_of(std::string_view format);
 
-/// How fast this machine executes the multiply-adds of a target's products where nothing else
-/// stands in the way.
+/// Peak throughput of the multiply-adds in a target's products on this machine.
 class Peak {
  public:
   static Result<std::unique_ptr<Peak>> compile(const driver::Toolchain& toolchain,
                                                const target::Target& target,
                                                const std::vector<std::string>& cflags);
 
-  /// Multiply-adds per second of `threads` threads that run at the same time, each by its own
-  /// clock: what other programs take away does not count. One 0 when the processor lacks a feature.
+  /// Multiply-adds per second of `threads` parallel threads, by each thread's CPU time, which
+  /// excludes preemption. A single 0 if the processor lacks a feature.
   std::vector<double> measure(emit::Arithmetic arithmetic, std::uint32_t threads,
                               std::uint32_t samples) const;
 

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr const char* kHook = "llmc_stage_hook";
 constexpr const char* kSource = "src/model.cpp";
 
-/// Sets the hook of a library that is loaded already; false when it has none.
+/// Sets the hook of a loaded library; false if it has none.
 bool set_hook(const fs::path& library, StageHook hook) {
   void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (handle == nullptr) return false;
@@ -53,10 +53,8 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
     const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock) {
   if (!model.emulator().empty()) {
     return usage_error(
-        "times of stages are taken where this machine runs the code, and "
-        "this runs under " +
-            model.emulator(),
-        "tools/instructions.py counts what each function executes");
+        "stage times need native execution, but the code runs under " + model.emulator(),
+        "tools/instructions.py counts the instructions of each function");
   }
   const auto bad_bundle = [&](const char* message) {
     return file_failure(ErrorKind::kBadInput, model.bundle().string(), message,
@@ -66,7 +64,7 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
   linked.path = linked.bundle = model.bundle();
   std::error_code error;
   if (!fs::is_regular_file(linked.bundle / kSource, error))
-    return bad_bundle("src/model.cpp is missing, and has to be compiled with times of stages");
+    return bad_bundle("src/model.cpp is missing; it is compiled again to measure stages");
   LLMC_TRY(linked.facts, driver::read_bundle(linked.bundle));
   LLMC_TRY(const target::Target* const target,
            target::find(linked.facts.target, linked.facts.opt_level));
@@ -85,7 +83,7 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
   const fs::path library = linked.binary;
   LLMC_TRY(auto loaded, exec::load_library(std::move(linked)));
   if (!set_hook(library, {.end = StageClock::end, .user = &clock}))
-    return bad_bundle("the source of this bundle does not say when its stages end");
+    return bad_bundle("the source of this bundle has no marks at the ends of stages");
   return loaded;
 }
 

@@ -7,17 +7,18 @@
 #include "compiler/exec/native.h"
 #include "llmc/parts.h"
 
-/// A model once more, compiled so that its stages say when they end.
+/// Time measurement of stages, by compiling the model again with calls at the end of each stage.
 namespace llmc::bench {
 
-/// Seconds by Part.
+/// Seconds, indexed by Part.
 using PartSeconds = std::array<double, kParts>;
 
-/// What StageHook::end writes to: the time since the last call goes to the part that has ended.
+/// Receives the calls of StageHook::end: adds the time since the last call to the finished part.
 class StageClock {
  public:
   void start();
-  /// Since start(); what came after the last stage is kRest, so that the sum is all the time.
+  /// Seconds since start(). Time after the last stage is added to kRest, so that the sum is the
+  /// total.
   PartSeconds stop();
   static void end(void* clock, std::uint32_t part);
 
@@ -28,10 +29,10 @@ class StageClock {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// Compiles the source in the bundle of `model` with -DLLMC_STAGE_TIMES and loads it beside the
-/// same weights; sessions of the result report to `clock`, one at a time. `compile`: compiler and
-/// flags. kUsage when the model runs under an emulator, kBadInput when its bundle's source has no
-/// marks.
+/// Compiles the source in the bundle of `model` with -DLLMC_STAGE_TIMES and loads it with the same
+/// weights. Sessions of the result report to `clock`; only one may run at a time. `compile`:
+/// compiler and flags. kUsage if the model runs under an emulator, kBadInput if the bundle's source
+/// has no marks.
 Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
     const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock);
 

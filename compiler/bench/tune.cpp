@@ -12,13 +12,13 @@
 namespace llmc::bench {
 namespace {
 
-/// The values that are tried of one number, where the header has it.
+/// The values to try for a number of the header.
 struct Choice {
   const char* name;
   std::vector<std::uint32_t> values;
 };
 
-/// A kernel and the numbers it alone depends on.
+/// A kernel and the numbers that only it depends on.
 struct Kernel {
   const char* what;
   WeightKind format;
@@ -26,8 +26,8 @@ struct Kernel {
   std::vector<Choice> choices;
 };
 
-/// Tokens leave remainders in every tile, as prompts do; the weights do not fit the second-level
-/// cache where one token is multiplied.
+/// Numbers of tokens leave remainders in every tile, as prompts do. For one token the weights
+/// exceed the second-level cache.
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
       {"q4, a prompt of 100 tokens",
@@ -58,7 +58,7 @@ std::uint32_t* find(Tiles& tiles, std::string_view name) {
   return at == tiles.end() ? nullptr : &at->value;
 }
 
-/// The kernel's numbers that the header has, with their values there.
+/// The kernel's numbers in the header, with their values.
 Tiles values_of(const Kernel& kernel, Tiles tiles) {
   Tiles values;
   for (const Choice& choice : kernel.choices)
@@ -67,12 +67,12 @@ Tiles values_of(const Kernel& kernel, Tiles tiles) {
   return values;
 }
 
-/// Sums in registers of 8 lanes: 32 registers of 8 are the most any target has, and some of a tile
-/// may as well be loaded again.
+/// Maximum number of accumulators, in registers of 8 lanes. Targets have at most 32 such registers;
+/// operands may be loaded again for each use.
 constexpr std::uint32_t kMaxSums = 32;
 
-/// Every set of the kernel's values that some machine may have the registers for, today's first;
-/// the header's other numbers are as they are.
+/// Every combination of the kernel's values that may fit the registers of a machine, the current
+/// one first. The header's other numbers do not change.
 std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   std::vector<Tiles> sets{today};
   for (const Choice& choice : kernel.choices) {
@@ -99,7 +99,7 @@ std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   return sets;
 }
 
-/// The least of the times: on a machine that others use too, everything else is theirs.
+/// The minimum time, which is least affected by other programs.
 double cost(const KernelTimes& times) {
   return times.instructions ? static_cast<double>(times.instructions->all)
                             : std::ranges::min(times.seconds);
@@ -124,10 +124,10 @@ Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel
   for (const Tiles& set : sets) bench.tiles.push_back(with_tiles(header, set));
   LLMC_TRY(KernelBenchReport report, bench_gemm(bench, progress));
   LLMC_CHECK(report.results.size() == sets.size());
-  const auto [one, other] = different_bits(report);
+  const auto [one, other] = find_mismatch(report);
   if (one != nullptr) {
     return failure(ErrorKind::kMismatch,
-                   fmt::format("{}: other tiles gave other bits", kernel.what),
+                   fmt::format("{}: results depend on the tiles", kernel.what),
                    "this is a bug in llmc or in the target's SIMD header");
   }
   emulator = report.emulator;
@@ -137,7 +137,7 @@ Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel
   }
   const auto cheapest = std::ranges::min_element(
       tuned.candidates, {}, [](const TunedCandidate& candidate) { return cost(candidate.times); });
-  if (cost(cheapest->times) < cost(tuned.candidates[0].times) * (1 - options.least_gain))
+  if (cost(cheapest->times) < cost(tuned.candidates[0].times) * (1 - options.min_gain))
     tuned.best = static_cast<std::size_t>(cheapest - tuned.candidates.begin());
   return tuned;
 }
@@ -145,7 +145,7 @@ Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel
 }  // namespace
 
 Result<Tiles> parse_tiles(std::string_view header) {
-  // "kName = 12" of its constants: a word, " = " and a number.
+  // Find constants "kName = 12": a word, " = " and a number.
   Tiles tiles;
   for (std::size_t at = 0; (at = header.find(" = ", at)) != header.npos; at += 3) {
     const std::size_t blank = header.rfind(' ', at - 1);

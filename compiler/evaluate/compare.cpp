@@ -11,13 +11,13 @@
 namespace llmc::evaluate {
 namespace {
 
-/// What is in the cache before the steps; kUsage when they do not fit.
+/// Tokens in the cache before the steps; kUsage if the steps do not fit.
 Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::uint32_t context) {
   LLMC_TRY(const Windows windows, Windows::cut(options.text.tokens, options.text.windows, context));
   std::vector<std::int32_t> prompt = windows.at(0).tokens;
   prompt.resize((prompt.size() + 1) / 2);
   if (prompt.size() + options.steps <= context) return prompt;
-  return usage_error(fmt::format("{} steps behind {} tokens do not fit the context of {}",
+  return usage_error(fmt::format("{} steps after {} tokens do not fit the context of {}",
                                  options.steps, prompt.size(), context),
                      "use fewer --steps, or compile with a larger --ctx");
 }

@@ -6,7 +6,7 @@
 
 #include "compiler/evaluate/perplexity.h"
 
-/// Formats of weights and cache side by side: what they cost and what they save.
+/// Comparison of weight and cache formats by size, speed and quality.
 namespace llmc::evaluate {
 
 struct Mode {
@@ -20,7 +20,7 @@ struct CompareOptions {
   std::uint32_t threads = 1;
   MeasuredText text;
   std::vector<Mode> modes;
-  std::uint32_t steps = 64;  // greedy ones, whose median time is taken
+  std::uint32_t steps = 64;  // greedy decode steps, of which the median time is reported
 };
 
 struct CompareRow {
@@ -32,9 +32,9 @@ struct CompareRow {
   std::uint32_t depth = 0;   // tokens in the cache before the first step
 };
 
-/// Measures one mode after the other, each beside the base, which is loaded all the time. Steps
-/// follow the first half of the first window. `row_done` is told each row when it is complete.
-/// Errors as measure_perplexity, and kUsage when the steps do not fit the context.
+/// Measures the modes one by one against the base, which stays loaded. The steps follow the first
+/// half of the first window. Calls `row_done` with each completed row. Errors as
+/// measure_perplexity, and kUsage if the steps do not fit the context.
 Result<std::vector<CompareRow>> compare_modes(
     const CompareOptions& options, const driver::Progress& progress = {},
     const std::function<void(const CompareRow&)>& row_done = {});

@@ -10,10 +10,11 @@
 namespace llmc::evaluate {
 namespace {
 
-/// What the first run said: logits of a position behind those of the one before.
+/// The logits of the first run, position by position.
 using Expected = std::vector<float>;
 
-/// The prompt in pieces of `chunk` tokens, with the logits after each token, then steps.
+/// Runs the prompt in chunks of `chunk` tokens and reads the logits after each token, then runs
+/// greedy steps.
 Status run(const IdentityOptions& options, std::uint32_t chunk, std::uint32_t vocabulary,
            exec::NativeModel::Session& session, LogitComparison& comparison) {
   const std::vector<std::int32_t> prompt = fixed_prompt(vocabulary, options.tokens);
@@ -26,7 +27,7 @@ Status run(const IdentityOptions& options, std::uint32_t chunk, std::uint32_t vo
       comparison.add(logits);
     }
   }
-  // Among NaN there is nothing to choose from.
+  // With NaN logits there is no greedy token.
   for (std::uint32_t i = 0; i < options.steps && comparison.nan_logits() == 0; ++i) {
     LLMC_TRY([[maybe_unused]] const std::int32_t token, session.step());
     LLMC_TRY(const std::span<const float> logits, session.logits());
@@ -98,7 +99,7 @@ void LogitComparison::add(std::span<const float> logits) {
     expected_.insert(expected_.end(), logits.begin(), logits.end());
     return;
   }
-  if (difference_) return;  // what follows has another past
+  if (difference_) return;  // later positions differ as a consequence
   const std::size_t begin = position * logits.size();
   LLMC_CHECK(begin + logits.size() <= expected_.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -123,7 +124,7 @@ Result<IdentityReport> measure_identity(const IdentityOptions& options,
   LLMC_CHECK(!options.targets.empty() && !options.opt_levels.empty() && !options.threads.empty() &&
              !options.chunks.empty() && options.tokens > 0);
   IdentityReport report;
-  std::uint64_t done = 0;  // of the cells; their compiling is part of them
+  std::uint64_t done = 0;  // completed cells; compiling is part of a cell
   const std::uint64_t total = options.models.size() * options.formats.size() *
                               std::max<std::size_t>(1, options.caches.size()) *
                               options.targets.size() * options.opt_levels.size() *

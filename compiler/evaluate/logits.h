@@ -7,18 +7,17 @@
 
 struct XXH64_state_s;
 
-/// What commands say about vectors of logits.
+/// Hashes and statistics of logit vectors.
 namespace llmc::evaluate {
 
-/// A sequence of `count` ids that wanders through the whole vocabulary, the same for every model of
-/// that size.
+/// A pseudorandom sequence of `count` ids from the whole vocabulary; depends on its size only.
 std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count);
 
-/// The bits of a logit. Every NaN has the same: which NaN an invalid operation gives is up to the
-/// processor, and no part of the numerics (docs/numerics.md).
+/// The bits of a logit, the same for every NaN: sign and payload of NaN depend on the processor and
+/// are not specified (docs/numerics.md).
 std::uint32_t logit_bits(float logit);
 
-/// Hash over logit_bits of logit vectors in the order they were added: xxh64, seed 0.
+/// xxh64 with seed 0 over logit_bits of logit vectors, in the order of add().
 class LogitHash {
  public:
   LogitHash();
@@ -34,15 +33,15 @@ class LogitHash {
   XXH64_state_s* state_;
 };
 
-/// log(sum(exp(x))) in double, of at least one value: x - log_sum_exp is the log of the softmax.
+/// log(sum(exp(x))) in double; x must not be empty. x - log_sum_exp is the log of the softmax.
 double log_sum_exp(std::span<const float> logits);
 
-/// The token with the largest logit; among equals the lowest.
+/// The token with the largest logit; of equal ones the lowest id.
 std::int32_t likeliest(std::span<const float> logits);
 
 /// Kullback-Leibler divergence of softmax(tested) from softmax(base), in nats: the sum of
-/// p_base · (ln p_base - ln p_tested) over the vocabulary. Each with its log_sum_exp. At least 0;
-/// infinite where tested rules out what base does not; NaN where a logit is.
+/// p_base · (ln p_base - ln p_tested) over the vocabulary. Takes the log_sum_exp of each. At least
+/// 0; infinite if p_tested is 0 for a token whose p_base is not; NaN if a logit is NaN.
 double kl_divergence(std::span<const float> base, double base_log_sum,
                      std::span<const float> tested, double tested_log_sum);
 

@@ -23,12 +23,12 @@ Status check_tokens(const MeasuredText& text, std::uint32_t vocabulary) {
                    fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary),
                    text.bad_token == ErrorKind::kUsage
                        ? "`llmc tokenize` prints the ids of a text for this model"
-                       : "is this the model's own tokenizer?");
+                       : "check that the tokenizer belongs to the model");
   }
   return ok_status();
 }
 
-/// What is wrong with a text names its file.
+/// Adds the text's file to errors about it.
 Result<Windows> cut(const MeasuredText& text, std::uint32_t context) {
   auto windows = Windows::cut(text.tokens, text.windows, context);
   if (!windows.ok() && windows.error().first().kind == ErrorKind::kBadInput && !text.file.empty())
@@ -36,7 +36,7 @@ Result<Windows> cut(const MeasuredText& text, std::uint32_t context) {
   return windows;
 }
 
-/// One model, or two that read the same tokens in step.
+/// One model, or two that process the same tokens in lockstep.
 class WindowReader {
  public:
   WindowReader(const exec::NativeModel& tested, std::unique_ptr<Session> tested_session,
@@ -51,13 +51,14 @@ class WindowReader {
     batch_ = std::min<std::size_t>(batch_, base->model().batch);
   }
 
-  /// Reads a window, telling `read` how many tokens were; adds what is counted to the scores.
+  /// Runs a window and adds its counted tokens to the scores. Calls `read` with the number of
+  /// tokens run.
   Status read(const Windows::Window& window, Scores& scores,
               const std::function<void(std::size_t)>& read) {
     LLMC_RETURN_IF_ERROR(tested_->rewind(0));
     if (base_) LLMC_RETURN_IF_ERROR(base_->rewind(0));
     const std::span<const std::int32_t> tokens = window.tokens;
-    // The last token predicts nothing.
+    // The last token has no successor to predict.
     for (std::size_t at = 0; at + 1 < tokens.size(); at += chunk_) {
       const std::size_t count = std::min<std::size_t>(chunk_, tokens.size() - 1 - at);
       LLMC_RETURN_IF_ERROR(tested_->prefill(tokens.subspan(at, count)));
@@ -73,7 +74,7 @@ class WindowReader {
   }
 
  private:
-  /// `tokens` came after rows `row` … of the chunk.
+  /// Scores `tokens`, which follow rows `row` … of the chunk.
   Status score(std::size_t row, std::span<const std::int32_t> tokens, Scores& scores) {
     LLMC_TRY(const std::span<const float> tested, rows_of(*tested_, row, tokens.size()));
     std::span<const float> base;
@@ -88,11 +89,10 @@ class WindowReader {
       if (counted) continue;
       return failure(
           ErrorKind::kBadInput,
-          fmt::format("the model's logits give counted token {} (id {}) no probability that is a "
-                      "number above 0",
+          fmt::format("the logits give counted token {} (id {}) no finite probability above 0",
                       scores.count() + 1, tokens[i]),
-          "do its weights hold numbers that are too large for their format? --quant f32 "
-          "and --kv f32 have none");
+          "values may be too large for the weight or cache format: try --quant f32 and "
+          "--kv f32");
     }
     return ok_status();
   }
@@ -114,7 +114,7 @@ class WindowReader {
 }  // namespace
 
 Status check_length(const MeasuredText& text) {
-  // A default size may become the model's context, which is shorter.
+  // A default size is reduced to the context.
   if (text.windows.size == 0) return ok_status();
   const auto windows = cut(text, plan::kMaxContext);
   return windows.ok() ? ok_status() : Status(windows.error());
@@ -126,15 +126,16 @@ exec::NativeOptions base_options(exec::NativeOptions options) {
   return options;
 }
 
-std::uint32_t measuring_threads(std::uint32_t asked, const exec::ModelFacts& model) {
-  return asked > 0 ? asked : std::min(hosted::usable_cores(), std::max(model.threads_max, 1u));
+std::uint32_t measuring_threads(std::uint32_t requested, const exec::ModelInfo& model) {
+  return requested > 0 ? requested
+                       : std::min(hosted::usable_cores(), std::max(model.threads_max, 1u));
 }
 
 Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
                                             const exec::NativeModel* base, const MeasuredText& text,
                                             std::uint32_t threads, std::string_view phase,
                                             const driver::Progress& progress) {
-  const exec::ModelFacts& model = tested.model();
+  const exec::ModelInfo& model = tested.model();
   LLMC_RETURN_IF_ERROR(check_tokens(text, model.vocab));
   LLMC_TRY(const Windows windows, cut(text, model.ctx));
   LLMC_CHECK(base == nullptr ||
@@ -174,8 +175,8 @@ Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
                                             const driver::Progress& progress) {
   const bool bundle = driver::looks_like_bundle(options.native.compile.model);
   if (bundle && options.divergence) {
-    return usage_error("a compiled bundle holds no float weights to compare with",
-                       "give the model it was made from");
+    return usage_error("a compiled bundle has no float weights to compare with",
+                       "give the model from which it was compiled");
   }
   if (!bundle) LLMC_RETURN_IF_ERROR(check_length(options.text));
   LLMC_TRY(const auto tested, exec::load_native(options.native, progress));

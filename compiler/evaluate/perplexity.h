@@ -14,10 +14,10 @@
 
 namespace llmc::evaluate {
 
-/// What is read, and how.
+/// The text and the options of a measurement.
 struct MeasuredText {
-  std::vector<std::int32_t> tokens;  // without a beginning token
-  /// What a token outside the vocabulary is; kUsage when they came from the command line.
+  std::vector<std::int32_t> tokens;  // without a BOS token
+  /// Error for a token outside the vocabulary; kUsage for tokens from the command line.
   ErrorKind bad_token = ErrorKind::kBadInput;
   std::string file = {};  // for messages
   WindowOptions windows = {};
@@ -25,42 +25,40 @@ struct MeasuredText {
 
 struct PerplexityOptions {
   exec::NativeOptions native;
-  std::uint32_t threads = 1;  // 0: the machine's cores, as far as the model has room for them
+  std::uint32_t threads = 1;  // 0: the number of cores, at most the model's maximum
   MeasuredText text;
-  bool divergence = false;  // also from the same model with f32 weights and an f32 cache
+  bool divergence = false;  // also compare with f32 weights and an f32 cache
 };
 
 struct PerplexityReport {
   Estimate perplexity, mean_loss;  // exp(mean_loss.value); -ln p of a token, nats
   std::uint64_t predicted = 0;     // tokens counted
   std::size_t windows = 0;
-  std::uint32_t window = 0;  // tokens of a whole one
-  double seconds = 0;        // without compiling
+  std::uint32_t window = 0;  // tokens of a full window
+  double seconds = 0;        // excluding compilation
   std::string target = {};
   std::optional<Divergence> divergence = std::nullopt;
 };
 
-/// Perplexity of a text cut into windows, each read from an empty cache. A base is read in step
-/// with the model, a chunk of tokens after the other, so no logits are stored but the rows being
-/// compared. Errors: of load_native and Windows::cut; kUsage for `divergence` of a bundle;
-/// kBadInput for logits that are no numbers.
+/// Perplexity of a text in windows, each processed from an empty cache. A base model runs in
+/// lockstep, chunk by chunk, so that only the compared rows of logits are stored. Errors: those of
+/// load_native and Windows::cut; kUsage for `divergence` of a bundle; kBadInput for NaN logits.
 Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
                                             const driver::Progress& progress = {});
 
-/// The same of loaded models; `base` may be null. `phase` is what progress calls it.
+/// The same for loaded models; `base` may be null. `phase`: name for progress reports.
 Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
                                             const exec::NativeModel* base, const MeasuredText& text,
                                             std::uint32_t threads, std::string_view phase,
                                             const driver::Progress& progress);
 
-/// kBadInput when the text is too short whatever the model's context turns out to be: to be said
-/// before a model is compiled.
+/// kBadInput if the text is too short for any context; call it before compiling the model.
 Status check_length(const MeasuredText& text);
 
-/// The options for what others are measured against: f32 weights and an f32 cache.
+/// Options of the base of comparisons: f32 weights and an f32 cache.
 exec::NativeOptions base_options(exec::NativeOptions options);
 
-/// `asked`, or if that is 0 the machine's cores, as far as the model has room for them.
-std::uint32_t measuring_threads(std::uint32_t asked, const exec::ModelFacts& model);
+/// `requested`; 0: the number of cores, at most the model's maximum.
+std::uint32_t measuring_threads(std::uint32_t requested, const exec::ModelInfo& model);
 
 }  // namespace llmc::evaluate

@@ -10,14 +10,14 @@
 
 namespace llmc::evaluate {
 
-/// The imported graph of a decoder run by the interpreter, token by token like a session: keeps the
-/// caches it returns and feeds them back.
+/// Runs the imported graph of a decoder in the interpreter like a session: keeps the returned
+/// caches and passes them to the next call.
 class ReferenceRun {
  public:
-  /// kUnsupported when the graph has inputs or outputs a decoder does not.
+  /// kUnsupported if the graph has inputs or outputs that decoders do not have.
   static Result<ReferenceRun> create(const ir::Graph& graph, std::int64_t vocabulary);
 
-  /// Runs `tokens` after what was run before; logits after the last one.
+  /// Runs `tokens` after all previous ones; returns the logits after the last one.
   Result<std::vector<float>> run(std::span<const std::int32_t> tokens);
 
  private:

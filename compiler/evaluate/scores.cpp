@@ -9,7 +9,7 @@
 namespace llmc::evaluate {
 namespace {
 
-/// exp of a mean; its error to first order.
+/// exp of a mean, with the error to first order.
 Estimate exponential(Estimate mean) {
   const double value = std::exp(mean.value);
   return {value, value * mean.error};

@@ -18,7 +18,7 @@ std::string type_text(const ir::Constant& data) {
   return fmt::format("{}[{}]", ir::to_string(data.element()), fmt::join(data.dims(), ", "));
 }
 
-/// By how much an element exceeds the tolerance; not positive when it does not.
+/// Amount by which an element exceeds the tolerance; not positive within it.
 double excess(double actual, double expected, bool exact, double relative, double absolute) {
   if (std::isnan(actual) || std::isnan(expected))
     return std::isnan(actual) && std::isnan(expected) ? 0 : HUGE_VAL;
@@ -71,8 +71,8 @@ Result<fs::path> graph_of(const fs::path& model) {
   LLMC_TRY(const importer::ModelFile file, importer::find_model(model));
   if (!file.name.empty()) return model / file.folder / file.name;
   return file_failure(ErrorKind::kUnsupported, model.string(),
-                      "a split export has several graphs, and test data are of one",
-                      "give the path of the .onnx file that the data belong to");
+                      "a split export has several graphs, but test data belong to one",
+                      "give the path of the .onnx file of the test data");
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ OutputDifference compare(const std::string& name, const ir::Constant& actual,
   for (std::size_t i = 0; i < e.size(); ++i) {
     if (std::isfinite(a[i]) && std::isfinite(e[i]))
       result.difference = std::max(result.difference, std::fabs(a[i] - e[i]));
-    // 64-bit integers that are the same double may still differ.
+    // Different 64-bit integers may convert to the same double.
     const bool differ =
         exact && !std::equal(&a_bytes[i * size], &a_bytes[i * size] + size, &e_bytes[i * size]);
     const double over = differ ? HUGE_VAL : excess(a[i], e[i], exact, tolerance.relative, absolute);
@@ -131,10 +131,9 @@ Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
     folders = importer::data_set_folders(options.data);
   }
   if (folders.empty())
-    return file_failure(ErrorKind::kBadInput, options.data.string(),
-                        "the folder holds no test data",
-                        "it needs input_0.pb … output_0.pb …, or folders test_data_set_0 … "
-                        "of them");
+    return file_failure(ErrorKind::kBadInput, options.data.string(), "the folder has no test data",
+                        "expected input_0.pb … output_0.pb …, or folders test_data_set_0 … with "
+                        "such files");
   TestOnnxOptions found = options;
   LLMC_TRY(found.model, graph_of(options.model));
   const importer::ModelReader reader;

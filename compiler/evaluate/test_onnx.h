@@ -11,28 +11,29 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// A model as a native function against ONNX test data (compiler/onnx/test_data.h).
+/// Checks a plain graph, compiled to a native function, on ONNX test data
+/// (compiler/onnx/test_data.h).
 namespace llmc::evaluate {
 
-/// How far floats may be from what is expected: |a - e| <= absolute + relative * |e|. Integers and
-/// bools are equal.
+/// Tolerance for floats: |actual - expected| <= absolute + relative * |expected|. Integers and
+/// bools must be equal.
 struct Tolerance {
   double relative = 1e-3;
-  /// Unset: a share of the largest expected element, 1e-5 (5e-3 for f16, 4e-2 for bf16, which
-  /// whoever made the data may have rounded after every operator), and 1e-7.
+  /// Default: 1e-7 plus 1e-5 times the largest expected element. The factor is 5e-3 for f16 and
+  /// 4e-2 for bf16, because the data may have been rounded after every operator.
   std::optional<double> absolute;
 };
 
-/// The largest difference of one output from what is expected.
+/// The difference of one output from its expected value.
 struct OutputDifference {
-  std::string name;  // as the model spells it; untrusted text
+  std::string name;  // from the model; untrusted text
   ir::ElementType element = ir::ElementType::kF32;
   std::vector<std::int64_t> dims;
-  std::string problem;           // types that differ; empty when elements could be compared
-  std::uint64_t mismatches = 0;  // elements beyond the tolerance
-  std::int64_t worst = -1;       // row-major index of the element that exceeds it the most, or -1
-  double difference = 0;         // largest |a - e|
-  double largest = 0;            // largest finite |e|
+  std::string problem;              // a type mismatch; empty if elements were compared
+  std::uint64_t mismatches = 0;     // elements beyond the tolerance
+  std::int64_t worst = -1;          // row-major index of the largest excess; -1: none
+  double difference = 0;            // largest |a - e|
+  double largest = 0;               // largest finite |e|
   double actual = 0, expected = 0;  // at `worst`
 
   bool ok() const { return problem.empty() && mismatches == 0; }
@@ -42,7 +43,7 @@ OutputDifference compare(const std::string& name, const ir::Constant& actual,
 
 struct TestOnnxOptions {
   std::filesystem::path model,
-      data;  // data: one test_data_set_N folder, or the one that holds them
+      data;  // data: a test_data_set_N folder, or a folder of such folders
   std::string target = "avx2";
   std::uint32_t opt_level = target::kMaxOptLevel;
   Tolerance tolerance;
@@ -52,7 +53,7 @@ struct TestOnnxOptions {
 
 struct DataSetResult {
   std::filesystem::path folder;
-  std::vector<std::string> bound;  // inputs that are constants, because they decide shapes
+  std::vector<std::string> bound;  // inputs bound as constants because shapes depend on them
   std::uint64_t arena_bytes = 0, weights_bytes = 0;
   std::vector<OutputDifference> outputs;
 

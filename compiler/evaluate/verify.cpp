@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kShortPrompt = 24;
 constexpr std::uint32_t kShortSteps = 8;
-/// The long run: several KV blocks of the default 32 tokens; its first part is longer than a chunk
-/// of any target's default.
+/// Length of the long run: several KV blocks of the default 32 tokens; its first part is longer
+/// than the default chunk of any target.
 constexpr std::size_t kLongPrompt = 200;
 constexpr std::uint32_t kLongSteps = 4;
 /// Chunk of the long run's second pass: not a multiple of a KV block.
@@ -29,8 +29,8 @@ constexpr std::uint32_t kOtherChunk = 48;
 /// would take minutes.
 constexpr std::uint64_t kMaxReferenceMacs = 250'000'000;
 
-/// Mean divergence a format may show before it counts as a fault of the code, in nats. Bounds well
-/// above what random and trained small models measure and far below what any wrong kernel gives.
+/// Maximum mean divergence of a format, in nats. Well above the values of small random and trained
+/// models, far below those of a wrong kernel.
 double kl_limit(ir::WeightFormat format, KvFormats kv) {
   if (format == ir::WeightFormat::kF32 && kv != KvFormats{}) format = ir::WeightFormat::kF16;
   switch (format) {
@@ -50,8 +50,8 @@ double kl_limit(ir::WeightFormat format, KvFormats kv) {
   return 0.5;
 }
 
-/// What the order of float operations may change of a logit, of the largest one's magnitude. Only
-/// unrounded weights and caches leave nothing else to differ.
+/// Maximum difference of a logit due to the order of float operations, relative to the largest
+/// magnitude. Used if weights and cache are not rounded.
 double relative_limit(ir::WeightFormat format, KvFormats kv) {
   return format == ir::WeightFormat::kF32 && kv == KvFormats{} ? 1e-4 : 0;
 }
@@ -59,7 +59,7 @@ double relative_limit(ir::WeightFormat format, KvFormats kv) {
 void compare(std::span<const float> native, std::span<const float> reference, VerifyPoint& point) {
   for (std::size_t i = 0; i < native.size(); ++i) {
     const double difference = std::fabs(static_cast<double>(native[i]) - reference[i]);
-    // NaN on either side must not look like agreement.
+    // A NaN on either side counts as a difference.
     if (!(difference <= point.max_difference)) point.max_difference = difference;
     point.largest_logit =
         std::max(point.largest_logit, std::fabs(static_cast<double>(reference[i])));
@@ -68,7 +68,7 @@ void compare(std::span<const float> native, std::span<const float> reference, Ve
   point.reference_token = likeliest(reference);
 }
 
-/// Two thirds of the prompt at once, the rest on the cache, then one token at a time.
+/// Splits the run: two thirds of the prompt in one call, the rest in a second one, then steps.
 struct Piece {
   const char* phase;
   std::vector<std::int32_t> tokens;
@@ -114,15 +114,15 @@ Status run_points(const std::vector<std::int32_t>& prompt, std::uint32_t steps,
   return ok_status();
 }
 
-/// `done`: the format whose error counts, which need not be what was asked for: weights may keep
-/// their codes.
+/// `done`: the format that determines the error. It may differ from the requested one, because
+/// weights may keep their codes.
 void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
   std::size_t agree = 0, count = 0;
   for (const VerifyRun& run : report.runs) {
     if (!run.reference) continue;
     for (const VerifyPoint& p : run.points) {
       if (!(p.max_difference <= report.max_difference)) report.max_difference = p.max_difference;
-      // All logits zero: any difference at all is too large.
+      // All logits are zero: no difference is allowed.
       const double relative = p.max_difference == 0 ? 0 : p.max_difference / p.largest_logit;
       if (!(relative <= report.relative_difference)) report.relative_difference = relative;
       if (!(p.kl <= report.max_kl)) report.max_kl = p.kl;
@@ -142,7 +142,7 @@ void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
                          report.relative_difference <= report.relative_difference_allowed);
 }
 
-/// The file that holds the hashes; empty: the bundle's own are used.
+/// The file with the hashes; empty: those in the bundle.
 std::filesystem::path golden_file(const VerifyOptions& options) {
   if (!options.golden.empty()) return options.golden;
   const std::filesystem::path& model = options.native.compile.model;
@@ -166,7 +166,7 @@ Status check_golden(const VerifyOptions& options, const driver::BundleFacts& fac
     if (!options.golden.empty() && !options.update &&
         !std::filesystem::exists(options.golden, unknown)) {
       Diagnostic d = system_error(options.golden, "open", ENOENT);
-      d.hint = "--golden names a file that --update wrote";
+      d.hint = "--golden takes a file written by --update";
       return d;
     }
     LLMC_TRY(golden, driver::read_golden(report.golden_file));
@@ -186,9 +186,9 @@ Status check_golden(const VerifyOptions& options, const driver::BundleFacts& fac
   return ok_status();
 }
 
-/// Checks ids and length of the prompt that was asked for; kUsage.
+/// kUsage if the requested prompt has invalid ids or does not fit.
 Status check_prompt(const VerifyOptions& options, std::size_t tokens,
-                    const exec::ModelFacts& model) {
+                    const exec::ModelInfo& model) {
   for (const std::int32_t id : options.prompt) {
     if (id >= 0 && static_cast<std::uint32_t>(id) < model.vocab) continue;
     return failure(ErrorKind::kUsage,
@@ -203,7 +203,7 @@ Status check_prompt(const VerifyOptions& options, std::size_t tokens,
   return ok_status();
 }
 
-/// What is compared: the native model, and the graph that the interpreter runs.
+/// The native model and the graph that the interpreter runs.
 class Verifier {
  public:
   Verifier(const VerifyOptions& options, const exec::NativeModel& native,
@@ -222,7 +222,7 @@ class Verifier {
   }
 
   Status run(VerifyRun& run, const std::vector<std::int32_t>& prompt) const {
-    const exec::ModelFacts& model = native_.model();
+    const exec::ModelInfo& model = native_.model();
     run.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
     run.kv_blocks = (run.prompt_tokens + run.steps + model.kv_block - 1) / model.kv_block;
     run.chunk = model.chunk;
@@ -249,11 +249,11 @@ class Verifier {
   }
 
  private:
-  /// kBadInput for a reference whose layers or logits are not those of the native model.
+  /// kBadInput for a reference with other numbers of layers or logits than the native model.
   Status check_same_model(const importer::ImportedModel& reference) const {
     const std::int64_t vocabulary = reference.module.vocabulary();
     const auto layers = static_cast<std::int64_t>(reference.module.states.size());
-    const exec::ModelFacts& native = native_.model();
+    const exec::ModelInfo& native = native_.model();
     std::string difference;
     if (vocabulary != native.vocab)
       difference = fmt::format("a vocabulary of {} instead of {}", vocabulary, native.vocab);
@@ -262,14 +262,14 @@ class Verifier {
     if (difference.empty()) return ok_status();
     return file_failure(ErrorKind::kBadInput, reference.path.string(),
                         "the bundle was not compiled from this model, which has " + difference,
-                        "give --model the model that the bundle was compiled from");
+                        "give the original model by --model");
   }
 
   /// The hash of a run in chunks of `chunk` tokens; 0: the model's.
   Result<std::string> hash_of(const VerifyRun& run, const std::vector<std::int32_t>& prompt,
                               std::uint32_t chunk, ReferenceRun* reference,
                               std::vector<VerifyPoint>* points) const {
-    // Hashes are those of the model, with or without a prompt that was compiled in.
+    // Hashes do not depend on a compiled-in prompt.
     LLMC_TRY(const auto session,
              native_.start(exec::SessionOptions{
                  .threads = options_.threads, .chunk = chunk, .begin = LLMC_BEGIN_EMPTY}));
@@ -286,8 +286,8 @@ class Verifier {
   std::optional<ir::Graph> reference_;
 };
 
-/// The long run as the context has room for it; no prompt where that is not longer than the short.
-std::size_t long_prompt(const exec::ModelFacts& model) {
+/// The long run, shortened to the context; an empty prompt if it is not longer than the short run.
+std::size_t long_prompt(const exec::ModelInfo& model) {
   const std::size_t room = model.ctx > kLongSteps ? model.ctx - kLongSteps : 0;
   const std::size_t tokens = std::min(kLongPrompt, room);
   return tokens > kShortPrompt + kShortSteps ? tokens : 0;
@@ -297,9 +297,9 @@ Status check_options(const VerifyOptions& options) {
   const bool bundle = driver::bundle_name(options.native.compile.model).has_value();
   if (!bundle && !options.reference_model.empty())
     return usage_error("--model is for bundles: a model is compared with its own graph",
-                       "leave it out");
+                       "remove --model");
   if (bundle && options.update && golden_file(options).empty())
-    return usage_error("--update does not change a bundle", "name the file with --golden FILE");
+    return usage_error("--update does not change a bundle", "give a file by --golden FILE");
   return ok_status();
 }
 
@@ -324,10 +324,10 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
   const auto format = driver::parse_weight_format(facts.quant);
   if (!format)
     return file_failure(ErrorKind::kBadInput, compile.model.string(),
-                        "the bundle does not record its weight format, which names the "
-                        "stored hash: an older llmc compiled it",
+                        "the bundle was compiled by an older llmc and does not record the weight "
+                        "format, which identifies the stored hash",
                         "compile the model again");
-  const exec::ModelFacts& model = native->model();
+  const exec::ModelInfo& model = native->model();
   const bool fixed = options.prompt.empty();
   const std::vector<std::int32_t> prompt =
       fixed ? fixed_prompt(model.vocab, kShortPrompt) : options.prompt;
@@ -361,13 +361,13 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
     second.steps = kLongSteps;
     second.reference = verifier.has_reference() && !verifier.reference_is_slow();
     if (verifier.has_reference() && !second.reference)
-      report.not_run = "the reference ran the short prompt only: the model is too large for more";
+      report.not_run =
+          "the reference ran the short prompt only: the model is too large for the long one";
     second.golden_key = fmt::format("{}/{}+{}", key, tokens, kLongSteps);
     second.other_chunk = model.chunk > kOtherChunk ? kOtherChunk : model.chunk / 2;
     LLMC_RETURN_IF_ERROR(verifier.run(second, fixed_prompt(model.vocab, tokens)));
   } else if (two_runs) {
-    report.not_run =
-        fmt::format("the long prompt was left out: the context has {} tokens", model.ctx);
+    report.not_run = fmt::format("no long prompt: the context has only {} tokens", model.ctx);
   }
   summarise(report, facts.rounding.coarsest(), facts.kv);
   LLMC_RETURN_IF_ERROR(check_golden(options, facts, report));

@@ -9,13 +9,13 @@
 #include "compiler/driver/compile.h"
 #include "compiler/driver/dims.h"
 #include "compiler/exec/function_library.h"
-#include "compiler/exec/made_up_inputs.h"
+#include "compiler/exec/random_inputs.h"
 #include "compiler/reference/interpreter.h"
 
 namespace llmc::evaluate {
 namespace {
 
-/// Relative error that rounding to a format may cause; 0: none.
+/// Maximum relative error due to rounding to a format; 0: none.
 double allowed_error(ir::WeightFormat coarsest) {
   switch (coarsest) {
     case ir::WeightFormat::kQ4:
@@ -77,10 +77,10 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
   if (outcome[0]) return std::move(*outcome[0]).in_file(compile.model.string());
 
   driver::report(progress, "run", 0, 0);
-  std::vector<ir::ConstantPtr> inputs = exec::made_up(plan.program.inputs, 1);
+  std::vector<ir::ConstantPtr> inputs = exec::random_inputs(plan.program.inputs, 1);
   auto actual = library->run(0, inputs);
   if (!actual.ok() && actual.error().first().kind == ErrorKind::kBadInput) {
-    inputs = exec::made_up(plan.program.inputs, 0);
+    inputs = exec::random_inputs(plan.program.inputs, 0);
     actual = library->run(0, inputs);
   }
   if (!actual.ok()) return std::move(actual).error().in_file(compile.model.string());

@@ -9,19 +9,19 @@
 #include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
 
-/// Native code of a plain graph against the reference interpreter running the graph as imported.
+/// Compares native code of a plain graph with the interpreter, which runs the imported graph.
 namespace llmc::evaluate {
 
 struct VerifyPlainOptions {
   driver::CompileOptions compile;  // model, target, dims, quant, cc, cflags
   std::string emulator = {};       // as for find_emulator
-  std::uint32_t threads = 1;  // of a second run, whose bits must be the same; under an emulator 1
+  std::uint32_t threads = 1;  // of a second run, which must be bit-identical; under an emulator 1
 };
 
 struct VerifyPlainReport {
   struct Output {
-    OutputDifference largest;  // by the tolerance of floats that are not rounded
-    /// Root mean square of the differences, as a share of that of the expected elements.
+    OutputDifference largest;  // with the tolerance of floats without quantization
+    /// Root mean square of the differences, relative to that of the expected elements.
     double relative_error = 0;
     bool ok = true;
   };
@@ -30,14 +30,14 @@ struct VerifyPlainReport {
   plan::Rounding rounding;
   std::string hash;  // of the bits of all outputs, 16 hex digits: equal for all targets and threads
   std::uint32_t threads = 1;
-  bool same_bits = true;  // with that many threads as with one
+  bool same_bits = true;  // whether both runs are bit-identical
   std::string emulator;
 
   bool ok() const;
 };
 
-/// Compiles the graph of `source`, what read_source(options.compile) gave, and runs it on made-up
-/// inputs (exec/made_up_inputs.h). Errors as compile_model; differences are results.
+/// Compiles the graph of `source`, the result of read_source(options.compile), and runs it on
+/// pseudorandom inputs (exec/random_inputs.h). Errors as compile_model; differences are results.
 Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver::Source source,
                                        const driver::Progress& progress = {});
 

@@ -11,7 +11,7 @@ namespace {
 
 Diagnostic too_short(std::size_t tokens, std::uint32_t width, const char* hint) {
   return failure(ErrorKind::kBadInput,
-                 fmt::format("the text has {} tokens, and a window takes {}", tokens, width), hint);
+                 fmt::format("the text has {} tokens, but a window needs {}", tokens, width), hint);
 }
 
 }  // namespace
@@ -36,10 +36,11 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
   windows.bos_ = options.bos;
   const bool has_bos = options.bos >= 0;
   if (options.stride == 0 && options.scored == ScoredTokens::kAll) {
-    if (width < 2) return usage_error("a window of 1 token predicts none", "use 2 or more");
+    if (width < 2)
+      return usage_error("a window of 1 token has no token to predict", "use 2 or more");
     windows.bos_in_front_ = has_bos;
     windows.step_ -= has_bos ? 1 : 0;
-    // A last token that is alone in its window is predicted from nothing.
+    // A single last token has no context to predict it from.
     const std::size_t alone = has_bos ? 0 : 1;
     if (text.size() <= alone) return too_short(text.size(), has_bos ? 1 : 2, "");
     windows.count_ = (text.size() - alone + windows.step_ - 1) / windows.step_;
@@ -49,8 +50,8 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
     if (options.stride > 0) {
       if (options.stride >= width) {
         return usage_error(
-            fmt::format("--ppl-stride {} leaves nothing in front of the counted tokens of a window "
-                        "of {}",
+            fmt::format("--ppl-stride {} leaves no tokens before the counted ones in a window of "
+                        "{}",
                         options.stride, width),
             "use a smaller stride or a larger --window");
       }
@@ -58,11 +59,11 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
       windows.first_ = windows.width_ - options.stride;
     } else {
       if (width < 3) {
-        return usage_error(fmt::format("a window of {} tokens has no second half to count", width),
+        return usage_error(fmt::format("a window of {} tokens has an empty second half", width),
                            "use 3 or more, or --count all");
       }
       windows.first_ = windows.width_ / 2 + 1;
-      hint = "use a smaller --window, or --count all, which takes a window that is not full";
+      hint = "use a smaller --window, or --count all, which accepts a partial window";
     }
     if (text.size() < width) return too_short(text.size(), windows.width_, hint);
     windows.count_ = (text.size() - windows.width_) / windows.step_ + 1;

@@ -26,7 +26,7 @@ std::vector<std::string> words(std::string_view text) {
   }
 }
 
-/// Where a program is: in the cross environment, else in PATH; empty when nowhere.
+/// Path of a program in the cross environment, else in PATH; empty if it is in neither.
 fs::path search(const std::string& program) {
   if (program.find('/') != program.npos) return program;
   for (const fs::path& folder : cross_folders()) {
@@ -39,18 +39,18 @@ fs::path search(const std::string& program) {
 Result<std::optional<Emulator>> named(const std::string& command, std::string_view where) {
   Emulator emulator{words(command)};
   if (emulator.command.empty()) {
-    return failure(ErrorKind::kUsage, fmt::format("{} names no program", where),
+    return failure(ErrorKind::kUsage, fmt::format("{} is an empty command", where),
                    "write a command, such as 'qemu-aarch64 -cpu max'");
   }
-  // The cross environment's qemu is meant by its bare name, too.
+  // A program without a folder may be the cross environment's qemu.
   std::string& program = emulator.command.front();
   if (const fs::path path = search(program); !path.empty()) program = path.string();
   return std::optional(std::move(emulator));
 }
 
 std::string no_emulator_hint() {
-  return "`llmc targets` lists what runs here; qemu emulates no such processor, --emulator names "
-         "another program that does";
+  return "`llmc targets` lists targets that run here; qemu cannot emulate this one: give another "
+         "emulator by --emulator";
 }
 
 }  // namespace
@@ -78,8 +78,8 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
                                               const std::string& given) {
   if (!given.empty()) return named(given, "--emulator");
   if (target::runs_here(target)) return std::optional<Emulator>();
-  if (const std::string wish = emulator_of_environment(); !wish.empty())
-    return named(wish, "LLMC_EMULATOR");
+  if (const std::string command = emulator_of_environment(); !command.empty())
+    return named(command, "LLMC_EMULATOR");
   const std::string program(target.emulator);
   if (target.architecture == target::host_architecture()) {
     std::string needed;
@@ -87,12 +87,12 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
       needed += fmt::format("{}{}", needed.empty() ? "" : ", ", target::to_string(feature));
     return failure(
         ErrorKind::kUnsupported,
-        fmt::format("this machine cannot run code for {}: its processor has not all of {}",
+        fmt::format("this machine cannot run code for {}: the CPU lacks at least one of {}",
                     target::described(target), needed),
         program.empty()
             ? no_emulator_hint()
-            : fmt::format("`llmc targets` lists what runs here; --emulator '{} -cpu {}' "
-                          "emulates such a processor",
+            : fmt::format("`llmc targets` lists targets that run here; use --emulator '{} -cpu "
+                          "{}' to emulate the target",
                           program, target.emulated_cpu));
   }
   if (program.empty()) {
@@ -102,12 +102,11 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
   }
   const fs::path path = search(program);
   if (path.empty()) {
-    return failure(
-        ErrorKind::kToolchain,
-        fmt::format("this machine cannot run code for {}, and {} was not found",
-                    target::described(target), program),
-        "tools/cross.sh fetches one (LASX needs qemu 8, Debian 12 has 7.2), or name one with "
-        "--emulator or LLMC_EMULATOR; `llmc compile` works without");
+    return failure(ErrorKind::kToolchain,
+                   fmt::format("this machine cannot run code for {}, and {} was not found",
+                               target::described(target), program),
+                   "run tools/cross.sh to fetch one (LASX needs qemu 8, Debian 12 has 7.2), or set "
+                   "--emulator or LLMC_EMULATOR; `llmc compile` needs none");
   }
   return std::optional(Emulator{{path.string(), "-cpu", std::string(target.emulated_cpu)}});
 }

@@ -8,31 +8,31 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// Who executes code that this process cannot, or shall not.
+/// Emulators that execute code of other processors.
 namespace llmc::exec {
 
-/// A command that takes a program's path behind its own arguments and runs it: qemu-user, or what
-/// the user named.
+/// A command that runs the program whose path is its last argument: qemu-user, or the user's
+/// command.
 struct Emulator {
   std::vector<std::string> command;  // not empty
 
-  /// For messages, made printable.
+  /// The command for messages, escaped.
   std::string text() const;
 };
 
-/// How code for `target` is executed: nullopt for "in this process". `given`, when not empty, is a
-/// command line split at blanks (never a shell) and always used. Otherwise what runs here runs
-/// here, and for the rest the first of: $LLMC_EMULATOR, split like `given`; qemu-ARCH in
-/// $LLMC_CROSS_DIR/bin, in cross/bin beside this program, in PATH, each with the target's
-/// processor. kUsage for a command of blanks, kToolchain when there is none, kUnsupported when only
-/// this processor's features are missing.
+/// Returns the emulator for code of `target`; nullopt to run it in this process. A nonempty `given`
+/// is a command line, split at blanks without a shell, and is always used. Otherwise targets of
+/// this machine need no emulator, and others use the first of: $LLMC_EMULATOR, split like `given`;
+/// qemu-ARCH in $LLMC_CROSS_DIR/bin, in cross/bin next to this program, in PATH, with the target's
+/// CPU model. kUsage for a blank command, kToolchain if no emulator is found, kUnsupported if only
+/// CPU features are missing.
 Result<std::optional<Emulator>> find_emulator(const target::Target& target,
                                               const std::string& given);
 
-/// LLMC_EMULATOR; empty when it is not set.
+/// The value of LLMC_EMULATOR; empty if it is not set.
 std::string emulator_of_environment();
 
-/// Where emulators for other processors may be: $LLMC_CROSS_DIR, and cross beside this program.
+/// Folders of emulators: $LLMC_CROSS_DIR, and cross next to this program.
 std::vector<std::filesystem::path> cross_folders();
 
 }  // namespace llmc::exec

@@ -32,12 +32,13 @@ namespace fs = std::filesystem;
 struct Free {
   void operator()(std::byte* p) const { std::free(p); }
 };
-/// Memory of at least one byte at a multiple of 64.
+/// At least one byte of memory, aligned to 64 bytes.
 using Block = std::unique_ptr<std::byte[], Free>;
 Result<Block> allocate(std::uint64_t bytes) {
   const std::uint64_t size = (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64;
   Block block(static_cast<std::byte*>(std::aligned_alloc(64, size)));
-  if (!block) return failure(ErrorKind::kOverBudget, fmt::format("no memory for {} bytes", bytes));
+  if (!block)
+    return failure(ErrorKind::kOverBudget, fmt::format("cannot allocate {} bytes", bytes));
   return block;
 }
 
@@ -59,13 +60,13 @@ struct FunctionLibrary::State {
     plan::Plan plan;
     Block weights;
     RunFunction run = nullptr;         // in this process
-    std::uint32_t number = 0;          // in a runner: place in its table,
-    std::uint64_t weights_offset = 0;  // and in its file of constants
+    std::uint32_t number = 0;          // in a runner: index in its table
+    std::uint64_t weights_offset = 0;  // in a runner: offset in its file of constants
   };
   std::vector<std::optional<Entry>> entries;
   void* handle = nullptr;
 
-  std::optional<Emulator> emulator;          // who runs the code when not this process
+  std::optional<Emulator> emulator;          // set if the code runs in a runner
   std::optional<TemporaryDirectory> folder;  // with the runner
   std::unique_ptr<RunnerProcess> process;
 
@@ -108,7 +109,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   std::vector<const plan::Plan*> plans;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
-    // Constants stay in this process: nothing has to be written and read again.
+    // Constants stay in this process and are not written to a file.
     plan::PlanOptions options;
     options.target = target;
     options.name = jobs[i].name;
@@ -159,7 +160,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
 }
 
-/// The content of the weights' file. Returns the weights' hash.
+/// Writes the content of the weights file and returns the hash of the weights.
 Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
   const std::uint64_t bytes = entry.plan.weights_bytes;
   LLMC_TRY(entry.weights, allocate(sizeof(llmc_weights_header) + bytes));
@@ -214,7 +215,7 @@ Status FunctionLibrary::State::link(const driver::Toolchain& toolchain,
     offset += bytes;
     entry->weights.reset();
   }
-  LLMC_RETURN_IF_ERROR(file.write(std::string_view("\0", 1)));  // a file that can be mapped
+  LLMC_RETURN_IF_ERROR(file.write(std::string_view("\0", 1)));  // empty files cannot be mapped
   return file.close();
 }
 
@@ -225,7 +226,8 @@ Status FunctionLibrary::State::start() {
   const std::string path = (folder->path() / kConstantsFile).string();
   const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),
                                         std::as_bytes(std::span(path))};
-  LLMC_TRY(const RunnerProcess::Reply reply, process->ask(runner::Request::kStart, 0, parts, 0));
+  LLMC_TRY(const RunnerProcess::Reply reply,
+           process->request(runner::Request::kStart, 0, parts, 0));
   if (reply.status == LLMC_OK) return ok_status();
   return failure(reply.status == LLMC_ERROR_CPU ? ErrorKind::kUnsupported : ErrorKind::kBadInput,
                  printable(reply.message()));
@@ -250,12 +252,12 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runne
   std::vector<RunnerProcess::Bytes> parts{std::as_bytes(std::span(&call, 1)),
                                           std::as_bytes(std::span(sizes))};
   parts.insert(parts.end(), data.begin(), data.end());
-  auto asked = process->ask(runner::Request::kCall, entry.number, parts, total);
-  if (!asked.ok()) {
+  auto result = process->request(runner::Request::kCall, entry.number, parts, total);
+  if (!result.ok()) {
     process.reset();
-    return std::move(asked).error();
+    return std::move(result).error();
   }
-  const RunnerProcess::Reply& reply = *asked;
+  const RunnerProcess::Reply& reply = *result;
   if (reply.status != 0) {
     if (reply.data.empty()) return returned(static_cast<int>(reply.status));
     return failure(ErrorKind::kBadInput, printable(reply.message()));
@@ -293,7 +295,7 @@ Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights
   arguments.inputs.push_back(weights);
   for (const plan::Port& port : plan.program.outputs) {
     LLMC_TRY(Block block, allocate(port.bytes()));
-    // A value the code forgets to write must not look right by chance.
+    // Fill outputs, so that elements that are never written are found.
     std::memset(block.get(), 0xa5, port.bytes());
     arguments.outputs.push_back(block.get());
     arguments.blocks.push_back(std::move(block));
@@ -303,7 +305,7 @@ Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights
   return arguments;
 }
 
-/// A pool of threads and the options that hand it to a call.
+/// A thread pool, and the options that pass it to a call.
 struct Workers {
   std::unique_ptr<hosted::ThreadPool> pool;
   llmc_run_options options{};
@@ -374,7 +376,7 @@ Status FunctionLibrary::check_inputs(std::size_t index,
     if (inputs[i]->element() != port.element || inputs[i]->dims() != port.dims)
       return failure(
           ErrorKind::kBadInput,
-          fmt::format("input '{}' has another type than the function's", printable(port.name)));
+          fmt::format("the type of input '{}' differs from the function's", printable(port.name)));
   }
   return ok_status();
 }

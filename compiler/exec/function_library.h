@@ -12,7 +12,7 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// Functions that are compiled and run at once, in this process or in a runner.
+/// Functions that are compiled and run in the same command, in this process or in a runner.
 namespace llmc::exec {
 
 /// Compiled functions: loaded into this process, or in a runner under an emulator (emulator.h).
@@ -21,18 +21,17 @@ class FunctionLibrary {
   struct Job {
     const ir::Graph* graph = nullptr;
     std::vector<ir::Value> inputs = {};  // of the signature (plan_graph)
-    std::string name;                    // a C identifier, different in each
-    /// Its plan, for any place of the weights, if it has been planned; graph and inputs are unused.
+    std::string name;                    // a unique C identifier
+    /// The plan, if there is one, with any storage of weights; graph and inputs are then unused.
     const plan::Plan* plan = nullptr;
     ir::WeightFormat quant = ir::WeightFormat::kUnset;  // as for plan_graph
   };
-  /// Why a job has no code, or nothing.
+  /// For each job the error that prevented its code, if any.
   using Outcome = std::vector<std::optional<Error>>;
 
-  /// Compiles many graphs with one run of clang and loads them: for tests of many small ones. A
-  /// graph that is not supported has its error in `outcome` and no code; only a failing toolchain
-  /// or emulator is an error. `emulator` as for find_emulator, `cc` as for find_toolchain; `cflags`
-  /// come last.
+  /// Compiles graphs with one run of clang and loads them. An unsupported graph gets its error in
+  /// `outcome` and no code; only failures of the toolchain or emulator are returned. `emulator` as
+  /// for find_emulator, `cc` as for find_toolchain; `cflags` are appended to clang's arguments.
   static Result<std::unique_ptr<FunctionLibrary>> compile(
       std::span<const Job> jobs, const std::string& target, const std::vector<std::string>& cflags,
       Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,
@@ -47,19 +46,19 @@ class FunctionLibrary {
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
 
-  /// Runs job `index`, which has code, on `threads` threads (in a runner: one). `inputs` in the
-  /// order of its signature; they must have its types. kBadInput when the code reports a bad index;
-  /// kToolchain when a runner ends, after which the next call starts it anew. One call at a time.
+  /// Runs job `index`, which must have code, on `threads` threads (in a runner: one). `inputs` have
+  /// the order and types of its signature. kBadInput if the code reports a bad index; kToolchain if
+  /// the runner ends, which the next call restarts. Not thread-safe.
   Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
                                            std::span<const ir::ConstantPtr> inputs,
                                            std::uint32_t threads = 1) const;
-  /// Runs job `index` `repetitions` times after one run that does not count: seconds of each call,
-  /// without making inputs and outputs. In a runner the time includes sending both. Errors as
-  /// run().
+  /// Runs job `index` once to warm up and `repetitions` times; returns the seconds of each call,
+  /// excluding the allocation of inputs and outputs. In a runner, sending both is included. Errors
+  /// as run().
   Result<std::vector<double>> time(std::size_t index, std::span<const ir::ConstantPtr> inputs,
                                    std::uint32_t repetitions, std::uint32_t threads = 1) const;
   const plan::Plan& plan(std::size_t index) const;
-  /// The emulator's command; empty when the code runs in this process.
+  /// The emulator's command; empty if the code runs in this process.
   std::string emulator() const;
 
  private:

@@ -29,7 +29,7 @@ constexpr const char* kLibraryFile = "model.so";
 constexpr const char* kModelRunnerFile = "runner";
 constexpr const char* kBundleFolder = "bundle";
 
-/// Links the archive in `bundle` for where its code will run.
+/// Links the archive in `bundle` to a shared library or a runner.
 Status link_model(const std::string& cc, const target::Target& target, const std::string& name,
                   bool has_grammar, const fs::path& bundle, bool runner, const fs::path& binary) {
   LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
@@ -57,13 +57,13 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_RETURN_IF_ERROR(link_model(options.compile.cc, *target, facts.name, facts.grammar_bytes > 0,
                                   folder, emulator.has_value(), linked.binary));
   linked.facts = std::move(facts);
-  // Once loaded, a library needs its file no more and leaves nothing behind, whatever ends the
-  // process. A runner's is executed for each session.
+  // The file of a loaded library is no longer needed and is removed now, so that it cannot remain
+  // if the process is killed. A runner is executed for each session.
   if (emulator) linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
   return load_linked(std::move(linked), std::move(emulator));
 }
 
-/// Compiles into `folder`: the bundle, and beside it the library or the runner.
+/// Compiles the bundle into `folder`, with the library or the runner next to it.
 Status build(driver::CompileOptions options, const fs::path& folder, bool runner,
              const driver::Progress& progress) {
   options.out_dir = folder / kBundleFolder;
@@ -85,8 +85,8 @@ Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, b
   return linked;
 }
 
-/// Beside an entry's binary: how long it was when it was made. A runner is not loaded but executed
-/// by someone else, whose complaint does not tell a damaged program from a damaged emulator.
+/// File next to a cached binary with the binary's size. An emulator's error does not show whether
+/// the runner or the emulator is damaged, so runners are checked by size.
 fs::path size_file(const fs::path& binary) {
   return binary.string() + ".size";
 }
@@ -98,8 +98,8 @@ Status note_size(const fs::path& binary) {
   return write_file(size_file(binary), std::to_string(bytes));
 }
 
-/// Whether the binary is a program and as long as it was made.
-bool is_whole(const fs::path& binary) {
+/// Whether the binary is executable and has its recorded size.
+bool has_recorded_size(const fs::path& binary) {
   std::error_code error;
   const fs::file_status status = fs::status(binary, error);
   if (!fs::is_regular_file(status) ||
@@ -114,11 +114,10 @@ bool is_whole(const fs::path& binary) {
 
 Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
   if (!slides_ && tokens.size() > context_ - position()) {
-    return file_failure(
-        ErrorKind::kBadInput, path_.string(),
-        fmt::format("{} tokens do not fit: the context has {}, of which {} are taken",
-                    tokens.size(), context_, position()),
-        "compile with a larger --ctx");
+    return file_failure(ErrorKind::kBadInput, path_.string(),
+                        fmt::format("{} tokens do not fit: {} of {} context tokens are in use",
+                                    tokens.size(), position(), context_),
+                        "compile with a larger --ctx");
   }
   for (const std::int32_t token : tokens) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
@@ -133,7 +132,7 @@ Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
 Result<std::string> NativeModel::Session::save_state() {
   return file_failure(ErrorKind::kUnsupported, path_.string(),
                       "a cache cannot be saved under an emulator",
-                      "save the conversation alone: its tokens are run again");
+                      "save the conversation only: its tokens are prefilled again");
 }
 
 Status NativeModel::Session::load_state(std::string_view) {
@@ -149,7 +148,7 @@ Diagnostic NativeModel::Session::refused(llmc_status status, const std::string& 
 Result<std::unique_ptr<NativeModel::Session>> NativeModel::start(
     const SessionOptions& options) const {
   if (options.threads == 0 || options.threads > model().threads_max) {
-    return usage_error(fmt::format("{} threads, and the model was compiled for 1 to {}",
+    return usage_error(fmt::format("{} threads requested, but the model was compiled for 1 to {}",
                                    options.threads, model().threads_max),
                        "use fewer, or compile with a larger --threads-max");
   }
@@ -185,10 +184,10 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   std::error_code ignored;
   if (fs::exists(entry, ignored)) {
     auto linked = linked_entry(entry, compile.model, runner);
-    if (linked.ok() && is_whole(linked->binary)) {
+    if (linked.ok() && has_recorded_size(linked->binary)) {
       linked->from_cache = true;
       auto cached = load_linked(*std::move(linked), emulator);
-      // What is wrong with an emulator is not the entry's fault.
+      // Failures of the emulator do not invalidate the entry.
       if (cached.ok() || cached.error().first().kind == ErrorKind::kToolchain) {
         driver::touch_entry(entry);
         return cached;
@@ -201,7 +200,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     if (!created.ok()) {
       Diagnostic d = created.error().first();
       d.hint =
-          "the cache cannot be written: use --no-cache, or set XDG_CACHE_HOME to a folder that "
+          "cannot write the cache: use --no-cache, or set XDG_CACHE_HOME to a folder that "
           "can";
       return d;
     }

@@ -17,7 +17,7 @@ namespace {
 class LoadedSession final : public NativeModel::Session {
  public:
   LoadedSession(std::unique_ptr<hosted::ThreadPool> pool,
-                std::unique_ptr<hosted::LibrarySession> session, const ModelFacts& model,
+                std::unique_ptr<hosted::LibrarySession> session, const ModelInfo& model,
                 const SessionOptions& options, std::span<const std::byte> grammar,
                 std::filesystem::path path)
       : Session(model, options, std::move(path)),
@@ -45,7 +45,7 @@ class LoadedSession final : public NativeModel::Session {
   Status set_dry_breakers(hosted::DryBreakers breakers) override {
     const llmc_dry_breakers table = breakers.table();
     LLMC_RETURN_IF_ERROR(check(api().set_dry_breakers(handle(), &table)));
-    breakers_ = std::move(breakers);  // the vectors' memory stays where it is
+    breakers_ = std::move(breakers);  // moving vectors keeps their memory
     return ok_status();
   }
   Status set_grammar(std::string_view tables) override {
@@ -146,15 +146,15 @@ class LoadedSession final : public NativeModel::Session {
   }
 
   std::unique_ptr<hosted::ThreadPool> pool_;  // outlives the session that calls it
-  // As the session's own memory does; it has pointers into them.
+  // Owned here because the session points into them.
   std::vector<llmc_logit_bias> biases_;
   hosted::DryBreakers breakers_;
   struct Grammar {
-    std::vector<std::uint64_t> tables;  // for their alignment
+    std::vector<std::uint64_t> tables;  // of u64 for alignment
     alignas(8) std::array<unsigned char, LLMC_GRAMMAR_BYTES> memory;
   };
   std::unique_ptr<Grammar> grammar_;
-  const std::span<const std::byte> own_grammar_;  // compiled in, or empty
+  const std::span<const std::byte> own_grammar_;  // the compiled-in grammar; may be empty
   std::unique_ptr<hosted::LibrarySession> session_;
 };
 
@@ -164,7 +164,7 @@ class LoadedModel final : public NativeModel {
 
   const std::string& name() const override { return linked_.facts.name; }
   const std::filesystem::path& bundle() const override { return linked_.bundle; }
-  const ModelFacts& model() const override { return facts_; }
+  const ModelInfo& model() const override { return info_; }
   bool from_cache() const override { return linked_.from_cache; }
   const std::string& emulator() const override { return nobody_; }
 
@@ -187,8 +187,8 @@ class LoadedModel final : public NativeModel {
     library_ = *std::move(library);
     const llmc_model& m = library_->model();
     const auto grammar_bytes = static_cast<std::uint32_t>(library_->grammar().size());
-    facts_ = {m.target,      m.vocab,     m.layers, m.ctx,         m.chunk,        m.kv_block,
-              m.threads_max, m.sequences, m.batch,  grammar_bytes, m.prefix_tokens};
+    info_ = {m.target,      m.vocab,     m.layers, m.ctx,         m.chunk,        m.kv_block,
+             m.threads_max, m.sequences, m.batch,  grammar_bytes, m.prefix_tokens};
     return ok_status();
   }
 
@@ -218,14 +218,14 @@ class LoadedModel final : public NativeModel {
                           printable(session.failure().message));
     }
     return std::unique_ptr<Session>(std::make_unique<LoadedSession>(
-        *std::move(pool), *std::move(session), facts_, options, library_->grammar(), linked_.path));
+        *std::move(pool), *std::move(session), info_, options, library_->grammar(), linked_.path));
   }
 
  private:
   LinkedModel linked_;
-  ModelFacts facts_;
+  ModelInfo info_;
   const std::string nobody_;
-  std::optional<hosted::MappedWeights> weights_;  // when they are in a file
+  std::optional<hosted::MappedWeights> weights_;  // if they are in a file
   std::unique_ptr<hosted::ModelLibrary> library_;
 };
 

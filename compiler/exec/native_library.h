@@ -10,20 +10,20 @@
 
 namespace llmc::exec {
 
-/// Where a linked model is and what belongs to it.
+/// The files of a linked model.
 struct LinkedModel {
   driver::BundleFacts facts;
-  std::filesystem::path path;    // as the user gave it, for messages
-  std::filesystem::path bundle;  // with the weights, when they are in a file
+  std::filesystem::path path;    // given by the user, for messages
+  std::filesystem::path bundle;  // has the weights if they are in a file
   std::filesystem::path binary;  // shared library or runner
   bool from_cache = false;
-  /// Holds any of the above for as long as the model lives, when they are nobody else's.
+  /// Owns temporary files of the above.
   std::shared_ptr<const TemporaryDirectory> temporary;
-  /// Keeps the cache's entry from being removed.
+  /// Prevents removal of the cache's entry.
   std::shared_ptr<const FolderLock> in_use;
 };
 
-/// Maps the weights when they are in a file, and loads the shared library into this process.
+/// Maps the weights if they are in a file, and loads the shared library into this process.
 Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked);
 
 }  // namespace llmc::exec

@@ -18,21 +18,21 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-/// For a trial of an emulator, each of its answers.
+/// Time limit for each reply while an emulator is tried.
 constexpr milliseconds kTrialLimit{15'000};
-/// For one that answers no more to end by itself, with its last words.
+/// Time limit for a runner that no longer replies to end by itself.
 constexpr milliseconds kPatience{2'000};
 constexpr std::uint64_t kMaxMessage = 4096;
 constexpr std::string_view kFeaturesHint =
-    "the emulator has to run programs of the target's architecture and know its "
-    "instructions: qemu-user 10 does, 7.2 is too old for LASX; --emulator names another";
+    "the emulator must support the target's architecture and instructions: qemu-user 10 does, 7.2 "
+    "is too old for LASX; give another emulator by --emulator";
 
 template <class T>
 std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-/// The last lines of what a program printed, without escape codes: an emulator's complaint.
+/// The last lines of a program's output, such as an emulator's error, without escape codes.
 std::string last_lines(std::string_view text, int lines = 6) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::size_t begin = text.size();
@@ -94,12 +94,12 @@ Status try_emulator(const driver::Toolchain& toolchain, const target::Target& ta
   const runner::Start request{1, 0};
   const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1))};
   LLMC_TRY(const RunnerProcess::Reply reply,
-           process->ask(runner::Request::kStart, 0, parts, 0, kTrialLimit));
+           process->request(runner::Request::kStart, 0, parts, 0, kTrialLimit));
   if (reply.status == LLMC_OK) return ok_status();
-  return failure(ErrorKind::kUnsupported,
-                 fmt::format("{} emulates a processor without the instructions of {}",
-                             emulator.text(), target.name),
-                 std::string(kFeaturesHint));
+  return failure(
+      ErrorKind::kUnsupported,
+      fmt::format("{} emulates a CPU without the instructions of {}", emulator.text(), target.name),
+      std::string(kFeaturesHint));
 }
 
 Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& toolchain,
@@ -118,7 +118,7 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emul
   auto child = ChildProcess::start(argv);
   if (!child.ok()) {
     Diagnostic d = child.error().first();
-    d.hint = "the emulator is what --emulator, LLMC_EMULATOR or LLMC_CROSS_DIR names, or in PATH";
+    d.hint = "check --emulator, LLMC_EMULATOR, LLMC_CROSS_DIR and PATH";
     return d;
   }
   std::unique_ptr<RunnerProcess> process(new RunnerProcess(emulator.text(), *std::move(child)));
@@ -128,46 +128,46 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emul
   if (std::memcmp(hello.magic, runner::kMagic, sizeof hello.magic) != 0 ||
       !process->child_->receive(bytes_of(hello).subspan(sizeof hello.magic), limit) ||
       hello.version != runner::kVersion || hello.kind != kind)
-    return process->broken("answered with something else than the compiled program does");
+    return process->broken("sent an invalid reply");
   hello.model.target[sizeof hello.model.target - 1] = 0;
   return process;
 }
 
-Result<RunnerProcess::Reply> RunnerProcess::ask(runner::Request what, std::uint32_t argument,
-                                                std::span<const Bytes> parts,
-                                                std::uint64_t max_bytes,
-                                                std::optional<Limit> limit) {
+Result<RunnerProcess::Reply> RunnerProcess::request(runner::Request what, std::uint32_t argument,
+                                                    std::span<const Bytes> parts,
+                                                    std::uint64_t max_bytes,
+                                                    std::optional<Limit> limit) {
   runner::RequestHeader request{what, argument, 0};
   for (const Bytes part : parts) request.bytes += part.size();
   bool sent = request.bytes <= runner::kMaxRequestBytes && child_->send(bytes_of(request));
   for (const Bytes part : parts) sent = sent && child_->send(part);
   runner::ReplyHeader header{};
   if (!sent || !child_->receive(bytes_of(header), limit))
-    return broken("did not answer while the compiled program was running");
+    return broken("did not reply while the compiled program was running");
   Reply reply{header.status, header.value, header.position, {}};
   if (header.bytes > (header.status == 0 ? max_bytes : kMaxMessage))
-    return broken("answered with something else than the compiled program does");
+    return broken("sent an invalid reply");
   reply.data.resize(header.bytes);
-  if (!child_->receive(reply.data, limit)) return broken("ended in the middle of an answer");
+  if (!child_->receive(reply.data, limit)) return broken("ended during a reply");
   return reply;
 }
 
 Status RunnerProcess::finish() {
   const ChildProcess::End& end = child_->end(kHelloLimit);
   if (!end.was_killed && end.exit_code == 0) return ok_status();
-  return broken("did not end as it should");
+  return broken("did not exit normally");
 }
 
 Diagnostic RunnerProcess::broken(const std::string& what) {
   const ChildProcess::End& end = child_->end(kPatience);
   constexpr int kSignals = 128, kLastSignal = kSignals + 64;
-  std::string how = " (it was ended)";
+  std::string how = " (it was killed)";
   std::string_view hint = kFeaturesHint;
   if (!end.was_killed) {
     const bool signal = end.exit_code > kSignals && end.exit_code <= kLastSignal;
     how = signal ? fmt::format(" (signal {})", end.exit_code - kSignals)
                  : fmt::format(" (exit code {})", end.exit_code);
-    // Once it has said hello, only an illegal instruction is about the processor.
+    // After the handshake only an illegal instruction points to missing features.
     if (hello_.version == runner::kVersion && end.exit_code != kSignals + SIGILL)
       hint = end.exit_code == kSignals + SIGKILL ? "out of memory?" : "";
   }

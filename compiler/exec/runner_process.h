@@ -15,11 +15,10 @@
 #include "compiler/support/result.h"
 #include "runtime/runner/protocol.h"
 
-/// Programs that execute compiled code in a process of their own (runtime/runner), perhaps under an
-/// emulator.
+/// Processes that execute compiled code (runtime/runner), with or without an emulator.
 namespace llmc::exec {
 
-/// Links the archive of a model `name`, which has a NAME_grammar or has none, with its runner.
+/// Links the archive of model `name` with its runner. `has_grammar`: it defines NAME_grammar.
 Status link_model_runner(const driver::Toolchain& toolchain, const target::Target& target,
                          const std::filesystem::path& archive, std::string_view name,
                          bool has_grammar, const std::filesystem::path& program);
@@ -30,26 +29,26 @@ Status link_function_runner(const driver::Toolchain& toolchain, const target::Ta
                             const std::filesystem::path& object,
                             const std::filesystem::path& program);
 
-/// Whether the emulator runs code for `target`: a program without functions is linked for it, run,
-/// and asked whether its processor has the features. kToolchain when it cannot be linked, does not
-/// run or does not answer within seconds, kUnsupported when features are missing.
+/// Checks that the emulator runs code for `target`: links and runs a program without functions,
+/// which checks the CPU features. kToolchain if it cannot be linked, does not run or does not reply
+/// within seconds, kUnsupported if features are missing.
 Status try_emulator(const driver::Toolchain& toolchain, const target::Target& target,
                     const Emulator& emulator);
 
-/// find_emulator, and what it found is tried.
+/// find_emulator followed by try_emulator.
 Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& toolchain,
                                                       const target::Target& target,
                                                       const std::string& given);
 
-/// A runner that runs. It ends with the object.
+/// A running runner process; terminated on destruction.
 class RunnerProcess {
  public:
   using Limit = std::chrono::milliseconds;
-  /// An emulator starts in much less than a second; a machine that is busy is waited for.
+  /// Generous, for busy machines: an emulator starts in much less than a second.
   static constexpr Limit kHelloLimit{60'000};
 
-  /// Waits for its hello. kToolchain when the emulator is missing, ends or is not heard of within
-  /// `limit`, or when what answers is no runner.
+  /// Starts the program and waits for its hello. kToolchain if the emulator is missing, ends, sends
+  /// nothing within `limit` or sends an invalid hello.
   static Result<std::unique_ptr<RunnerProcess>> start(const Emulator& emulator,
                                                       const std::filesystem::path& program,
                                                       runner::Kind kind, Limit limit = kHelloLimit);
@@ -60,21 +59,21 @@ class RunnerProcess {
     std::uint32_t status = 0;
     std::int32_t value = 0;
     std::uint64_t position = 0;
-    std::vector<std::byte> data;  // a message when the status is not 0
+    std::vector<std::byte> data;  // an error message if the status is not 0
 
     std::string message() const {
       return {reinterpret_cast<const char*>(data.data()), data.size()};
     }
   };
   using Bytes = std::span<const std::byte>;
-  /// Lets it end by itself, so that an emulator's plugin can write what it saw. kToolchain when it
-  /// does not, or fails. Nothing can be asked afterwards.
+  /// Waits until the process exits by itself, so that an emulator's plugin can write its results.
+  /// kToolchain if it does not exit or fails. No requests can be sent afterwards.
   Status finish();
 
-  /// Sends the request and waits for its reply of at most `max_bytes`, or of a message. kToolchain
-  /// when the runner ends instead, or says nothing within `limit` (by default it is waited for).
-  Result<Reply> ask(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
-                    std::uint64_t max_bytes, std::optional<Limit> limit = std::nullopt);
+  /// Sends a request and waits for its reply of at most `max_bytes`, or for an error message.
+  /// kToolchain if the runner ends, or does not reply within `limit` (nullopt: no limit).
+  Result<Reply> request(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
+                        std::uint64_t max_bytes, std::optional<Limit> limit = std::nullopt);
 
  private:
   RunnerProcess(std::string emulator, std::unique_ptr<ChildProcess> child)

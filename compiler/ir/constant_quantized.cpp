@@ -88,13 +88,13 @@ bool is_code(ElementType element) {
 
 class QuantizedConstant final : public Constant, public PagedConstant {
  public:
-  QuantizedConstant(QuantizedParts parts, ConstantPtr turned)
+  QuantizedConstant(QuantizedParts parts, ConstantPtr transpose)
       : Constant(ElementType::kF32, parts.codes->dims()),
         parts_(std::move(parts)),
-        turned_(std::move(turned)) {}
+        transpose_(std::move(transpose)) {}
 
   const QuantizedParts& parts() const { return parts_; }
-  const ConstantPtr& turned() const { return turned_; }
+  const ConstantPtr& transpose() const { return transpose_; }
 
   void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const override {
     read_block(begin, count, 0, dims()[1], out);
@@ -183,7 +183,7 @@ class QuantizedConstant final : public Constant, public PagedConstant {
   }
 
   QuantizedParts parts_;
-  ConstantPtr turned_;  // the matrix of which this is the transpose, or nullptr
+  ConstantPtr transpose_;  // the matrix of which this is the transpose, or nullptr
 };
 
 /// Returns whether `parameters` has one element for each block of `dims`.
@@ -241,12 +241,12 @@ ConstantPtr make_quantized(QuantizedParts parts) {
 ConstantPtr transposed_quantized(const ConstantPtr& source) {
   const auto* quantized = as_quantized(source);
   if (!quantized) return nullptr;
-  if (quantized->turned()) return quantized->turned();
+  if (quantized->transpose()) return quantized->transpose();
   const QuantizedParts& parts = quantized->parts();
-  QuantizedParts turned{transposed(parts.codes), transposed(parts.scales),
-                        parts.zero_points ? transposed(parts.zero_points) : nullptr,
-                        parts.column_block, parts.row_block};
-  return std::make_shared<QuantizedConstant>(std::move(turned), source);
+  QuantizedParts transposed_parts{transposed(parts.codes), transposed(parts.scales),
+                                  parts.zero_points ? transposed(parts.zero_points) : nullptr,
+                                  parts.column_block, parts.row_block};
+  return std::make_shared<QuantizedConstant>(std::move(transposed_parts), source);
 }
 
 const QuantizedParts* quantized_parts(const Constant& constant) {

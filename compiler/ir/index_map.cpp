@@ -17,7 +17,7 @@ constexpr bool has_rule =
      std::is_same_v<T, Slice> || std::is_same_v<T, Split> || std::is_same_v<T, Concat> ||
      std::is_same_v<T, Gather>);
 
-/// a / b if that is exact whatever the symbols are.
+/// a / b if the division is exact for all values of the symbols.
 std::optional<Dim> quotient(const Dim& a, const Dim& b) {
   if (a == b) return Dim(1);
   if (b.is_constant() || a.terms().empty()) return div_exact(a, b);
@@ -150,7 +150,7 @@ class MapRules {
       map.axes.push_back(a == *axis ? *index : AxisIndex{0, {{a < *axis ? a : a + rank - 1}}, {}});
     return {map};
   }
-  /// Other operators compute, or read what an operand says.
+  /// Other operators compute values or read positions from an operand.
   template <class T>
   Maps operator()(const T&) const {
     static_assert(!has_rule<T>);
@@ -299,8 +299,8 @@ std::optional<IndexMap> reshape_map(const std::vector<Dim>& from, const std::vec
   IndexMap map;
   map.axes.resize(from.size());
   if (std::ranges::any_of(from, is_zero)) return map;  // no elements
-  // Both from the outermost digit: `left` is what remains of result axis k, `rest` of operand axis
-  // a. Dims of 1 that stand in the same place correspond.
+  // Both start at the outermost digit: `left` is the rest of result axis k, `rest` that of operand
+  // axis a. Dims of 1 at the same position correspond.
   std::size_t k = 0;
   Dim left = to.empty() ? Dim(1) : to[0];
   const auto next = [&] {

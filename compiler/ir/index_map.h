@@ -8,7 +8,7 @@
 #include "compiler/ir/affine_index.h"
 #include "compiler/ir/graph.h"
 
-/// Index maps of view operators: which operand element each result element is. One rule for each
+/// Index maps of view operators: the operand element of each result element, by one rule for each
 /// operator. With r[k] the index of the result along its axis k and i[a] the index of the operand
 /// along its axis a:
 ///
@@ -64,7 +64,7 @@ struct IndexMap {
 };
 
 /// How index_maps reads integer operands (indices, starts, axes). Each function may be absent and
-/// may return nullopt for what is not known.
+/// may return nullopt for unknown values.
 struct IndexOperands {
   std::function<std::optional<std::vector<Dim>>(ValueId)> elements;
   std::function<std::optional<AffineIndex>(ValueId)> affine;  // preferred for indices of Gather
@@ -77,7 +77,7 @@ bool is_reshape(const Op& op);
 bool is_view(const Op& op);
 
 /// Maps of result `slot` of `node`, whose types must be set: one for each operand of a Concat, one
-/// for other view operators. Empty if the node is no view or its map is not known.
+/// for other view operators. Empty if the node is not a view or its map is unknown.
 std::vector<IndexMap> index_maps(const Graph& graph, const Node& node, std::size_t slot,
                                  const IndexOperands& operands);
 

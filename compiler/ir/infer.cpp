@@ -114,7 +114,7 @@ Result<Types> infer(const Graph& graph, const Node& node, const ShapeValues& kno
   if (auto problem = operand_problem(node, false)) return context.error(std::move(*problem));
   for (const ValueId input : node.inputs)
     if (input.exists() && input.index >= graph.values().size())
-      return context.error("an operand is no value of the graph");
+      return context.error("an operand is not a value of the graph");
   auto types = std::visit([&](const auto& op) { return infer_op(context, op); }, node.op);
   if (!types.ok()) return types;
   for (const TensorType& type : *types)

@@ -17,7 +17,7 @@ Result<std::vector<Dim>> target_shape(const InferContext& c, std::size_t operand
   const auto& length = c.type(operand).dims[0];
   if (!length.is_constant() || *length.constant() > 64)
     return c.error("the rank of the result is not known",
-                   "the shape operand has to have a fixed number of elements");
+                   "the shape operand must have a fixed number of elements");
   std::vector<Dim> out;
   for (std::int64_t i = 0; i < *length.constant(); ++i) out.push_back(c.fresh());
   return out;
@@ -99,7 +99,7 @@ Result<Types> infer_op(const InferContext& c, const Reshape& op) {
   std::vector<Dim> others;
   if (op.allow_zero && std::count(shape.begin(), shape.end(), Dim(0)) > 0 &&
       std::count(shape.begin(), shape.end(), Dim(-1)) > 0)
-    return c.error("the shape has both a zero and a -1, which then could be anything");
+    return c.error("the shape has both a 0 and a -1, which is ambiguous");
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == Dim(0) && !op.allow_zero) {
       if (i >= from.rank())
@@ -120,7 +120,7 @@ Result<Types> infer_op(const InferContext& c, const Reshape& op) {
     } else {
       const auto taken = product(others);
       if (total && taken && total->is_constant() && taken->is_constant())
-        return c.error(to_string(from) + " does not divide into the wanted shape");
+        return c.error(to_string(from) + " does not divide into the requested shape");
       shape[*inferred] = c.fresh();
     }
   } else if (known) {
@@ -139,7 +139,7 @@ Result<Types> infer_op(const InferContext& c, const Transpose& op) {
     for (std::size_t i = x.rank(); i-- > 0;) perm.push_back(static_cast<std::int64_t>(i));
   const auto axes = normalize_axes(perm, x.rank());
   if (!axes || axes->size() != x.rank())
-    return c.error("perm is no permutation of the dims of " + to_string(x));
+    return c.error("perm is not a permutation of the dims of " + to_string(x));
   TensorType out{x.element, {}};
   for (const std::int64_t axis : perm) out.dims.push_back(x.dims[*normalize_axis(axis, x.rank())]);
   return Types{std::move(out)};
@@ -346,7 +346,7 @@ Result<Types> infer_op(const InferContext& c, const Range&) {
   const ElementType element = c.type(0).element;
   for (std::size_t i = 0; i < 3; ++i) {
     if (c.rank(i) > 1 || !compatible(c.rank(i) == 0 ? Dim(1) : c.type(i).dims[0], Dim(1)))
-      return c.error("operand " + std::to_string(i) + " is no scalar");
+      return c.error("operand " + std::to_string(i) + " is not a scalar");
     if (c.type(i).element != element) return c.error("operands differ in element type");
   }
   const auto* start = c.values(0);

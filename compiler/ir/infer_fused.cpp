@@ -21,10 +21,11 @@ Status want_vector(const InferContext& c, std::size_t operand, const Dim& width,
 /// per KV head. Their products must fit.
 Status want_heads(const InferContext& c, std::int64_t heads, std::int64_t kv_heads,
                   std::int64_t head_dim) {
-  constexpr std::int64_t kMost = 1 << 20;
-  if (heads <= 0 || kv_heads <= 0 || head_dim <= 0 || heads > kMost || kv_heads > kMost ||
-      head_dim > kMost)
-    return c.error("head counts and head_dim have to be between 1 and " + std::to_string(kMost));
+  constexpr std::int64_t kMaxHeadCount = 1 << 20;
+  if (heads <= 0 || kv_heads <= 0 || head_dim <= 0 || heads > kMaxHeadCount ||
+      kv_heads > kMaxHeadCount || head_dim > kMaxHeadCount)
+    return c.error("head counts and head_dim must be between 1 and " +
+                   std::to_string(kMaxHeadCount));
   if (heads % kv_heads != 0)
     return c.error(std::to_string(heads) + " query heads do not divide into " +
                    std::to_string(kv_heads) + " groups");
@@ -75,7 +76,7 @@ Status want_source(const InferContext& c, const std::optional<float>& norm_epsil
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   if (c.rank(0) == 0) return c.error("the operand is a scalar");
   if (norm_epsilon.has_value() != c.has(norm_weight))
-    return c.error("norm_epsilon and the norm weight go together");
+    return c.error("norm_epsilon and the norm weight must occur together");
   if (c.has(norm_bias) && (!norm_epsilon || kind != NormKind::kLayer))
     return c.error("only a layer norm has a bias");
   if (!norm_epsilon) return ok_status();
@@ -229,10 +230,10 @@ Result<Types> infer_op(const InferContext& c, const QkvProjection& op) {
   if (c.has(2)) LLMC_RETURN_IF_ERROR(want_vector(c, 2, rows, "bias"));
   const Dim tokens = tokens_of(c, c.type(0));
   if (op.rope.has_value() != c.has(4) || op.rope.has_value() != c.has(5))
-    return c.error("rope, positions and frequencies go together");
+    return c.error("rope, positions and frequencies must occur together");
   if (op.rope) LLMC_RETURN_IF_ERROR(want_rotation(c, *op.rope, op.head_dim, tokens, 4, 5));
   if (op.qk_norm_epsilon.has_value() != c.has(7) || op.qk_norm_epsilon.has_value() != c.has(8))
-    return c.error("qk_norm_epsilon and the weights of both head norms go together");
+    return c.error("qk_norm_epsilon and the weights of both head norms must occur together");
   if (op.qk_norm_epsilon) {
     LLMC_RETURN_IF_ERROR(want_epsilon(c, *op.qk_norm_epsilon));
     LLMC_RETURN_IF_ERROR(want_vector(c, 7, dim(op.head_dim), "query norm's weight"));
@@ -245,10 +246,11 @@ Result<Types> infer_op(const InferContext& c, const QkvProjection& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const Loop& op) {
-  constexpr std::int64_t kMost = 1 << 16;
+  constexpr std::int64_t kMaxLoopCount = 1 << 16;
   for (const std::int64_t n :
        {op.count, op.carried, op.per_iteration_inputs, op.per_iteration_outputs})
-    if (n < 0 || n > kMost) return c.error("a count is outside 0 … " + std::to_string(kMost));
+    if (n < 0 || n > kMaxLoopCount)
+      return c.error("a count is outside 0 … " + std::to_string(kMaxLoopCount));
   if (op.count == 0) return c.error("has no iterations");
   if (!op.body) return c.error("has no body");
   const Graph& body = *op.body;
@@ -270,7 +272,7 @@ Result<Types> infer_op(const InferContext& c, const Loop& op) {
     const auto& wanted = body.value(body.inputs()[body_input]).type;
     if (compatible(c.type(operand), wanted)) return ok_status();
     return c.error("operand " + std::to_string(operand) + " is " + to_string(c.type(operand)) +
-                   ", the body takes " + to_string(wanted));
+                   ", but the body expects " + to_string(wanted));
   };
   for (std::size_t i = 0; i < carried; ++i) LLMC_RETURN_IF_ERROR(check(i, i));
   for (std::size_t i = 0; i < count * slots; ++i)
@@ -281,8 +283,8 @@ Result<Types> infer_op(const InferContext& c, const Loop& op) {
   for (std::size_t i = 0; i < carried; ++i) {
     const auto& result = body.value(body.outputs()[i]).type;
     if (!compatible(result, c.type(i)))
-      return c.error("carried value " + std::to_string(i) + " goes in as " + to_string(c.type(i)) +
-                     " and comes out as " + to_string(result));
+      return c.error("carried value " + std::to_string(i) + " has type " + to_string(c.type(i)) +
+                     ", but the body returns " + to_string(result));
     out.push_back(c.type(i));
   }
   for (std::size_t i = 0; i < count * results; ++i)
@@ -292,7 +294,7 @@ Result<Types> infer_op(const InferContext& c, const Loop& op) {
 
 Result<Types> infer_op(const InferContext& c, const Parameter&) {
   // Only the enclosing loop knows the constant; verify compares the two.
-  if (c.node().outputs.size() != 1) return c.error("the type of a parameter has to be written");
+  if (c.node().outputs.size() != 1) return c.error("the type of a parameter is missing");
   return Types{c.graph().value(c.node().outputs[0]).type};
 }
 

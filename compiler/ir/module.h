@@ -7,7 +7,7 @@
 
 #include "compiler/ir/graph.h"
 
-/// What is compiled: graphs, the values that outlive a call, and what inputs and outputs are for.
+/// The compiled unit: graphs, values that outlive a call, and the purpose of inputs and outputs.
 namespace llmc::ir {
 
 /// Names of entries.
@@ -37,8 +37,8 @@ struct State {
   std::int64_t kv_heads = 0, head_dim = 0;
 };
 
-/// What the other inputs and outputs of kForward are for, by name; empty: there is no such value.
-/// A plain graph binds none.
+/// Names of the other inputs and outputs of kForward by purpose; empty: there is no such value. A
+/// plain graph binds none.
 struct Interface {
   std::string token_ids;  // i64[seq]
   std::string mask;       // f32[1, 1, seq, past + seq], added to the scores
@@ -56,7 +56,7 @@ struct Module {
   /// The only entry.
   const Graph& graph() const { return entries.front().graph; }
   Graph& graph() { return entries.front().graph; }
-  /// Whether text can be generated with it: token ids in, logits out, a cache.
+  /// Whether it can generate text: it has token ids, logits and a cache.
   bool is_decoder() const { return !states.empty(); }
   /// The number of logits in a row; 0 for a plain graph.
   std::int64_t vocabulary() const;
@@ -66,8 +66,7 @@ struct Module {
 Module plain_module(Graph graph);
 
 /// Checks that the names of states and interface are inputs and outputs of the entry, that no value
-/// has two roles, and that types are those documented above. kInternal naming the first that is
-/// not.
+/// has two roles, and that types are those documented above. kInternal with the first violation.
 Status verify_interface(const Module& module);
 
 }  // namespace llmc::ir

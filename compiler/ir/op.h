@@ -273,7 +273,7 @@ enum class ActivationFn : std::uint8_t {
 };
 /// Returns the unary operator with this function; kIdentity for kNone.
 UnaryKind unary_kind(ActivationFn function);
-/// Returns nullopt if the operator is none of the functions above.
+/// Returns nullopt for operators that are not one of the functions above.
 std::optional<ActivationFn> activation_fn(UnaryKind kind);
 
 /// (gate, up) -> function(gate) * up   (Shazeer 2020: SwiGLU, GEGLU, ReGLU, …)
@@ -284,7 +284,7 @@ struct GatedActivation {
 /// How a weight matrix is stored in the emitted library.
 enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kBF16, kQ8, kQ4, kQ6 };
 
-/// What a weight matrix does in the model (passes/assign_weight_formats.h).
+/// The role of a weight matrix in the model (passes/assign_weight_formats.h).
 enum class WeightRole : std::uint8_t {
   kEmbedding,
   kPositionEmbedding,

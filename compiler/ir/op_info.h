@@ -105,22 +105,22 @@ struct Arity {
 };
 
 /// When an attribute is printed.
-enum class Shown { kAlways, kUnlessDefault };
+enum class PrintRule { kAlways, kUnlessDefault };
 
 template <class T, class Member>
 struct Field {
   std::string_view name;
   Member T::* member;
-  Shown shown;
+  PrintRule print_rule;
 };
 template <class T, class Member>
 constexpr Field<T, Member> field(std::string_view name, Member T::* member) {
-  return {name, member, Shown::kAlways};
+  return {name, member, PrintRule::kAlways};
 }
 /// Describes an attribute that is printed only if it differs from its default.
 template <class T, class Member>
 constexpr Field<T, Member> rare(std::string_view name, Member T::* member) {
-  return {name, member, Shown::kUnlessDefault};
+  return {name, member, PrintRule::kUnlessDefault};
 }
 
 template <class T>
@@ -396,7 +396,7 @@ std::optional<Op> make_op(std::string_view name);
 /// Returns the number of results of `op` as far as its attributes define it; 0 for a Loop with
 /// invalid counts.
 std::size_t output_count(const Op& op);
-/// Returns what is wrong with the number of operands and results of `node`, or nullopt. With
+/// Returns an error about the number of operands and results of `node`, or nullopt. With
 /// `outputs` false only operands are checked, because inference runs before the results exist.
 std::optional<std::string> operand_problem(const Node& node, bool outputs = true);
 

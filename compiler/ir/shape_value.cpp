@@ -16,7 +16,7 @@ constexpr std::size_t kMaxElements = 256;
 
 using Elements = std::vector<Dim>;
 
-/// Returns whether at most one dim is not 1. Then the elements are in row-major order whatever the
+/// Returns whether at most one dim is not 1. Then the order of elements does not depend on the
 /// rank, and elementwise operators broadcast such tensors as vectors or scalars.
 bool is_vector_like(const TensorType& type) {
   return std::count(type.dims.begin(), type.dims.end(), Dim(1)) + 1 >=

@@ -30,7 +30,7 @@ Result<ConstantPtr> ValueReader::data(ElementType element, std::vector<std::int6
   if (word.text == "mapped") {
     LLMC_TRY(const auto mapped_name, string());
     auto found = options_.resolve ? options_.resolve(element, dims, mapped_name) : nullptr;
-    if (!found) return lexer_.error_at(word, "the data of '" + mapped_name + "' is not at hand");
+    if (!found) return lexer_.error_at(word, "the data of '" + mapped_name + "' is not available");
     if (found->element() != element || found->dims() != dims)
       return lexer_.error_at(word, "'" + mapped_name + "' has another type");
     return found;
@@ -124,7 +124,7 @@ Result<ConstantPtr> ValueReader::view(const Token& word, ElementType element,
     const Token at = lexer_.peek();
     LLMC_TRY(auto source, constant());
     if (source->dims().size() != 2 || source->element() != element)
-      return lexer_.error_at(at, "a source is no matrix of the same element type");
+      return lexer_.error_at(at, "a source is not a matrix of the same element type");
     sources.push_back(std::move(source));
   } while (word.text == "concat" && lexer_.peek().is(','));
   if (word.text == "transposed") return transposed(std::move(sources[0]));

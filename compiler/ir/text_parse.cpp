@@ -171,7 +171,7 @@ class GraphParser {
     const bool is_parameter = std::holds_alternative<Parameter>(node.op);
     std::vector<TensorType> types = std::move(written);
     if (is_parameter && types.empty())
-      return lexer_.error_at(word, "the type of a parameter has to be written");
+      return lexer_.error_at(word, "the type of a parameter is missing");
     if ((options_.infer_types && !is_parameter) || is_constant) {
       auto inferred = infer(graph_, node, known_, fresh_);
       if (!inferred.ok())
@@ -188,7 +188,7 @@ class GraphParser {
                                                          to_string((*inferred)[i]) + ", not " +
                                                          to_string(types[i]));
     } else if (types.empty()) {
-      return lexer_.error_at(word, "the types of the results have to be written");
+      return lexer_.error_at(word, "the types of the results are missing");
     }
     if (types.size() != results.size()) return wrong_count(word, types.size());
     for (std::size_t i = 0; i < results.size(); ++i) {

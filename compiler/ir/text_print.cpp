@@ -64,7 +64,8 @@ template <class T>
 std::string attributes_text(const T& op) {
   std::string out;
   for_each_field<T>([&](const auto& f) {
-    if (f.shown == Shown::kUnlessDefault && is_default(op.*f.member, T{}.*f.member)) return;
+    if (f.print_rule == PrintRule::kUnlessDefault && is_default(op.*f.member, T{}.*f.member))
+      return;
     out += out.empty() ? "{" : ", ";
     out += fmt::format("{} = {}", f.name, attribute_text(op.*f.member));
   });

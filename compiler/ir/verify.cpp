@@ -71,7 +71,7 @@ class Verifier {
 
   Status define(ValueId id, const char* what) {
     if (id.index >= defined_.size())
-      return problem(std::string(what) + " is no value of the graph");
+      return problem(std::string(what) + " is not a value of the graph");
     if (defined_[id.index])
       return problem("value '" + graph_.value(id).name + "' is defined twice");
     defined_[id.index] = true;
@@ -82,7 +82,7 @@ class Verifier {
     if (auto wrong = operand_problem(node)) return problem(std::move(*wrong));
     for (const ValueId input : node.inputs) {
       if (!input.exists()) continue;
-      if (input.index >= defined_.size()) return problem("an operand is no value of the graph");
+      if (input.index >= defined_.size()) return problem("an operand is not a value of the graph");
       if (!defined_[input.index])
         return problem("operand '" + graph_.value(input).name + "' is used before it is defined");
     }
@@ -131,7 +131,7 @@ class Verifier {
   }
 
   Status check_parameter(const Parameter& parameter, const Node& node) {
-    if (!around_) return problem("stands outside a loop");
+    if (!around_) return problem("is outside a loop");
     if (parameter.index < 0 ||
         parameter.index >= static_cast<std::int64_t>(around_->parameters.size()))
       return problem("the loop has no parameter " + std::to_string(parameter.index));

@@ -19,8 +19,7 @@ std::string shown_domain(std::string_view domain) {
   return domain.empty() ? "ai.onnx" : printable(domain, 80);
 }
 
-/// The one value field that the attribute uses; UNDEFINED when it uses none, nullopt when more than
-/// one.
+/// The one value field that the attribute uses; UNDEFINED for none, nullopt for more than one.
 std::optional<AttributeProto::AttributeType> value_field(const AttributeProto& a) {
   const std::pair<bool, AttributeProto::AttributeType> fields[] = {
       {a.has_f(), AttributeProto::FLOAT},
@@ -55,7 +54,7 @@ class ModelChecker {
     const onnx::ModelProto& model = file_.model;
     LLMC_RETURN_IF_ERROR(check_ir_version(model.ir_version()));
     if (model.opset_import().empty())
-      return bad({}, "not a valid ONNX file: it names no operator set");
+      return bad({}, "not a valid ONNX file: no operator set is imported");
     LLMC_RETURN_IF_ERROR(check_imports(model.opset_import(), {}));
     for (const auto& function : model.functions()) LLMC_RETURN_IF_ERROR(check_function(function));
     LLMC_RETURN_IF_ERROR(check_initialized_inputs(model.graph()));
@@ -88,7 +87,7 @@ class ModelChecker {
     if (version > kNewestIrVersion)
       return too_new({},
                      "its ir_version " + std::to_string(version) + " is newer than " +
-                         std::to_string(kNewestIrVersion) + ", the newest that is supported",
+                         std::to_string(kNewestIrVersion) + ", the newest supported version",
                      "save it with ir_version " + std::to_string(kNewestIrVersion) + " or lower");
     return ok_status();
   }
@@ -112,7 +111,7 @@ class ModelChecker {
       if (set.version() > kNewestOpset)
         return too_new(function,
                        "imports operator set " + std::to_string(set.version()) + ", newer than " +
-                           std::to_string(kNewestOpset) + ", the newest that is supported",
+                           std::to_string(kNewestOpset) + ", the newest supported version",
                        "export with operator set " + std::to_string(kNewestOpset) + " or lower");
     }
     return ok_status();
@@ -130,7 +129,7 @@ class ModelChecker {
   }
 
   Status check_function(const onnx::FunctionProto& function) const {
-    if (function.name().empty()) return bad({}, "a function of the model has no name");
+    if (function.name().empty()) return bad({}, "the model has a function without a name");
     LLMC_RETURN_IF_ERROR(check_imports(function.opset_import(), function.name()));
     LLMC_RETURN_IF_ERROR(check_distinct(function, function.input(), "inputs"));
     LLMC_RETURN_IF_ERROR(check_distinct(function, function.output(), "outputs"));
@@ -176,7 +175,7 @@ class ModelChecker {
   }
 
   Status check_node(const NodeProto& node) const {
-    if (node.op_type().empty()) return blame(node, "the node names no operator");
+    if (node.op_type().empty()) return blame(node, "the node has no operator type");
     if (std::ranges::all_of(node.output(), &std::string::empty))
       return blame(node, "the node has no output");
     std::set<std::string_view> names;
@@ -189,7 +188,7 @@ class ModelChecker {
     return ok_status();
   }
 
-  /// An absent value is 0 or an empty list, as proto3 writes them.
+  /// An absent value is 0 or an empty list, as proto3 encodes them.
   Status check_attribute(const NodeProto& node, const AttributeProto& attribute) const {
     const auto used = value_field(attribute);
     const std::string name = "attribute '" + printable(attribute.name(), 80) + "' ";

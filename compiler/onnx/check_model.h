@@ -6,14 +6,14 @@
 
 namespace llmc::importer {
 
-/// The newest versions of ONNX that are known: release 1.21.
+/// The newest supported versions of ONNX: release 1.21.
 inline constexpr std::int64_t kNewestOpset = 26, kNewestIrVersion = 13;
 
-/// Checks what ONNX requires of a model whatever its operators compute: versions, one import of
-/// each operator set, nodes with an operator and an output, attributes that are given once and hold
-/// the value that their type says, initializers of the type and shape of the graph input they
-/// initialize, functions with distinct parameters. Looks at all nodes, those of functions and
-/// branches too. kUnsupported for versions newer than those above.
+/// Checks the rules of ONNX that do not depend on operators: supported versions, one import per
+/// operator set, nodes with an operator and an output, attributes given once with a value of their
+/// declared type, initializers with the type and shape of the graph input they initialize,
+/// functions with distinct parameters. Nodes of functions and branches are checked too.
+/// kUnsupported for versions newer than those above.
 Status check_model(const OnnxFile& file);
 
 }  // namespace llmc::importer

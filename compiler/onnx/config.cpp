@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Reads fields of the object; the first problem sticks.
+/// Reads fields of the object and keeps the first error.
 class Reader {
  public:
   Reader(const Json& object, const std::string& file) : object_(object), file_(file) {}
@@ -35,7 +35,7 @@ class Reader {
     return it->get<bool>();
   }
 
-  /// [2, 1, 0, kv, D] or [2, 1, kv, 0, D], perhaps with the number of layers in front.
+  /// [2, 1, 0, kv, D] or [2, 1, kv, 0, D], or the same after a dim with the number of layers.
   std::optional<CacheShape> cache_shape(const char* key) {
     const auto it = object_.find(key);
     if (it == object_.end()) return std::nullopt;

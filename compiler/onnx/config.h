@@ -17,7 +17,7 @@ struct CacheShape {
   std::int64_t kv_heads = 0, head_dim = 0;
 };
 
-/// What llmc reads of llm_config.json. Everything is optional there, and none of it is trusted.
+/// The fields of llm_config.json that llmc reads: all optional and untrusted.
 struct LlmConfig {
   std::optional<std::int64_t> hidden;
   std::optional<std::int64_t> layers;
@@ -25,9 +25,9 @@ struct LlmConfig {
   std::string prompt_template;
 };
 
-/// Fails when `text` is no JSON object, a field has the wrong type or an impossible value
-/// (kBadInput), or the model is of a kind that is not supported: a mask other than additive float,
-/// images (kUnsupported). Unknown fields are ignored.
+/// kBadInput if `text` is not a JSON object or a field has the wrong type or an invalid value.
+/// kUnsupported for masks other than additive floats and for models that read images. Unknown
+/// fields are ignored.
 Result<LlmConfig> parse_config(std::string_view text, const std::string& file);
 
 }  // namespace llmc::importer

@@ -13,11 +13,11 @@ using onnx::NodeProto;
 using onnx::TensorProto;
 using onnx::ValueInfoProto;
 
-/// More contradictions than these are not remembered.
+/// Further contradictions are dropped.
 constexpr std::size_t kMaxNoted = 1000;
 
 // Both lists are sorted.
-/// Operators whose float operands and float outputs all have one type.
+/// Operators whose float operands and float outputs all have the same type.
 constexpr std::string_view kOneFloatType[] = {"Abs",
                                               "Add",
                                               "And",
@@ -102,7 +102,7 @@ constexpr std::string_view kOneFloatType[] = {"Abs",
                                               "Trilu",
                                               "Unsqueeze",
                                               "Where"};
-/// Operators whose output 0 has the type of operand 0, whatever the others have.
+/// Operators whose output 0 has the type of operand 0; other operands may have other types.
 constexpr std::string_view kTypeOfFirst[] = {"Dropout", "Pow"};
 /// Operators of kOneFloatType whose result is a bool.
 constexpr std::string_view kGivesBool[] = {"Equal", "Greater", "GreaterOrEqual", "Less",
@@ -112,8 +112,8 @@ bool is_standard(const NodeProto& node) {
   return plain_domain(node.domain()).empty();
 }
 
-/// Whether a value of the IR's `computed` can be what the file calls `declared`: floats of 16 bits
-/// are f32 there, 4-bit integers 8-bit ones.
+/// Whether the IR's type `computed` can represent the file's type `declared`: the IR uses f32 for
+/// 16-bit floats and 8-bit integers for 4-bit ones.
 bool can_be(int declared, ir::ElementType computed) {
   using ir::ElementType;
   if (declared == kUint4) return computed == ElementType::kU8;
@@ -146,8 +146,8 @@ std::string declared_text(const ValueInfoProto& value) {
   return text + (dims.size() > kMaxRank + 1 ? ", …]" : "]");
 }
 
-/// Returns whether both have the same sizes apart from dims of 1, whose places vary between blocks
-/// of split models.
+/// Returns whether both have the same sizes except for dims of 1, whose positions vary between
+/// blocks of split models.
 bool differ_in_ones(const google::protobuf::RepeatedPtrField<onnx::TensorShapeProto_Dimension>& a,
                     const ir::TensorType& b) {
   std::vector<std::optional<std::int64_t>> declared, computed;
@@ -259,16 +259,16 @@ void DeclaredValues::warn_of_size(const ValueInfoProto& declared, const ir::Tens
   if (static_cast<std::size_t>(dims.size()) != computed.rank()) return;
   if (is_input && differ_in_ones(dims, computed)) return;
   for (int i = 0; i < dims.size(); ++i) {
-    // Some exporters write -1 for a size that is open.
+    // Some exporters write -1 for a symbolic size.
     const auto size = computed.dims[static_cast<std::size_t>(i)].constant();
     const bool differs = size ? *size != dims[i].dim_value() : is_input;
     if (!dims[i].has_dim_value() || dims[i].dim_value() < 0 || !differs) continue;
-    warnings_.push_back(bad_node(file_, declared.name(),
-                                 std::string(is_input ? "the input " : "") + "is declared as " +
-                                     declared_text(declared) + ", but it is " +
-                                     ir::to_string(computed),
-                                 "the declared size is wrong and ignored; exporting again with "
-                                 "shape inference corrects it"));
+    warnings_.push_back(
+        bad_node(file_, declared.name(),
+                 std::string(is_input ? "the input " : "") + "is declared as " +
+                     declared_text(declared) + ", but it is " + ir::to_string(computed),
+                 "the declared size is wrong and is ignored; export again with shape "
+                 "inference to correct it"));
     return;
   }
 }

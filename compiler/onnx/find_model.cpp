@@ -77,7 +77,7 @@ std::vector<std::string> graphs_of(const FolderContents& contents) {
   return graphs;
 }
 
-/// The best of `graphs`, and why when there are several. `folder`: relative, for the note.
+/// The best of `graphs`, and the reason if there are several. `folder`: relative, for the note.
 std::optional<ModelFile> best_of(const std::vector<std::string>& graphs, const fs::path& folder) {
   std::vector<Candidate> candidates;
   for (const std::string& name : graphs)
@@ -92,12 +92,12 @@ std::optional<ModelFile> best_of(const std::vector<std::string>& graphs, const f
   const bool known = best.storage_rank < std::size(kStorages);
   std::string why(kModelNames[best.name_rank].why);
   if (why.empty()) why = known ? kStorages[best.storage_rank].why : "the first by name";
-  file.note = printable((folder / best.file).string(), 120) + " is taken: " + why +
-              "; give a file's path to take another of " + list_of(others);
+  file.note = printable((folder / best.file).string(), 120) + " is used: " + why +
+              "; to use another file, give its path: " + list_of(others);
   return file;
 }
 
-/// An encoder beside a decoder is a model that cannot be compiled as a whole.
+/// Returns an error for a folder with an encoder and a decoder, which llmc cannot compile as one.
 std::optional<Diagnostic> encoder_decoder(const std::vector<std::string>& graphs,
                                           const fs::path& path, const fs::path& folder) {
   const auto encoder = std::ranges::find_if(
@@ -132,19 +132,19 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
                     const std::vector<std::string>& others) {
   Diagnostic d;
   d.file = path.string();
-  d.message = "the folder holds no model: neither block_0.onnx nor model.onnx";
+  d.message = "the folder has neither block_0.onnx nor model.onnx";
   d.hint = "give the folder of a split export, or the path of one .onnx file";
   if (!graphs.empty()) {
     d.message += "; it has " + list_of(graphs);
-    d.hint = "give the path of the file that is the model";
+    d.hint = "give the path of the model's file";
     return d;
   }
   if (const std::vector<std::string> snapshots = snapshots_in(path); !snapshots.empty()) {
-    d.message += "; it is an entry of Hugging Face's cache";
+    d.message += "; it is an entry of the Hugging Face cache";
     d.hint = "give one of its snapshots: " + list_of(snapshots);
     return d;
   }
-  // The weights of a model in a form that other programs take.
+  // Weights in formats of other programs.
   std::vector<std::string> weights;
   for (const std::string& name : others) {
     const fs::path extension = fs::path(name).extension();
@@ -152,7 +152,7 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
       weights.push_back(name);
   }
   const bool export_it = !weights.empty() || std::ranges::count(others, "config.json") != 0;
-  if (!weights.empty()) d.message += "; it has " + list_of(weights) + ", and llmc takes ONNX";
+  if (!weights.empty()) d.message += "; it has " + list_of(weights) + ", but llmc reads ONNX";
   if (!export_it) return d;
   const bool gguf =
       std::ranges::all_of(weights, [](const std::string& name) { return name.ends_with(".gguf"); });

@@ -21,19 +21,19 @@ std::optional<std::string> block_digits(const std::string& name) {
   return digits;
 }
 
-/// Orders the blocks' names by number and holds them to 0 … n-1.
+/// Orders the blocks' names by number and checks that the numbers are 0 … n-1.
 Status order_blocks(std::vector<std::string>& names) {
   std::vector<std::pair<std::int64_t, std::string>> blocks;
   for (const auto& name : names) {
     const std::string digits = *block_digits(name);
     if (digits.size() > 4)
       return file_failure(ErrorKind::kBadInput, name, "the block's number is too large",
-                          "blocks count from 0 without gaps");
+                          "number the blocks from 0 without gaps");
     if (digits.size() > 1 && digits[0] == '0')
       return file_failure(ErrorKind::kBadInput, name,
-                          "the block's number begins with a zero, so it may stand beside another "
-                          "file of the same number",
-                          "call it block_" + std::to_string(std::stoll(digits)) + ".onnx");
+                          "the block's number has a leading zero, so another file may have the "
+                          "same number",
+                          "rename it to block_" + std::to_string(std::stoll(digits)) + ".onnx");
     blocks.emplace_back(std::stoll(digits), name);
   }
   std::sort(blocks.begin(), blocks.end());
@@ -46,7 +46,7 @@ Status order_blocks(std::vector<std::string>& names) {
   return ok_status();
 }
 
-/// Where the contents keep the file called `name`, or nullptr.
+/// The field of the contents for the file called `name`, or nullptr.
 std::optional<std::string>* known_slot(FolderContents& contents, std::string_view name) {
   if (name == "embeddings_bf16.bin" || name == "embedding_bf16.bin")
     return &contents.embedding_table;
@@ -63,9 +63,8 @@ Result<std::string_view> read_text(FileSet& files, const std::string& name, File
   LLMC_TRY(const auto mapped, files.map(name, role));
   const auto bytes = mapped->bytes();
   if (bytes.size() > max_bytes) {
-    return file_failure(
-        ErrorKind::kBadInput, name,
-        "is larger than the " + std::to_string(max_bytes) + " bytes that are allowed");
+    return file_failure(ErrorKind::kBadInput, name,
+                        "is larger than the " + std::to_string(max_bytes) + " bytes allowed");
   }
   // The set of files keeps the mapping.
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());

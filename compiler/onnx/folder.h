@@ -21,12 +21,11 @@ struct FolderContents {
   std::vector<std::string> others;
 };
 
-/// Lists the folder. Fails on gaps and duplicates among the blocks (block_01.onnx next to or in
-/// place of block_1.onnx) and when the folder cannot be read. A folder without blocks is accepted.
+/// Lists the folder. Fails if the folder cannot be read and on gaps, duplicates and leading zeros
+/// in the numbers of the blocks. A folder without blocks is accepted.
 Result<FolderContents> list_folder(const std::filesystem::path& folder);
 
-/// The files of those names in the folder, without `blocks` and `others`: what belongs to a model
-/// in one file.
+/// The files of a model in one .onnx file: the folder's contents without `blocks` and `others`.
 FolderContents known_files(const std::filesystem::path& folder);
 
 /// Reads llm_config.json; an empty configuration if there is none.

@@ -11,7 +11,7 @@ namespace {
 using ir::ValueId;
 using onnx::NodeProto;
 
-/// Converts one file; holds what that takes.
+/// Converts one file.
 class Importer {
  public:
   Importer(ir::Builder& builder, FileSet& files, const OnnxFile& file, const OrderedGraph& graph)
@@ -24,7 +24,7 @@ class Importer {
     scope_.exact_casts = inputs.exact_casts;
     for (const auto& [name, values] : inputs.stacked) LLMC_RETURN_IF_ERROR(stack(name, values));
     tensors_ = inputs.constants;
-    // Every initializer is looked at, so that a damaged one is found even where it is not used.
+    // Initializers are checked even if unused, so that damaged files are reported.
     for (const auto& [name, tensor] : graph_.initializers) {
       LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
     }
@@ -63,7 +63,7 @@ class Importer {
   /// `node` makes the value; nullptr for inputs and initializers.
   Status check_declared(const std::string& name, const NodeProto* node) {
     const auto& type = builder_.graph().value(scope_.values.at(name)).type;
-    // Where floats stand for codes (Bindings::float_products) element types differ on purpose.
+    // Where floats replace codes (Bindings::float_products), element types differ on purpose.
     const bool codes =
         node && !scope_.float_products.empty() &&
         (node->op_type() == "DynamicQuantizeLinear" || node->op_type() == "MatMulInteger");
@@ -81,7 +81,7 @@ class Importer {
     if (is_if(node)) return convert_if(node);
     for (const auto& name : node.input()) {
       if (name.empty()) continue;
-      if (missing_.contains(name)) return give_up(node);
+      if (missing_.contains(name)) return skip(node);
       LLMC_RETURN_IF_ERROR(materialize(name, node_name(node)));
     }
     const std::int64_t opset = file_.opset(node);
@@ -102,11 +102,11 @@ class Importer {
       if (context.error()->kind != ErrorKind::kUnsupported) return *context.error();
       const Diagnostic& why = *context.error();
       if (reported_.emplace(why.op, why.message).second) unsupported_.push_back(why);
-      return give_up(node);
+      return skip(node);
     }
     for (const auto& name : node.output())
       if (!name.empty() && !scope_.values.contains(name))
-        return bad_node(file_, node_name(node), "has more outputs than its operator makes");
+        return bad_node(file_, node_name(node), "has more outputs than its operator");
     if (const auto wrong = float_types_.infer(node)) {
       Diagnostic d =
           bad_node(file_, node_name(node), *wrong, "insert a Cast, or export the model again");
@@ -118,21 +118,20 @@ class Importer {
     return ok_status();
   }
 
-  /// An If whose condition is known: the nodes of the branch that it takes.
+  /// Converts the selected branch of an If whose condition is constant.
   Status convert_if(const NodeProto& node) {
     if (node.input_size() != 1 || node.input(0).empty())
       return bad_node(file_, node_name(node), "has no condition");
-    if (missing_.contains(node.input(0))) return give_up(node);
+    if (missing_.contains(node.input(0))) return skip(node);
     LLMC_RETURN_IF_ERROR(materialize(node.input(0), node_name(node)));
     const auto* known = builder_.shape_values().find(scope_.values.at(node.input(0)));
     if (!known || known->size() != 1 || !known->front().is_constant()) {
       Diagnostic d =
-          bad_node(file_, node_name(node),
-                   "its condition is only known when the model runs, which is not supported",
+          bad_node(file_, node_name(node), "a condition that is not constant is not supported",
                    "export the model without control flow", ErrorKind::kUnsupported);
       d.op = "If";
       if (reported_.emplace(d.op, d.message).second) unsupported_.push_back(d);
-      return give_up(node);
+      return skip(node);
     }
     const char* wanted = known->front() == ir::Dim(0) ? "else_branch" : "then_branch";
     const auto* attribute = find_attribute(node, wanted);
@@ -147,13 +146,13 @@ class Importer {
 
   Status convert_branch(const NodeProto& node, const onnx::GraphProto& branch) {
     OrderedGraph graph;
-    LLMC_TRY(const Makers makers, find_makers(file_, branch, graph));
+    LLMC_TRY(const Definitions definitions, find_definitions(file_, branch, graph));
     std::vector<std::string> wanted;
     for (int i = 0; i < node.output_size(); ++i)
       if (!node.output(i).empty()) wanted.push_back(branch.output(i).name());
-    LLMC_TRY(const std::vector<bool> live, find_live(file_, branch, makers, wanted, true));
-    LLMC_TRY(const std::vector<int> nodes, sort_nodes(file_, branch, makers, live));
-    for (const auto& [name, maker] : makers)
+    LLMC_TRY(const std::vector<bool> live, find_live(file_, branch, definitions, wanted, true));
+    LLMC_TRY(const std::vector<int> nodes, sort_nodes(file_, branch, definitions, live));
+    for (const auto& [name, maker] : definitions)
       if (scope_.values.contains(name) || tensors_.contains(name) || missing_.contains(name))
         return bad_node(
             file_, node_name(node),
@@ -177,7 +176,7 @@ class Importer {
       results.emplace_back(outer, scope_.values.at(inner));
     }
     // The names inside a branch are its own: another branch may use them again.
-    for (const auto& [name, maker] : makers) {
+    for (const auto& [name, maker] : definitions) {
       scope_.values.erase(name);
       tensors_.erase(name);
       missing_.erase(name);
@@ -203,13 +202,13 @@ class Importer {
     return ok_status();
   }
 
-  /// Goes on without this node's results, to find what else is unsupported.
-  Status give_up(const NodeProto& node) {
+  /// Continues without this node's results, to find further unsupported nodes.
+  Status skip(const NodeProto& node) {
     missing_.insert(node.output().begin(), node.output().end());
     return ok_status();
   }
 
-  /// Makes sure `name` has a value: initializers enter the graph where they are used first.
+  /// Requires a value for `name`. Initializers are added to the graph at their first use.
   Status materialize(const std::string& name, const std::string& who) {
     if (scope_.values.contains(name)) return ok_status();
     const auto tensor = tensors_.find(name);
@@ -239,8 +238,7 @@ class Importer {
 
 constexpr std::size_t kMaxDimNameBytes = 200;
 
-/// Whether a name can be typed for --dim: it is short and has neither control characters nor
-/// damaged UTF-8.
+/// Whether a name can be typed for --dim: short, valid UTF-8, without control characters.
 bool is_usable_name(const std::string& name) {
   return !name.empty() && printable(name, kMaxDimNameBytes) == name;
 }

@@ -12,17 +12,17 @@ namespace llmc::importer {
 
 /// The graph of one file, checked and ordered, not converted yet.
 struct OrderedGraph {
-  /// Nodes that the wanted outputs need, in execution order (indices into graph().node()).
+  /// Nodes needed for the requested outputs, in execution order (indices into graph().node()).
   std::vector<int> nodes;
   std::map<std::string, const onnx::TensorProto*> initializers;
   /// Graph inputs without an initializer, in the file's order.
   std::vector<const onnx::ValueInfoProto*> inputs;
-  std::set<std::string> used_inputs;  // those the wanted outputs need
-  std::vector<std::string> outputs;   // as wanted
+  std::set<std::string> used_inputs;  // needed for the requested outputs
+  std::vector<std::string> outputs;   // as requested
 };
 
-/// Orders the nodes that `outputs` need; all graph outputs if it is empty. kBadInput if a value has
-/// no maker or several, an output does not exist, or there is a cycle.
+/// Orders the nodes needed for `outputs`; empty: all graph outputs. kBadInput for a value that is
+/// computed nowhere or more than once, an unknown output, or a cycle.
 Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs = {});
 
 /// The values that a file's inputs are bound to, by name.
@@ -36,13 +36,13 @@ struct Bindings {
   bool float_products = false;
   /// Inputs that are constants.
   std::map<std::string, ir::ConstantPtr> constants;
-  /// A cast to f16 or bf16 rounds. In decoders it does not, because f16 is computed in f32.
+  /// Casts to f16 and bf16 round. Decoders do not round, because they compute f16 in f32.
   bool exact_casts = false;
 };
 
 /// Appends the graph's nodes to `builder` and returns the outputs, in the order of `graph.outputs`.
-/// `inputs` must bind every input in `graph.used_inputs`. Names of values begin with `prefix`.
-/// kUnsupported with all unsupported nodes.
+/// `inputs` must bind every input in `graph.used_inputs`. `prefix` is put before value names.
+/// kUnsupported with one diagnostic for each kind of unsupported node.
 Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                               const OnnxFile& file, const OrderedGraph& graph,
                                               const Bindings& inputs, const std::string& prefix);

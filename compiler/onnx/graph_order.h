@@ -10,31 +10,31 @@
 /// converted.
 namespace llmc::importer {
 
-/// What is wrong with a node or value of a file.
+/// An error about a node or value of a file.
 Diagnostic bad_node(const OnnxFile& file, const std::string& node, std::string message,
                     std::string hint = {}, ErrorKind kind = ErrorKind::kBadInput);
 
 /// The node's name, or its first output if it has none.
 std::string node_name(const onnx::NodeProto& node);
 
-/// The maker of each name: a node's index, or one of these.
+/// The definition of each name: a node's index, or one of these.
 inline constexpr int kInitializer = -1, kInput = -2;
-using Makers = std::map<std::string, int>;
+using Definitions = std::map<std::string, int>;
 
-/// Returns the makers of `proto`'s values, and fills in the initializers and inputs of `graph`.
-/// kBadInput if a name is made twice.
-Result<Makers> find_makers(const OnnxFile& file, const onnx::GraphProto& proto,
-                           OrderedGraph& graph);
+/// Returns the definitions of `proto`'s values and fills in the initializers and inputs of `graph`.
+/// kBadInput if a name is defined twice.
+Result<Definitions> find_definitions(const OnnxFile& file, const onnx::GraphProto& proto,
+                                     OrderedGraph& graph);
 
-/// Returns which nodes `outputs` need. `outer`: `proto` is a branch, which may read outer names.
+/// Returns for each node whether `outputs` depend on it. `outer`: `proto` is a branch, which may
+/// read outer names.
 Result<std::vector<bool>> find_live(const OnnxFile& file, const onnx::GraphProto& proto,
-                                    const Makers& makers, const std::vector<std::string>& outputs,
-                                    bool outer);
+                                    const Definitions& definitions,
+                                    const std::vector<std::string>& outputs, bool outer);
 
-/// Returns the live nodes in execution order. Sorts all nodes, because ONNX forbids cycles also
-/// among those that no output needs. Of the nodes that are ready the first in the file comes first,
-/// so that a file in order keeps it.
+/// Returns the live nodes in execution order. Sorts all nodes, because ONNX forbids cycles among
+/// unused nodes too. The sort is stable: nodes that are already in order keep their order.
 Result<std::vector<int>> sort_nodes(const OnnxFile& file, const onnx::GraphProto& proto,
-                                    const Makers& makers, const std::vector<bool>& live);
+                                    const Definitions& definitions, const std::vector<bool>& live);
 
 }  // namespace llmc::importer

@@ -10,8 +10,8 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// Names the file of a model as the user did. The error of a file without the suffix .onnx is that
-/// it is not an ONNX file.
+/// Replaces file names in messages by the path that the user gave. For a file without the suffix
+/// .onnx, the error becomes "is not an ONNX file".
 Error in_typed_path(const Error& error, const ModelFiles& model) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) {
@@ -37,7 +37,7 @@ Error with_hints(const Error& error) {
     if (d.kind == ErrorKind::kBadInput)
       d.hint =
           "the model breaks a rule of ONNX or is damaged; onnx.checker.check_model(path, "
-          "full_check=True) may say more; export it again";
+          "full_check=True) may give details; export it again";
     if (d.kind == ErrorKind::kUnsupported)
       d.hint =
           "docs/inputs.md lists what is supported; another opset or export option may avoid it";
@@ -46,7 +46,7 @@ Error with_hints(const Error& error) {
 }
 
 /// Finds the files of a model. kBadInput if the path does not exist or leads outside the folder, or
-/// the folder cannot be read. A folder without a model is not an error here: `refused` is.
+/// the folder cannot be read. For a folder without a model, sets `refused` instead.
 Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -62,7 +62,7 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
   if (below) {
     const fs::path relative = chosen->folder / chosen->name;
     LLMC_TRY(const FileSet folder, FileSet::open(path));
-    LLMC_RETURN_IF_ERROR(folder.resolve(relative.string()));  // not led out of it by a link
+    LLMC_RETURN_IF_ERROR(folder.resolve(relative.string()));  // refuses links out of the folder
     real = path / relative;
   }
   const bool whole = is_folder && !below;

@@ -18,7 +18,7 @@ using onnx::NodeProto;
 
 constexpr std::int64_t kMaxNodes = 1 << 20;
 constexpr int kMaxInlineDepth = 64;
-constexpr std::size_t kMaxPrefix = 120;  // characters of a caller's name in the names inside
+constexpr std::size_t kMaxPrefix = 120;  // characters of the caller's name in value names
 
 using FunctionKey = std::array<std::string, 3>;  // domain, name, overload
 using Names = std::map<std::string, std::string>;
@@ -92,7 +92,7 @@ class Inliner {
     for (const auto& value : graph.input()) taken_.insert(value.name());
     for (const auto& tensor : graph.initializer()) taken_.insert(tensor.name());
     for (auto& node : *graph.mutable_node()) {
-      set_own_opset(node, std::nullopt);  // a file has no say in that
+      set_own_opset(node, std::nullopt);  // set only by inlining, never by a file
       for (const auto& name : node.output()) taken_.insert(name);
       for (auto& attribute : *node.mutable_attribute())
         if (attribute.has_g()) collect_names(*attribute.mutable_g());
@@ -143,15 +143,15 @@ class Inliner {
     if (node.input_size() > function.input_size() || node.output_size() > function.output_size())
       return bad(node, "is a function with fewer parameters or results than the call has");
     std::string prefix = call_name(node);
-    if (prefix.size() > kMaxPrefix)  // the ends of a path tell most
+    if (prefix.size() > kMaxPrefix)  // keep both ends of the path
       prefix =
           prefix.substr(0, kMaxPrefix / 2) + "~" + prefix.substr(prefix.size() - kMaxPrefix / 2);
     prefix += "/";
     Names names;
     for (int i = 0; i < function.input_size(); ++i)
       names[function.input(i)] = i < node.input_size() ? node.input(i) : std::string();
-    // Results take the caller's names, unless a parameter is passed on or a result given twice:
-    // then an Identity does.
+    // Results get the caller's names. Parameters returned unchanged and results returned twice get
+    // an Identity.
     std::vector<std::pair<std::string, std::string>> passed;  // inner, outer
     for (int i = 0; i < node.output_size(); ++i) {
       if (node.output(i).empty()) continue;
@@ -165,8 +165,7 @@ class Inliner {
       note_opset(copy, function);
       const std::uint64_t bytes = copy.ByteSizeLong();
       if (bytes > bytes_left_) {
-        Diagnostic d =
-            bad(node, "functions expand to more than fits the limit for a model's graph");
+        Diagnostic d = bad(node, "expanded functions exceed the size limit of a model's graph");
         d.kind = ErrorKind::kOverBudget;
         return d;
       }
@@ -184,7 +183,7 @@ class Inliner {
     return ok_status();
   }
 
-  /// The operator-set version that a function's node is of, where the model imports another.
+  /// The operator-set version of a function's node, if it differs from the model's.
   void note_opset(NodeProto& node, const FunctionProto& function) const {
     set_own_opset(node, std::nullopt);
     for (const auto& set : function.opset_import()) {
@@ -244,12 +243,12 @@ class Inliner {
   }
 
   OnnxFile& file_;
-  std::uint64_t bytes_left_;  // for what the calls expand to
+  std::uint64_t bytes_left_;  // for expanded calls
   std::map<FunctionKey, const FunctionProto*> functions_;
   const FunctionProto* defined_twice_ = nullptr;
   std::map<const FunctionProto*, std::vector<AttributeProto>> defaults_;
   std::set<std::string> taken_;
-  std::map<std::string, int> last_of_stem_;  // numbers given to names that were taken
+  std::map<std::string, int> last_of_stem_;  // last number appended to a name already in use
   std::vector<const FunctionProto*> stack_;
   std::int64_t count_ = 0;
 };

@@ -29,7 +29,7 @@ struct InspectedOnnx {
   std::uint64_t weight_bytes = 0;  // tensor data, external data included
 };
 
-/// What `llmc inspect` shows of the files themselves.
+/// The description of the files that `llmc inspect` prints.
 struct Inspection {
   std::filesystem::path path;
   std::vector<FileInfo> files;
@@ -39,8 +39,8 @@ struct Inspection {
   std::optional<Error> refused;        // the error of binding it otherwise
 };
 
-/// Describes the files of a model and binds it. Fails only if there is nothing to show: no such
-/// path, not a model, unreadable, not protobuf.
+/// Describes the files of a model and binds it. Fails only if there is nothing to describe: the
+/// path does not exist, is not a model, is unreadable or not protobuf.
 Result<Inspection> inspect_model(const std::filesystem::path& path, const ModelReader& reader = {});
 
 }  // namespace llmc::importer

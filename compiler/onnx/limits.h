@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-/// Sizes that a model may have: far above any, far below where products of two of them overflow.
+/// Maximum sizes of a model: far above those of real models, and small enough that products of two
+/// of them do not overflow.
 namespace llmc::importer {
 
 inline constexpr std::int64_t kMaxHidden = 1 << 20;

@@ -6,8 +6,8 @@
 #include "compiler/onnx/limits.h"
 #include "compiler/onnx/node_context.h"
 
-/// What converters of operators that are spelled out in simpler ones have in common. Each appends
-/// nodes; after an error they return kNoValue.
+/// Helpers of converters that express an operator by simpler ones. Each appends nodes and returns
+/// kNoValue after an error.
 namespace llmc::importer {
 
 inline ir::ValueId unary(NodeContext& n, ir::UnaryKind kind, ir::ValueId x) {
@@ -30,24 +30,24 @@ ir::ValueId reshaped(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> sh
 /// min(max(x, low), high) with scalars.
 ir::ValueId clipped(NodeContext& n, ir::ValueId x, double low, double high);
 
-/// The size of a dim when it is a number.
+/// The size of a dim; nullopt if it is not constant.
 std::optional<std::int64_t> known_dim(const NodeContext& n, ir::ValueId x, std::int64_t axis);
-/// i64[1]: the size of a dim, or i64[rank]: all; constants when they are numbers.
+/// i64[1]: the size of a dim, or i64[rank]: all sizes; a constant if they are known.
 ir::ValueId dim_of(NodeContext& n, ir::ValueId x, std::int64_t axis);
 ir::ValueId shape_of(NodeContext& n, ir::ValueId x);
 
-/// i64[n]: 0, 1, …, n - 1, as long as dim `axis` of x.
+/// i64[n]: 0, 1, …, n - 1, where n is the size of dim `axis` of x.
 ir::ValueId positions(NodeContext& n, ir::ValueId x, std::int64_t axis);
-/// The same as [n, 1, …, 1], so that it runs along dim `axis` of what broadcasts with x.
+/// The same as [n, 1, …, 1], to broadcast along dim `axis` of x.
 ir::ValueId positions_along(NodeContext& n, ir::ValueId x, std::int64_t axis);
 
-/// x with the dims before `axis`, and those from it on, each as one: what the axis of Softmax and
-/// its kin meant until operator set 12.
+/// x as a matrix: one dim for the dims before `axis`, one for the others. The axis of Softmax and
+/// similar operators meant this until operator set 12.
 ir::ValueId flattened(NodeContext& n, ir::ValueId x, std::int64_t axis);
 
-/// x without dims before `begin` and from `end` on along its last dim.
+/// The elements [begin, end) of x along its last dim.
 ir::ValueId last_dim_part(NodeContext& n, ir::ValueId x, std::int64_t begin, std::int64_t end);
-/// The size of the last dim when it is a number.
+/// The size of the last dim; nullopt if it is not constant.
 std::optional<std::int64_t> last_dim(NodeContext& n, ir::ValueId x);
 ir::ValueId unsqueezed(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> axes);
 
@@ -58,34 +58,35 @@ ir::ValueId rotated(NodeContext& n, ir::ValueId x, ir::ValueId cos, ir::ValueId 
 
 /// [B, T, heads, D] as [B, heads, T, D] and back.
 inline const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
-/// Operand `past`, if there is one, and `fresh` along the tokens; also bound to output `slot`.
+/// Operand `past`, if present, concatenated with `fresh` along the tokens; also bound to output
+/// `slot`.
 ir::ValueId with_past(NodeContext& n, std::size_t past, ir::ValueId fresh, std::size_t slot);
 
-/// [B, kv_heads, T, D] with each head `group` times in a row: [B, kv_heads * group, T, D].
+/// [B, kv_heads, T, D] with each head repeated `group` times: [B, kv_heads * group, T, D].
 ir::ValueId repeated_heads(NodeContext& n, ir::ValueId x, std::int64_t group);
 
-/// What the scale and the zero point (operands 1 and 2) of a quantization belong to: the tensor, an
-/// index along an axis, or blocks along it.
+/// The granularity of the scale and the zero point (operands 1 and 2) of a quantization: per
+/// tensor, per index along an axis, or per block along it.
 struct Granularity {
   bool whole = false;  // one for the tensor
   std::int64_t axis = 0, block = 1;
 };
-/// From the attributes 'axis' and 'block_size' and the type of operand 1. `dims`: of what is
-/// quantized. nullopt with an error when they do not fit.
+/// From the attributes 'axis' and 'block_size' and the type of operand 1. `dims`: of the quantized
+/// tensor. nullopt with an error if they do not fit.
 std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim>& dims);
-/// False with an error when operand 2, the zero point, has another shape than the scale.
+/// False with an error if the shape of the zero point, operand 2, differs from the scale's.
 bool zero_point_fits(NodeContext& n);
-/// A parameter in `dims`, or in ones that broadcast to them.
+/// A parameter in the shape `dims` or one that broadcasts to it.
 ir::ValueId spread(NodeContext& n, ir::ValueId parameter, const std::vector<ir::Dim>& dims,
                    const Granularity& g);
 
 /// [begin, …, end - 1]
 std::vector<std::int64_t> axis_range(std::int64_t begin, std::int64_t end);
 
-/// DynamicQuantizeLinear that passes its input on: x, scale 1, zero point 0.
+/// DynamicQuantizeLinear that returns its input unquantized: x, scale 1, zero point 0.
 void bypass_quantize(NodeContext& n);
-/// MatMulInteger of such an x with a constant matrix: the float product with what the matrix stands
-/// for, its scale left to the multiplication that follows (passes/fuse_dynamic_quant.h).
+/// MatMulInteger of such an x with a constant matrix: the float product with the matrix minus its
+/// zero points. The multiplication that follows applies the scale (passes/fuse_dynamic_quant.h).
 void convert_float_product(NodeContext& n);
 
 }  // namespace llmc::importer

@@ -60,20 +60,20 @@ struct ImportedModel {
   /// tokens. Symbols are "seq" and "past". A plain graph's `run` keeps its own inputs and outputs.
   /// Constants are windows into mapped files, which the graph keeps alive.
   ir::Module module;
-  /// Of a plain graph: it has token ids, logits and open sizes as a decoder has, but no cache.
+  /// Of a plain graph: it has token ids, logits and symbolic sizes like a decoder, but no cache.
   bool lacks_cache = false;
   std::filesystem::path path;   // as given
   std::vector<FileInfo> files;  // sorted by name
   std::string prompt_template;  // llm_config.json, with %s for the user's text; may be empty
   std::optional<TokenizerFile> tokenizer;
-  /// Contradictions in the files that do not change what is computed; at most kMaxWarnings.
+  /// Contradictions in the files that do not change results; at most kMaxWarnings.
   std::vector<Diagnostic> warnings;
 
   const ir::Graph& graph() const { return module.graph(); }
   bool is_decoder() const { return module.is_decoder(); }
 };
 
-/// Warnings of one import; the last one counts those that were left out.
+/// Maximum number of warnings of one import; the last one counts the omitted ones.
 inline constexpr std::size_t kMaxWarnings = 6;
 
 struct ImportOptions {
@@ -83,10 +83,10 @@ struct ImportOptions {
   std::function<void(const Diagnostic&)> on_warning;
 };
 
-/// What is known of the inputs of a plain graph, by name.
+/// Values and types of inputs of a plain graph, by name.
 struct PlainInputs {
   std::map<std::string, ir::ConstantPtr> values;  // inputs that become constants of the graph
-  /// Types in place of the declared ones, which real files get wrong.
+  /// Types that replace the declared ones, which are wrong in some files.
   std::map<std::string, ir::TensorType> types;
 };
 
@@ -94,18 +94,18 @@ struct PlainInputs {
 struct ModelFile {
   std::filesystem::path folder;  // relative to the given folder; empty: that folder itself
   std::string name;              // in `folder`; empty: the folder holds split blocks
-  std::string note;              // why this file, if there are several; else empty
+  std::string note;              // reason for the choice among several files; else empty
 };
 /// Chooses among the files of the folder and of its subfolder `onnx`, where Hugging Face models
 /// have their graphs, without reading them: the least quantized model, because llmc quantizes
-/// itself. A path that is not a folder is the model. kBadInput if there is none, kUnsupported for a
-/// folder with an encoder and a decoder.
+/// models itself. A path that is not a folder is the model. kBadInput if there is none,
+/// kUnsupported for a folder with an encoder and a decoder.
 Result<ModelFile> find_model(const std::filesystem::path& path);
 
 struct ModelFiles;
 
-/// Reads models. Each file's graph is parsed once, however often its model is bound: copies of a
-/// reader share what was read, and keep it in memory. Not for several threads at once.
+/// Reads models. Each file's graph is parsed once, even if its model is bound several times: copies
+/// of a reader share the parsed graphs and keep them in memory. Not thread-safe.
 class ModelReader {
  public:
   /// The model at `path`, a folder (find_model) or one `.onnx` file: a decoder if a binder
@@ -114,8 +114,8 @@ class ModelReader {
   /// node kind of each file, all at once.
   Result<ImportedModel> bind(const std::filesystem::path& path,
                              const ImportOptions& options = {}) const;
-  /// The graph of one file as it is, also that of a decoder. Split blocks have no such graph: the
-  /// result is that of bind(). Errors as bind().
+  /// The graph of one file with its own inputs and outputs, even if it is a decoder. Equals bind()
+  /// for split blocks. Errors as bind().
   Result<ImportedModel> bind_plain(const std::filesystem::path& path,
                                    const PlainInputs& inputs = {},
                                    const ImportOptions& options = {}) const;

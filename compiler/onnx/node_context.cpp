@@ -14,7 +14,7 @@ using onnx::AttributeProto;
 
 namespace {
 
-/// Longer lists of indices are left to the code that runs, which checks each.
+/// Longer lists of indices are checked at run time only.
 constexpr std::int64_t kMaxCheckedIndices = 1 << 22;
 
 }  // namespace
@@ -122,7 +122,7 @@ void NodeContext::check_indices(std::size_t i, const std::vector<ir::Dim>& sizes
                    " elements",
                *size > 0 ? "indices run from " + std::to_string(-*size) + " to " +
                                std::to_string(*size - 1)
-                         : "the dim is empty, so no index fits");
+                         : "the dim is empty");
   }
 }
 
@@ -238,14 +238,14 @@ std::optional<std::vector<std::int64_t>> NodeContext::axes(std::string_view name
     values = integers(name);
   } else if (has(i)) {
     values = known_integers(i);
-    if (!values) unsupported("axes that are only known when the model runs are not supported");
+    if (!values) unsupported("axes that are not constant are not supported");
   }
   if (!values || failed()) return std::nullopt;
   for (auto& value : *values)
     if (!normalize_axis(value, rank)) return std::nullopt;
   std::sort(values->begin(), values->end());
   if (std::adjacent_find(values->begin(), values->end()) != values->end()) {
-    bad("an axis is named twice");
+    bad("duplicate axis");
     return std::nullopt;
   }
   return values;

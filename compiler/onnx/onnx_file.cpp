@@ -17,7 +17,7 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// The error of a file that begins like one of another format.
+/// The error for a file that starts with the magic bytes of another format.
 std::optional<Diagnostic> other_format(const std::string& file, std::span<const std::byte> bytes) {
   const auto begins_with = [&](std::string_view magic) {
     return bytes.size() >= magic.size() &&
@@ -25,16 +25,16 @@ std::optional<Diagnostic> other_format(const std::string& file, std::span<const 
   };
   if (begins_with("version https://git-lfs.github.com/spec/"))
     return file_failure(ErrorKind::kBadInput, file, "is a Git LFS pointer, not the file itself",
-                        "git lfs pull, in the repository's folder, fetches the file");
+                        "run git lfs pull in the repository to fetch the file");
   if (begins_with("GGUF"))
-    return file_failure(ErrorKind::kBadInput, file, "is a GGUF file; llmc takes ONNX",
-                        "export the model that it was made from: optimum-cli export onnx --model "
+    return file_failure(ErrorKind::kBadInput, file, "is a GGUF file; llmc reads ONNX",
+                        "export the original model: optimum-cli export onnx --model "
                         "NAME_OR_FOLDER --task text-generation-with-past FOLDER");
   return std::nullopt;
 }
 
-/// A field of NodeProto that ONNX does not have, the highest number that there is: it goes with the
-/// node wherever that is moved to.
+/// Number of an unknown field of NodeProto, the highest valid one. The field stays with the node
+/// when it is moved.
 constexpr int kOwnOpsetField = (1 << 29) - 1;
 
 bool is_inside(const fs::path& folder, const fs::path& path) {
@@ -47,8 +47,8 @@ bool is_inside(const fs::path& folder, const fs::path& path) {
   return at != path.end();
 }
 
-/// The folder of file contents of the repository whose snapshot holds `folder` (without links), or
-/// empty.
+/// The folder blobs/ of the Hugging Face repository with `folder` (canonical) in a snapshot; empty
+/// if there is none.
 fs::path blobs_of(fs::path folder) {
   constexpr int kMaxDepth = 3;  // snapshots/COMMIT/onnx/
   for (int depth = 0; depth < kMaxDepth; ++depth, folder = folder.parent_path()) {
@@ -77,7 +77,7 @@ Result<std::shared_ptr<const OnnxFile>> parse_file(const std::string& name,
                         "not a valid ONNX file: its protobuf message does not parse",
                         "the file may be truncated or damaged; copy or export it again");
   if (!file->model.has_graph())
-    return file_failure(ErrorKind::kBadInput, name, "not a valid ONNX file: it holds no graph",
+    return file_failure(ErrorKind::kBadInput, name, "not a valid ONNX file: it has no graph",
                         "the file may be truncated or damaged; copy or export it again");
   LLMC_RETURN_IF_ERROR(check_model(*file));
   LLMC_RETURN_IF_ERROR(inline_functions(*file, max_structure_bytes));
@@ -135,7 +135,7 @@ Result<fs::path> FileSet::resolve(const std::string& relative) const {
     return file_failure(ErrorKind::kBadInput, relative, "is not a file name");
   if (path.is_absolute())
     return file_failure(ErrorKind::kBadInput, relative,
-                        "is an absolute path; a model may only name files in its own folder");
+                        "is an absolute path; a model may only refer to files in its own folder");
   for (const auto& part : path)
     if (part == "..")
       return file_failure(ErrorKind::kBadInput, relative, "leads outside the model's folder",
@@ -196,7 +196,7 @@ std::vector<FileInfo> FileSet::list() const {
 
 std::vector<Diagnostic> FileSet::warnings() const {
   std::vector<Diagnostic> result;
-  std::vector<std::size_t> files;                                    // that have result[i]
+  std::vector<std::size_t> files;                                    // number with result[i]
   std::map<std::pair<std::string, std::string>, std::size_t> known;  // node, message -> index
   std::size_t left_out = 0;
   for (const auto& [file, warnings] : warnings_) {

@@ -32,15 +32,15 @@ class FileSet {
   /// (models--OWNER--NAME/snapshots/COMMIT), links into the repository's blobs/ are followed: all
   /// files of a snapshot are such links.
   Result<std::shared_ptr<const MappedFile>> map(const std::string& relative, FileRole role);
-  /// Parses the graph of an .onnx file, or returns what an earlier call did. Fails when the file is
-  /// not a protobuf message of ONNX's form, has no graph, or breaks a rule of check_model.h.
+  /// Parses the graph of an .onnx file, or returns the result of an earlier call. Fails if the file
+  /// is not a valid protobuf message, has no graph, or breaks a rule of check_model.h.
   Result<std::shared_ptr<const OnnxFile>> parse(const std::string& relative, FileRole role);
-  /// Only checks the path, same conditions as map(); the file must exist.
+  /// Checks the path as map() does; the file must exist.
   Result<std::filesystem::path> resolve(const std::string& relative) const;
   /// Lists a file without mapping it; a file that was mapped keeps its role.
   void note(const std::string& relative, FileRole role);
 
-  /// Sets the warnings about one file in place of those of an earlier attempt to convert it.
+  /// Replaces the warnings about one file.
   void set_warnings(const std::string& file, std::vector<Diagnostic> warnings) {
     warnings_[file] = std::move(warnings);
   }
@@ -65,8 +65,8 @@ class FileSet {
   std::map<std::string, std::vector<Diagnostic>> warnings_;  // by file
 };
 
-/// Returns the file of a model given as `path`: the target of a link, so that data files are
-/// searched in its folder; but a link of a snapshot (FileSet) itself.
+/// Returns the target of a link, so that data files are searched in its folder; links of a snapshot
+/// (FileSet) are returned unchanged.
 Result<std::filesystem::path> resolve_model_file(const std::filesystem::path& path);
 
 /// A parsed .onnx file; its weights stay in the mapping.

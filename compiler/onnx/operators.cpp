@@ -22,19 +22,19 @@ const std::multimap<RuleKey, OperatorRule>& all_rules() {
   return *rules;
 }
 
-bool holds_graph(const onnx::NodeProto& node) {
+bool has_subgraph(const onnx::NodeProto& node) {
   return std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto& attribute) {
     return attribute.has_g() || attribute.graphs_size() > 0;
   });
 }
 
-/// Why `node` cannot be converted; nullopt when it has a rule that takes it.
+/// The reason why `node` cannot be converted; nullopt if a rule accepts it.
 std::optional<Diagnostic> why_unsupported(const OnnxFile& file, const onnx::NodeProto& node) {
   Diagnostic d;
   d.kind = ErrorKind::kUnsupported;
-  if (is_if(node)) return std::nullopt;  // the branch that is taken is looked at when it is known
-  if (holds_graph(node)) {
-    d.message = "holds a graph of its own (control flow), which is not supported";
+  if (is_if(node)) return std::nullopt;  // the selected branch is checked later
+  if (has_subgraph(node)) {
+    d.message = "has a subgraph (control flow), which is not supported";
     d.hint = "export the model without control flow, for example a decoder that always has a past";
     return d;
   }

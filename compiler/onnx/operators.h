@@ -11,26 +11,26 @@
 
 namespace llmc::importer {
 
-/// ONNX's own domain has two names; the empty one of them.
+/// Maps the two names of ONNX's own domain to the empty one.
 inline std::string_view plain_domain(std::string_view domain) {
   return domain == "ai.onnx" ? std::string_view() : domain;
 }
 
-/// The domain of onnxruntime's own operators.
+/// The domain of onnxruntime's operators.
 inline constexpr std::string_view kContribDomain = "com.microsoft";
 
 inline constexpr std::int64_t kAnyLater = INT64_MAX;
 inline constexpr std::size_t kAnyCount = SIZE_MAX;
 
-/// How one ONNX operator, over a range of operator-set versions, becomes IR. To support an
-/// operator: write its converter in the file of its family and add a row to that family's table.
+/// The conversion of one ONNX operator for a range of operator-set versions. To support an
+/// operator, write its converter in the file of its family and add a row to that family's table.
 struct OperatorRule {
   std::string_view domain;  // "" is ai.onnx
   std::string_view name;
   std::int64_t since = 1, until = kAnyLater;  // operator-set versions, inclusive
   std::size_t min_inputs = 1, max_inputs = 1;
-  /// Every attribute of these versions; a node with another one is refused, and so is a node with
-  /// one that the converter did not ask for (NodeContext::refuse_unread).
+  /// Every attribute of these versions. A node with another attribute is refused, and so is a node
+  /// with one that the converter did not read (NodeContext::refuse_unread).
   std::vector<std::string_view> attributes;
   void (*convert)(NodeContext&) = nullptr;
 };
@@ -51,16 +51,16 @@ std::vector<OperatorRule> contrib_rules();
 std::vector<OperatorRule> contrib_attention_rules();
 std::vector<OperatorRule> quantized_rules();
 
-/// The rule for an operator, or nullptr. `versions`, when given, gets the versions that are
-/// supported of an operator that is known but not in this one ("" when it is unknown).
+/// The rule for an operator, or nullptr. If there is none, `versions`, which may be null, is set to
+/// the supported versions of the operator ("" for an unknown operator).
 const OperatorRule* find_rule(std::string_view domain, std::string_view name, std::int64_t opset,
                               std::string* versions = nullptr);
 
 /// Whether the node is ONNX's If, which the importer resolves itself.
 bool is_if(const onnx::NodeProto& node);
 
-/// One diagnostic for each kind among these nodes of `graph` (the file's or a branch's) that has no
-/// rule, naming the first such node.
+/// One diagnostic for each operator without a rule among these nodes of `graph` (the file's or a
+/// branch's), with its first node.
 std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const onnx::GraphProto& graph,
                                               const std::vector<int>& nodes);
 

@@ -1,4 +1,4 @@
-// Activation functions, spelled out in elementwise primitives.
+// Activation functions, expressed by elementwise operators.
 
 #include <cmath>
 #include <numbers>
@@ -74,8 +74,8 @@ void convert_prelu(NodeContext& n) {
   n.bind(0, below_zero(n, x, binary(n, kMul, x, n.in(1))));
 }
 
-/// For what loses digits or overflows on the way in x's own type: f(x) computed in f64 and rounded
-/// once.
+/// f(x) computed in f64 and rounded once, for functions whose intermediate results lose precision
+/// or overflow in x's own type.
 template <ValueId (*kFunction)(NodeContext&, ValueId)>
 void convert_in_f64(NodeContext& n) {
   const ValueId x = n.in(0);
@@ -94,7 +94,7 @@ ValueId exp_minus_1(NodeContext& n, ValueId x) {
   return chosen(n, small, near_zero, less);
 }
 
-/// log(1 + x) for x in [0, 1], by the same device.
+/// log(1 + x) for x in [0, 1], by the same method.
 ValueId log_of_1_plus(NodeContext& n, ValueId x) {
   const ValueId u = with_scalar(n, kAdd, x, 1);
   const ValueId exact =
@@ -138,7 +138,7 @@ ValueId softplus(NodeContext& n, ValueId x) {
 }
 
 /// x tanh(softplus(x)); Misra 2019. With d = exp(-|x|) the tanh is (1 + 2d) / (1 + 2d + 2d²) above
-/// zero and (d² + 2d) / (d² + 2d + 2) below: sums of what is positive.
+/// zero and (d² + 2d) / (d² + 2d + 2) below: sums of positive terms, without cancellation.
 ValueId mish(NodeContext& n, ValueId x) {
   const ValueId d = decay(n, x), square = binary(n, kMul, d, d), twice = binary(n, kAdd, d, d);
   const ValueId positive = with_scalar(n, kGreaterOrEqual, x, 0);

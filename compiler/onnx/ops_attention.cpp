@@ -1,5 +1,5 @@
-// Attention and RotaryEmbedding of ONNX's own domain, as primitives in the form that fusion looks
-// for: one Mul for the scale, softcap, bias or Where, Softmax, MatMul.
+// Attention and RotaryEmbedding of ONNX's own domain, as primitives in the form that fusion
+// matches: one Mul for the scale, softcap, bias or Where, Softmax, MatMul.
 
 #include <cmath>
 #include <limits>
@@ -15,37 +15,38 @@ using ir::ElementType;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// What output 3, the scores, shows.
-enum class ScoresShown : std::uint8_t { kRaw, kBiased, kCapped, kSoftmax };
+/// The stage of the scores that output 3 returns.
+enum class ScoresStage : std::uint8_t { kRaw, kBiased, kCapped, kSoftmax };
 
 struct AttentionNode {
   ValueId q, k, v;  // [B, heads, S, D], [B, kv_heads, T, D], [B, kv_heads, T, Dv], past included
   ValueId past_tokens;  // i64[1], or absent
   bool causal = false;
   double scale = 1, softcap = 0;
-  ScoresShown shown = ScoresShown::kRaw;
+  ScoresStage returned_scores = ScoresStage::kRaw;
 };
 
-/// [B, S, heads * D] as [B, heads, S, D]; what has four dims already stays.
+/// [B, S, heads * D] as [B, heads, S, D]; values with four dims are returned unchanged.
 ValueId heads_first(NodeContext& n, ValueId x, const char* attribute) {
   const std::int64_t heads = n.integer(attribute, 0);
   if (n.failed()) return ir::kNoValue;
   if (n.rank(x) == 4) {
     if (const auto given = known_dim(n, x, 1); heads > 0 && given && *given != heads)
-      n.bad("has " + std::to_string(*given) + " heads, not " + attribute);
+      n.bad("has " + std::to_string(*given) + " heads, but attribute '" + attribute + "' is " +
+            std::to_string(heads));
     return x;
   }
   const auto width = last_dim(n, x);
   if (n.failed()) return ir::kNoValue;
   if (n.rank(x) != 3 || heads < 1 || heads > kMaxHeads || (width && *width % heads != 0))
-    return n.bad("has an operand " + ir::to_string(n.type(x)) + " that is not " + attribute +
-                 " heads"),
+    return n.bad("operand " + ir::to_string(n.type(x)) + " does not divide into " +
+                 std::to_string(heads) + " heads (" + attribute + ")"),
            ir::kNoValue;
   const std::int64_t size = width ? *width / heads : -1;
   return n.make(ir::Transpose{kSwapHeadsAndTokens}, {reshaped(n, x, {0, 0, heads, size})});
 }
 
-/// Operand 3 with as many columns as there are keys: what it lacks is hidden.
+/// Operand 3 with a column per key: missing columns are masked.
 ValueId full_mask(NodeContext& n, ValueId mask, ValueId k) {
   const auto columns = last_dim(n, mask), keys = known_dim(n, k, 2);
   if (n.failed() || !columns || !keys || *columns == 1 || *columns >= *keys) return mask;
@@ -57,7 +58,7 @@ ValueId full_mask(NodeContext& n, ValueId mask, ValueId k) {
   return n.make(ir::Pad{}, {mask, n.make_integers(std::move(pads)), hidden});
 }
 
-/// bool, broadcast to the scores: key j is seen by query i when j <= i + what came before.
+/// bool, broadcast to the scores: query i attends to key j if j <= i + number of past tokens.
 ValueId causal_mask(NodeContext& n, const AttentionNode& a) {
   const ValueId keys = positions(n, a.k, 2);
   ValueId queries = positions_along(n, a.q, 2);  // [S, 1]
@@ -66,7 +67,7 @@ ValueId causal_mask(NodeContext& n, const AttentionNode& a) {
   if (a.past_tokens.exists()) {
     queries = binary(n, BinaryKind::kAdd, queries, a.past_tokens);
   } else if (n.has(6)) {
-    // The new tokens are the last of those that count, sequence by sequence.
+    // In each sequence the new tokens are the last valid ones.
     const ValueId valid = reshaped(n, n.cast(n.in(6), ElementType::kI64), {-1, 1, 1, 1});
     const ValueId before = binary(n, BinaryKind::kSub, valid, dim_of(n, a.q, 2));
     queries = binary(n, BinaryKind::kAdd, queries, before);
@@ -74,7 +75,7 @@ ValueId causal_mask(NodeContext& n, const AttentionNode& a) {
   return binary(n, BinaryKind::kLessOrEqual, keys, queries);
 }
 
-/// bool of all that hides keys but is no float bias; absent when nothing does.
+/// The conjunction of all boolean masks; kNoValue if there is none.
 ValueId visible_keys(NodeContext& n, const AttentionNode& a, ValueId bool_mask) {
   ValueId visible = bool_mask;
   const auto also = [&](ValueId mask) {
@@ -88,23 +89,25 @@ ValueId visible_keys(NodeContext& n, const AttentionNode& a, ValueId bool_mask) 
   return visible;
 }
 
-/// Scores to outputs 0 and 3. A float mask is added before the softcap, as ONNX 1.20 says; bools,
-/// the causal mask and padding hide keys after it, for softcap(-inf) would show them again.
+/// Computes outputs 0 and 3 from the scores. A float mask is added before the softcap, as ONNX 1.20
+/// specifies; boolean masks, the causal mask and padding apply after it, because softcap(-inf) is
+/// finite.
 ValueId attend(NodeContext& n, const AttentionNode& a) {
   const auto heads = known_dim(n, a.q, 1), kv_heads = known_dim(n, a.k, 1);
   if (n.failed()) return ir::kNoValue;
   if (!heads || !kv_heads)
     return n.unsupported("an unknown number of heads is not supported"), ir::kNoValue;
   if (*kv_heads < 1 || *heads % *kv_heads != 0)
-    return n.bad("the heads of the query are no multiple of those of the key"), ir::kNoValue;
+    return n.bad("the number of query heads is not a multiple of the number of key heads"),
+           ir::kNoValue;
   const ValueId k = repeated_heads(n, a.k, *heads / *kv_heads);
   const ValueId v = repeated_heads(n, a.v, *heads / *kv_heads);
   ValueId scores = n.make(ir::MatMul{}, {a.q, n.make(ir::Transpose{{0, 1, 3, 2}}, {k})});
   scores = with_scalar(n, BinaryKind::kMul, scores, a.scale);
-  const auto show = [&](ScoresShown when, ValueId value) {
-    if (a.shown == when) n.bind(3, value);
+  const auto show = [&](ScoresStage when, ValueId value) {
+    if (a.returned_scores == when) n.bind(3, value);
   };
-  show(ScoresShown::kRaw, scores);
+  show(ScoresStage::kRaw, scores);
   ValueId bias, bool_mask;
   if (n.has(3)) {
     const ValueId mask = full_mask(n, n.in(3), a.k);
@@ -117,16 +120,16 @@ ValueId attend(NodeContext& n, const AttentionNode& a) {
     return visible.exists() ? n.make(ir::Where{}, {visible, x, n.make_scalar(hidden, x)}) : x;
   };
   if (bias.exists()) scores = binary(n, BinaryKind::kAdd, scores, bias);
-  if (a.shown == ScoresShown::kBiased) show(ScoresShown::kBiased, masked(scores));
+  if (a.returned_scores == ScoresStage::kBiased) show(ScoresStage::kBiased, masked(scores));
   if (a.softcap != 0) {
     const ValueId small =
         unary(n, UnaryKind::kTanh, with_scalar(n, BinaryKind::kDiv, scores, a.softcap));
     scores = with_scalar(n, BinaryKind::kMul, small, a.softcap);
   }
   scores = masked(scores);
-  show(ScoresShown::kCapped, scores);
+  show(ScoresStage::kCapped, scores);
   const ValueId weights = n.make(ir::Softmax{-1}, {scores});
-  show(ScoresShown::kSoftmax, weights);
+  show(ScoresStage::kSoftmax, weights);
   return n.make(ir::MatMul{}, {weights, v});
 }
 
@@ -141,17 +144,17 @@ void convert_attention(NodeContext& n) {
   const ValueId v = heads_first(n, n.in(2), "kv_num_heads");
   if (n.failed()) return;
   if (n.rank(a.q) != 4 || n.rank(k) != 4 || n.rank(v) != 4)
-    return n.bad("query, key and value have to have three or four dims");
-  if (n.has(4) != n.has(5)) return n.bad("has a past of one of key and value only");
+    return n.bad("query, key and value must have three or four dims");
+  if (n.has(4) != n.has(5)) return n.bad("has a past key without a past value, or the reverse");
   if (n.has(6) && n.has(4)) return n.bad("has both a past and a number of valid keys");
   a.k = with_past(n, 4, k, 1);
   a.v = with_past(n, 5, v, 2);
   if (n.has(4)) a.past_tokens = dim_of(n, n.in(4), 2);
   a.causal = n.integer("is_causal", 0) != 0;
   a.softcap = n.number("softcap", 0);
-  const std::int64_t shown = n.integer("qk_matmul_output_mode", 0);
-  if (shown < 0 || shown > 3) return n.bad("qk_matmul_output_mode is not between 0 and 3");
-  a.shown = static_cast<ScoresShown>(shown);
+  const std::int64_t mode = n.integer("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3) return n.bad("qk_matmul_output_mode is not between 0 and 3");
+  a.returned_scores = static_cast<ScoresStage>(mode);
   if (n.has_attribute("scale")) {
     a.scale = n.number("scale", 1);
   } else {
@@ -167,7 +170,7 @@ void convert_attention(NodeContext& n) {
 }
 
 /// x [B, S, heads * D] or [B, heads, S, D]; caches [max, r] with positions [B, S], or [B, S, r]
-/// without, r = half of what is rotated. ONNX 23.
+/// without; r is half the number of rotated elements. ONNX 23.
 void convert_rotary_embedding(NodeContext& n) {
   const ValueId x = n.in(0);
   ValueId cosine = n.in(1), sine = n.in(2);
@@ -189,7 +192,7 @@ void convert_rotary_embedding(NodeContext& n) {
   if (rank == 3) {  // as [B, S, heads, D]: no need to move the heads
     const auto width = last_dim(n, x);
     if (heads < 1 || heads > kMaxHeads || !width || *width % heads != 0)
-      return n.bad("the width of the operand is no multiple of num_heads");
+      return n.bad("the width of the operand is not a multiple of num_heads");
     rows = reshaped(n, x, {0, 0, heads, *width / heads});
   }
   const auto head_dim = last_dim(n, rows);

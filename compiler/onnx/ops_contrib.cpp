@@ -59,7 +59,7 @@ void convert_quick_gelu(NodeContext& n) {
   n.bind(0, binary(n, BinaryKind::kMul, x, n.make(ir::Unary{UnaryKind::kSigmoid}, {inner})));
 }
 
-/// Outputs 1 and 2 (mean, inverse deviation) are for training; 3 is what was normalised.
+/// Outputs 1 and 2 (mean, inverse deviation) are for training; 3 is the normalised sum.
 bool bind_sum(NodeContext& n, ValueId sum) {
   if (n.wants(1) || n.wants(2)) {
     n.unsupported("the outputs for training are not supported");
@@ -69,7 +69,7 @@ bool bind_sum(NodeContext& n, ValueId sum) {
   return !n.failed();
 }
 
-/// Over the last dim, as the operator in the standard domain.
+/// Over the last dim, like the operator in the standard domain.
 void convert_contrib_rms_norm(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);

@@ -56,7 +56,8 @@ void convert_contrib_rotary_embedding(NodeContext& n) {
   } else {
     if (given > 0 && heads < 1) return n.bad("num_heads is missing");
     const std::int64_t count = heads > 0 ? heads : *width / rotary;
-    if (count < 1 || *width % count != 0) return n.bad("the width is no multiple of the heads");
+    if (count < 1 || *width % count != 0)
+      return n.bad("the width is not a multiple of the number of heads");
     rows = reshaped(n, x, {0, 0, count, *width / count});
   }
   if (n.rank(positions) < 2)
@@ -77,7 +78,7 @@ struct Core {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
   double scale = 1, softcap = 0, hidden = -3.4028234663852886e38;
   bool causal = false;
-  std::int64_t window = 0;  // tokens a query sees, itself included; 0: all
+  std::int64_t window = 0;  // tokens a query attends to, itself included; 0: all
   ValueId bias;             // added to the scores
   ValueId visible;          // bool, broadcast to the scores
 };
@@ -124,7 +125,7 @@ ValueId by_head(NodeContext& n, ValueId x, std::int64_t heads) {
   const auto width = last_dim(n, x);
   if (n.failed()) return ir::kNoValue;
   if (n.rank(x) != 3 || !width || heads < 1 || *width % heads != 0)
-    return n.bad("has an operand whose width is no multiple of the heads"), ir::kNoValue;
+    return n.bad("the width of an operand is not a multiple of the number of heads"), ir::kNoValue;
   return reshaped(n, x, {0, 0, heads, *width / heads});
 }
 
@@ -136,7 +137,7 @@ bool is_single_sequence(NodeContext& n, ValueId x) {
 }
 
 /// GroupQueryAttention: causal; q, k, v separate or packed in operand 0; the cache in operands 3
-/// and 4; positions follow from operand 5, the number of valid tokens - 1.
+/// and 4; positions follow from operand 5, the number of valid tokens minus 1.
 void convert_group_query_attention(NodeContext& n) {
   Core core;
   core.heads = n.integer("num_heads", 0);
@@ -152,7 +153,7 @@ void convert_group_query_attention(NodeContext& n) {
     if (n.text(name, "NONE") != "NONE") return n.unsupported("a quantized cache is not supported");
   if (n.integer("kv_cache_bit_width", 0) != 0 || n.has(12) || n.has(13))
     return n.unsupported("a quantized cache is not supported");
-  // The lengths follow from the operands; the caches and positions are the rotation's.
+  // The lengths are implied by the operands; only the rotation uses the caches and positions.
   n.ignore_operand(5);
   n.ignore_operand(6);
   if (!rotary)
@@ -161,7 +162,7 @@ void convert_group_query_attention(NodeContext& n) {
   if (!is_single_sequence(n, query)) return;
   if (core.heads < 1 || core.heads > kMaxHeads || core.kv_heads < 1 ||
       core.heads % core.kv_heads != 0)
-    return n.bad("num_heads is no multiple of kv_num_heads");
+    return n.bad("num_heads is not a multiple of kv_num_heads");
   const auto width = last_dim(n, query);
   if (!width) return n.unsupported("a query of unknown width is not supported");
   const std::int64_t parts = n.has(1) ? core.heads : core.heads + 2 * core.kv_heads;

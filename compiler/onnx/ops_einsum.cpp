@@ -13,8 +13,8 @@ using ir::BinaryKind;
 using ir::ReduceKind;
 using ir::ValueId;
 
-/// A label per dim: a letter, or for those an ellipsis stands for a number from kEllipsis on, the
-/// last dim's first, so that they line up from the right.
+/// A label per dim: a letter, or for the dims of an ellipsis a number from kEllipsis on, counted
+/// from the last dim, so that operands align at the right.
 using Labels = std::vector<int>;
 constexpr int kEllipsis = 1000;
 
@@ -27,8 +27,8 @@ bool contains(const Labels& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-/// "b...ij" for a tensor of `rank`; nullopt when it does not fit. `rank` < 0: as many as
-/// `ellipsis`.
+/// Parses "b...ij" for a tensor of `rank`; nullopt if it does not fit. `rank` < 0: the ellipsis has
+/// `ellipsis` dims.
 std::optional<Labels> parse_term(const std::string& text, std::int64_t rank, std::size_t ellipsis) {
   Labels before, after;
   bool dots = false;
@@ -72,7 +72,7 @@ std::int64_t index_of(const Labels& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) - labels.begin();
 }
 
-/// A label that stands twice takes the diagonal: what is off it becomes 0 and one dim is summed.
+/// A repeated label selects the diagonal: other elements become 0 and one dim is summed.
 void take_diagonals(NodeContext& n, Term& term) {
   for (std::size_t i = 0; i < term.labels.size(); ++i)
     for (std::size_t j = term.labels.size(); j-- > i + 1;) {
@@ -86,7 +86,7 @@ void take_diagonals(NodeContext& n, Term& term) {
     }
 }
 
-/// Sums the dims whose label is not among `wanted`.
+/// Sums the dims whose label is not in `wanted`.
 void sum_out(NodeContext& n, Term& term, const Labels& wanted) {
   std::vector<std::int64_t> axes;
   Labels kept;
@@ -109,7 +109,7 @@ ValueId transposed_to(NodeContext& n, const Term& term, const Labels& order) {
   return n.make(ir::Transpose{std::move(perm)}, {term.value});
 }
 
-/// One dim for the dims [begin, end) of x: [batch…, begin…end, rest…].
+/// Merges the dims [begin, end) of x: [batch…, begin…end, rest…].
 ValueId sizes_of(NodeContext& n, ValueId x, std::int64_t begin, std::int64_t end) {
   return n.make(ir::Shape{begin, end}, {x});
 }
@@ -132,7 +132,7 @@ ValueId as_matrix(NodeContext& n, ValueId x, std::size_t batch, std::size_t firs
   return n.make(ir::Reshape{true}, {x, n.make(ir::Concat{0}, parts)});
 }
 
-/// The product of two terms, summed over what `wanted` does not have.
+/// The product of two terms, summed over the labels that are not in `wanted`.
 Term contract(NodeContext& n, const Term& a, const Term& b, const Labels& wanted) {
   Labels batch, rows, columns, inner;
   for (const int label : a.labels) {
@@ -196,20 +196,20 @@ void convert_einsum(NodeContext& n) {
   Labels output;
   if (arrow != std::string::npos) {
     const auto labels = parse_term(equation.substr(arrow + 2), -1, ellipsis);
-    if (!labels) return n.bad("the result of the equation cannot be read");
+    if (!labels) return n.bad("the result of the equation is malformed");
     output = *labels;
-  } else {  // dims of the ellipsis, then letters that stand once, in order
+  } else {  // dims of the ellipsis, then letters that occur once, in alphabetical order
     for (std::size_t i = ellipsis; i-- > 0;) output.push_back(kEllipsis + static_cast<int>(i));
     for (const auto& [label, count] : uses)
       if (label < kEllipsis && count == 1) output.push_back(label);
   }
   for (std::size_t i = 0; i < output.size(); ++i)
     if (!uses.contains(output[i]) || std::count(output.begin(), output.end(), output[i]) != 1)
-      return n.bad("the result of the equation has a dim that no operand has, or has one twice");
+      return n.bad("the result of the equation has an unknown or repeated dim");
   for (auto& term : terms) take_diagonals(n, term);
   Term result = terms.front();
   for (std::size_t i = 1; i <= terms.size(); ++i) {
-    // What is still needed: by the result or by an operand to come.
+    // The labels that the result or a later operand needs.
     Labels wanted = output;
     for (std::size_t j = i; j < terms.size(); ++j)
       wanted.insert(wanted.end(), terms[j].labels.begin(), terms[j].labels.end());

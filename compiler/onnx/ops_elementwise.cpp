@@ -1,4 +1,4 @@
-// Operators that work element by element.
+// Elementwise operators.
 
 #include <cmath>
 
@@ -34,8 +34,8 @@ void convert_variadic(NodeContext& n) {
   n.emit(ir::Binary{kKind}, {result, inputs.back()});
 }
 
-/// The exponent may have an element type of its own from 12 on. Integers to a float power are taken
-/// in f64; otherwise the exponent takes the base's type.
+/// The types of base and exponent may differ from version 12 on. Integers to a float power are
+/// computed in f64; otherwise the exponent is converted to the base's type.
 void convert_pow(NodeContext& n) {
   const ValueId base = n.in(0), exponent = n.in(1);
   if (n.failed()) return;
@@ -76,7 +76,7 @@ void convert_mod(NodeContext& n) {
     const ValueId whole = binary(n, BinaryKind::kMul, binary(n, BinaryKind::kDiv, a, b), b);
     return n.emit(ir::Binary{BinaryKind::kSub}, {a, whole});
   }
-  // Floats: where the signs of remainder and divisor differ, one divisor more.
+  // Floats: where the signs of remainder and divisor differ, add the divisor.
   const ValueId rest = binary(n, BinaryKind::kMod, a, b);
   const ValueId differ = binary(n, BinaryKind::kXor, with_scalar(n, BinaryKind::kLess, rest, 0),
                                 with_scalar(n, BinaryKind::kLess, b, 0));
@@ -85,7 +85,7 @@ void convert_mod(NodeContext& n) {
   n.emit(ir::Where{}, {is_whole, rest, moved});
 }
 
-/// Infinities of the signs asked for.
+/// Infinities of the requested signs.
 void convert_is_inf(NodeContext& n) {
   const ValueId x = n.in(0);
   const bool negative = n.integer("detect_negative", 1) != 0;
@@ -120,7 +120,7 @@ OperatorRule two(std::string_view name, std::int64_t since, void (*convert)(Node
 
 }  // namespace
 
-// Two-operand operators start at 7, where their broadcasting became numpy's.
+// Binary operators start at version 7, which introduced numpy's broadcasting.
 std::vector<OperatorRule> elementwise_rules() {
   return {
       one("Abs", 6, convert_unary<UnaryKind::kAbs>),

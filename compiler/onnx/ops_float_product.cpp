@@ -1,4 +1,4 @@
-// Products whose activations the graph quantizes on the way, as float products.
+// Products whose activations the graph quantizes dynamically, as float products.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ bool is_code_matrix(const onnx::TensorProto& tensor) {
                                      tensor.data_type() == onnx::TensorProto::UINT8);
 }
 
-/// Who makes and who reads the values of a graph.
+/// The readers of the values of a graph.
 class Readers {
  public:
   explicit Readers(const onnx::GraphProto& graph) {
@@ -42,7 +42,7 @@ class Readers {
     if (kept_.contains(name)) all.push_back(nullptr);
     return all;
   }
-  /// The only reader, of that operator; nullptr when it is not so.
+  /// The only reader, if it is of that operator; else nullptr.
   const onnx::NodeProto* only(const std::string& name, std::string_view op) const {
     const auto all = of(name);
     return all.size() == 1 && all[0] && all[0]->op_type() == op ? all[0] : nullptr;
@@ -55,7 +55,7 @@ class Readers {
   std::set<std::string> kept_;
 };
 
-/// The factor that is not `value` in a product of two; empty when `node` is none.
+/// The factor other than `value` if `node` is a product of two different values; else empty.
 std::string other_factor(const onnx::NodeProto& node, const std::string& value) {
   if (node.op_type() != "Mul" || node.input_size() != 2 || node.input(0) == node.input(1))
     return {};
@@ -67,10 +67,10 @@ bool is_cast_to_float(const onnx::NodeProto& node) {
          node.attribute(0).i() == onnx::TensorProto::FLOAT;
 }
 
-/// Whether floats may take the place of the codes: they meet nothing but constant matrices, their
-/// own zero point with them, and every product is multiplied once with their own scale (or that
-/// times a constant). What else the graph did with them would mean something else for floats.
-bool only_means_a_product(const onnx::NodeProto& quantize, const Readers& readers) {
+/// Whether floats can replace the codes: codes and zero point are read only by products with
+/// constant matrices, and each product is multiplied once by the codes' scale (or by it times a
+/// constant). Any other use would compute something else from floats.
+bool feeds_only_products(const onnx::NodeProto& quantize, const Readers& readers) {
   if (quantize.output_size() != 3) return false;
   const std::string &codes = quantize.output(0), &scale = quantize.output(1),
                     &zero = quantize.output(2);
@@ -111,12 +111,12 @@ bool only_means_a_product(const onnx::NodeProto& quantize, const Readers& reader
 
 std::set<std::string> float_products(const onnx::GraphProto& graph) {
   for (const auto& node : graph.node())
-    for (const auto& attribute : node.attribute())  // a branch may read anything
+    for (const auto& attribute : node.attribute())  // a branch may read any value
       if (attribute.has_g()) return {};
   const Readers readers(graph);
   std::set<std::string> good;
   for (const auto& node : graph.node())
-    if (node.op_type() == "DynamicQuantizeLinear" && only_means_a_product(node, readers))
+    if (node.op_type() == "DynamicQuantizeLinear" && feeds_only_products(node, readers))
       good.insert(node.output(0));
   return good;
 }
@@ -131,7 +131,7 @@ void bypass_quantize(NodeContext& n) {
 void convert_float_product(NodeContext& n) {
   ir::QuantizedParts parts;
   parts.codes = n.constant(1);
-  n.ignore_operand(2);  // 0: floats are passed on as they are
+  n.ignore_operand(2);  // zero point, 0 for floats
   if (n.failed()) return;
   if (!parts.codes || parts.codes->dims().size() != 2)
     return n.unsupported("a matrix that is not constant is not supported here");
@@ -142,7 +142,7 @@ void convert_float_product(NodeContext& n) {
     const ir::ConstantPtr zero = n.constant(3);
     const std::int64_t count = zero ? zero->element_count() : 0;
     if (count != 1 && count != columns)
-      return n.bad("its zero points are neither one nor one for each column");
+      return n.bad("the number of its zero points is neither 1 nor the number of columns");
     if (count == columns) parts.column_block = 1;
     parts.zero_points = ir::reshaped(zero, {1, count});
   }

@@ -21,7 +21,7 @@ void convert_gather_elements(NodeContext& n) {
   n.emit(ir::GatherElements{axis}, {data, n.in(1)});
 }
 
-/// Checks operand 1, tuples of indices into the dims of operand 0 from `first` on.
+/// Checks operand 1: tuples of indices into the dims of operand 0, starting at dim `first`.
 void check_tuples(NodeContext& n, std::int64_t first) {
   const ValueId data = n.in(0), indices = n.in(1);
   if (n.failed() || n.rank(indices) == 0) return;
@@ -44,7 +44,7 @@ ScatterReduction reduction(NodeContext& n) {
   if (name == "mul") return ScatterReduction::kMul;
   if (name == "min") return ScatterReduction::kMin;
   if (name == "max") return ScatterReduction::kMax;
-  n.bad("attribute 'reduction' is none of none, add, mul, min and max");
+  n.bad("attribute 'reduction' is not one of none, add, mul, min, max");
   return ScatterReduction::kNone;
 }
 
@@ -62,13 +62,13 @@ void convert_scatter_nd(NodeContext& n) {
 }
 
 /// update written into the cache from write_indices[b] on along `axis` (dim 0 counts sequences);
-/// circular: it goes on at the front. ONNX 24.
+/// circular: it wraps around. ONNX 24.
 void convert_tensor_scatter(NodeContext& n) {
   const ValueId cache = n.in(0), update = n.in(1);
   const std::int64_t axis = n.axis("axis", -2, n.rank(cache));
   const std::string mode = n.text("mode", "linear");
   if (n.failed()) return;
-  if (axis == 0) return n.bad("the axis is the one that counts sequences");
+  if (axis == 0) return n.bad("the axis is dim 0, the batch");
   if (n.rank(update) != n.rank(cache)) return n.bad("cache and update differ in rank");
   if (mode != "linear" && mode != "circular")
     return n.bad("attribute 'mode' is neither 'linear' nor 'circular'");
@@ -87,7 +87,7 @@ void convert_tensor_scatter(NodeContext& n) {
 /// Pads of the named axes as pads of all.
 ValueId pads_of_all_axes(NodeContext& n, ValueId pads, std::int64_t rank) {
   auto axes = n.known_integers(3);
-  if (!axes) return n.unsupported("axes that are only known when the model runs"), ir::kNoValue;
+  if (!axes) return n.unsupported("axes that are not constant are not supported"), ir::kNoValue;
   const auto count = static_cast<std::int64_t>(axes->size());
   std::vector<std::int64_t> places(axes->size() * 2);
   for (std::size_t i = 0; i < axes->size(); ++i) {
@@ -122,7 +122,7 @@ void convert_pad(NodeContext& n) {
   else if (mode == "wrap")
     op.mode = ir::PadMode::kWrap;
   else if (mode != "constant")
-    return n.bad("attribute 'mode' names no known way to pad");
+    return n.bad("attribute 'mode' is not a supported padding mode");
   ValueId pads, value;
   if (n.opset() < 11) {
     auto given = n.integers(n.opset() < 2 ? "paddings" : "pads");
@@ -139,7 +139,7 @@ void convert_pad(NodeContext& n) {
   n.emit(op, {x, pads, value});
 }
 
-/// k is an attribute until 9; the smallest are had from 11 on. Ours are always sorted.
+/// k is an attribute until 9; `largest` exists from 11 on. The results are always sorted.
 void convert_top_k(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t axis = n.axis("axis", -1, n.rank(x));
@@ -160,7 +160,7 @@ void convert_cum_sum(NodeContext& n) {
   const auto axis = n.known_integers(1);
   if (n.failed()) return;
   if (!axis || axis->size() != 1)
-    return n.unsupported("an axis that is only known when the model runs is not supported");
+    return n.unsupported("an axis that is not constant is not supported");
   n.emit(ir::CumSum{axis->front(), n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0},
          {x});
 }
@@ -183,8 +183,8 @@ std::string number_text(double number) {
   return text.str();
 }
 
-/// values[1] where the index along the new dim `axis` is the one asked for, values[0] elsewhere.
-/// Negative indices count from the end; those outside give values[0] throughout.
+/// values[1] where the position along the new dim `axis` equals the index, values[0] elsewhere.
+/// Negative indices count from the end; for indices out of range all elements are values[0].
 void convert_one_hot(NodeContext& n) {
   if (const auto known = n.known_number(1); known && !(*known >= 1))
     return n.bad("the depth " + number_text(*known) + " is not positive");
@@ -202,7 +202,7 @@ void convert_one_hot(NodeContext& n) {
   if (n.failed()) return;
   std::vector<std::int64_t> shape(static_cast<std::size_t>(rank - axis), 1);
   shape[0] = -1;
-  // A scalar index takes the depth's one dim along: nothing to add to it.
+  // A scalar index broadcasts with the depth's only dim: no Unsqueeze needed.
   const ValueId at = n.rank(indices) == 0 ? counted : unsqueezed(n, counted, {axis});
   const ValueId hit = binary(n, BinaryKind::kEqual, reshaped(n, range, std::move(shape)), at);
   const auto value = [&](std::int64_t i) {

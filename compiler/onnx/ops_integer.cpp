@@ -1,4 +1,4 @@
-// Operators that quantize, and products of quantized tensors.
+// Quantization operators and products of quantized tensors.
 
 #include <limits>
 
@@ -20,7 +20,7 @@ struct Codes {
   double low = 0, high = 255;
 };
 
-/// The integers that a data type holds; nullopt when they are not among those quantized to.
+/// The integer range of a data type; nullopt if it is not a type of codes.
 std::optional<Codes> codes_of(int data_type) {
   if (data_type == kUint4) return Codes{ElementType::kU8, 0, 15};
   if (data_type == kInt4) return Codes{ElementType::kI8, -8, 7};
@@ -40,7 +40,7 @@ std::optional<Codes> codes_of(int data_type) {
   }
 }
 
-/// The same of a value that no file declares.
+/// The same for a computed value.
 std::optional<Codes> codes_of(ElementType element) {
   switch (element) {
     case ElementType::kU8:
@@ -56,14 +56,14 @@ std::optional<Codes> codes_of(ElementType element) {
   }
 }
 
-/// round(x / scale) + zero point, saturated to what the codes hold. Ties go to even.
+/// round(x / scale) + zero point, saturated to the range of the codes. Ties round to even.
 ValueId quantized(NodeContext& n, ValueId x, ValueId scale, ValueId zero, const Codes& codes) {
   ValueId value = unary(n, UnaryKind::kRound, binary(n, BinaryKind::kDiv, x, scale));
   if (zero.exists()) value = binary(n, BinaryKind::kAdd, value, zero);
   return n.cast(clipped(n, value, codes.low, codes.high), codes.element);
 }
 
-/// The codes' type is output_dtype's, the zero point's, or u8.
+/// The type of the codes is output_dtype, else that of the zero point, else u8.
 void convert_quantize_linear(NodeContext& n) {
   const ValueId x = n.cast(n.in(0), ElementType::kF32), scale = n.in(1);
   if (n.failed()) return;
@@ -78,15 +78,16 @@ void convert_quantize_linear(NodeContext& n) {
                  data_type_name(asked));
   const int data_type = asked ? asked : n.has(2) ? zero_type : onnx::TensorProto::UINT8;
   std::optional<Codes> codes = codes_of(data_type);
-  if (data_type == 0) {  // a zero point that was computed
+  if (data_type == 0) {  // the zero point is computed
     const ElementType element = n.type(n.in(2)).element;
     codes = codes_of(element);
     if (!codes)
       return n.bad("its zero point is " + std::string(ir::to_string(element)) +
-                   ", which is no type of codes");
+                   ", not an integer type for codes");
   }
   if (!codes && element_type(data_type))
-    return n.bad("cannot quantize to " + data_type_name(data_type) + ", which is no type of codes");
+    return n.bad("cannot quantize to " + data_type_name(data_type) +
+                 ", not an integer type for codes");
   if (!codes)
     return n.unsupported("quantizing to " + data_type_name(data_type) + " is not supported");
   const auto g = granularity(n, dims);
@@ -108,7 +109,7 @@ void convert_dynamic_quantize_linear(NodeContext& n) {
   const ValueId high = binary(n, BinaryKind::kMax, reduce(n, ReduceKind::kMax, x, {}, false), zero);
   const ValueId range = binary(n, BinaryKind::kSub, high, low);
   const ValueId scale = with_scalar(n, BinaryKind::kDiv, range, codes.high);
-  // Nothing but zeros: any scale will do, but 0 / 0 is no number.
+  // All zeros: any scale except 0 works, which would give 0 / 0.
   const ValueId divisor = n.make(
       ir::Where{}, {with_scalar(n, BinaryKind::kEqual, scale, 0), n.make_scalar(1, x), scale});
   const ValueId middle =
@@ -120,8 +121,8 @@ void convert_dynamic_quantize_linear(NodeContext& n) {
   n.bind(2, n.cast(middle, codes.element));
 }
 
-/// Operand i as i32 without its zero point, operand `zero`, which is one for all, one for each row
-/// (`by_row`) or column, or of the operand's rank.
+/// Operand i as i32 minus its zero point, operand `zero`: a scalar, a vector with an element per
+/// row (`by_row`) or column, or a tensor of the operand's rank.
 ValueId centred(NodeContext& n, std::size_t i, std::size_t zero, bool by_row) {
   const ValueId x = n.cast(n.in(i), ElementType::kI32);
   if (!n.has(zero)) return x;

@@ -1,4 +1,4 @@
-// Operators that move elements without computing: Cast, Concat, Split, Slice, Gather, Transpose, …
+// Operators that move elements: Cast, Concat, Split, Slice, Gather, Transpose, …
 
 #include <algorithm>
 #include <numeric>
@@ -12,7 +12,7 @@ namespace {
 using ir::ElementType;
 using ir::ValueId;
 
-/// Arithmetic is in f32: f16 and bf16 are f32 values, rounded where casts are exact.
+/// f16 and bf16 become f32 values, rounded if casts are exact (Bindings::exact_casts).
 void cast_to(NodeContext& n, ElementType to) {
   const ValueId x = n.in(0);
   if (n.failed()) return;
@@ -27,10 +27,10 @@ void convert_identity(NodeContext& n) {
   n.bind(0, n.in(0));
 }
 
-/// Dropout as it is when a trained model runs: the identity.
+/// Dropout for inference: the identity.
 void convert_dropout(NodeContext& n) {
   const ValueId x = n.in(0);
-  // The ratio was an attribute until 11; what it is does not matter outside of training.
+  // The ratio was an attribute until 11; it is unused outside of training.
   n.ignore(n.opset() < 12 ? "ratio" : "seed");
   if (n.opset() >= 12) n.ignore_operand(1);
   if (n.failed()) return;
@@ -45,13 +45,13 @@ void convert_dropout(NodeContext& n) {
   }
   n.bind(0, x);
   if (!n.wants(1)) return;
-  // What was kept: everything. Until 9 the mask had x's type.
+  // The mask: all true. Until 9 it had x's type.
   const ElementType element = n.opset() < 10 ? n.type(x).element : ElementType::kBool;
   n.bind(1, n.make(ir::ConstantOfShape{ir::make_splat(element, {1}, 1)},
                    {n.make(ir::Shape{0, n.rank(x)}, {x})}));
 }
 
-/// To 4-bit integers, which are i8 and u8 here: truncated, the low four bits kept.
+/// Casts to 4-bit integers, represented as i8 and u8: keeps the low four bits.
 void cast_to_4_bits(NodeContext& n, bool is_signed) {
   ValueId x = n.cast(n.in(0), ElementType::kI32);
   const auto with = [&](ir::BinaryKind kind, double number) {
@@ -70,7 +70,7 @@ void cast_to_type(NodeContext& n, int to) {
   n.unsupported("a cast to elements of type " + data_type_name(to) + " is not supported");
 }
 
-/// How 8-bit floats are rounded to.
+/// The rounding of casts to 8-bit floats.
 void ignore_rounding(NodeContext& n) {
   n.ignore("saturate");
   n.ignore("round_mode");
@@ -83,7 +83,7 @@ void convert_cast(NodeContext& n) {
   cast_to_type(n, static_cast<int>(std::clamp<std::int64_t>(to, -1, 1000)));
 }
 
-/// The type of operand 1 as the file declares it; of a computed operand, its value's.
+/// The declared type of operand 1, else the type of its value.
 void convert_cast_like(NodeContext& n) {
   const ValueId like = n.in(1);
   ignore_rounding(n);
@@ -126,8 +126,7 @@ void convert_split(NodeContext& n) {
     sizes = n.integers("split");
   } else if (n.has(1)) {
     sizes = n.known_integers(1);
-    if (!sizes)
-      return n.unsupported("part sizes that are only known when the model runs are not supported");
+    if (!sizes) return n.unsupported("part sizes that are not constant are not supported");
   }
   if (!sizes) {
     const auto dim = n.type(x).dims[static_cast<std::size_t>(axis)].constant();
@@ -144,7 +143,7 @@ void convert_split(NodeContext& n) {
     return n.bad("has " + std::to_string(sizes->size()) + " part sizes for " +
                  std::to_string(parts) + " outputs");
   for (const auto size : *sizes)
-    if (size < 0) return n.bad("has a part of the negative size " + std::to_string(size));
+    if (size < 0) return n.bad("has a part of negative size " + std::to_string(size));
   n.emit(ir::Split{axis, std::move(*sizes)}, {x});
 }
 
@@ -161,7 +160,7 @@ void convert_slice(NodeContext& n) {
   n.emit(ir::Slice{}, {x, first, last, axes ? n.make_integers(std::move(*axes)) : ir::kNoValue});
 }
 
-/// Rows of a narrow table are taken first and widened after, so that no table is widened whole.
+/// Rows of an f16 or bf16 table are gathered before they are widened to f32.
 void convert_gather(NodeContext& n) {
   const ValueId data = n.in(0), indices = n.in(1);
   const auto axis = n.axis("axis", 0, n.rank(data));

@@ -1,4 +1,4 @@
-// Layer normalisation and its kin.
+// Layer and RMS normalisation.
 
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
@@ -12,7 +12,7 @@ using ir::ReduceKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// Whether `weight` has one element for each of x's last dim, as the IR's own operators want it.
+/// Whether `weight` has one element per index of x's last dim, as the IR's operators require.
 bool is_per_channel(const NodeContext& n, ValueId weight, ValueId x) {
   return n.rank(weight) == 1 && n.rank(x) > 0 &&
          ir::compatible(n.type(weight).dims[0], n.type(x).dims.back());
@@ -69,7 +69,7 @@ std::vector<OperatorRule> norm_rules() {
   return {
       {"", "LayerNormalization", 17, kAnyLater, 2, 3, attributes, convert_layer_norm},
       {"", "RMSNormalization", 23, kAnyLater, 2, 2, attributes, convert_rms_norm},
-      // In no standard, but exporters write it into the standard domain.
+      // Not in the standard, but exporters use the standard domain.
       {"", "SimplifiedLayerNormalization", 1, kAnyLater, 2, 2, attributes, convert_rms_norm},
   };
 }

@@ -12,7 +12,7 @@ void convert_matmul(NodeContext& n) {
   n.emit(ir::MatMul{}, {n.in(0), n.in(1)});
 }
 
-/// op(a) op(b) + c of integers, in parts; factors other than 1 would make them floats.
+/// op(a) op(b) + c of integers, by separate operators; factors other than 1 are floats.
 void integer_gemm(NodeContext& n, const ir::Gemm& gemm) {
   if (gemm.alpha != 1 || (gemm.beta != 1 && n.has(2)))
     return n.unsupported("integers with alpha or beta other than 1 are not supported");
@@ -20,7 +20,7 @@ void integer_gemm(NodeContext& n, const ir::Gemm& gemm) {
     return turn ? n.make(ir::Transpose{{1, 0}}, {x}) : x;
   };
   for (std::size_t i = 0; i < 2; ++i)
-    if (n.rank(n.in(i)) != 2) return n.bad("operand " + std::to_string(i) + " is no matrix");
+    if (n.rank(n.in(i)) != 2) return n.bad("operand " + std::to_string(i) + " is not a matrix");
   const ValueId product =
       n.make(ir::MatMul{}, {turned(n.in(0), gemm.trans_a), turned(n.in(1), gemm.trans_b)});
   n.bind(0, n.has(2) ? binary(n, ir::BinaryKind::kAdd, product, n.in(2)) : product);

@@ -1,5 +1,5 @@
-// Weights that are stored quantized: what they stand for becomes a constant that keeps its codes
-// (ir::make_quantized), or, where they are no constant matrix, arithmetic.
+// Weights that are stored quantized: constant matrices become constants that keep their codes
+// (ir::make_quantized), all others arithmetic.
 
 #include <algorithm>
 
@@ -44,7 +44,7 @@ ConstantPtr parameter_matrix(NodeContext& n, std::size_t i, const char* what, st
   return ir::reshaped(std::move(constant), {rows, columns});
 }
 
-/// Zero points in the codes' own width, each row filled up to a byte.
+/// Zero points with as many bits as the codes, each row padded to a byte.
 ConstantPtr packed_zero_points(NodeContext& n, std::size_t i, int bits, std::int64_t rows,
                                std::int64_t blocks) {
   const ConstantPtr source = n.constant(i);
@@ -63,11 +63,11 @@ ConstantPtr packed_zero_points(NodeContext& n, std::size_t i, int bits, std::int
   return ir::make_packed(source, {bits, ir::PackedCode::kUnsigned, stride}, {rows, blocks});
 }
 
-/// Checks that scales are floats and hands the parts over.
+/// Checks that scales are floats and makes the constant.
 ConstantPtr quantized(NodeContext& n, ir::QuantizedParts parts) {
   if (n.failed()) return nullptr;
   if (!ir::is_quantized_matrix(parts)) {
-    n.bad("has codes, scales and zero points of types or dims that do not fit each other");
+    n.bad("types or dims of codes, scales and zero points do not match");
     return nullptr;
   }
   return ir::make_quantized(std::move(parts));
@@ -84,7 +84,7 @@ void convert_matmul_nbits(NodeContext& n) {
   if (bits != 4 && bits != 8)
     return n.unsupported(std::to_string(bits) + "-bit weights are not supported",
                          "4 and 8 bits are");
-  if (k < 1 || rows < 1 || block < 1) return n.bad("K, N and block_size have to be positive");
+  if (k < 1 || rows < 1 || block < 1) return n.bad("K, N and block_size must be positive");
   const ConstantPtr codes = n.constant(1);
   if (n.failed()) return;
   if (!codes) return n.unsupported("weights that are not constant are not supported");
@@ -123,15 +123,15 @@ void convert_gather_block_quantized(NodeContext& n) {
   const ConstantPtr data = n.constant(0);
   if (!data) return n.unsupported("a table that is not constant is not supported");
   if (data->dims().size() != 2 || !is_code(data))
-    return n.unsupported("a table that is no matrix of integers is not supported");
+    return n.unsupported("a table that is not a matrix of integers is not supported");
   const std::int64_t gather_axis = n.axis("gather_axis", 0, 2);
   const std::int64_t quantize_axis = n.axis("quantize_axis", 1, 2);
   const std::int64_t block = n.integer("block_size", 128), given_bits = n.integer("bits", 4);
   if (n.failed()) return;
   if (gather_axis != 0 || quantize_axis != 1)
     return n.unsupported("other axes than gather_axis = 0 and quantize_axis = 1 are not supported");
-  if (block < 1) return n.bad("block_size has to be positive");
-  // u8 data are packed codes with a default zero point in the middle; int4 and uint4 have 0.
+  if (block < 1) return n.bad("block_size must be positive");
+  // The default zero point is the midpoint for packed codes in u8, and 0 for int4 and uint4.
   const bool stored_bytes = data->element_bits() == 8 && data->element() == ElementType::kU8;
   const std::int64_t bits = stored_bytes ? given_bits : data->element_bits();
   if (bits != 4 && bits != 8)
@@ -179,9 +179,9 @@ std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim
   g.block = block;
   const auto whole = dims[static_cast<std::size_t>(g.axis)].constant();
   const auto parts = scale.dims[static_cast<std::size_t>(g.axis)].constant();
-  if (block == 0) {  // left out by some writers: the dims tell
+  if (block == 0) {  // omitted by some writers; derived from the dims
     if (!whole || !parts || *parts < 1) {
-      n.bad("its blocks have no size");
+      n.bad("block_size is missing");
       return std::nullopt;
     }
     g.block = ceil_div(*whole, *parts);
@@ -232,8 +232,7 @@ ValueId spread(NodeContext& n, ValueId parameter, const std::vector<ir::Dim>& di
 
 namespace {
 
-/// A constant matrix of codes with its parameters; nullptr (and perhaps an error) when the node is
-/// not that.
+/// A constant matrix of codes with its parameters; nullptr for another operand or after an error.
 ConstantPtr dequantized_matrix(NodeContext& n, const ConstantPtr& codes, const Granularity& g) {
   ConstantPtr scales = n.constant(1), zeros = n.constant(2);
   if (!codes || !scales || (n.has(2) && !zeros)) return nullptr;
@@ -269,15 +268,15 @@ void convert_dequantize_linear(NodeContext& n) {
   const std::vector<ir::Dim> dims = n.type(x).dims;
   if (!ir::is_float(n.type(scale).element)) return n.bad("its scale is not a float");
   if (!is_code_type(n.type(x).element))
-    return n.bad("what it dequantizes is " + std::string(ir::to_string(n.type(x).element)) +
-                 ", which is no type of codes");
+    return n.bad("its operand has type " + std::string(ir::to_string(n.type(x).element)) +
+                 ", not an integer type for codes");
   if (n.has(2)) {
     const ElementType zero = n.type(n.in(2)).element;
     const int codes_type = n.declared_type(0), zero_type = n.declared_type(2);
     if (zero != n.type(x).element || (codes_type && zero_type && codes_type != zero_type))
       return n.bad("its zero point is " +
                    (zero_type ? data_type_name(zero_type) : std::string(ir::to_string(zero))) +
-                   ", but what it dequantizes is " +
+                   ", but its operand has type " +
                    (codes_type ? data_type_name(codes_type)
                                : std::string(ir::to_string(n.type(x).element))));
   }
@@ -285,7 +284,7 @@ void convert_dequantize_linear(NodeContext& n) {
   if (!g || !zero_point_fits(n)) return;
   if (const ConstantPtr weight = dequantized_matrix(n, n.constant(0), *g))
     return n.bind(0, n.make_constant(weight, n.input_name(0)));
-  // Rows of a quantized table: the table keeps its codes and the rows are taken from it.
+  // Rows of a quantized table: the table keeps its codes, and rows are gathered from it.
   if (const auto* gathered = n.gathered(0); gathered && g->whole && !n.failed()) {
     const auto [table, indices] = *gathered;
     if (const ConstantPtr weight = dequantized_matrix(n, table, *g))

@@ -1,4 +1,4 @@
-// Reductions, and what normalises along one dim with them.
+// Reductions, and normalisations along one dim that use them.
 
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
@@ -12,8 +12,7 @@ using ir::ReduceKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// The dims a reduction goes over. nullopt: none, the operator leaves its operand as it is (or an
-/// error).
+/// The reduced dims. nullopt if the operator returns its operand unchanged, or after an error.
 std::optional<std::vector<std::int64_t>> reduced_axes(NodeContext& n, ValueId x,
                                                       std::int64_t axes_input_since) {
   auto axes = n.axes("axes", axes_input_since, 1, n.rank(x));
@@ -26,14 +25,14 @@ std::optional<std::vector<std::int64_t>> reduced_axes(NodeContext& n, ValueId x,
   return axes;
 }
 
-/// The Reduce step; nothing when there is nothing to reduce.
+/// Appends the Reduce; returns x if there is nothing to reduce.
 ValueId reduced(NodeContext& n, ReduceKind kind, ValueId x,
                 const std::optional<std::vector<std::int64_t>>& axes) {
   if (n.failed() || !axes) return x;
   return reduce(n, kind, x, *axes, n.integer("keepdims", 1) != 0);
 }
 
-/// Axes became an operand with 13 (ReduceSum) or 18 (the others).
+/// The axes are an operand from version 13 (ReduceSum) or 18 (the others) on.
 template <ReduceKind kKind, std::int64_t kAxesInputSince>
 void convert_reduce(NodeContext& n) {
   ValueId x = n.in(0);
@@ -47,7 +46,7 @@ void convert_reduce(NodeContext& n) {
   n.emit(ir::Reduce{kKind, *axes, n.integer("keepdims", 1) != 0}, {x});
 }
 
-/// Integers take roots and logarithms in f64.
+/// Roots and logarithms of integers are computed in f64.
 ValueId as_float(NodeContext& n, ValueId x) {
   if (n.failed() || ir::is_float(n.type(x).element)) return x;
   return n.cast(x, ElementType::kF64);
@@ -83,8 +82,8 @@ void convert_reduce_log_sum(NodeContext& n) {
   bind_as(n, unary(n, UnaryKind::kLog, reduced(n, ReduceKind::kSum, as_float(n, x), axes)), x);
 }
 
-/// m + log Σ exp(x - m), m the largest, which keeps exp from overflowing; where m is infinite it is
-/// left out, for inf - inf is no number.
+/// m + log Σ exp(x - m) with m = max(x), so that exp does not overflow. An infinite m is replaced
+/// by 0, because inf - inf is NaN.
 void convert_reduce_log_sum_exp(NodeContext& n) {
   const ValueId given = n.in(0);
   const auto axes = reduced_axes(n, given, 18);
@@ -105,7 +104,7 @@ void convert_reduce_log_sum_exp(NodeContext& n) {
   bind_as(n, result, given);
 }
 
-/// y = f(x, axis) for an operator along one dim; until 12 the dims from `axis` on were one.
+/// y = f(x, axis) for an operator along one dim; until 12 along all dims from `axis` on.
 template <ValueId (*kFunction)(NodeContext&, ValueId, std::int64_t)>
 void convert_along_axis(NodeContext& n) {
   const ValueId x = n.in(0);

@@ -17,7 +17,7 @@ void convert_reshape(NodeContext& n) {
   n.emit(ir::Reshape{n.integer("allowzero", 0) != 0}, {n.in(0), n.in(1)});
 }
 
-/// Product of dims [begin, end); nullopt when one has no known size.
+/// Product of dims [begin, end); nullopt if the size of one is unknown.
 std::optional<std::int64_t> known_product(const ir::TensorType& type, std::int64_t begin,
                                           std::int64_t end) {
   std::vector<std::int64_t> sizes;
@@ -29,13 +29,13 @@ std::optional<std::int64_t> known_product(const ir::TensorType& type, std::int64
   return checked_product(sizes);
 }
 
-/// i64[1]: the product of dims [begin, end) as the running model has them.
+/// i64[1]: the product of dims [begin, end), computed at run time.
 ValueId product_of_dims(NodeContext& n, ValueId x, std::int64_t begin, std::int64_t end) {
   const ValueId dims = n.make(ir::Shape{begin, end}, {x});
   return n.make(ir::Reduce{ir::ReduceKind::kProd, {0}, true}, {dims});
 }
 
-/// Flatten to two dims = Reshape.
+/// Flatten to two dims, as a Reshape.
 void convert_flatten(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t rank = n.rank(x);
@@ -52,7 +52,7 @@ void convert_flatten(NodeContext& n) {
   n.emit(ir::Reshape{true}, {x, shape});
 }
 
-/// Axes from the attribute until 12, from operand 1 later; none: every dim that is 1.
+/// Axes from the attribute until 12, from operand 1 later; without axes, all dims of 1.
 void convert_squeeze(NodeContext& n) {
   const ValueId x = n.in(0);
   auto axes = n.axes("axes", 13, 1, n.rank(x));
@@ -63,7 +63,7 @@ void convert_squeeze(NodeContext& n) {
     for (std::size_t i = 0; i < dims.size(); ++i) {
       if (!dims[i].is_constant())
         return n.unsupported(
-            "squeezing without axes a tensor whose dims are not all known is not "
+            "squeezing a tensor with unknown dims without axes is not "
             "supported");
       if (dims[i].constant() == 1) axes->push_back(static_cast<std::int64_t>(i));
     }
@@ -71,19 +71,19 @@ void convert_squeeze(NodeContext& n) {
   n.emit(ir::Squeeze{std::move(*axes)}, {x});
 }
 
-/// Axes count in the result, whose rank is that of x plus their number.
+/// Axes refer to the result, whose rank is that of x plus their number.
 void convert_unsqueeze(NodeContext& n) {
   const ValueId x = n.in(0);
   std::optional<std::vector<std::int64_t>> given =
       n.opset() < 13 ? n.integers("axes") : n.known_integers(1);
   if (n.failed()) return;
   if (!given && n.opset() >= 13 && n.has(1))
-    return n.unsupported("axes that are only known when the model runs are not supported");
+    return n.unsupported("axes that are not constant are not supported");
   if (!given) return n.bad("axes are missing");
   const std::int64_t rank = n.rank(x) + static_cast<std::int64_t>(given->size());
   if (rank > kMaxRank)
-    return n.bad("the result has rank " + std::to_string(rank) + ", more than the " +
-                 std::to_string(kMaxRank) + " that are allowed");
+    return n.bad("the result has rank " + std::to_string(rank) + ", more than the maximum of " +
+                 std::to_string(kMaxRank));
   auto axes = n.axes("axes", 13, 1, rank);
   if (n.failed()) return;
   n.emit(ir::Unsqueeze{std::move(*axes)}, {x});
@@ -93,7 +93,7 @@ void convert_expand(NodeContext& n) {
   n.emit(ir::Expand{}, {n.in(0), n.in(1)});
 }
 
-/// start and end came with 15; they are clamped to the rank as ONNX says.
+/// start and end exist from version 15 on; they are clamped to the rank.
 void convert_shape(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t rank = n.rank(x);
@@ -135,21 +135,20 @@ void convert_constant_of_shape(NodeContext& n) {
   ir::ConstantPtr value = n.has_attribute("value") ? n.tensor("value") : ir::make_f32({1}, {0});
   const ValueId shape = n.in(0);
   if (n.failed()) return;
-  if (value->element_count() != 1) return n.bad("attribute 'value' has to hold one element");
+  if (value->element_count() != 1) return n.bad("attribute 'value' must have one element");
   const ElementType element = value->element();
   if (element == ElementType::kF16 || element == ElementType::kBF16)
     value = ir::make_splat(ElementType::kF32, {1}, ir::to_doubles(*value)[0]);
   n.emit(ir::ConstantOfShape{std::move(value)}, {shape});
 }
 
-/// More elements than a tensor that anybody can hold.
+/// Maximum number of elements.
 constexpr double kMaxRange = 0x1p40;
 
 void convert_range(NodeContext& n) {
   const auto start = n.known_number(0), limit = n.known_number(1), step = n.known_number(2);
   for (const auto& bound : {start, limit, step})
-    if (bound && !std::isfinite(*bound))
-      return n.bad("its bounds and its step have to be finite numbers");
+    if (bound && !std::isfinite(*bound)) return n.bad("start, limit and delta must be finite");
   if (step && *step == 0) return n.bad("the step is 0");
   if (start && limit && step && !((*limit - *start) / *step <= kMaxRange))
     return n.bad("the range has more elements than can be addressed");

@@ -19,7 +19,7 @@ using onnx::TensorProto;
 
 constexpr std::uint64_t kOwnedBytes = 128;
 
-/// What every step below needs to know of the tensor at hand.
+/// A tensor under conversion.
 struct Context {
   const OnnxFile& file;
   const TensorProto& tensor;
@@ -40,7 +40,7 @@ struct Context {
   }
 };
 
-/// Bytes other than 0 and 1 are not values of a bool.
+/// Checks that bools are stored as 0 or 1.
 Status check_bools(const Context& c, std::span<const std::byte> bytes) {
   if (c.element != ElementType::kBool) return ok_status();
   for (const std::byte b : bytes)
@@ -52,7 +52,7 @@ Result<ir::ConstantPtr> window_constant(const Context& c, std::shared_ptr<const 
                                         std::uint64_t offset) {
   const auto window = owner->bytes().subspan(offset, c.size_bytes);
   LLMC_RETURN_IF_ERROR(check_bools(c, window));
-  // Shapes, axes and scalars are owned, so that the IR's text shows their values.
+  // Small tensors are copied, because the IR's text shows the values of owned constants.
   if (c.size_bytes <= kOwnedBytes)
     return ir::make_constant(c.element, c.dims, {window.begin(), window.end()});
   return ir::make_mapped_file(c.element, c.dims, std::move(owner), window, c.name);
@@ -106,7 +106,7 @@ Diagnostic wrong_count(const Context& c, std::uint64_t have) {
                "the file may be truncated or damaged; export it again");
 }
 
-/// How many elements the typed fields hold between them.
+/// Number of elements in the typed fields.
 std::uint64_t typed_elements(const TensorProto& t) {
   return static_cast<std::uint64_t>(t.float_data_size()) + t.int32_data_size() +
          t.int64_data_size() + t.double_data_size() + t.uint64_data_size() + t.string_data_size();
@@ -116,7 +116,7 @@ std::uint64_t typed_elements(const TensorProto& t) {
 template <class T, class Field>
 Result<ir::ConstantPtr> typed_constant(const Context& c, const Field& field) {
   if (static_cast<std::uint64_t>(field.size()) != typed_elements(c.tensor))
-    return c.bad("has data in a field that is not for elements of type " +
+    return c.bad("has data in a field of another element type than " +
                  std::string(ir::to_string(c.element)));
   if (static_cast<std::uint64_t>(field.size()) != static_cast<std::uint64_t>(c.count))
     return wrong_count(c, static_cast<std::uint64_t>(field.size()));
@@ -169,20 +169,20 @@ Result<ir::ConstantPtr> typed_constant(const Context& c) {
   return c.bad("has an unknown element type");
 }
 
-/// The tensor's data, wherever it is.
+/// The tensor's data: typed, raw or external.
 Result<ir::ConstantPtr> read_data(FileSet& files, const Context& c) {
   const TensorProto& tensor = c.tensor;
   if (tensor.has_segment()) return c.bad("is stored in segments, which is not supported");
   const bool external =
       tensor.has_data_location() && tensor.data_location() == TensorProto::EXTERNAL;
   if (external + tensor.has_raw_data() + (typed_elements(tensor) > 0) > 1)
-    return c.bad("has its data in more than one place");
+    return c.bad("has its data in more than one field");
   if (external) return external_constant(files, c);
   if (tensor.has_raw_data()) {
     const auto window = decode_window(tensor.raw_data());
     const std::uint64_t available = c.file.mapped->bytes().size();
     if (!window || window->offset > available || window->size_bytes > available - window->offset)
-      return c.bad("has raw data in a place where ONNX has none");
+      return c.bad("has raw data in a field where ONNX does not allow it");
     if (window->size_bytes != c.size_bytes)
       return c.bad("holds " + std::to_string(window->size_bytes) +
                        " bytes of data, but its shape " + c.shape_text() + " takes " +
@@ -229,7 +229,7 @@ std::optional<ElementType> element_type(int data_type) {
 }
 
 std::string data_type_name(int data_type) {
-  // From 17 on: numbers newer than the ONNX library that this is built with.
+  // Numbers from 17 on are newer than the ONNX library in use.
   static constexpr const char* kNames[] = {
       "undefined",      "float",    "uint8",        "int8",           "uint16",
       "int16",          "int32",    "int64",        "string",         "bool",
@@ -257,8 +257,8 @@ Result<ir::ConstantPtr> read_tensor(FileSet& files, const OnnxFile& file, const 
   }
   c.element = *element;
   if (tensor.dims_size() > kMaxRank)
-    return c.bad("has rank " + std::to_string(tensor.dims_size()) + ", more than the " +
-                 std::to_string(kMaxRank) + " that are allowed");
+    return c.bad("has rank " + std::to_string(tensor.dims_size()) + ", more than the maximum of " +
+                 std::to_string(kMaxRank));
   c.dims.assign(tensor.dims().begin(), tensor.dims().end());
   for (const auto dim : c.dims)
     if (dim < 0) return c.bad("has the negative dim " + std::to_string(dim));
@@ -271,8 +271,8 @@ Result<ir::ConstantPtr> read_tensor(FileSet& files, const OnnxFile& file, const 
   c.size_bytes = static_cast<std::uint64_t>(*size);
 
   if (!c.packed) return read_data(files, c);
-  // Two elements a byte, the first in the low bits, rows not padded: the bytes are read, the
-  // elements are a view of them.
+  // Two elements per byte, the first in the low bits, rows not padded. The constant is a view of
+  // the bytes.
   const std::vector<std::int64_t> dims = std::exchange(c.dims, {c.count / 2 + c.count % 2});
   c.count = c.dims[0];
   c.size_bytes = static_cast<std::uint64_t>(c.count);

@@ -23,7 +23,7 @@ Result<ir::ConstantPtr> read_one(FileSet& files, const std::string& name) {
   if (!stripped.ok()) return std::move(stripped).error().in_file(name);
   if (stripped->size() > INT32_MAX ||
       !tensor.ParseFromArray(stripped->data(), static_cast<int>(stripped->size()))) {
-    return file_failure(ErrorKind::kBadInput, name, "not a tensor of ONNX");
+    return file_failure(ErrorKind::kBadInput, name, "not an ONNX tensor");
   }
   return read_tensor(files, file, tensor, name);
 }
@@ -49,7 +49,7 @@ bool is_static(const ir::Graph& graph) {
 
 constexpr int kLevels = 4;
 
-/// Whether an input is taken as a constant at this level of trying.
+/// Whether an input is bound as a constant at attempt `level`.
 bool may_decide_shapes(const ir::Constant& data, int level) {
   const std::size_t rank = data.dims().size();
   if (!ir::is_float(data.element())) return level >= 1 && rank <= 1;
@@ -72,23 +72,23 @@ Diagnostic wrong_tensor_count(const fs::path& model, const char* what, std::size
                           " for the graph's " + std::to_string(wanted));
 }
 
-/// What the graph says of an input or output.
+/// The declared type of an input or output.
 struct DeclaredPort {
   std::string name;
   std::optional<ir::ElementType> element;
 };
 
-/// Sequences, maps and optional values are no tensors.
+/// Refuses sequences, maps and optional values.
 Result<DeclaredPort> declared_port(const OnnxFile& file, const onnx::ValueInfoProto& value) {
   const auto kind = value.type().value_case();
   if (kind == onnx::TypeProto::kTensorType)
     return DeclaredPort{value.name(), element_type(value.type().tensor_type().elem_type())};
   if (kind == onnx::TypeProto::VALUE_NOT_SET) return DeclaredPort{value.name(), std::nullopt};
-  return bad_node(file, value.name(), "values that are no tensors are not supported", {},
+  return bad_node(file, value.name(), "values other than tensors are not supported", {},
                   ErrorKind::kUnsupported);
 }
 
-/// Older data sets keep bf16 as u16: the bits, which the graph says what they mean.
+/// Older data sets store bf16 as the bits in u16; the graph declares the type.
 ir::ConstantPtr as_declared(ir::ConstantPtr data, const DeclaredPort& what) {
   const bool narrow =
       what.element == ir::ElementType::kBF16 || what.element == ir::ElementType::kF16;

@@ -24,14 +24,14 @@ std::vector<std::filesystem::path> data_set_folders(const std::filesystem::path&
 
 /// A model ready to run on one data set.
 struct BoundModel {
-  ImportedModel model;                   // a plain graph; dims are those of the data
-  std::vector<std::string> bound;        // inputs that became constants, because they decide shapes
+  ImportedModel model;             // a plain graph; dims are those of the data
+  std::vector<std::string> bound;  // inputs that became constants because shapes depend on them
   std::vector<ir::ConstantPtr> inputs;   // one for each input of model.graph, in order
   std::vector<ir::ConstantPtr> outputs;  // expected; one for each output of model.graph
 };
 
 /// Binds `model` as a plain graph for the data set in `folder`: inputs have the element types and
-/// dims of the data. If not every size is known then, inputs that may decide shapes become
+/// dims of the data. If a size is still unknown, inputs on which shapes may depend become
 /// constants: first integers and bools of rank 0 and 1, then float scalars, then all of rank 1.
 Result<BoundModel> import_with_data(const std::filesystem::path& model,
                                     const std::filesystem::path& folder,

@@ -5,12 +5,12 @@
 namespace llmc::importer {
 namespace {
 
-/// Walks the file line by line; knows where it is, for messages.
+/// Reads the file line by line and counts lines for messages.
 class Lines {
  public:
   Lines(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
 
-  /// The next line without its end; nullopt after the last.
+  /// The next line without its newline; nullopt after the last.
   std::optional<std::string_view> next() {
     if (rest_.empty()) return std::nullopt;
     ++number_;
@@ -22,9 +22,9 @@ class Lines {
   }
 
   Diagnostic bad(const std::string& what) const {
-    return file_failure(ErrorKind::kBadInput, file_,
-                        "line " + std::to_string(number_) + ": " + what,
-                        "the tokenizer file may be truncated, damaged or of another model");
+    return file_failure(
+        ErrorKind::kBadInput, file_, "line " + std::to_string(number_) + ": " + what,
+        "the tokenizer file may be truncated or damaged, or belong to another model");
   }
 
  private:
@@ -51,7 +51,7 @@ std::optional<T> number(std::string_view word) {
   return value;
 }
 
-/// The numbers on `line`; nullopt when something else stands there.
+/// The numbers on `line`; nullopt if the line has anything else.
 std::optional<std::vector<std::int64_t>> numbers(std::string_view line) {
   std::vector<std::int64_t> values;
   for (auto word = take_word(line); !word.empty(); word = take_word(line)) {
@@ -104,8 +104,8 @@ Status read_ids(Lines& lines, TokenizerFile& out) {
   const auto ids = id_line ? numbers(*id_line) : std::nullopt;
   if (!ids) return lines.bad("expected token ids");
   if (ids->size() != total)
-    return lines.bad("holds " + std::to_string(ids->size()) + " ids, but the counts before say " +
-                     std::to_string(total));
+    return lines.bad("holds " + std::to_string(ids->size()) +
+                     " ids, but the preceding counts require " + std::to_string(total));
   auto at = ids->begin();
   std::size_t part = 0;
   for (auto* list : {&out.special_ids, &out.stop_ids, &out.prefix_ids}) {
@@ -134,7 +134,7 @@ Result<TokenizerFile> check_tokenizer_text(std::string_view text, const std::str
   const auto head_line = lines.next();
   const auto head = head_line ? numbers(*head_line) : std::nullopt;
   if (!head || head->size() != 2 || (*head)[0] != 430)
-    return lines.bad("a tokenizer file begins with '430' and a type");
+    return lines.bad("expected '430' and a tokenizer type");
   const auto type = (*head)[1];
   if (type < 0 || type > 3) return lines.bad("unknown tokenizer type " + std::to_string(type));
   out.kind = static_cast<TokenizerKind>(type);
@@ -166,7 +166,7 @@ Result<TokenizerFile> check_tokenizer_text(std::string_view text, const std::str
       return lines.bad("the file ends after " + std::to_string(i) + " of " +
                        std::to_string((*sizes)[1]) + " merges");
   for (auto line = lines.next(); line; line = lines.next())
-    if (!line->empty()) return lines.bad("more lines than the counts before say");
+    if (!line->empty()) return lines.bad("more lines than the preceding counts allow");
   return out;
 }
 

@@ -14,8 +14,8 @@ namespace llmc::importer {
 ///   type 1 (tiktoken):      N, then N lines `BASE64`
 ///   type 2 (bert):          N, then N lines `BASE64`
 ///   type 3 (Hugging Face):  `N M`, then N tokens and M merges, a line each
-/// Special ids name tokens of the file; stop and prefix ids only have to be below `vocabulary`, and
-/// so does N. Errors name the line.
+/// Special ids are indices of tokens in the file. Stop and prefix ids are below `vocabulary`, and N
+/// is at most `vocabulary`. Errors contain the line number.
 Result<TokenizerFile> check_tokenizer_text(std::string_view text, const std::string& file,
                                            std::int64_t vocabulary);
 

@@ -10,7 +10,7 @@ namespace {
 constexpr int kMaxMessageDepth = 64;
 constexpr std::size_t kWindowBytes = 16;
 
-/// The messages on the way to a TensorProto.
+/// The messages that can enclose a TensorProto.
 enum class Message : std::uint8_t {
   kModel,
   kGraph,
@@ -24,7 +24,7 @@ enum class Message : std::uint8_t {
 
 constexpr std::uint32_t kRawDataField = 9;
 
-/// The message in `field` of `parent` when a tensor can be inside it. Field numbers: onnx.proto.
+/// The message in `field` of `parent` if it can enclose a tensor. Field numbers: onnx.proto.
 std::optional<Message> child(Message parent, std::uint32_t field) {
   switch (parent) {
     case Message::kModel:
@@ -129,7 +129,7 @@ class Stripper {
           if (const auto inner = child(kind, field)) {
             std::string nested;
             LLMC_RETURN_IF_ERROR(message(*inner, content, at, depth + 1, nested));
-            // What is nested is charged already.
+            // Nested messages are already charged.
             if (!charge(varint_bytes(*tag) + varint_bytes(nested.size()))) return too_large();
             put_varint(out, *tag);
             put_varint(out, nested.size());
@@ -148,7 +148,7 @@ class Stripper {
   }
 
  private:
-  /// Reads a varint at `at` and moves it on; nullopt when it does not end before `end`.
+  /// Reads a varint and advances `at`; nullopt if it does not end before `end`.
   std::optional<std::uint64_t> varint(std::uint64_t& at, std::uint64_t end) const {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -160,7 +160,7 @@ class Stripper {
     return std::nullopt;
   }
 
-  /// Takes `bytes` of the output from what is left; false when there is less.
+  /// Charges `bytes` of output; false if the limit is exceeded.
   bool charge(std::uint64_t bytes) {
     if (bytes > budget_) return false;
     budget_ -= bytes;
@@ -169,7 +169,7 @@ class Stripper {
 
   static Diagnostic too_large() {
     return failure(ErrorKind::kBadInput,
-                   "the graph's structure, weights aside, is too large to read",
+                   "the graph's structure (without weights) exceeds the size limit",
                    "store the weights as raw data or as external data");
   }
 

@@ -15,8 +15,8 @@ Status EvalContext::reserve(ir::ElementType element, const std::vector<std::int6
   const auto bytes = checked_mul<std::uint64_t>(static_cast<std::uint64_t>(*count), element_bytes);
   const std::uint64_t used = budget_.used_bytes + made_bytes_;
   if (!bytes || used > budget_.limit_bytes || *bytes > budget_.limit_bytes - used) {
-    auto d = error("evaluation needs more than the " + std::to_string(budget_.limit_bytes) +
-                   " bytes it may take");
+    auto d = error("evaluation exceeds the memory limit of " + std::to_string(budget_.limit_bytes) +
+                   " bytes");
     d.kind = ErrorKind::kOverBudget;
     return d;
   }

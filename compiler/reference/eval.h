@@ -58,7 +58,7 @@ class EvalContext {
 /// Returns f(x) in double, or x itself if the operator does not map floats to floats.
 double apply_unary(ir::UnaryKind kind, double x);
 
-/// eval_op(c, op) of every operator but Loop and Parameter: the node's results.
+/// eval_op(c, op) for every operator except Loop and Parameter returns the node's results.
 #define LLMC_EVAL_OP(T) eval_op(EvalContext& c, const ir::T& op)
 Result<Tensors> LLMC_IR_OPS(LLMC_EVAL_OP);
 #undef LLMC_EVAL_OP

@@ -29,7 +29,9 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
   }
   const Tensor &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &past = c.operand(3);
   if (op.heads <= 0 || op.kv_heads <= 0 || op.head_dim <= 0 || op.heads % op.kv_heads != 0)
-    return c.error("head counts do not fit");
+    return c.error("invalid attention shape: " + std::to_string(op.heads) + " query heads, " +
+                   std::to_string(op.kv_heads) + " KV heads, head_dim " +
+                   std::to_string(op.head_dim));
   if (!(op.softcap >= 0) || op.window < 0) return c.error("softcap or window is negative");
   const bool sequence_first = op.cache_layout == ir::CacheLayout::kSequenceFirst;
   const std::int64_t tokens = q.dims[1], length = past.dims[sequence_first ? 2 : 3];
@@ -38,7 +40,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
                                         : Dims{2, 1, op.kv_heads, length, op.head_dim};
   if (q.dims != Dims{1, tokens, op.heads, op.head_dim} || k.dims != kv_dims || v.dims != kv_dims ||
       past.dims != past_dims)
-    return c.error("operands do not fit the head counts: q " + type_text(q) + ", k " +
+    return c.error("operands do not match the attention shape: q " + type_text(q) + ", k " +
                    type_text(k) + ", v " + type_text(v) + ", past " + type_text(past));
   const std::int64_t total = length + tokens;
   Dims present_dims = past_dims;

@@ -122,7 +122,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reshape& op) {
   Dims dims = c.operand(1).integers;
   if (op.allow_zero && std::count(dims.begin(), dims.end(), 0) > 0 &&
       std::count(dims.begin(), dims.end(), -1) > 0)
-    return c.error("the shape has both a zero and a -1, which then could be anything");
+    return c.error("the shape has both a 0 and a -1, which is ambiguous");
   std::ptrdiff_t inferred = -1;
   std::int64_t known = 1;
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -141,11 +141,11 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reshape& op) {
     const auto rest = known == 0               ? remaining_size(x.dims, dims)
                       : x.count() % known == 0 ? std::optional(x.count() / known)
                                                : std::nullopt;
-    if (!rest) return c.error(type_text(x) + " does not divide into the wanted shape");
+    if (!rest) return c.error(type_text(x) + " does not divide into the requested shape");
     dims[static_cast<std::size_t>(inferred)] = *rest;
   } else if (known != x.count()) {
     return c.error(type_text(x) + " does not have the " + std::to_string(known) +
-                   " elements of the wanted shape");
+                   " elements of the requested shape");
   }
   return viewed(c, std::move(dims));
 }
@@ -156,7 +156,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Transpose& op) {
   if (perm.empty())
     for (std::size_t i = x.rank(); i-- > 0;) perm.push_back(static_cast<std::int64_t>(i));
   const auto axes = ir::normalize_axes(perm, x.rank());
-  if (!axes || axes->size() != x.rank()) return c.error("perm is no permutation");
+  if (!axes || axes->size() != x.rank()) return c.error("perm is not a permutation");
   const Dims from = strides_of(x.dims);
   Dims dims, strides;
   for (const std::int64_t p : perm) {
@@ -350,7 +350,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOfShape& op) {
 Result<Tensors> eval_op(EvalContext& c, const ir::Range&) {
   for (std::size_t i = 0; i < 3; ++i)
     if (c.operand(i).count() != 1 || c.operand(i).element != c.operand(0).element)
-      return c.error("operands are no scalars of one type");
+      return c.error("operands are not scalars of one type");
   const ir::ElementType element = c.operand(0).element;
   if (!c.operand(0).is_float()) {
     const std::int64_t start = c.operand(0).integers[0], limit = c.operand(1).integers[0];
@@ -385,7 +385,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Trilu& op) {
   std::int64_t k = 0;
   if (c.has(1)) {
     LLMC_RETURN_IF_ERROR(c.want_integer(1));
-    if (c.operand(1).count() != 1) return c.error("k is no scalar");
+    if (c.operand(1).count() != 1) return c.error("k is not a scalar");
     k = c.operand(1).integers[0];
   }
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));

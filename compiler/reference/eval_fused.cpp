@@ -279,7 +279,9 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op) {
 Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op) {
   LLMC_TRY(const Tensor y, project(c, op, 6));
   const std::int64_t tokens = y.dims[0], dim = op.head_dim;
-  if (op.heads <= 0 || op.kv_heads <= 0 || dim <= 0) return c.error("head counts do not fit");
+  if (op.heads <= 0 || op.kv_heads <= 0 || dim <= 0)
+    return c.error("invalid attention shape: " + std::to_string(op.heads) + " query heads, " +
+                   std::to_string(op.kv_heads) + " KV heads, head_dim " + std::to_string(dim));
   LLMC_RETURN_IF_ERROR(
       c.want_equal(y.dims[1], (op.heads + 2 * op.kv_heads) * dim, "rows of the weight"));
   std::optional<Rotation> angles;

@@ -236,7 +236,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Pad& op) {
     const auto size = front ? checked_add(*front, pads[d + x.rank()]) : std::nullopt;
     if (!size || *size < 0) return c.error("a pad is out of range");
     if (op.mode != ir::PadMode::kConstant && x.dims[d] == 0 && *size > 0)
-      return c.error("an empty dim has nothing to pad with");
+      return c.error("an empty dim has no element to pad with");
     dims.push_back(*size);
   }
   LLMC_TRY(Tensor out, c.make(x.element, dims));

@@ -258,7 +258,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op) {
     return Tensors{std::move(out)};
   }
   if (group == 0 && out.count() > 0 && op.kind != ReduceKind::kSum && op.kind != ReduceKind::kProd)
-    return c.error("integers of an empty dim have no such reduction");
+    return c.error("this reduction is undefined for integers of an empty dim");
   const bool is_u64 = x.element == ir::ElementType::kU64;
   const std::int64_t first = op.kind == ReduceKind::kProd  ? 1
                              : op.kind == ReduceKind::kMax ? (is_u64 ? 0 : INT64_MIN)

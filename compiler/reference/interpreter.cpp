@@ -22,7 +22,7 @@ Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& ope
   auto results = std::visit(
       [&]<class Op>(const Op& op) -> Result<Tensors> {
         if constexpr (std::is_same_v<Op, ir::Loop> || std::is_same_v<Op, ir::Parameter>) {
-          return context.error("stands outside a graph");
+          return context.error("cannot be evaluated without a graph");
         } else {
           if constexpr (!ir::OpInfo<Op>::kTakesF64) {
             for (std::size_t i = 0; i < context.size(); ++i)
@@ -210,7 +210,8 @@ class Session {
 
   Result<std::vector<TensorPtr>> run_loop(const Node& node, const ir::Loop& loop,
                                           const std::vector<TensorPtr>& operands, int depth) {
-    if (!loop.body || depth >= kMaxLoopDepth) return broken(node, "the body cannot be run");
+    if (!loop.body || depth >= kMaxLoopDepth)
+      return broken(node, "the body is missing or nested too deeply");
     const auto carried = static_cast<std::size_t>(loop.carried);
     const auto slots = static_cast<std::size_t>(loop.per_iteration_inputs);
     const auto count = static_cast<std::size_t>(loop.count);
@@ -219,7 +220,7 @@ class Session {
         loop.body->inputs().size() != operands.size() - invariants + carried + slots ||
         loop.body->outputs().size() !=
             carried + static_cast<std::size_t>(loop.per_iteration_outputs))
-      return broken(node, "operands do not fit the body");
+      return broken(node, "operands do not match the body");
     std::vector<TensorPtr> state(operands.begin(),
                                  operands.begin() + static_cast<std::ptrdiff_t>(carried));
     std::vector<TensorPtr> results;

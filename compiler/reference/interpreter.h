@@ -37,7 +37,7 @@ class Interpreter {
   Interpreter(Interpreter&&) noexcept;
 
   const ir::Graph& graph() const;
-  /// `inputs` are in the order of the graph's inputs, results in that of its outputs. Errors name
+  /// `inputs` are in the order of the graph's inputs, results in that of its outputs. Errors, with
   /// node and operator: wrong shapes, indices out of range, too much memory.
   Result<std::vector<Tensor>> evaluate(std::span<const Tensor> inputs);
 

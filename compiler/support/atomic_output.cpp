@@ -148,8 +148,8 @@ Diagnostic bad_target(const fs::path& target, std::string message, std::string h
 }
 
 Diagnostic holds_something_else(const fs::path& target) {
-  return bad_target(target, "the output folder exists and holds something else",
-                    "name an empty or a new folder");
+  return bad_target(target, "the output folder exists and has other contents",
+                    "give an empty or a new folder");
 }
 
 }  // namespace
@@ -161,15 +161,15 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
   if (error) return system_error(wanted, "resolve the output path", error.value());
   if (!target.has_filename()) target = target.parent_path();  // "dir/" means "dir"
   if (!target.has_filename())
-    return bad_target(wanted, "the output cannot be the root folder", "name a folder below it");
+    return bad_target(wanted, "the output cannot be the root folder", "give a folder below it");
   const auto status = fs::symlink_status(target, error);
   std::error_code unknown;
   if (const fs::path here = fs::current_path(unknown); !unknown && holds(target, here)) {
-    return bad_target(wanted, "the output is the current folder, or one that holds it",
-                      "it would be replaced as a whole: name a folder below the current one");
+    return bad_target(wanted, "the output folder is or contains the current folder",
+                      "it would be replaced: give a folder below the current one");
   }
   if (fs::exists(status) && !fs::is_directory(status))
-    return bad_target(wanted, "the output exists and is not a folder", "name another folder");
+    return bad_target(wanted, "the output exists and is not a folder", "give another path");
   if (fs::is_directory(status) && !fs::is_empty(target, error) && !error) {
     if (!may_replace) return holds_something_else(wanted);
     Status allowed = may_replace(target);
@@ -244,8 +244,9 @@ Status AtomicDirectory::commit() {
   if (placed == Placed::kStuck) {
     cleanup_.forget();
     lock_.reset();
-    result = bad_target(target_, "the folder there was exchanged for the new one and is somebody's",
-                        "it is at " + printable(temporary_.string()) + " now");
+    result =
+        bad_target(target_, "another program changed the previous folder, so it was not removed",
+                   "it was moved to " + printable(temporary_.string()));
   } else {
     cleanup_.resume();
     if (placed == Placed::kRefused) result = holds_something_else(target_);

@@ -51,9 +51,9 @@ Diagnostic system_error(const std::filesystem::path& path, std::string_view what
   d.file = path.string();
   d.message = "cannot " + std::string(what) + ": " + std::strerror(error_number);
   if (error_number == ENOENT && what == "open")
-    d.hint = path.is_relative() ? "check the path; it begins at the folder llmc was started in"
+    d.hint = path.is_relative() ? "check the path; it is relative to the current folder"
                                 : "check the path";
-  if (error_number == ENOSPC) d.hint = "free some space on the disk, or write elsewhere";
+  if (error_number == ENOSPC) d.hint = "free disk space, or write to another disk";
   if (error_number == EACCES || error_number == EROFS) d.hint = "check the permissions of the path";
   return d;
 }
@@ -77,12 +77,12 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t m
   bad.file = path.string();
   if (!S_ISREG(info.st_mode)) {
     bad.message = "not a regular file";
-    bad.hint = "give a file on a disk: a pipe, a device or a folder cannot be read here";
+    bad.hint = "give a regular file, not a pipe, a device or a folder";
     return bad;
   }
   if (static_cast<std::uint64_t>(info.st_size) > max_bytes) {
     bad.message = "the file has " + std::to_string(info.st_size) + " bytes, more than the " +
-                  std::to_string(max_bytes) + " that are allowed here";
+                  std::to_string(max_bytes) + " allowed here";
     return bad;
   }
   std::string content(static_cast<std::size_t>(info.st_size), '\0');

@@ -23,7 +23,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   if (!S_ISREG(info.st_mode)) {
     ::close(fd);
     return file_failure(ErrorKind::kBadInput, path.string(), "not a regular file",
-                        "give a file on a disk: a pipe, a device or a folder cannot be read here");
+                        "give a regular file, not a pipe, a device or a folder");
   }
   std::span<const std::byte> bytes;
   if (info.st_size > 0) {

@@ -127,7 +127,7 @@ Diagnostic start_error(const std::string& program, int error_number) {
   Diagnostic d;
   d.kind = ErrorKind::kToolchain;
   d.message = "cannot run '" + program + "': " + std::strerror(error_number);
-  if (error_number == ENOENT) d.hint = "install it, or say where it is";
+  if (error_number == ENOENT) d.hint = "install it, or add its folder to PATH";
   return d;
 }
 

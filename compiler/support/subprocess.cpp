@@ -16,8 +16,8 @@ namespace {
 
 Diagnostic lost_exit_code(const std::string& program, int error_number) {
   return failure(ErrorKind::kToolchain,
-                 "cannot tell how '" + program + "' ended: " + std::strerror(error_number),
-                 "is SIGCHLD ignored in this process?");
+                 "cannot get the exit code of '" + program + "': " + std::strerror(error_number),
+                 "SIGCHLD may be ignored in this process");
 }
 
 /// Reads available data and closes the pipe at its end. Data beyond the limit is read and dropped,

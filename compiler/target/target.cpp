@@ -91,7 +91,7 @@ struct Suggestion {
 constexpr string_view kOfBaselineX86 =
     "generic runs on every x86-64 but is slow; avx2 needs Haswell, Zen or later";
 constexpr string_view kOfAvx512 =
-    "avx512 needs the dot products of bytes too (Cascade Lake, Zen 4); avx2 does without";
+    "avx512 also needs the dot products of bytes (Cascade Lake, Zen 4); avx2 does not";
 constexpr string_view kOfOldArm =
     "arm64 needs the dot products of Armv8.2 (Cortex-A55, A76 or later)";
 constexpr string_view kOfMicrocontrollers =
@@ -152,8 +152,7 @@ constexpr Suggestion kFamilies[] = {
 constexpr Target kTargets[] = {
     {.name = "generic",
      .aliases = kGenericAliases,
-     .description =
-         "C++ without intrinsics, baseline x86-64: the reference every target must equal",
+     .description = "C++ without intrinsics, baseline x86-64; the reference for all targets",
      .architecture = Architecture::kX86_64,
      .triple = "x86_64-linux-gnu",
      .model_flags = {},
@@ -372,8 +371,8 @@ std::span<const Target> all() {
 
 Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
   if (opt_level < 1 || opt_level > kMaxOptLevel) {
-    return usage_error("there is no optimisation level " + std::to_string(opt_level),
-                       "levels are 1 (reference), 2 (SIMD) and 3 (SIMD in tiles)");
+    return usage_error("unknown optimisation level " + std::to_string(opt_level),
+                       "levels are 1 (reference), 2 (SIMD) and 3 (SIMD with tiles)");
   }
   if (name == "native") return find(best_here().name, opt_level);
   for (std::size_t i = 0; i < std::size(kTargets); ++i) {
@@ -401,8 +400,9 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
   } else if (const std::string_view meant = nearest(small, names); !meant.empty()) {
     advice = "did you mean " + std::string(meant) + "? ";
   }
-  return usage_error("unknown target '" + printable(name, 40) + "'",
-                     advice + "known targets: " + known + "; native is the best one here");
+  return usage_error(
+      "unknown target '" + printable(name, 40) + "'",
+      advice + "known targets: " + known + "; native selects the best for this machine");
 }
 
 std::string described(const Target& target) {

@@ -35,8 +35,8 @@ std::uint32_t usable_cores() {
 
 Outcome<std::unique_ptr<ThreadPool>> ThreadPool::create(std::uint32_t threads,
                                                         ThreadPoolOptions options) {
-  constexpr std::uint32_t kMost = 4096;
-  if (threads == 0 || threads > kMost)
+  constexpr std::uint32_t kMaxPoolThreads = 4096;
+  if (threads == 0 || threads > kMaxPoolThreads)
     return Failure{LLMC_ERROR_ARGUMENT, "a thread pool has 1 to 4096 threads"};
   if (threads > usable_cores()) options.spin = std::chrono::microseconds{0};
   std::unique_ptr<ThreadPool> pool(new ThreadPool(options));

@@ -4,11 +4,11 @@
 #include "llmc/kernels/stage.h"
 #include "llmc/run.h"
 
-/// What an emitted plain graph needs: the memory of a call, and its distribution over the workers.
+/// Support for emitted plain graphs: the memory of a call and the distribution of its work.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Returned by NAME_run.
+/// Results of NAME_run.
 enum Status : int {
   kDone = 0,
   kMissingPointer = 1,
@@ -21,7 +21,7 @@ enum Status : int {
 struct GraphCall {
   const void* const* inputs;
   void* const* outputs;
-  llmc_run run;         // scratch: the arena; count and segments are not used
+  llmc_run run;         // scratch: the arena; count and segments are unused
   unsigned char* work;  // scratch of kernels
 
   template <class T>
@@ -45,7 +45,7 @@ struct GraphCall {
   LLMC_INLINE KernelContext rows(uint32_t count) const { return {&run, count, work}; }
 };
 
-/// Returns whether none of `count` pointers is null.
+/// Returns whether all `count` pointers are valid.
 LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   if (count == 0) return true;
   if (pointers == nullptr) return false;
@@ -54,7 +54,7 @@ LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   return there;
 }
 
-/// Returns the weights in `file`, the content of NAME.weights.bin, or nullptr if it is another
+/// Returns the weights in `file`, the content of NAME.weights.bin; nullptr if they are another
 /// model's.
 LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, uint64_t hash) {
   llmc_weights_header header;
@@ -64,8 +64,8 @@ LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, ui
   return ours ? static_cast<const unsigned char*>(file) + sizeof header : nullptr;
 }
 
-/// Sets the workers of a call. `even`: whether the target's cores usually are. Returns whether the
-/// options are valid.
+/// Sets the workers of a call. `even`: whether the target's cores are equally fast by default.
+/// Returns whether the options are valid.
 LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uint32_t threads_max,
                              bool even) {
   run.threads = 1;
@@ -82,7 +82,7 @@ LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uin
   return true;
 }
 
-/// Calls body(begin, end, worker) for consecutive ranges that together are 0..count.
+/// Calls body(begin, end, worker) for consecutive ranges that cover 0..count.
 template <class Body>
 struct RangeTask {
   const Body& body;

@@ -40,7 +40,7 @@ std::vector<BadInput> folder_inputs() {
          fs::remove_all(folder);
          fs::create_directory(folder);
        },
-       bad, "", "holds no model"},
+       bad, "", "neither block_0.onnx nor model.onnx"},
       {"FirstBlockMissing", remove("block_0.onnx"), bad, "block_0.onnx", "is missing"},
       {"MiddleBlockMissing",
        [](const fs::path& folder) { fs::rename(folder / "block_1.onnx", folder / "block_2.onnx"); },
@@ -51,7 +51,7 @@ std::vector<BadInput> folder_inputs() {
        bad, "llm_config.json", "holds 3 blocks"},
       {"DuplicateBlock",
        [](const fs::path& folder) { fs::copy(folder / "block_1.onnx", folder / "block_01.onnx"); },
-       bad, "block_01.onnx", "begins with a zero"},
+       bad, "block_01.onnx", "has a leading zero"},
       {"HugeBlockNumber",
        [](const fs::path& folder) {
          fs::copy(folder / "block_1.onnx", folder / "block_18446744073709551616.onnx");
@@ -62,14 +62,14 @@ std::vector<BadInput> folder_inputs() {
       {"EmptyBlock", empty("block_0.onnx"), bad, "block_0.onnx", "empty"},
       {"EmptyHead", empty("lm.onnx"), bad, "lm.onnx", "empty"},
       {"EmptyEmbedding", empty("embeddings_bf16.bin"), bad, "embeddings_bf16.bin",
-       "no whole number of rows"},
+       "not a multiple of a row"},
       {"EmptyConfig", empty("llm_config.json"), bad, "llm_config.json", "not valid JSON"},
       {"EmptyTokenizer", empty("tokenizer.txt"), bad, "tokenizer.txt", "line 0"},
       {"EmbeddingNotDivisible",
        [](const fs::path& folder) {
          fs::resize_file(folder / "embeddings_bf16.bin", 40 * 24 * 2 - 2);
        },
-       bad, "embeddings_bf16.bin", "no whole number of rows"},
+       bad, "embeddings_bf16.bin", "not a multiple of a row"},
       {"EmbeddingOfOtherVocabulary",
        [](const fs::path& folder) { fs::resize_file(folder / "embeddings_bf16.bin", 39 * 24 * 2); },
        bad, "lm.onnx", "39 tokens have embeddings"},
@@ -133,7 +133,7 @@ std::vector<BadInput> folder_inputs() {
          b.float_output("token_id", {});
          b.save(folder / "lm.onnx");
        },
-       bad, "lm.onnx", "not as the ArgMax"},
+       bad, "lm.onnx", "not the ArgMax"},
   };
 }
 

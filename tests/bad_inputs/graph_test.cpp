@@ -73,7 +73,7 @@ std::vector<BadInput> tensor_inputs() {
       tensor(
           "NoData", [](auto& t) { t.clear_raw_data(); }, "holds 0 elements"),
       tensor(
-          "TypedAndRaw", [](auto& t) { t.add_float_data(1); }, "more than one place"),
+          "TypedAndRaw", [](auto& t) { t.add_float_data(1); }, "more than one field"),
       tensor(
           "TypedTooShort",
           [](auto& t) {
@@ -136,9 +136,9 @@ std::vector<BadInput> tensor_inputs() {
 std::vector<BadInput> graph_inputs() {
   return {
       block(
-          "NoGraph", [](auto& m) { m.clear_graph(); }, "holds no graph"),
+          "NoGraph", [](auto& m) { m.clear_graph(); }, "has no graph"),
       block(
-          "NoOpset", [](auto& m) { m.clear_opset_import(); }, "names no operator set"),
+          "NoOpset", [](auto& m) { m.clear_opset_import(); }, "no operator set"),
       block(
           "AncientOpset", [](auto& m) { m.mutable_opset_import(0)->set_version(1); },
           "not supported in operator set 1", ErrorKind::kUnsupported),
@@ -212,7 +212,7 @@ std::vector<BadInput> graph_inputs() {
                 ->mutable_tensor_type()
                 ->set_elem_type(TensorProto::INT64);
           },
-          "no floats", ErrorKind::kUnsupported),
+          "not declared as f32", ErrorKind::kUnsupported),
       block(
           "UnknownOperator", [](auto& m) { node(m, "Sigmoid").set_op_type("Sigmoidal"); },
           "not a supported operator", ErrorKind::kUnsupported),
@@ -221,7 +221,7 @@ std::vector<BadInput> graph_inputs() {
           "not a supported operator", ErrorKind::kUnsupported),
       block(
           "OperatorWithoutName", [](auto& m) { node(m, "Sigmoid").clear_op_type(); },
-          "names no operator"),
+          "has no operator type"),
       block(
           "AttributeOfWrongType",
           [](auto& m) {

@@ -248,7 +248,7 @@ std::vector<BrokenRule> type_rules() {
          b.graph().mutable_initializer(0)->add_int64_data(1);
          add_node(b, "Add", {"x", "w"});
        },
-       "m.onnx:w", "a field that is not for"},
+       "m.onnx:w", "a field of another element type"},
   };
 }
 
@@ -311,11 +311,11 @@ std::vector<BrokenRule> operator_rules() {
       range("RangeOfNoStep", 0, 1, 0, "step is 0"),
       range("RangeOfManySteps", 0, 1, 1e-30F, "more elements"),
       dequantized("ZeroPointOfAnotherType", TensorProto::INT8, TensorProto::UINT8, {kColumns},
-                  "its zero point is uint8, but what it dequantizes is int8"),
+                  "its zero point is uint8, but its operand has type int8"),
       dequantized("ZeroPointOfAnotherShape", TensorProto::INT8, TensorProto::INT8, {kRows},
                   "differ in shape"),
       dequantized("CodesOfNoType", TensorProto::INT64, TensorProto::INT64, {kColumns},
-                  "no type of codes"),
+                  "not an integer type for codes"),
       {"QuantizeToInt32",
        [](OnnxBuilder& b) {
          tensor_of(b, "z", TensorProto::INT32, {});

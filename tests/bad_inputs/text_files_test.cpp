@@ -72,8 +72,8 @@ BadInput tokenizer(const std::string& name, const std::string& text, const std::
 std::vector<BadInput> tokenizer_inputs() {
   const std::string two = "2\nYQ== 0.0 1\nYg== -1.5 1\n";  // "a", "b"
   return {
-      tokenizer("NoMagic", "hello\n", "line 1: a tokenizer file begins with '430'"),
-      tokenizer("WrongMagic", "431 0\n", "begins with '430'"),
+      tokenizer("NoMagic", "hello\n", "line 1: expected '430'"),
+      tokenizer("WrongMagic", "431 0\n", "expected '430'"),
       tokenizer("UnknownType", "430 9\n0 0 0\n\n" + two, "unknown tokenizer type 9"),
       tokenizer("NoCounts", "430 0\n", "expected the counts"),
       tokenizer("TwoCounts", "430 0\n1 1\n0 0\n" + two, "expected the counts"),
@@ -103,7 +103,7 @@ std::vector<BadInput> tokenizer_inputs() {
       tokenizer("WordsTooMany", "430 1\n0 0 0\n\n1\nYQ== 0.0\n", "more words"),
       tokenizer("MergesMissing", "430 3\n0 0 0\n\n1 2\na\nb c\n", "ends after 1 of 2 merges"),
       tokenizer("MergesUncounted", "430 3\n0 0 0\n\n1\na\n", "expected the size"),
-      tokenizer("Binary", std::string("\x00\x01\x02\xff", 4), "begins with '430'"),
+      tokenizer("Binary", std::string("\x00\x01\x02\xff", 4), "expected '430'"),
   };
 }
 

@@ -1,6 +1,6 @@
 // Graphs of real exporters as functions of their own inputs, where they are at hand
-// (LLMC_SHARED_DIR, or the folder "shared" beside the repository): the reference interpreter gives
-// what the exporter's runtime gave.
+// (LLMC_SHARED_DIR, or the folder "shared" in the repository's parent): the reference interpreter
+// gives what the exporter's runtime gave.
 
 #include <gtest/gtest.h>
 

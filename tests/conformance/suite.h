@@ -31,7 +31,7 @@ const std::set<std::string>& listed_operators();
 /// The node tests all of whose operators are listed, by name.
 std::vector<NodeTest> select_tests(const std::filesystem::path& node_folder);
 
-/// How one test went. kRefused: a reason that stands in the type or operator alone (kUnsupported).
+/// Result of one test. kRefused: an unsupported type or operator (kUnsupported).
 enum class Verdict { kPassed, kRefused, kFailed };
 struct Outcome {
   Verdict verdict = Verdict::kPassed;

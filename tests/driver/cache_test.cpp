@@ -63,7 +63,7 @@ TEST(TrimCache, SparesWhatIsInUse) {
   EXPECT_FALSE(fs::exists(folder.path() / "used"));
 }
 
-/// Keys of a model under compilers that stand at `path` one after the other.
+/// Keys of a model for different compilers installed at `path` in turn.
 class CacheKey : public ::testing::Test {
  protected:
   void SetUp() override { unsetenv("LLMC_CC"); }

@@ -56,7 +56,7 @@ TEST(Bench, MeasuresEveryTest) {
     EXPECT_GE(r.maximum, r.tokens_per_second);
     EXPECT_EQ(r.steps.seconds.size(), prompt ? 0u : r.tokens);
     EXPECT_FALSE(r.parts);
-    // Behind the depth, or behind the one token that a first step needs.
+    // After the depth, or after the one token that a first step needs.
     if (!prompt) EXPECT_EQ(r.steps.first_position, r.depth == 0 ? 1u : r.depth);
   }
   EXPECT_THAT(tests, ElementsAre("p20 0 1", "p5 0 1", "g5 0 1", "g5 0 1 x3", "p20 7 1", "p5 7 1",
@@ -99,10 +99,10 @@ TEST(Bench, WhatDoesNotFitTheContextIsAMistake) {
   };
   EXPECT_EQ(message({64}, {63}, 0), "fits");
   EXPECT_EQ(message({54}, {54}, 10), "fits");
-  EXPECT_THAT(message({65}, {}, 0), HasSubstr("a prompt of 65 tokens behind 0"));
-  EXPECT_THAT(message({}, {64}, 0), HasSubstr("64 generated tokens behind 1"));
-  EXPECT_THAT(message({55}, {}, 10), HasSubstr("a prompt of 55 tokens behind 10"));
-  EXPECT_THAT(message({}, {55}, 10), HasSubstr("55 generated tokens behind 10"));
+  EXPECT_THAT(message({65}, {}, 0), HasSubstr("a prompt of 65 tokens after 0"));
+  EXPECT_THAT(message({}, {64}, 0), HasSubstr("64 generated tokens after 1"));
+  EXPECT_THAT(message({55}, {}, 10), HasSubstr("a prompt of 55 tokens after 10"));
+  EXPECT_THAT(message({}, {55}, 10), HasSubstr("55 generated tokens after 10"));
   EXPECT_THAT(message({}, {}, 0), HasSubstr("nothing to measure"));
 }
 
@@ -209,13 +209,13 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
   expect_refused({"-t", "0,1"}, 2, "--threads 0");
   expect_refused({"--n-parallel", "0"}, 2, "--n-parallel takes numbers from 1");
   expect_refused({"--n-parallel", "1,2"}, 2,
-                 "2 sequences at once, and the model was compiled for 1");
+                 "2 sequences requested, but the model was compiled for 1");
   expect_refused({"-p", "0", "-n", "0"}, 2, "nothing to measure");
-  expect_refused({"-p", "18,4000"}, 2, "a prompt of 4000 tokens behind 0");
-  expect_refused({"-d", "2000", "-p", "64"}, 2, "a prompt of 64 tokens behind 2000");
-  expect_refused({"-d", "2000", "-p", "0"}, 2, "64 generated tokens behind 2000");
+  expect_refused({"-p", "18,4000"}, 2, "a prompt of 4000 tokens after 0");
+  expect_refused({"-d", "2000", "-p", "64"}, 2, "a prompt of 64 tokens after 2000");
+  expect_refused({"-d", "2000", "-p", "0"}, 2, "64 generated tokens after 2000");
   expect_refused({"-o", "xml"}, 2, "--output");
-  expect_refused({"--layers", "--emulator", "env"}, 2, "times of stages");
+  expect_refused({"--layers", "--emulator", "env"}, 2, "stage times");
 }
 
 TEST_F(BenchCommand, PrintsOneRowForEachTest) {

@@ -49,7 +49,7 @@ driver::CompileOptions with_prompt(driver::CompileOptions options) {
   return options;
 }
 
-/// What is compiled twice is compiled twice, also where the compiler is behind ccache.
+/// Compiling twice runs the compiler twice, even if it is wrapped by ccache.
 class BundleTwice : public ::testing::Test {
  protected:
   void SetUp() override { setenv("CCACHE_DISABLE", "1", 1); }

@@ -66,8 +66,8 @@ TEST_F(ChatCommand, ATextThatEndsAtOnceIsToldAndChatOffered) {
   const ProgramRun bare = llmc(joined({"run", bundle("talker")}, ends));
   EXPECT_EQ(bare.code, 0);
   EXPECT_EQ(bare.out, "Who are you?\n");
-  EXPECT_THAT(bare.err, HasSubstr("no text was generated: the model ended it at once"));
-  EXPECT_THAT(bare.err, HasSubstr("--chat asks for an answer"));
+  EXPECT_THAT(bare.err, HasSubstr("no text was generated: the model stopped immediately"));
+  EXPECT_THAT(bare.err, HasSubstr("use --chat for an answer"));
   const ProgramRun plain = llmc(joined({"run", bundle("plain")}, ends));
   EXPECT_THAT(plain.err, HasSubstr("no text was generated"));
   EXPECT_THAT(plain.err, Not(HasSubstr("--chat"))) << "there is no template";
@@ -134,9 +134,9 @@ TEST_F(ChatCommand, AConfigurationGivesOptions) {
   };
   refused("{\n  x", "is not valid JSON: line 2, column 3");
   refused("[]", "is not a JSON object");
-  refused(R"({"top_q": 3})", "there is no option 'top_q'\nhint: did you mean 'top_");
-  refused(R"({"config": "x"})", "there is no option 'config'");
-  refused(R"({"": 1})", "there is no option ''");
+  refused(R"({"top_q": 3})", "unknown option 'top_q'\nhint: did you mean 'top_");
+  refused(R"({"config": "x"})", "unknown option 'config'");
+  refused(R"({"": 1})", "unknown option ''");
   refused(R"({"temp": -1})", "'temp': --temp takes a number from 0 to 100");
   refused(R"({"temp": null})", "'temp' is not a value for this option");
   refused(R"({"temp": "0"})", "'temp' is not a value for this option");
@@ -145,11 +145,11 @@ TEST_F(ChatCommand, AConfigurationGivesOptions) {
           "'stop' is not a list\nhint: --stop may be repeated: write {\"stop\"");
   refused(R"({"temp": [1, 2]})", "'temp' is not a value for this option");
   refused(R"({"context_shift": 1})", "'context_shift' is neither true nor false");
-  refused(R"({"no_template": true, "chat_template_file": "x"})", "does not go with");
+  refused(R"({"no_template": true, "chat_template_file": "x"})", " excludes ");
   EXPECT_EQ(once({"--config", "/nowhere.json"}).code, 3);
   const ProgramRun of_folder = once({"--config", folder_->path().string()});
   EXPECT_EQ(of_folder.code, 3);
-  EXPECT_THAT(of_folder.err, AllOf(HasSubstr("is a folder"), HasSubstr("\nhint: --config takes")));
+  EXPECT_THAT(of_folder.err, AllOf(HasSubstr("is a folder"), HasSubstr("\nhint: --config needs")));
   EXPECT_EQ(once({"--config", config(R"({"ctx": 64})")}).code, 2) << "settled in a bundle";
 }
 

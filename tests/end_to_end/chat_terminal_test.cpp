@@ -76,10 +76,10 @@ TEST_F(ChatCommand, OnATerminalLinesAreEditedAndCtrlDLeaves) {
   ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
   // Backspace over a character of two bytes; then to the line's start (Ctrl-A), and on.
   terminal.type("help\xC3\xA9\x7f\x01/\r");
-  ASSERT_TRUE(terminal.wait_for("/reset          forget")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("/reset               forget")) << terminal.shown();
   ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
   terminal.type("\x1b[A\r");  // the line before
-  ASSERT_TRUE(terminal.wait_for("/reset          forget")) << terminal.shown();
+  ASSERT_TRUE(terminal.wait_for("/reset               forget")) << terminal.shown();
   ASSERT_TRUE(terminal.wait_for("> ")) << terminal.shown();
   terminal.type("never said\x03");  // takes the line back
   ASSERT_TRUE(terminal.wait_for("^C")) << terminal.shown();

@@ -115,7 +115,7 @@ TEST_F(CommandLine, ADamagedBundleIsBadInput) {
 
 TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   const std::string model = tinyfable().string(), path = bundle().string();
-  expect_usage_error({"plan", model, "--ctx", "0"}, "--ctx: 0 is not a length");
+  expect_usage_error({"plan", model, "--ctx", "0"}, "--ctx: 0 is not a valid context");
   expect_usage_error({"plan", model, "--ctx", "abc"}, "not 'abc'");
   expect_usage_error({"plan", model, "--ctx", "4294967297"}, "not '4294967297'");
   expect_usage_error({"plan", model, "--block", "7"}, "a KV cache block cannot have 7 tokens");
@@ -156,15 +156,16 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
     run({"--logit-bias", bias}, "--logit-bias takes a token id");
   run({"--logit-bias", "5000+1"}, "--logit-bias: token 5000 is outside");
   for (const char* order : {"", "2023", "top_k;", "top_k,top_p", ";top_k", "Top_k"})
-    run({"--samplers", order}, "--samplers takes 2024, today, or stages");
-  run({"--samplers", "top_k;penalties"}, "penalties and dry come before");
+    run({"--samplers", order}, "--samplers: unknown stage");
+  run({"--samplers", "top_k;penalties"}, "penalties and dry must be before");
   run({"--cfg-scale", "nan"}, "--cfg-scale takes");
-  run({"--cfg-scale", "2"}, "--cfg-scale needs a prompt to move away from");
-  run({"--cfg-scale", "2", "--cfg-negative-prompt", "x"}, "needs two sequences stepped together");
+  run({"--cfg-scale", "2"}, "--cfg-scale needs a negative prompt");
+  run({"--cfg-scale", "2", "--cfg-negative-prompt", "x"},
+      "needs a bundle with at least two sequences per step");
   expect_usage_error({"run", path, "--ids", "1,5000"}, "5000");
   expect_usage_error({"ppl", path, "--ids", "1,5000"}, "5000");
   expect_usage_error({"ppl", path, "--ids", "1,2,3", "-c", "3000"}, "3000");
-  expect_usage_error({"ppl", path, "--ids", "1,2,3", "--kl"}, "a compiled bundle holds no float");
+  expect_usage_error({"ppl", path, "--ids", "1,2,3", "--kl"}, "a compiled bundle has no float");
   expect_usage_error({"bench", path, "-p", "4000"}, "4000");
   expect_usage_error({"bench", path, "-n", "2048"}, "2048");
   expect_usage_error({"bench", path, "-n", "0", "-p", "0"}, "nothing to measure");
@@ -200,10 +201,10 @@ TEST(BenchKernel, BadValuesAreMistakesOfTheCommandLine) {
   refused({"--target", "z80"}, "unknown target");
   EXPECT_THAT(llmc({"bench", "--kernel", "gemm", "--target", "amr64"}).err,
               HasSubstr("hint: did you mean arm64? known targets: "));
-  refused({"model.onnx"}, "MODEL does not go with --kernel");
-  refused({"--quant", "q4"}, "--quant does not go with --kernel");
-  refused({"-p", "3"}, "--n-prompt does not go with --kernel");
-  refused({"--layers"}, "--layers does not go with --kernel");
+  refused({"model.onnx"}, "MODEL cannot be combined with --kernel");
+  refused({"--quant", "q4"}, "--quant cannot be combined with --kernel");
+  refused({"-p", "3"}, "--n-prompt cannot be combined with --kernel");
+  refused({"--layers"}, "--layers cannot be combined with --kernel");
   expect_usage_error({"bench", "--kernel", "fft"}, "--kernel");
   expect_usage_error({"bench", "x", "--shape", "8x8x8"}, "--shape needs --kernel");
   expect_usage_error({"bench"}, "MODEL is required");
@@ -241,7 +242,7 @@ TEST_F(CommandLine, AsksForWhatIsMissing) {
 }
 
 TEST_F(CommandLine, NamesTheCommandThatWasMeant) {
-  expect_usage_error({"rnu", "x"}, "there is no command 'rnu'");
+  expect_usage_error({"rnu", "x"}, "unknown command 'rnu'");
   EXPECT_THAT(llmc({"rnu"}).err, HasSubstr("did you mean llmc run?"));
   EXPECT_THAT(llmc({"tokenise"}).err, HasSubstr("did you mean llmc tokenize?"));
   EXPECT_THAT(llmc({"xyzzy"}).err, HasSubstr("llmc --help"));
@@ -332,7 +333,7 @@ TEST_F(CommandLine, WhatIsNoModelIsNotSaidToLackATokenizer) {
     if (command == std::string("ppl")) arguments.insert(arguments.end(), {"-f", "/dev/null"});
     const ProgramRun ran = llmc(arguments);
     EXPECT_EQ(ran.code, 3) << ran.err;
-    EXPECT_THAT(ran.err, HasSubstr("the folder holds no model"));
+    EXPECT_THAT(ran.err, HasSubstr("the folder has neither block_0.onnx nor model.onnx"));
     arguments[1] = (folder.path() / "nosuch").string();
     EXPECT_THAT(llmc(arguments).err, AllOf(HasSubstr("cannot open"), HasSubstr("hint: ")));
   }

@@ -90,7 +90,7 @@ TEST(CompileCommand, WithoutAFolderTheBundleIsBesideTheUser) {
     const ProgramRun made = llmc_in(out.path(), {"compile", "models/Tiny-Relu", "--cflag=-O0"});
     ASSERT_EQ(made.code, 0) << made.err;
     EXPECT_EQ(made.out, name + "\n");
-    EXPECT_THAT(made.err, StartsWith("target      " + portable + " (the portable default"));
+    EXPECT_THAT(made.err, StartsWith("target      " + portable + " (portable default"));
     EXPECT_TRUE(fs::exists(out.path() / name / "libtiny_relu.a"));
   }
   ASSERT_TRUE(write_file(out.path() / name / "notes.txt", std::string_view("mine")).ok());
@@ -156,7 +156,7 @@ TEST(PlanCommand, NamesTheTargetAndWhereItComesFrom) {
   const std::string model = tinyfable().string();
   const std::string portable(target::portable_here().name);
   EXPECT_THAT(llmc({"plan", model}).out,
-              StartsWith("target      " + portable + " (the portable default"));
+              StartsWith("target      " + portable + " (portable default"));
   const ProgramRun several = llmc({"plan", model, "--target=lasx,haswell"});
   EXPECT_THAT(several.out, StartsWith("target      lasx (given)\n"));
   EXPECT_THAT(several.out, HasSubstr("\n\ntarget      avx2 (given as haswell)\n"));

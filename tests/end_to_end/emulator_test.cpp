@@ -251,9 +251,9 @@ TEST_F(Emulated, WhatIsWrongWithAnEmulatorIsSaid) {
   };
   expect("/bin/false", 6, "/bin/false did not run the compiled program (exit code 1)");
   expect("/nonexistent/qemu -cpu max", 6, "cannot run '/nonexistent/qemu'");
-  expect("cat", 6, "answered with something else");
-  expect("  ", 2, "--emulator takes a command");
-  expect("", 2, "--emulator takes a command");
+  expect("cat", 6, "sent an invalid reply");
+  expect("  ", 2, "--emulator needs a command");
+  expect("", 2, "--emulator needs a command");
   const std::string gone =
       write_script(folder_.path() / "gone", "echo 'no such \x1b[31mcpu' >&2; exit 7");
   expect(gone, 6, "(exit code 7)\n  no such \\x1b[31mcpu");
@@ -267,13 +267,13 @@ TEST_F(Emulated, ARunnerThatEndsInTheMiddleIsSaid) {
       write_script(folder_.path() / "early", "dd bs=1 count=300 2>/dev/null | \"$1\"");
   const ProgramRun ran = run("generic", {"--emulator", early});
   EXPECT_EQ(ran.code, 6) << ran.err;
-  EXPECT_THAT(ran.err, HasSubstr("did not answer while the compiled program was running"));
+  EXPECT_THAT(ran.err, HasSubstr("did not reply while the compiled program was running"));
 }
 
 TEST_F(Emulated, WithoutAnEmulator) {
   const std::string target =
       target::host_architecture() == target::Architecture::kLoongArch64 ? "arm64" : "lasx";
-  // A copy, because the set-up's emulators are looked for beside the program.
+  // A copy, because emulators are searched next to the program.
   const fs::path program = folder_.path() / "llmc";
   fs::copy_file(LLMC_PROGRAM, program);
   const std::vector<std::string> nowhere{"PATH=/nonexistent", "LLMC_CROSS_DIR="};
@@ -314,7 +314,7 @@ TEST_F(Emulated, InstructionsOfAKernelAreCounted) {
   // The user's emulator goes before the one that is found.
   const ProgramRun named = llmc(command, {place, "LLMC_EMULATOR=/bin/false"});
   EXPECT_EQ(named.code, 6) << named.err;
-  EXPECT_THAT(named.err, HasSubstr("there is no plugin"));
+  EXPECT_THAT(named.err, HasSubstr("no plugin found"));
 }
 
 TEST_F(Emulated, IdentityAsATable) {
@@ -351,7 +351,7 @@ TEST_F(Emulated, IdentityTriesEmulators) {
   };
   const ProgramRun without = identity({});
   EXPECT_EQ(without.code, 0) << without.err;
-  EXPECT_THAT(without.err, HasSubstr("lasx left out: "));
+  EXPECT_THAT(without.err, HasSubstr("lasx skipped: "));
   EXPECT_THAT(without.out, Not(HasSubstr("lasx 1t")));
   const ProgramRun named = identity({"--emulator", "lasx=/bin/false"});
   EXPECT_EQ(named.code, 6) << named.err;

@@ -280,7 +280,7 @@ TEST(Killed, AtAnyMomentTheOldBundleOrNoneIsThere) {
       }
     }
   }
-  // What killed processes left behind goes with the next run.
+  // The next run removes the files of killed processes.
   const pid_t pid = start_compile(model.path(), folder);
   int status = 0;
   waitpid(pid, &status, 0);

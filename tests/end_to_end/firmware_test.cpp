@@ -26,7 +26,7 @@ using ::testing::StartsWith;
 constexpr const char* kFirmwarePrompt = "Once upon a time";
 constexpr const char* kFirmwareTokens = "40";
 
-/// The number behind `name` in the table that the firmware prints; -1 when there is none.
+/// The number after `name` in the table that the firmware prints; -1 if there is none.
 long printed(const std::string& text, const std::string& name) {
   const std::size_t at = text.find("\n" + name + " ");
   return at == std::string::npos ? -1 : std::atol(text.c_str() + at + 1 + name.size());

@@ -289,7 +289,7 @@ TEST_F(GrammarCommand, SaysWhatIsWrong) {
               HasSubstr("schema.json: #/properties/a: 'uniqueItems' is not supported"));
   EXPECT_THAT(refused(3, {"-j", "{\"type\": 3}"}), HasSubstr("--json-schema: #: "));
   EXPECT_THAT(refused(3, {"-j", "{\"type\": 3}"}), HasSubstr("hint: docs/grammar.md"));
-  EXPECT_THAT(refused(3, {"-j", "{\"type\": "}), HasSubstr("no JSON: parse error at line 1"));
+  EXPECT_THAT(refused(3, {"-j", "{\"type\": "}), HasSubstr("invalid JSON: parse error at line 1"));
   EXPECT_THAT(refused(3, {"--grammar", folder_.path() / "none.gbnf"}), HasSubstr("none.gbnf"));
   EXPECT_THAT(refused(4, {"--grammar", "root ::= <think>"}), HasSubstr("tokens as parts"));
   refused(2, {"--grammar", kList, "-j", "{}"});

@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Runs both commands on a model and compares exit codes and errors. Returns what inspect said.
+/// Runs both commands on a model and compares exit codes and errors. Returns the output of inspect.
 ProgramRun inspect_like_plan(const fs::path& model, const std::vector<std::string>& more = {}) {
   std::vector<std::string> arguments{"inspect", model.string()};
   arguments.insert(arguments.end(), more.begin(), more.end());

@@ -71,7 +71,7 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
         EXPECT_EQ(times.seconds.size(), 1u);
         EXPECT_GT(times.median_seconds(), 0);
       }
-      EXPECT_EQ(bench::different_bits(*report).first, nullptr);
+      EXPECT_EQ(bench::find_mismatch(*report).first, nullptr);
     }
   }
 }
@@ -120,9 +120,9 @@ TEST(Levels, DifferentBitsAreFound) {
   report.results = {{.format = WeightKind::kQ4, .level = 1, .seconds = {}, .hash = 1},
                     {.format = WeightKind::kF32, .level = 1, .seconds = {}, .hash = 2},
                     {.format = WeightKind::kF32, .level = 3, .seconds = {}, .hash = 2}};
-  EXPECT_EQ(bench::different_bits(report).first, nullptr);
+  EXPECT_EQ(bench::find_mismatch(report).first, nullptr);
   report.results[2].hash = 3;
-  const auto [one, other] = bench::different_bits(report);
+  const auto [one, other] = bench::find_mismatch(report);
   EXPECT_EQ(one, &report.results[1]);
   EXPECT_EQ(other, &report.results[2]);
 }

@@ -48,7 +48,7 @@ TEST(TrainedContextOption, TheDefaultIsTheModelsAndMoreIsAWarning) {
                                      "384 that the model was trained for"),
                            HasSubstr("hint: --ctx 384")));
   EXPECT_THAT(llmc({"plan", tinyfable().string()}).out,
-              HasSubstr("384 tokens (what it was trained for) in 12 blocks of 32"));
+              HasSubstr("384 tokens (trained context) in 12 blocks of 32"));
 }
 
 /// Exit code 2 and both texts on stderr.
@@ -72,15 +72,16 @@ TEST(NamesOfLlamaCpp, AreTakenWhereTheyMeanTheSame) {
     EXPECT_EQ(named.out, plain.out);
   }
   for (const char* const layers : {"99", "all", ""})
-    expect_mistake({"run", model, "-p", "x", "-ngl", layers}, "-ngl takes 0, not '",
-                   "leave it out");
-  expect_mistake({"run", model, "--n-gpu-layers=7"}, "--n-gpu-layers takes 0, not '7'", "leave");
+    expect_mistake({"run", model, "-p", "x", "-ngl", layers}, "-ngl must be 0, not '",
+                   "remove the option");
+  expect_mistake({"run", model, "--n-gpu-layers=7"}, "--n-gpu-layers must be 0, not '7'", "remove");
   expect_mistake({"run", model, "-ngl"}, "-ngl needs a value", "");
   expect_mistake({"run", model, "-p", "x", "-cnv"}, "llmc run continues one text",
                  "llmc chat MODEL");
-  expect_mistake({"chat", model, "-no-cnv"}, "llmc chat has conversations", "llmc run MODEL");
+  expect_mistake({"chat", model, "-no-cnv"}, "llmc chat holds conversations", "llmc run MODEL");
   // One dash and two letters are no option with a value.
-  expect_mistake({"run", model, "-p", "x", "-fa"}, "-fa: this cannot be switched", "leave it out");
+  expect_mistake({"run", model, "-p", "x", "-fa"}, "-fa: fused attention is always on",
+                 "remove the option");
   expect_mistake({"run", model, "-np", "4"}, "-np: sequences are settled", "--sequences N");
   expect_mistake({"run", model, "-ctk", "q8_0"}, "-ctk: keys and values", "--kv");
   // Arguments after -- and values are no options.
@@ -113,15 +114,17 @@ TEST(NamesOfLlamaCpp, ValuesOfOptionsAreNotTranslated) {
     if (arguments.back() == "-r") EXPECT_THAT(ran.err, Not(HasSubstr("write")));
   }
   // -p has its value already: what follows is an option.
-  expect_mistake({"run", model, "-p=x", "-fa"}, "-fa: this cannot be switched", "leave it out");
-  expect_mistake({"run", model, "--prompt=x", "-fa"}, "-fa: this cannot be switched", "leave");
+  expect_mistake({"run", model, "-p=x", "-fa"}, "-fa: fused attention is always on",
+                 "remove the option");
+  expect_mistake({"run", model, "--prompt=x", "-fa"}, "-fa: fused attention is always on",
+                 "remove");
 }
 
 TEST(NamesOfLlamaCpp, ModelsComeInTheirOrderAndAreNoOptions) {
   const std::string model = tinyfable().string();
-  expect_mistake({"plan", "-m", "--json", model}, "-m needs a model, and '--json' is an option",
+  expect_mistake({"plan", "-m", "--json", model}, "-m needs a model, but '--json' is an option",
                  "-m ./NAME");
-  expect_mistake({"plan", "--model=-q", model}, "--model needs a model, and '-q' is an option",
+  expect_mistake({"plan", "--model=-q", model}, "--model needs a model, but '-q' is an option",
                  "--model MODEL");
   expect_mistake({"plan", model, "-m"}, "-m needs a value", "");
   const auto error_of = [](const std::vector<std::string>& arguments) {
@@ -164,7 +167,8 @@ TEST(NamesOfLlamaCpp, ThatChangeNothingAreTakenAndOthersSayWhatToDo) {
                                                         {"Q8_0", "q8"},
                                                         {"BF16", "f16"},
                                                         {"F32", "f32"}}) {
-    expect_mistake({"plan", model, "--quant", name}, "--quant " + name, like + " is the nearest");
+    expect_mistake({"plan", model, "--quant", name}, "--quant " + name,
+                   "use " + like + ", the nearest");
   }
   expect_mistake({"plan", model, "--quant", "q44"}, "--quant q44", "use q4, q6");
 }
@@ -265,9 +269,9 @@ TEST(FunctionDims, SizesThatMakeNoSenseAreOneError) {
   expect_mistake(with({"batch_size=0", "past_sequence_length=4", "e_dim3=2"}),
                  "with --dim batch_size=0 no output has an element", "at least 1");
   EXPECT_EQ(llmc(with({"batch_size=1", "past_sequence_length=0", "e_dim3=2"})).code, 0);
-  expect_mistake(with({"e_dim3=2", "e_dim3=3"}), "--dim gives 'e_dim3' two sizes, 2 and 3",
-                 "leave one");
-  expect_mistake(with({"batch_size=1,e_dim3=2"}), "gives several sizes", "repeat the option");
+  expect_mistake(with({"e_dim3=2", "e_dim3=3"}), "--dim has two sizes for 'e_dim3': 2 and 3",
+                 "remove one");
+  expect_mistake(with({"batch_size=1,e_dim3=2"}), "has several sizes", "repeat the option");
 }
 
 TEST(FunctionDims, ThatADecoderBecomesAFunctionIsSaid) {
@@ -334,7 +338,7 @@ TEST(KeptCodes, TheOptionAndTheLimitSayWhatWasDone) {
   const ProgramRun planned = llmc({"plan", model.string(), "--quant", "q4"});
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.err,
-              HasSubstr("--quant q4 changes nothing: all weights keep the codes they came in"));
+              HasSubstr("--quant q4 has no effect: all weights keep the model's codes"));
   EXPECT_EQ(llmc({"plan", model.string()}).err, "");
   const ProgramRun exact = llmc({"plan", model.string(), "--quant", "f32"});
   EXPECT_EQ(exact.err, "") << "as floats none is kept";

@@ -142,7 +142,7 @@ nlohmann::json measured(std::vector<std::string> more) {
 }
 
 TEST(PplCommand, GivesTheShippedModelThePerplexityThatTorchMeasured) {
-  // golden.json: windows of 256 ids behind <s>, all scored.
+  // golden.json: windows of 256 ids after <s>, all scored.
   const auto text = read_file(tinyfable() / "golden.json");
   ASSERT_TRUE(text.ok());
   const auto golden = nlohmann::json::parse(*text)["perplexity"];
@@ -186,9 +186,8 @@ TEST(PplCommand, PrintsTheErrorBesideTheResult) {
                                "--ppl-stride", "64", "--chunks", "2"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, MatchesRegex("[0-9]+\\.[0-9]{4} \\+- [0-9]+\\.[0-9]{4}\n"));
-  EXPECT_THAT(ran.err,
-              HasSubstr("2 windows of 128 tokens that begin with the beginning token, 64 tokens "
-                        "apart, the last 64 of each counted: 128"));
+  EXPECT_THAT(ran.err, HasSubstr("2 windows of 128 tokens with a BOS token, 64 tokens "
+                                 "apart, the last 64 of each counted: 128"));
 }
 
 TEST(PplCommand, WindowsLongerThanTheModelWasTrainedForAreAWarning) {
@@ -247,7 +246,7 @@ TEST(PplCommand, RefusesWhatCannotBeMeasured) {
   expect_refused("ppl", {"--text", kText, "--kv", "K=fp8"}, 2, "--kv K=fp8");
   expect_refused("ppl", {"--text", kText, "--window", "1"}, 2,
                  "--window takes a whole number from 2");
-  expect_refused("ppl", {"--text", kText, "-c", "2"}, 2, "no second half");
+  expect_refused("ppl", {"--text", kText, "-c", "2"}, 2, "empty second half");
   expect_refused("ppl", {"--text", kText, "--count", "none"}, 2, "--count");
   expect_refused("ppl", {"--text", kText, "--count", "all", "--ppl-stride", "8"}, 2,
                  "excludes --count");

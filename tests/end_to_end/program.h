@@ -23,7 +23,8 @@ struct ProgramRun {
 
 /// Runs argv[0], searched in PATH. One that cannot be started is a failed expectation.
 ProgramRun run_program(const std::vector<std::string>& argv);
-/// The llmc program with `environment` (NAME=VALUE, or env's options) beside this process's.
+/// The llmc program with `environment` (NAME=VALUE, or env's options) in addition to this
+/// process's.
 ProgramRun llmc(const std::vector<std::string>& arguments,
                 const std::vector<std::string>& environment = {},
                 const std::string& program = LLMC_PROGRAM);

@@ -40,7 +40,7 @@ TEST_P(QuantizedSamples, AgreeWithTheirDequantizedProducts) {
   // Weights are the same; what differs are activations of 8 bits.
   const auto kept = verified(model, ir::WeightFormat::kQ4);
   EXPECT_LT(kept.mean_kl, 0.01);
-  // The limit is that of what was done, not of the q4 that was asked for.
+  // The limit is that of the actual format, not of the requested q4.
   EXPECT_GT(kept.rounding.kept, 0u);
   EXPECT_EQ(kept.rounding.coarsest(), ir::WeightFormat::kQ8);
   EXPECT_EQ(kept.max_kl_allowed, 0.02);

@@ -67,7 +67,7 @@ TEST_F(RunCommand, StopTextsEndTheTextAndAreNotPrinted) {
   for (const char* bad : {"", "\xC3"}) {
     const ProgramRun refused = run_prompt({"--stop", bad});
     EXPECT_EQ(refused.code, 2);
-    EXPECT_THAT(refused.err, HasSubstr("--stop takes a text"));
+    EXPECT_THAT(refused.err, HasSubstr("--stop needs"));
   }
 }
 

@@ -63,7 +63,7 @@ class SystemPrompt : public ::testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  /// What follows `more` is what follows it behind the prompt in a session that begins empty.
+  /// The text after `more` equals that after the prompt and `more` in an empty session.
   static void expect_the_same(const exec::NativeModel& model, std::size_t count) {
     for (const Tokens& more : {Tokens{}, Tokens{77}, Tokens(20, 99)}) {
       const Generated begun = generate(model, more, count);

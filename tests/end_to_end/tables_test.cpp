@@ -36,7 +36,7 @@ TEST(FunctionBench, AFunctionIsMeasuredAsAWhole) {
   EXPECT_EQ(llmc({"bench", model}).code, llmc({"plan", model}).code);
   const ProgramRun refused = llmc({"bench", model, "--dim", "n=3", "-p", "8"});
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("--n-prompt does not go with a function"));
+  EXPECT_THAT(refused.err, HasSubstr("--n-prompt does not apply to a function"));
   const ProgramRun quantized = llmc({"bench", model, "--dim", "n=3", "-r", "1", "--quant", "q8",
                                      "--target=generic", "--cflag=-O0", "-o", "csv"});
   EXPECT_EQ(quantized.code, 0);

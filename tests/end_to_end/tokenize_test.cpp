@@ -34,13 +34,14 @@ TEST(TokenizeCommand, ATokenizerThatIsNotSupportedIsNoDamage) {
   EXPECT_EQ(unknown.exit_code, 4);
   EXPECT_THAT(unknown.standard_error,
               HasSubstr("the pre-tokenizer UnicodeScripts is not supported"));
-  EXPECT_THAT(unknown.standard_error, HasSubstr("hint: docs/tokenizers.md lists what is read"));
+  EXPECT_THAT(unknown.standard_error,
+              HasSubstr("hint: docs/tokenizers.md lists supported tokenizers"));
   EXPECT_EQ(times(unknown.standard_error, path.string()), 1u) << unknown.standard_error;
   // The file that counts is the one that Hugging Face reads; the other one is a way out.
   fs::copy_file(tinyfable() / "tokenizer.model", model / "tokenizer.model");
   const CommandOutput both = tokenized(model);
   EXPECT_EQ(both.exit_code, 4);
-  EXPECT_THAT(both.standard_error, HasSubstr("without it tokenizer.model is taken"));
+  EXPECT_THAT(both.standard_error, HasSubstr("without the file, tokenizer.model is used"));
   ASSERT_TRUE(write_file(path, std::string_view("{")).ok());
   const CommandOutput damaged = tokenized(model);
   EXPECT_EQ(damaged.exit_code, 3);

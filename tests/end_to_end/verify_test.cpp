@@ -122,7 +122,7 @@ TEST(Verify, HashesOfAnotherVersionAreComparedAndItIsNamed) {
   EXPECT_EQ(other->numerics, plan::kNumericsVersion);
   ASSERT_TRUE(driver::write_golden(file, {"0", {{"q4,kv=f16", other->runs[0].hash}}}).ok());
   EXPECT_TRUE(evaluate::verify_model(options)->ok());
-  // What another version made is not kept beside new hashes.
+  // Hashes of another version are not kept with new ones.
   ASSERT_TRUE(driver::write_golden(file, {"0", {{"q8", "0123456789abcdef"}}}).ok());
   options.update = true;
   ASSERT_TRUE(evaluate::verify_model(options).ok());

@@ -113,7 +113,7 @@ TEST(Windows, ThatAreImpossibleAreMistakesOfTheCommandLine) {
   };
   usage(refused(200, {.size = 65}), "a window of 65 tokens does not fit the context of 64");
   usage(refused(200, {.size = 60, .stride = 10}), "a window of 65 tokens");
-  usage(refused(200, {.size = 2}), "no second half");
+  usage(refused(200, {.size = 2}), "empty second half");
   usage(refused(200, {.size = 4, .stride = 8}), "--ppl-stride 8");
 }
 
@@ -122,12 +122,12 @@ TEST(Windows, NeedATextOfOne) {
     EXPECT_EQ(d.kind, ErrorKind::kBadInput);
     EXPECT_THAT(d.message, HasSubstr(words));
   };
-  too_short(refused(7, {.size = 8}), "the text has 7 tokens, and a window takes 8");
+  too_short(refused(7, {.size = 8}), "the text has 7 tokens, but a window needs 8");
   EXPECT_THAT(refused(7, {.size = 8}).hint, HasSubstr("--count all"));
   EXPECT_EQ(cut(7, {.size = 8, .bos = 1}).count(), 1u) << "with the beginning token it is enough";
-  too_short(refused(8, {.size = 8, .stride = 2}), "a window takes 9");
+  too_short(refused(8, {.size = 8, .stride = 2}), "a window needs 9");
   too_short(refused(0, {.scored = ScoredTokens::kAll, .bos = 1}), "0 tokens");
-  too_short(refused(1, {.scored = ScoredTokens::kAll}), "a window takes 2");
+  too_short(refused(1, {.scored = ScoredTokens::kAll}), "a window needs 2");
 }
 
 }  // namespace

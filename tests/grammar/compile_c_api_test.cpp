@@ -120,10 +120,10 @@ TEST_F(GrammarCompile, FailuresSayWhere) {
   EXPECT_EQ(status_, LLMC_ERROR_FORMAT);
   EXPECT_THAT(message_, HasSubstr("line 2, column 10: a ']' is missing"));
   compile(LLMC_GRAMMAR_GBNF, "a ::= \"a\"");
-  EXPECT_THAT(message_, HasSubstr("there is no rule 'root'"));
+  EXPECT_THAT(message_, HasSubstr("the start rule 'root' is missing"));
   options_.root = "start";
   compile(LLMC_GRAMMAR_GBNF, "a ::= \"a\"");
-  EXPECT_THAT(message_, HasSubstr("there is no rule 'start'"));
+  EXPECT_THAT(message_, HasSubstr("the start rule 'start' is missing"));
   compile(LLMC_GRAMMAR_JSON_SCHEMA, R"({"properties": {"a\u0001": {"uniqueItems": true}}})");
   EXPECT_EQ(status_, LLMC_ERROR_FORMAT);
   EXPECT_THAT(message_, HasSubstr("#/properties/a\\x01: 'uniqueItems' is not supported ("));

@@ -111,11 +111,11 @@ TEST(Gbnf, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of("root ::= *"), HasSubstr("nothing before '*'"));
   EXPECT_THAT(error_of("root ::= \"a\"**"), HasSubstr("repetition of a repetition"));
   EXPECT_THAT(error_of("root ::= \"a\"{3,2}"), HasSubstr("counts backwards"));
-  EXPECT_THAT(error_of("root ::= \"a\"{x}"), HasSubstr("a number must stand"));
+  EXPECT_THAT(error_of("root ::= \"a\"{x}"), HasSubstr("expected a number"));
   EXPECT_THAT(error_of("root ::= \"\\q\""), HasSubstr("unknown escape \\q"));
-  EXPECT_THAT(error_of("root ::= \"\\uD800\""), HasSubstr("no character"));
+  EXPECT_THAT(error_of("root ::= \"\\uD800\""), HasSubstr("not a character"));
   EXPECT_THAT(error_of("root ::= \"\\u12\""), HasSubstr("4 hexadecimal digits"));
-  EXPECT_THAT(error_of("root ::= \"\xFF\""), HasSubstr("no UTF-8"));
+  EXPECT_THAT(error_of("root ::= \"\xFF\""), HasSubstr("invalid UTF-8"));
   EXPECT_THAT(error_of("root ::= <think>", true), HasSubstr("tokens as parts"));
   EXPECT_THAT(error_of("root ::= \"a\"{1000000}", true), HasSubstr("more than"));
   EXPECT_THAT(error_of(std::string("root ::= ") + std::string(5000, '('), true),

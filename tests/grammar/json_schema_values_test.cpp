@@ -36,7 +36,7 @@ TEST(JsonSchemaValues, IntegersWithinBounds) {
     std::string bounds;
     std::int64_t lower, upper;
   };
-  constexpr std::int64_t kMost = 9'999'999'999'999'999;
+  constexpr std::int64_t kMaxValue = 9'999'999'999'999'999;
   const Case cases[] = {
       {R"("minimum": -5, "maximum": 123456)", -5, 123456},
       {R"("minimum": 0, "maximum": 255)", 0, 255},
@@ -44,10 +44,10 @@ TEST(JsonSchemaValues, IntegersWithinBounds) {
       {R"("minimum": 0, "maximum": 0)", 0, 0},
       {R"("minimum": -120, "maximum": -98)", -120, -98},
       {R"("exclusiveMinimum": -1, "exclusiveMaximum": 1001)", 0, 1000},
-      {R"("minimum": 18)", 18, kMost},
-      {R"("maximum": 18)", -kMost, 18},
-      {R"("exclusiveMinimum": 0)", 1, kMost},
-      {R"("exclusiveMaximum": 0)", -kMost, -1},
+      {R"("minimum": 18)", 18, kMaxValue},
+      {R"("maximum": 18)", -kMaxValue, 18},
+      {R"("exclusiveMinimum": 0)", 1, kMaxValue},
+      {R"("exclusiveMaximum": 0)", -kMaxValue, -1},
       {R"("minimum": 0.5, "maximum": 3.999)", 1, 3},
       {R"("minimum": -3.5, "maximum": -0.5)", -3, -1},
       {R"("minimum": 1e3, "exclusiveMaximum": 2.5e3)", 1000, 2499},
@@ -236,7 +236,7 @@ TEST(JsonSchemaValues, FormatsThatAreNotKnownAreRefused) {
   EXPECT_THAT(schema_error(R"({"type": "string", "format": "email"})"),
               HasSubstr("#: 'format' of 'email' is not supported"));
   EXPECT_THAT(schema_error(R"({"type": "string", "format": "date", "maxLength": 10})"),
-              HasSubstr("'maxLength' beside 'format'"));
+              HasSubstr("'maxLength' together with 'format'"));
   EXPECT_THAT(schema_error(R"({"type": "integer", "format": "int32"})"),
               HasSubstr("'format' is not"));
   EXPECT_THAT(schema_error(R"({"format": 3})", false), HasSubstr("'format' must be a string"));

@@ -274,7 +274,7 @@ TEST(GrammarTables, WhatNeedsTooMuchMemoryIsRefusedByTheRulesName) {
     return tables.failure().message;
   };
   EXPECT_THAT(refused(nested_rules(1100)),
-              ::testing::ContainsRegex("rule 'r[0-9]+' begins with more than 1024 rules"));
+              ::testing::ContainsRegex("rule 'r[0-9]+' starts with more than 1024 nested rules"));
   // Two paths to each next rule: their number doubles with every rule.
   std::string doubling = "root ::= a1 \"x\" | \"(\" root \")\"\n";
   for (int i = 1; i < 40; ++i) {
@@ -284,7 +284,7 @@ TEST(GrammarTables, WhatNeedsTooMuchMemoryIsRefusedByTheRulesName) {
     doubling += b + " ::= " + c + " \"y\" | \"(\" root \")\"\n";
   }
   EXPECT_THAT(refused(doubling + "a40 ::= \"(\" root \")\" | \"0\""),
-              ::testing::ContainsRegex("rule '[ab][0-9]+' is where the automaton gets more than"));
+              ::testing::ContainsRegex("rule '[ab][0-9]+' makes the automaton exceed"));
   EXPECT_THAT(refused("root ::= \"x\" slow\nslow ::= [ab]* \"a\" [ab]{24}"),
               ::testing::HasSubstr("rule 'root' needs more than"));
 }

@@ -61,7 +61,7 @@ void check(const char* target_name, const std::string& kernel, std::uint64_t col
 
 TEST_P(Q4Loops, StayInRegisters) {
   const Loops& loops = GetParam();
-  // Whole superblocks; and less than one behind them, with a block of its own.
+  // Full superblocks, then a partial one with its own block.
   for (const std::uint64_t columns : {1024, 288}) {
     check(loops.target, loops.kernel, columns, 32, loops.prompt);
     check(loops.target, "q4_panels_gemv", columns, 1, loops.one_token);

@@ -62,7 +62,7 @@ TEST(Builder, InfersTypesAndKeepsNamesUnique) {
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.error().first().node, "node");
   EXPECT_EQ(bad.error().first().op, "transpose");
-  // Continuing a graph goes on where it stopped.
+  // A builder for an existing graph appends to it.
   Builder second(std::move(builder).take());
   EXPECT_NE(second.shape_values().find(*shape), nullptr);
   EXPECT_EQ(second.unique_name("a_2"), "a_2_2");

@@ -208,7 +208,7 @@ TEST(Text, ErrorsNameLineAndColumn) {
        "do not fit each other"},
       {"graph @g() { %w = constant f32[2, 2] nonsense(f32[2, 2] splat(1)) return %w }",
        "unknown kind of data"},
-      {"graph @g() { %y = parameter {index = 0} return %y }", "has to be written"},
+      {"graph @g() { %y = parameter {index = 0} return %y }", "type of a parameter is missing"},
       {"graph @\"unterminated", "malformed or unterminated string"},
       {"graph @\"bad \\q escape\"() {}", "malformed or unterminated string"},
       {"graph @g() { return _ }", "an output cannot be absent"},

@@ -104,7 +104,7 @@ TEST(Verify, OperandAndResultCounts) {
   EXPECT_THAT(problem(results), HasSubstr("has 1 result, not 2"));
   Graph outside = small();
   outside.mutable_nodes()[0].inputs[0] = ValueId{50};
-  EXPECT_THAT(problem(outside), HasSubstr("no value of the graph"));
+  EXPECT_THAT(problem(outside), HasSubstr("not a value of the graph"));
   Graph split = small();
   split.mutable_nodes()[0].op = Split{0, {1, 1}};
   EXPECT_THAT(problem(split), HasSubstr("has 2 results, not 1"));
@@ -184,7 +184,7 @@ TEST(Verify, Loops) {
   EXPECT_THAT(loop_problem("return %s, %d", "return %s"), HasSubstr("outputs, not"));
   EXPECT_THAT(loop_problem("%inv: f32[4]", "%inv: f32[5]"), HasSubstr("the body takes f32[5]"));
   EXPECT_THAT(loop_problem("%h: f32[seq, 4]", "%h: f32[seq, 5]"), HasSubstr("(op mul)"));
-  EXPECT_THAT(loop_problem("return %s, %d", "return %d, %d"), HasSubstr("comes out as"));
+  EXPECT_THAT(loop_problem("return %s, %d", "return %d, %d"), HasSubstr("but the body returns"));
   EXPECT_THAT(loop_problem("neg %c : f32[past]", "neg %c : i64[past]"), HasSubstr("(op neg)"));
   EXPECT_THAT(problem(raw("graph @g() { %w = parameter {index = 0} : f32[4] return %w }")),
               HasSubstr("outside a loop"));

@@ -235,7 +235,7 @@ TEST(AttentionRuleTest, KeysOutsideTheWindowAreNotRead) {
   for (std::size_t d = 0; d < 8; ++d) EXPECT_NEAR(out[d], k[d], 1e-6);
 }
 
-/// Parts of several sequences in one run: rows of segments that stand one after the other.
+/// Parts of several sequences in one run: rows of consecutive segments.
 template <class Shape>
 void check_segments(const std::vector<std::array<std::uint32_t, 2>>& parts) {
   constexpr std::size_t kQ = Shape::kHeads * Shape::kHeadDim;

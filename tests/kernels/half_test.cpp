@@ -50,7 +50,7 @@ TEST(HalfTest, VectorAndScalarAgreeOnAllBits) {
 }
 
 TEST(HalfTest, VectorAndScalarRoundTheSame) {
-  // Halves, what lies half way between two of them and beside that, and any other floats.
+  // Half-precision values, midpoints of two of them, values next to midpoints, and other floats.
   Random random(5);
   const auto check = [](const float(&x)[8]) {
     std::uint8_t bytes[16];

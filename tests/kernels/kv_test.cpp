@@ -160,7 +160,7 @@ TEST(KvCodesTest, EveryE4m3IsReadExactly) {
 }
 
 TEST(KvCodesTest, E4m3IsTheNearest) {
-  // All codes' values, what lies half way between neighbours and beside that; and any others.
+  // Values of all codes, midpoints of neighbours, values next to midpoints, and others.
   Random random(8);
   const auto check = [](const float(&y)[8]) {
     std::int32_t code[8];

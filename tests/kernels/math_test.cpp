@@ -152,7 +152,7 @@ TEST(MathTest, TanhAndErf) {
 
 TEST(MathTest, Gelu) {
   // Where x is far below 0 the factor next to x is a difference of numbers near 1: as in every
-  // implementation in floats, the error is small beside x, not beside the result.
+  // implementation in floats, the error is small relative to x, not to the result.
   const auto relative_to_x = [](F32x8 (*f)(F32x8), double (*exact)(double)) {
     double worst = 0;
     for (int i = -60000; i <= 60000; i += kPart) {

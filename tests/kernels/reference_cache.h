@@ -97,7 +97,7 @@ class Cache {
     }
   }
   unsigned char* const* blocks() const { return table_.data(); }
-  /// Bytes of the block that holds `position`, behind its tokens.
+  /// Bytes of the block with `position`, after its tokens.
   std::vector<unsigned char> block(std::size_t position) const {
     const unsigned char* at = table_[position / Shape::kBlockTokens];
     return {at + kTokensBytes, at + kBlockBytes};

@@ -40,8 +40,8 @@ TEST(FindModel, TakesTheLeastQuantizedOfSeveralAndSaysSo) {
                    &note),
             "onnx/model.onnx");
   EXPECT_EQ(note,
-            "onnx/model.onnx is taken: the unquantized model, which llmc quantizes itself "
-            "(--quant); give a file's path to take another of model_fp16.onnx, model_int8.onnx, "
+            "onnx/model.onnx is used: the unquantized model, which llmc quantizes itself "
+            "(--quant); to use another file, give its path: model_fp16.onnx, model_int8.onnx, "
             "model_q4.onnx");
   EXPECT_EQ(
       chosen({"onnx/model_q4f16.onnx", "onnx/model_q4.onnx", "onnx/model_quantized.onnx"}, &note),
@@ -73,7 +73,7 @@ TEST(FindModel, TheFolderItselfComesFirst) {
 
 TEST(FindModel, ListsWhatIsThereInstead) {
   EXPECT_THAT(chosen({"onnx/text.onnx", "a.onnx"}), HasSubstr("it has a.onnx, onnx/text.onnx"));
-  EXPECT_THAT(chosen({"tokenizer.json"}), HasSubstr("holds no model"));
+  EXPECT_THAT(chosen({"tokenizer.json"}), HasSubstr("neither block_0.onnx nor model.onnx"));
   EXPECT_THAT(chosen({"modeling.onnx"}), HasSubstr("it has modeling.onnx"));
 }
 
@@ -90,7 +90,7 @@ TEST(FindModel, SaysHowAModelInAnotherFormatIsExported) {
   {
     const testing::TemporaryFolder folder;
     const Diagnostic d = folder_refusal(folder, {"config.json", "model.safetensors"});
-    EXPECT_THAT(d.message, HasSubstr("it has model.safetensors, and llmc takes ONNX"));
+    EXPECT_THAT(d.message, HasSubstr("it has model.safetensors, but llmc reads ONNX"));
     EXPECT_THAT(d.hint, HasSubstr("optimum-cli export onnx --model " + folder.path().string() +
                                   " --task text-generation-with-past "));
   }
@@ -120,7 +120,7 @@ TEST(ImportModel, NamesOtherFormats) {
     return model.ok() ? Diagnostic() : model.error().first();
   };
   for (const char* const name : {"tiny.gguf", "tiny.onnx"}) {
-    EXPECT_THAT(refused(name, "GGUF\x03").message, HasSubstr("is a GGUF file; llmc takes ONNX"));
+    EXPECT_THAT(refused(name, "GGUF\x03").message, HasSubstr("is a GGUF file; llmc reads ONNX"));
     const Diagnostic pointer =
         refused(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     EXPECT_THAT(pointer.message, HasSubstr("is a Git LFS pointer"));

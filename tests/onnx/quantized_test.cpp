@@ -1,4 +1,4 @@
-// Weights that arrive quantized: what they stand for, and that their codes stay visible.
+// Weights of quantized models: their values, and that their codes stay visible.
 
 #include <gtest/gtest.h>
 

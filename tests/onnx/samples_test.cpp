@@ -1,5 +1,5 @@
 // Graphs from real exporters with their inputs, outputs and greedy ids, where they are at hand:
-// LLMC_SHARED_DIR, or the folder "shared" beside the repository.
+// LLMC_SHARED_DIR, or the folder "shared" in the repository's parent.
 
 #include <gtest/gtest.h>
 

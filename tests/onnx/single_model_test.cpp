@@ -219,7 +219,8 @@ TEST(HuggingFaceModel, RefusesAFixedNumberOfTokens) {
   const auto model = importer::import_model(folder.path());
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.error().first().kind, ErrorKind::kUnsupported);
-  EXPECT_NE(model.error().first().message.find("1 tokens at a time"), std::string::npos);
+  EXPECT_NE(model.error().first().message.find("fixed sequence length of 1 tokens"),
+            std::string::npos);
 }
 
 TEST(HuggingFaceModel, KnowsThatACacheIsMissing) {
@@ -236,7 +237,7 @@ TEST(HuggingFaceModel, KnowsThatACacheIsMissing) {
   EXPECT_TRUE(model->lacks_cache);
 }
 
-// A name that nobody can type is as good as none.
+// A name that cannot be typed is treated as missing.
 TEST(HuggingFaceModel, NamesOfDimsAreWhatDimTakes) {
   const auto symbol_of = [](const std::string& name) {
     OnnxBuilder b(18);

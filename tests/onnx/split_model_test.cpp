@@ -121,7 +121,7 @@ std::vector<SplitCase> cases() {
   add("one_kv_head", [](auto& c) { c.kv_heads = 1; });
   add("bias", [](auto& c) { c.bias = true; });
   add("one_layer", [](auto& c) { c.layers = 1; });
-  add("eleven_layers", [](auto& c) { c.layers = 11; });  // block_10 stands behind block_9
+  add("eleven_layers", [](auto& c) { c.layers = 11; });  // block_10 is after block_9
   add("norm_in_head", [](auto& c) { c.norm_in_head = true; });
   add("token_id_head", [](auto& c) { c.token_id_head = true; });
   add("embedding_graph", [](auto& c) { c.embedding_graph = true; });

@@ -43,7 +43,7 @@ TEST_P(DecoderForms, ReachTheStageFormAndMeanTheSame) {
 
   auto fused = run_pipeline(imported->graph());
   ASSERT_TRUE(fused.ok()) << errors(fused.error());
-  const Architecture facts = recognise(fused->graph);
+  const ModelProperties facts = recognise(fused->graph);
   EXPECT_EQ(facts.unfused, (std::map<std::string, std::int64_t>{}));
   EXPECT_EQ(facts.fused.attentions, 2);
   EXPECT_EQ(facts.fused.mlps, 2);

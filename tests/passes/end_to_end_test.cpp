@@ -50,7 +50,7 @@ TEST_P(Models, ReachTheStageFormAndMeanTheSame) {
   auto fused = run_pipeline(imported->graph());
   ASSERT_TRUE(fused.ok()) << format(fused.error().first());
 
-  const Architecture facts = recognise(fused->graph);
+  const ModelProperties facts = recognise(fused->graph);
   EXPECT_EQ(facts.unfused, Counts{});
   EXPECT_EQ(facts.operators, (Counts{{"embedding", 1},
                                      {"loop", 1},

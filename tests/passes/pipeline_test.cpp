@@ -114,7 +114,7 @@ TEST(Recognise, ThetaOfPlainFrequenciesOnly) {
 }
 
 TEST(Recognise, CountsWhatStayedUnfused) {
-  const Architecture facts = recognise(parsed(R"(graph @g(%x: f32[seq, 4], %ids: i64[seq]) {
+  const ModelProperties facts = recognise(parsed(R"(graph @g(%x: f32[seq, 4], %ids: i64[seq]) {
     %t = constant f32[9, 4] random(1, 1)
     %e = embedding %ids, %t
     %a = tanh %e
@@ -132,7 +132,7 @@ TEST(Recognise, CountsWhatStayedUnfused) {
 }
 
 TEST(Recognise, LayersThatDisagreeGiveNoNumber) {
-  const Architecture facts = recognise(parsed(
+  const ModelProperties facts = recognise(parsed(
       R"(graph @g(%q: f32[1, seq, 2, 4], %k: f32[1, seq, 1, 4], %p: f32[2, 1, past, 1, 4], %p2: f32[2, 1, past, 2, 4]) {
     %a, %b = attention %q, %k, %k, %p {heads = 2, kv_heads = 1, head_dim = 4, scale = 0.5}
     %c, %d = attention %q, %q, %q, %p2 {heads = 2, kv_heads = 2, head_dim = 4, scale = 0.5}

@@ -282,7 +282,7 @@ inline std::vector<Family> families() {
   qwen3.rope_table = true;
   qwen3.head_dim = 24;
   qwen3.rotary_dim = 24;
-  Family& glm = add("glm");  // interleaved pairs, a plain function behind each layer
+  Family& glm = add("glm");  // interleaved pairs, a plain function after each layer
   glm.rotary_dim = 12;
   glm.interleaved = true;
   glm.bias = true;

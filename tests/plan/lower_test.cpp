@@ -86,7 +86,7 @@ TEST(Lower, ResidualsAreAddedInPlace) {
 
 TEST(Lower, AResidualThatIsReadAgainKeepsItsBuffer) {
   ir::Graph graph = stage_graph({.layers = 1, .rolled = false});
-  // The embedding is read once more behind everything: logits of (last row of x2 + x).
+  // The embedding is read again at the end: logits of (last row of x2 + x).
   const auto find = [&](auto predicate) {
     for (const ir::Node& node : graph.nodes()) {
       if (predicate(node)) return node;

@@ -42,7 +42,7 @@ class Simulator {
     for (const BufferId id : a.writes) {
       if (id.exists()) write(id);
     }
-    // The work area is everybody's and must touch no buffer: it starts behind all of them.
+    // The shared work area starts after all buffers.
   }
   void write(BufferId id) {
     const BufferPlace& place = plan_.buffers[id.index];

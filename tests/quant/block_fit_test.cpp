@@ -27,7 +27,7 @@ FitBlock block_of(std::size_t width, unsigned seed, bool importance) {
   return FitBlock(weights, q);
 }
 
-// A block's sums are the same whatever stands beside it and whichever instructions are used.
+// A block's sums do not depend on the other block or on the instruction set.
 TEST(Rounders, GiveTheSameBits) {
   ASSERT_FALSE(rounders().empty());
   std::vector<FitBlock> blocks;

@@ -39,7 +39,7 @@ Sample sample(std::size_t rows, std::size_t columns, std::size_t block, int low,
   return s;
 }
 
-/// Every decoded weight is the float that codes, zero point and scale stand for, bit for bit.
+/// Every decoded weight is bit-identical to (code - zero point) * scale.
 void expect_lossless(const Sample& s, std::size_t columns, CodedFormat want) {
   auto choice = CodedChoice::start(s.low, s.high, s.block);
   ASSERT_TRUE(choice);

@@ -6,7 +6,7 @@
 
 namespace llmc::testing {
 
-/// Makes a failing model small: `fails` is asked again and again with models that compute less. A
+/// Makes a failing model small: `fails` is called repeatedly with models that compute less. A
 /// node whose removal keeps the failure gives way to graph inputs that hold what it computed; what
 /// nothing needs any more goes too.
 RandomModel reduce(RandomModel model, const std::function<bool(const RandomModel&)>& fails);

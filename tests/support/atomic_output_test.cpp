@@ -168,7 +168,7 @@ TEST(AtomicDirectory, WhatCameMeanwhileIsNotReplaced) {
     ASSERT_TRUE(write_file(target / "thesis.tex", std::string_view("x")).ok());
     const Status refused = output->commit();
     ASSERT_FALSE(refused.ok());
-    EXPECT_THAT(refused.error().first().message, HasSubstr("holds something else"));
+    EXPECT_THAT(refused.error().first().message, HasSubstr("has other contents"));
     EXPECT_TRUE(fs::exists(target / "thesis.tex"));
     EXPECT_EQ(fs::exists(target / "weights"), was_there);
     EXPECT_EQ(version_of(output->path()), "new");

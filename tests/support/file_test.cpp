@@ -44,7 +44,7 @@ TEST(File, AFullDiskIsAnError) {
   const auto status = write_file("/dev/full", std::string_view("x"));
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().first().message, HasSubstr("No space left"));
-  EXPECT_THAT(status.error().first().hint, HasSubstr("free some space"));
+  EXPECT_THAT(status.error().first().hint, HasSubstr("free disk space"));
 }
 
 TEST(File, ReplacesWholeFiles) {

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// Whether a process is gone, or a zombie that nobody has reaped, within ten seconds.
+/// Whether a process has ended, or is an unreaped zombie, within ten seconds.
 bool ends_soon(pid_t pid) {
   for (int i = 0; i < 500; ++i) {
     std::string stat;  // the size of a file of /proc is 0: read_file would find nothing in it
@@ -161,7 +161,7 @@ TEST(Subprocess, AnExitCodeThatIsLostIsNoSuccess) {
   ::signal(SIGCHLD, before);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().first().kind, ErrorKind::kToolchain);
-  EXPECT_THAT(result.error().first().message, HasSubstr("cannot tell how 'false' ended"));
+  EXPECT_THAT(result.error().first().message, HasSubstr("cannot get the exit code of 'false'"));
 }
 
 TEST(Subprocess, RunsInAnotherFolder) {

@@ -13,7 +13,7 @@ class DecoderRunner {
  public:
   explicit DecoderRunner(const importer::ImportedModel& model);
 
-  /// Feeds `ids` behind what was fed before; the last row of the logits.
+  /// Appends `ids` to the previous ones; returns the last row of the logits.
   Result<std::vector<float>> feed(const std::vector<std::int64_t>& ids);
   /// Feeds `prompt`, then `count` times the id with the largest logit; those ids.
   Result<std::vector<std::int64_t>> greedy(const std::vector<std::int64_t>& prompt,

@@ -15,7 +15,7 @@ enum class NormForm {
   kDoublePower,      // an exponent of type f64
   kSumSquare,        // ReduceSumSquare divided by the width
   kDroppedAxis,      // a mean that drops the axis, and Unsqueeze
-  kEuclidean,        // ReduceL2 times width^-0.5; the weight stands before the division
+  kEuclidean,        // ReduceL2 times width^-0.5; the weight is applied before the division
   kLpNormalization,  // LpNormalization times the root of the width
 };
 

@@ -32,12 +32,12 @@ struct DecoderForm {
   bool head_norms = false;   // RMS norm of each head of q and k
   bool layer_norms = false;  // in place of RMS norms, written out
   bool softcap = false;      // of scores and logits
-  bool post_norms = false;   // behind attention and MLP
+  bool post_norms = false;   // after attention and MLP
   bool parallel = false;     // attention and MLP read the same rows
   bool plain_names = false;  // "t0", "t1", … for caches in and out
   bool functions = false;    // norms are calls of a local function
   bool merged = false;       // everything in the then-branch of an If on use_cache_branch
-  bool grouped = false;      // kv heads stand for their group by broadcast, not by Expand
+  bool grouped = false;      // kv heads are repeated for their group by broadcast, not by Expand
 
   friend void PrintTo(const DecoderForm& c, std::ostream* out) { *out << c.name; }
 };
@@ -45,7 +45,7 @@ struct DecoderForm {
 OnnxBuilder tiny_decoder(const DecoderForm& form);
 
 /// Moves all nodes into the then-branch of an If on the input `use_cache_branch`; the else-branch
-/// makes the same outputs with an operator that nobody knows.
+/// makes the same outputs with an unknown operator.
 void put_into_branch(OnnxBuilder& b, const std::vector<std::string>& outputs);
 
 }  // namespace llmc::testing

@@ -72,7 +72,7 @@ TEST(Targets, NativeIsTheBestOfThisMachine) {
 TEST(Targets, NamesWithoutAnExactTargetGetASuggestion) {
   const std::pair<const char*, const char*> kHints[] = {
       {"x86-64", "generic runs on every x86-64"},
-      {"x86-64-v4", "avx2 does without"},
+      {"x86-64-v4", "avx2 does not"},
       {"cortex-a53", "arm64 needs the dot products"},
       {"amr64", "did you mean arm64?"},
       {"AVX2", "did you mean avx2?"},
@@ -83,7 +83,7 @@ TEST(Targets, NamesWithoutAnExactTargetGetASuggestion) {
       {"neoverse-v2", "use arm64-i8mm for it"},
       {"cortex-m7", "microcontrollers are not supported"},
       {"cortex-a57", "arm64 needs the dot products"},
-      {"z80", "native is the best one here"}};
+      {"z80", "native selects the best for this machine"}};
   for (const auto& [name, words] : kHints) {
     const auto found = find(name);
     ASSERT_FALSE(found.ok()) << name;

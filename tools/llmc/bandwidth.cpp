@@ -15,8 +15,8 @@ constexpr std::size_t kBufferBytes = 256u << 20;
 
 using Words = std::uint64_t __attribute__((vector_size(64)));
 
-/// Sums four streams side by side in vectors, so that loads and not additions are what takes time,
-/// in builds of every kind: nothing is left to an optimiser. `count`: a multiple of 32.
+/// Sums four streams in parallel with vectors, so that loads, not additions, determine the time,
+/// even without optimisation. `count`: a multiple of 32.
 #if defined(__x86_64__)
 __attribute__((target_clones("avx2", "default")))
 #endif
@@ -61,7 +61,7 @@ std::vector<double> measure_read_bandwidth(std::uint32_t threads, std::uint32_t 
   std::vector<char> touched(threads);
   std::vector<double> result = bench::parallel_seconds(threads, samples, [&](std::uint32_t index) {
     std::uint64_t* const part = data + index * words;
-    if (touched[index] == 0)  // by the thread that reads it
+    if (touched[index] == 0)  // first touch by the thread that reads it
       std::memset(part, static_cast<int>(index + 1), words * sizeof(std::uint64_t));
     touched[index] = 1;
     sink += sum(part, words);

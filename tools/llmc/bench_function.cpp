@@ -10,8 +10,8 @@
 namespace llmc::cli {
 namespace {
 
-/// kUsage for an option that was given and measures nothing of a function. Those of `model` that
-/// compile only decoders are left to note_without_effect.
+/// kUsage for an option that does not apply to functions. Compilation options for decoders are
+/// handled by note_without_effect.
 Status check_function_options(const CLI::App& app, const ModelOptions& model) {
   constexpr std::string_view kTaken[] = {
       "MODEL",      "--target",   "--opt-level",   "--cc",      "--cflag",      "--sysroot",
@@ -23,8 +23,8 @@ Status check_function_options(const CLI::App& app, const ModelOptions& model) {
         std::ranges::count(model.decoder_only, option) != 0)
       continue;
     return usage_error(
-        fmt::format("{} does not go with a function: its graph runs as a whole", name),
-        "leave it out; docs/functions.md says what a function is");
+        fmt::format("{} does not apply to a function: its graph runs as a whole", name),
+        fmt::format("remove {}; docs/functions.md explains functions", name));
   }
   return ok_status();
 }
@@ -102,15 +102,15 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
   }
   print(table.text());
   std::string about = fmt::format(
-      "{} ({}): a function of {}; {} of constants, {} of arena\nmedian of {} runs, the fastest and "
-      "the slowest; floats in (-1, 1), integers and bools {}",
+      "{} ({}): a function of {}; constants {}, arena {}\nmedian, fastest and slowest of {} runs; "
+      "floats in (-1, 1), integers and bools {}",
       printable(model), report->target, inputs_text(*report), human_bytes(report->weights_bytes),
       human_bytes(report->arena_bytes), bench.repetitions,
       report->integer_value == 0 ? "0" : "0 and 1");
   if (!report->emulator.empty())
     about += fmt::format(
-        "\nunder {}: with the time to send inputs and outputs; says little of the "
-        "processor itself",
+        "\nunder {}: includes the time to send inputs and outputs; not representative of the "
+        "processor",
         report->emulator);
   note(globals, about);
   return 0;

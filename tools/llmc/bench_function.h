@@ -13,12 +13,12 @@ namespace llmc::cli {
 struct FunctionBench {
   std::optional<std::uint32_t> repetitions = std::nullopt;
   TableFormat format = TableFormat::kText;
-  std::vector<std::uint32_t> threads = {};  // empty: bench::FunctionBenchOptions decides
+  std::vector<std::uint32_t> threads = {};  // empty: the default of bench::FunctionBenchOptions
 };
 
-/// `llmc bench` of a graph that is compiled as a function: the time of a run. kUsage for options of
-/// `app` that say what to measure of a decoder, a warning for those that say how to compile one.
-/// Returns the exit code.
+/// `llmc bench` of a graph that is compiled as a function: measures the time of a run and returns
+/// the exit code. kUsage for options that select tests of decoders, a warning for options that
+/// compile decoders.
 int bench_function(const CLI::App& app, const ModelOptions& model,
                    const exec::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals);

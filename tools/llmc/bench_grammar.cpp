@@ -12,7 +12,7 @@
 namespace llmc::cli {
 namespace {
 
-/// What stands before step `index` in its text, its end.
+/// The end of the text before step `index`.
 std::string before(const bench::GrammarBenchReport& report, const hosted::Tokenizer& tokenizer,
                    std::size_t index) {
   constexpr std::size_t kEnd = 40;
@@ -21,9 +21,9 @@ std::string before(const bench::GrammarBenchReport& report, const hosted::Tokeni
       index -= text.size();
       continue;
     }
-    std::string said = tokenizer.decode(std::span(text).first(index));
-    if (said.size() > kEnd) said.erase(0, said.size() - kEnd);
-    return printable(said);
+    std::string tail = tokenizer.decode(std::span(text).first(index));
+    if (tail.size() > kEnd) tail.erase(0, tail.size() - kEnd);
+    return printable(tail);
   }
   return {};
 }
@@ -94,7 +94,7 @@ int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
                fmt::format("`{}`", before(*report, *tokenizer, steps.worst()))});
   }
   print(table.text());
-  note(globals, fmt::format("{}; {} steps of {} texts, each the least of {} runs", about,
+  note(globals, fmt::format("{}; {} steps of {} texts, each the minimum of {} runs", about,
                             report->greedy.step.size(), report->texts.size(), options.repetitions));
   return 0;
 }

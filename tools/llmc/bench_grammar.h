@@ -10,7 +10,7 @@ struct GrammarBench {
   TableFormat format = TableFormat::kText;
 };
 
-/// `llmc bench --grammar`: what a grammar costs a generation step, as a table and the worst steps.
+/// `llmc bench --grammar`: prints the cost of a grammar per generation step and the slowest steps.
 /// Returns the exit code.
 int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
                   const GrammarBench& options, const Globals& globals);

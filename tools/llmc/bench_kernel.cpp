@@ -29,8 +29,7 @@ Result<bench::KernelBenchOptions> bench_options(const KernelOptions& options,
   return result;
 }
 
-/// How many times faster than a lower `level` with the same format and threads; 0 when that was not
-/// run.
+/// Speed-up over a lower `level` with the same format and threads; 0 if that was not run.
 double ratio(const bench::KernelBenchReport& report, const bench::KernelTimes& times,
              std::uint32_t level) {
   const bench::KernelTimes* const other = report.find(times.format, times.threads, level);
@@ -106,13 +105,12 @@ Table kernel_table(const bench::KernelBenchOptions& options, const bench::Kernel
            fmt::format("{:.0f}", 100 * static_cast<double>(vector) / static_cast<double>(all)),
            fmt::format("{:.1f}", 1e3 * static_cast<double>(all) / options.shape.macs())});
     } else {
-      const auto [least, most] = std::ranges::minmax(times.seconds);
+      const auto [min, max] = std::ranges::minmax(times.seconds);
       const double median = times.median_seconds();
-      cells.insert(cells.end(),
-                   {fmt::to_string(times.threads), fmt::to_string(times.level),
-                    fmt::format("{:.3f}", median * 1e3), fmt::format("{:.3f}", least * 1e3),
-                    fmt::format("{:.3f}", most * 1e3),
-                    fmt::format("{:.2f}", options.shape.macs() / median * 1e-9)});
+      cells.insert(cells.end(), {fmt::to_string(times.threads), fmt::to_string(times.level),
+                                 fmt::format("{:.3f}", median * 1e3),
+                                 fmt::format("{:.3f}", min * 1e3), fmt::format("{:.3f}", max * 1e3),
+                                 fmt::format("{:.2f}", options.shape.macs() / median * 1e-9)});
     }
     cells.insert(cells.end(), {factor(1), factor(2), fmt::format("{:016x}", times.hash)});
     table.add(std::move(cells));
@@ -126,14 +124,14 @@ std::string explanation(const bench::KernelBenchOptions& options,
   const std::string what =
       fmt::format("gemm {}x{}x{} on {}", rows, columns, tokens, options.target);
   if (report.results.front().instructions)
-    return fmt::format("{}: instructions that one run executes under {}", what, report.emulator);
+    return fmt::format("{}: instructions of one run under {}", what, report.emulator);
   const std::string how = fmt::format(
-      "medians of {} runs, all rows of a format in turn; 1 GMAC/s is "
+      "medians of {} runs, alternating between the rows of a format; 1 GMAC/s is "
       "2 GFLOPS",
       options.repetitions);
   if (report.emulator.empty()) return fmt::format("{}: {}", what, how);
   return fmt::format(
-      "{} under {}: {}\ntimes under emulation say little of the processor itself; "
+      "{} under {}: {}\ntimes under emulation are not representative of the processor; "
       "docs/performance.md counts instructions",
       what, report.emulator, how);
 }
@@ -142,15 +140,15 @@ std::string explanation(const bench::KernelBenchOptions& options,
 
 void add_kernel_options(CLI::App& app, KernelOptions& options) {
   app.add_option("--kernel", options.kernel,
-                 "Instead of a model: gemm, activations times a matrix, at each --opt-level")
+                 "Kernel to measure instead of a model, at each --opt-level: gemm")
       ->check(CLI::IsMember({"gemm"}))
       ->type_name("KERNEL")
       ->group("Kernels");
-  app.add_option("--format", options.formats, "Formats of its matrix (default: f32,q4)")
+  app.add_option("--format", options.formats, "Weight formats of the kernel (default: f32,q4)")
       ->type_name("LIST")
       ->group("Kernels");
   app.add_option("--shape", options.shape,
-                 "Its rows x columns x tokens; 1 token: a matrix by a vector (default: "
+                 "Size of the product: rows x columns x tokens; 1 token: matrix-vector (default: "
                  "11008x4096x128)")
       ->type_name("SHAPE")
       ->group("Kernels");
@@ -159,10 +157,10 @@ void add_kernel_options(CLI::App& app, KernelOptions& options) {
 
 void add_counting(CLI::App& app, bool& count, std::string& plugin, const std::string& group) {
   app.add_flag("--count", count,
-               "Count executed instructions under an emulator, also where it runs here")
+               "Count executed instructions under an emulator, even for targets that run here")
       ->group(group);
   app.add_option("--plugin", plugin,
-                 "count.so of tools/instructions/setup.sh, for --emulator (default: what is found)")
+                 "count.so of tools/instructions/setup.sh, for --emulator (default: searched)")
       ->type_name("FILE")
       ->group(group);
 }
@@ -174,11 +172,11 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
   const auto found = target::find(options->target, std::ranges::max(options->levels));
   const bool emulated =
       !options->emulator.empty() || options->count || (found.ok() && !target::runs_here(**found));
-  // An emulator executes some hundred millions of them in a second.
+  // An emulator executes a few hundred million multiply-adds per second.
   constexpr double kManyMacs = 5e8;
   if (emulated && options->shape.macs() > kManyMacs) {
     note(globals,
-         fmt::format("{:.1f} billion multiply-adds under an emulator take minutes at each level; a "
+         fmt::format("{:.1f} billion multiply-adds take minutes per level under an emulator; a "
                      "smaller --shape, such as 1024x1024x32, has the same ratios",
                      options->shape.macs() * 1e-9));
   }
@@ -192,14 +190,14 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
     print(kernel_table(*options, *report, run.format).text());
     note(globals, explanation(*options, *report));
   }
-  const auto [one, other] = bench::different_bits(*report);
+  const auto [one, other] = bench::find_mismatch(*report);
   if (one == nullptr) return 0;
-  return fail(
-      failure(ErrorKind::kMismatch,
-              fmt::format("{} has other bits at level {} with {} threads than at level {} with {}",
-                          bench::kernel_format_name(one->format), other->level, other->threads,
-                          one->level, one->threads),
-              "this is a bug in llmc; please report it with the table"));
+  return fail(failure(
+      ErrorKind::kMismatch,
+      fmt::format("results of {} differ between level {} with {} threads and level {} with {}",
+                  bench::kernel_format_name(one->format), other->level, other->threads, one->level,
+                  one->threads),
+      "this is a bug in llmc; please report it with the table"));
 }
 
 }  // namespace llmc::cli

@@ -6,7 +6,7 @@
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
 
-/// `llmc bench --kernel`: one kernel at several levels instead of a model.
+/// `llmc bench --kernel`: measures a kernel at several levels.
 namespace llmc::cli {
 
 struct KernelOptions {
@@ -16,20 +16,20 @@ struct KernelOptions {
   bool count = false;
   std::string plugin;
 };
-/// Adds --kernel and what goes with it alone.
+/// Adds --kernel and its own options.
 void add_kernel_options(CLI::App& app, KernelOptions& options);
 
-/// --count and --plugin, of kernels that an emulator executes.
+/// Adds --count and --plugin, for kernels under an emulator.
 void add_counting(CLI::App& app, bool& count, std::string& plugin, const std::string& group);
 
-/// What else of the command line a kernel's benchmark takes.
+/// The other options that kernel benchmarks use.
 struct KernelRun {
-  std::string levels = "1,2,3";  // as --opt-level has it
+  std::string levels = "1,2,3";  // value of --opt-level
   std::string threads = "1";
   std::uint32_t repetitions = 5;
   TableFormat format = TableFormat::kText;
 };
-/// The exit code. kMismatch when the levels' results are not the same bits.
+/// Runs the benchmark and returns the exit code; kMismatch if the levels' results differ in bits.
 int bench_kernel(const KernelOptions& options, const ModelOptions& model, const KernelRun& run,
                  const Globals& globals);
 

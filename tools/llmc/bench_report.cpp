@@ -29,9 +29,9 @@ std::string test_name(const BenchResult& r) {
   return r.depth == 0 ? name : fmt::format("{} @ d{}", name, r.depth);
 }
 
-/// What a test did each second of what bounds it, and how much of that there is.
+/// Rate of a test in the resource that bounds it, and the machine's limit.
 struct Rate {
-  double reached = 0, limit = 0;  // multiply-adds, or bytes of weights; 0: not known
+  double reached = 0, limit = 0;  // multiply-adds or bytes of weights per second; 0: unknown
 
   double ratio() const { return limit > 0 ? reached / limit : 0; }
 };
@@ -39,7 +39,7 @@ struct Rate {
 Rate rate_of(const BenchResult& r, const bench::BenchReport& report, const MachineLimits& limits) {
   Rate rate;
   if (is_prompt(r)) {
-    // Each format's multiply-adds take their share of the time at their own peak.
+    // The time at the limit is the sum over formats at the peak of each.
     double macs = 0, least_seconds = 0;
     const auto peaks = limits.macs.find(r.threads);
     for (const plan::Products& p : report.products) {
@@ -52,7 +52,7 @@ Rate rate_of(const BenchResult& r, const bench::BenchReport& report, const Machi
     rate.reached = macs / r.tokens * r.tokens_per_second;
     if (least_seconds > 0) rate.limit = macs / least_seconds;
   } else {
-    // A step reads the weights once, however many sequences it is for.
+    // A step reads the weights once for all sequences.
     const double steps_per_second = r.tokens_per_second / r.sequences;
     rate.reached = steps_per_second * static_cast<double>(report.weight_bytes_per_token);
     if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
@@ -105,7 +105,7 @@ Json steps_json(const bench::StepTimes& steps) {
               {"seconds", steps.seconds}};
 }
 
-/// In CSV, where a column has one unit, arithmetic and memory have columns of their own.
+/// Arithmetic and memory have separate columns in CSV, where a column has one unit.
 Table speed_table(const BenchTables& t, TableFormat format) {
   const bool csv = format == TableFormat::kCsv;
   std::vector<Column> columns{{"test", Column::Align::kLeft},
@@ -141,7 +141,7 @@ Table speed_table(const BenchTables& t, TableFormat format) {
   return table;
 }
 
-/// A row for each part, with plain numbers.
+/// Adds a row for each part, with numbers only.
 Table parts_csv(const BenchTables& t) {
   Table table(TableFormat::kCsv,
               {{"test"}, {"threads"}, {"part"}, {"ms"}, {"share %"}, {"GMAC/s"}, {"GB/s"}});
@@ -173,7 +173,7 @@ Table parts_table(const BenchTables& t, TableFormat format) {
   Table table(format, columns);
   for (const BenchResult& r : t.report.results) {
     if (!r.parts) continue;
-    // A prompt's time is for all of it, a generation's for one step.
+    // Times are per prompt and per generation step.
     const double scale = 1e3 / (is_prompt(r) ? 1 : r.tokens);
     const double total = r.parts->total();
     std::vector<std::string> times{test_name(r), fmt::to_string(r.threads)};
@@ -195,7 +195,7 @@ Table parts_table(const BenchTables& t, TableFormat format) {
   return table;
 }
 
-/// Empty where no test generated tokens.
+/// Empty if no test generated tokens.
 std::string steps_table(const BenchTables& t, TableFormat format) {
   Table table(format, {{"ms per step", Column::Align::kLeft, 0, {}, "test"},
                        {"threads"},
@@ -273,24 +273,23 @@ std::string BenchTables::explanation() const {
       "{}",
       model, report.target, quant.empty() ? "" : ", " + quant, human_bytes(report.weight_bytes),
       human_bytes(report.weight_bytes_per_token),
-      repetitions == 1
-          ? "of one run, without a spread: -r 5 has one"
-          : fmt::format("medians of {} runs, from the slowest to the fastest", repetitions));
+      repetitions == 1 ? "of one run; -r 5 shows the spread"
+                       : fmt::format("median, slowest and fastest of {} runs", repetitions));
   if (!report.emulator.empty()) {
     return text + fmt::format(
-                      "\nunder {}: no limits, times under emulation say little of the processor "
-                      "itself; docs/performance.md counts instructions",
+                      "\nunder {}: no limits, because times under emulation are not representative "
+                      "of the processor; docs/performance.md counts instructions",
                       report.emulator);
   }
   text +=
-      "\nlimits: what as many threads read from memory, measured before and after; weights that "
-      "fit "
-      "the caches can be read faster: more than 100 % then";
+      "\nlimits: memory bandwidth of the same number of threads, measured before and after; "
+      "weights "
+      "that fit the caches can exceed 100 %";
   if (layers) {
     text +=
-        "\ntimes of stages: of the median repetition of a second build that says when stages end; "
-        "prompts as a whole, generation per step\nsteps by position: the least of all "
-        "repetitions, so that only what comes every time is seen";
+        "\nstage times: median repetition of a second build with time measurement; per prompt, and "
+        "per generation step\nsteps by position: minimum of all repetitions, which excludes "
+        "interference";
   }
   return text;
 }

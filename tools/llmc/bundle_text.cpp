@@ -9,7 +9,7 @@
 namespace llmc::cli {
 namespace {
 
-/// One line of "name value" pairs, of which those without a value are left out.
+/// A line of "name value" pairs; pairs without a value are omitted.
 std::string fact_line(std::string_view what,
                       std::initializer_list<std::pair<std::string_view, std::string>> facts) {
   std::string text = fmt::format("{:<11} ", what);
@@ -22,7 +22,7 @@ std::string fact_line(std::string_view what,
   return text + "\n";
 }
 
-/// A number or string of a JSON object as text; empty where there is none.
+/// A number or string of a JSON object as text; empty if there is none.
 std::string fact(const Json& object, const char* name) {
   const auto it = object.find(name);
   if (it == object.end() || it->is_null()) return {};
@@ -75,12 +75,11 @@ int show_bundle(const std::filesystem::path& folder, bool files, std::uint64_t m
   const auto text = driver::read_plan_file(folder);
   if (!text.ok()) return fail(text.error());
   const Json plan = Json::parse(*text);
-  const Diagnostic damaged{
-      .kind = ErrorKind::kBadInput,
-      .file = folder.string(),
-      .message = fmt::format("damaged bundle: {}.plan.json is not what llmc wrote",
-                             driver::bundle_name(folder).value_or("NAME")),
-      .hint = "compile the model again"};
+  const Diagnostic damaged{.kind = ErrorKind::kBadInput,
+                           .file = folder.string(),
+                           .message = fmt::format("damaged bundle: {}.plan.json was changed",
+                                                  driver::bundle_name(folder).value_or("NAME")),
+                           .hint = "compile the model again"};
   try {
     const std::string shown = bundle_text(plan);
     const auto arena = plan.at("bytes").at("arena").get<std::uint64_t>();

@@ -21,10 +21,11 @@ Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native) {
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native.bundle()));
   LLMC_TRY(hosted::ChatDescription description, driver::chat_of(native.bundle()));
   if (facts.prompt.size() != native.model().prompt_tokens) {
-    return file_failure(ErrorKind::kBadInput, native.bundle().string(),
-                        "damaged bundle: its plan.json has another system prompt than its "
-                        "library",
-                        "compile the model again");
+    return file_failure(
+        ErrorKind::kBadInput, native.bundle().string(),
+        "damaged bundle: the system prompt in its plan.json differs from that of its "
+        "library",
+        "compile the model again");
   }
   if (!description.system_message.empty()) prompt = {description.system_message, facts.prompt};
   return prompt;
@@ -34,13 +35,13 @@ void add_stop_texts(CLI::App& app, const std::string& names, std::vector<std::st
   const auto take = [&texts](const CLI::results_t& results) {
     texts.clear();
     for (const std::string& text : results) {
-      if (text.empty()) throw CLI::ValidationError("--stop takes a text, not nothing");
-      if (!hosted::is_utf8(text)) throw CLI::ValidationError("--stop takes a text in UTF-8");
+      if (text.empty()) throw CLI::ValidationError("--stop needs a nonempty text");
+      if (!hosted::is_utf8(text)) throw CLI::ValidationError("--stop needs valid UTF-8");
       texts.push_back(text);
     }
     return true;
   };
-  app.add_option(names, take, "Text that ends the generation and is not printed; may be repeated")
+  app.add_option(names, take, "Text that ends the generation, not printed; may be repeated")
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->allow_extra_args(false)
       ->type_name("TEXT");

@@ -7,26 +7,26 @@
 #include "runtime/hosted/chat/format.h"
 #include "tools/llmc/cli.h"
 
-/// The chat template of a model as `chat` and `run --chat` use it.
+/// The chat template of a model, for `chat` and `run --chat`.
 namespace llmc::cli {
 
-/// Makes the format of `description`. kUnsupported with `hint` when its template cannot be used;
-/// `model` is named as the file.
+/// Creates the format of `description`. kUnsupported with `hint` if its template cannot be used;
+/// `model`: the file in messages.
 Result<hosted::ChatFormat> chat_format(hosted::ChatDescription description,
                                        const hosted::Tokenizer& tokenizer, const std::string& model,
                                        const std::string& hint);
 
-/// What was compiled into a bundle for conversations to begin with.
+/// The compiled-in system prompt of a bundle.
 struct CompiledPrompt {
   std::string message;              // the system message, or empty
-  std::vector<std::int32_t> begun;  // its tokens, as the cache has them
+  std::vector<std::int32_t> begun;  // its tokens in the cache
 };
 
-/// Ids that were compiled in without a text stay in front of every conversation: not `begun`.
+/// Compiled-in ids without a text precede every conversation and are not in `begun`.
 Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native);
 
-/// --stop of `run` and `chat`, with llama.cpp's name for it; `names`: what else it is called. A
-/// usage error for an empty text and one that is not UTF-8.
+/// Adds --stop to `run` and `chat`. `names`: its names, with llama.cpp's. Usage errors for an empty
+/// text and for invalid UTF-8.
 void add_stop_texts(CLI::App& app, const std::string& names, std::vector<std::string>& texts);
 
 }  // namespace llmc::cli

@@ -20,15 +20,17 @@ constexpr const char* kCacheSuffix = ".cache";
 constexpr std::string_view kQuotes = "\"\"\"";
 
 constexpr const char* kHelp =
-    "/help           this list\n"
-    "/reset          forget the conversation; the system prompt stays\n"
-    "/system TEXT    set the system prompt; without TEXT: show it; with \"\": none\n"
-    "/save FILE      write the conversation to a file; /save --cache FILE: its tokens' cache, too\n"
-    "/load FILE      go on with a conversation that was saved\n"
-    "/stats          tokens and speed so far\n"
-    "/quit           leave, as Ctrl-D\n"
-    "A line that ends with \\ goes on in the next; so does everything between \"\"\" and \"\"\".\n"
-    "Begin with // to say something that begins with a /. Ctrl-C stops an answer.\n";
+    "/help                print this list\n"
+    "/reset               forget the conversation, keep the system prompt\n"
+    "/system TEXT         set the system prompt; without TEXT: print it; \"\": remove it\n"
+    "/save FILE           write the conversation to a file\n"
+    "/save --cache FILE   write the conversation and its KV cache to a file\n"
+    "/load FILE           continue a saved conversation\n"
+    "/stats               print tokens and speed\n"
+    "/quit                exit, like Ctrl-D\n"
+    "A line that ends with \\ continues on the next line, and so does text between \"\"\" and "
+    "\"\"\".\n"
+    "Write // for a message that starts with /. Ctrl-C stops an answer.\n";
 
 /// "/save  name " -> "save", "name"
 std::pair<std::string, std::string> split_command(const std::string& line) {
@@ -75,7 +77,7 @@ ChatLoop::ChatLoop(ChatSettings settings, const Globals& globals,
       colour_(interrupts != nullptr && ::isatty(STDOUT_FILENO) == 1 && !globals.json &&
               (::getenv("NO_COLOR") == nullptr || *::getenv("NO_COLOR") == '\0')) {}
 
-void ChatLoop::say_note(const std::string& text) const {
+void ChatLoop::print_note(const std::string& text) const {
   if (globals_.quiet) return;
   note(globals_, colour_ && stderr_is_terminal() ? "\x1b[2m" + text + "\x1b[0m" : text);
 }
@@ -89,21 +91,21 @@ void ChatLoop::greet() const {
   std::string text = fmt::format("{}, {}, a context of {} tokens", printable(settings_.model),
                                  settings_.target, sequence_.context());
   if (!settings_.no_template.empty()) text += "\n" + settings_.no_template;
-  if (interrupts_ != nullptr) text += "\n/help lists what there is; Ctrl-D leaves";
-  say_note(text);
+  if (interrupts_ != nullptr) text += "\n/help lists the commands; Ctrl-D exits";
+  print_note(text);
 }
 
 int ChatLoop::run() {
   greet();
   std::string message;
-  // Where nothing can be written any more (a full disk) there is nothing to go on for; main() says
-  // so. A reader that has gone ends the process here: flush_stdout.
+  // Stop if standard output fails, for example because the disk is full; main() reports it. If the
+  // reader closed the pipe, flush_stdout ends the process.
   while (finish_stdout() && read_message(message) && say(message) == Next::kGoOn) continue;
   return code_;
 }
 
 int ChatLoop::run_once(const std::string& text) {
-  if (!settings_.no_template.empty()) say_note(settings_.no_template);
+  if (!settings_.no_template.empty()) print_note(settings_.no_template);
   conversation_.add("user", text);
   answer();
   return code_;
@@ -111,7 +113,7 @@ int ChatLoop::run_once(const std::string& text) {
 
 LineReader::Event ChatLoop::read_line(bool first, std::string& line) {
   const LineReader::Event event = lines_.read(prompt(first), line);
-  // Bytes that are no UTF-8 are no text for a template and for JSON.
+  // Templates and JSON need valid UTF-8.
   if (event == LineReader::Event::kLine) line = hosted::take_whole_utf8(line, true);
   return event;
 }
@@ -134,11 +136,11 @@ bool ChatLoop::read_message(std::string& message) {
       continue;
     }
     if (event == LineReader::Event::kInterrupt || event == LineReader::Event::kDiscarded) {
-      // A second one at an empty prompt leaves; what was typed since the first makes it a first.
+      // The second Ctrl-C in a row at an empty prompt exits.
       const bool empty = first && event == LineReader::Event::kInterrupt;
       if (warned && empty) return false;
       warned = empty;
-      if (empty) say_note("Ctrl-C again or Ctrl-D leaves");
+      if (empty) print_note("Ctrl-C again or Ctrl-D exits");
       message.clear();
       quoted = false;
       first = true;
@@ -177,17 +179,17 @@ ChatLoop::Next ChatLoop::say(const std::string& message) {
   std::string text = message.substr(spoken ? 1 : 0);
   const auto& messages = conversation_.messages();
   if (text.empty()) {
-    // Without a template nothing said means: go on.
+    // Without a template an empty message continues the text.
     const bool goes_on = !format_.has_template() && !messages.empty();
     if (!goes_on) return Next::kGoOn;
     if (!messages.back().ending.empty()) {
-      say_note("the text has ended: what you type next begins another");
+      print_note("the text has ended: the next input starts a new one");
       return Next::kGoOn;
     }
     return answer();
   }
   if (!format_.has_template() && !messages.empty() && messages.back().ending.empty()) {
-    // Words must not run together.
+    // Separate words.
     const std::string& before = messages.back().content;
     const bool apart =
         before.empty() || std::string_view(" \n\t").find(before.back()) != std::string_view::npos;
@@ -209,7 +211,7 @@ ChatLoop::Next ChatLoop::answer() {
     options.cancel = &interrupts_->flag();
   }
   const std::size_t before = conversation_.messages().size();
-  bool leading = format_.has_template();  // blanks before the first word are no part of the answer
+  bool leading = format_.has_template();  // drop blanks before the first word of the answer
   if (!globals_.json) {
     options.on_text = [&](std::string_view piece) {
       std::string text(piece);
@@ -222,11 +224,11 @@ ChatLoop::Next ChatLoop::answer() {
   const auto result = conversation_.answer(options);
   if (interrupts_ != nullptr) interrupts_->take();
   if (!globals_.json && result) print("\n");
-  std::fflush(stdout);  // before notes, where both go to one place
+  std::fflush(stdout);  // before notes, if both streams go to the same place
   if (!result || !result->begun) {
     if (before > 0 && conversation_.messages().back().role == "user") conversation_.drop_last();
     if (!result) return failed(result.failure());
-    say_note("cancelled; what you said is taken back");
+    print_note("cancelled; your message was removed");
     return Next::kGoOn;
   }
   report(*result);
@@ -234,13 +236,13 @@ ChatLoop::Next ChatLoop::answer() {
 }
 
 std::string ChatLoop::full_hint(bool taken_back) const {
-  // Where nothing else is left to forget, the message alone is too long.
+  // If nothing else can be dropped, the message itself is too long.
   const bool alone = std::ranges::all_of(
       conversation_.messages(), [](const auto& message) { return message.role == "system"; });
   if (taken_back && (alone || settings_.forgets_oldest))
-    return "say less at once, or compile with a larger --ctx";
-  return fmt::format("/reset forgets the conversation, {}and a larger --ctx holds more",
-                     settings_.forgets_oldest ? "" : "--context-shift its oldest messages, ");
+    return "write a shorter message, or compile with a larger --ctx";
+  return fmt::format("use /reset to forget the conversation{}, or compile with a larger --ctx",
+                     settings_.forgets_oldest ? "" : ", --context-shift to drop old messages");
 }
 
 std::string ChatLoop::why(const hosted::Answer& answer) const {
@@ -277,12 +279,13 @@ void ChatLoop::report(const hosted::Answer& answer) {
     print_json_line(json);
     return;
   }
-  say_note(fmt::format("{} tokens, {:.0f} tokens/s; prompt: {} tokens, {:.0f} tokens/s, {} kept{}",
-                       answer.tokens, rate(answer.tokens, answer.seconds), answer.prompt_tokens,
-                       rate(answer.prompt_tokens, answer.prompt_seconds), answer.kept_tokens,
-                       why(answer)));
+  print_note(fmt::format(
+      "{} tokens, {:.0f} tokens/s; prompt: {} new tokens, {:.0f} tokens/s, {} reused from the "
+      "cache{}",
+      answer.tokens, rate(answer.tokens, answer.seconds), answer.prompt_tokens,
+      rate(answer.prompt_tokens, answer.prompt_seconds), answer.kept_tokens, why(answer)));
   if (answer.forgotten > 0) {
-    say_note(fmt::format("the context was full: messages forgotten: {}", answer.forgotten));
+    print_note(fmt::format("the context was full: dropped {} old messages", answer.forgotten));
   }
 }
 
@@ -304,41 +307,41 @@ ChatLoop::Next ChatLoop::command(const std::string& line) {
   const auto [name, rest] = split_command(line);
   const std::string_view alone[] = {"quit", "exit", "help", "reset", "stats"};
   if (!rest.empty() && std::ranges::count(alone, name) != 0)
-    return problem(
-        usage_error(fmt::format("/{} stands alone, and '{}' follows it", name, printable(rest, 40)),
-                    "/help lists the commands"));
+    return problem(usage_error(
+        fmt::format("/{} takes no argument, but '{}' follows", name, printable(rest, 40)),
+        "/help lists the commands"));
   if (name == "quit" || name == "exit") return Next::kLeave;
   if (name == "help") {
     help();
   } else if (name == "reset") {
     if (const llmc_status bad = conversation_.reset()) return failed({bad, llmc_status_text(bad)});
-    say_note("the conversation is forgotten");
+    print_note("the conversation is forgotten");
   } else if (name == "stats") {
     stats();
   } else if (name == "system") {
     system(rest);
   } else if (name == "save" || name == "load") {
     if (rest.empty())
-      return problem(usage_error("/" + name + " takes a file", "write /" + name + " FILE"));
+      return problem(usage_error("/" + name + " needs a file", "write /" + name + " FILE"));
     return name == "save" ? save(rest) : load(rest);
   } else {
-    return problem(usage_error(fmt::format("there is no command /{}", printable(name, 40)),
-                               "/help lists them; // says something that begins with a /"));
+    return problem(usage_error(fmt::format("unknown command /{}", printable(name, 40)),
+                               "/help lists the commands; write // for text that starts with /"));
   }
   std::fflush(stdout);
   return Next::kGoOn;
 }
 
 ChatLoop::Next ChatLoop::save(const std::string& words) {
-  // Blanks at the end are gone already: without a name the option is all there is.
+  // Trailing blanks are already removed, so without a name only the option remains.
   const std::size_t word = std::min(words.find_first_of(" \t"), words.size());
   const bool with_cache = std::string_view(words).substr(0, word) == kCacheOption;
   const std::string path =
       with_cache ? words.substr(std::min(words.find_first_not_of(" \t", word), words.size()))
                  : words;
   if (path.empty()) {
-    return problem(usage_error("/save --cache takes a file",
-                               "write /save --cache FILE; a file of that name is ./--cache"));
+    return problem(usage_error("/save --cache needs a file",
+                               "write /save --cache FILE, or ./--cache for a file of that name"));
   }
   std::string what = fmt::format("{} messages", conversation_.messages().size());
   std::string text;
@@ -355,7 +358,7 @@ ChatLoop::Next ChatLoop::save(const std::string& words) {
   }
   if (const Status written = replace_file(path, text); !written.ok())
     return problem(written.error());
-  say_note(fmt::format("saved {} to {}", what, printable(path)));
+  print_note(fmt::format("saved {} to {}", what, printable(path)));
   return Next::kGoOn;
 }
 
@@ -363,40 +366,41 @@ ChatLoop::Next ChatLoop::load(const std::string& path) {
   const auto text = read_file(path, kMaxSavedBytes);
   if (!text.ok()) return problem(text.error());
   if (const auto bad = conversation_.load(*text, path))
-    return failed(*bad, "/load takes a file that /save wrote");
-  say_note(
+    return failed(*bad, "/load needs a file written by /save");
+  print_note(
       fmt::format("loaded {} messages from {}", conversation_.messages().size(), printable(path)));
   load_cache(*text, path);
   return Next::kGoOn;
 }
 
-/// A cache saves time and changes nothing: without it the next answer runs the tokens.
+/// Loads a saved cache, which only saves time: without it the next answer prefills the tokens.
 void ChatLoop::load_cache(const std::string& text, const std::string& path) {
   const std::filesystem::path name =
       std::filesystem::path(hosted::Conversation::cache_name(text)).filename();
   if (name.empty()) return;
   const std::filesystem::path file = std::filesystem::path(path).parent_path() / name;
   const auto not_taken = [&](const std::string& why) {
-    say_note(fmt::format("the cache in {} is not taken: {}; the next answer runs the tokens",
-                         printable(file.string()), printable(why)));
+    print_note(
+        fmt::format("the cache in {} cannot be used: {}; the next answer prefills the tokens",
+                    printable(file.string()), printable(why)));
   };
   const auto cache = MappedFile::open(file);
   if (!cache.ok()) return not_taken(cache.error().first().message);
   const auto bytes = (*cache)->bytes();
   const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (const auto bad = conversation_.load_cache(text, content)) {
-    // The session's own words, if it was asked at all: its status says less.
+    // Prefer the session's message, if there is one, to the status text.
     const auto error = sequence_.take_error();
     return not_taken(error ? error->first().message : bad->message);
   }
-  say_note(fmt::format("{} tokens are in the cache", conversation_.tokens()));
+  print_note(fmt::format("{} tokens are in the cache", conversation_.tokens()));
 }
 
 ChatLoop::Next ChatLoop::too_long() {
   return problem(
       failure(ErrorKind::kBadInput,
-              fmt::format("what is said is longer than {}", human_bytes(LineReader::kMaxBytes)),
-              "a context holds less: say it in parts, with /reset between them"));
+              fmt::format("the message is longer than {}", human_bytes(LineReader::kMaxBytes)),
+              "no context is that long: split the text, with /reset between the parts"));
 }
 
 void ChatLoop::help() const {
@@ -407,13 +411,13 @@ void ChatLoop::help() const {
 void ChatLoop::system(const std::string& text) {
   if (!text.empty()) {
     conversation_.set_system(text == "\"\"" ? std::string() : text);
-    say_note("the system prompt holds from the next answer on");
+    print_note("the system prompt applies from the next answer on");
     return;
   }
   const auto& messages = conversation_.messages();
   const bool there = !messages.empty() && messages.front().role == "system";
   if (globals_.json) return print_json_line({{"system", there ? messages.front().content : ""}});
-  print_text(there ? messages.front().content + "\n" : "there is no system prompt\n");
+  print_text(there ? messages.front().content + "\n" : "no system prompt\n");
 }
 
 void ChatLoop::stats() const {
@@ -435,7 +439,7 @@ void ChatLoop::stats() const {
   print(fmt::format("messages      {}\n", conversation_.messages().size()));
   print(fmt::format("answers       {}: {} tokens, {:.0f} tokens/s\n", totals_.answers,
                     totals_.tokens, rate(totals_.tokens, totals_.seconds)));
-  print(fmt::format("prompts       {} tokens run, {:.0f} tokens/s; {} kept in the cache\n",
+  print(fmt::format("prompts       {} new tokens, {:.0f} tokens/s; {} reused from the cache\n",
                     totals_.prompt_tokens, rate(totals_.prompt_tokens, totals_.prompt_seconds),
                     totals_.kept_tokens));
 }

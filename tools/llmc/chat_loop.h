@@ -11,25 +11,26 @@
 namespace llmc::cli {
 
 struct ChatSettings {
-  std::string model;  // as the user named it
+  std::string model;  // path given by the user
   std::string target;
-  std::string no_template;  // why there is none, for the greeting; or empty
+  std::string no_template;  // reason why there is none, for the greeting; or empty
   std::size_t max_tokens = 0;
   std::vector<std::string> stop_texts;
   bool forgets_oldest = false;  // see hosted::AnswerOptions
 };
 
-/// Reads what is said, prints answers, obeys /commands, until the input ends.
+/// Reads messages, prints answers and executes /commands until the input ends.
 class ChatLoop {
  public:
-  /// `interrupts`: of a terminal; nullptr for a script: no prompts, and the first error ends it.
+  /// `interrupts`: of a terminal; nullptr for a script, which gets no prompts and ends at the first
+  /// error.
   ChatLoop(ChatSettings settings, const Globals& globals, hosted::Conversation& conversation,
            const hosted::ChatFormat& format, NativeSequence& sequence, LineReader& lines,
            Interrupts* interrupts);
 
-  /// The exit code.
+  /// Runs the loop and returns the exit code.
   int run();
-  /// Answers one message, which is not looked at for commands. The exit code.
+  /// Answers one message, without interpreting commands, and returns the exit code.
   int run_once(const std::string& text);
 
  private:
@@ -40,8 +41,8 @@ class ChatLoop {
   };
 
   void greet() const;
-  /// Reads lines up to the end of what is said: `\` at a line's end and """ go on. nullopt: the
-  /// input has ended.
+  /// Reads the lines of one message, which `\` at the end of a line and """ continue. nullopt at
+  /// the end of the input.
   bool read_message(std::string& message);
   LineReader::Event read_line(bool first, std::string& line);
   Next say(const std::string& message);
@@ -53,7 +54,7 @@ class ChatLoop {
   std::string full_hint(bool taken_back) const;
 
   Next command(const std::string& line);
-  /// `words`: what stands behind the command.
+  /// `words`: the text after the command.
   Next save(const std::string& words);
   Next load(const std::string& path);
   void load_cache(const std::string& text, const std::string& path);
@@ -61,7 +62,7 @@ class ChatLoop {
   void system(const std::string& text);
   void stats() const;
   Next too_long();
-  void say_note(const std::string& text) const;
+  void print_note(const std::string& text) const;
   std::string prompt(bool first) const;
 
   const ChatSettings settings_;

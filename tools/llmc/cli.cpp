@@ -24,7 +24,7 @@ std::int64_t now_ns() {
 
 constexpr std::int64_t kRedrawNs = 80'000'000;
 
-/// PREFIX/share/doc/llmc of the PREFIX/bin/llmc that runs, if pages are there; else empty.
+/// PREFIX/share/doc/llmc, where PREFIX/bin/llmc is this program, if it has pages; else empty.
 std::string find_docs() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -47,11 +47,11 @@ std::string with_docs_folder(std::string text) {
 }
 
 int fail(const Error& error) {
-  std::fflush(stdout);  // what was printed before comes before
+  std::fflush(stdout);  // keep the order of both streams
   const std::vector<Diagnostic>& all = error.diagnostics();
   for (std::size_t i = 0; i < all.size(); ++i) {
     Diagnostic d = all[i];
-    // A hint that a later error has too is given once, there.
+    // Equal hints of consecutive errors are printed once, with the last.
     for (std::size_t k = i + 1; k < all.size(); ++k)
       if (all[k].hint == d.hint) d.hint.clear();
     d.hint = with_docs_folder(std::move(d.hint));
@@ -71,7 +71,7 @@ std::string without_controls(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     const bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
-    // U+0080 to U+009F, which some terminals obey.
+    // U+0080 to U+009F are control characters of some terminals.
     const bool high =
         c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
     if (high) ++i;
@@ -88,7 +88,7 @@ void print_text(std::string_view text) {
 }
 
 void print_json(const Json& value) {
-  // Names out of a model may hold invalid UTF-8: replace rather than throw.
+  // Names from a model may have invalid UTF-8: replace it instead of throwing.
   print(value.dump(2, ' ', false, Json::error_handler_t::replace));
   print("\n");
 }

@@ -32,7 +32,7 @@ struct BenchCommand {
   FunctionOptions function;
 };
 
-/// kUsage when an option was given that belongs to what is not measured: to a model or to a kernel.
+/// kUsage for kernel options without --kernel and for model options with it.
 Status check_options(const CLI::App& app, bool kernel) {
   constexpr std::string_view kForKernels[] = {"--kernel", "--format", "--shape", "--count",
                                               "--plugin"};
@@ -44,16 +44,16 @@ Status check_options(const CLI::App& app, bool kernel) {
     const std::string name = option->get_name();
     const bool of_kernels = std::ranges::count(kForKernels, name) != 0;
     if (std::ranges::count(kForBoth, name) != 0 || of_kernels == kernel) continue;
-    return kernel ? usage_error(fmt::format("{} does not go with --kernel", name),
+    return kernel ? usage_error(fmt::format("{} cannot be combined with --kernel", name),
                                 "a kernel is measured without a model")
                   : usage_error(fmt::format("{} needs --kernel", name), "add --kernel gemm");
   }
   if (!kernel && app.get_option("MODEL")->count() == 0)
-    return usage_error("MODEL is required", "or a kernel without a model: --kernel gemm");
+    return usage_error("MODEL is required", "to measure a kernel without a model: --kernel gemm");
   return ok_status();
 }
 
-/// Returns the tokens of context that the longest test takes.
+/// Returns the context in tokens that the longest test needs.
 std::uint32_t tokens_of_tests(const bench::BenchOptions& options) {
   const std::uint32_t prompt = std::ranges::max(options.prompts.value_or(std::vector{128u}));
   const std::uint32_t generated = std::ranges::max(options.generations.value_or(std::vector{64u}));
@@ -78,11 +78,11 @@ Result<bench::BenchOptions> bench_options(const BenchCommand& command, exec::Nat
     return usage_error("-p 0 and -n 0 leave nothing to measure", "give at least one of them");
   LLMC_TRY(options.depths, parse_token_counts(command.depths, "--n-depth", plan::kMaxContext));
   LLMC_TRY(options.parallel, parse_counts(command.parallel, "--n-parallel", plan::kMaxBatch, 1));
-  // What is compiled now gets room for them; a bundle has what it has.
+  // A model compiled now gets a sufficient context; that of a bundle is fixed.
   driver::CompileOptions& compile = options.native.compile;
-  const std::uint32_t most = std::ranges::max(options.parallel);
-  compile.sequences = std::max(compile.sequences, most);
-  compile.batch = std::max(compile.batch, most);
+  const std::uint32_t max = std::ranges::max(options.parallel);
+  compile.sequences = std::max(compile.sequences, max);
+  compile.batch = std::max(compile.batch, max);
   compile.ctx_needed = std::min<std::uint32_t>(tokens_of_tests(options), plan::kMaxContext);
   options.repetitions = command.repetitions;
   options.cores = command.cores;
@@ -90,7 +90,7 @@ Result<bench::BenchOptions> bench_options(const BenchCommand& command, exec::Nat
   return options;
 }
 
-/// Samples of what the machine can do, taken before and after the tests.
+/// Measures the limits of the machine, before and after the tests.
 class LimitSamples {
  public:
   Status take(const bench::BenchOptions& options, const bench::BenchReport& report) {
@@ -127,22 +127,22 @@ class LimitSamples {
   std::map<std::uint32_t, std::map<emit::Arithmetic, std::vector<double>>> macs_;
 };
 
-/// What a grammar costs: of one number of tokens and threads.
+/// Measures the cost of a grammar for one number of tokens and threads.
 int grammar(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
   for (const char* const other : {"--n-prompt", "--n-depth", "--layers"}) {
     if (app.get_option(other)->count() > 0)
-      return fail(usage_error(fmt::format("{} does not go with a grammar", other),
-                              "steps of texts that are held to it are measured: -n, -t, -r"));
+      return fail(usage_error(fmt::format("{} cannot be combined with a grammar", other),
+                              "grammar benchmarks take -n, -t and -r"));
   }
   GrammarBench options{.cores = command.cores,
                        .repetitions = command.repetitions,
                        .format = globals.json ? TableFormat::kJson : command.format};
   const auto one = [&](const char* option, const std::string& text, std::uint32_t& value,
-                       std::int64_t most) -> Status {
+                       std::int64_t max) -> Status {
     if (app.get_option(option)->count() == 0) return ok_status();
-    LLMC_TRY(const auto values, parse_counts(text, option, most));
+    LLMC_TRY(const auto values, parse_counts(text, option, max));
     if (values.size() != 1 || values[0] == 0)
-      return usage_error(fmt::format("{} takes one number here", option), "such as 64");
+      return usage_error(fmt::format("{} takes one number with a grammar", option), "such as 64");
     value = values[0];
     return ok_status();
   };
@@ -190,7 +190,7 @@ int bench(const BenchCommand& command, const CLI::App& app, const Globals& globa
   if (!report.ok()) return fail(report.error());
   const MachineLimits limits = samples.medians();
 
-  // What a bundle was compiled with is not known here.
+  // The options of a bundle's compilation are unknown here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
   const BenchTables tables{.report = *report,
                            .limits = limits,
@@ -220,20 +220,19 @@ Action add_bench(CLI::App& app, const Globals& globals) {
     return app.add_option(names, value, text)->type_name("LIST");
   };
   command->prompt_option = add_list("-p,--n-prompt", command->prompts,
-                                    "Tokens of the prompt tests, 0 for none (default: 128)");
-  command->generation_option = add_list("-n,--n-gen", command->generations,
-                                        "Tokens of the generation tests, 0 for none (default: 64)");
+                                    "Prompt tests, lengths in tokens, 0: none (default: 128)");
+  command->generation_option =
+      add_list("-n,--n-gen", command->generations,
+               "Generation tests, lengths in tokens, 0: none (default: 64)");
   add_list("-d,--n-depth", command->depths,
-           "Tokens that are in the cache before each test (default: 0)");
+           "Context depths: tokens in the cache before a test (default: 0)");
   add_list("--n-parallel", command->parallel,
-           "Sequences stepped together in generation tests (default: 1)");
+           "Batch sizes: sequences decoded per step in generation tests (default: 1)");
   add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,
-                   "Runs of each test (default: 5, of a function 20)");
-  app.add_option("-t,--threads", command->threads,
-                 "Numbers of threads to try (default: 1,2; of a kernel: 1)")
+                   "Runs per test (default: 5; functions: 20)");
+  app.add_option("-t,--threads", command->threads, "Numbers of threads (default: 1,2; kernels: 1)")
       ->type_name("LIST");
-  app.add_flag("--layers", command->layers,
-               "Also the time of each stage, and of tokens by their position");
+  app.add_flag("--layers", command->layers, "Times of stages, and of tokens by position");
   add_cores(app, command->cores);
   add_table_format(app, command->format);
   return [command, &app, &globals] {

@@ -35,7 +35,7 @@ struct ChatCommand {
   bool forgets_oldest = false;
 };
 
-/// `why`: why texts are simply continued, or nothing.
+/// `why`: the reason why texts are continued without a template; empty if there is one.
 Result<hosted::ChatFormat> make_format(const ChatCommand& command,
                                        hosted::ChatDescription description,
                                        const hosted::Tokenizer& tokenizer, std::string& why) {
@@ -45,21 +45,23 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
     description.add_prefix = false;
     if (description.jinja.empty()) {
       return usage_error(printable(command.template_file) + " is empty",
-                         "--no-template does without a template");
+                         "use --no-template to continue texts without a template");
     }
   }
   if (command.no_template) {
     description.jinja.clear();
     description.user.clear();
-    why = "--no-template: what you type is continued";
+    why = "--no-template: your input is continued";
   } else if (!description.has_template()) {
-    why = command.prompt_option->count() > 0
-              ? "the model has no chat template: the prompt is continued"
-              : "the model has no chat template: what you type is continued; an empty line goes on";
+    why =
+        command.prompt_option->count() > 0
+            ? "the model has no chat template: the prompt is continued"
+            : "the model has no chat template: your input is continued; an empty line continues it "
+              "further";
   }
   return chat_format(std::move(description), tokenizer, command.model.model,
-                     "--chat-template-file takes another template, --no-template does without: "
-                     "what you type is continued");
+                     "give another template by --chat-template-file, or continue texts without one "
+                     "by --no-template");
 }
 
 int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
@@ -68,8 +70,8 @@ int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
       return fail(applied.error());
   }
   if (command.count == 0) {
-    return fail(usage_error("-n 0 would leave every answer empty",
-                            "-n -1, the default, is no limit: answers end by themselves"));
+    return fail(
+        usage_error("-n 0: answers would be empty", "use -n -1, the default, for no limit"));
   }
   if (const auto checked = compile_options(command.model); !checked.ok())
     return fail(checked.error());
@@ -85,7 +87,7 @@ int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   if (!format.ok()) return fail(format.error());
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  const exec::ModelFacts& model = (*native)->model();
+  const exec::ModelInfo& model = (*native)->model();
   const auto threads = threads_for(command.threads, model.threads_max);
   if (!threads.ok()) return fail(threads.error());
   const auto session = (*native)->start({.threads = *threads, .cores = command.cores});
@@ -135,22 +137,20 @@ Action add_chat(CLI::App& app, const Globals& globals) {
   add_model_options(app, command->model, ModelUse::kRun);
   command->prompt_option =
       app.add_option("-p,--prompt", command->prompt,
-                     "One message: its answer is printed, and chat ends (default: read messages)")
+                     "Single message to answer (default: read messages from standard input)")
           ->type_name("TEXT");
   command->system_option =
       app.add_option("--system", command->system,
-                     "System prompt; also as -sys (default: what was compiled in)")
+                     "System prompt, alias -sys (default: the compiled-in one)")
           ->type_name("TEXT");
-  add_predict(app, command->count,
-              "Most tokens of an answer, -1: until it ends or the context is full (default: -1)");
+  add_predict(app, command->count, "Maximum tokens of an answer, -1: no limit (default: -1)");
   add_stop_texts(app, "--stop,--reverse-prompt", command->stop_texts);
   app.add_flag("--context-shift,!--no-context-shift", command->forgets_oldest,
-               "When the context is full, forget the oldest messages and go on (default: end the "
-               "answer there)");
+               "Drop the oldest messages when the context is full (default: end the answer)");
   auto* file = app.add_option("--chat-template-file", command->template_file,
-                              "A Jinja template in place of the model's")
+                              "Jinja chat template (default: the model's)")
                    ->type_name("FILE");
-  app.add_flag("--no-template", command->no_template, "Continue the text as it is typed")
+  app.add_flag("--no-template", command->no_template, "Continue texts without a chat template")
       ->excludes(file);
   add_threads(app, command->threads);
   add_cores(app, command->cores);
@@ -158,10 +158,10 @@ Action add_chat(CLI::App& app, const Globals& globals) {
   add_grammar_options(app, command->grammar);
   add_no_grammar(app, command->grammar);
   app.add_option("--config", command->config,
-                 "JSON file with options of this command, such as {\"system\": \"Be brief.\", "
-                 "\"temp\": 0.5}; those on the command line count")
+                 "JSON file with options, such as {\"system\": \"Be brief.\", \"temp\": 0.5}; the "
+                 "command line overrides it")
       ->type_name("FILE");
-  app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
+  app.add_flag("--no-cache", command->model.no_cache, "Do not use the cache of compiled models");
   return [command, &app, &globals] { return chat(app, *command, globals); };
 }
 

@@ -22,8 +22,8 @@ struct CompareCommand {
   TableFormat format = TableFormat::kText;
 };
 
-/// "f32,K=int8,V=fp8" -> "f32", "K=int8,V=fp8": formats of keys and of values that stand side by
-/// side are one of the cache.
+/// "f32,K=int8,V=fp8" -> "f32", "K=int8,V=fp8": adjacent formats of keys and values are one format
+/// of the cache.
 std::vector<std::string> split_caches(const std::string& list) {
   const auto is_half = [](const std::string& text) {
     return text.size() > 1 && text[1] == '=' && text.find(',') == text.npos;
@@ -41,7 +41,7 @@ std::vector<std::string> split_caches(const std::string& list) {
   return caches;
 }
 
-/// Every format of weights with every format of the cache, each once.
+/// Every combination of a weight format and a cache format, without duplicates.
 Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
   std::vector<KvFormats> caches;
   for (const std::string& list : command.caches) {
@@ -67,7 +67,7 @@ std::string bytes_text(std::uint64_t bytes) {
   return bytes == 0 ? std::string() : fmt::to_string(bytes);
 }
 
-/// Wide enough for the longest names of formats and the numbers of large models.
+/// Widths fit the longest names of formats and the numbers of large models.
 Table compare_table(TableFormat format) {
   using Align = Column::Align;
   return Table(format, {{"weights", Align::kLeft, 7},
@@ -129,7 +129,7 @@ int compare(const CompareCommand& command, const Globals& globals) {
   Progress line(globals);
   const Table table = compare_table(command.format);
   bool begun = false;
-  // A row as soon as it is known: later ones take long or fail.
+  // Print each row when it is complete: later ones may take long or fail.
   const auto row_done = [&](const evaluate::CompareRow& row) {
     line.clear();
     if (json) return;
@@ -155,7 +155,7 @@ int compare(const CompareCommand& command, const Globals& globals) {
   }
   note(globals,
        fmt::format("{}; {}. KL and same top: against f32 weights and an f32 cache. step: median "
-                   "of {} behind {} tokens",
+                   "of {} after {} tokens",
                    first.quality.target, windows_text(command.text, first.quality, bos),
                    command.steps, first.depth));
   return 0;
@@ -167,20 +167,20 @@ Action add_compare(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<CompareCommand>();
   add_model_options(app, command->model, ModelUse::kCompare);
   app.add_option("--quant", command->formats,
-                 "Formats of the weights, such as q8,q4 (default: f32,f16,q8,q4)")
+                 "Weight formats, such as q8,q4 (default: f32,f16,q8,q4)")
       ->type_name("LIST")
       ->group("Compilation");
-  app.add_option("--kv", command->caches,
-                 "Formats of cached keys and values, such as f32,int8,K=int8,V=fp8, where K= and "
-                 "V= side by side are one; may be repeated (default: f16; with f32 "
-                 "weights, f32)")
+  app.add_option(
+         "--kv", command->caches,
+         "KV cache formats, such as f32,int8,K=int8,V=fp8, where adjacent K= and V= are one "
+         "format; may be repeated (default: f16; with f32 weights, f32)")
       ->allow_extra_args(false)
       ->type_name("LIST")
       ->group("Compilation");
   add_text_options(app, command->text);
   add_threads(app, command->threads);
   add_whole_number(app, "--steps", command->steps, 1, plan::kMaxContext,
-                   "Steps whose median time is taken (default: 64)");
+                   "Decode steps for the median step time (default: 64)");
   add_table_format(app, command->format);
   return [command, &globals] { return compare(*command, globals); };
 }

@@ -30,7 +30,7 @@ struct CompileCommand {
   GrammarOptions grammar;
 };
 
-/// Writes NN-pass.ir files as passes run. Keeps the first failure for the end.
+/// Writes a file NN-pass.ir after each pass and keeps the first failure.
 class IrDump {
  public:
   explicit IrDump(std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -54,33 +54,33 @@ class IrDump {
 
 Status check_dump(const IrDump* dump) {
   if (dump == nullptr || dump->failed().empty()) return ok_status();
-  return file_failure(ErrorKind::kBadInput, dump->failed(), "could not be written",
-                      "--dump-ir takes a folder that can be written");
+  return file_failure(ErrorKind::kBadInput, dump->failed(), "cannot be written",
+                      "--dump-ir needs a writable folder");
 }
 
-/// What is compiled for, and the folder of each bundle.
+/// A target and the folder of its bundle.
 struct Outputs {
   std::vector<ChosenTarget> chosen;
   std::vector<std::string> targets;
   std::vector<std::filesystem::path> folders;
-  std::string quant;  // --quant, if it was given
+  std::string quant;  // --quant, if given
 };
 
-/// -o is the folder of the one bundle, or of the folders of several. Without it they are made in
-/// the current folder. Those are called NAME-TARGET.
+/// Returns the folders of the bundles. -o is the bundle of a single target, or the parent folder of
+/// NAME-TARGET for several; the default parent folder is the current one.
 Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileOptions& options) {
   Outputs outputs;
   if (command.model.quant_option->count() > 0) outputs.quant = command.model.quant;
   LLMC_TRY(outputs.chosen, chosen_targets(command.model));
   const bool several = outputs.chosen.size() > 1;
   if (command.out && command.out->empty())
-    return usage_error("-o is empty", "name a folder, or leave it out for ./NAME-TARGET");
+    return usage_error("-o is empty", "give a folder, or remove -o for ./NAME-TARGET");
   if (several && command.out && driver::looks_like_bundle(*command.out)) {
     return usage_error(
-        fmt::format("{} is a bundle, and with several targets -o is the folder that their bundles "
-                    "are made in",
+        fmt::format("{} is a bundle, but with several targets -o is the parent folder of their "
+                    "bundles",
                     printable(*command.out)),
-        "name another folder");
+        "give another folder");
   }
   const std::string name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   const std::filesystem::path parent = command.out.value_or("");
@@ -92,7 +92,7 @@ Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileO
   return outputs;
 }
 
-/// One object for one bundle, an array for several.
+/// An object for one bundle, an array for several.
 void print_bundles(Json bundles) {
   print_json(bundles.size() == 1 ? bundles.front() : bundles);
 }
@@ -187,20 +187,21 @@ Action add_compile(CLI::App& app, const Globals& globals) {
   add_system_prompt_options(app, command->system_prompt);
   app.add_option(
          "-o,--output", command->out,
-         "Folder of the bundle (default: ./NAME-TARGET); of several targets the folder that "
-         "gets one NAME-TARGET for each. An earlier bundle is replaced, nothing else")
+         "Folder of the bundle (default: ./NAME-TARGET); with several targets, parent folder of "
+         "NAME-TARGET for each. Replaces an earlier bundle, but no other folder")
       ->type_name("FOLDER");
   app.add_option("--name", command->model.compile.name,
                  "Prefix of every C name (default: from MODEL)")
       ->type_name("NAME");
-  app.add_option("--weights", command->weights,
-                 "embed: inside the library; file: NAME.weights.bin (default: embed)")
+  app.add_option(
+         "--weights", command->weights,
+         "Storage of weights, embed: in the library, file: NAME.weights.bin (default: embed)")
       ->check(CLI::IsMember({"embed", "file"}))
       ->type_name("PLACE");
   app.add_option("--max-ram", command->max_ram,
-                 "Fail with exit code 5 above this, such as 512K or 64M")
+                 "Maximum arena size, such as 512K or 64M; exit code 5 above it")
       ->type_name("BYTES");
-  app.add_option("--dump-ir", command->dump_ir, "Folder for the graph after every pass")
+  app.add_option("--dump-ir", command->dump_ir, "Folder for dumps of the graph after each pass")
       ->type_name("FOLDER");
   return [command, &globals] { return compile(*command, globals); };
 }

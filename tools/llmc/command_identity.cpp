@@ -24,17 +24,17 @@ struct IdentityCommand {
   TableFormat format = TableFormat::kText;
 };
 
-/// Numbers from 1 to `most`.
+/// Parses numbers from 1 to `max`.
 Result<std::vector<std::uint32_t>> counts(const std::string& text, const std::string& option,
-                                          std::uint32_t most) {
-  LLMC_TRY(const auto numbers, parse_numbers(text, option, most, 1));
+                                          std::uint32_t max) {
+  LLMC_TRY(const auto numbers, parse_numbers(text, option, max, 1));
   return std::vector<std::uint32_t>(numbers.begin(), numbers.end());
 }
 
 using Emulators = std::map<std::string, std::string>;  // target -> command
 
-/// Those asked for; without a wish all that can be executed, with a note on the others. A target
-/// whose emulator was named is not left out: when that does not run, it is an error.
+/// The requested targets; by default all that can be run, with a note on the others. It is an error
+/// if a target with a given emulator cannot be run.
 Result<std::vector<std::string>> targets_of(const IdentityCommand& command,
                                             const Emulators& emulators, const Globals& globals) {
   std::vector<std::string> targets;
@@ -56,7 +56,7 @@ Result<std::vector<std::string>> targets_of(const IdentityCommand& command,
     } else if (wanted) {
       return found.error();
     } else {
-      remark(globals, fmt::format("{} left out: {}", target.name, found.error().first().message));
+      remark(globals, fmt::format("{} skipped: {}", target.name, found.error().first().message));
     }
   }
   return targets;
@@ -68,7 +68,7 @@ Result<Emulators> emulators_of(const std::vector<std::string>& given) {
   for (const std::string& text : given) {
     const std::size_t equals = text.find('=');
     if (equals == text.npos || text.find_first_not_of(" \t\n", equals + 1) == text.npos)
-      return usage_error("--emulator takes TARGET=COMMAND here",
+      return usage_error("--emulator takes TARGET=COMMAND in this command",
                          "such as --emulator 'arm64=qemu-aarch64 -cpu max'");
     LLMC_TRY(const target::Target* const target, target::find(text.substr(0, equals)));
     emulators[std::string(target->name)] = text.substr(equals + 1);
@@ -110,7 +110,7 @@ std::string column(const evaluate::IdentityCell& cell, bool with_level) {
                      cell.threads);
 }
 
-/// The first cell's hash; of the others "same", or a hash that differs, in markdown bold.
+/// The hash of the first cell; for others "same" or a different hash, bold in Markdown.
 std::string cell_text(const evaluate::IdentityCell& cell, const evaluate::IdentityCell& first,
                       TableFormat format) {
   const char* const mark = cell.difference && format == TableFormat::kMarkdown ? "**" : "";
@@ -156,7 +156,7 @@ Json to_json(const evaluate::IdentityOptions& options, const evaluate::IdentityR
               {"rows", rows}};
 }
 
-/// A folder's name; of a file, which often has the same name as others, with its folder's.
+/// The name of a folder, or of a file with its folder, because file names often are equal.
 std::string model_name(const evaluate::IdentityRow& row) {
   const std::filesystem::path path = row.model.lexically_normal();
   std::error_code unknown;
@@ -165,14 +165,14 @@ std::string model_name(const evaluate::IdentityRow& row) {
   return printable((path.has_filename() ? path : path.parent_path()).filename().string(), 60);
 }
 
-/// Of its weights, and of its cache where that is not f32.
+/// The formats of weights and, unless it is f32, of the cache.
 std::string formats_of(const evaluate::IdentityRow& row) {
   std::string text(driver::format_name(row.format));
   if (row.kv != KvFormats{}) text += ", kv " + plan::to_string(row.kv);
   return text;
 }
 
-/// Prints a row as soon as it is known: later ones may take an hour or fail.
+/// Prints a row when it is complete: later ones may take an hour or fail.
 class IdentityTable {
  public:
   IdentityTable(TableFormat format, bool with_level) : format_(format), with_level_(with_level) {}
@@ -220,8 +220,8 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   if (!options.ok()) return fail(options.error());
   if (options->targets.empty())
     return fail(
-        usage_error("there is no target that runs here",
-                    "`llmc targets --cc` says what each lacks; tools/cross.sh fetches emulators"));
+        usage_error("no target runs on this machine",
+                    "`llmc targets --cc` prints the reasons; tools/cross.sh fetches emulators"));
   Progress line(globals);
   const bool json = globals.json || command.format == TableFormat::kJson;
   IdentityTable table(command.format,
@@ -229,8 +229,8 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   const auto row_done = [&, first = true](const evaluate::IdentityRow& row) mutable {
     line.clear();
     if (first) {
-      note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; the hash "
-                                "is of the bits of all logits after each of them",
+      note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; hash of "
+                                "the bits of all logits after each token",
                                 options->tokens, command.chunks, options->steps));
     }
     first = false;
@@ -247,11 +247,10 @@ int identity(const IdentityCommand& command, const Globals& globals) {
   if (report->differences() == 0) return 0;
   std::size_t cells = 0;
   for (const evaluate::IdentityRow& row : report->rows) cells += row.cells.size();
-  return fail(
-      failure(ErrorKind::kMismatch,
-              fmt::format("{} of {} cells differ from the first of their row",
-                          report->differences(), cells),
-              "the order of every operation is in docs/numerics.md; some kernel keeps another"));
+  return fail(failure(ErrorKind::kMismatch,
+                      fmt::format("{} of {} cells differ from the first of their row",
+                                  report->differences(), cells),
+                      "a kernel does not follow the order of operations in docs/numerics.md"));
 }
 
 }  // namespace
@@ -261,36 +260,33 @@ Action add_identity(CLI::App& app, const Globals& globals) {
   app.add_option("MODEL", command->models, "Folders of split ONNX blocks, or .onnx files")
       ->required()
       ->type_name("");
-  app.add_option("--quant", command->formats, "Formats of the weights (default: q4)")
-      ->type_name("LIST");
-  app.add_option(
-         "--kv", command->caches,
-         "Format of cached keys and values; may be repeated (default: f16; with f32 weights, "
-         "f32)")
+  app.add_option("--quant", command->formats, "Weight formats (default: q4)")->type_name("LIST");
+  app.add_option("--kv", command->caches,
+                 "KV cache format; may be repeated (default: f16; with f32 weights, "
+                 "f32)")
       ->allow_extra_args(false)
       ->type_name("FORMAT");
   app.add_option("--targets", command->targets,
-                 "What to compile for; the first is the measure (default: all that run here, under "
-                 "an emulator if need be)")
+                 "Targets, the first one is the reference (default: all that run here, natively or "
+                 "under an emulator)")
       ->type_name("LIST");
-  app.add_option("--opt-level", command->levels, "Levels of optimisation (default: 3)")
+  app.add_option("--opt-level", command->levels, "Optimisation levels (default: 3)")
       ->type_name("LIST");
   app.add_option("-t,--threads", command->threads, "Numbers of threads (default: 1,2,4)")
       ->type_name("LIST");
   app.add_option("--chunk", command->chunks,
-                 "Tokens of a prompt run at once; all are folded into a cell (default: 1,7,32)")
+                 "Chunk sizes in tokens, all checked within a cell (default: 1,7,32)")
       ->type_name("LIST");
   add_token_count(app, "--tokens", command->tokens, 1, plan::kMaxContext / 2,
-                  "Tokens of the prompt, a fixed sequence (default: 64)");
+                  "Length of the prompt, a fixed sequence, in tokens (default: 64)");
   add_token_count(app, "--steps", command->steps, 0, plan::kMaxContext / 2,
-                  "Greedy steps after it (default: 64)");
-  app.add_option("--emulator", command->emulators,
-                 "Command that runs a target's code; may be repeated")
+                  "Greedy steps after the prompt (default: 64)");
+  app.add_option("--emulator", command->emulators, "Emulator of a target; may be repeated")
       ->allow_extra_args(false)
       ->type_name("TARGET=COMMAND");
   app.add_option("--cc", command->cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM");
-  app.add_flag("--no-cache", command->no_cache, "Compile anew and keep nothing");
+  app.add_flag("--no-cache", command->no_cache, "Do not use the cache of compiled models");
   add_table_format(app, command->format);
   return [command, &globals] { return identity(*command, globals); };
 }

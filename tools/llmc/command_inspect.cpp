@@ -25,10 +25,10 @@ struct InspectCommand {
 
 struct Facts {
   importer::Inspection files;
-  bool function = false;                             // `compile` makes a function of it
-  std::optional<passes::Architecture> architecture;  // of a decoder that could be imported
-  Json loops;                                        // of plan.json; null: all work is in kernels
-  std::vector<Diagnostic> errors;                    // those of `compile`; empty: it would work
+  bool function = false;                                // `compile` compiles it as a function
+  std::optional<passes::ModelProperties> architecture;  // of an imported decoder
+  Json loops;                      // of plan.json; null: all work is in kernels
+  std::vector<Diagnostic> errors;  // of `compile`; empty: it would succeed
 
   bool is_decoder() const { return files.model && files.model->is_decoder(); }
 };
@@ -43,7 +43,7 @@ std::string layout_text(ir::CacheLayout layout) {
 }
 
 /// Unknown sizes, which are 0, become null.
-Json architecture_json(const passes::Architecture& a) {
+Json architecture_json(const passes::ModelProperties& a) {
   Json result = Json::object();
   const std::pair<const char*, std::int64_t> sizes[] = {
       {"layers", a.layers},        {"heads", a.heads},   {"kv_heads", a.kv_heads},
@@ -78,7 +78,7 @@ Json declared_json(const std::vector<importer::DeclaredValue>& values) {
   return list;
 }
 
-/// Diagnostics for which `wanted` holds.
+/// The diagnostics that satisfy `wanted`.
 template <class Wanted>
 Json diagnostics_json(const std::vector<Diagnostic>& diagnostics, const Wanted& wanted) {
   Json list = Json::array();
@@ -132,7 +132,7 @@ void show_files(const Facts& facts) {
                       to_string(f.role)));
 }
 
-/// Blocks of a split model are alike: the first of each kind stands for the rest.
+/// Prints only the first of several equal blocks of a split model.
 void show_graphs(const Facts& facts, bool all) {
   std::map<std::string, std::int64_t> operators;
   std::int64_t nodes = 0;
@@ -149,7 +149,7 @@ void show_graphs(const Facts& facts, bool all) {
       opsets += fmt::format(" {}{}", domain.empty() ? "opset " : printable(domain) + " ", version);
     print(fmt::format("{}:{}, {}, {} nodes, {} of weights\n", printable(o.file), opsets,
                       printable(o.producer), o.nodes, human_bytes(o.weight_bytes)));
-    // One column for all names of a file; a name beyond it shifts its own line only.
+    // Align the names of a file; a longer name shifts only its own line.
     std::size_t width = 18;
     for (const auto* values : {&o.inputs, &o.outputs})
       for (const auto& v : *values)
@@ -162,7 +162,7 @@ void show_graphs(const Facts& facts, bool all) {
     show("in", o.inputs);
     show("out", o.outputs);
   }
-  print(fmt::format("operators, {} nodes in all\n ", nodes));
+  print(fmt::format("operators, {} nodes in total\n ", nodes));
   std::vector<std::pair<std::string, std::int64_t>> sorted(operators.begin(), operators.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     return std::tie(b.second, a.first) < std::tie(a.second, b.first);
@@ -180,7 +180,7 @@ void show_graphs(const Facts& facts, bool all) {
   print("\n");
 }
 
-/// "layers 6, heads 8": those that are known.
+/// "layers 6, heads 8"; unknown sizes are omitted.
 std::string sizes_text(std::initializer_list<std::pair<const char*, std::int64_t>> sizes) {
   std::string text;
   for (const auto& [name, size] : sizes)
@@ -188,8 +188,8 @@ std::string sizes_text(std::initializer_list<std::pair<const char*, std::int64_t
   return text;
 }
 
-/// What was recognised; facts that are unknown are left out.
-void show_architecture(const passes::Architecture& a) {
+/// Prints the recognised architecture; unknown properties are omitted.
+void show_architecture(const passes::ModelProperties& a) {
   print("recognised\n");
   const auto line = [](const std::string& text) {
     if (!text.empty()) print("  " + text + "\n");
@@ -205,7 +205,7 @@ void show_architecture(const passes::Architecture& a) {
   if (a.qkv_bias) widths += widths.empty() ? "q/k/v bias" : ", q/k/v bias";
   line(widths);
   if (a.rotary_dim > 0) {
-    // Without an attention that was recognised nobody knows how large a head is.
+    // The size of a head is unknown if no attention was recognised.
     const std::string heads = a.head_dim > 0 ? fmt::format(" of {}", a.head_dim) : std::string();
     print(fmt::format("  rope: {}{} dims, {}, {}\n", a.rotary_dim, heads,
                       a.rope_interleaved ? "interleaved pairs" : "halves",
@@ -239,8 +239,7 @@ void show_architecture(const passes::Architecture& a) {
   if (!a.unfused.empty()) print(fmt::format("  not fused:{}\n", counts(a.unfused)));
 }
 
-/// Plans the model as `compile` would, without reading weights or running clang. The error is that
-/// of `compile`.
+/// Plans the model like `compile`, without reading weights or running clang. Errors as `compile`.
 Status plan_it(const driver::CompileOptions& options, Facts& facts) {
   LLMC_TRY(driver::Source source, driver::read_source(options));
   facts.function = source.is_function;
@@ -262,7 +261,7 @@ Result<Facts> collect(driver::CompileOptions options) {
   auto files = importer::inspect_model(options.model, options.reader);
   if (!files.ok()) return planned.ok() ? files.error() : planned.error();
   facts.files = *std::move(files);
-  // Those of reading the model are among the files', too.
+  // Warnings about reading the model are also among those of the files.
   for (Diagnostic& d : warnings) {
     const auto same = [&d](const Diagnostic& known) { return format(known) == format(d); };
     if (std::ranges::none_of(facts.files.warnings, same))
@@ -270,7 +269,7 @@ Result<Facts> collect(driver::CompileOptions options) {
   }
   if (!planned.ok()) facts.errors = planned.error().diagnostics();
   if (facts.is_decoder() && !facts.function && !facts.architecture) {
-    // It failed before the passes, or in them: `errors` says so.
+    // The passes failed or did not run; `errors` has the reason.
     const auto result = passes::run_pipeline(facts.files.model->graph());
     if (result.ok()) facts.architecture = passes::recognise(result->graph);
   }
@@ -281,7 +280,7 @@ int inspect(const InspectCommand& command, const Globals& globals) {
   if (driver::looks_like_bundle(command.model)) {
     if (command.function.function || !command.function.dims.empty())
       return fail(
-          usage_error("--function and --dim cannot change a compiled bundle", "leave them out"));
+          usage_error("--function and --dim cannot change a compiled bundle", "remove them"));
     return show_bundle(command.model, /*files=*/true, 0, globals);
   }
   note_model_file(globals, command.model);
@@ -303,14 +302,14 @@ int inspect(const InspectCommand& command, const Globals& globals) {
     show_graphs(*facts, globals.verbose > 0);
     if (facts->function)
       print(facts->is_decoder()
-                ? "a decoder: --function makes a function of its graph (docs/functions.md)\n"
-                : "no decoder (token ids, a KV cache and logits): `llmc compile` makes a function "
-                  "of it (docs/functions.md)\n");
+                ? "a decoder: --function compiles its graph as a function (docs/functions.md)\n"
+                : "not a decoder (token ids, a KV cache and logits): `llmc compile` compiles it as "
+                  "a function (docs/functions.md)\n");
     if (facts->architecture) show_architecture(*facts->architecture);
     if (!facts->loops.is_null()) print("loops: " + loops_text(facts->loops) + "\n");
   }
   std::ranges::for_each(facts->files.warnings, warn);
-  // What keeps it from being compiled goes to stderr, all of it, and decides the exit code.
+  // All errors of compilation go to stderr and determine the exit code.
   return facts->errors.empty() ? 0 : fail(Error(facts->errors));
 }
 

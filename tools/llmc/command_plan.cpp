@@ -23,7 +23,7 @@ struct PlanCommand {
   GrammarOptions grammar;
 };
 
-/// kUsage for an option that is settled in a bundle.
+/// kUsage for an option that cannot change a bundle.
 Status check_bundle_options(const PlanCommand& command) {
   const bool given = command.function.function || !command.function.dims.empty() ||
                      command.grammar.given() || command.system_prompt.file_option->count() > 0 ||
@@ -31,7 +31,7 @@ Status check_bundle_options(const PlanCommand& command) {
   if (!given) return ok_status();
   return usage_error(
       "--function, --dim, a grammar or a system prompt cannot change a compiled bundle",
-      "leave it out, or compile the model again with it");
+      "remove the option, or compile the model again with it");
 }
 
 int plan(const PlanCommand& command, const Globals& globals) {
@@ -79,11 +79,11 @@ int plan(const PlanCommand& command, const Globals& globals) {
     }
   }
   if (globals.json) print_json(list.size() == 1 ? list.front() : list);
-  flush_stdout();  // before the notes, where both go to one place
+  flush_stdout();  // before the notes, if both streams go to the same place
   note_warnings(globals, planned->front());
   if (command.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(planned->front().program), command.model.quant);
-  // The sizes are shown even when they are over the budget: they are what the user has to change.
+  // Sizes over the budget are printed too, because the user has to reduce them.
   for (const plan::Plan& plan : *planned)
     if (const Status kept = plan::check_budget(plan, *max_ram); !kept.ok())
       return fail(kept.error());
@@ -99,7 +99,7 @@ Action add_plan(CLI::App& app, const Globals& globals) {
   add_grammar_options(app, command->grammar);
   add_system_prompt_options(app, command->system_prompt);
   app.add_option("--max-ram", command->max_ram,
-                 "Fail with exit code 5 above this, such as 512K or 64M")
+                 "Maximum arena size, such as 512K or 64M; exit code 5 above it")
       ->type_name("BYTES");
   return [command, &globals] { return plan(*command, globals); };
 }

@@ -30,8 +30,7 @@ std::string divergence_text(const evaluate::Divergence& d) {
          with_error("KL divergence, mean", d.kl, 6, " nats") + row("  median", d.median) +
          row("  90 %", d.p90) + row("  99 %", d.p99) + row("  99.9 %", d.p999) +
          row("  max", d.largest) +
-         with_error("same likeliest token", {d.same_top.value * 100, d.same_top.error * 100}, 3,
-                    " %");
+         with_error("same top token", {d.same_top.value * 100, d.same_top.error * 100}, 3, " %");
 }
 
 int ppl(const PplCommand& command, const Globals& globals) {
@@ -51,7 +50,7 @@ int ppl(const PplCommand& command, const Globals& globals) {
   const auto report = evaluate::measure_perplexity(options, progress_of(line));
   line.clear();
   if (!report.ok()) return fail(report.error());
-  // What a bundle was compiled with is not known here.
+  // The options of a bundle's compilation are unknown here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
   const std::string kv = plan::to_string(options.native.compile.kv);
   const std::int32_t bos = options.text.windows.bos;
@@ -89,7 +88,7 @@ Action add_ppl(CLI::App& app, const Globals& globals) {
   add_model_options(app, command->model, ModelUse::kMeasure);
   add_text_options(app, command->text);
   app.add_flag("--kl,--kl-divergence", command->kl,
-               "Also how far the distributions are from those of f32 weights and an f32 cache");
+               "KL divergence of the distributions from those of f32 weights and cache");
   add_threads(app, command->threads);
   return [command, &globals] { return ppl(*command, globals); };
 }

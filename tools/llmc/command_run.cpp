@@ -12,21 +12,21 @@
 namespace llmc::cli {
 namespace {
 
-/// Ids of a text, `option` names where it was given. After a prompt that was compiled in it has no
-/// beginning token, and may be empty.
+/// Token ids of a text; `option`: its option for messages. After a compiled-in prompt the text has
+/// no BOS token and may be empty.
 Result<std::vector<std::int32_t>> ids_of(const RunCommand& command, const std::string& text,
-                                         const char* option, const exec::ModelFacts& model,
+                                         const char* option, const exec::ModelInfo& model,
                                          const hosted::Tokenizer* tokenizer) {
   const bool first = model.prompt_tokens == 0;
   auto ids = tokenizer->encode(text, {.add_prefix = first, .parse_special = command.special});
   if (first && ids.empty()) {
-    return usage_error("the prompt has no tokens and the model no beginning token",
-                       fmt::format("give some text with {}", option));
+    return usage_error("the prompt is empty and the model has no BOS token",
+                       fmt::format("give a text by {}", option));
   }
   return ids;
 }
 
-/// The prompts as one message each of a conversation, up to where the answer begins.
+/// The prompts in the chat template, each as one message, up to the start of the answer.
 Result<RunPrompts> chat_prompts(const RunCommand& command, const std::string& text,
                                 const std::string& negative, const exec::NativeModel& native,
                                 const hosted::ChatFormat& format) {
@@ -39,14 +39,14 @@ Result<RunPrompts> chat_prompts(const RunCommand& command, const std::string& te
     if (rendered) return format.encode(*rendered);
     return file_failure(ErrorKind::kBadInput, command.model.model,
                         printable(rendered.failure().message, 1000),
-                        "without --chat the prompt is continued as it is");
+                        "remove --chat to continue the prompt without a template");
   };
   RunPrompts prompts;
   LLMC_TRY(prompts.text, ids_of_message(text));
   if (command.guidance.on()) {
     LLMC_TRY(prompts.negative, ids_of_message(negative));
   }
-  // The cache of the system message that was compiled in serves texts that begin with its tokens.
+  // Texts that start with the compiled-in system message reuse its cache.
   const std::vector<std::int32_t>& begun = compiled.begun;
   const auto begins = [&](const std::vector<std::int32_t>& ids) {
     return ids.size() > begun.size() && std::equal(begun.begin(), begun.end(), ids.begin());
@@ -62,13 +62,13 @@ Result<RunPrompts> chat_prompts(const RunCommand& command, const std::string& te
   return prompts;
 }
 
-/// The prompts' ids: that of the text from --ids, in the chat template, or through the tokenizer
-/// like the other one. `format` is nullptr without --chat.
+/// The ids of the prompts: from --ids, or tokenized, with the chat template if `format` is not
+/// null (--chat).
 Result<RunPrompts> prompt_ids(const RunCommand& command, const std::string& text,
                               const std::string& negative, const exec::NativeModel& native,
                               const hosted::Tokenizer* tokenizer,
                               const hosted::ChatFormat* format) {
-  const exec::ModelFacts& model = native.model();
+  const exec::ModelInfo& model = native.model();
   RunPrompts prompts;
   const bool by_ids = command.ids_option->count() > 0;
   if (format != nullptr) {
@@ -92,14 +92,14 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const std::string& text
       if (static_cast<std::uint32_t>(id) < model.vocab) continue;
       return file_failure(
           ErrorKind::kBadInput, command.model.model,
-          fmt::format("the tokenizer gives id {}, the model knows {} tokens", id, model.vocab),
+          fmt::format("token id {} is not below the vocabulary of {}", id, model.vocab),
           "the tokenizer belongs to another model");
     }
   }
   return prompts;
 }
 
-/// Tells of control tokens that `text` spells and that are not taken as such.
+/// Prints a note about control tokens in `text` that are read as plain text.
 void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& text,
                          const Globals& globals) {
   if (globals.quiet) return;
@@ -128,7 +128,7 @@ void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& 
                      names));
 }
 
-/// Tells of a text that ended before it said anything.
+/// Prints a note if no text was generated.
 void note_empty(const RunResult& result, const RunCommand& command, bool has_template,
                 const hosted::Tokenizer* tokenizer, const Globals& globals) {
   const bool blank = result.text.find_first_not_of(" \t\r\n") == result.text.npos;
@@ -138,16 +138,16 @@ void note_empty(const RunResult& result, const RunCommand& command, bool has_tem
                                : printable(std::string(tokenizer->name_of(result.stop_token)), 40);
   std::string text = fmt::format(
       "no text was generated: {} with the stop token {}",
-      result.ids.empty() ? "the model ended it at once"
-                         : fmt::format("the model ended it after {} blank token{}",
+      result.ids.empty() ? "the model stopped immediately"
+                         : fmt::format("the model stopped after {} blank token{}",
                                        result.ids.size(), result.ids.size() == 1 ? "" : "s"),
       name);
   if (has_template && !command.chat)
-    text += "\nhint: the model has a chat template: --chat asks for an answer to the prompt";
+    text += "\nhint: the model has a chat template: use --chat for an answer to the prompt";
   remark(globals, text);
 }
 
-/// What ended the text, for people.
+/// The reason why the text ended, for the closing note.
 std::string stop_reason(const RunResult& result, std::uint32_t context, bool grammar) {
   if (result.stopped == std::string_view("stop")) return "ended with a stop token";
   if (result.stopped == std::string_view("stop_text")) return "ended with a stop text";
@@ -158,19 +158,19 @@ std::string stop_reason(const RunResult& result, std::uint32_t context, bool gra
   if (result.stopped == std::string_view("context"))
     return fmt::format("stopped: the context of {} tokens is full{}", context, partial);
   if (result.stopped == std::string_view("grammar")) return "the grammar's text is complete";
-  return "stopped at -n" + partial + (partial.empty() ? "" : ": a larger -n goes on");
+  return "stopped at -n" + partial + (partial.empty() ? "" : "; use a larger -n");
 }
 
-/// An option's text, or the content of the file given instead.
+/// The text of an option, or the content of the file given instead.
 Result<std::string> text_of(const std::string& text, const CLI::Option* file_option,
                             const std::string& file) {
   if (file_option->count() == 0) return text;
   return read_prompt(file);
 }
 
-/// The last line of --json.
+/// The last line of the output with --json.
 Json summary(const RunResult& result, const RunPrompts& prompts, const RunCommand& command,
-             const exec::ModelFacts& model, const hosted::Tokenizer* tokenizer, bool grammar,
+             const exec::ModelInfo& model, const hosted::Tokenizer* tokenizer, bool grammar,
              double prompt_rate, double rate) {
   Json json{{"done", true},
             {"prompt_ids", prompts.text},
@@ -190,14 +190,14 @@ Json summary(const RunResult& result, const RunPrompts& prompts, const RunComman
   return json;
 }
 
-/// Where the text goes: standard output, as text or as JSON lines.
+/// Writes the text to standard output, as text or as JSON lines.
 RunOutput output_of(const RunCommand& command, const Globals& globals,
                     const hosted::Tokenizer* tokenizer, std::string shown_prompt) {
   RunOutput output;
   if (globals.json) {
     output.token = [tokenizer](std::int32_t id, const std::string& text,
-                               const TokenLogprobs* said) {
-      Json line = said != nullptr ? logprob_json(id, *said, tokenizer) : Json{{"id", id}};
+                               const TokenLogprobs* logprobs) {
+      Json line = logprobs != nullptr ? logprob_json(id, *logprobs, tokenizer) : Json{{"id", id}};
       if (tokenizer != nullptr) line["text"] = text;
       print_json_line(line);
       return finish_stdout();
@@ -209,7 +209,7 @@ RunOutput output_of(const RunCommand& command, const Globals& globals,
     return output;
   }
   if (tokenizer == nullptr) return output;
-  // Blanks before the first word of an answer belong to the template.
+  // Drop blanks before the first word of an answer; they belong to the template.
   const auto write = [leading = command.chat](std::string text) mutable {
     if (leading) text.erase(0, text.find_first_not_of(" \n\t"));
     leading = leading && text.empty();
@@ -229,20 +229,20 @@ RunOutput output_of(const RunCommand& command, const Globals& globals,
   return output;
 }
 
-/// What is wrong with the options alone, before any file is read.
+/// Checks the options before any file is read.
 Status check_run_options(const RunCommand& command) {
   const bool by_ids = command.ids_option->count() > 0;
   if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0) {
     return usage_error("a prompt is required: --prompt, --file or --ids",
-                       "-p '' starts with an empty text");
+                       "use -p '' for an empty prompt");
   }
-  if (by_ids) {  // what can be told before anything is compiled
+  if (by_ids) {  // report invalid ids before compiling
     if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
   }
   return check_guidance(command.guidance);
 }
 
-/// What ends the text: the model's tokens and --stop, with --chat also what ends an answer.
+/// The stop tokens and texts: the model's and --stop, with --chat also those of the template.
 RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& description,
                   const std::optional<hosted::ChatFormat>& format) {
   RunStops stops{.ids = description.stop_ids, .texts = command.stop_texts};
@@ -270,11 +270,11 @@ int run(RunCommand& command, const Globals& globals) {
   if (const auto able = check_context(command.context, source->given(), command.guidance.on());
       !able.ok())
     return fail(able.error());
-  // A run by ids needs no tokenizer, and uses one for the text if it is there.
+  // With --ids the tokenizer is optional and only used to print text.
   std::unique_ptr<hosted::Tokenizer> tokenizer;
   auto loaded = load_tokenizer(
       command.model.model,
-      by_ids ? "--stop and --cfg-negative-prompt need one" : "without one, --ids takes token ids",
+      by_ids ? "--stop and --cfg-negative-prompt need a tokenizer" : "or give token ids by --ids",
       by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
   if (loaded.ok()) {
     tokenizer = std::move(*loaded);
@@ -290,7 +290,7 @@ int run(RunCommand& command, const Globals& globals) {
     if (const Status decoder = check_decoder(command.model.model); !decoder.ok())
       return fail(decoder.error());
     return fail(usage_error(printable(command.model.model) + " has no chat template",
-                            "without --chat the prompt is continued as it is"));
+                            "remove --chat to continue the prompt without a template"));
   }
   std::optional<hosted::ChatFormat> format;
   if (tokenizer) {
@@ -300,7 +300,7 @@ int run(RunCommand& command, const Globals& globals) {
       used.user.clear();
     }
     auto made = chat_format(std::move(used), *tokenizer, command.model.model,
-                            "without --chat the prompt is continued as it is");
+                            "remove --chat to continue the prompt without a template");
     if (!made.ok()) return fail(made.error());
     format = *std::move(made);
   }
@@ -310,7 +310,7 @@ int run(RunCommand& command, const Globals& globals) {
   }
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  const exec::ModelFacts& model = (*native)->model();
+  const exec::ModelInfo& model = (*native)->model();
   if (const auto able = check_guidance(command.guidance, model); !able.ok())
     return fail(able.error());
   const auto prompts = prompt_ids(command, *prompt, *negative, **native, tokenizer.get(),
@@ -330,7 +330,7 @@ int run(RunCommand& command, const Globals& globals) {
   const auto result = generate(command, **native, *prompts, tokenizer.get(),
                                stops_of(command, *description, format), *grammar, output);
   if (!result.ok()) return fail(result.error());
-  if (!finish_stdout()) return 0;  // main() says so and has the exit code
+  if (!finish_stdout()) return 0;  // main() reports it and sets the exit code
   const double generated = static_cast<double>(result->ids.size());
   const double prompt_rate = static_cast<double>(prompts->text.size()) / result->prompt_seconds;
   const double rate = result->generation_seconds > 0 ? generated / result->generation_seconds : 0;
@@ -348,7 +348,7 @@ int run(RunCommand& command, const Globals& globals) {
   }
   print("\n");
   print(logprobs_text(result->ids, result->logprobs, tokenizer.get()));
-  flush_stdout();  // before the note, where both go to one place
+  flush_stdout();  // before the note, if both streams go to the same place
   note_empty(*result, command, has_template, tokenizer.get(), globals);
   note(globals,
        fmt::format(
@@ -367,25 +367,23 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_system_prompt_options(app, command->system_prompt);
   command->model.fixed.push_back(command->system_prompt.file_option);
   command->model.fixed.push_back(command->system_prompt.tokens_option);
-  auto* prompt =
-      app.add_option("-p,--prompt", command->prompt, "Text to go on from")->type_name("TEXT");
-  auto* file =
-      app.add_option("-f,--file", command->file, "The prompt from a file, - for standard input")
-          ->type_name("FILE");
-  auto* ids = app.add_option("--ids", command->ids, "The prompt as token ids, such as 1,2,3")
-                  ->type_name("IDS");
+  auto* prompt = app.add_option("-p,--prompt", command->prompt, "Prompt text")->type_name("TEXT");
+  auto* file = app.add_option("-f,--file", command->file, "File with the prompt, -: standard input")
+                   ->type_name("FILE");
+  auto* ids =
+      app.add_option("--ids", command->ids, "Prompt as token ids, such as 1,2,3")->type_name("IDS");
   prompt->excludes(file)->excludes(ids);
   file->excludes(ids);
   auto* chat = app.add_flag("--chat", command->chat,
-                            "Answer the prompt through the model's chat template; prints the "
-                            "answer alone");
+                            "Answer the prompt with the model's chat template; prints only the "
+                            "answer");
   chat->excludes(ids);
   command->prompt_option = prompt;
   command->file_option = file;
   command->ids_option = ids;
   add_predict(app, command->count,
-              "Most tokens to generate, -1: until the text ends or the context is full, -2: the "
-              "same even with --context-shift, 0: run the prompt alone (default: 128)");
+              "Maximum tokens to generate, -1: no limit, -2: until the context is full, 0: only "
+              "prefill the prompt (default: 128)");
   add_stop_texts(app, "--stop,--reverse-prompt", command->stop_texts);
   add_context_options(app, command->context);
   add_threads(app, command->threads);
@@ -395,13 +393,13 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_grammar_options(app, command->grammar);
   add_no_grammar(app, command->grammar);
   add_whole_number(app, "--logprobs", command->logprobs, 0, 1000,
-                   "Print the probabilities of the N likeliest tokens at each place (default: 0)");
-  app.add_flag("--ignore-eos", command->ignore_eos, "Go on after a stop token");
+                   "Number of most probable tokens to print for each position (default: 0)");
+  app.add_flag("--ignore-eos", command->ignore_eos, "Continue after stop tokens");
   app.add_flag("--special", command->special,
-               "Take control tokens spelled in the prompt as tokens, as --chat does")
+               "Parse control tokens in the prompt as tokens, as --chat does")
       ->excludes(chat);
-  app.add_flag("--no-display-prompt", command->hide_prompt, "Print the generated text alone");
-  app.add_flag("--no-cache", command->model.no_cache, "Compile anew and keep nothing");
+  app.add_flag("--no-display-prompt", command->hide_prompt, "Do not print the prompt");
+  app.add_flag("--no-cache", command->model.no_cache, "Do not use the cache of compiled models");
   return [command, &globals] {
     make_room_for_guide(command->guidance, command->model.compile);
     return run(*command, globals);

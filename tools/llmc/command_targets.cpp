@@ -12,7 +12,7 @@
 namespace llmc::cli {
 namespace {
 
-/// What this machine can do with a target. Messages are empty where it can.
+/// Whether this machine can compile and run a target. Messages are empty if it can.
 struct Abilities {
   std::string no_compiler, compiler_hint;
   std::string run_with;  // "natively", or the emulator's command line; empty: cannot run
@@ -26,13 +26,14 @@ Abilities abilities(const target::Target& t, const std::string& cc) {
       toolchain.ok() ? driver::try_target(*toolchain, t) : Status(toolchain.error().first());
   if (!tried.ok()) {
     result.no_compiler = tried.error().first().message;
-    result.compiler_hint = "clang-19 compiles for every target (on Debian: apt install clang-19)";
+    result.compiler_hint =
+        "use clang-19, which supports every target (on Debian: apt install clang-19)";
   }
   const auto cannot_run = [&result](const Diagnostic& why) {
     result.no_run = why.message;
     result.run_hint = why.hint;
   };
-  // What does not compile cannot be tried.
+  // Targets that cannot be compiled cannot be tried.
   const auto emulator =
       tried.ok() ? exec::find_working_emulator(*toolchain, t, {}) : exec::find_emulator(t, {});
   if (!emulator.ok()) {
@@ -73,7 +74,7 @@ Json row(const target::Target& t, const Abilities& can) {
 void print_text(const target::Target& t, const Abilities& can) {
   const auto line = [](std::string_view name, std::string value) {
     for (std::size_t at = 0; (at = value.find("\n", at)) != value.npos; ++at)
-      value.replace(at, 1, "\n" + std::string(10, ' '));  // what a program said is indented by two
+      value.replace(at, 1, "\n" + std::string(10, ' '));  // program output is indented by two more
     if (!value.empty()) print(fmt::format("  {:<9} {}\n", name, value));
   };
   print(fmt::format("{}: {}\n", t.name, t.description));
@@ -104,7 +105,7 @@ int targets(const Globals& globals, const std::string& cc) {
 
 Action add_targets(CLI::App& app, const Globals& globals) {
   const auto cc = std::make_shared<std::string>();
-  app.add_option("--cc", *cc, "clang++ to ask (default: $LLMC_CC, clang++-19, clang++)")
+  app.add_option("--cc", *cc, "clang++ to check (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM");
   return [&globals, cc] { return targets(globals, *cc); };
 }

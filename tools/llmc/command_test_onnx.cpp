@@ -47,7 +47,7 @@ int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
     Json outputs = Json::array();
     if (!globals.json) print(fmt::format("{}\n", set.folder.filename().string()));
     for (const std::string& name : set.bound)
-      note(globals, fmt::format("  input '{}' decides shapes: taken as a constant from the data",
+      note(globals, fmt::format("  input '{}' determines shapes: bound to the constant of the data",
                                 printable(name, 80)));
     for (const evaluate::OutputDifference& output : set.outputs) {
       const std::string type =
@@ -84,19 +84,20 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<TestOnnxCommand>();
   app.add_option("MODEL", command->model, "Folder of a model, or one .onnx file")->required();
   app.add_option("DATASET_DIR", command->data,
-                 "Folder with input_N.pb and output_N.pb, or with folders test_data_set_N of them")
+                 "Folder with input_N.pb and output_N.pb, or with folders test_data_set_N")
       ->required();
   app.add_option("--target", command->target,
-                 "Target; llmc targets lists them (default: best here)");
+                 "Target, listed by llmc targets (default: best for this machine)");
   add_opt_level(app, command->opt_level);
   add_emulator(app, command->emulator);
-  app.add_option("--rtol", command->tolerance.relative, "Relative tolerance of floats")
+  app.add_option("--rtol", command->tolerance.relative,
+                 "Relative tolerance of floats (default: 1e-3)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option(
          "--atol", command->tolerance.absolute,
-         "Absolute tolerance of floats (default: 1e-7 + 1e-5 of the largest expected element, 5e-3 "
-         "for f16, 4e-2 for bf16; 0 judges every element by --rtol alone)")
+         "Absolute tolerance of floats (default: 1e-7 + 1e-5 times the largest expected element; "
+         "f16: 5e-3, bf16: 4e-2)")
       ->check(CLI::NonNegativeNumber);
   return [command, &globals] { return test_onnx(*command, globals); };
 }

@@ -44,7 +44,8 @@ int tokenize(const TokenizeCommand& command, const Globals& globals) {
   }
   if (command.text_option->count() + command.file_option->count() + command.ids_option->count() ==
       0) {
-    return fail(usage_error("TEXT, --file, --ids or --c-table is required", "'' is an empty text"));
+    return fail(
+        usage_error("TEXT, --file, --ids or --c-table is required", "use '' for an empty text"));
   }
   const auto loaded = load_tokenizer(command.model, "", Wanted::kTokenizerAlone);
   if (!loaded.ok()) return fail(loaded.error());
@@ -79,25 +80,26 @@ Action add_tokenize(CLI::App& app, const Globals& globals) {
   app.add_option("MODEL", command->model, "Folder with the tokenizer: a model or a bundle")
       ->required()
       ->type_name("");
-  auto* text = app.add_option("TEXT", command->text, "Text to turn into ids")->type_name("");
-  auto* file = app.add_option("-f,--file", command->file, "Text from a file, - for standard input")
+  auto* text = app.add_option("TEXT", command->text, "Text to tokenize")->type_name("");
+  auto* file = app.add_option("-f,--file", command->file, "File with the text, -: standard input")
                    ->type_name("FILE");
-  auto* ids = app.add_option("--ids", command->ids, "Ids to turn into text, such as 1,2,3")
-                  ->type_name("IDS");
+  auto* ids =
+      app.add_option("--ids", command->ids, "Token ids to decode, such as 1,2,3")->type_name("IDS");
   command->text_option = text;
   command->file_option = file;
   command->ids_option = ids;
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   app.add_flag("--c-table", command->c_table,
-               "The text of every id as tables in C, for programs without a tokenizer")
+               "C tables with the text of every id, for programs without a tokenizer")
       ->excludes(text)
       ->excludes(file)
       ->excludes(ids);
-  app.add_flag("--no-prefix", command->no_prefix, "Leave out the ids a prompt starts with");
-  app.add_flag("--special", command->special, "Take control tokens spelled in the text as tokens");
+  app.add_flag("--no-prefix", command->no_prefix,
+               "Omit the ids at the start of prompts, such as BOS");
+  app.add_flag("--special", command->special, "Parse control tokens in the text as tokens");
   app.add_flag("--suffix", command->suffix,
-               "Add the ids the tokenizer's template puts behind a text, such as T5's </s>");
+               "Append the ids of the tokenizer's template, such as T5's </s>");
   return [command, &globals] { return tokenize(*command, globals); };
 }
 

@@ -59,29 +59,29 @@ Json to_json(const std::string& target, const bench::TuneReport& report) {
 }
 
 void print_kernel(const bench::TunedKernel& kernel, TableFormat format) {
-  const bench::TunedCandidate& today = kernel.candidates.front();
-  const bool counted = today.times.instructions.has_value();
+  const bench::TunedCandidate& current = kernel.candidates.front();
+  const bool counted = current.times.instructions.has_value();
   std::vector<Column> columns{{"tiles", Column::Align::kLeft}};
   if (counted)
     columns.push_back({"instructions"});
   else
-    columns.insert(columns.end(), {{"least ms"}, {"median"}});
-  columns.insert(columns.end(), {{"today's : these"}, {"", Column::Align::kLeft}});
+    columns.insert(columns.end(), {{"min ms"}, {"median"}});
+  columns.insert(columns.end(), {{"current : these"}, {"", Column::Align::kLeft}});
   Table table(format, columns);
   for (std::size_t i = 0; i < kernel.candidates.size(); ++i) {
     const auto& [values, times] = kernel.candidates[i];
     const char* const mark = i == kernel.best ? "best" : "";
     if (counted) {
       table.add({values_text(values), fmt::to_string(times.instructions->all),
-                 fmt::format("{:.3f}", static_cast<double>(today.times.instructions->all) /
+                 fmt::format("{:.3f}", static_cast<double>(current.times.instructions->all) /
                                            static_cast<double>(times.instructions->all)),
                  mark});
       continue;
     }
-    const double least = std::ranges::min(times.seconds);
-    table.add({values_text(values), fmt::format("{:.3f}", least * 1e3),
+    const double min = std::ranges::min(times.seconds);
+    table.add({values_text(values), fmt::format("{:.3f}", min * 1e3),
                fmt::format("{:.3f}", times.median_seconds() * 1e3),
-               fmt::format("{:.3f}", std::ranges::min(today.times.seconds) / least), mark});
+               fmt::format("{:.3f}", std::ranges::min(current.times.seconds) / min), mark});
   }
   print(fmt::format("{}\n\n{}\n", kernel.what, table.text()));
 }
@@ -112,12 +112,12 @@ int tune(const TuneCommand& command, const Globals& globals) {
       return fail(written.error());
   }
   const std::string where =
-      command.output.empty() ? "--header FILE writes" : command.output + " has";
+      command.output.empty() ? "use --header FILE to write" : command.output + " has";
   note(globals,
        fmt::format("{}; {} the text of {}; build llmc again to use other numbers",
-                   report->changed ? "some are better than those in use"
-                                   : fmt::format("those in use are the best, within {:g} %",
-                                                 100 * options.least_gain),
+                   report->changed ? "better tiles were found"
+                                   : fmt::format("the current tiles are the best, within {:g} %",
+                                                 100 * options.min_gain),
                    where, report->path));
   return 0;
 }
@@ -127,16 +127,16 @@ int tune(const TuneCommand& command, const Globals& globals) {
 Action add_tune(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<TuneCommand>();
   app.add_option("--target", command->target,
-                 "Whose tiles to tune; llmc targets lists them (default: best here)")
+                 "Target to tune, listed by llmc targets (default: best for this machine)")
       ->type_name("NAME");
   app.add_option("--header", command->output,
-                 "Write the tile header with the best numbers (default: print them)")
+                 "File for the tile header with the best tiles (default: print them)")
       ->type_name("FILE");
   add_whole_number(app, "-r,--repetitions", command->repetitions, 1, 1000,
-                   "Runs of each candidate, all in turn (default: 9)");
+                   "Runs per candidate, alternating (default: 9)");
   app.add_option("--cc", command->cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM");
-  app.add_option("--cflag", command->cflags, "One more argument for clang; may be repeated")
+  app.add_option("--cflag", command->cflags, "Additional clang argument; may be repeated")
       ->allow_extra_args(false)
       ->type_name("ARG");
   add_emulator(app, command->emulator);

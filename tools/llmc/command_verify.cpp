@@ -29,7 +29,7 @@ struct VerifyCommand {
   TableFormat format = TableFormat::kText;
 };
 
-/// A line that says where the difference comes from; empty where nothing was quantized.
+/// A line that explains the difference; empty if nothing was quantized.
 std::string rounding_text(const plan::Rounding& rounding) {
   if (!rounding.rounds_activations) return {};
   std::string formats;
@@ -37,15 +37,15 @@ std::string rounding_text(const plan::Rounding& rounding) {
     formats += (formats.empty() ? "" : ", ") + std::string(plan::weight_format_name(format));
   std::string what = formats.empty() ? "activations to 8 bits" : "the weights to " + formats;
   if (rounding.kept > 0)
-    what += formats.empty() ? " (weights keep the codes they came in)"
-                            : " (but for those that keep the codes they came in)";
+    what += formats.empty() ? " (weights keep the model's codes)"
+                            : " (except those that keep the model's codes)";
   return fmt::format(
-      "the difference is what rounding {} costs; with --quant=f32 only a fault of the code could "
+      "the difference is due to rounding {}; with --quant=f32 only a bug in the code could "
       "differ\n",
       what);
 }
 
-/// Whether a CI system runs this: CI=true, as GitHub, GitLab and others set it, or CI=1.
+/// Whether this runs in a CI system: CI=true, set by GitHub, GitLab and others, or CI=1.
 bool in_ci() {
   const char* const value = std::getenv("CI");
   return value != nullptr && (value == std::string_view("true") || value == std::string_view("1"));
@@ -95,7 +95,7 @@ Json to_json(const evaluate::VerifyReport& report) {
     result["max_kl_allowed"] = report.max_kl_allowed;
     result["greedy_agreement"] = report.greedy_agreement;
   }
-  result["hash"] = first.hash;  // of the first run, as `runs` has it
+  result["hash"] = first.hash;  // also in `runs`
   result["golden_key"] = first.golden_key;
   result["golden_hash"] = first.golden_hash ? Json(*first.golden_hash) : Json(nullptr);
   result["golden_file"] = report.golden_file.string();
@@ -108,7 +108,7 @@ Json to_json(const evaluate::VerifyReport& report) {
   return result;
 }
 
-/// In CSV the tokens of the native code and of the reference have a column each.
+/// In CSV the tokens of the native code and of the reference have separate columns.
 void print_points(const evaluate::VerifyReport& report, TableFormat format) {
   using Align = Column::Align;
   const bool csv = format == TableFormat::kCsv;
@@ -163,7 +163,7 @@ std::string hash_text(const evaluate::VerifyReport& report, const evaluate::Veri
                      run.hash);
 }
 
-/// What the points and hashes amount to.
+/// The result of all points and hashes.
 std::string summary_text(const evaluate::VerifyReport& report) {
   std::string text;
   if (report.runs.front().reference) {
@@ -183,64 +183,63 @@ std::string summary_text(const evaluate::VerifyReport& report) {
   return text;
 }
 
-/// A failed verification says what it found even with --quiet.
+/// Prints the result; if verification failed, even with --quiet.
 void print_report(const evaluate::VerifyReport& report, TableFormat format,
                   const Globals& globals) {
   if (report.runs.front().reference || format != TableFormat::kText) print_points(report, format);
   Globals beside = globals;
   beside.quiet = globals.quiet && report.ok();
-  flush_stdout();  // before the notes, where both go to one place
+  flush_stdout();  // before the notes, if both streams go to the same place
   print_beside_table(format, beside, summary_text(report));
 }
 
-/// Why the stored hashes are not of this code, if another version of the numerics made them.
+/// The reason why stored hashes differ, if they are of another version of the numerics; else empty.
 std::string version_reason(const evaluate::VerifyReport& report, bool bundle) {
   if (report.golden_numerics == report.numerics) return {};
-  return fmt::format("the stored hash was made with numerics version {}, {} has {}",
+  return fmt::format("the stored hash has numerics version {}, but {} has {}",
                      printable(report.golden_numerics, 20), bundle ? "the bundle" : "this llmc",
                      printable(report.numerics, 20));
 }
 
-/// How to replace stored hashes after a change that was meant.
+/// How to replace stored hashes after an intended change.
 std::string rewrite_hint(const VerifyCommand& command, bool bundle) {
-  if (!bundle || !command.golden.empty()) return "rewrite the stored hashes with --update";
-  return "compile the model again, whose hashes the bundle holds, or store them elsewhere with "
+  if (!bundle || !command.golden.empty()) return "rewrite the stored hashes by --update";
+  return "compile the model again, because the bundle has its hashes, or store them in a file by "
          "--golden FILE --update";
 }
 
-/// What failed, the first of it: a report that is not ok.
+/// The error of a report that is not ok: its first failure.
 Diagnostic failure_of(const evaluate::VerifyReport& report, const VerifyCommand& command,
                       bool bundle) {
   Diagnostic d{.kind = ErrorKind::kMismatch, .file = command.model.model};
   const auto missing = std::ranges::find_if(
       report.runs, [](const evaluate::VerifyRun& run) { return !run.golden_hash; });
   if (!report.reference_ok) {
-    d.message = "native code differs from the reference by more than the format allows";
-    d.hint = "compare with --quant=f32, where only rounding differs";
+    d.message = "native code differs from the reference by more than the format's limit";
+    d.hint = "compare with --quant=f32, which has only rounding differences";
   } else if (!report.chunks_ok()) {
     const evaluate::VerifyRun& run = *std::ranges::find_if(
         report.runs, [](const evaluate::VerifyRun& r) { return !r.chunks_ok(); });
-    d.message =
-        fmt::format("a prompt in chunks of {} tokens gives other logits than in chunks of {}",
-                    run.other_chunk, run.chunk);
+    d.message = fmt::format("logits differ between prompts in chunks of {} and of {} tokens",
+                            run.other_chunk, run.chunk);
     d.hint = "this is a bug in llmc; please report it with the model";
   } else if (std::ranges::any_of(report.runs, &evaluate::VerifyRun::golden_differs)) {
     const std::string reason = version_reason(report, bundle);
-    d.message = reason.empty() ? "the logits are not those of the stored hash" : reason;
-    d.hint = (reason.empty() ? "if a change of the numbers is meant, "
-                             : "if the new version is meant, ") +
+    d.message = reason.empty() ? "the hash of the logits differs from the stored hash" : reason;
+    d.hint = (reason.empty() ? "if the change is intended, " : "if the new version is intended, ") +
              rewrite_hint(command, bundle);
     if (bundle && reason.empty())
       d.hint +=
-          "; a --cflag that changes results, such as -ffast-math, can be the reason: compile "
+          "; a --cflag such as -ffast-math can change results: compile "
           "the bundle without it";
   } else {
-    d.message = fmt::format("{} has no hash for {}, and one is required",
+    d.message = fmt::format("{} has no hash for {}, which is required",
                             printable(report.golden_file.string()), missing->golden_key);
-    d.hint = bundle && command.golden.empty() ? "--golden FILE --update stores it; "
-                                              : "--update stores it; ";
-    d.hint += missing->name == "long" ? "--short leaves this run out, --no-require-golden its hash"
-                                      : "--no-require-golden does without it";
+    d.hint = bundle && command.golden.empty() ? "store it by --golden FILE --update, "
+                                              : "store it by --update, ";
+    d.hint += missing->name == "long" ? "or skip the run by --short or its hash by "
+                                        "--no-require-golden"
+                                      : "or skip it by --no-require-golden";
   }
   return d;
 }
@@ -281,7 +280,7 @@ int verify(const VerifyCommand& command, const CLI::App& app, const Globals& glo
     print_report(*report, command.format, globals);
     if (!report->not_run.empty()) remark(globals, report->not_run);
     if (bundle && options.reference && command.reference_model.empty())
-      remark(globals, "a bundle holds no graph: --model MODEL compares with the reference, too");
+      remark(globals, "a bundle has no graph: give --model MODEL to compare with the reference");
   }
   return report->ok() ? 0 : fail(failure_of(*report, command, bundle));
 }
@@ -297,19 +296,20 @@ Action add_verify(CLI::App& app, const Globals& globals) {
           ->type_name("IDS");
   add_token_count(app, "-n,--steps", command->steps, 0, plan::kMaxContext,
                   "Greedy steps after the prompt (default: 8)");
-  add_whole_number(app, "-t,--threads", command->threads, 1, plan::kMaxThreads,
-                   "Threads (default: 1); of a plain graph: those whose bits must be the same");
+  add_whole_number(
+      app, "-t,--threads", command->threads, 1, plan::kMaxThreads,
+      "Number of threads (default: 1); plain graphs: of a second run, which must be bit-identical");
   app.add_option("--model", command->reference_model,
-                 "Model that a bundle was compiled from, for the reference")
+                 "Original model of a bundle, for the reference")
       ->type_name("MODEL");
   app.add_option("--golden", command->golden,
-                 "File of hashes (default: MODEL/golden-hashes.json, or those in the bundle)")
+                 "File with hashes (default: MODEL/golden-hashes.json, or the bundle's)")
       ->type_name("FILE");
   command->require_option =
       app.add_flag("--require-golden,!--no-require-golden", command->require_golden,
-                   "Fail if no hash is stored (default: with --golden, and with CI=true in the "
+                   "Failure if no hash is stored (default: with --golden, and with CI=true in the "
                    "environment)");
-  app.add_flag("--update", command->update, "Rewrite the stored hash instead of comparing with it");
+  app.add_flag("--update", command->update, "Rewrite the stored hashes instead of comparing");
   app.add_flag("--short", command->only_short, "Only the short prompt of one KV block");
   add_table_format(app, command->format);
   app.add_flag("--no-reference", command->no_reference,

@@ -18,11 +18,12 @@ namespace {
 
 using ConfigJson = nlohmann::ordered_json;
 constexpr std::uint64_t kMaxConfigFileBytes = std::uint64_t{16} << 20;
-// They say nothing about a conversation.
+// Options that are not settings of a conversation.
 constexpr std::string_view kNotInConfigFiles[] = {"help", "config"};
 
-/// Whether `value` has the JSON type that an option takes. Where the command line has a word that
-/// may be a number ("2k", "3"), either will do.
+/// Whether `value` has the JSON type that an option takes. Options whose values are words or
+/// numbers
+/// ("2k", "3") take strings and numbers.
 bool is_of_option(const ConfigJson& value, const CLI::Option& option, const std::string& name) {
   const std::string type = option.get_type_name();
   if (type == "N" || type == "X") return value.is_number();
@@ -32,7 +33,7 @@ bool is_of_option(const ConfigJson& value, const CLI::Option& option, const std:
   return value.is_string();
 }
 
-/// The text that the command line would have for a value.
+/// The value as the command line spells it.
 std::string argument_of(const ConfigJson& value) {
   if (value.is_string()) return value.get<std::string>();
   return value.dump(-1, ' ', false, ConfigJson::error_handler_t::replace);
@@ -50,17 +51,17 @@ std::string unknown_key_hint(const CLI::App& command, const std::string& key) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view meant = key.size() > 3 ? nearest(key, views) : std::string_view();
   if (!meant.empty()) return fmt::format("did you mean '{}'?", meant);
-  return fmt::format("keys are the long options that llmc {} --help lists, such as \"top_k\"",
+  return fmt::format("keys are the long options listed by llmc {} --help, such as \"top_k\"",
                      command.get_name());
 }
 
-/// Whether the option is a flag: takes true or false.
+/// Whether the option is a flag, which takes true or false.
 bool is_flag(const CLI::Option& option) {
   return option.get_expected_min() == 0;
 }
 
-/// Gives `option` its values; throws CLI::Error for one that it does not take. All flags are off
-/// unless they are given, so one that is turned off is left alone.
+/// Sets the values of `option`; throws CLI::Error for an invalid one. Flags are off by default, so
+/// false has no effect.
 void give_values(CLI::Option& option, const std::string& name,
                  const std::vector<std::string>& values) {
   for (const std::string& value : values) {
@@ -78,28 +79,28 @@ Status apply_config_file(CLI::App& command, const std::string& path) {
   };
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
-    return bad("is a folder", "--config takes a JSON file with options of this command");
+    return bad("is a folder", "--config needs a JSON file with options of this command");
   LLMC_TRY(const std::string text, read_file(path, kMaxConfigFileBytes));
   ConfigJson json;
   try {
     json = ConfigJson::parse(text);
   } catch (const ConfigJson::parse_error& wrong) {
     return bad("is not valid JSON: " + line_and_column(text, wrong.byte),
-               "write such as {\"system\": \"Be brief.\", \"temp\": 0.5}");
+               "for example {\"system\": \"Be brief.\", \"temp\": 0.5}");
   }
   if (!json.is_object())
-    return bad("is not a JSON object", "write such as {\"system\": \"Be brief.\", \"temp\": 0.5}");
+    return bad("is not a JSON object", "for example {\"system\": \"Be brief.\", \"temp\": 0.5}");
   std::vector<CLI::Option*> changed;
   for (const auto& [key, value] : json.items()) {
     std::string name = key;
     std::ranges::replace(name, '_', '-');
     CLI::Option* const option = command.get_option_no_throw("--" + name);
     if (name.empty() || option == nullptr || std::ranges::count(kNotInConfigFiles, name) > 0)
-      return bad(fmt::format("there is no option '{}'", printable(key, 80)),
+      return bad(fmt::format("unknown option '{}'", printable(key, 80)),
                  unknown_key_hint(command, key));
     const std::string where = fmt::format("'{}'", printable(key, 80));
     if (std::ranges::count(changed, option) > 0)
-      return bad(where + " is given twice", "leave one of them out");
+      return bad(where + " is given twice", "remove one of them");
     std::vector<std::string> values;
     const bool list = option->get_items_expected_max() > 1;
     if (list && !value.is_array()) {
@@ -116,7 +117,7 @@ Status apply_config_file(CLI::App& command, const std::string& path) {
       }
       values.push_back(argument_of(item));
     }
-    if (option->count() > 0) continue;  // the command line counts
+    if (option->count() > 0) continue;  // the command line overrides the file
     if (values.empty()) continue;
     try {
       give_values(*option, name, values);
@@ -129,8 +130,8 @@ Status apply_config_file(CLI::App& command, const std::string& path) {
   for (const CLI::Option* const option : changed) {
     for (const CLI::Option* const other : option->get_excludes()) {
       if (option->count() == 0 || other->count() == 0) continue;
-      return bad(fmt::format("{} does not go with {}", option->get_name(), other->get_name()),
-                 "leave one of them out");
+      return bad(fmt::format("{} excludes {}", option->get_name(), other->get_name()),
+                 "remove one of them");
     }
   }
   return ok_status();

@@ -7,11 +7,10 @@
 
 namespace llmc::cli {
 
-/// Gives the options of `command` the values in a JSON file: an object whose keys are long names of
-/// options without the dashes, `_` or `-` between words. A flag takes true or false, an option that
-/// may be repeated a list, a schema an object. Options that were given on the command line keep
-/// their values. kBadInput naming the file and the key for anything else, such as a key that is no
-/// option.
+/// Sets options of `command` from a JSON file: an object whose keys are long names of options
+/// without the leading dashes, with `_` or `-` between words. A flag takes true or false, a
+/// repeatable option a list, a schema an object. Options on the command line keep their values.
+/// kBadInput with the file and the key for any other content.
 Status apply_config_file(CLI::App& command, const std::string& path);
 
 }  // namespace llmc::cli

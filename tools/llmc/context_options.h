@@ -5,7 +5,7 @@
 #include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
-/// What a command that generates does when the context is full, with llama.cpp's names.
+/// Options for a full context, with llama.cpp's names.
 namespace llmc::cli {
 
 struct ContextOptions {
@@ -14,24 +14,23 @@ struct ContextOptions {
   CLI::Option* keep_option = nullptr;
 };
 
-/// --keep, --context-shift, --no-context-shift.
+/// Adds --keep, --context-shift and --no-context-shift.
 void add_context_options(CLI::App& app, ContextOptions& options);
 
-/// kUsage for --keep where nothing is dropped, and for a text that cannot lose its beginning: one
-/// held to a grammar, or guided by another one.
+/// kUsage for --keep without --context-shift, and for --context-shift with a grammar or guidance.
 Status check_context(const ContextOptions& options, bool grammar, bool guidance);
 
-/// Sets what a session keeps that runs a prompt of `tokens` tokens after `compiled_in` ones: those,
-/// the `beginning` tokens of the prompt, and as many of the rest as were asked for.
+/// Sets the tokens that a session keeps: the `compiled_in` ones, the first `beginning` of the
+/// prompt's `tokens` tokens, and --keep of the others.
 void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t beginning,
            std::size_t tokens, exec::SessionOptions& session);
 
-/// Whether one more token finds room: a full context moves up where some of it may go.
-bool has_room(const exec::SessionOptions& session, const exec::ModelFacts& model,
+/// Whether another token fits: a full context is shifted if it has tokens that may be dropped.
+bool has_room(const exec::SessionOptions& session, const exec::ModelInfo& model,
               std::uint32_t position);
 
-/// -n: most tokens to generate; -1 and -2 are no limit, and -2 ends where the context is full even
-/// if it could move up.
+/// Adds -n, the maximum tokens to generate. -1 and -2 are no limit; -2 ends at a full context even
+/// with --context-shift.
 void add_predict(CLI::App& app, std::int32_t& count, const std::string& text);
 
 }  // namespace llmc::cli

@@ -9,7 +9,7 @@
 #include "compiler/support/result.h"
 #include "tools/llmc/cli.h"
 
-/// What the commands say of graphs that are compiled as functions.
+/// Options and output for graphs that are compiled as functions.
 namespace llmc::cli {
 
 struct FunctionOptions {
@@ -17,11 +17,11 @@ struct FunctionOptions {
   std::vector<std::string> dims;  // "name=value"
 };
 void add_function_options(CLI::App& app, FunctionOptions& options);
-/// Puts them into `compile`; kUsage for a dim that is no "name=value".
+/// Copies the options to `compile`; kUsage for a dim that is not "name=value".
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
 
-/// Returns what is run as a function: a graph that is not a decoder, or one for which --dim or
-/// --function asks for it; nullopt for a decoder or a bundle. Puts `options` into `compile`.
+/// Returns the graph to run as a function: one that is not a decoder, or any graph if --dim or
+/// --function is given; nullopt for a decoder or a bundle. Copies `options` to `compile`.
 Result<std::optional<driver::Source>> function_to_run(const FunctionOptions& options,
                                                       driver::CompileOptions& compile);
 

@@ -13,19 +13,18 @@ namespace {
 
 using Kind = driver::GrammarSource::Kind;
 
-/// Whether what --grammar or --json-schema was given is the text itself, as llama.cpp takes it, and
-/// no file's name: a grammar has a rule, a schema is an object (or `true`).
+/// Whether the value of --grammar or --json-schema is the text itself, as in llama.cpp, and not a
+/// file name: a grammar has a rule, a schema is an object (or `true`).
 bool is_text(Kind kind, const std::string& given) {
   if (kind == Kind::kGbnf) return given.find("::=") != given.npos;
   const std::size_t first = given.find_first_not_of(" \t\r\n");
   return first != given.npos && (given[first] == '{' || given.substr(first) == "true");
 }
 
-/// What was given is no text, so it has to be a file; when there is none of that name and it reads
-/// like a text, people meant one.
+/// The error for a value that is neither a text nor an existing file; a hint if it resembles a
+/// text.
 Status check_is_file(Kind kind, const std::string& option, const std::string& given) {
-  if (given.empty())
-    return usage_error(option + " is empty", "give a file, or - for standard input");
+  if (given.empty()) return usage_error(option + " is empty", "give a file, or -: standard input");
   std::error_code error;
   const bool reads_like_text = given.find_first_of("=|{}[]\"\n") != given.npos;
   if (!reads_like_text || std::filesystem::exists(given, error)) return ok_status();
@@ -33,7 +32,7 @@ Status check_is_file(Kind kind, const std::string& option, const std::string& gi
   return file_failure(
       ErrorKind::kBadInput, option,
       fmt::format("'{}' is neither a file nor a {}", printable(given, 80),
-                  gbnf ? "grammar: no rule in it has ::=" : "schema: it begins with no {"),
+                  gbnf ? "grammar: it has no rule with ::=" : "schema: it does not start with {"),
       gbnf ? "write rules as name ::= …, such as root ::= \"yes\" | \"no\""
            : "write a schema as {…}, such as {\"type\": \"object\"}");
 }
@@ -52,14 +51,14 @@ void add_grammar_options(CLI::App& app, GrammarOptions& options) {
   };
   options.grammar_option =
       add("--grammar", options.grammar,
-          "Hold the text to a grammar in GBNF: a file, or the grammar itself", "FILE");
+          "GBNF grammar that constrains the text: a file, or the grammar itself", "FILE");
   options.grammar_file_option =
-      add("--grammar-file", options.grammar_file, "The same, always a file", "FILE");
+      add("--grammar-file", options.grammar_file, "File with a GBNF grammar", "FILE");
   options.json_schema_option =
       add("-j,--json-schema", options.json_schema,
-          "Hold the text to JSON documents of a schema: a file, or the schema itself", "FILE");
+          "JSON schema that constrains the text: a file, or the schema itself", "FILE");
   options.json_schema_file_option = add("--json-schema-file", options.json_schema_file,
-                                        "The same, always a file; also as -jf", "FILE");
+                                        "File with a JSON schema, alias -jf", "FILE");
   CLI::Option* const all[] = {options.grammar_option, options.grammar_file_option,
                               options.json_schema_option, options.json_schema_file_option};
   for (CLI::Option* const one : all)
@@ -69,8 +68,7 @@ void add_grammar_options(CLI::App& app, GrammarOptions& options) {
 
 void add_no_grammar(CLI::App& app, GrammarOptions& options) {
   CLI::Option* const none =
-      app.add_flag("--no-grammar", options.none, "Leave the grammar in the bundle alone")
-          ->group("Grammar");
+      app.add_flag("--no-grammar", options.none, "Ignore the bundle's grammar")->group("Grammar");
   for (CLI::Option* const given : {options.grammar_option, options.grammar_file_option,
                                    options.json_schema_option, options.json_schema_file_option})
     none->excludes(given);
@@ -115,7 +113,7 @@ Status take_grammar(const GrammarOptions& options, driver::CompileOptions& compi
 Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
                                                const driver::GrammarSource& source,
                                                const ModelOptions& model_options,
-                                               const exec::ModelFacts& model,
+                                               const exec::ModelInfo& model,
                                                const hosted::Tokenizer* tokenizer,
                                                const Globals& globals) {
   if (!source.given()) {

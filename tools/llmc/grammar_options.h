@@ -6,7 +6,7 @@
 #include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
-/// Options that hold what a model writes to a grammar, with llama.cpp's names (docs/grammar.md).
+/// Options that constrain generated text by a grammar, with llama.cpp's names (docs/grammar.md).
 namespace llmc::cli {
 
 struct GrammarOptions {
@@ -18,25 +18,25 @@ struct GrammarOptions {
   bool given() const;  // any but --no-grammar
 };
 
-/// --grammar, --grammar-file, --json-schema, --json-schema-file, of which one can be given.
+/// Adds --grammar, --grammar-file, --json-schema and --json-schema-file, which exclude each other.
 void add_grammar_options(CLI::App& app, GrammarOptions& options);
-/// --no-grammar of commands that take bundles with a grammar in them.
+/// Adds --no-grammar, for bundles with a compiled-in grammar.
 void add_no_grammar(CLI::App& app, GrammarOptions& options);
 
-/// The grammar that was given, read and parsed once, so that what is wrong with it is told before
-/// anything takes long; none when no option was given. Errors: read_text's and parse_grammar's.
+/// Reads and parses the given grammar early, so that its errors are reported before long
+/// operations. nullopt if no option is given. Errors: those of read_text and parse_grammar.
 Result<driver::GrammarSource> grammar_source(const GrammarOptions& options);
 
 /// The same for the options of a compilation.
 Status take_grammar(const GrammarOptions& options, driver::CompileOptions& compile);
 
-/// What a model's texts are held to, for Session::set_grammar: the tables of `source`, or nothing
-/// for the grammar that was compiled in. nullopt: there is neither, or --no-grammar.
+/// The grammar of a model's texts, for Session::set_grammar: the tables of `source`, or an empty
+/// string for the compiled-in grammar. nullopt if there is neither, and for --no-grammar.
 /// Errors of driver::grammar_tables; `tokenizer` may be null.
 Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
                                                const driver::GrammarSource& source,
                                                const ModelOptions& model_options,
-                                               const exec::ModelFacts& model,
+                                               const exec::ModelInfo& model,
                                                const hosted::Tokenizer* tokenizer,
                                                const Globals& globals);
 

@@ -7,14 +7,14 @@ namespace llmc::cli {
 void add_guidance_options(CLI::App& app, GuidanceOptions& options) {
   constexpr double kMaxScale = 1e6;
   add_number(app, "--cfg-scale", options.scale, -kMaxScale, kMaxScale,
-             "Move away from a negative prompt by this much; 1: not at all (default: 1)")
+             "Strength of classifier-free guidance, 1: off (default: 1)")
       ->group("Sampling");
   options.prompt_option =
-      app.add_option("--cfg-negative-prompt", options.prompt, "The prompt to move away from")
+      app.add_option("--cfg-negative-prompt", options.prompt, "Negative prompt for guidance")
           ->type_name("TEXT")
           ->group("Sampling");
   options.file_option =
-      app.add_option("--cfg-negative-prompt-file", options.file, "The same from a file")
+      app.add_option("--cfg-negative-prompt-file", options.file, "File with the negative prompt")
           ->type_name("FILE")
           ->group("Sampling")
           ->excludes(options.prompt_option);
@@ -23,13 +23,13 @@ void add_guidance_options(CLI::App& app, GuidanceOptions& options) {
 Status check_guidance(const GuidanceOptions& options) {
   const bool prompt = options.prompt_option->count() > 0 || options.file_option->count() > 0;
   if (!options.on() || prompt) return ok_status();
-  return usage_error("--cfg-scale needs a prompt to move away from",
+  return usage_error("--cfg-scale needs a negative prompt",
                      "such as --cfg-negative-prompt='Once upon a time'");
 }
 
-Status check_guidance(const GuidanceOptions& options, const exec::ModelFacts& model) {
+Status check_guidance(const GuidanceOptions& options, const exec::ModelInfo& model) {
   if (!options.on() || (model.sequences >= 2 && model.batch >= 2)) return ok_status();
-  return usage_error("--cfg-scale needs two sequences stepped together, and the bundle has fewer",
+  return usage_error("--cfg-scale needs a bundle with at least two sequences per step",
                      "compile it with --sequences=2 --batch=2");
 }
 

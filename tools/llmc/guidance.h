@@ -7,37 +7,37 @@
 #include "compiler/exec/native.h"
 #include "tools/llmc/options.h"
 
-/// Classifier-free guidance on the command line: a text that moves away from a second prompt
-/// (llmc_set_guidance), with llama.cpp's names.
+/// Options of classifier-free guidance with a negative prompt (llmc_set_guidance), with llama.cpp's
+/// names.
 namespace llmc::cli {
 
 struct GuidanceOptions {
-  float scale = 1.0f;  // 1: none
+  float scale = 1.0f;  // 1: off
   CLI::Option *prompt_option = nullptr, *file_option = nullptr;
   std::string prompt, file;
 
   bool on() const { return scale != 1.0f; }
 };
 
-/// Adds the options, in the group of sampling.
+/// Adds the options to the group Sampling.
 void add_guidance_options(CLI::App& app, GuidanceOptions& options);
-/// kUsage when there is a scale other than 1 without a prompt.
+/// kUsage for a scale other than 1 without a negative prompt.
 Status check_guidance(const GuidanceOptions& options);
-/// kUsage for a bundle that has no room for a guide.
-Status check_guidance(const GuidanceOptions& options, const exec::ModelFacts& model);
-/// Makes what is compiled have it.
+/// kUsage for a bundle with fewer than two sequences per step.
+Status check_guidance(const GuidanceOptions& options, const exec::ModelInfo& model);
+/// Sets the sequences and the batch of a compilation to at least 2.
 void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions& compile);
 
-/// Sequence 0 of a session, and with guidance another one that gets the same tokens after a prompt
-/// of its own.
+/// Sequence 0 of a session, and with guidance a second one that gets the same tokens after the
+/// negative prompt.
 class GuidedText {
  public:
   explicit GuidedText(exec::NativeModel::Session& session) : session_(session) {}
 
-  /// Before anything is run.
+  /// Call it before running tokens.
   Status guide_away_from(const std::vector<std::int32_t>& prompt, float scale);
   Status append(std::int32_t token);
-  /// Tokens of the longer one.
+  /// Tokens of the longer sequence.
   std::uint32_t position() const;
 
  private:

@@ -14,7 +14,7 @@
 namespace llmc::cli {
 namespace {
 
-// A handler has nothing else to reach.
+// Global, because signal handlers have no argument for it.
 std::atomic<bool> g_interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 int g_pipe[2] = {-1, -1};
@@ -23,7 +23,7 @@ struct sigaction g_before;
 void on_interrupt(int) {
   const int saved = errno;
   g_interrupted.store(true, std::memory_order_relaxed);
-  // Full already: then it is readable.
+  // If the pipe is full, it is already readable.
   if (g_pipe[1] >= 0 && ::write(g_pipe[1], "", 1) < 0) errno = saved;
   errno = saved;
 }
@@ -35,18 +35,18 @@ bool g_is_terminal = false;
 constexpr std::string_view kPasteOn = "\x1b[?2004h", kPasteOff = "\x1b[?2004l";
 std::atomic<bool> g_marks_pastes = false;
 
-/// Puts the terminal right, then does what would have been done.
+/// Restores the terminal, then raises the signal with its default action.
 void on_ending(int number) {
-  // In the background (Ctrl-Z, then kill) the terminal is as another program wants it. -1: it is
-  // not this session's, and nothing is in the background there. Sent there between the two calls
-  // it would be stopped: SIGTTOU is held back meanwhile.
+  // A process in the background (Ctrl-Z, then kill) must not change the terminal. -1: the terminal
+  // is not that of this session. SIGTTOU is blocked, because it would stop a process that is moved
+  // to the background between the two calls.
   if (g_is_terminal) {
     const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
     if (foreground < 0 || foreground == ::getpgrp()) {
       ::tcsetattr(STDIN_FILENO, TCSANOW, &g_terminal);
       if (g_marks_pastes.load(std::memory_order_relaxed) &&
           ::write(STDOUT_FILENO, kPasteOff.data(), kPasteOff.size()) < 0)
-        errno = 0;  // the terminal has gone
+        errno = 0;  // the terminal was closed
     }
   }
   for (std::size_t i = 0; i < std::size(kEnding); ++i) {
@@ -73,14 +73,14 @@ Interrupts::Interrupts() {
   g_is_terminal = ::tcgetattr(STDIN_FILENO, &g_terminal) == 0;
   if (::pipe2(g_pipe, O_CLOEXEC | O_NONBLOCK) != 0) g_pipe[0] = g_pipe[1] = -1;
   struct sigaction action = {};
-  action.sa_handler = on_interrupt;  // no SA_RESTART: a read that waits ends
+  action.sa_handler = on_interrupt;  // no SA_RESTART, so that a waiting read returns
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, &g_before);
   action.sa_handler = on_ending;
   for (const int number : kEnding) ::sigaddset(&action.sa_mask, number);
   ::sigaddset(&action.sa_mask, SIGTTOU);
   for (std::size_t i = 0; i < std::size(kEnding); ++i) {
-    // What the parent made us ignore (nohup) stays ignored.
+    // Signals that the parent process set to be ignored (nohup) stay ignored.
     ::sigaction(kEnding[i], nullptr, &g_ending_before[i]);
     if (g_ending_before[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &action, nullptr);
   }

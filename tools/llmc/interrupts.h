@@ -5,9 +5,9 @@
 
 namespace llmc::cli {
 
-/// Ctrl-C as a flag and as something to wait for, instead of the end of the program, for as long as
-/// it lives. Signals that do end the program leave the terminal as it was when this was made,
-/// whatever has been editing lines on it. One at a time.
+/// While it exists, Ctrl-C sets a flag and makes a file descriptor readable instead of ending the
+/// program. Signals that end the program restore the terminal settings of the constructor. Only one
+/// object may exist.
 class Interrupts {
  public:
   Interrupts();
@@ -17,15 +17,15 @@ class Interrupts {
 
   /// Set by Ctrl-C until take().
   const std::atomic<bool>& flag() const;
-  /// Whether one came since it was last asked.
+  /// Returns and clears the flag.
   bool take();
-  /// Readable when one came that was not taken; -1 when there is no such file.
+  /// Readable while the flag is set; -1 if there is no descriptor.
   int fd() const;
 };
 
-/// Asks the terminal on standard output to mark pasted text, for as long as it lives. Signals that
-/// end the program (Interrupts) take the request back. Does nothing where standard output is no
-/// terminal or TERM names none that moves its cursor. One at a time.
+/// While it exists, the terminal on standard output marks pasted text (bracketed paste). Signals
+/// that end the program (Interrupts) disable it. Has no effect if standard output is not a terminal
+/// with cursor movement. Only one object may exist.
 class BracketedPaste {
  public:
   static constexpr std::string_view kBegin = "\x1b[200~", kEnd = "\x1b[201~";
@@ -35,7 +35,7 @@ class BracketedPaste {
   BracketedPaste(const BracketedPaste&) = delete;
   BracketedPaste& operator=(const BracketedPaste&) = delete;
 
-  /// Asks again: another program may have changed it while this one was stopped.
+  /// Enables it again: another program may have disabled it while this one was stopped.
   void renew() const;
 
  private:

@@ -39,7 +39,7 @@ class LineEditor final : public LineReader {
     el_set(editor_, EL_GETCFN, get);
     el_source(editor_, nullptr);  // the user's ~/.editrc
     const char* mode = nullptr;
-    // In vi's keys Escape ends what is typed, and so cannot begin the mark of a paste.
+    // In vi mode Escape leaves insert mode, so the mark of a paste cannot be bound.
     takes_pastes_ = el_get(editor_, EL_EDITOR, &mode) == 0 && mode == std::string_view("emacs");
     if (!takes_pastes_) return;
     el_set(editor_, EL_ADDFN, "llmc-paste", "Insert pasted text", insert_paste);
@@ -55,7 +55,7 @@ class LineEditor final : public LineReader {
   bool works() const { return editor_ != nullptr && history_ != nullptr; }
 
   Event read(const std::string& prompt, std::string& line) override {
-    // Marks tell libedit which bytes take no place on the screen.
+    // These marks enclose bytes without width on the screen.
     prompt_.clear();
     for (std::size_t i = 0; i < prompt.size(); ++i) {
       const std::size_t end = prompt[i] == '\x1b' ? prompt.find('m', i) : prompt.npos;
@@ -69,7 +69,7 @@ class LineEditor final : public LineReader {
     interrupted_ = begun_ = too_long_ = false;
     int count = 0;
     if (takes_pastes_) paste_.emplace();
-    // libedit would do so behind the prompt: what is typed at once would be the terminal's to edit.
+    // libedit would do so after the prompt, and the terminal would echo characters typed before.
     el_set(editor_, EL_PREP_TERM, 1);
     const char* const text = el_gets(editor_, &count);
     paste_.reset();
@@ -104,7 +104,7 @@ class LineEditor final : public LineReader {
   }
   static char* show_prompt(EditLine* editor) { return self(editor)->prompt_.data(); }
 
-  /// One character. 1, 0 at the end of the input, -1 to give up.
+  /// Reads a character. Returns 1, 0 at the end of the input, -1 on an interrupt.
   static int get(EditLine* editor, wchar_t* character) {
     LineEditor& me = *self(editor);
     std::mbstate_t state = {};
@@ -114,7 +114,7 @@ class LineEditor final : public LineReader {
         me.begun_ = line->lastchar != line->buffer || me.pasting_;
         me.interrupted_ = true;
         if (me.takes_pastes_ && !me.pasting_ && line->cursor != line->lastchar) {
-          // What follows is written after the line, not over the rest of it: Ctrl-E in emacs' keys.
+          // Move to the end of the line (Ctrl-E in emacs mode), so that later output follows it.
           *character = L'\x05';
           return 1;
         }
@@ -123,8 +123,8 @@ class LineEditor final : public LineReader {
       pollfd waiting[] = {{STDIN_FILENO, POLLIN, 0}, {me.interrupts_.fd(), POLLIN, 0}};
       if (::poll(waiting, 2, -1) < 0) {
         if (errno != EINTR) return -1;
-        if (me.interrupts_.flag()) continue;  // the line is not drawn again: it ends
-        // Stopped and continued, or another size of the window.
+        if (me.interrupts_.flag()) continue;  // the line ends and is not drawn again
+        // The process was stopped and continued, or the window was resized.
         el_set(editor, EL_PREP_TERM, 1);
         el_resize(editor);
         el_set(editor, EL_REFRESH);
@@ -137,7 +137,7 @@ class LineEditor final : public LineReader {
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return n < 0 ? -1 : 0;
       const std::size_t used = std::mbrtowc(character, &byte, 1, &state);
-      if (used == static_cast<std::size_t>(-2)) continue;  // a part of a character
+      if (used == static_cast<std::size_t>(-2)) continue;  // an incomplete character
       if (used == static_cast<std::size_t>(-1)) {
         state = {};
         *character = L'?';
@@ -148,7 +148,7 @@ class LineEditor final : public LineReader {
     }
   }
 
-  /// After the mark that begins a paste: inserts all up to the one that ends it, line breaks too.
+  /// Inserts pasted text, including line breaks, from its start mark to its end mark.
   static unsigned char insert_paste(EditLine* editor, int) {
     static_assert(BracketedPaste::kEnd.size() == 6);
     constexpr std::wstring_view kEnd = L"\x1b[201~";
@@ -159,7 +159,7 @@ class LineEditor final : public LineReader {
     int got = 0;
     while ((got = get(editor, &character)) == 1) {
       if (character == L'\0') continue;
-      // Terminals send the key of Enter for a line break.
+      // Terminals send carriage returns for line breaks.
       if (character == L'\n' && text.ends_with(L'\r')) text.pop_back();
       text += character;
       if (character == L'~' && text.ends_with(kEnd)) break;
@@ -180,11 +180,11 @@ class LineEditor final : public LineReader {
   std::string prompt_;
   std::optional<BracketedPaste> paste_;
   bool takes_pastes_ = false;
-  bool interrupted_ = false, begun_ = false;  // begun_: there was something on the line
+  bool interrupted_ = false, begun_ = false;  // begun_: the line was not empty
   bool pasting_ = false, too_long_ = false;
 };
 
-/// Characters of several bytes, also where the environment names no locale.
+/// A UTF-8 locale, even if the environment sets none.
 void use_utf8() {
   if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1)
     std::setlocale(LC_CTYPE, "C.UTF-8");

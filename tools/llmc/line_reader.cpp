@@ -50,7 +50,7 @@ class PlainReader final : public LineReader {
                           {interrupts_ != nullptr ? interrupts_->fd() : -1, POLLIN, 0}};
       if (::poll(waiting, 2, -1) < 0) {
         if (errno != EINTR) return Event::kEnd;
-        if (paste) paste->renew();  // stopped and continued, perhaps
+        if (paste) paste->renew();  // the process may have been stopped and continued
         continue;
       }
       if ((waiting[1].revents & POLLIN) != 0) continue;
@@ -66,15 +66,14 @@ class PlainReader final : public LineReader {
         return Event::kTooLong;
       }
       if (buffer_.empty()) return Event::kEnd;
-      line = std::move(buffer_);  // the last line of a file may lack its end
+      line = std::move(buffer_);  // the last line of a file may have no line break
       forget();
       return Event::kLine;
     }
   }
 
  private:
-  /// Where the line that begins at begin_ ends: at a line break outside pasted text. Looks at each
-  /// byte once.
+  /// The end of the line at begin_: the first line break outside pasted text. Reads each byte once.
   std::optional<std::size_t> find_end() {
     for (;;) {
       if (pasting_) {
@@ -84,7 +83,7 @@ class PlainReader final : public LineReader {
         pasting_ = false;
       }
       const std::size_t end = buffer_.find('\n', searched_);
-      // Only a terminal marks what is pasted.
+      // Only terminals mark pasted text.
       const std::size_t paste =
           interrupts_ == nullptr
               ? buffer_.npos
@@ -99,7 +98,7 @@ class PlainReader final : public LineReader {
     }
   }
 
-  /// All was searched but what may be the beginning of a mark.
+  /// Ends a search, excluding bytes that may be the start of a mark.
   void keep_for_mark() {
     const std::size_t mark = BracketedPaste::kEnd.size() - 1;
     searched_ = std::max(searched_, buffer_.size() - std::min(buffer_.size(), mark));
@@ -123,10 +122,10 @@ class PlainReader final : public LineReader {
 
   Interrupts* interrupts_;
   std::string buffer_;
-  std::size_t begin_ = 0;     // lines before it were given out
-  std::size_t searched_ = 0;  // none ends between the two
-  bool pasting_ = false;      // at searched_: within marked text
-  bool too_long_ = false;     // the line's beginning was thrown away
+  std::size_t begin_ = 0;     // start of the first line that was not returned
+  std::size_t searched_ = 0;  // no line ends between begin_ and here
+  bool pasting_ = false;      // searched_ is within marked text
+  bool too_long_ = false;     // the start of the line was discarded
 };
 
 }  // namespace

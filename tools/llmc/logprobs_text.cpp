@@ -9,7 +9,7 @@
 namespace llmc::cli {
 namespace {
 
-/// A token as results name it: with its text when there is a tokenizer.
+/// A token in results, with its text if there is a tokenizer.
 Json token_json(std::int32_t id, float logprob, const hosted::Tokenizer* tokenizer) {
   Json json{{"id", id}};
   if (tokenizer != nullptr) json["text"] = printable(std::string(tokenizer->name_of(id)));
@@ -19,10 +19,11 @@ Json token_json(std::int32_t id, float logprob, const hosted::Tokenizer* tokeniz
 
 }  // namespace
 
-Json logprob_json(std::int32_t id, const TokenLogprobs& said, const hosted::Tokenizer* tokenizer) {
-  Json json = token_json(id, said.chosen, tokenizer);
+Json logprob_json(std::int32_t id, const TokenLogprobs& logprobs,
+                  const hosted::Tokenizer* tokenizer) {
+  Json json = token_json(id, logprobs.chosen, tokenizer);
   json["top_logprobs"] = Json::array();
-  for (const llmc_candidate& candidate : said.likeliest)
+  for (const llmc_candidate& candidate : logprobs.top)
     json["top_logprobs"].push_back(token_json(candidate.token, candidate.logprob, tokenizer));
   return json;
 }
@@ -46,7 +47,7 @@ std::string logprobs_text(std::span<const std::int32_t> ids, std::span<const Tok
   for (std::size_t i = 0; i < all.size(); ++i) {
     text += one(ids[i], all[i].chosen) + ":";
     std::string_view separator = " ";
-    for (const llmc_candidate& candidate : all[i].likeliest) {
+    for (const llmc_candidate& candidate : all[i].top) {
       text += fmt::format("{}{}", separator, one(candidate.token, candidate.logprob));
       separator = ", ";
     }

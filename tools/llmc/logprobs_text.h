@@ -9,21 +9,23 @@
 #include "runtime/hosted/tokenizer.h"
 #include "tools/llmc/cli.h"
 
-/// --logprobs of `run`.
+/// Output of `run --logprobs`.
 namespace llmc::cli {
 
-/// What the model said about a token that was chosen.
+/// The log-probability of a sampled token and of the most probable ones.
 struct TokenLogprobs {
   float chosen = 0;
-  std::vector<llmc_candidate> likeliest;
+  std::vector<llmc_candidate> top;
 };
 
-/// Of one token: `id`, `text` (its name), `logprob` and `top_logprobs`, a list of the same.
-Json logprob_json(std::int32_t id, const TokenLogprobs& said, const hosted::Tokenizer* tokenizer);
-/// Of a whole text; `all` has one for each id. `tokenizer` may be null: tokens have no names then.
+/// JSON of one token: `id`, `text` (its name), `logprob` and `top_logprobs`, a list of the same.
+Json logprob_json(std::int32_t id, const TokenLogprobs& logprobs,
+                  const hosted::Tokenizer* tokenizer);
+/// JSON of a whole text; `all` has one entry per id. Without a `tokenizer`, which may be null,
+/// tokens have no names.
 Json logprobs_json(std::span<const std::int32_t> ids, std::span<const TokenLogprobs> all,
                    const hosted::Tokenizer* tokenizer);
-/// The same as lines: the token that was chosen, then the likeliest.
+/// The same as lines: the sampled token, then the most probable ones.
 std::string logprobs_text(std::span<const std::int32_t> ids, std::span<const TokenLogprobs> all,
                           const hosted::Tokenizer* tokenizer);
 

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,28 +26,61 @@ struct Entry {
   const char* name;
   const char* summary;
   Command add;
+  const char* examples;
 };
 
 constexpr Entry kCommands[] = {
-    {"inspect", "Show what a model's files hold and what was recognised in them", add_inspect},
-    {"plan", "Show weights, arena and cache bytes before anything is compiled", add_plan},
-    {"compile", "Compile a model to a static library, a C header and their sources", add_compile},
-    {"run", "Generate text with a model or a compiled bundle", add_run},
-    {"chat", "Talk with a model or a compiled bundle", add_chat},
+    {"inspect", "Show a model's files and its recognised architecture", add_inspect,
+     "  llmc inspect MODEL\n"
+     "  llmc inspect onnx/model.onnx --json\n"},
+    {"plan", "Show the bytes of weights, arena and cache without compiling", add_plan,
+     "  llmc plan MODEL --quant q4 --ctx 4096\n"
+     "  llmc plan MODEL --target arm64 --max-ram 512M\n"},
+    {"compile", "Compile a model to a static library, a C header and their sources", add_compile,
+     "  llmc compile MODEL -o bundle\n"
+     "  llmc compile MODEL --target avx2,arm64 --quant q8 -o bundles\n"
+     "  llmc compile encoder.onnx --dim batch_size=1 --dim sequence_length=128\n"},
+    {"run", "Generate text with a model or a compiled bundle", add_run,
+     "  llmc run MODEL -p \"Once upon a time\" -n 64\n"
+     "  llmc run MODEL --chat -f question.txt --temp 0.7\n"
+     "  llmc run MODEL -p \"Yes or no? \" --grammar 'root ::= \"yes\" | \"no\"'\n"},
+    {"chat", "Chat with a model or a compiled bundle", add_chat,
+     "  llmc chat MODEL\n"
+     "  llmc chat MODEL --system \"Be brief.\" --context-shift\n"
+     "  llmc chat MODEL -p \"What is a compiler?\"\n"},
     {"verify", "Compare native code with the reference interpreter and with stored hashes",
-     add_verify},
-    {"identity", "Compare the bits of logits of targets, threads and chunks", add_identity},
-    {"bench", "Measure prompt and generation speed beside the machine's limits", add_bench},
-    {"ppl", "Measure how well a model predicts a text: its perplexity", add_ppl},
-    {"compare", "Set formats of weights and cache side by side: bytes, quality, step time",
-     add_compare},
-    {"tokenize", "Turn text into token ids, or ids into text", add_tokenize},
-    {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx},
-    {"tune", "Find the best tiles of a target's kernels by trying them", add_tune},
-    {"targets", "List targets and whether this machine can compile and run them", add_targets},
+     add_verify,
+     "  llmc verify MODEL\n"
+     "  llmc verify bundle --model MODEL\n"
+     "  llmc verify MODEL --quant f32 --short\n"},
+    {"identity", "Compare the bits of logits of targets, threads and chunks", add_identity,
+     "  llmc identity MODEL\n"
+     "  llmc identity MODEL --targets avx2,arm64 --quant q4,q8 --threads 1,4\n"},
+    {"bench", "Measure prompt and generation speed and the machine's limits", add_bench,
+     "  llmc bench MODEL -p 128,512 -n 64 -t 1,4\n"
+     "  llmc bench MODEL --layers -o md\n"
+     "  llmc bench --kernel gemm --format q4 --shape 4096x4096x1\n"},
+    {"ppl", "Measure a model's perplexity on a text", add_ppl,
+     "  llmc ppl MODEL --text wiki.txt\n"
+     "  llmc ppl MODEL --text wiki.txt --quant q8 --kl\n"},
+    {"compare", "Compare formats of weights and cache: bytes, quality, step time", add_compare,
+     "  llmc compare MODEL --text wiki.txt\n"
+     "  llmc compare MODEL --text wiki.txt --quant q4,q8 --kv f16,int8\n"},
+    {"tokenize", "Convert text to token ids, or ids to text", add_tokenize,
+     "  llmc tokenize MODEL \"Once upon a time\"\n"
+     "  llmc tokenize MODEL --ids 1,2,3\n"},
+    {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx,
+     "  llmc test-onnx model.onnx\n"
+     "  llmc test-onnx model.onnx test_data_set_0 --rtol 1e-4\n"},
+    {"tune", "Find the best tiles of a target's kernels by measurement", add_tune,
+     "  llmc tune\n"
+     "  llmc tune --target arm64 --header arm64.h\n"},
+    {"targets", "List targets and whether this machine can compile and run them", add_targets,
+     "  llmc targets\n"
+     "  llmc targets --cc clang++-18 --json\n"},
 };
 
-/// What is wrong with a first word that is no command: with the command it resembles.
+/// The error of an unknown command, with a suggestion.
 std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return std::nullopt;
   const std::string_view word = argv[1];
@@ -54,12 +88,12 @@ std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv) {
   for (const Entry& entry : kCommands) names.emplace_back(entry.name);
   if (std::ranges::count(names, word) != 0) return std::nullopt;
   const std::string_view meant = llmc::nearest(word, names);
-  return llmc::usage_error(fmt::format("there is no command '{}'", llmc::printable(word, 80)),
+  return llmc::usage_error(fmt::format("unknown command '{}'", llmc::printable(word, 80)),
                            meant.empty() ? "llmc --help lists the commands"
                                          : fmt::format("did you mean llmc {}?", meant));
 }
 
-/// Which options of the command `name` take the next argument as their value, whatever it is.
+/// A predicate for options of the command `name` that take the next argument as their value.
 TakesValue options_with_values(const CLI::App& app, const std::string& name) {
   const auto found =
       app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
@@ -72,13 +106,13 @@ TakesValue options_with_values(const CLI::App& app, const std::string& name) {
   };
 }
 
-/// What is wrong with the first argument that nothing takes.
+/// The error of an unexpected argument.
 llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument, bool is_option) {
   const std::string where = command.get_parent() == nullptr ? "llmc" : "llmc " + command.get_name();
-  std::string hint = where + " --help lists what is accepted";
+  std::string hint = where + " --help lists the options";
   if (!is_option) {
-    return llmc::usage_error(
-        fmt::format("'{}' is one argument too many", llmc::printable(argument, 80)), hint);
+    return llmc::usage_error(fmt::format("unexpected argument '{}'", llmc::printable(argument, 80)),
+                             hint);
   }
   const std::string_view name = std::string_view(argument).substr(0, argument.find('='));
   std::vector<std::string> names;
@@ -86,21 +120,21 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
     for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view meant = llmc::nearest(name, views);
-  if (!meant.empty() && name.size() > 5)  // shorter ones resemble whatever there is
+  if (!meant.empty() && name.size() > 5)  // short names resemble too many others
     hint = fmt::format("did you mean {}?", meant);
   return llmc::usage_error(
       fmt::format("{} has no option {}", where, llmc::printable(std::string(name), 80)), hint);
 }
 
-/// The line that explains TOKENS, for commands that have such options.
+/// A line that explains TOKENS, for commands with such options; else empty.
 std::string tokens_footer(const CLI::App& command) {
   const bool has_tokens = std::ranges::any_of(command.get_options(), [](const CLI::Option* option) {
     return option->get_type_name() == kTokensType;
   });
-  return has_tokens ? "TOKENS: a number of tokens; 2k and 32K are multiples of 1024." : "";
+  return has_tokens ? "\nTOKENS: a number of tokens; 2k and 32K are multiples of 1024." : "";
 }
 
-/// With -v: how often the graphs of ONNX files were parsed.
+/// With -v, prints how often the graphs of ONNX files were parsed.
 void note_parse_counts(const Globals& globals) {
   const auto counts = llmc::importer::parse_counts();
   if (globals.verbose == 0 || counts.empty()) return;
@@ -111,22 +145,36 @@ void note_parse_counts(const Globals& globals) {
                               counts.size(), counts.size() == 1 ? "" : "s"));
 }
 
+/// Omits the lists of options that exclude each other, and the values of negated flags.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    const std::string text = CLI::Formatter::make_option_name(option, is_positional);
+    return text.substr(0, text.find("{false}"));
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string text = CLI::Formatter::make_option_opts(option);
+    return text.substr(0, text.find(" Excludes:"));
+  }
+};
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"llmc: compiles a language model in ONNX form to a native static library", "llmc"};
   app.set_version_flag("--version", "llmc " LLMC_VERSION);
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(with_docs_folder(
       "llmc COMMAND --help lists a command's options. Documentation: docs/cli.md"));
   const std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
-  // After -- nothing is an option.
+  // Arguments after -- are not options.
   const auto is_option = [&all](const std::string& argument) {
     const auto dashes = std::ranges::find(all, "--");
     return argument.size() > 1 && argument.front() == '-' &&
            std::find(dashes, all.end(), argument) == all.end();
   };
   app.failure_message([is_option](const CLI::App* root, const CLI::Error& error) {
-    const auto commands = root->get_subcommands();  // those that were given
+    const auto commands = root->get_subcommands();  // the given ones
     const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
     if (const auto own = root->remaining(); extra && !own.empty())
       return llmc::format(unexpected(*root, own.front(), is_option(own.front()))) + "\n";
@@ -135,7 +183,7 @@ int run_command_line(int argc, char** argv) {
              "\n";
     const std::string where = commands.empty() ? "llmc" : "llmc " + commands.front()->get_name();
     const bool no_command = commands.empty() && error.get_name() == "RequiredError";
-    return fmt::format("llmc: error: {}\nhint: {} --help lists what is accepted\n",
+    return fmt::format("llmc: error: {}\nhint: {} --help lists the options\n",
                        no_command ? "a command is required" : llmc::printable(error.what(), 1000),
                        where);
   });
@@ -144,22 +192,18 @@ int run_command_line(int argc, char** argv) {
   for (const Entry& entry : kCommands) {
     CLI::App* command = app.add_subcommand(entry.name, entry.summary);
     command->group("Commands");
-    command->footer("");
     command->add_flag("--json", globals.json, "Results as JSON on stdout");
-    command->add_flag("-q,--quiet", globals.quiet, "No progress and no notes");
-    command->add_flag("-v,--verbose", globals.verbose, "More notes; twice for times of every pass");
+    command->add_flag("-q,--quiet", globals.quiet, "No progress and notes");
+    command->add_flag("-v,--verbose", globals.verbose, "More notes; -vv: times of passes");
     command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
-    if (const std::string tokens = tokens_footer(*command); !tokens.empty()) {
-      const std::string own = command->get_footer();
-      command->footer(own.empty() ? tokens : tokens + "\n" + own);
-    }
+    command->footer(std::string("Examples:\n") + entry.examples + tokens_footer(*command));
   }
   if (const auto wrong = unknown_command(argc, argv)) return fail(*wrong);
   auto spelled = spell(all, options_with_values(app, all.empty() ? "" : all.front()));
   if (!spelled.ok()) return fail(spelled.error());
   try {
     std::vector<std::string> backwards(spelled->arguments.rbegin(), spelled->arguments.rend());
-    app.parse(std::move(backwards));  // CLI11 takes them from the back
+    app.parse(std::move(backwards));  // CLI11 expects the reverse order
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : llmc::exit_code(llmc::ErrorKind::kUsage);
@@ -169,7 +213,7 @@ int run_command_line(int argc, char** argv) {
   note_parse_counts(globals);
   if (!finish_stdout() && code == 0) {
     return fail(llmc::file_failure(llmc::ErrorKind::kBadInput, "standard output",
-                                   "could not be written", "is the disk full?"));
+                                   "cannot be written", "the disk may be full"));
   }
   return code;
 }
@@ -177,13 +221,13 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A file that is opened must not become standard output because that was closed.
+  // If standard streams are closed, prevent files from getting their descriptors.
   for (int fd = 0; fd <= 2; ++fd)
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
   std::signal(SIGPIPE,
-              SIG_IGN);  // writes fail: to an emulator that ended, to stdout (flush_stdout)
-  std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may grow no more
-  std::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it makes exit codes of commands vanish
+              SIG_IGN);  // writes fail instead: to an ended emulator, to stdout (flush_stdout)
+  std::signal(SIGXFSZ, SIG_IGN);  // writes over the file size limit fail
+  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, exit codes of commands are lost
   llmc::install_signal_cleanup();
   try {
     return run_command_line(argc, argv);

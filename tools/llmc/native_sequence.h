@@ -9,11 +9,11 @@
 
 namespace llmc::cli {
 
-/// A driver's session, in this process or under an emulator, for conversations.
+/// Adapts a native session, in this process or under an emulator, for conversations.
 class NativeSequence final : public hosted::Sequence {
  public:
-  /// `grammar`: what every text is held to, as Session::set_grammar takes it, or nullopt.
-  NativeSequence(exec::NativeModel::Session& session, const exec::ModelFacts& model,
+  /// `grammar`: constrains every text, as for Session::set_grammar; nullopt: none.
+  NativeSequence(exec::NativeModel::Session& session, const exec::ModelInfo& model,
                  std::optional<std::string> grammar)
       : session_(session), model_(model), grammar_(std::move(grammar)) {}
 
@@ -55,7 +55,7 @@ class NativeSequence final : public hosted::Sequence {
   std::size_t chunk() const override { return model_.chunk; }
   std::size_t vocabulary() const override { return model_.vocab; }
 
-  /// What went wrong since it was last asked: a status says less.
+  /// Returns and clears the last error message, which is more detailed than a status.
   std::optional<Error> take_error() { return std::exchange(error_, std::nullopt); }
 
  private:
@@ -66,7 +66,7 @@ class NativeSequence final : public hosted::Sequence {
   }
 
   exec::NativeModel::Session& session_;
-  const exec::ModelFacts& model_;
+  const exec::ModelInfo& model_;
   const std::optional<std::string> grammar_;
   std::optional<Error> error_;
 };

@@ -21,7 +21,7 @@ std::string long_name(const std::string& names) {
   return names.substr(begin, names.find(',', begin) - begin);
 }
 
-/// The value the option was given, as its callback gets it.
+/// The option's value from the argument of its callback.
 const std::string& given(const CLI::results_t& results) {
   static const std::string nothing;
   return results.empty() ? nothing : results.back();
@@ -47,7 +47,7 @@ bool takes_bundle(ModelUse use) {
   return use != ModelUse::kCompile && use != ModelUse::kCompare;
 }
 
-/// Whether the result is for other machines too, not only to be run at once.
+/// Whether the command only compiles, possibly for other machines.
 bool compiles_only(ModelUse use) {
   return use == ModelUse::kPlan || use == ModelUse::kCompile;
 }
@@ -60,13 +60,13 @@ std::string file_name(const std::string& path) {
 }  // namespace
 
 template <class T>
-CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value,
-                              std::uint64_t least, std::uint64_t most, const std::string& text) {
-  const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
+CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value, std::uint64_t min,
+                              std::uint64_t max, const std::string& text) {
+  const auto take = [&value, min, max, name = long_name(names)](const CLI::results_t& results) {
     std::uint64_t number = 0;
-    if (!parse_whole(given(results), number) || number < least || number > most) {
+    if (!parse_whole(given(results), number) || number < min || number > max) {
       throw CLI::ValidationError(fmt::format("{} takes a whole number from {} to {}, not '{}'",
-                                             name, least, most, printable(given(results))));
+                                             name, min, max, printable(given(results))));
     }
     value = static_cast<T>(number);
     return true;
@@ -81,14 +81,14 @@ template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::uint6
                                        std::uint64_t, const std::string&);
 
 template <class T>
-CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t least,
-                             std::int64_t most, const std::string& text) {
-  const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
+CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
+                             std::int64_t max, const std::string& text) {
+  const auto take = [&value, min, max, name = long_name(names)](const CLI::results_t& results) {
     std::int64_t number = 0;
-    if (!parse_tokens(given(results), number) || number < least || number > most) {
+    if (!parse_tokens(given(results), number) || number < min || number > max) {
       throw CLI::ValidationError(
           fmt::format("{} takes a whole number from {} to {}, also such as 2k or 32K, not '{}'",
-                      name, least, most, printable(given(results))));
+                      name, min, max, printable(given(results))));
     }
     value = static_cast<T>(number);
     return true;
@@ -101,12 +101,12 @@ template CLI::Option* add_token_count(CLI::App&, const std::string&, std::int32_
                                       std::int64_t, const std::string&);
 
 CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
-                         std::int64_t least, std::int64_t most, const std::string& text) {
-  const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
+                         std::int64_t min, std::int64_t max, const std::string& text) {
+  const auto take = [&value, min, max, name = long_name(names)](const CLI::results_t& results) {
     std::int64_t number = 0;
-    if (!parse_whole(given(results), number) || number < least || number > most) {
+    if (!parse_whole(given(results), number) || number < min || number > max) {
       throw CLI::ValidationError(fmt::format("{} takes a whole number from {} to {}, not '{}'",
-                                             name, least, most, printable(given(results))));
+                                             name, min, max, printable(given(results))));
     }
     value = static_cast<std::int32_t>(number);
     return true;
@@ -115,14 +115,14 @@ CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& 
 }
 
 template <class T>
-CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double least,
-                        double most, const std::string& text) {
-  const auto take = [&value, least, most, name = long_name(names)](const CLI::results_t& results) {
+CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double min, double max,
+                        const std::string& text) {
+  const auto take = [&value, min, max, name = long_name(names)](const CLI::results_t& results) {
     double number = 0;
-    // Not a number is neither below nor above.
-    if (!parse_whole(given(results), number) || !(number >= least && number <= most)) {
-      throw CLI::ValidationError(fmt::format("{} takes a number from {} to {}, not '{}'", name,
-                                             least, most, printable(given(results))));
+    // Written so that NaN is refused.
+    if (!parse_whole(given(results), number) || !(number >= min && number <= max)) {
+      throw CLI::ValidationError(fmt::format("{} takes a number from {} to {}, not '{}'", name, min,
+                                             max, printable(given(results))));
     }
     value = static_cast<T>(number);
     return true;
@@ -136,7 +136,7 @@ template CLI::Option* add_number(CLI::App&, const std::string&, float&, double, 
 
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads) {
   return add_whole_number(app, "-t,--threads", threads, 1, plan::kMaxThreads,
-                          "Threads (default: all cores)");
+                          "Number of threads (default: number of cores)");
 }
 
 CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores) {
@@ -144,10 +144,10 @@ CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores) {
     cores = kind == "even" ? LLMC_CORES_EVEN : LLMC_CORES_UNEVEN;
   };
   return app
-      .add_option_function<std::string>(
-          "--cores", take,
-          "even or uneven: whether threads take their work at once or bit by bit (default: the "
-          "target's)")
+      .add_option_function<std::string>("--cores", take,
+                                        "Work split, even: static, for equal cores, uneven: "
+                                        "dynamic, for big.LITTLE (default: the "
+                                        "target's)")
       ->check(CLI::IsMember({"even", "uneven"}))
       ->type_name("KIND");
 }
@@ -161,8 +161,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
     return true;
   };
   app.add_option("MODEL", take_model,
-                 takes_bundle(use) ? "Folder of a model, one .onnx file, or a bundle"
-                                   : "Folder of a model, or one .onnx file")
+                 takes_bundle(use) ? "Folder of a model, .onnx file, or bundle"
+                                   : "Folder of a model, or .onnx file")
       ->required()
       ->type_name("");
   const auto fixed = [&](CLI::Option* option) {
@@ -173,54 +173,54 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
     options.decoder_only.push_back(option);
     return fixed(option);
   };
-  const auto number = [&](const char* names, std::uint32_t& value, std::uint64_t most,
+  const auto number = [&](const char* names, std::uint32_t& value, std::uint64_t max,
                           const std::string& text) {
-    return add_whole_number(app, names, value, 1, most,
+    return add_whole_number(app, names, value, 1, max,
                             fmt::format("{} (default: {})", text, value));
   };
   const std::string target_help =
       compiles_only(use) ? fmt::format(
-                               "What to compile for, or several: arm64,lasx,avx2 (default: "
-                               "{}); llmc targets lists them",
+                               "Targets, listed by llmc targets, such as arm64,lasx,avx2 (default: "
+                               "{})",
                                target::portable_here().name)
-                         : "What to compile for; llmc targets lists them (default: best here)";
+                         : "Target, listed by llmc targets (default: best for this machine)";
   fixed(app.add_option("--target", options.target, target_help))->type_name("NAME");
   const bool lists = use == ModelUse::kCompare;
   if (!lists) {
     options.quant_option =
         fixed(app.add_option("--quant", options.quant,
-                             "Format of the weights: q4, q6, q8, f16 or f32 (default: q4; of plain "
-                             "graphs: the model's own)"))
+                             "Weight format: q4, q6, q8, f16 or f32 (default: q4; plain graphs: "
+                             "the model's own)"))
             ->type_name("FORMAT");
   }
   fixed(add_opt_level(app, options.opt_level));
   options.ctx_option =
-      add_token_count(app, "-c,--ctx,--ctx-size", c.ctx, 1, plan::kMaxContext,
-                      fmt::format("Tokens of context (default: {}, or what the model was trained "
-                                  "for if that is less)",
-                                  c.ctx))
+      add_token_count(
+          app, "-c,--ctx,--ctx-size", c.ctx, 1, plan::kMaxContext,
+          fmt::format("Context length in tokens (default: {}, at most the model's trained "
+                      "context)",
+                      c.ctx))
           ->each([&c](const std::string&) { c.ctx_given = true; })
           ->check([](const std::string& text) {
-            return text == "0" ? "0 is not a length: leave the option out for the "
-                                 "context that the model was trained for"
+            return text == "0" ? "0 is not a valid context: remove the option for the default"
                                : std::string();
           });
   if (use == ModelUse::kMeasure) {
-    options.ctx_option->group("Compilation");  // of a bundle it sets the window (text_options.h)
+    options.ctx_option->group("Compilation");  // for a bundle it is the window (text_options.h)
   } else {
     of_decoders(options.ctx_option);
   }
   of_decoders(add_token_count(
       app, "--block", c.block, 1, plan::kMaxBlock,
-      fmt::format("Tokens of a KV cache block, a multiple of 8 (default: {})", c.block)));
+      fmt::format("KV cache block size in tokens, a multiple of 8 (default: {})", c.block)));
   if (!lists) {
     of_decoders(app.add_option("--kv", options.kv,
-                               "Format of cached keys and values: f32, f16, int8, or such as "
+                               "KV cache format: f32, f16, int8, or separate formats such as "
                                "K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
         ->type_name("FORMAT");
   }
   of_decoders(add_token_count(app, "--chunk", c.chunk, 1, plan::kMaxChunk,
-                              "Maximum tokens of a prompt run at once (default: the target's)"));
+                              "Maximum prompt tokens per call (default: the target's)"));
   of_decoders(app.add_option_function<std::string>(
                   "--cache",
                   [&c](const std::string& text) {
@@ -228,39 +228,39 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                     if (!c.contiguous && text != "blocked")
                       throw CLI::ValidationError("--cache takes blocked or contiguous");
                   },
-                  "The KV cache in blocks, or in one piece a sequence (default: blocked)"))
-      ->type_name("HOW");
-  of_decoders(number("--sequences", c.sequences, plan::kMaxSequences,
-                     "Maximum number of sequences in a session"));
+                  "KV cache layout: blocked (paged) or contiguous (default: blocked)"))
+      ->type_name("LAYOUT");
   of_decoders(
-      number("--batch", c.batch, plan::kMaxBatch, "Maximum number of sequences stepped together"));
+      number("--sequences", c.sequences, plan::kMaxSequences, "Maximum sequences per session"));
+  of_decoders(number("--batch", c.batch, plan::kMaxBatch, "Maximum sequences decoded per step"));
   of_decoders(
       add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,
-                       "Blocks of the KV cache for all sequences (default: what they can need)"));
+                       "KV blocks shared by all sequences (default: full context for each)"));
   fixed(number("--threads-max", c.threads_max, plan::kMaxThreads,
-               "Maximum number of threads that the arena has room for"));
+               "Maximum threads, which determine the size of the arena"));
   if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM")
       ->group("Compilation");
-  fixed(app.add_option("--cflag", c.cflags, "One more argument for clang; may be repeated")
+  fixed(app.add_option("--cflag", c.cflags, "Additional clang argument; may be repeated")
             ->allow_extra_args(false)
             ->type_name("ARG"));
   const auto take_sysroot = [&c](const CLI::results_t& results) {
     std::error_code error;
     const std::filesystem::path folder = given(results);
     if (!std::filesystem::is_directory(folder, error)) {
-      throw CLI::ValidationError(fmt::format(
-          "--sysroot takes a folder with another machine's usr/include, and '{}' is none; "
-          "tools/cross.sh fetches some",
-          printable(folder.string())));
+      throw CLI::ValidationError(
+          fmt::format("--sysroot '{}' is not a folder; give one with the target's usr/include, "
+                      "such as those of "
+                      "tools/cross.sh",
+                      printable(folder.string())));
     }
     c.cflags.push_back("--sysroot=" +
                        std::filesystem::absolute(folder).lexically_normal().string());
     return true;
   };
   fixed(app.add_option("--sysroot", take_sysroot,
-                       "Folder of headers for what --cflag brings in; the kernels need none")
+                       "Folder with headers of the target, for sources added by --cflag")
             ->type_name("DIR"));
   if (use != ModelUse::kCompile) add_emulator(app, options.emulator);
 }
@@ -269,22 +269,22 @@ CLI::Option* add_emulator(CLI::App& app, std::string& emulator) {
   const auto take = [&emulator](const CLI::results_t& results) {
     emulator = given(results);
     if (emulator.find_first_not_of(" \t\n") == emulator.npos) {
-      throw CLI::ValidationError(
-          "--emulator takes a command, such as 'qemu-aarch64 -cpu max', not nothing");
+      throw CLI::ValidationError("--emulator needs a command, such as 'qemu-aarch64 -cpu max'");
     }
     return true;
   };
   return app
       .add_option("--emulator", take,
-                  "Command that runs code of another processor (default: $LLMC_EMULATOR, qemu)")
+                  "Emulator of another processor (default: $LLMC_EMULATOR, qemu)")
       ->type_name("COMMAND");
 }
 
 CLI::Option* add_opt_level(CLI::App& app, std::string& level) {
   return app
-      .add_option("--opt-level", level,
-                  "1: reference, 2: SIMD, 3: SIMD in register and cache tiles; the same bits "
-                  "(default: 3)")
+      .add_option(
+          "--opt-level", level,
+          "Optimisation level, 1: reference, 2: SIMD, 3: SIMD with register and cache tiles; "
+          "results are bit-identical (default: 3)")
       ->type_name("LEVEL");
 }
 
@@ -292,13 +292,13 @@ Result<std::uint32_t> parse_opt_level(const std::string& text) {
   std::uint32_t level = 0;
   if (parse_whole(text, level) && level >= 1 && level <= target::kMaxOptLevel) return level;
   return usage_error(fmt::format("--opt-level takes 1, 2 or 3, not '{}'", printable(text, 40)),
-                     "1 is the reference, 2 SIMD, 3 SIMD in tiles");
+                     "1: reference, 2: SIMD, 3: SIMD with tiles");
 }
 
 Status refuse_bundle(const std::string& model) {
   if (!driver::looks_like_bundle(model)) return ok_status();
   return usage_error(fmt::format("{} is a compiled bundle", printable(model)),
-                     "give the model it was made from");
+                     "give the original model");
 }
 
 Result<std::string> checked_target(const std::string& name) {
@@ -311,18 +311,17 @@ Result<std::vector<ChosenTarget>> chosen_targets(const ModelOptions& options) {
   std::vector<ChosenTarget> chosen;
   if (options.target.empty()) {
     const std::string_view portable = target::portable_here().name, best = target::best_here().name;
-    chosen.push_back(
-        {std::string(portable),
-         portable == best
-             ? "the portable default, and the best for this machine"
-             : fmt::format("the portable default; the best for this machine is {}", best)});
+    chosen.push_back({std::string(portable),
+                      portable == best
+                          ? "portable default, and best for this machine"
+                          : fmt::format("portable default; best for this machine: {}", best)});
     return chosen;
   }
   for (const std::string& name : split(options.target)) {
     LLMC_TRY(std::string found, checked_target(name));
     if (name.empty())
       return usage_error(fmt::format("--target {} has an empty name", printable(options.target)),
-                         "write names with commas and no blanks, such as arm64,lasx,avx2");
+                         "give names separated by commas, such as arm64,lasx,avx2");
     if (std::ranges::count(chosen, found, &ChosenTarget::name) != 0) continue;
     chosen.push_back({found, found == name ? "given" : fmt::format("given as {}", name)});
   }
@@ -335,7 +334,7 @@ std::string target_line(const target::Target& target, const ChosenTarget& chosen
 
 void note_model_file(const Globals& globals, const std::string& model) {
   if (driver::looks_like_bundle(model)) return;
-  const auto found = importer::find_model(model);  // why there is none is told by who reads it
+  const auto found = importer::find_model(model);  // reading the model reports its errors
   if (found.ok() && !found->note.empty()) remark(globals, found->note);
 }
 
@@ -347,9 +346,9 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
     for (const CLI::Option* option : options.fixed) {
       if (option->count() == 0) continue;
       return usage_error(
-          fmt::format("{} cannot change a compiled bundle: it was fixed when {} was compiled",
+          fmt::format("{} cannot change a compiled bundle: it was set when {} was compiled",
                       option->get_name(), printable(file_name(options.model))),
-          "leave it out, or compile the model again with it");
+          "remove the option, or compile the model again with it");
     }
   }
   if (compiles_only(options.use)) {
@@ -389,33 +388,32 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
-                                                std::int64_t limit, std::int64_t least) {
+                                                std::int64_t limit, std::int64_t min) {
   std::vector<std::int32_t> result;
   const char* at = text.data();
   const char* const end = at + text.size();
   for (;;) {
     std::int64_t number = -1;
     const auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc{} || number < least || number > limit || (next != end && *next != ','))
+    if (error != std::errc{} || number < min || number > limit || (next != end && *next != ','))
       break;
     result.push_back(static_cast<std::int32_t>(number));
     if (next == end) return result;
     at = next + 1;
   }
-  if (text.empty()) return usage_error(what + " is empty", "write numbers, such as 1,2,3");
+  if (text.empty()) return usage_error(what + " is empty", "give numbers, such as 1,2,3");
   if (std::int64_t one = 0; parse_whole(text, one)) {
-    return usage_error(
-        fmt::format("{} takes numbers from {} to {}, not {}", what, least, limit, one),
-        "such as 1,2,3 for several");
+    return usage_error(fmt::format("{} takes numbers from {} to {}, not {}", what, min, limit, one),
+                       "such as 1,2,3 for several");
   }
   return usage_error(fmt::format("{} {} is not a list of numbers from {} to {}", what,
-                                 printable(text), least, limit),
-                     "write them with commas and no blanks, such as 1,2,3");
+                                 printable(text), min, limit),
+                     "give numbers separated by commas, such as 1,2,3");
 }
 
 Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
-                                                std::int64_t limit, std::int64_t least) {
-  LLMC_TRY(const auto parsed, parse_numbers(text, what, limit, least));
+                                                std::int64_t limit, std::int64_t min) {
+  LLMC_TRY(const auto parsed, parse_numbers(text, what, limit, min));
   std::vector<std::uint32_t> unique;
   for (const std::int32_t number : parsed) {
     const auto n = static_cast<std::uint32_t>(number);
@@ -426,7 +424,7 @@ Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const s
 
 Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
                                                       const std::string& what, std::int64_t limit) {
-  // Suffixes become plain numbers; what is no number stays for the message.
+  // Expand suffixes; keep invalid words for the message.
   std::string plain;
   const char* comma = "";
   for (const std::string& part : split(text)) {
@@ -438,13 +436,13 @@ Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
   return parse_counts(plain, what, limit);
 }
 
-Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most) {
-  if (asked > most) {
+Result<std::uint32_t> threads_for(std::uint32_t requested, std::uint32_t max) {
+  if (requested > max) {
     return usage_error(
-        fmt::format("--threads {}: the model was compiled for at most {}", asked, most),
+        fmt::format("--threads {}: the model was compiled for at most {}", requested, max),
         "use fewer, or compile with a larger --threads-max");
   }
-  return asked > 0 ? asked : std::min(hosted::usable_cores(), std::max(most, 1u));
+  return requested > 0 ? requested : std::min(hosted::usable_cores(), std::max(max, 1u));
 }
 
 }  // namespace llmc::cli

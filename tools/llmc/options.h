@@ -9,126 +9,124 @@
 #include "compiler/plan/plan.h"
 #include "tools/llmc/cli.h"
 
-/// Options that several commands share, spelled and explained once.
+/// Options shared by several commands.
 namespace llmc::driver {
 struct Source;
 }  // namespace llmc::driver
 
 namespace llmc::cli {
 
-/// What a command does with MODEL, and so which options it has.
+/// The use of MODEL in a command, which determines its options.
 enum class ModelUse : std::uint8_t {
   kPlan,     // a model or a bundle; clang is not needed
   kCompile,  // a model
   kVerify,   // a model or a bundle, compiled and run
   kRun,      // a model or a bundle
-  kMeasure,  // the same; the windows of a text follow the context
-  kCompare,  // a model, in formats that the command lists
+  kMeasure,  // the same; --ctx also sets the window of a text
+  kCompare,  // a model in a list of formats
 };
 
-/// What decides how a model is compiled.
+/// Options of compilation.
 struct ModelOptions {
   std::string model;
-  std::string target;  // of plan and compile: several with commas. Empty: the default
+  std::string target;  // plan and compile: a comma-separated list. Empty: the default
   std::string quant = "q4";
-  std::string kv;  // empty: what is usual beside the weights' format
+  std::string kv;  // empty: the default for the weight format
   std::string opt_level = "3";
   driver::CompileOptions compile;
   bool no_cache = false;
   std::string emulator;
   ModelUse use = ModelUse::kRun;
-  std::vector<CLI::Option*> fixed;  // options that are settled in a bundle
-  /// Options that change nothing in a function of a graph (docs/functions.md). Commands that
-  /// compile functions add theirs.
+  std::vector<CLI::Option*> fixed;  // options that cannot change a bundle
+  /// Options without effect on functions (docs/functions.md). Commands that compile functions add
+  /// theirs.
   std::vector<const CLI::Option*> decoder_only;
-  CLI::Option* quant_option = nullptr;  // absent where formats are a list
+  CLI::Option* quant_option = nullptr;  // null for lists of formats
   CLI::Option* ctx_option = nullptr;
 };
 
-/// Warns on stderr about options that were given although the graph is compiled as a function,
-/// where they have no effect. Silent with --quiet.
+/// Warns on stderr, unless --quiet, about given options without effect on a graph that is compiled
+/// as a function.
 void note_without_effect(const ModelOptions& options, const Globals& globals);
 
 /// Adds MODEL and the options of compilation.
 void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
-/// kUsage when `model` is a compiled bundle, for commands that need what it was made from.
+/// kUsage if `model` is a compiled bundle, for commands that need the original model.
 Status refuse_bundle(const std::string& model);
-/// The target of that name or alias; of an empty name the best that runs here. kUsage for another.
+/// The target with this name or alias; for an empty name the best one for this machine. kUsage for
+/// an unknown name.
 Result<std::string> checked_target(const std::string& name);
-/// A target to compile for and where the choice comes from, for people: "given as haswell".
+/// A target and a printable reason for it: "given as haswell".
 struct ChosenTarget {
   std::string name, reason;
 };
-/// Those that --target lists, each once; without it the portable one of this machine's
+/// The targets of --target without duplicates; by default the portable one for this machine's
 /// architecture. For `plan` and `compile`; kUsage for an unknown name.
 Result<std::vector<ChosenTarget>> chosen_targets(const ModelOptions& options);
-/// "target      avx2 (given)", a line above a plan's.
+/// The first line of a plan's output: "target      avx2 (given)".
 std::string target_line(const target::Target& target, const ChosenTarget& chosen);
-/// Notes which file of a folder is the model, when there are several.
+/// Prints a note about the chosen file of a folder with several models.
 void note_model_file(const Globals& globals, const std::string& model);
-/// Of --quant; kUsage for anything else.
+/// Parses the value of --quant; kUsage for other text.
 Result<ir::WeightFormat> parse_quant(const std::string& name);
-/// "1", "2" or "3", as --opt-level takes it; kUsage for anything else.
+/// Parses the value of --opt-level, "1", "2" or "3"; kUsage for other text.
 Result<std::uint32_t> parse_opt_level(const std::string& text);
 CLI::Option* add_opt_level(CLI::App& app, std::string& level);
-/// The options as the driver takes them; kUsage for a bad target or format, for a bundle where a
-/// model is wanted, and for options a bundle no longer takes.
+/// The options for the driver; kUsage for a bad target or format, for a bundle if a model is
+/// required, and for options that cannot change a bundle.
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);
-/// The same for commands that execute code. Notes which file of a folder is the model: call it
-/// once.
+/// The same for commands that execute code. Calls note_model_file: use it once.
 Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals);
-/// Imports `options.model` (driver::read_source) for commands that execute none. Notes which file
-/// of a folder is the model. `line` shows progress; it is cleared on failure.
+/// Imports `options.model` (driver::read_source) for commands that execute no code, and notes the
+/// chosen file of a folder. `line` shows progress; it is cleared on failure.
 Result<driver::Source> import_source(const driver::CompileOptions& options, const Globals& globals,
                                      Progress& line);
 
-/// --emulator of commands that execute code.
+/// Adds --emulator, for commands that execute code.
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 
-/// An option that takes a whole number from `least` to `most`; anything else is a usage error that
-/// says so. The value before parsing is the default that the help shows.
+/// Adds an option for a whole number from `min` to `max`; other values are usage errors.
 template <class T>
-CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value,
-                              std::uint64_t least, std::uint64_t most, const std::string& text);
+CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value, std::uint64_t min,
+                              std::uint64_t max, const std::string& text);
 /// The same for a number of tokens: "2k" and "32K" are multiples of 1024.
 template <class T>
-CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t least,
-                             std::int64_t most, const std::string& text);
-/// Type name of such options in help texts.
+CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
+                             std::int64_t max, const std::string& text);
+/// Type name of these options in help texts.
 inline constexpr const char* kTokensType = "TOKENS";
-/// The same with negative ones.
+/// The same for signed numbers.
 CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
-                         std::int64_t least, std::int64_t most, const std::string& text);
-/// An option that takes a number from `least` to `most`: a double or a float.
+                         std::int64_t min, std::int64_t max, const std::string& text);
+/// Adds an option for a number from `min` to `max`: a double or a float.
 template <class T>
-CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double least,
-                        double most, const std::string& text);
-/// -t; a value of 0 stands for the default of threads_for().
+CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double min, double max,
+                        const std::string& text);
+/// Adds -t; 0 selects the default of threads_for().
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);
 
-/// --cores even|uneven: llmc_config's cores; without the option it stays as it is.
+/// Adds --cores even|uneven, llmc_config's cores; without the option `cores` is not changed.
 CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores);
 
-/// What is between commas; of nothing an empty part.
+/// The parts between commas; one empty part for an empty text.
 std::vector<std::string> split(const std::string& text);
-/// "1,2,3" -> numbers; kUsage naming `what` for anything else, or a number outside
-/// [least, limit].
+/// Parses "1,2,3"; kUsage, with `what` in the message, for other text and for numbers outside
+/// [min, limit].
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
                                                 std::int64_t limit = INT32_MAX,
-                                                std::int64_t least = 0);
-/// The same as a list of counts, each once; of tokens with suffixes as add_token_count has them.
+                                                std::int64_t min = 0);
+/// The same for counts, without duplicates; token counts may have the suffixes of add_token_count.
 Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
-                                                std::int64_t limit, std::int64_t least = 0);
+                                                std::int64_t limit, std::int64_t min = 0);
 Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
                                                       const std::string& what, std::int64_t limit);
-/// The threads asked for, or when `asked` is 0 the machine's cores, at most `most`; kUsage for
-/// more.
-Result<std::uint32_t> threads_for(std::uint32_t asked, std::uint32_t most);
+/// `requested` threads; 0: the number of cores, at most `max`. kUsage if more are requested.
+Result<std::uint32_t> threads_for(std::uint32_t requested, std::uint32_t max);
 
-/// The driver's progress as a line on the terminal.
+/// Shows the driver's progress as a line on the terminal.
 driver::Progress progress_of(Progress& line);
 
-/// A bundle or model to run: compiled if need be, loaded.
+/// Loads a bundle or a model, which is compiled if necessary.
 Result<std::unique_ptr<exec::NativeModel>> load(const ModelOptions& options,
                                                 const Globals& globals);
 

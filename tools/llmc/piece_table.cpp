@@ -8,7 +8,7 @@
 namespace llmc::cli {
 namespace {
 
-/// INT32_MAX stands for "all".
+/// The number of dropped spaces; INT32_MAX: all.
 int spaces_dropped(hosted::Tokenizer::LeadingSpaces rule) {
   switch (rule) {
     case hosted::Tokenizer::LeadingSpaces::kKept:
@@ -50,11 +50,11 @@ std::string c_table(const hosted::Tokenizer& tokenizer) {
     at += bytes.size();
   }
   return fmt::format(
-      "/* What each token id adds to a text: piece_text[piece_start[id]] up to, without it,\n"
-      "   piece_text[piece_start[id + 1]]. Written by llmc. */\n"
+      "/* Text of token id i: piece_text[piece_start[i]] up to, but excluding,\n"
+      "   piece_text[piece_start[i + 1]]. Written by llmc. */\n"
       "#include <stdint.h>\n\n"
       "#define PIECE_COUNT {0}\n"
-      "/* A text leaves out so many of the spaces it begins with. */\n"
+      "/* Number of spaces to drop at the start of a text. */\n"
       "#define PIECE_LEADING_SPACES_DROPPED {1}\n\n"
       "static const uint32_t piece_start[PIECE_COUNT + 1] = {{{2} {3}}};\n\n"
       "static const char piece_text[] ={4};\n",

@@ -6,10 +6,9 @@
 
 namespace llmc::cli {
 
-/// A vocabulary as C99 for programs that only turn ids into text, such as firmware: id i adds bytes
-/// piece_text[piece_start[i]] up to, without it, piece_text[piece_start[i + 1]]; control tokens add
-/// none. PIECE_COUNT ids; a text leaves out the first PIECE_LEADING_SPACES_DROPPED spaces it begins
-/// with.
+/// A vocabulary as C99 tables for programs that only convert ids to text, such as firmware. The
+/// text of id i < PIECE_COUNT is the bytes [piece_start[i], piece_start[i + 1]) of piece_text;
+/// empty for control tokens. The first PIECE_LEADING_SPACES_DROPPED spaces of a text are dropped.
 std::string c_table(const hosted::Tokenizer& tokenizer);
 
 }  // namespace llmc::cli

@@ -19,10 +19,10 @@ std::string blocks_text(std::uint64_t blocks) {
   return fmt::format("{} block{}", blocks, blocks == 1 ? "" : "s");
 }
 
-/// What is kept in one format and came to it in one way.
+/// Weights with the same format and history.
 struct FormatShare {
   std::string format;
-  std::string history;  // of weights that arrive quantized, or are quantized here
+  std::string history;  // whether the model or llmc quantized the weights
   std::uint64_t bytes = 0, numbers = 0;
   std::vector<std::string> roles;  // "gate_up", "head"
 
@@ -37,7 +37,7 @@ struct FormatShare {
   }
 };
 
-/// In order of size. `weights`: those of plan.json.
+/// Sorted by size. `weights`: from plan.json.
 std::vector<FormatShare> shares_of(const Json& weights) {
   std::vector<FormatShare> shares;
   for (const Json& weight : weights) {
@@ -73,7 +73,7 @@ std::string cache_text(const Json& plan) {
   const Json& model = plan.at("model");
   const char* const why =
       model.value("positions", std::uint64_t{0}) == ctx         ? " (the model's positions)"
-      : model.value("trained_context", std::uint64_t{0}) == ctx ? " (what it was trained for)"
+      : model.value("trained_context", std::uint64_t{0}) == ctx ? " (trained context)"
                                                                 : "";
   const std::uint64_t block = options.at("cache") == "contiguous"
                                   ? std::uint64_t{ctx}
@@ -140,7 +140,7 @@ std::string plan_text(const Json& plan) {
   if (plan.contains("prompt")) {
     const Json& prompt = plan.at("prompt");
     text += size_line("prompt", prompt.at("bytes").get<std::uint64_t>(),
-                      fmt::format("{} tokens in {}, read-only, beside the weights",
+                      fmt::format("{} tokens in {}, read-only, stored with the weights",
                                   prompt.at("tokens").get<std::uint64_t>(),
                                   blocks_text(prompt.at("blocks").get<std::uint64_t>())));
   }
@@ -164,7 +164,7 @@ std::string plan_text(const Json& plan) {
                       fmt::format("all memory of a call on up to {} threads; {} without reuse",
                                   threads, human_bytes(size("values"))));
   } else {
-    text += size_line("arena", size("arena"), "all memory a session uses, of which");
+    text += size_line("arena", size("arena"), "all memory of a session, of which");
     text += size_line("  cache", size("kv"), cache_text(plan));
     text += size_line("  scratch", size("scratch"),
                       fmt::format("chunks of {} tokens, up to {} threads",
@@ -177,7 +177,7 @@ std::string plan_text(const Json& plan) {
 void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                      const std::string& quant) {
   if (rounding.kept == 0 && rounding.rounded == 0 && quant.starts_with("q"))
-    remark(globals, fmt::format("--quant {} changes nothing: the graph has no matrix of a linear "
+    remark(globals, fmt::format("--quant {} has no effect: the graph has no matrix of a linear "
                                 "layer and no table",
                                 quant));
   if (rounding.kept == 0) return;
@@ -186,9 +186,8 @@ void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
   };
   remark(globals,
          rounding.rounded == 0
-             ? fmt::format("--quant {} changes nothing: all weights keep the codes they came in",
-                           quant)
-             : fmt::format("--quant {} applies to {}; {} more keep the codes they came in", quant,
+             ? fmt::format("--quant {} has no effect: all weights keep the model's codes", quant)
+             : fmt::format("--quant {} applies to {}; {} more keep the model's codes", quant,
                            matrices(rounding.rounded), rounding.kept));
 }
 
@@ -211,7 +210,7 @@ Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& op
   const double bytes = number * factor;
   if (error != std::errc{} || factor == 0 || !(bytes >= 1) || bytes > 1e18) {
     return usage_error(fmt::format("{} {} is not a size", option, printable(text)),
-                       "write bytes, or a number with K, M or G, such as 64M");
+                       "give bytes, or a number with K, M or G, such as 64M");
   }
   return static_cast<std::uint64_t>(bytes);
 }

@@ -10,20 +10,20 @@
 
 namespace llmc::cli {
 
-/// The sizes of a plan as a few aligned lines, without a final newline.
+/// The sizes of a plan as aligned lines, without a final newline.
 std::string plan_text(const plan::Plan& plan);
-/// The same of a plan.json's content. Throws nlohmann's exceptions if something is missing.
+/// The same for the content of plan.json. Throws nlohmann's exceptions if a field is missing.
 std::string plan_text(const Json& plan);
 
-/// How much of the work has no kernel, and the operators that do it; `loops` of a plan.json.
+/// Describes the work in loop nests and its operators; `loops`: from plan.json.
 std::string loops_text(const Json& loops);
 
 /// "65536", "64K", "1.5M", "2G" (powers of 1024) -> bytes; empty -> 0. kUsage naming `option`.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
-/// Notes of plan::warnings().
+/// Prints plan::warnings().
 void note_warnings(const Globals& globals, const plan::Plan& plan);
-/// Says what `--quant quant` did where weights keep the codes they came in instead.
+/// Prints a note about `--quant quant` if weights keep the model's codes.
 void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                      const std::string& quant);
 

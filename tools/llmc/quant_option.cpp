@@ -4,12 +4,12 @@
 
 #include "tools/llmc/options.h"
 
-/// --quant, and what is said about formats of other programs.
+/// --quant, and hints for formats of other programs.
 namespace llmc::cli {
 namespace {
 
-/// The format with the bits that llama.cpp's name of another ("Q4_K_M", "q5_0", "BF16") asks for,
-/// or more; empty for other names.
+/// The format with at least the bits of llama.cpp's format ("Q4_K_M", "q5_0", "BF16"); empty for
+/// other names.
 std::string_view format_like(std::string name) {
   std::ranges::transform(name, name.begin(), [](char c) {
     return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -37,7 +37,7 @@ Result<ir::WeightFormat> parse_quant(const std::string& name) {
   const std::string_view like = format_like(name);
   return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
                      like.empty() ? "use q4, q6, q8, f16 or f32"
-                                  : fmt::format("{} is the nearest of q4, q6, q8, f16 and f32; "
+                                  : fmt::format("use {}, the nearest of q4, q6, q8, f16 and f32; "
                                                 "docs/quality.md compares them",
                                                 like));
 }

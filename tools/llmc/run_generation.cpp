@@ -19,8 +19,8 @@ double seconds_since_start(RunClock::time_point start) {
   return std::chrono::duration<double>(RunClock::now() - start).count();
 }
 
-/// Returns the sampling options. With a grammar and --ignore-eos stop tokens are banned, so that
-/// the text ends where the grammar ends.
+/// Returns the sampling options. A grammar with --ignore-eos bans stop tokens, so that the text
+/// ends where the grammar ends.
 SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar) {
   SamplingOptions options = command.sampling;
   if (grammar && command.ignore_eos) {
@@ -31,32 +31,31 @@ SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bo
 }
 
 Status check_length(const RunCommand& command, const RunPrompts& prompts,
-                    const exec::ModelFacts& model) {
+                    const exec::ModelInfo& model) {
   const std::uint32_t before = compiled_in(prompts, model);
   const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
   return file_failure(ErrorKind::kBadInput, command.model.model,
                       fmt::format("the prompt's {} tokens do not fit the context of {}{}", longest,
                                   model.ctx, after_compiled_in(before)),
-                      "give a shorter prompt, or compile with a larger --ctx");
+                      "use a shorter prompt, or compile with a larger --ctx");
 }
 
 }  // namespace
 
-std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model) {
+std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelInfo& model) {
   return prompts.begins_empty ? 0 : model.prompt_tokens;
 }
 
 std::string after_compiled_in(std::uint32_t tokens) {
-  return tokens == 0 ? std::string()
-                     : fmt::format(" after {} tokens that were compiled in", tokens);
+  return tokens == 0 ? std::string() : fmt::format(" after {} compiled-in tokens", tokens);
 }
 
 Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
                            const RunStops& stops, const std::optional<std::string>& grammar,
                            const RunOutput& output) {
-  const exec::ModelFacts& model = native.model();
+  const exec::ModelInfo& model = native.model();
   LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, model.threads_max));
   LLMC_RETURN_IF_ERROR(check_length(command, prompts, model));
   exec::SessionOptions start_options{.threads = threads, .cores = command.cores};
@@ -68,12 +67,12 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   LLMC_TRY(auto session, native.start(start_options));
   LLMC_RETURN_IF_ERROR(use_sampling(sampling_of(command, stops, grammar.has_value()), tokenizer,
                                     model.vocab, *session));
-  // Set before the prompt so that its errors come first; set again after it to begin there.
+  // Set before the prompt to report errors early, and again after it, where the grammar starts.
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   if (output.begin) output.begin();
 
   RunResult result;
-  evaluate::LogitHash hash;  // of every logit vector the run produced
+  evaluate::LogitHash hash;  // of all logit vectors of the run
   GuidedText text(*session);
   if (command.guidance.on())
     LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
@@ -81,7 +80,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
   result.prompt_seconds = seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
-  // Whether the grammar's text can only end.
+  // Whether the grammar allows no further text.
   const auto is_complete = [&]() -> Result<bool> {
     if (!grammar) return false;
     LLMC_TRY(const int state, session->text_state());
@@ -94,18 +93,18 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     return ok_status();
   };
   LLMC_RETURN_IF_ERROR(add_logits());
-  LLMC_TRY(bool ended, is_complete());  // a grammar may have the empty text only
+  LLMC_TRY(bool ended, is_complete());  // the grammar may accept only the empty text
   if (ended) result.stopped = "grammar";
 
   std::optional<hosted::StreamDecoder> decoder;
-  // A grammar's text is all that the tokens stand for, a space at its start too.
+  // With a grammar, a space at the start belongs to the text.
   const bool at_start = tokenizer != nullptr && !grammar && compiled_in(prompts, model) == 0 &&
                         tokenizer->decode(prompts.text).empty();
   if (tokenizer != nullptr) decoder.emplace(*tokenizer, at_start);
   hosted::StopTexts stop_texts(stops.texts);
   start = RunClock::now();
-  const std::size_t most = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
-  while (!ended && result.ids.size() < most) {
+  const std::size_t max = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
+  while (!ended && result.ids.size() < max) {
     LLMC_TRY(const std::int32_t token, session->sample());
     if (!command.ignore_eos && std::ranges::find(stops.ids, token) != stops.ids.end()) {
       result.stopped = "stop";
@@ -114,25 +113,25 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     }
     result.ids.push_back(token);
     if (command.logprobs > 0) {
-      TokenLogprobs said;
-      LLMC_TRY(said.chosen, session->logprob(token));
-      LLMC_TRY(said.likeliest, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
-      result.logprobs.push_back(std::move(said));
+      TokenLogprobs logprobs;
+      LLMC_TRY(logprobs.chosen, session->logprob(token));
+      LLMC_TRY(logprobs.top, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
+      result.logprobs.push_back(std::move(logprobs));
     }
     const std::string piece = decoder ? stop_texts.add(decoder->add(token)) : std::string();
     result.text += piece;
-    const TokenLogprobs* const said = command.logprobs > 0 ? &result.logprobs.back() : nullptr;
-    if (output.token && !output.token(token, piece, said)) break;  // run() looks at stdout itself
+    const TokenLogprobs* const logprobs = command.logprobs > 0 ? &result.logprobs.back() : nullptr;
+    if (output.token && !output.token(token, piece, logprobs)) break;  // the caller checks stdout
     if (stop_texts.found()) {
       result.stopped = "stop_text";
       if (grammar) result.complete.reset();  // of the text before this token
       break;
     }
-    const bool last = result.ids.size() == most;
-    if (last && !grammar) break;  // its successor is not wanted
+    const bool last = result.ids.size() == max;
+    if (last && !grammar) break;  // no further token is needed
     if (!has_room(start_options, model, text.position())) {
       result.stopped = last ? "length" : "context";
-      result.complete.reset();  // the cache has no room for the token that would tell
+      result.complete.reset();  // unknown, because the next token does not fit the cache
       break;
     }
     LLMC_RETURN_IF_ERROR(text.append(token));

@@ -16,7 +16,7 @@
 #include "tools/llmc/sampling_options.h"
 #include "tools/llmc/system_prompt_options.h"
 
-/// Generation of one text: what `run` does once the model is loaded.
+/// Generation of one text with a loaded model, for `run`.
 namespace llmc::cli {
 
 struct RunCommand {
@@ -43,11 +43,11 @@ struct RunCommand {
 
 struct RunPrompts {
   std::vector<std::int32_t> text, negative;
-  std::size_t beginning = 0;  // tokens of `text` that nobody typed: its beginning token
-  bool begins_empty = false;  // without the prompt that was compiled in
+  std::size_t beginning = 0;  // tokens of `text` before the user's text: BOS
+  bool begins_empty = false;  // without the compiled-in prompt
 };
 
-/// What ends a text besides its length.
+/// Stop tokens and texts.
 struct RunStops {
   std::vector<std::int32_t> ids;
   std::vector<std::string> texts;
@@ -64,22 +64,23 @@ struct RunResult {
   double prompt_seconds = 0, generation_seconds = 0;
 };
 
-/// Receives the text while it is generated. What is empty is not called.
+/// Receives the text while it is generated. Empty functions are not called.
 struct RunOutput {
-  std::function<void()> begin;  // before the prompt is run: nothing can be wrong with it any more
-  // A token and the whole characters that can be shown since; `said` with --logprobs, else nullptr.
-  // False: they cannot be written, and generation ends.
-  std::function<bool(std::int32_t id, const std::string& text, const TokenLogprobs* said)> token;
-  std::function<bool(const std::string& text)> rest;  // what was withheld until the end
+  std::function<void()> begin;  // after all checks, before the prompt is run
+  // A token and the complete characters since the last call; `logprobs`: with --logprobs, else
+  // nullptr. Returns false if they cannot be written, which ends generation.
+  std::function<bool(std::int32_t id, const std::string& text, const TokenLogprobs* logprobs)>
+      token;
+  std::function<bool(const std::string& text)> rest;  // text withheld until the end
 };
 
-/// The tokens that were compiled in and that a text follows: none with `begins_empty`.
-std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model);
-/// For messages: " after 12 tokens that were compiled in", or nothing.
+/// Number of compiled-in tokens before the text: 0 with `begins_empty`.
+std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelInfo& model);
+/// For messages: " after 12 compiled-in tokens", or empty.
 std::string after_compiled_in(std::uint32_t tokens);
 
-/// Generates after `prompts.text`, a text of `grammar` unless that is nullopt. `tokenizer` may be
-/// null: there is no text then.
+/// Generates after `prompts.text`, constrained by `grammar` unless that is nullopt. Without a
+/// `tokenizer`, which may be null, there is no text.
 Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
                            const RunStops& stops, const std::optional<std::string>& grammar,

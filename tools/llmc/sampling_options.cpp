@@ -35,8 +35,8 @@ std::uint8_t stage_named(std::string_view name) {
   for (const StageName& stage : kStages)
     if (stage.name == name) return stage.stage;
   throw CLI::ValidationError(fmt::format(
-      "--samplers takes 2024, today, or stages with ';' between them, and '{}' is none of "
-      "penalties, dry, top_k, tfs_z, typ_p, top_p, min_p, xtc, temperature",
+      "--samplers: unknown stage '{}'; give 2024, today, or a list separated by ';' of penalties, "
+      "dry, top_k, tfs_z, typ_p, top_p, min_p, xtc, temperature",
       printable(std::string(name), 40)));
 }
 
@@ -58,7 +58,7 @@ void set_order(const std::string& text, llmc_sampling& sampling) {
     const std::uint8_t stage = stage_named(name);
     const bool history = stage == LLMC_SAMPLER_PENALTIES || stage == LLMC_SAMPLER_DRY;
     if (history && !first)
-      throw CLI::ValidationError("--samplers: penalties and dry come before all other stages");
+      throw CLI::ValidationError("--samplers: penalties and dry must be before all other stages");
     first = history;
     if (count == sizeof sampling.samplers)
       throw CLI::ValidationError(
@@ -92,7 +92,7 @@ llmc_logit_bias parse_bias(const std::string& text) {
   return bias;
 }
 
-/// A number, or -1 for one that nobody chose: of 32 bits, as llama.cpp's are.
+/// Sets the seed: a number, or -1 for a random 32-bit one, as in llama.cpp.
 void set_seed(const std::string& text, SamplingOptions& options) {
   options.drawn_seed = text == "-1";
   if (options.drawn_seed) {
@@ -118,17 +118,17 @@ SamplingOptions::SamplingOptions() {
 void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   llmc_sampling& s = options.sampling;
   const auto grouped = [](CLI::Option* option) { return option->group("Sampling"); };
-  const auto number = [&](const char* name, float& value, double least, double greatest,
+  const auto number = [&](const char* name, float& value, double min, double max,
                           const char* text) {
-    return grouped(add_number(app, name, value, least, greatest,
-                              fmt::format("{} (default: {})", text, value)));
+    return grouped(
+        add_number(app, name, value, min, max, fmt::format("{} (default: {})", text, value)));
   };
-  const auto whole = [&](const char* name, std::int32_t& value, std::int64_t least,
-                         std::int64_t greatest, const char* text) {
-    return grouped(add_integer(app, name, value, least, greatest,
-                               fmt::format("{} (default: {})", text, value)));
+  const auto whole = [&](const char* name, std::int32_t& value, std::int64_t min, std::int64_t max,
+                         const char* text) {
+    return grouped(
+        add_integer(app, name, value, min, max, fmt::format("{} (default: {})", text, value)));
   };
-  // An option of what a model's files may recommend too, with the same range.
+  // An option whose value a model's files may recommend, with the same range.
   const auto shared = [&](const char* name, std::string_view field, const char* text) {
     const hosted::SamplingParameter* const parameter = hosted::sampling_parameter(field);
     LLMC_CHECK(parameter != nullptr);
@@ -144,46 +144,50 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     options.of_draws.push_back({option, std::move(off)});
     return option;
   };
-  constexpr double kGreatest = hosted::kMaxSamplingNumber;
+  constexpr double kMaxNumber = hosted::kMaxSamplingNumber;
   const auto take_seed = [&options](const CLI::results_t& results) {
     set_seed(results.empty() ? std::string() : results.back(), options);
     return true;
   };
-  of_draws(grouped(app.add_option(
-               "-s,--seed", take_seed,
-               "Seed of the random draws, -1: drawn, and reported at the end (default: -1)")),
+  of_draws(grouped(app.add_option("-s,--seed", take_seed,
+                                  "Random seed, -1: random, printed at the end (default: -1)")),
            [] { return false; })
       ->type_name("N");
   grouped(app.add_option_function<std::string>(
               "--samplers", [&s](const std::string& text) { set_order(text, s); },
-              "Stages in their order, with ';' between them, or 2024 or today (default: all)"))
+              "Sampler stages in order, separated by ';', or 2024 or today (default: all)"))
       ->type_name("STAGES");
   options.temperature = shared("--temp", "temperature",
-                               "Temperature, 0: the likeliest token; models may recommend other "
-                               "values than these defaults");
-  of_draws(shared("--top-k", "top_k", "Keep the k likeliest tokens, 0 all"),
+                               "Temperature, 0: greedy; a model's files may recommend other values "
+                               "than these defaults");
+  of_draws(shared("--top-k", "top_k", "Top-k: number of most probable tokens to keep, 0: all"),
            [&s] { return s.top_k == 0; });
-  of_draws(shared("--top-p", "top_p", "Keep the likeliest tokens up to this probability, 1 all"),
+  of_draws(shared("--top-p", "top_p", "Top-p: total probability of tokens to keep, 1: off"),
            [&s] { return s.top_p >= 1; });
   of_draws(shared("--min-p", "min_p",
-                  "Keep tokens at least this part as likely as the likeliest, 0 all"),
+                  "Min-p: minimum probability relative to the most probable token, 0: off"),
            [&s] { return s.min_p == 0; });
-  of_draws(shared("--tfs", "tfs_z", "Cut the tail off where probabilities no longer bend, 1 off"),
+  of_draws(shared("--tfs", "tfs_z", "Tail-free sampling: parameter z, 1: off"),
            [&s] { return s.tfs_z >= 1; });
-  shared("--typical", "typical_p", "Keep the most typical tokens up to this probability, 1 all");
+  shared("--typical", "typical_p",
+         "Locally typical sampling: total probability of tokens to keep, 1: off");
   whole("--repeat-last-n", s.repeat_last_n, -1, INT32_MAX,
-        "Last tokens that penalties look at, 0 none, -1 all");
+        "Window of the penalties in tokens, 0: off, -1: all tokens");
   shared("--repeat-penalty", "repeat_penalty",
-         "Divides positive logits of these tokens, multiplies negative ones, 1 off");
-  shared("--presence-penalty", "presence_penalty", "Taken off the logits of these tokens, 0 off");
+         "Repeat penalty: divides positive and multiplies negative logits of repeated tokens, 1: "
+         "off");
+  shared("--presence-penalty", "presence_penalty",
+         "Presence penalty: subtracted from logits of repeated tokens, 0: off");
   shared("--frequency-penalty", "frequency_penalty",
-         "Taken off for each time a token is among them, 0 off");
-  number("--dry-multiplier", s.dry_multiplier, -kGreatest, kGreatest,
-         "What continues a repetition is lowered by multiplier * base^(length - allowed), 0 off");
-  number("--dry-base", s.dry_base, 0, kGreatest, "Base of that; below 1 off");
-  whole("--dry-allowed-length", s.dry_allowed_length, 0, INT32_MAX, "Shorter repetitions are free");
+         "Frequency penalty: subtracted from logits for each occurrence, 0: off");
+  number("--dry-multiplier", s.dry_multiplier, -kMaxNumber, kMaxNumber,
+         "DRY penalty for a token that extends a repeat: multiplier * base^(length - allowed), 0: "
+         "off");
+  number("--dry-base", s.dry_base, 0, kMaxNumber, "Base of the DRY penalty, below 1: off");
+  whole("--dry-allowed-length", s.dry_allowed_length, 0, INT32_MAX,
+        "Length of repeats without DRY penalty, in tokens");
   whole("--dry-penalty-last-n", s.dry_penalty_last_n, -1, INT32_MAX,
-        "Last tokens that count, 0 none, -1 all");
+        "Window of the DRY sampler in tokens, 0: off, -1: all tokens");
   grouped(app.add_option_function<std::vector<std::string>>(
               "--dry-sequence-breaker",
               [&options](const std::vector<std::string>& texts) {
@@ -191,26 +195,29 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
                 for (const std::string& text : texts)
                   if (text != "none") options.breakers.push_back(text);
               },
-              "No repetition reaches over this text, or none; may be repeated (default: "
+              "Text that ends repeats of the DRY sampler, or none; may be repeated (default: "
               "newline, ':', '\"', '*')"))
       ->allow_extra_args(false)
       ->type_name("TEXT");
   number("--xtc-probability", s.xtc_probability, 0, 1,
-         "How often the likeliest tokens are taken out, 0 never");
+         "XTC: probability of applying it to a token, 0: off");
   number("--xtc-threshold", s.xtc_threshold, 0, 1,
-         "All but the least likely of those with this probability; above 0.5 never");
+         "XTC: drop tokens above this probability, keep the least likely of them; above 0.5: off");
   of_draws(
-      whole("--mirostat", s.mirostat, 0, 2,
-            "Mirostat in place of top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, 0 off"),
+      whole(
+          "--mirostat", s.mirostat, 0, 2,
+          "Mirostat version, which replaces top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, "
+          "0: off"),
       [&s] { return s.mirostat == 0; });
-  number("--mirostat-lr", s.mirostat_lr, 0, kGreatest, "Its learning rate");
-  number("--mirostat-ent", s.mirostat_ent, 0, kGreatest, "Its target surprise, bits per token");
+  number("--mirostat-lr", s.mirostat_lr, 0, kMaxNumber, "Mirostat learning rate");
+  number("--mirostat-ent", s.mirostat_ent, 0, kMaxNumber,
+         "Mirostat target entropy, in bits per token");
   grouped(app.add_option_function<std::vector<std::string>>(
               "-l,--logit-bias",
               [&options](const std::vector<std::string>& texts) {
                 for (const std::string& text : texts) options.biases.push_back(parse_bias(text));
               },
-              "Added to a token's logit: ID+BIAS or ID-BIAS, -inf bans it; may be repeated"))
+              "Logit bias: ID+BIAS or ID-BIAS, ID-inf bans the token; may be repeated"))
       ->allow_extra_args(false)
       ->type_name("ID+BIAS");
 }
@@ -230,7 +237,7 @@ void apply_recommended(const hosted::SamplingValues& values, SamplingOptions& op
 
 void note_idle_sampling(const SamplingOptions& options, const Globals& globals) {
   const llmc_sampling& s = options.sampling;
-  // typical_p and xtc take likely tokens out, and what is left depends on the others.
+  // typical_p and xtc remove probable tokens, so the result depends on the other stages.
   if (s.temperature != 0 || s.typical_p < 1 || s.xtc_probability > 0) return;
   std::string given;
   int count = 0;
@@ -241,10 +248,10 @@ void note_idle_sampling(const SamplingOptions& options, const Globals& globals) 
   }
   if (count == 0) return;
   remark(globals,
-         fmt::format("{} {} nothing: at temperature 0 the likeliest token is taken{}", given,
-                     count == 1 ? "changes" : "change",
+         fmt::format("{} {} no effect: temperature 0 is greedy sampling{}", given,
+                     count == 1 ? "has" : "have",
                      options.temperature->count() == 0
-                         ? ", as the model's files recommend; --temp 0.8 is llama.cpp's default"
+                         ? ", recommended by the model's files; use --temp 0.8, llama.cpp's default"
                          : ""));
 }
 

@@ -11,11 +11,11 @@
 namespace llmc::cli {
 namespace {
 
-/// An argument and the one that replaces it.
+/// An alias of an argument.
 struct Spelling {
   std::string_view commands;  // names with blanks around them; empty: all
-  std::string_view from, to;  // `to` empty: left out
-  std::string_view note;      // empty: as good as the other
+  std::string_view from, to;  // `to` empty: the argument is dropped
+  std::string_view note;      // printed if not empty
 };
 constexpr Spelling kSpellings[] = {
     {"", "-jf", "--json-schema-file", ""},
@@ -27,7 +27,7 @@ constexpr Spelling kSpellings[] = {
     {" run chat ", "--temperature", "--temp", ""},
     {" run chat ", "--typical-p", "--typical", ""},
     {" run chat ", "-r", "--reverse-prompt",
-     "-r is the number of repetitions in bench and tune: write --reverse-prompt"},
+     "use --reverse-prompt: -r is the number of repetitions in bench and tune"},
     {" chat ", "--jinja", "", ""},
     {" chat ", "-i", "", ""},
     {" chat ", "--interactive", "", ""},
@@ -36,38 +36,37 @@ constexpr Spelling kSpellings[] = {
     {" run chat ", "--no-warmup", "", ""},
     {" run chat ", "--no-escape", "", ""},
     {" run chat ", "--log-disable", "--quiet", ""},
-    {"", "--mlock", "", "--mlock has no effect: the system decides what stays in memory"},
+    {"", "--mlock", "", "--mlock has no effect: the system manages memory"},
     {"", "--no-mmap", "", "--no-mmap has no effect: weights are always mapped"},
 };
 
-/// An argument of llama.cpp's programs that llmc does not take. Of those with one dash CLI11 would
-/// read the first letter as an option and the rest as its value.
+/// An argument of llama.cpp's programs that llmc does not support. CLI11 would read those with one
+/// dash as a short option with a value.
 struct Refusal {
   std::string_view commands, from;  // as in Spelling
   std::string_view message, hint;
 };
 constexpr std::string_view kOneText = "llmc run continues one text";
-constexpr std::string_view kChatHint = "llmc chat MODEL has conversations";
-constexpr std::string_view kConversation = "llmc chat has conversations";
-constexpr std::string_view kRunHint = "llmc run MODEL -p TEXT continues a text";
-constexpr std::string_view kNoBatch = "there is no logical and physical batch";
-constexpr std::string_view kChunkHint = "--chunk N is the maximum of prompt tokens run at once";
+constexpr std::string_view kChatHint = "use llmc chat MODEL for conversations";
+constexpr std::string_view kConversation = "llmc chat holds conversations";
+constexpr std::string_view kRunHint = "use llmc run MODEL -p TEXT to continue a text";
+constexpr std::string_view kNoBatch = "llmc has no logical and physical batch";
+constexpr std::string_view kChunkHint = "use --chunk N, the maximum of prompt tokens per call";
 constexpr std::string_view kNoCacheType = "keys and values have one option";
-constexpr std::string_view kKvHint = "such as --kv int8 or --kv K=int8,V=fp8";
+constexpr std::string_view kKvHint = "use --kv, such as --kv int8 or --kv K=int8,V=fp8";
 constexpr std::string_view kNoJinja = "llmc run continues a text without a chat template";
-constexpr std::string_view kJinjaHint = "--chat answers the prompt through the model's template";
+constexpr std::string_view kJinjaHint = "use --chat to answer the prompt with the model's template";
 constexpr std::string_view kNoEscapes = "escapes in a text are not processed";
-constexpr std::string_view kEscapesHint =
-    "write $'two\\nlines' in the shell, or give a file with -f";
-constexpr std::string_view kChatEscapesHint = "write $'two\\nlines' in the shell";
-constexpr std::string_view kOneTurn = "a single message is given with -p";
-constexpr std::string_view kOneTurnHint = "llmc chat MODEL -p TEXT answers it and ends";
-constexpr std::string_view kNoTemplateNames = "templates have no names here";
-constexpr std::string_view kTemplateHint = "--chat-template-file FILE takes a Jinja template";
+constexpr std::string_view kEscapesHint = "use $'two\\nlines' in the shell, or give a file by -f";
+constexpr std::string_view kChatEscapesHint = "use $'two\\nlines' in the shell";
+constexpr std::string_view kOneTurn = "-p gives a single message";
+constexpr std::string_view kOneTurnHint = "use llmc chat MODEL -p TEXT";
+constexpr std::string_view kNoTemplateNames = "llmc has no named templates";
+constexpr std::string_view kTemplateHint = "give a Jinja template by --chat-template-file FILE";
 constexpr std::string_view kRunTemplateHint =
-    "--chat takes the model's own; llmc chat has --chat-template-file FILE";
-constexpr std::string_view kIsSo = "this cannot be switched";
-constexpr std::string_view kFlashHint = "attention is always fused: leave it out";
+    "--chat uses the model's template; llmc chat has --chat-template-file FILE";
+constexpr std::string_view kAlwaysOn = "fused attention is always on";
+constexpr std::string_view kFlashHint = "remove the option";
 constexpr Refusal kRefusals[] = {
     {" run ", "-cnv", kOneText, kChatHint},
     {" run ", "--conversation", kOneText, kChatHint},
@@ -76,8 +75,8 @@ constexpr Refusal kRefusals[] = {
     {" run ", "-i", kOneText, kChatHint},
     {" run ", "--interactive", kOneText, kChatHint},
     {" run ", "--jinja", kNoJinja, kJinjaHint},
-    {" run ", "-st", kOneText, "leave it out"},
-    {" run ", "--single-turn", kOneText, "leave it out"},
+    {" run ", "-st", kOneText, "remove the option"},
+    {" run ", "--single-turn", kOneText, "remove the option"},
     {" chat ", "-st", kOneTurn, kOneTurnHint},
     {" chat ", "--single-turn", kOneTurn, kOneTurnHint},
     {" run ", "-e", kNoEscapes, kEscapesHint},
@@ -87,7 +86,7 @@ constexpr Refusal kRefusals[] = {
     {" run ", "--chat-template", kNoTemplateNames, kRunTemplateHint},
     {" chat ", "--chat-template", kNoTemplateNames, kTemplateHint},
     {" run chat ", "--verbose-prompt", "the prompt's tokens are not printed",
-     "llmc tokenize MODEL TEXT prints the ids of a text"},
+     "use llmc tokenize MODEL TEXT to print the ids of a text"},
     {"", "-b", kNoBatch, kChunkHint},
     {"", "--batch-size", kNoBatch, kChunkHint},
     {"", "-ub", kNoBatch, kChunkHint},
@@ -96,12 +95,12 @@ constexpr Refusal kRefusals[] = {
     {"", "--cache-type-k", kNoCacheType, kKvHint},
     {"", "-ctv", kNoCacheType, kKvHint},
     {"", "--cache-type-v", kNoCacheType, kKvHint},
-    {"", "-fa", kIsSo, kFlashHint},
-    {"", "--flash-attn", kIsSo, kFlashHint},
-    {"", "-tb", "prompts and generation have as many threads", "-t N is the number of both"},
-    {"", "-np", "sequences are settled when a model is compiled",
+    {"", "-fa", kAlwaysOn, kFlashHint},
+    {"", "--flash-attn", kAlwaysOn, kFlashHint},
+    {"", "-tb", "prompts and generation use the same number of threads", "use -t N for both"},
+    {"", "-np", "the number of sequences is set when a model is compiled",
      "compile with --sequences N --batch N"},
-    {"", "-hf", "llmc loads nothing from the network", "give a folder or an .onnx file"},
+    {"", "-hf", "llmc does not download models", "give a folder or an .onnx file"},
 };
 
 constexpr std::string_view kGpuLayers[] = {"-ngl", "--gpu-layers", "--n-gpu-layers"};
@@ -112,7 +111,7 @@ bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
   return std::ranges::count(words, word) != 0;
 }
 
-/// "--name=value" in its parts; the value is absent without "=".
+/// The parts of "--name=value"; no value without "=".
 struct NameAndValue {
   std::string_view name;
   std::optional<std::string_view> value;
@@ -123,7 +122,7 @@ NameAndValue split_argument(std::string_view argument) {
   return {argument.substr(0, equals), argument.substr(equals + 1)};
 }
 
-/// Reads the arguments from left to right.
+/// Translates the arguments from left to right.
 class Speller {
  public:
   Speller(const std::vector<std::string>& arguments, const TakesValue& takes_value)
@@ -171,7 +170,7 @@ class Speller {
     return usage_error(fmt::format("{} needs a value", option.name), "");
   }
 
-  /// Whether a row of a table is about the command at hand.
+  /// Whether a row of a table applies to the current command.
   bool is_for(std::string_view commands) const {
     return commands.empty() || commands.find(" " + command() + " ") != commands.npos;
   }
@@ -186,21 +185,21 @@ class Speller {
     if (is_one_of(option.name, kGpuLayers)) {
       LLMC_TRY(const std::string layers, value_of(option));
       if (layers == "0") return ok_status();
-      return usage_error(fmt::format("{} takes 0, not '{}': llmc makes code for processors",
+      return usage_error(fmt::format("{} must be 0, not '{}': llmc generates code for CPUs",
                                      option.name, printable(layers, 40)),
-                         "leave it out");
+                         "remove the option");
     }
     // `verify` has an option of that name.
     if (is_one_of(option.name, kModelNames) && command() != "verify") {
       LLMC_TRY(std::string model, value_of(option));
       if (model.size() > 1 && model.starts_with('-')) {
         return usage_error(
-            fmt::format("{} needs a model, and '{}' is an option", option.name,
+            fmt::format("{} needs a model, but '{}' is an option", option.name,
                         printable(model, 40)),
-            fmt::format("write {0} MODEL, and {0} ./NAME for a name that begins with '-'",
+            fmt::format("use {0} MODEL, or {0} ./NAME for a name that starts with '-'",
                         option.name));
       }
-      // MODEL comes before all other arguments that are no options.
+      // MODEL is the first positional argument.
       result_.arguments.insert(result_.arguments.begin() + 1 + offset(models_++), std::move(model));
       return ok_status();
     }
@@ -211,7 +210,7 @@ class Speller {
       keep(std::move(file));
       if (!form) {
         result_.notes.emplace_back(
-            "-o is the form of what is printed in bench and compare: write --header FILE");
+            "use --header FILE: -o is the output format in bench and compare");
       }
       return ok_status();
     }

@@ -8,19 +8,19 @@
 
 namespace llmc::cli {
 
-/// A command line in the spellings that the options have.
+/// A command line with aliases replaced.
 struct Spelled {
-  std::vector<std::string> arguments;  // of the program, without its name
-  std::vector<std::string> notes;      // about spellings that should be replaced
+  std::vector<std::string> arguments;  // without the program's name
+  std::vector<std::string> notes;      // about aliases that should be replaced
 };
 
 /// Whether the command has an option of this name ("--prompt", "-p") that takes the next argument.
 using TakesValue = std::function<bool(const std::string& name)>;
 
-/// Translates what llama.cpp's programs call the same things (`-m MODEL`, `-sys`, `-cnv`, `-ngl 0`)
-/// and former spellings of options, which get a note. `arguments`: those of the program, the
-/// command first. Values of options and arguments after "--" stay as they are. kUsage for a name
-/// whose meaning llmc does not have, and for one without its value.
+/// Translates options of llama.cpp's programs (`-m MODEL`, `-sys`, `-cnv`, `-ngl 0`) and former
+/// names of options, which get a note. `arguments`: those of the program, the command first. Values
+/// of options and arguments after "--" are not changed. kUsage for an option that llmc does not
+/// support, and for one without its value.
 Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value);
 
 }  // namespace llmc::cli

@@ -6,7 +6,7 @@
 namespace llmc::cli {
 namespace {
 
-/// Numbers with commas, blanks or line breaks between them as "1,2,3".
+/// Numbers separated by commas, blanks or line breaks, as "1,2,3".
 std::string with_commas(const std::string& text) {
   std::string result;
   bool apart = false;
@@ -25,14 +25,15 @@ std::string with_commas(const std::string& text) {
 }  // namespace
 
 void add_system_prompt_options(CLI::App& app, SystemPromptOptions& options) {
-  options.file_option = app.add_option("--system-prompt", options.file,
-                                       "A file with the system message that every session begins "
-                                       "with, computed now; - for standard input")
-                            ->type_name("FILE")
-                            ->group("Compilation");
+  options.file_option =
+      app.add_option("--system-prompt", options.file,
+                     "File with a system prompt to compile in, with its KV cache; "
+                     "-: standard input")
+          ->type_name("FILE")
+          ->group("Compilation");
   options.tokens_option =
       app.add_option("--system-prompt-tokens", options.tokens,
-                     "The same as token ids, such as 1,2,3, or a file with them")
+                     "System prompt as token ids, such as 1,2,3, or a file with them")
           ->type_name("IDS")
           ->excludes(options.file_option)
           ->group("Compilation");

@@ -7,14 +7,14 @@
 
 namespace llmc::cli {
 
-/// The prompt that a model is compiled with.
+/// Options of the compiled-in system prompt.
 struct SystemPromptOptions {
   std::string file, tokens;
   CLI::Option *file_option = nullptr, *tokens_option = nullptr;
 };
 
 void add_system_prompt_options(CLI::App& app, SystemPromptOptions& options);
-/// Reads it; kBadInput for a file that cannot be read, kUsage for what are no ids.
+/// Reads the prompt; kBadInput for an unreadable file, kUsage for invalid ids.
 Status apply(const SystemPromptOptions& options, driver::CompileOptions& compile);
 
 }  // namespace llmc::cli

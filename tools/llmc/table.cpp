@@ -8,7 +8,7 @@
 namespace llmc::cli {
 namespace {
 
-/// Columns on a terminal: code points, which for the texts of tables is close enough.
+/// Width on a terminal, approximated by the number of code points.
 std::size_t display_width(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -22,7 +22,7 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-/// "KL, nats" and a unit as the title of a CSV column that needs no quotes.
+/// The title of a CSV column without commas: "KL, nats" becomes "KL nats".
 std::string csv_title(const Column& column) {
   std::string title = column.csv_title.empty() ? column.title : column.csv_title;
   if (!column.unit.empty()) title += " " + column.unit;
@@ -46,7 +46,7 @@ CLI::Option* add_table_format(CLI::App& app, TableFormat& format) {
   return app
       .add_option_function<std::string>(
           "-o,--output", [&format](const std::string& name) { format = names.at(name); },
-          "Output: text (aligned columns), md, csv or json (default: text)")
+          "Output format: text (aligned columns), md, csv or json (default: text)")
       ->check(CLI::IsMember({"text", "md", "csv", "json"}))
       ->type_name("FORMAT");
 }

@@ -8,22 +8,22 @@
 
 #include "tools/llmc/cli.h"
 
-/// Tables of the commands' results.
+/// Tables of results.
 namespace llmc::cli {
 
-/// kText: columns aligned by blanks. kJson is not a table: the command prints its own JSON.
+/// kText: columns aligned by blanks. kJson: the command prints JSON instead of a table.
 enum class TableFormat : std::uint8_t { kText, kMarkdown, kCsv, kJson };
 
-/// Adds -o,--output FORMAT: text, md, csv or json, as llama-bench has it.
+/// Adds -o,--output FORMAT: text, md, csv or json, as in llama-bench.
 CLI::Option* add_table_format(CLI::App& app, TableFormat& format);
 
 struct Column {
   std::string title;
   enum class Align : std::uint8_t { kLeft, kRight } align = Align::kRight;
-  std::size_t width = 0;  // at least; for tables that are printed row by row
-  /// Of all cells: follows each cell that is not empty, in CSV the title instead.
+  std::size_t width = 0;  // minimum, for tables that are printed row by row
+  /// Unit of all cells: printed after each nonempty cell, in CSV after the title.
   std::string unit = {};
-  /// In CSV, where titles are unique and name units; empty: `title`.
+  /// Title in CSV, unique and with a unit; empty: `title`.
   std::string csv_title = {};
 };
 
@@ -33,11 +33,11 @@ class Table {
 
   /// Adds a row with a cell for each column.
   void add(std::vector<std::string> cells);
-  /// Title and all rows, a line each.
+  /// The title and all rows, a line each.
   std::string text() const;
 
-  /// The same line by line, for rows that take long to compute: columns are as wide as their title
-  /// and Column::width ask for, and a longer cell shifts its own line only.
+  /// The same line by line, for rows that take long to compute. Widths are those of the title or
+  /// Column::width; a longer cell shifts only its own line.
   std::string head() const;
   std::string row(const std::vector<std::string>& cells) const;
 
@@ -46,7 +46,7 @@ class Table {
   std::string shown(const std::vector<std::string>& cells, std::size_t column) const;
   Widths own_widths() const;
   std::string head(const Widths& widths) const;
-  /// `cells`: as shown() returns them.
+  /// `cells`: from shown().
   std::string line(const std::vector<std::string>& cells, const Widths& widths) const;
   std::string body_line(const std::vector<std::string>& cells, const Widths& widths) const;
 
@@ -55,8 +55,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Prints what belongs to a command's tables but to no cell: below text tables on stdout, else as a
-/// note, so that stdout holds the table alone.
+/// Prints additional text about a table: below text tables on stdout, else as a note, so that
+/// stdout has only the table.
 void print_beside_table(TableFormat format, const Globals& globals, std::string_view text);
 
 }  // namespace llmc::cli

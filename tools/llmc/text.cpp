@@ -18,8 +18,8 @@ namespace llmc::cli {
 
 namespace {
 
-/// The tokenizer file of `model`; empty when there is none beside a model. A bundle without one is
-/// an error, whose hint ends with `instead`.
+/// The tokenizer file of `model`; empty if a model has none. A bundle without one is an error,
+/// whose hint ends with `instead`.
 Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model,
                                              const std::string& instead) {
   std::error_code error;
@@ -33,12 +33,13 @@ Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model,
             facts.tokenizer_refused,
         "use token ids, or compile a model with a tokenizer that docs/tokenizers.md lists");
   if (facts.tokenizer_file.empty()) {
-    return file_failure(ErrorKind::kBadInput, model.string(),
-                        "the bundle has no tokenizer: the model had none beside it when it "
-                        "was compiled",
-                        "compile the model again with its tokenizer.json, tokenizer.model or "
-                        "tokenizer.txt beside it" +
-                            (instead.empty() ? std::string() : "; " + instead));
+    return file_failure(
+        ErrorKind::kBadInput, model.string(),
+        "the bundle has no tokenizer: the model's folder had none when it was "
+        "compiled",
+        "add tokenizer.json, tokenizer.model or tokenizer.txt to the model's folder "
+        "and compile it again" +
+            (instead.empty() ? std::string() : "; " + instead));
   }
   if (!std::filesystem::exists(model / facts.tokenizer_file, error))
     return file_failure(ErrorKind::kBadInput, model.string(),
@@ -52,12 +53,12 @@ Diagnostic refused_tokenizer(const std::filesystem::path& path, const hosted::Fa
   std::string_view message = failure.message;
   if (const std::string named = path.string() + ": "; message.starts_with(named))
     message.remove_prefix(named.size());
-  std::string hint = failure.unsupported ? "docs/tokenizers.md lists what is read"
-                                         : "the file may be damaged or of another model";
+  std::string hint = failure.unsupported ? "docs/tokenizers.md lists supported tokenizers"
+                                         : "the file may be damaged or belong to another model";
   const std::filesystem::path other = path.parent_path() / "tokenizer.model";
   std::error_code unknown;
   if (path.filename() == "tokenizer.json" && std::filesystem::exists(other, unknown))
-    hint += "; without it tokenizer.model is taken";
+    hint += "; without the file, tokenizer.model is used";
   if (!instead.empty()) hint += "; " + instead;
   return {.kind = failure.unsupported ? ErrorKind::kUnsupported : ErrorKind::kBadInput,
           .file = path.string(),
@@ -75,11 +76,10 @@ Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_alone(const std::filesystem
   LLMC_TRY(const std::filesystem::path path, tokenizer_path(model, instead));
   if (path.empty()) {
     const bool folder = std::filesystem::is_directory(status);
-    return file_failure(
-        ErrorKind::kBadInput, model.string(),
-        fmt::format("there is no tokenizer.txt, tokenizer.model or tokenizer.json {}",
-                    folder ? "in it" : "beside it"),
-        instead.empty() ? "put the model's tokenizer there" : instead);
+    return file_failure(ErrorKind::kBadInput, model.string(),
+                        fmt::format("no tokenizer.txt, tokenizer.model or tokenizer.json in {}",
+                                    folder ? "the folder" : "the file's folder"),
+                        instead.empty() ? "copy the model's tokenizer there" : instead);
   }
   auto loaded = hosted::Tokenizer::load(path);
   if (loaded.ok()) return std::move(*loaded);
@@ -107,7 +107,7 @@ Status check_decoder(const std::filesystem::path& model) {
 Result<std::string> read_text(const std::string& path) {
   const auto failed = [&](const char* what) {
     return file_failure(ErrorKind::kBadInput, path == "-" ? "standard input" : path, what,
-                        "give a readable text file, or - for standard input");
+                        "give a readable text file, or -: standard input");
   };
   std::error_code error;
   if (path != "-" && std::filesystem::is_directory(path, error)) return failed("is a folder");

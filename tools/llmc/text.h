@@ -10,21 +10,21 @@
 namespace llmc::cli {
 
 enum class Wanted { kModel, kTokenizerAlone };
-/// The tokenizer of a model folder, of a bundle, or beside an .onnx file (driver::find_tokenizer).
-/// kBadInput when there is none or it is damaged, kUnsupported when it asks for what there is not;
-/// `instead`: what the command takes in its place, for the hint, or nothing. With Wanted::kModel a
-/// missing or refused tokenizer of what is not a decoder is the error of check_decoder.
+/// Loads the tokenizer of a model folder, of a bundle, or in the folder of an .onnx file
+/// (driver::find_tokenizer). kBadInput if there is none or it is damaged, kUnsupported for
+/// unsupported features. `instead`: the command's alternative, for the hint; may be empty. With
+/// Wanted::kModel, errors for models that are not decoders are those of check_decoder.
 Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
                                                           const std::string& instead,
                                                           Wanted wanted = Wanted::kModel);
 
-/// kUnsupported when `model` is not a decoder (driver::not_a_decoder), and the errors of
-/// import_model. A bundle is not checked.
+/// kUnsupported if `model` is not a decoder (driver::not_a_decoder); errors of import_model.
+/// Bundles are not checked.
 Status check_decoder(const std::filesystem::path& model);
 
-/// The whole of a text file; "-" is standard input.
+/// The content of a text file; "-": standard input.
 Result<std::string> read_text(const std::string& path);
-/// The same without the line break that ends the last line, as llama.cpp reads a prompt.
+/// The same without a final line break, like prompts in llama.cpp.
 Result<std::string> read_prompt(const std::string& path);
 
 }  // namespace llmc::cli

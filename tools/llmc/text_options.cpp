@@ -12,33 +12,33 @@ namespace llmc::cli {
 
 void add_text_options(CLI::App& app, TextOptions& options) {
   options.file_option =
-      app.add_option("-f,--text,--file", options.file, "Text file, - for standard input")
+      app.add_option("-f,--text,--file", options.file, "Text file, -: standard input")
           ->type_name("FILE");
   options.ids_option =
       app.add_option("--ids", options.ids, "Token ids instead of a text, such as 1,2,3")
           ->type_name("IDS");
   options.file_option->excludes(options.ids_option);
   add_token_count(app, "--window", options.size, 2, plan::kMaxContext,
-                  "Tokens of a window (default: --ctx if given, else 512 or the model's context if "
-                  "that is less)");
+                  "Window size in tokens (default: --ctx if given, else 512, at most the model's "
+                  "context)");
   CLI::Option* const stride =
       add_token_count(app, "--ppl-stride", options.stride, 1, plan::kMaxContext,
-                      "Tokens from a window to the next, which overlap; a window's last N are "
-                      "counted (default: none overlap)");
+                      "Distance of overlapping windows in tokens, of which the last N are counted "
+                      "(default: no overlap)");
   app.add_option("--count", options.counted,
-                 "Tokens of a window that are counted: half, its second one, or all (default: "
+                 "Counted tokens of a window: the second half, or all (default: "
                  "half)")
       ->check(CLI::IsMember({"half", "all"}))
       ->type_name("WHICH")
       ->excludes(stride);
   add_whole_number(app, "--chunks", options.chunks, 1, INT32_MAX,
-                   "Maximum windows that are read (default: all)");
-  app.add_flag("--no-bos", options.no_bos, "Windows do not begin with the beginning token");
+                   "Maximum number of windows (default: all)");
+  app.add_flag("--no-bos", options.no_bos, "No BOS token at the start of windows");
 }
 
 Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model) {
   if (options.file_option->count() + options.ids_option->count() == 0)
-    return usage_error("--text or --ids is required", "they give the text to measure");
+    return usage_error("--text or --ids is required", "give the text to measure");
   evaluate::MeasuredText text;
   text.windows = {.size = options.size, .stride = options.stride, .max_windows = options.chunks};
   if (options.counted == "all") text.windows.scored = evaluate::ScoredTokens::kAll;
@@ -47,7 +47,7 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const s
     text.bad_token = ErrorKind::kUsage;
     return text;
   }
-  LLMC_TRY(const auto tokenizer, load_tokenizer(model, "without one, --ids takes token ids"));
+  LLMC_TRY(const auto tokenizer, load_tokenizer(model, "or give token ids by --ids"));
   LLMC_TRY(const std::string content, read_text(options.file));
   text.file = options.file == "-" ? "standard input" : options.file;
   text.tokens = tokenizer->encode(content, {.add_prefix = false, .parse_special = false});
@@ -70,12 +70,12 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::Win
   if (follows) windows.size = compile.ctx;
   if (bundle && compile.ctx_given) {
     remark(globals,
-           fmt::format("--ctx {} cannot change the context of a bundle and is taken as the "
-                       "size of a window: write --window {}",
+           fmt::format("--ctx {} cannot change the context of a bundle and is used as the window "
+                       "size: use --window {}",
                        compile.ctx, windows.size));
   }
-  // A context with room for a stride or for steps must not make the usual window longer.
-  const std::uint32_t added = windows.stride / 2;  // what a stride adds to every window
+  // Additional context for a stride or for steps does not change the default window.
+  const std::uint32_t added = windows.stride / 2;  // tokens that a stride adds to each window
   const std::uint32_t room = trained > added ? trained - added : trained;
   const std::uint32_t usual =
       trained == 0 ? evaluate::kDefaultWindow : std::min(evaluate::kDefaultWindow, room);
@@ -83,7 +83,7 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::Win
   if (windows.size == 0 && !bundle && (windows.stride > 0 || (steps > 0 && is_short)))
     windows.size = usual;
   if (windows.size == 0 && trained != 0 && steps > 0) compile.ctx_needed = usual / 2 + steps;
-  // What is compiled now has its context as the default window, which is never more than trained.
+  // For a model compiled now the default window is its context, at most the trained one.
   if (windows.size == 0 && !bundle) return ok_status();
   const std::uint64_t width = evaluate::window_width(windows, context);
   if (!bundle) {
@@ -102,7 +102,7 @@ std::string windows_text(const TextOptions& options, const evaluate::PerplexityR
                          std::int32_t bos) {
   std::string text = fmt::format("{} {} of {} tokens{}", report.windows,
                                  report.windows == 1 ? "window" : "windows", report.window,
-                                 bos >= 0 ? " that begin with the beginning token" : "");
+                                 bos >= 0 ? " with a BOS token" : "");
   if (options.stride > 0) {
     text += fmt::format(", {} tokens apart, the last {} of each", options.stride, options.stride);
   } else {

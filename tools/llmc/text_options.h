@@ -5,7 +5,7 @@
 #include "compiler/evaluate/perplexity.h"
 #include "tools/llmc/options.h"
 
-/// The text that `ppl` and `compare` measure a model on.
+/// The text on which `ppl` and `compare` measure a model.
 namespace llmc::cli {
 
 struct TextOptions {
@@ -15,24 +15,23 @@ struct TextOptions {
   CLI::Option *file_option = nullptr, *ids_option = nullptr;
 };
 
-/// Adds --text, --ids and the options that say how they are cut into windows.
+/// Adds --text, --ids and the options of windows.
 void add_text_options(CLI::App& app, TextOptions& options);
 
-/// The text as the driver takes it, with the tokenizer of `model`. kUsage when there is none.
+/// The tokenized text, with the tokenizer of `model`. kUsage if no text is given.
 Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model);
 
-/// Lets windows be as long as the context that was given, unless --window says otherwise, and makes
-/// room for windows longer than the default context. Warns about windows longer than the context
-/// that the model was trained for. A bundle's context stays as it is. `steps`: tokens that are
+/// Sets the window to a given --ctx, unless --window is given, and the context to at least the
+/// window, except for bundles. Warns about windows longer than the trained context. `steps`: tokens
 /// generated after half a window.
 Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::WindowOptions& windows,
                    driver::CompileOptions& compile, const Globals& globals);
 
-/// "windows of 512 tokens, their second halves counted": how a report was made.
+/// Describes a report's windows: "5 windows of 512 tokens, the second half of each counted: 1280".
 std::string windows_text(const TextOptions& options, const evaluate::PerplexityReport& report,
                          std::int32_t bos);
 
-/// What the results of both commands begin with in JSON.
+/// The first fields of both commands' results in JSON.
 Json windows_json(const TextOptions& options, const evaluate::PerplexityReport& report,
                   std::int32_t bos);
 

@@ -36,10 +36,10 @@ int verify_function(const CLI::App& app, const ModelOptions& model,
   for (const char* const name : {"--ids", "--steps", "--model", "--golden", "--require-golden",
                                  "--update", "--short", "--no-reference"}) {
     if (app.get_option(name)->count() > 0)
-      return fail(usage_error(fmt::format("{} does not go with a function: it is run once on "
-                                          "made-up inputs",
+      return fail(usage_error(fmt::format("{} does not apply to a function, which is run once on "
+                                          "pseudorandom inputs",
                                           name),
-                              "leave it out"));
+                              "remove the option"));
   }
   note_without_effect(model, globals);
   Progress line(globals);
@@ -68,20 +68,20 @@ int verify_function(const CLI::App& app, const ModelOptions& model,
       about += fmt::format("; {} on {} threads", report->same_bits ? "the same" : "OTHERS",
                            report->threads);
     if (report->relative_error_allowed > 0)
-      about += fmt::format("\nlimit of the relative error: {} for what is rounded to {}",
+      about += fmt::format("\nlimit of the relative error: {} for rounding to {}",
                            report->relative_error_allowed,
                            plan::weight_format_name(report->rounding.coarsest()));
     note(globals, about);
   }
   if (report->ok()) return 0;
-  return fail(
-      Diagnostic{.kind = ErrorKind::kMismatch,
-                 .file = model.model,
-                 .message = report->same_bits
-                                ? "native code differs from the reference by more than the format "
-                                  "allows"
-                                : "several threads give other bits than one",
-                 .hint = "compare with --quant=f32, where only rounding differs"});
+  return fail(Diagnostic{
+      .kind = ErrorKind::kMismatch,
+      .file = model.model,
+      .message = report->same_bits
+                     ? "native code differs from the reference by more than the format's "
+                       "limit"
+                     : "results on several threads differ from those on one",
+      .hint = "compare with --quant=f32, which has only rounding differences"});
 }
 
 }  // namespace llmc::cli

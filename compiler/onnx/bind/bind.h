@@ -5,9 +5,9 @@
 #include "compiler/onnx/bind/part.h"
 #include "compiler/onnx/folder.h"
 
-/// Binders. Each documents the convention that it takes, converts the graphs of such files into one
-/// graph of the IR and names what its inputs and outputs are for. A binder of single files returns
-/// nullopt for graphs of another convention; the first one that takes a graph binds it.
+/// Binders. Each accepts one convention, converts the graphs of such files into one graph of the IR
+/// and declares the purpose of its inputs and outputs. A binder of single files returns nullopt for
+/// graphs of another convention; the first binder that accepts a graph binds it.
 namespace llmc::importer {
 
 /// split_blocks.cpp: a folder of block_i.onnx, lm.onnx, an embedding, llm_config.json and a
@@ -26,7 +26,7 @@ Result<ImportedModel> bind_split_blocks(FileSet& files, const FolderContents& co
 /// Caches are found by what the graph does with them (find_caches.h), the other inputs by name and
 /// type (decoder_inputs.h). Bound for one sequence. Embeddings come from files in the folder.
 Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Part& part,
-                                                       const FolderContents& beside);
+                                                       const FolderContents& siblings);
 
 /// stacked_cache.cpp: a decoder in one file whose layers' caches are one tensor:
 ///   input_ids (token ids) or inputs_embeds (rows), attention_mask, position_ids,
@@ -34,7 +34,7 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
 ///   -> logits, presents of that shape with the new tokens
 /// llm_config.json may give sizes that the graph does not declare.
 Result<std::optional<ImportedModel>> bind_stacked_cache(FileSet& files, const Part& part,
-                                                        const FolderContents& beside);
+                                                        const FolderContents& siblings);
 
 /// plain_graph.cpp: any graph, with its own inputs and outputs. Sets ImportedModel::lacks_cache.
 Result<ImportedModel> bind_plain_graph(FileSet& files, const Part& part, const PlainInputs& inputs);

@@ -18,7 +18,7 @@ Dim total() {
   return *add(kPastSymbol, kSeq);
 }
 
-/// Whether the dims before the last are ones but for `rows`, in any order.
+/// Whether the dims before the last are `rows` and ones, in any order.
 bool has_rows(const ir::TensorType& type, const Dim& rows) {
   bool found = rows == Dim(1);
   for (std::size_t i = 0; i + 1 < type.dims.size(); ++i) {
@@ -47,13 +47,13 @@ Result<ValueId> Decoder::past_length(const Part& part) {
   return builder_.add_one(ir::Shape{tokens, tokens + 1}, {pasts_[0]}, {part.file->name, "past"});
 }
 
-Result<ValueId> Decoder::embed(const FolderContents& beside, const Part& part) {
-  if (beside.embedding_table) return embed_with_table(*beside.embedding_table);
-  if (!beside.embedding_graph)
-    return part.bad("takes embedded rows, and there is no embedding beside it",
-                    "put embedding.onnx or embeddings_bf16.bin into its folder");
+Result<ValueId> Decoder::embed(const FolderContents& siblings, const Part& part) {
+  if (siblings.embedding_table) return embed_with_table(*siblings.embedding_table);
+  if (!siblings.embedding_graph)
+    return part.bad("takes embedded rows, but the folder has no embedding",
+                    "copy embedding.onnx or embeddings_bf16.bin into the folder");
   LLMC_TRY(const Part embedding,
-           open_part(files_, *beside.embedding_graph, FileRole::kEmbedding, {"inputs_embeds"}));
+           open_part(files_, *siblings.embedding_graph, FileRole::kEmbedding, {"inputs_embeds"}));
   return embed_with_graph(embedding);
 }
 
@@ -63,9 +63,10 @@ Result<ValueId> Decoder::embed_with_table(const std::string& name) {
   const auto row_bytes = static_cast<std::uint64_t>(shape_.hidden) * 2;
   if (size == 0 || size % row_bytes != 0) {
     return file_failure(ErrorKind::kBadInput, name,
-                        "its " + std::to_string(size) + " bytes are no whole number of rows of " +
-                            std::to_string(shape_.hidden) + " bf16 numbers",
-                        "the file may be truncated, or of another model");
+                        "its size, " + std::to_string(size) +
+                            " bytes, is not a multiple of a row of " +
+                            std::to_string(shape_.hidden) + " bf16 values",
+                        "the file may be truncated or belong to another model");
   }
   rows_ = static_cast<std::int64_t>(size / row_bytes);
   const ir::Origin origin{name, "embedding"};
@@ -154,10 +155,10 @@ Status Decoder::check_hidden(const Part& part, ValueId hidden, bool last) {
       if (!dim.is_constant() && ir::compatible(dim, kSeq)) dim = kSeq;
     if (has_rows(type, kSeq)) return ok_status();
   }
-  return part.bad("gives " + ir::to_string(type) + ", not a row of " +
-                      std::to_string(shape_.hidden) + " floats for each token",
-                  "the file may be of another model, or hidden_size in llm_config.json wrong",
-                  name);
+  return part.bad(
+      "returns " + ir::to_string(type) + ", not a row of " + std::to_string(shape_.hidden) +
+          " floats for each token",
+      "the file may belong to another model, or hidden_size in llm_config.json is wrong", name);
 }
 
 Status Decoder::check_present(const Part& part, ValueId present) {
@@ -168,22 +169,21 @@ Status Decoder::check_present(const Part& part, ValueId present) {
     return ok_status();
   }
   return part.bad(
-      "gives a cache of " + ir::to_string(type) + " where " + ir::to_string(expected) +
-          " is needed",
+      "returns a cache of type " + ir::to_string(type) + " instead of " + ir::to_string(expected),
       "check key_value_shape in llm_config.json; a cache that does not grow was folded away",
       "presents");
 }
 
-Result<ImportedModel> Decoder::finish(const FolderContents& beside, const Part& part,
+Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part& part,
                                       ValueId logits, const std::vector<ValueId>& presents) {
   ir::Graph& graph = builder_.mutable_graph();
   const ir::TensorType& type = graph.value(logits).type;
   const auto vocabulary = type.dims.empty() ? std::nullopt : type.dims.back().constant();
   if (type.element != ElementType::kF32 || !vocabulary || *vocabulary < 1)
-    return part.bad("gives " + ir::to_string(type) + ", not a row of logits", {},
+    return part.bad("returns " + ir::to_string(type) + ", not a row of logits", {},
                     part.graph.outputs[0]);
   if (rows_ > 0 && rows_ != *vocabulary)
-    return part.bad("gives logits for " + std::to_string(*vocabulary) + " tokens, but " +
+    return part.bad("returns logits for " + std::to_string(*vocabulary) + " tokens, but " +
                         std::to_string(rows_) + " tokens have embeddings",
                     "the files may be of different models");
   const auto name_of = [&](ValueId value) {
@@ -212,7 +212,7 @@ Result<ImportedModel> Decoder::finish(const FolderContents& beside, const Part& 
   }
   graph.name = "model";
   model.module.entries.push_back({std::string(ir::kForward), std::move(builder_).take()});
-  LLMC_TRY(model.tokenizer, read_tokenizer(files_, beside, *vocabulary));
+  LLMC_TRY(model.tokenizer, read_tokenizer(files_, siblings, *vocabulary));
   return model;
 }
 

@@ -8,8 +8,8 @@
 
 namespace llmc::importer {
 
-/// A decoder's graph under construction: its inputs (ImportedModel::module), then the nodes that
-/// its parts append.
+/// A decoder's graph under construction: its inputs (ImportedModel::module), then the nodes of its
+/// parts.
 class Decoder {
  public:
   struct Shape {
@@ -30,9 +30,9 @@ class Decoder {
   /// i64[1]: the number of tokens in the cache.
   Result<ir::ValueId> past_length(const Part& part);
 
-  /// Embeds the ids: f32[seq, 1, hidden] by the bf16 table, without a header, or the rows that
-  /// embedding.onnx gives. kBadInput if neither is there; `part`: the graph that takes the rows.
-  Result<ir::ValueId> embed(const FolderContents& beside, const Part& part);
+  /// Embeds the ids as f32[seq, 1, hidden], with the bf16 table (a file without a header) or with
+  /// embedding.onnx. kBadInput if both are missing. `part`: the graph that reads the rows.
+  Result<ir::ValueId> embed(const FolderContents& siblings, const Part& part);
 
   /// Binds the mask and the positions of a part of the split form.
   Result<Bindings> common_inputs(const Part& part);
@@ -42,16 +42,16 @@ class Decoder {
   Result<ir::ValueId> append_block(const Part& part, std::int64_t layer, ir::ValueId hidden);
   /// Appends lm.onnx and returns the logits.
   Result<ir::ValueId> append_head(const Part& part, ir::ValueId hidden);
-  /// Appends the graph of `part` and returns its outputs. Names of values begin with `prefix`.
+  /// Appends the graph of `part` and returns its outputs. `prefix` is put before value names.
   Result<std::vector<ir::ValueId>> append(const Part& part, const Bindings& inputs,
                                           const std::string& prefix);
 
-  /// The presents of the blocks that were appended.
+  /// The presents of the appended blocks.
   const std::vector<ir::ValueId>& presents() const { return presents_; }
 
-  /// Checks the outputs and completes the model, with the tokenizer in `beside`. `part` is the one
-  /// that messages name. The decoder is empty afterwards.
-  Result<ImportedModel> finish(const FolderContents& beside, const Part& part, ir::ValueId logits,
+  /// Checks the outputs and completes the model, with the tokenizer in `siblings`. Messages name
+  /// `part`. The decoder is empty afterwards.
+  Result<ImportedModel> finish(const FolderContents& siblings, const Part& part, ir::ValueId logits,
                                const std::vector<ir::ValueId>& presents);
 
  private:

@@ -12,7 +12,7 @@ using ir::ElementType;
 using ir::ValueId;
 
 struct Declared {
-  std::optional<ElementType> element;  // as computed with: f16 and bf16 are f32
+  std::optional<ElementType> element;  // of the computation: f32 for f16 and bf16
   std::int64_t rank = -1;              // -1: not declared
   std::vector<std::optional<std::int64_t>> sizes;
 };
@@ -74,7 +74,7 @@ bool is_additive(const Declared& mask) {
   return mask.element == ElementType::kF32 && mask.rank >= 3;
 }
 
-/// Builds the value of one input after another.
+/// Builds the values of the inputs.
 class Binder {
  public:
   Binder(ir::Builder& builder, const Part& part, const InputSources& sources)
@@ -122,7 +122,7 @@ class Binder {
         break;
     }
     return part_.unsupported(
-        "is an input that is no token ids, mask, positions or cache",
+        "unknown input: neither token ids, mask, positions nor cache",
         "a decoder's inputs are input_ids, attention_mask, position_ids and the caches",
         value.name());
   }
@@ -174,7 +174,7 @@ class Binder {
     return b_.add_one(ir::Binary{BinaryKind::kAdd}, {sources_.past, count}, origin_);
   }
 
-  /// [1, …, 1, total] of one number.
+  /// [1, …, 1, total] filled with one value.
   Result<ValueId> filled(std::int64_t rank, ElementType element, double value) {
     LLMC_TRY(ValueId shape, total());
     if (rank > 1) {
@@ -188,7 +188,7 @@ class Binder {
   Result<ValueId> mask(const Declared& type) {
     const bool additive = is_additive(type);
     if (type.rank > 4 || type.element == ElementType::kF64) {
-      return part_.unsupported("is a mask of an unknown form", {}, origin_.node);
+      return part_.unsupported("mask of an unsupported type or shape", {}, origin_.node);
     }
     if (type.rank < 3 || is_padding_mask(part_, type))
       return filled(type.rank < 0 ? 2 : type.rank, *type.element, additive ? 0 : 1);
@@ -252,7 +252,7 @@ InputRoles input_roles(const Part& part) {
   return roles;
 }
 
-bool names_its_tokens(const Part& part) {
+bool has_named_tokens(const Part& part) {
   return std::ranges::any_of(part.graph.inputs, [&](const auto* value) {
     const InputRole role = role_of(*value);
     return part.uses(value->name()) && (role == InputRole::kIds || role == InputRole::kEmbeddings);
@@ -266,7 +266,7 @@ bool takes_ids(const Part& part) {
 }
 
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles) {
-  // A mask that is additive, with a row for each new token: the runtime's own attention_mask.
+  // An additive mask with a row for each new token: the runtime's own attention_mask.
   shape.uses_mask = std::ranges::any_of(roles, [&](const auto& role) {
     if (role.second != InputRole::kMask) return false;
     const Declared type = declared(*part.input(role.first));

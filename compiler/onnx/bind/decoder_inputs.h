@@ -8,7 +8,7 @@
 
 namespace llmc::importer {
 
-/// What an input of a decoder in one file is for, by its name, element type and rank.
+/// The purpose of an input of a decoder in one file, by its name, element type and rank.
 enum class InputRole : std::uint8_t {
   kIds,            // token ids, integers
   kEmbeddings,     // rows in place of ids
@@ -18,7 +18,7 @@ enum class InputRole : std::uint8_t {
   kUseCache,       // use_cache_branch: true
   kKeptLogits,     // how many last rows of logits: 1
   kPastLength,     // tokens in the cache
-  kTotalLength,    // with the new ones
+  kTotalLength,    // tokens in the cache and new ones
   kLastToken,      // kTotalLength - 1
   kPossibleCache,  // floats of rank 4 or 5; find_caches decides
   kUnknown,
@@ -26,21 +26,21 @@ enum class InputRole : std::uint8_t {
 
 using InputRoles = std::map<std::string, InputRole>;  // by name
 bool has_role(const InputRoles& roles, InputRole role);
-/// Whether the name of an input says that it belongs to an encoder.
+/// Whether the name of an input is that of an encoder's input.
 bool has_encoder_input(const InputRoles& roles);
 
 /// Returns the roles of the inputs that `part` uses. Token ids are found by name, or are the only
 /// integers of rank 1 or 2.
 InputRoles input_roles(const Part& part);
 /// Whether an input that `part` uses is named like token ids or embedded rows.
-bool names_its_tokens(const Part& part);
+bool has_named_tokens(const Part& part);
 /// Whether `input_ids` is used and holds integers, not rows as in the split form.
 bool takes_ids(const Part& part);
 
-/// Sets whether the decoder has a mask and positions: those that bind_inputs needs.
+/// Sets whether the decoder has a mask and positions: if bind_inputs needs them.
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles);
 
-/// The values that inputs are made of.
+/// The values from which inputs are built.
 struct InputSources {
   ir::ValueId ids;         // i64[seq]
   ir::ValueId embeddings;  // f32, seq x hidden in some shape; kNoValue when the graph takes ids
@@ -52,7 +52,7 @@ struct InputSources {
 /// The decoder's own inputs, without embeddings.
 Result<InputSources> decoder_sources(Decoder& decoder, const Part& part);
 
-/// Binds all inputs of `part` but the caches, for one sequence without padding:
+/// Binds all inputs of `part` except the caches, for one sequence without padding:
 ///   ids and positions in the declared rank and integer type
 ///   masks of rank 1 and 2: ones; of rank 3 and 4, bools or integers: the causal mask; floats:
 ///   `mask`, or zeros if there is one row for all tokens

@@ -76,7 +76,7 @@ class Tracer {
  private:
   const ir::TensorType& type(ValueId value) const { return graph_.value(value).type; }
 
-  /// Appends the views that `node` makes of a view: axes in any order, dims of 1 added or removed,
+  /// Appends the views of a view that `node` computes: axes permuted, dims of 1 added or removed,
   /// one of the two halves.
   void step(const CacheView& seen, const Node& node, std::vector<CacheView>& next) const {
     if (node.inputs[0] != seen.value) return;
@@ -210,10 +210,10 @@ class Tracer {
 struct Entry {
   std::string input, present;
   Extension extension;
-  std::size_t order = 0;  // of declaration
+  std::size_t order = 0;  // index among the declared inputs
 };
 
-/// Whether a name says value (true) or key (false); nullopt if it says both or neither.
+/// Whether a name contains value (true) or key (false); nullopt for both or neither.
 std::optional<bool> named_value(std::string name) {
   for (const std::string_view both : {"key_values", "key_value"})
     if (const auto at = name.find(both); at != std::string::npos) name.erase(at, both.size());
@@ -236,7 +236,7 @@ Result<CacheShape> cache_shape(const Part& part, const Entry& entry) {
   if (shape.kv_heads < 1 || shape.kv_heads > kMaxHeads || shape.head_dim < 1 ||
       shape.head_dim > kMaxHeadDim)
     return part.bad(
-        "is a cache whose heads and width cannot be told from the tokens that are appended",
+        "cache with unknown heads and width: the appended tokens do not determine them",
         "caches are [batch, kv_heads, past, head_dim] or [batch, past, kv_heads, head_dim]",
         entry.input);
   return shape;
@@ -289,7 +289,8 @@ Result<std::optional<FoundCaches>> find_caches(
       LLMC_TRY(const CacheShape shape, cache_shape(part, *entry));
       if (shape.layout != found.shape.layout || shape.kv_heads != found.shape.kv_heads ||
           shape.head_dim != found.shape.head_dim || (entry->extension.half >= 0) != joined) {
-        return part.unsupported("is a cache of another shape than the first", {}, entry->input);
+        return part.unsupported("the shape of the cache differs from the first layer's", {},
+                                entry->input);
       }
     }
     if (joined && (keys[i].input != values[i].input || keys[i].extension.half != 0 ||

@@ -19,14 +19,14 @@ struct LayerCache {
 struct FoundCaches {
   CacheShape shape;
   bool joined = false;             // keys and values in one tensor [2, batch, …]
-  std::int64_t fixed_tokens = 0;   // number that the graph always appends; 0: those it is given
+  std::int64_t fixed_tokens = 0;   // number that the graph always appends; 0: number of its tokens
   std::vector<LayerCache> layers;  // in the order in which the graph attends
 };
 
 /// Finds the inputs that are caches by what the graph does with them, not by their names: a Concat
-/// extends the input along one axis, and the result is an output. Values are told from keys by the
-/// product that reads them (values meet a softmax), else by name or order. Heads and width are
-/// those of the appended tokens, hence of the weights.
+/// extends the input along one axis, and the result is an output. Values are distinguished from
+/// keys by the product that reads them (values are multiplied by a softmax), else by name or order.
+/// Heads and width are those of the appended tokens, which follow from the weights.
 ///
 /// `graph`: converted with each possible cache as a graph input whose dims are symbols. `inputs`:
 /// these, by the file's names, in its order. `outputs`: all outputs of the file. nullopt if no

@@ -15,7 +15,7 @@ using ir::ValueId;
 
 const Dim kTokens = Dim::symbol("seq"), kPastTokens = Dim::symbol("past");
 
-/// Whether inputs have the forms of tokens and of a cache, and none belongs to an encoder.
+/// Whether the inputs include tokens and a possible cache, and none belongs to an encoder.
 bool could_be_decoder(const InputRoles& roles) {
   const bool tokens = has_role(roles, InputRole::kIds) || has_role(roles, InputRole::kEmbeddings);
   return tokens && has_role(roles, InputRole::kPossibleCache) && !has_encoder_input(roles);
@@ -132,7 +132,7 @@ Result<ValueId> join_present(Decoder& decoder, const Part& part, ValueId key, Va
 }
 
 Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& found,
-                                 const std::string& logits, const FolderContents& beside) {
+                                 const std::string& logits, const FolderContents& siblings) {
   std::vector<std::string> wanted{logits};
   for (const LayerCache& layer : found.layers) {
     wanted.push_back(layer.key_present);
@@ -155,7 +155,7 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
   Decoder decoder(files, shape);
   LLMC_TRY(InputSources sources, decoder_sources(decoder, part));
   if (!embeds_ids) {
-    LLMC_TRY(sources.embeddings, decoder.embed(beside, part));
+    LLMC_TRY(sources.embeddings, decoder.embed(siblings, part));
   }
   LLMC_TRY(Bindings inputs, bind_inputs(decoder.builder(), part, roles, sources));
   inputs.float_products = true;
@@ -170,22 +170,22 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
     }
     presents.push_back(present);
   }
-  return decoder.finish(beside, part, outputs[0], presents);
+  return decoder.finish(siblings, part, outputs[0], presents);
 }
 
 }  // namespace
 
 Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Part& part,
-                                                       const FolderContents& beside) {
+                                                       const FolderContents& siblings) {
   const std::optional<ImportedModel> none;
   const InputRoles roles = input_roles(part);
   if (!could_be_decoder(roles)) return none;
-  // A graph whose ids are a guess is a decoder only if everything else fits.
-  const bool guess = !names_its_tokens(part);
+  // If the input of ids is a guess, the graph is a decoder only if everything else fits.
+  const bool guess = !has_named_tokens(part);
   if (guess && has_role(roles, InputRole::kUnknown)) return none;
   auto unsupported = unsupported_operators(*part.file, part.file->model.graph(), part.graph.nodes);
   if (!unsupported.empty()) return Error(std::move(unsupported));
-  // Declared sizes are often wrong: they are used only if the graph needs numbers.
+  // Declared sizes are often wrong: they are used only if the graph needs constant sizes.
   auto found = probe(files, part, roles, false);
   if (!found.ok() && found.error().first().kind != ErrorKind::kUnsupported) {
     auto declared = probe(files, part, roles, true);
@@ -198,14 +198,14 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
   if (caches.layers.size() > static_cast<std::size_t>(kMaxLayers))
     return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
   if (caches.fixed_tokens > 0) {
-    return part.unsupported(
-        "was exported for " + std::to_string(caches.fixed_tokens) +
-            " tokens at a time: it appends so many to its cache whatever it is given",
-        "export it with a sequence length that may change (dynamic axes)", caches.layers[0].key);
+    return part.unsupported("was exported for a fixed sequence length of " +
+                                std::to_string(caches.fixed_tokens) + " tokens",
+                            "export it with a symbolic sequence length (dynamic axes)",
+                            caches.layers[0].key);
   }
   const auto logits = logits_of(part, roles, caches);
   if (!logits) return none;
-  LLMC_TRY(ImportedModel model, bind_found(files, part, caches, *logits, beside));
+  LLMC_TRY(ImportedModel model, bind_found(files, part, caches, *logits, siblings));
   return std::optional(std::move(model));
 }
 

@@ -13,7 +13,7 @@ using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
 
-/// Rank of the constant `name`: an initializer or what a Constant node makes.
+/// Rank of the constant `name`: an initializer or the value of a Constant node.
 std::optional<int> constant_rank(const Part& part, const std::string& name) {
   const auto it = part.graph.initializers.find(name);
   if (it != part.graph.initializers.end()) return it->second->dims_size();
@@ -29,7 +29,7 @@ std::optional<int> constant_rank(const Part& part, const std::string& name) {
 std::optional<CacheShape> declared_cache(const Part& part, std::size_t leading) {
   auto dims = declared_sizes(part, kPastInput);
   for (auto& dim : dims)
-    if (dim && *dim <= 0) dim.reset();  // a length, like a symbol
+    if (dim && *dim <= 0) dim.reset();  // a variable length, like a symbol
   if (dims.size() != leading + 5) return std::nullopt;
   const auto &first = dims[leading + 2], &second = dims[leading + 3], &width = dims[leading + 4];
   if (!width || first.has_value() == second.has_value()) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<CacheShape> declared_cache(const Part& part, std::size_t leading) 
   return shape;
 }
 
-/// Whether the part uses input `name` only as what Reshape nodes reshape.
+/// Whether the part uses input `name` only as the data operand of Reshape nodes.
 bool is_only_reshaped(const Part& part, const std::string& name) {
   for (const auto& output : part.graph.outputs)
     if (output == name) return false;
@@ -156,7 +156,7 @@ Result<CacheShape> find_cache_shape(const Part& part, const LlmConfig& config,
   auto shape =
       config.cache ? config.cache : declared_cache(part, static_cast<std::size_t>(leading));
   if (!shape)
-    return part.bad("the shape of its cache cannot be told from the graph",
+    return part.bad("the graph does not determine the shape of its cache",
                     "give key_value_shape in llm_config.json, for example [2, 1, 0, 8, 64]",
                     kPastInput);
   if (const auto written = written_layout(part, leading)) shape->layout = *written;
@@ -204,8 +204,7 @@ Result<ValueId> fit_integers(ir::Builder& builder, const Part& part, const std::
   const auto element =
       declared ? element_type(declared->type().tensor_type().elem_type()) : std::nullopt;
   if (!element || (*element != ElementType::kI64 && *element != ElementType::kI32)) {
-    return part.unsupported("is declared with elements that are no 32- or 64-bit integers", {},
-                            name);
+    return part.unsupported("is not declared as i32 or i64", {}, name);
   }
   if (*element == builder.graph().value(value).type.element) return value;
   return builder.add_one(ir::Cast{*element}, {value}, {part.file->name, name});
@@ -216,8 +215,7 @@ Status require_float(const Part& part, const std::string& name) {
   LLMC_CHECK(declared != nullptr);
   const auto element = element_type(declared->type().tensor_type().elem_type());
   if (element && ir::is_float(*element) && *element != ElementType::kF64) return ok_status();
-  return part.unsupported("is declared with elements that are no floats of 16 or 32 bits", {},
-                          name);
+  return part.unsupported("is not declared as f32, f16 or bf16", {}, name);
 }
 
 }  // namespace llmc::importer

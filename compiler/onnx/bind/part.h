@@ -9,7 +9,7 @@
 
 namespace llmc::importer {
 
-/// The input with a block's cache, or all layers'.
+/// The input with the cache of a block or of all layers.
 inline constexpr const char* kPastInput = "past_key_values";
 
 /// A parsed file and the part of its graph that the wanted outputs need.
@@ -20,7 +20,7 @@ struct Part {
   const onnx::ValueInfoProto* input(const std::string& name) const;
   bool uses(const std::string& name) const { return graph.used_inputs.contains(name); }
   bool has_output(const std::string& name) const;
-  /// kBadInput or kUnsupported: what is wrong with the file or its value `node`.
+  /// Errors (kBadInput, kUnsupported) about the file or its value `node`.
   Diagnostic bad(std::string message, std::string hint = {}, std::string node = {},
                  ErrorKind kind = ErrorKind::kBadInput) const;
   Diagnostic unsupported(std::string message, std::string hint, std::string node) const;
@@ -31,16 +31,16 @@ struct Part {
 Result<Part> open_part(FileSet& files, const std::string& name, FileRole role,
                        std::vector<std::string> outputs = {});
 
-/// kBadInput if the part does not read past_key_values: it cannot generate.
+/// kBadInput if the part does not read past_key_values: such a model cannot generate text.
 Status require_cache(const Part& part);
 
-/// The sizes that the file declares for input `name`; nullopt for a symbol. Empty if the part does
+/// The dims that the file declares for input `name`; nullopt for a symbol. Empty if the part does
 /// not have the input.
 std::vector<std::optional<std::int64_t>> declared_sizes(const Part& part, const std::string& name);
-/// The last of them, if it is in [1, kMaxHidden]; else 0.
+/// The last declared dim, if it is in [1, kMaxHidden]; else 0.
 std::int64_t declared_width(const Part& part, const std::string& name);
 
-/// The first of `names` that is an input the part uses; empty if it uses none.
+/// The first of `names` that is a used input of the part; empty if there is none.
 std::string used_input(const Part& part, std::initializer_list<const char*> names);
 
 /// The shape of one layer's cache, from the configuration or the declared type of past_key_values.

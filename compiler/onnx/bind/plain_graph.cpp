@@ -50,7 +50,7 @@ std::optional<ElementType> declared_output(const Part& part, const std::string& 
   return std::nullopt;
 }
 
-/// Whether token ids and logits are there, with open sizes, and no encoder.
+/// Whether the graph has token ids and logits with symbolic sizes, and no input of an encoder.
 bool is_decoder_without_cache(const Part& part, const ir::Graph& graph) {
   const bool encoder = has_encoder_input(input_roles(part));
   const bool open = std::ranges::any_of(
@@ -64,7 +64,7 @@ Result<ImportedModel> bind_plain_graph(FileSet& files, const Part& part, const P
   ir::Builder builder;
   LLMC_TRY(const Bindings inputs, bind_inputs(builder, part, given));
   LLMC_TRY(auto outputs, append_graph(builder, files, *part.file, part.graph, inputs, ""));
-  // An output that is an input or another output gets a value of its own, to carry its name.
+  // An output that equals an input or another output gets a value of its own, for its name.
   std::set<ValueId> named(builder.graph().inputs().begin(), builder.graph().inputs().end());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = part.graph.outputs[i];

@@ -9,7 +9,7 @@ namespace {
 
 using ir::ValueId;
 
-/// Opens lm.onnx. Its output is `logits`, or the operand of the ArgMax that makes `token_id`.
+/// Opens lm.onnx. Its output is `logits`, or the operand of the ArgMax that computes `token_id`.
 Result<Part> open_head(FileSet& files, const std::string& name) {
   Part part;
   LLMC_TRY(part.file, files.parse(name, FileRole::kHead));
@@ -32,7 +32,7 @@ Result<Part> open_head(FileSet& files, const std::string& name) {
                                                  "Identity", "Cast",    "Flatten"};
     if (!kViews.contains(node.op_type())) break;
   }
-  return part.bad("gives a token_id, but not as the ArgMax of logits",
+  return part.bad("token_id is not the ArgMax of logits",
                   "export lm.onnx with logits as its output");
 }
 
@@ -47,7 +47,7 @@ Result<Parts> open_parts(FileSet& files, const FolderContents& contents) {
   Parts parts;
   if (!contents.head) {
     return file_failure(ErrorKind::kBadInput, "lm.onnx",
-                        "the file is missing: nothing turns hidden states into logits",
+                        "the file is missing; it computes logits from hidden states",
                         "copy lm.onnx into the folder");
   }
   if (!contents.embedding_table && !contents.embedding_graph) {
@@ -83,17 +83,17 @@ Status require_supported(const Parts& parts) {
 }
 
 /// The width of the hidden rows, from the configuration or the declared input of the first block. A
-/// wrong one fails where it meets the weights.
+/// wrong width is found by the shape inference of the products with weights.
 Result<std::int64_t> find_hidden(const LlmConfig& config, const Part& block) {
   if (config.hidden) return *config.hidden;
   const std::string rows = used_input(block, {"inputs_embeds", "hidden_states"});
   if (const std::int64_t width = declared_width(block, rows); width > 0) return width;
-  return block.bad("the width of the hidden states cannot be told from the graph",
+  return block.bad("the graph does not determine the width of the hidden states",
                    "give hidden_size in llm_config.json");
 }
 
-/// Appends all parts and returns the logits. Blocks with something unsupported are skipped, so that
-/// the error lists what all of them hold.
+/// Appends all parts and returns the logits. Blocks with unsupported nodes are skipped, so that the
+/// error lists those of all blocks.
 Result<ValueId> append_parts(Decoder& decoder, const FolderContents& contents, const Parts& parts) {
   LLMC_TRY(ValueId hidden, decoder.embed(contents, parts.blocks[0]));
   const ValueId rows = hidden;

@@ -9,8 +9,8 @@ namespace {
 
 using ir::ValueId;
 
-bool is_stacked_decoder(const Part& part, const FolderContents& beside) {
-  const bool embeds = beside.embedding_table || beside.embedding_graph || takes_ids(part);
+bool is_stacked_decoder(const Part& part, const FolderContents& siblings) {
+  const bool embeds = siblings.embedding_table || siblings.embedding_graph || takes_ids(part);
   return embeds && declared_sizes(part, kPastInput).size() == 6 && part.has_output("logits") &&
          part.has_output("presents");
 }
@@ -43,13 +43,13 @@ Result<std::vector<ValueId>> unstack(ir::Builder& builder, const Part& part, Val
 
 /// Binds all inputs but the cache: those of any decoder in one file if the graph embeds the ids
 /// itself, else those of the split form, with the rows as input `rows`.
-Result<Bindings> bind_others(Decoder& decoder, const Part& part, const FolderContents& beside,
+Result<Bindings> bind_others(Decoder& decoder, const Part& part, const FolderContents& siblings,
                              const InputRoles& roles, const std::string& rows) {
   if (takes_ids(part)) {
     LLMC_TRY(const InputSources sources, decoder_sources(decoder, part));
     return bind_inputs(decoder.builder(), part, roles, sources);
   }
-  LLMC_TRY(const ValueId embedded, decoder.embed(beside, part));
+  LLMC_TRY(const ValueId embedded, decoder.embed(siblings, part));
   LLMC_TRY(Bindings inputs, decoder.common_inputs(part));
   LLMC_TRY(inputs.values[rows], fit_hidden(decoder.builder(), part, rows, embedded));
   LLMC_RETURN_IF_ERROR(require_float(part, kPastInput));
@@ -63,7 +63,7 @@ Result<Decoder::Shape> find_shape(const Part& part, const LlmConfig& config,
   shape.layers =
       config.layers ? *config.layers : declared_sizes(part, kPastInput).front().value_or(0);
   if (shape.layers < 1 || shape.layers > kMaxLayers)
-    return part.bad("the number of its layers cannot be told from the graph",
+    return part.bad("the graph does not determine the number of its layers",
                     "give layer_nums in llm_config.json", kPastInput);
   if (takes_ids(part)) {
     set_uses(shape, part, roles);
@@ -71,7 +71,7 @@ Result<Decoder::Shape> find_shape(const Part& part, const LlmConfig& config,
   }
   shape.hidden = config.hidden ? *config.hidden : declared_width(part, rows);
   if (shape.hidden < 1)
-    return part.bad("the width of the hidden states cannot be told from the graph",
+    return part.bad("the graph does not determine the width of the hidden states",
                     "give hidden_size in llm_config.json", rows);
   shape.uses_mask = part.uses("attention_mask");
   shape.uses_positions = part.uses("position_ids");
@@ -81,11 +81,11 @@ Result<Decoder::Shape> find_shape(const Part& part, const LlmConfig& config,
 }  // namespace
 
 Result<std::optional<ImportedModel>> bind_stacked_cache(FileSet& files, const Part& whole,
-                                                        const FolderContents& beside) {
-  if (!is_stacked_decoder(whole, beside)) return std::optional<ImportedModel>();
+                                                        const FolderContents& siblings) {
+  if (!is_stacked_decoder(whole, siblings)) return std::optional<ImportedModel>();
   Part part{whole.file, {}};
   LLMC_TRY(part.graph, order_graph(*part.file, {"logits", "presents"}));
-  LLMC_TRY(const LlmConfig config, read_config(files, beside));
+  LLMC_TRY(const LlmConfig config, read_config(files, siblings));
   LLMC_RETURN_IF_ERROR(require_cache(part));
   const std::string rows = used_input(part, {"inputs_embeds", "input_ids"});
   if (rows.empty()) return part.bad("the graph reads neither inputs_embeds nor input_ids");
@@ -93,11 +93,11 @@ Result<std::optional<ImportedModel>> bind_stacked_cache(FileSet& files, const Pa
   roles.erase(kPastInput);
   LLMC_TRY(const Decoder::Shape shape, find_shape(part, config, roles, rows));
   Decoder decoder(files, shape);
-  LLMC_TRY(Bindings inputs, bind_others(decoder, part, beside, roles, rows));
+  LLMC_TRY(Bindings inputs, bind_others(decoder, part, siblings, roles, rows));
   inputs.stacked[kPastInput] = decoder.pasts();
   LLMC_TRY(const auto outputs, decoder.append(part, inputs, takes_ids(part) ? "model/" : "llm/"));
   LLMC_TRY(const auto presents, unstack(decoder.builder(), part, outputs[1], shape.layers));
-  LLMC_TRY(ImportedModel model, decoder.finish(beside, part, outputs[0], presents));
+  LLMC_TRY(ImportedModel model, decoder.finish(siblings, part, outputs[0], presents));
   if (!takes_ids(part)) model.prompt_template = config.prompt_template;
   return std::optional(std::move(model));
 }

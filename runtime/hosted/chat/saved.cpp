@@ -60,7 +60,7 @@ bool read_ids(const OrderedJson& list, std::size_t vocabulary, std::vector<std::
 }
 
 Failure in_front() {
-  return {LLMC_ERROR_STATE, "the cache begins with tokens that are not part of the conversation"};
+  return {LLMC_ERROR_STATE, "the cache starts with tokens that are not part of the conversation"};
 }
 
 }  // namespace

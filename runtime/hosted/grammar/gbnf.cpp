@@ -38,13 +38,13 @@ class GbnfParser {
       at_ = first_use_[i];
       const std::string& name = grammar_.rules[i].name;
       throw error_here(concat("rule '", name, "' is used and nowhere defined"),
-                       concat("define it: ", name, " ::= …; text stands in quotes"));
+                       concat("define it: ", name, " ::= …; put text in quotes"));
     }
     const auto root = rules_.find(root_name);
     if (root == rules_.end()) {
       at_ = text_.size();
-      throw error_here(concat("there is no rule '", root_name, "', which the text starts with"),
-                       concat("name the rule of the whole text: ", root_name, " ::= …"));
+      throw error_here(concat("the start rule '", root_name, "' is missing"),
+                       concat("add a rule for the whole text: ", root_name, " ::= …"));
     }
     grammar_.root = root->second;
     return std::move(grammar_);
@@ -58,7 +58,7 @@ class GbnfParser {
     const auto column = std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }) + 1;
     return malformed(
         concat("line ", std::ranges::count(before, '\n') + 1, ", column ", column, ": ", message),
-        hint.empty() ? "docs/grammar.md says what a grammar is made of" : std::move(hint));
+        hint.empty() ? "docs/grammar.md explains the syntax" : std::move(hint));
   }
   Failure unsupported(const std::string& message, std::string hint = {}) const {
     Failure failure = error_here(message, std::move(hint));
@@ -104,8 +104,8 @@ class GbnfParser {
     const std::size_t start = at_;
     const std::string_view name = take_name();
     if (name.empty()) {
-      throw error_here("a rule must begin here: name ::= …",
-                       "a line that goes on with the rule before begins with |, or stands in ( )");
+      throw error_here("expected a rule: name ::= …",
+                       "to continue the previous rule, start the line with | or use ( )");
     }
     skip_blank(false);
     if (!text_.substr(at_).starts_with("::=")) {
@@ -116,7 +116,7 @@ class GbnfParser {
     const std::uint32_t rule = rule_index(name);
     if (defined_[rule]) {
       throw error_here(concat("rule '", name, "' is defined twice"),
-                       "put | between what it can be, or give one another name");
+                       "separate alternatives by |, or rename one of them");
     }
     defined_[rule] = true;
     at_ = body;
@@ -199,13 +199,13 @@ class GbnfParser {
       case '<':
       case '!':
         throw unsupported("tokens as parts of a grammar (<…>) are not supported: only text",
-                          "write the text that the token stands for");
+                          "write the text of the token");
       case '*':
       case '+':
       case '?':
       case '{':
         throw error_here(concat("there is nothing before '", c, "' to repeat"),
-                         "the character itself stands in quotes");
+                         "put the character itself in quotes");
       default:
         return std::nullopt;
     }
@@ -220,7 +220,7 @@ class GbnfParser {
         throw unsupported(concat("a repetition of more than ", kMaxRepeat));
       }
     }
-    if (at_ == start) throw error_here("a number must stand here: {m}, {m,} or {m,n}");
+    if (at_ == start) throw error_here("expected a number: {m}, {m,} or {m,n}");
     return value;
   }
 
@@ -255,7 +255,7 @@ class GbnfParser {
   std::uint32_t parse_character() {
     if (!take('\\')) {
       const Utf8Char character = decode_utf8(text_.substr(at_));
-      if (character.bytes == 0) throw error_here("bytes that are no UTF-8");
+      if (character.bytes == 0) throw error_here("invalid UTF-8");
       at_ += character.bytes;
       return character.code_point;
     }
@@ -292,13 +292,13 @@ class GbnfParser {
     std::uint64_t value = 0;
     for (int i = 0; i < digits; ++i, ++at_) {
       const int digit = hex_value(peek());
-      if (digit < 0) throw error_here(concat(digits, " hexadecimal digits must stand here"));
+      if (digit < 0) throw error_here(concat("expected ", digits, " hexadecimal digits"));
       value = value * 16 + static_cast<std::uint64_t>(digit);
     }
     if (value > kMaxCodePoint || (value >= 0xD800 && value <= 0xDFFF)) {
       std::array<char, 16> name;
       std::snprintf(name.data(), name.size(), "U+%04llX", static_cast<unsigned long long>(value));
-      throw error_here(concat(name.data(), " is no character"));
+      throw error_here(concat(name.data(), " is not a character"));
     }
     return static_cast<std::uint32_t>(value);
   }
@@ -330,7 +330,7 @@ class GbnfParser {
         range.last = parse_character();
         if (range.last < range.first)
           throw error_here("a range of characters that runs backwards",
-                           "a - that is meant stands last, or as \\-");
+                           "put a literal - last, or write \\-");
       }
       members.push_back(range);
     }

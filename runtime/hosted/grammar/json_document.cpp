@@ -41,7 +41,7 @@ Json parse_schema_document(std::string_view text) {
     // Remove the library's prefix: "[json.exception.parse_error.101] parse error at …".
     std::string_view what = error.what();
     what.remove_prefix(what.starts_with('[') ? std::min(what.find("] "), what.size() - 2) + 2 : 0);
-    throw malformed("no JSON: " + printable(what),
+    throw malformed("invalid JSON: " + printable(what),
                     "write a schema as {…}, such as {\"type\": \"object\"}");
   }
 }

@@ -34,7 +34,7 @@ class PatternParser {
     if (at_ < pattern_.size()) throw unsupported(concat("'", pattern_[at_], "' here"));
     // In ^a|b$ each anchor applies to one alternative.
     if (choices.size() > 1 && anchors)
-      throw unsupported("an anchor beside '|': put the alternatives in a group, ^(a|b)$");
+      throw unsupported("an anchor next to '|': put the alternatives in a group, ^(a|b)$");
     const Expr anything = repeat(json_characters(complement({})), 0, kUnbounded);
     std::vector<Expr> parts = list_of(text("\""));
     if (!starts) parts.push_back(anything);
@@ -88,7 +88,7 @@ class PatternParser {
   Expr parse_group(std::uint32_t depth) {
     if (depth >= kMaxNesting) throw unsupported("so many groups in one another");
     ++at_;
-    if (take('?') && !take(':')) throw unsupported("'(?' with anything but ':'");
+    if (take('?') && !take(':')) throw unsupported("'(?' other than '(?:'");
     std::vector<Expr> choices;
     do {
       choices.push_back(parse_sequence(depth + 1));
@@ -116,7 +116,7 @@ class PatternParser {
     }
     take('?');  // a lazy repetition matches the same strings
     if (more() && std::string_view("*+?{").find(peek()) != std::string_view::npos)
-      throw unsupported(concat("'", peek(), "' behind a repetition"));
+      throw unsupported(concat("'", peek(), "' after a repetition"));
     return repeat(std::move(item), min_count, max_count);
   }
   std::uint32_t parse_count() {
@@ -135,7 +135,7 @@ class PatternParser {
   CodePointSet parse_atom(bool in_class) {
     if (!take('\\')) {
       const Utf8Char character = decode_utf8(pattern_.substr(at_));
-      if (character.bytes == 0) throw unsupported("bytes that are no UTF-8");
+      if (character.bytes == 0) throw unsupported("invalid UTF-8");
       at_ += character.bytes;
       return CodePointSet{{character.code_point, character.code_point}};
     }

@@ -52,14 +52,14 @@ Failure SchemaBuilder::with_path(const std::string& path, Failure failure) {
 }
 
 Failure SchemaBuilder::invalid(const std::string& path, const std::string& message) {
-  return with_path(path,
-                   malformed(message, "docs/grammar.md lists the keywords and what they take"));
+  return with_path(path, malformed(message, "docs/grammar.md lists the keywords and their values"));
 }
 
 Failure SchemaBuilder::unsupported(const std::string& path, const std::string& what) {
-  return with_path(path, grammar::unsupported(
-                             what + " is not supported",
-                             "docs/grammar.md lists what is; leave it out, or write a grammar"));
+  return with_path(path,
+                   grammar::unsupported(
+                       what + " is not supported",
+                       "docs/grammar.md lists supported keywords; remove it, or write a grammar"));
 }
 
 std::uint32_t SchemaBuilder::add_rule(std::string name, Expr body) {
@@ -73,17 +73,18 @@ void SchemaBuilder::require_known(const Json& node, const std::string& path,
   for (const auto& [key, value] : node.items()) {
     if (known.contains(key) || is_annotation(key)) continue;
     const std::string word = "'" + printable(key) + "'";
-    throw unsupported(path, sibling.empty() ? word : concat(word, " beside '", sibling, "'"));
+    throw unsupported(path,
+                      sibling.empty() ? word : concat(word, " together with '", sibling, "'"));
   }
 }
 
 Expr SchemaBuilder::schema(const Json& node, const std::string& path, std::uint32_t depth) {
   if (depth > kMaxNesting) {
-    throw unsupported(path, concat("a schema with more than ", kMaxNesting, " others around it"));
+    throw unsupported(path, concat("nesting of more than ", kMaxNesting, " schemas"));
   }
   if (node.is_boolean()) {
     if (node.get<bool>()) return any_value();
-    throw unsupported(path, "'false', which allows no document at all,");
+    throw unsupported(path, "'false', which allows no document,");
   }
   if (!node.is_object()) throw invalid(path, "a schema must be an object or true");
   if (node.contains("$ref")) return referenced(node, path);

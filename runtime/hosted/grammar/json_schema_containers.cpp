@@ -93,7 +93,7 @@ Expr SchemaBuilder::object(const Json& node, const std::string& path, std::uint3
   const bool open_schema =
       node.contains("additionalProperties") && !node["additionalProperties"].is_boolean();
   if (open_schema && (!listed.empty() || !required.empty()))
-    throw unsupported(path, "a schema in 'additionalProperties' beside 'properties'");
+    throw unsupported(path, "a schema in 'additionalProperties' together with 'properties'");
   if (listed.empty() && required.empty()) {
     if (closed) return text("{}");
     Expr value = any_value();

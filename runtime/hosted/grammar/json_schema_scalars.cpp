@@ -11,7 +11,7 @@ namespace llmc::hosted::grammar {
 Expr SchemaBuilder::constants(const Json& node, const std::string& path) {
   require_known(node, path, {"enum", "const", "type"}, "enum");
   if (node.contains("enum") && node.contains("const"))
-    throw unsupported(path, "'const' beside 'enum'");
+    throw unsupported(path, "'const' together with 'enum'");
   const std::vector<std::string> types = types_of(node, path);
   std::vector<Expr> parts;
   const auto add = [&](const Json& value) {
@@ -27,7 +27,7 @@ Expr SchemaBuilder::constants(const Json& node, const std::string& path) {
     for (const Json& value : node["enum"]) add(value);
   }
   if (node.contains("enum") && node["enum"].empty())
-    throw invalid(path, "'enum' is empty, and nothing could be written");
+    throw invalid(path, "'enum' is empty: no value is allowed");
   if (parts.empty()) {
     throw invalid(path, concat("no value of '", node.contains("enum") ? "enum" : "const",
                                "' is of the 'type'"));
@@ -40,7 +40,7 @@ Expr SchemaBuilder::string(const Json& node, const std::string& path) {
   const CountRange length = counts_of(node, "minLength", "maxLength", path);
   if (!node.contains("pattern")) return json_string(length.min_count, length.max_count);
   if (length.min_count != 0 || length.max_count != kUnbounded)
-    throw unsupported(path, "'pattern' beside 'minLength' or 'maxLength'");
+    throw unsupported(path, "'pattern' together with 'minLength' or 'maxLength'");
   if (!node["pattern"].is_string()) throw invalid(path, "'pattern' must be a string");
   try {
     return json_pattern(node["pattern"].get_ref<const std::string&>());
@@ -52,7 +52,7 @@ Expr SchemaBuilder::string(const Json& node, const std::string& path) {
 Expr SchemaBuilder::format(const Json& node, const std::string& path) {
   if (!node["format"].is_string()) throw invalid(path, "'format' must be a string");
   for (const char* const key : {"pattern", "minLength", "maxLength"})
-    if (node.contains(key)) throw unsupported(path, concat("'", key, "' beside 'format'"));
+    if (node.contains(key)) throw unsupported(path, concat("'", key, "' together with 'format'"));
   const std::string& name = node["format"].get_ref<const std::string&>();
   std::optional<Expr> known = json_format(name);
   if (!known) throw unsupported(path, concat("'format' of '", printable(name), "'"));

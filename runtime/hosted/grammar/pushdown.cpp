@@ -169,7 +169,7 @@ class PushdownBuilder {
           if (inside) circle += printable(grammar_.rules[visit.rule].name) + " -> ";
         }
         throw malformed(concat("left recursion: ", circle, printable(grammar_.rules[called].name)),
-                        "a rule must not begin with itself; write a repetition: x (op x)*");
+                        "a rule must not start with itself; write a repetition: x (op x)*");
       }
     }
   }
@@ -215,14 +215,14 @@ class PushdownBuilder {
     const auto check = [&](const std::vector<Pushdown::Edge>& edges, std::uint32_t rule) -> void {
       for (const Pushdown::Edge& edge : edges) {
         if (cells_[edge.frames].length <= limits_.pushed) continue;
-        throw too_large(rule, concat("begins with more than ", limits_.pushed,
-                                     " rules in one another, each of which goes on behind it"));
+        throw too_large(rule, concat("starts with more than ", limits_.pushed,
+                                     " nested rules that all continue after it"));
       }
       count += edges.size();
       if (count <= limits_.edges) return;
       throw too_large(rule,
-                      concat("is where the automaton gets more than ", limits_.edges,
-                             " edges, those of the rules that rules begin with counted in each"));
+                      concat("makes the automaton exceed ", limits_.edges,
+                             " edges, including in each rule those of the rules it starts with"));
     };
     for (const std::uint32_t rule : leading_order_) {
       of_rules[rule] = leading_edges(entry_[rule], of_rules);
@@ -383,7 +383,7 @@ FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
       const std::uint32_t rule = pushdown.states[found.nodes[first]].rule;
       throw unsupported(concat("the grammar is too large: rule '",
                                printable(grammar.rules[rule].name),
-                               "' is used in too many places of rules that contain themselves"));
+                               "' is used too often in recursive rules"));
     }
     before[component] = {};
     for (; past > first; --past) {

@@ -136,7 +136,7 @@ Tables make_tables(const Grammar& grammar, const Vocabulary& vocabulary,
     }
     if (s == pushdown.start && classes->allowed.empty() && classes->dependents.empty() &&
         !pushdown.states[s].edges.empty() && !pushdown.states[s].accepts) {
-      throw malformed("no token of the vocabulary begins a text of this grammar");
+      throw malformed("no token of the vocabulary can start a text of this grammar");
     }
     tables.facts.max_dependents = std::max(tables.facts.max_dependents, max_dependents(*classes));
     automaton.states[s].first_context = contexts.add(*classes);

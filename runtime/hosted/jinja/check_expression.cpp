@@ -17,7 +17,7 @@ void ExpressionParser::check_call(const Expression& callee) {
     case Expression::Kind::kBinary:  // possibly a macro
       break;
     default:
-      tokens_.fail("a call of what is neither a name nor a method is not supported");
+      tokens_.fail("a call of anything except a name or a method is not supported");
   }
 }
 

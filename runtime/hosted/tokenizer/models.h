@@ -87,13 +87,13 @@ class UnigramModel {
   void encode(std::string_view word, Ids& ids);
 
  private:
-  struct Arrival {
+  struct BestPath {
     std::int32_t id = -1;
     double score = 0;
     std::ptrdiff_t from = -1;
   };
   const Tables& tables_;
-  std::vector<Arrival> best_;
+  std::vector<BestPath> best_;
   std::vector<std::pair<std::string_view, std::int32_t>> path_;
 };
 

@@ -217,7 +217,7 @@ CharacterSet RegexReader::bracketed(int depth) {
       common = common ? common->intersection(set) : set;
       set = {};
     } else if (CharacterSet escaped; escaped_set(true, escaped)) {
-      if (starts_with("-") && !starts_with("-]")) refuse("a range that begins with a set");
+      if (starts_with("-") && !starts_with("-]")) refuse("a range that starts with a set");
       set.add(escaped);
     } else {
       const std::uint32_t from = take("\\") ? escaped_code_point() : code_point();

@@ -157,7 +157,7 @@ class RegexParser {
       if (reader_.take(escaped.spelling)) return anchor(escaped.anchor);
     for (const char* const spelling : {"*", "+", "?"})
       if (reader_.starts_with(spelling)) {
-        fail(std::string("nothing stands before '") + spelling + "'");
+        fail(std::string("nothing to repeat before '") + spelling + "'");
         return {};
       }
     const std::uint32_t before = last_letter_;
@@ -196,11 +196,11 @@ class RegexParser {
       }
       last_letter_ = 0;
       if (part.kind == RegexKind::kAnchor || part.kind == RegexKind::kLook) {
-        refuse("a repetition of what consumes nothing");
+        refuse("a repetition of an empty expression");
         return part;
       }
       if (max_count == kNoLimit && is_nullable(part)) {
-        refuse("an unbounded repetition of what may match nothing");
+        refuse("an unbounded repetition of a possibly empty expression");
         return part;
       }
       std::vector<RegexNode> inner;

@@ -29,7 +29,7 @@ class Writer {
     for (const SpecToken& extra : spec_.extras)
       extras_.push_back(record(extra, static_cast<std::int32_t>(extra.score)));
     if (!fill_vocabulary() || !fill_merges())
-      return "too many tokens fall into one place of an index: they were chosen to be slow";
+      return "too many tokens fall into one slot of an index: they were chosen to be slow";
     if (settings_.model == ModelKind::kUnigram) {
       for (const SpecToken& token : spec_.tokens) scores_.push_back(token.score);
       fill_pieces();
@@ -165,7 +165,7 @@ class Writer {
   template <class T>
   void add(TablesHeader& header, Section which, const std::vector<T>& values) {
     out_.resize((out_.size() + 7) / 8 * 8);
-    header.places[static_cast<std::size_t>(which)] = {out_.size(), values.size()};
+    header.ranges[static_cast<std::size_t>(which)] = {out_.size(), values.size()};
     const std::size_t at = out_.size(), bytes = values.size() * sizeof(T);
     out_.resize(at + bytes);
     if (bytes > 0) std::memcpy(out_.data() + at, values.data(), bytes);

@@ -56,8 +56,8 @@ bool is_tables(std::string_view content) {
 
 template <class T>
 std::span<const T> Tables::section(Section which) const {
-  const auto& place = header_->places[static_cast<std::size_t>(which)];
-  return {reinterpret_cast<const T*>(base_ + place.offset), static_cast<std::size_t>(place.count)};
+  const auto& range = header_->ranges[static_cast<std::size_t>(which)];
+  return {reinterpret_cast<const T*>(base_ + range.offset), static_cast<std::size_t>(range.count)};
 }
 
 std::span<const std::int32_t> Tables::ids(Section which) const {
@@ -65,7 +65,7 @@ std::span<const std::int32_t> Tables::ids(Section which) const {
 }
 
 bool Tables::fits(TextRef ref) const {
-  const std::uint64_t bytes = header_->places[static_cast<std::size_t>(Section::kText)].count;
+  const std::uint64_t bytes = header_->ranges[static_cast<std::size_t>(Section::kText)].count;
   return std::uint64_t{ref.at} + ref.bytes <= bytes;
 }
 
@@ -83,10 +83,10 @@ std::string Tables::read_places(std::span<const std::byte> bytes) {
                                  bytes.size() - sizeof(TablesHeader));
   if (table_hash(content) != header_->checksum) return "is damaged: its checksum is wrong";
   for (std::size_t i = 0; i < kSections; ++i) {
-    const auto& place = header_->places[i];
-    if (place.offset % 8 != 0 || place.offset < sizeof(TablesHeader) ||
-        place.offset > bytes.size() ||
-        place.count > (bytes.size() - place.offset) / kElementBytes[i])
+    const auto& range = header_->ranges[i];
+    if (range.offset % 8 != 0 || range.offset < sizeof(TablesHeader) ||
+        range.offset > bytes.size() ||
+        range.count > (bytes.size() - range.offset) / kElementBytes[i])
       return "is damaged: a section lies outside";
   }
   return {};

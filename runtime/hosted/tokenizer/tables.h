@@ -128,9 +128,9 @@ struct TablesHeader {
   std::uint32_t version = 0, sections = 0;
   std::uint64_t bytes = 0;     // of header and sections
   std::uint64_t checksum = 0;  // table_hash of everything after the header
-  struct Place {
+  struct SectionRange {
     std::uint64_t offset = 0, count = 0;  // from the start of the header; number of elements
-  } places[kSections];
+  } ranges[kSections];
 };
 
 // Records have no padding.

@@ -29,23 +29,23 @@ void UnigramModel::encode(std::string_view word, Ids& ids) {
               ? double{static_cast<float>(length) * static_cast<float>(s.symbol_score)} - 0.1
               : tables_.scores()[match->value];
       const double score = own + so_far;
-      Arrival& there = best_[start + length];
-      if (there.from < 0 || score > there.score)
-        there = {static_cast<std::int32_t>(match->value), rounded(score),
-                 static_cast<std::ptrdiff_t>(start)};
+      BestPath& next = best_[start + length];
+      if (next.from < 0 || score > next.score)
+        next = {static_cast<std::int32_t>(match->value), rounded(score),
+                static_cast<std::ptrdiff_t>(start)};
       covered |= length == character;
     }
     if (!covered) {
       const double score = rounded(s.unknown_score + so_far);
-      Arrival& there = best_[start + character];
-      if (there.from < 0 || score > there.score)
-        there = {s.unknown, score, static_cast<std::ptrdiff_t>(start)};
+      BestPath& next = best_[start + character];
+      if (next.from < 0 || score > next.score)
+        next = {s.unknown, score, static_cast<std::ptrdiff_t>(start)};
     }
     start += character;
   }
   path_.clear();
   for (std::size_t end = word.size(); end > 0;) {
-    const Arrival& here = best_[end];
+    const BestPath& here = best_[end];
     const auto start = static_cast<std::size_t>(here.from);
     path_.emplace_back(word.substr(start, end - start), here.id);
     end = start;

@@ -6,7 +6,7 @@
 /// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
 /// For a mask, `bias` is 0 where the score counts and replaces the score elsewhere, so that a
 /// hidden score has no effect even if it is huge or NaN. 32 rows of scores are in memory at a time.
-/// The matrices begin to end - 1 of the batch are computed.
+/// Computes the matrices [begin, end) of the batch.
 /// A score accumulates over D and an output over T in order, as in matmul.h; the softmax is that of
 /// reduce.h.
 namespace llmc {

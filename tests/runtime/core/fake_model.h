@@ -105,7 +105,7 @@ inline void head(const llmc_run*, const float* rows, std::uint32_t count, float*
   }
 }
 
-/// In a saved state the lanes stand the other way round.
+/// In a saved state the lanes are in reverse order.
 template <std::uint32_t block_tokens>
 void kv_save(const unsigned char* block, std::uint32_t first, std::uint32_t count,
              unsigned char* to) {
@@ -164,7 +164,7 @@ inline llmc_config config() {
   return c;
 }
 
-/// Aligned memory full of NaN bits, with a guard behind it that must stay as it is.
+/// Aligned memory full of NaN bits, followed by a guard that must not change.
 class Arena {
  public:
   explicit Arena(std::size_t bytes)

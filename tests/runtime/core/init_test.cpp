@@ -168,7 +168,7 @@ TEST(SessionInit, ConfigurationsOfOtherVersions) {
   EXPECT_EQ(init(&c), LLMC_ERROR_VERSION);
   c.size = SIZE_MAX;
   EXPECT_EQ(init(&c), LLMC_ERROR_VERSION);
-  // An older header: what lies behind its end must not be read.
+  // An older header: bytes past its end must not be read.
   c = config();
   c.size = offsetof(llmc_config, weights);
   c.weights = &c;
@@ -273,16 +273,18 @@ TEST(ArenaLayout, PartsFollowEachOtherAligned) {
 }
 
 TEST(ArenaLayout, HugeNumbersSaturate) {
-  constexpr std::uint32_t kMost = UINT32_MAX;
+  constexpr std::uint32_t kMaxValue = UINT32_MAX;
   constexpr std::uint64_t kHalf = UINT64_MAX / 2;
   EXPECT_EQ(llmc_arena_layout_of({1, 1, 8, 1, 1, 0, 1, 0, 0}).total, UINT64_MAX);
   EXPECT_EQ(llmc_arena_layout_of({1, 1, 8, 1, 1, 8, 1, UINT64_MAX, 64}).total, UINT64_MAX);
   EXPECT_EQ(llmc_arena_layout_of({1, 1, 16, 1, 1, 8, 2, 64, kHalf}).total, UINT64_MAX);
-  EXPECT_EQ(llmc_arena_layout_of({kMost, kMost, kMost, 1, 1, 1, kMost, 64, kHalf}).total,
-            UINT64_MAX);
-  EXPECT_EQ(llmc_arena_layout_of({1, 1, kMost, kMost, 1, 1, 1, 64, 64}).total, UINT64_MAX);
-  EXPECT_EQ(llmc_arena_layout_of({kMost, 1, 8, 1, kMost, 8, 1, 64, 64}).total, UINT64_MAX);
-  EXPECT_LT(llmc_arena_layout_of({kMost, kMost, kMost, 1, 1, 1, kMost, 64, 1 << 20}).total,
+  EXPECT_EQ(
+      llmc_arena_layout_of({kMaxValue, kMaxValue, kMaxValue, 1, 1, 1, kMaxValue, 64, kHalf}).total,
+      UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({1, 1, kMaxValue, kMaxValue, 1, 1, 1, 64, 64}).total, UINT64_MAX);
+  EXPECT_EQ(llmc_arena_layout_of({kMaxValue, 1, 8, 1, kMaxValue, 8, 1, 64, 64}).total, UINT64_MAX);
+  EXPECT_LT(llmc_arena_layout_of({kMaxValue, kMaxValue, kMaxValue, 1, 1, 1, kMaxValue, 64, 1 << 20})
+                .total,
             UINT64_MAX);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kBlockBytes = 64;  // ids of up to 16 tokens and nothing else
 
-/// A pool and some sequences in it, each beside the tokens it should hold.
+/// A pool with some sequences, each with its expected tokens.
 struct Pool {
   Pool(std::uint32_t blocks, std::uint32_t block_tokens, std::uint32_t context,
        std::size_t sequences = 1)

@@ -6,7 +6,7 @@
 #include "runtime/core/sampler.h"
 #include "tests/runtime/core/plain_model.h"
 
-/// What a sequence of a session should be, from nothing but what was asked of it.
+/// The expected state of a session's sequence, derived from the calls only.
 namespace llmc::fake {
 
 using Tokens = std::vector<std::int32_t>;
@@ -30,7 +30,7 @@ struct Plain {
   llmc_sampling sampling{};
 
   float mu() const { return mus.empty() ? 0.0f : mus.back(); }
-  /// Of tokens that are appended: mirostat's state behind all of them.
+  /// For appended tokens: mirostat's state after all of them.
   float mu_behind(std::int32_t first) const {
     const bool counts = drawn && drawn->position == tokens.size() && drawn->token == first;
     return counts ? drawn->mu : mu();

@@ -1,4 +1,4 @@
-// What a choice depends on beside the stages: greedy, bias, filter, mirostat's state,
+// Inputs of a choice other than the stages: greedy, bias, filter, mirostat's state,
 // probabilities.
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST(LogitBias, IsAddedBeforeAllStages) {
   EXPECT_EQ(ask(logits, first, Bias{{{1, 2.0f}}}).choice.token, 1);
 }
 
-/// Lets tokens through that are in a set; counts how often it is asked.
+/// Accepts the tokens in a set; counts the calls.
 struct Filter {
   Ids allowed;
   std::uint32_t vocab = 0;

@@ -190,7 +190,7 @@ TEST(Penalties, LowerWhatWasSaid) {
   EXPECT_EQ(after(0, 2.0f, 0.5f, 0.5f), logits);
   EXPECT_EQ(after(5, 1.0f, 0.0f, 0.0f), logits);
   EXPECT_EQ(after(5, 2.0f, 1.0f, 1.0f, {}), logits);
-  // Whatever is asked for, what was possible stays possible and finite.
+  // For any parameters, some tokens stay possible and finite.
   const Logits extreme = after(-1, 3e38f, -3e38f, 3e38f);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isfinite(extreme[i])) << i;
   EXPECT_EQ(extreme[3], -kInf);

@@ -53,7 +53,7 @@ TEST(SessionSampling, PenaltiesLookAtThePromptAndAtWhatWasSaid) {
   penalise(3);
   const std::int32_t allowed = sampled(s);
   for (std::size_t i = 17; i < 20; ++i) EXPECT_NE(tokens[i], allowed);
-  // Whatever is said, 12 tokens of 50 in a row are different ones.
+  // For any text, 12 consecutive tokens of 50 differ.
   penalise(12);
   Ids said = steps(s, 20);
   for (std::size_t i = 12; i < said.size(); ++i)

@@ -64,7 +64,7 @@ TEST(State, DependsOnTheTokensAlone) {
   c.threads = 3;
   Session other(c, model({.sequences = 3, .contiguous = true}));
   std::uint32_t fork = 0;
-  ASSERT_EQ(llmc_prefill(other, tokens.data() + 2, 38, nullptr), LLMC_OK);  // garbage behind
+  ASSERT_EQ(llmc_prefill(other, tokens.data() + 2, 38, nullptr), LLMC_OK);  // garbage after it
   ASSERT_EQ(llmc_reset(other), LLMC_OK);
   ASSERT_EQ(llmc_prefill(other, tokens.data(), 12, nullptr), LLMC_OK);
   ASSERT_EQ(llmc_fork(other, 0, &fork), LLMC_OK);
@@ -143,7 +143,7 @@ TEST(State, DamageIsSeenAndChangesNothing) {
     ASSERT_TRUE(status == LLMC_ERROR_STATE || (status == LLMC_ERROR_VERSION && i >= 16 && i < 20))
         << i << ' ' << status;
   }
-  // Its end is missing: in memory of its own, where a reader behind it would be noticed.
+  // Truncated, in a separate allocation, where reads past its end are detected.
   for (std::size_t bytes = 0; bytes < state.size(); ++bytes) {
     const std::unique_ptr<unsigned char[]> cut(new unsigned char[bytes]);
     std::copy_n(state.data(), bytes, cut.get());

@@ -11,7 +11,7 @@
 
 namespace llmc::hosted {
 
-/// Says what it is told to, and checks that it is only asked for what it knows.
+/// Returns scripted tokens, and checks that only those are requested.
 class Script final : public Sequence {
  public:
   llmc_status append(std::span<const std::int32_t> ids) override {

@@ -35,7 +35,7 @@ TEST_F(ConversationTest, AFullContextForgetsTheOldestTurns) {
   options.forgets_oldest = true;
   EXPECT_EQ(ask("first", std::string(8, '1'), options).forgotten, 0u);
   EXPECT_EQ(ask("second", std::string(8, '2'), options).forgotten, 0u);
-  // In the middle of an answer: its beginning stays, and goes on behind what is left of the rest.
+  // During an answer: its start is kept and continues after the rest of the conversation.
   std::string streamed;
   options.on_text = [&](std::string_view text) { return streamed += text, true; };
   const Answer third = ask("third", "abcdefghijklmnopqrstuvwxyz", options);
@@ -64,7 +64,7 @@ TEST_F(ConversationTest, AnAnswerBeginsAgainBehindWhatIsLeft) {
   const Answer last = ask("four", std::string(40, 'x'), options);
   EXPECT_EQ(last.text, std::string(40, 'x'));
   EXPECT_EQ(cached(), "ufour<|im_end|>a" + last.text);
-  // First behind all of it, then behind what was left each time that room was made.
+  // First after all of it, then after the remaining part each time that tokens are dropped.
   const std::size_t left = std::string_view("ufour!a").size();
   ASSERT_GE(script.text_begins.size(), 3u) << "once for half of the room, once for the last turn";
   EXPECT_GT(script.text_begins[0], script.text_begins[1]);

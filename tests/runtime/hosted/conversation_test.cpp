@@ -160,7 +160,7 @@ TEST_F(ConversationTest, PlainTextGoesOnAndBeginsAnewBehindItsEnd) {
   EXPECT_EQ(ask("Once", " upon", at_most(5)).why, Stopped::kLength);
   EXPECT_EQ(cached(), "<s>Once upo") << "the last token's successor was not wanted";
   script.say(" a time");
-  const auto on = conversation->answer({});  // nothing was said: go on
+  const auto on = conversation->answer({});  // an empty message continues
   ASSERT_TRUE(on.ok());
   EXPECT_EQ(on->text, " a time");
   EXPECT_EQ(cached(), "<s>Once upon a time");

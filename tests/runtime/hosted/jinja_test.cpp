@@ -1,4 +1,4 @@
-// Templates beside what Jinja2 itself made of them (templates/expect.py).
+// Compares templates with the output of Jinja2 (templates/expect.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ TEST(Jinja, WhatIsNotSupportedIsRefusedBeforeAnythingIsRun) {
   // Nothing of this is ever reached.
   const std::pair<const char*, const char*> cases[] = {
       {"{{ x.encode() }}", "the method 'encode' is not supported"},
-      {"{{ x['items']() }}", "a call of what is neither a name nor a method"},
+      {"{{ x['items']() }}", "a call of anything except a name or a method"},
       {"{{ x | map('escape') }}", "map: the filter 'escape' is not supported"},
       {"{{ x | select('sameas', 1) }}", "select: the test 'sameas' is not supported"},
       {"{{ x | rejectattr('a', 'sameas', 1) }}", "rejectattr: the test 'sameas' is not supported"},

@@ -217,7 +217,7 @@ TEST(SplitRegex, SaysWhatIsWrong) {
 }
 
 TEST(SplitRegex, EndsOnEveryExpression) {
-  // Whatever stands in a file: no crash, and no match outside of the text.
+  // For any file: no crash, and no match outside of the text.
   std::mt19937 random(7);
   const std::vector<std::string> parts = {"a",    "b", "\\s", "\\p{L}", "[^a]", "(",     ")",
                                           "(?:",  "|", "*",   "+",      "?",    "{2}",   "{1,}",

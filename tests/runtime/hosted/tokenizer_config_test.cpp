@@ -19,7 +19,7 @@ using Ids = std::vector<std::int32_t>;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Pieces "a" "b" "ab", and what real vocabularies have besides.
+/// Pieces "a" "b" "ab", and the other pieces of real vocabularies.
 const char* const kJson = R"({
   "added_tokens": [{"id": 0, "content": "<unk>", "special": true},
                    {"id": 1, "content": "<s>", "special": true},
@@ -129,7 +129,7 @@ TEST(TokenizerConfig, AControlPieceListedAsNoneIsText) {
   EXPECT_THAT(t->stop_ids(), ElementsAre(2, 1100)) << "still ends a text";
   EXPECT_EQ(t->encode("</s> \n</s>", {.add_prefix = false}), (Ids{2, 2}));
   EXPECT_EQ(t->decode(Ids{2, 1100}), "</s>");
-  // Its name makes it a control token all the same; what is said of blanks counts, too.
+  // Its name makes it a control token; its settings of blanks apply too.
   const auto named = made(of_model, config("</s>"));
   ASSERT_TRUE(named);
   EXPECT_THAT(named->special_ids().special, ElementsAre(1, 2, 1100));
@@ -190,7 +190,7 @@ TEST(TokenizerConfig, SaysWhatBeginsAndEndsAText) {
         EXPECT_EQ(t->special_ids().suffix, eos ? Ids{2} : Ids{}) << bos << eos;
       }
     }
-    // Not said: as the file itself says.
+    // Not set: the file's own setting.
     EXPECT_THAT(made(reader, {})->special_ids().prefix, ElementsAre(1));
     EXPECT_THAT(made(reader, {.config = R"({"add_bos_token": null})"})->special_ids().prefix,
                 ElementsAre(1));
@@ -212,7 +212,7 @@ TEST(TokenizerConfig, SaysWhatBeginsAndEndsAText) {
       made(of_model, {.config = R"({"add_bos_token": false})"})->special_ids().prefix.empty());
 }
 
-/// Nobody else's, whoever runs these tests besides.
+/// Unique among concurrent runs of these tests.
 fs::path folder_for(const char* test) {
   return fs::path(::testing::TempDir()) /
          ("llmc-tokenizer-config-" + std::to_string(getpid()) + test);

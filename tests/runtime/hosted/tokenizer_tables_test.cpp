@@ -171,15 +171,15 @@ TEST(TokenizerTables, DamageIsSaid) {
   EXPECT_THAT(problem([](Bytes& t) { t[t.size() / 2] ^= std::byte{1}; }), HasSubstr("checksum"));
   EXPECT_THAT(problem([](Bytes& t) {
                 auto* const header = reinterpret_cast<TablesHeader*>(t.data());
-                header->places[static_cast<int>(Section::kTokens)].count = UINT64_MAX / 8;
+                header->ranges[static_cast<int>(Section::kTokens)].count = UINT64_MAX / 8;
                 seal(t);
               }),
               HasSubstr("a section lies outside"));
   EXPECT_THAT(problem([](Bytes& t) {
                 auto* const header = reinterpret_cast<TablesHeader*>(t.data());
-                const auto& place = header->places[static_cast<int>(Section::kMerges)];
-                auto* const merges = reinterpret_cast<MergeRecord*>(t.data() + place.offset);
-                for (std::uint64_t i = 0; i < place.count; ++i)
+                const auto& range = header->ranges[static_cast<int>(Section::kMerges)];
+                auto* const merges = reinterpret_cast<MergeRecord*>(t.data() + range.offset);
+                for (std::uint64_t i = 0; i < range.count; ++i)
                   if (merges[i].left != kNoNode) merges[i].result = merges[i].left;  // for ever
                 seal(t);
               }),
@@ -232,9 +232,9 @@ TEST(TokenizerTables, ALongSearchInAFilesIndexIsRefused) {
   auto tables = make_tables(pieces_named(names), "t");
   ASSERT_TRUE(tables.ok());
   auto* const header = reinterpret_cast<TablesHeader*>(tables->data());
-  const auto& place = header->places[static_cast<int>(Section::kVocabulary)];
-  ASSERT_EQ(place.count, 2048u);
-  auto* const index = reinterpret_cast<std::uint32_t*>(tables->data() + place.offset);
+  const auto& range = header->ranges[static_cast<int>(Section::kVocabulary)];
+  ASSERT_EQ(range.count, 2048u);
+  auto* const index = reinterpret_cast<std::uint32_t*>(tables->data() + range.offset);
   // Around the end, where runs go on at the beginning.
   std::fill_n(index, 300, 1u);
   std::fill_n(index + 1700, 348, 1u);

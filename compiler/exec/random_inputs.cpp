@@ -1,4 +1,4 @@
-#include "compiler/exec/made_up_inputs.h"
+#include "compiler/exec/random_inputs.h"
 
 #include <bit>
 
@@ -11,7 +11,7 @@ void append_bytes(std::vector<std::byte>& bytes, T value) {
   bytes.insert(bytes.end(), from, from + sizeof value);
 }
 
-ir::ConstantPtr made_up_input(const plan::Port& port, int max_integer) {
+ir::ConstantPtr random_input(const plan::Port& port, int max_integer) {
   const std::size_t width = ir::element_bytes(port.element);
   const std::size_t count = static_cast<std::size_t>(port.bytes()) / width;
   std::vector<std::byte> bytes;
@@ -28,14 +28,14 @@ ir::ConstantPtr made_up_input(const plan::Port& port, int max_integer) {
         append_bytes(bytes, static_cast<double>(value));
         break;
       case ir::ElementType::kF16:
-        // Sign and fraction of a number from 0.5 on, below 1.
+        // Sign and fraction; the magnitude is in [0.5, 1).
         append_bytes(bytes, static_cast<std::uint16_t>((state >> 16 & 0x83ffu) | 0x3800u));
         break;
       case ir::ElementType::kBF16:
         append_bytes(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
         break;
       default: {
-        // Not all alike, as masks and ids are not. Little-endian, as all that llmc runs on.
+        // Different values, as in masks and ids. Little-endian, like every host of llmc.
         const std::int64_t integer = i % 3 != 1 ? max_integer : 0;
         const auto* const from = reinterpret_cast<const std::byte*>(&integer);
         bytes.insert(bytes.end(), from, from + width);
@@ -47,9 +47,9 @@ ir::ConstantPtr made_up_input(const plan::Port& port, int max_integer) {
 
 }  // namespace
 
-std::vector<ir::ConstantPtr> made_up(const std::vector<plan::Port>& ports, int max_integer) {
+std::vector<ir::ConstantPtr> random_inputs(const std::vector<plan::Port>& ports, int max_integer) {
   std::vector<ir::ConstantPtr> inputs;
-  for (const plan::Port& port : ports) inputs.push_back(made_up_input(port, max_integer));
+  for (const plan::Port& port : ports) inputs.push_back(random_input(port, max_integer));
   return inputs;
 }
 
