@@ -180,6 +180,16 @@ Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
   return header.hash;
 }
 
+Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
+    const plan::Plan& plan, const driver::CompileOptions& options, const std::string& emulator) {
+  Outcome outcome;
+  const Job job{.name = "model", .plan = &plan};
+  LLMC_TRY(auto library, compile(std::span(&job, 1), options.target, options.cflags, outcome,
+                                 options.opt_level, emulator, options.cc));
+  if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());
+  return library;
+}
+
 Status FunctionLibrary::State::load(const fs::path& library) {
   handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/driver/compile_options.h"
 #include "compiler/ir/graph.h"
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
@@ -42,6 +43,10 @@ class FunctionLibrary {
       const std::string& emulator = {}) {
     return compile(jobs, target, std::vector{optimisation}, outcome, opt_level, emulator);
   }
+  /// Compiles one plan, that of options.model, with the target and flags of `options`.
+  static Result<std::unique_ptr<FunctionLibrary>> compile(const plan::Plan& plan,
+                                                          const driver::CompileOptions& options,
+                                                          const std::string& emulator);
   ~FunctionLibrary();
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
