@@ -47,7 +47,7 @@ ir::ConstantPtr made_up(const plan::Port& port, int integer_value) {
       }
     }
   }
-  return ir::make_constant(port.element, port.dims, std::move(bytes));
+  return ir::make_constant(port.element, plan::bounds(port.dims), std::move(bytes));
 }
 
 std::vector<ir::ConstantPtr> made_up(const std::vector<plan::Port>& ports, int integer_value) {

@@ -65,9 +65,10 @@ Result<std::vector<plan::Plan>> prepare(const CompileOptions& options,
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.module.graph()), options.dims));
-  if (const std::string flags = missing_dims(graph); !flags.empty()) {
+  if (const std::string flags = missing_dims(graph, options.dims); !flags.empty()) {
     return open_sizes(options.model, flags);
   }
+  planned.open_dims = options.dims;
   report(progress, "plan", 0, 0);
   auto plan = plan_graph(graph, inputs_of(graph), planned, options.on_pass, options.want_ir);
   if (!plan.ok()) return std::move(plan).error().in_file(options.model.string());
@@ -206,9 +207,18 @@ bool is_decoder(const CompileOptions& options) {
 
 /// Checks options.dims for `graph`, that of a decoder, and reports that it becomes a function.
 Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph) {
+  const auto range =
+      std::ranges::find_if(options.dims, [](const auto& dim) { return !dim.second.is_number(); });
+  if (range != options.dims.end())
+    return file_failure(
+        ErrorKind::kUsage, options.model.string(),
+        fmt::format("the model is a decoder, and --dim {} has a range",
+                    printable(range->first, 40)),
+        "leave --dim out to compile the decoder, whose sizes are --ctx and --batch; "
+        "--function compiles its graph as a function");
   auto bound = bind_dims(graph, options.dims);
   if (!bound.ok()) return with_decoder_hint(std::move(bound).error());
-  if (const std::string flags = missing_dims(*bound); !flags.empty())
+  if (const std::string flags = missing_dims(*bound, options.dims); !flags.empty())
     return with_decoder_hint(open_sizes(options.model, flags));
   if (options.import.on_warning)
     options.import.on_warning(

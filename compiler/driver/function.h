@@ -12,7 +12,7 @@
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
 
-/// Any graph of fixed shapes as a native function (docs/functions.md).
+/// Any graph as a native function of fixed or bounded sizes (docs/functions.md).
 namespace llmc::driver {
 
 /// A bound model, and what it is compiled as.
@@ -26,25 +26,26 @@ struct Source {
 /// options.import.on_warning; kUsage for one that options.dims leaves without fixed sizes.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
-/// Gives symbols of the inputs' shapes their sizes and infers all types again. `dims` names symbols
-/// or sums that inputs have ("past_sequence_length + 1"). kUsage for a name that no input has, for
-/// sizes that contradict each other, for a size below 0, and for one of 0 that leaves no output
-/// with an element.
-Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims);
+/// Gives symbols of the inputs' shapes their sizes and infers all types again; those with a range
+/// stay symbols. `dims` names symbols or sums that inputs have ("past_sequence_length + 1"). kUsage
+/// for a name that no input has, for sizes that contradict each other, for a size below 0, for one
+/// of 0 that leaves no output with an element, for a range that is empty or has 0, and for a range
+/// of a sum.
+Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
 /// kUnsupported: `model`, which is not a decoder, where text is generated or measured. The hint
 /// names the commands that take it.
 Diagnostic not_a_decoder(const importer::ImportedModel& model);
 
-/// The flags that give all open sizes of the graph's inputs: "--dim batch_size=1 --dim length=N".
-/// Empty when all sizes are fixed.
-std::string missing_dims(const ir::Graph& graph);
+/// The flags that give all open sizes of the graph's inputs, except those of `given`: "--dim
+/// batch_size=1 --dim length=N". Empty when there are none.
+std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given = {});
 
 /// Called after each pass with its name, time and, when wanted, the graph's text.
 using PassHook = decltype(CompileOptions::on_pass);
 
-/// Passes and plan of a graph whose shapes are fixed. `inputs`: of the function's signature, those
-/// that became constants among them.
+/// Passes and plan of a graph whose shapes are fixed or have ranges (options.open_dims). `inputs`:
+/// of the function's signature, those that became constants among them.
 Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                               const plan::PlanOptions& options, const PassHook& on_pass = {},
                               bool want_ir = false);

@@ -1,5 +1,6 @@
 #include "compiler/driver/resources.h"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -62,7 +63,8 @@ const std::vector<Resource>& resources() {
 }
 
 std::string bundle_path(std::string_view path) {
-  if (path == "runtime/include/llmc/llmc.h") return "llmc/llmc.h";
+  for (const std::string_view header : {"llmc/llmc.h", "llmc/run.h"})
+    if (path == fmt::format("runtime/include/{}", header)) return std::string(header);
   for (const std::string_view folder : {kTemplates, kHeaders}) {
     if (path.starts_with(folder)) return "src/llmc/" + std::string(path.substr(folder.size()));
   }

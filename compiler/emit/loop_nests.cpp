@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 
 #include "compiler/emit/names.h"
 #include "compiler/ir/constant_data.h"
@@ -141,28 +142,12 @@ std::string number(const ir::Constant& one) {
   return fmt::format("static_cast<{}>({})", computed_type(type), value);
 }
 
-/// "i0 * 64 + i1"
-std::string position(const View& view) {
-  std::string text;
-  for (std::size_t d = 0; d < view.dims.size(); ++d) {
-    const std::int64_t stride = view.strides[d];
-    if (stride == 0) continue;
-    const std::string term = std::abs(stride) == 1 ? fmt::format("i{}", d)
-                                                   : fmt::format("i{} * {}", d, std::abs(stride));
-    if (text.empty()) {
-      text = stride < 0 ? "-" + term : term;
-    } else {
-      text += fmt::format(" {} {}", stride < 0 ? "-" : "+", term);
-    }
-  }
-  return text.empty() ? "0" : text;
-}
-
 /// One loop nest while it is written.
 class LoopWriter {
  public:
-  LoopWriter(const plan::Program& program, std::string_view scope, const plan::MapStage& stage)
-      : program_(program), scope_(scope), target_(stage.target) {
+  LoopWriter(const plan::Program& program, std::string_view scope, const DimNames& dims,
+             const plan::MapStage& stage)
+      : program_(program), scope_(scope), dims_(dims), target_(stage.target) {
     // Own copies of the views, whose dims are joined to the fewest loops.
     const auto copy = plan::map_views(stage.value, [](const View& v) { return v; });
     for (const Expression* e : plan::nodes_of(*copy)) nodes_.push_back(*e), pointers_.push_back(e);
@@ -179,8 +164,37 @@ class LoopWriter {
   std::string parameters;  // "const float* __restrict x0, float* __restrict y"
   std::string body;
   std::vector<plan::BufferArgument> arguments;
+  std::vector<std::string> sizes;  // the open dims that the body uses
 
  private:
+  /// "i0 * 64 + i1"
+  std::string position(const View& view) {
+    std::string text;
+    for (std::size_t d = 0; d < view.dims.size(); ++d) {
+      const plan::Size& stride = view.strides[d];
+      if (stride == 0) continue;
+      // An open stride that only counts backwards is written as one that counts forwards.
+      const bool backwards = stride.bound() < 0;
+      const plan::Size step = backwards ? stride * -1 : stride;
+      const std::string term =
+          step == 1 ? fmt::format("i{}", d) : fmt::format("i{} * {}", d, factor(step));
+      if (text.empty()) {
+        text = backwards ? "-" + term : term;
+      } else {
+        text += fmt::format(" {} {}", backwards ? "-" : "+", term);
+      }
+    }
+    return text.empty() ? "0" : text;
+  }
+  std::string factor(const plan::Size& size) {
+    use(size);
+    return dims_.factor(size);
+  }
+  void use(const plan::Size& size) {
+    if (const plan::Size::Terms* terms = size.terms())
+      for (const auto& [monomial, factor] : *terms)
+        for (const plan::OpenDimPtr& dim : monomial) used_.insert(dim.get());
+  }
   std::size_t index_of(const plan::ExpressionPtr& e) const {
     const auto it = std::ranges::find(pointers_, e.get());
     return static_cast<std::size_t>(it - pointers_.begin());
@@ -210,7 +224,10 @@ class LoopWriter {
       }
       case Expression::Kind::kIndex: {
         const std::string at = position(e.view);
-        return e.view.offset == 0 ? at : fmt::format("{} + {}", e.view.offset, at);
+        if (e.view.offset == 0) return at;
+        const std::string offset = factor(e.view.offset);
+        return at == "0" && !e.view.offset.is_constant() ? offset
+                                                         : fmt::format("{} + {}", offset, at);
       }
       case Expression::Kind::kLiteral:
         return number(*e.number);
@@ -277,19 +294,26 @@ class LoopWriter {
         half ? fmt::format("{}narrow<{}>({})", scope_, element_type(type), result) : result);
     for (std::size_t d = 0; d < target_.dims.size(); ++d) {
       body += fmt::format("{0}for (int64_t i{1} = 0; i{1} < {2}; ++i{1}) {{\n",
-                          std::string(2 * (d + 1), ' '), d, target_.dims[d]);
+                          std::string(2 * (d + 1), ' '), d, factor(target_.dims[d]));
     }
     body += lines;
     for (std::size_t d = target_.dims.size(); d-- > 0;)
       body += std::string(2 * (d + 1), ' ') + "}\n";
     arguments.push_back({target_.buffer, target_.offset, true});
     parameters += fmt::format("{}* __restrict y", element_type(type));
+    for (std::size_t i = 0; i < program_.open_dims.size(); ++i) {
+      if (!used_.contains(program_.open_dims[i].get())) continue;
+      sizes.push_back(DimNames::variable(dims_.identifiers()[i]));
+      parameters += ", int64_t " + sizes.back();
+    }
     if (name.empty()) name = arguments.size() > 1 ? "copy" : "fill";
   }
 
   const plan::Program& program_;
   const std::string_view scope_;
+  const DimNames& dims_;
   View target_;
+  std::set<const plan::OpenDim*> used_;
   plan::ExpressionPtr root_;
   std::vector<Expression> nodes_;
   std::vector<const Expression*> pointers_;
@@ -348,32 +372,39 @@ std::string_view computed_type(ElementType element) {
 }
 
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
-                      std::string_view scope) {
+                      std::string_view scope, const DimNames& dims) {
   struct Text {
     std::string_view scope;
-    std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+    const DimNames& dims;
+    std::string operator()(const plan::Size& value) const { return dims.text(value); }
     std::string operator()(float value) const { return float_literal(value); }
     std::string operator()(bool value) const { return value ? "true" : "false"; }
     std::string operator()(const plan::Sizes& sizes) const {
-      return fmt::format("{}Sizes<{}>{{}}", scope, fmt::join(sizes, ", "));
+      if (plan::all_constant(sizes))
+        return fmt::format("{}Sizes<{}>{{}}", scope, fmt::join(plan::bounds(sizes), ", "));
+      std::vector<std::string> values;
+      for (const plan::Size& size : sizes) values.push_back(dims.text(size));
+      return fmt::format("{}RuntimeSizes<{}>{{{{{}}}}}", scope, sizes.size(),
+                         fmt::join(values, ", "));
     }
   };
   std::vector<std::string> types, arguments(buffers.begin(), buffers.end());
   for (const ir::ElementType type : stage.types) types.push_back(element_type_in(scope, type));
   for (const std::string_view tag : stage.tags) types.push_back(fmt::format("{}{}", scope, tag));
-  for (const auto& number : stage.numbers) arguments.push_back(std::visit(Text{scope}, number));
+  for (const auto& number : stage.numbers)
+    arguments.push_back(std::visit(Text{scope, dims}, number));
   return fmt::format("{}{}<{}>({})", scope, stage.kernel, fmt::join(types, ", "),
                      fmt::join(arguments, ", "));
 }
 
 LoopNests::Call LoopNests::add(const plan::MapStage& stage) {
-  LoopWriter loop(program_, scope_, stage);
+  LoopWriter loop(program_, scope_, dims_, stage);
   const auto [it, is_new] = known_.try_emplace(loop.parameters + "\n" + loop.body);
   if (is_new) {
     it->second = fmt::format("{}_{}", loop.name, known_.size());
     text_ += fmt::format("\nvoid {}({}) {{\n{}}}\n", it->second, loop.parameters, loop.body);
   }
-  return {it->second, std::move(loop.arguments)};
+  return {it->second, std::move(loop.arguments), std::move(loop.sizes)};
 }
 
 }  // namespace llmc::emit

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/emit/dim_names.h"
 #include "compiler/plan/program.h"
 
 namespace llmc::emit {
@@ -19,7 +20,7 @@ std::string element_type_in(std::string_view scope, ir::ElementType element);
 /// The call of a kernel of templates/llmc/function/ with these buffer arguments, without a
 /// semicolon.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
-                      std::string_view scope);
+                      std::string_view scope, const DimNames& dims);
 
 /// The loop nests of an emitted source, each a C++ function. Stages whose nests differ in nothing
 /// but the buffers share one, as the layers of a model do.
@@ -27,20 +28,23 @@ class LoopNests {
  public:
   /// `scope` is written before the names of templates/llmc/function/: "" or "function::".
   LoopNests(const plan::Program& program, std::string_view scope)
-      : program_(program), scope_(scope) {}
+      : program_(program), scope_(scope), dims_(program.open_dims) {}
 
   struct Call {
     std::string function;
     std::vector<plan::BufferArgument> arguments;  // the buffers it reads, then the one it writes
+    std::vector<std::string> sizes;               // variables of open dims, the last arguments
   };
   /// The loop nest of a stage: a new function or one that is there.
   Call add(const plan::MapStage& stage);
   /// The functions, in order of first use.
   const std::string& text() const { return text_; }
+  const DimNames& dims() const { return dims_; }
 
  private:
   const plan::Program& program_;
   const std::string_view scope_;
+  const DimNames dims_;
   std::string text_;
   std::map<std::string, std::string> known_;  // parameters and body -> name
 };

@@ -18,7 +18,7 @@ using plan::Place;
 using plan::Plan;
 
 /// `m.at<float>(kName) + 64`
-std::string pointer(const Plan& plan, const plan::BufferArgument& argument) {
+std::string pointer(const Plan& plan, const DimNames& dims, const plan::BufferArgument& argument) {
   const Buffer& buffer = plan.program.buffers[argument.buffer];
   const std::string_view type = stored_type(buffer.element);
   std::string text;
@@ -41,14 +41,14 @@ std::string pointer(const Plan& plan, const plan::BufferArgument& argument) {
       text = fmt::format("m.at<{}>({})", type, constant_name(buffer.name));
       break;
   }
-  return argument.offset == 0 ? text : fmt::format("{} + {}", text, argument.offset);
+  return argument.offset == 0 ? text : fmt::format("{} + {}", text, dims.text(argument.offset));
 }
 
-std::string kernel_call(const Plan& plan, const plan::CallStage& stage) {
+std::string kernel_call(const Plan& plan, const DimNames& dims, const plan::CallStage& stage) {
   std::vector<std::string> arguments;
   for (const plan::BufferArgument& buffer : stage.buffers)
-    arguments.push_back(pointer(plan, buffer));
-  const std::string call = call_text(stage, arguments, "");
+    arguments.push_back(pointer(plan, dims, buffer));
+  const std::string call = call_text(stage, arguments, "", dims);
   return stage.can_fail ? fmt::format("  if (!{}) return kIndexOutOfRange;\n", call)
                         : fmt::format("  {};\n", call);
 }
@@ -89,11 +89,15 @@ std::string c_string(std::string_view text) {
 
 /// Macros of one input or output.
 std::string port_macros(const std::string& macro, std::string_view what, std::size_t index,
-                        const plan::Port& port, std::map<std::string, int>& taken) {
+                        const plan::Port& port, const DimNames& dims,
+                        std::map<std::string, int>& taken) {
   const std::string prefix = fmt::format("{}_{}_{}", macro, what, index);
+  std::vector<std::string> sizes;
+  for (const plan::Size& size : port.dims) sizes.push_back(dims.plain_text(size));
   std::string text =
-      fmt::format("\n/* {} {}: {} {}[{}] */\n", what == "INPUT" ? "input" : "output", index,
-                  comment_text(port.name), ir::to_string(port.element), fmt::join(port.dims, ", "));
+      fmt::format("\n/* {} {}: {} {}[{}]{} */\n", what == "INPUT" ? "input" : "output", index,
+                  comment_text(port.name), ir::to_string(port.element), fmt::join(sizes, ", "),
+                  plan::all_constant(port.dims) ? "" : "; _DIMS and _BYTES at the bounds");
   std::string word;
   for (const char c : port.name.substr(0, 48)) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -111,22 +115,60 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   text += fmt::format("#define {}_TYPE \"{}\"\n", prefix, ir::to_string(port.element));
   text += fmt::format("#define {}_RANK {}\n", prefix, port.dims.size());
   if (!port.dims.empty())
-    text += fmt::format("#define {}_DIMS {{{}}}\n", prefix, fmt::join(port.dims, ", "));
+    text +=
+        fmt::format("#define {}_DIMS {{{}}}\n", prefix, fmt::join(plan::bounds(port.dims), ", "));
   return text + fmt::format("#define {}_BYTES {}\n", prefix, port.bytes());
+}
+
+/// Macros of the sizes that a call gives; nothing if there are none.
+std::string dim_macros(const Plan& plan, const DimNames& dims, const std::string& macro) {
+  const auto& open = plan.program.open_dims;
+  if (open.empty()) return {};
+  std::string text = fmt::format(
+      "\n/* Sizes that a call gives: llmc_run_options::dims, in this order. */\n"
+      "#define {}_DIMS {}\n",
+      macro, open.size());
+  for (std::size_t i = 0; i < open.size(); ++i)
+    text += fmt::format(
+        "#define {0}_DIM_{1} {2}\n"
+        "#define {0}_DIM_{2}_NAME {3}\n"
+        "#define {0}_DIM_{2}_MIN {4}\n"
+        "#define {0}_DIM_{2}_MAX {5}\n",
+        macro, macro_name(dims.identifiers()[i]), i, c_string(open[i]->name), open[i]->range.min,
+        open[i]->range.max);
+  return text;
 }
 
 bool has_weights_input(const Plan& plan) {
   return plan.weights_bytes > 0 && !plan.options.embed_weights;
 }
 
-std::string run_function(const Plan& plan, const std::string& stages) {
+/// Locals with the sizes of the open dims.
+std::string dim_variables(const Plan& plan, const DimNames& dims) {
+  std::string text =
+      "  const int64_t* const dims = options == nullptr ? nullptr : options->dims;\n";
+  for (std::size_t i = 0; i < plan.program.open_dims.size(); ++i) {
+    const auto& [min, max] = plan.program.open_dims[i]->range;
+    const std::string variable = DimNames::variable(dims.identifiers()[i]);
+    text += fmt::format(
+        "  const int64_t {0} = dims == nullptr ? {2} : dims[{3}];\n"
+        "  if ({0} < {1} || {0} > {2}) return kBadOptions;\n",
+        variable, min, max, i);
+  }
+  return text;
+}
+
+std::string run_function(const Plan& plan, const DimNames& dims, const std::string& stages) {
   const std::string& name = plan.options.name;
   const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
+  const bool open = !plan.program.open_dims.empty();
   std::string text = fmt::format(
-      "\nextern \"C\" int {}_run(const void* const* inputs, void* const* outputs, void* arena) {{\n"
+      "\nextern \"C\" int {}_run{}(const void* const* inputs, void* const* outputs, void* arena{}) "
+      "{{\n"
       "  using namespace llmc::{}_function;\n"
       "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n",
-      name, name, inputs, plan.program.outputs.size());
+      name, open ? "_with" : "", open ? ",\n    const llmc_run_options* options" : "", name, inputs,
+      plan.program.outputs.size());
   if (plan.arena_bytes > 0)
     text +=
         "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
@@ -140,7 +182,14 @@ std::string run_function(const Plan& plan, const std::string& stages) {
       "  [[maybe_unused]] const Memory m{{inputs, outputs, static_cast<unsigned char*>(arena), "
       "{}}};\n",
       weights);
-  return text + stages + "  return kDone;\n}\n";
+  if (open) text += dim_variables(plan, dims);
+  text += stages + "  return kDone;\n}\n";
+  if (open)
+    text += fmt::format(
+        "\nextern \"C\" int {0}_run(const void* const* inputs, void* const* outputs, void* arena) "
+        "{{\n  return {0}_run_with(inputs, outputs, arena, nullptr);\n}}\n",
+        name);
+  return text;
 }
 
 /// Stages of one C++ function: the time that clang takes for one grows with the square of its
@@ -152,27 +201,33 @@ struct StageParts {
   std::string functions, calls;
 };
 
-StageParts in_parts(const std::vector<std::string>& stages) {
+StageParts in_parts(const std::vector<std::string>& stages, const DimNames& dims) {
   StageParts parts;
+  std::string parameters, arguments;
+  for (const std::string& identifier : dims.identifiers()) {
+    parameters += ", [[maybe_unused]] int64_t " + DimNames::variable(identifier);
+    arguments += ", " + DimNames::variable(identifier);
+  }
   for (std::size_t begin = 0; begin < stages.size(); begin += kStagesOfPart) {
     const std::size_t end = std::min(begin + kStagesOfPart, stages.size());
     const std::string name = fmt::format("part_{}", begin / kStagesOfPart);
     parts.functions += fmt::format(
         "\n// Stages {} to {}.\n"
-        "[[gnu::noinline]] Status {}([[maybe_unused]] const Memory& m) {{\n",
-        begin, end - 1, name);
+        "[[gnu::noinline]] Status {}([[maybe_unused]] const Memory& m{}) {{\n",
+        begin, end - 1, name, parameters);
     for (std::size_t i = begin; i < end; ++i) parts.functions += stages[i];
     parts.functions += "  return kDone;\n}\n";
-    parts.calls +=
-        fmt::format("  if (const Status status = {}(m); status != kDone) return status;\n", name);
+    parts.calls += fmt::format(
+        "  if (const Status status = {}(m{}); status != kDone) return status;\n", name, arguments);
   }
   return parts;
 }
 
 }  // namespace
 
-std::string function_includes() {
-  return "#include \"llmc/cpu.h\"\n#include \"llmc/function.h\"\n";
+std::string function_includes(bool open_dims) {
+  return std::string("#include \"llmc/cpu.h\"\n#include \"llmc/function.h\"\n") +
+         (open_dims ? "#include \"llmc/run.h\"\n" : "");
 }
 
 std::string function_body(const Plan& plan) {
@@ -184,19 +239,21 @@ std::string function_body(const Plan& plan) {
     while (comment.ends_with(' ')) comment.pop_back();
     std::string& text = stages.emplace_back(fmt::format("\n  // {}\n", comment));
     if (const auto* kernel = std::get_if<plan::CallStage>(&stage.op)) {
-      text += kernel_call(plan, *kernel);
+      text += kernel_call(plan, loops.dims(), *kernel);
       continue;
     }
     const auto call = loops.add(std::get<plan::MapStage>(stage.op));
     std::string arguments;
     for (const auto& argument : call.arguments)
-      arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, argument));
+      arguments +=
+          fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, loops.dims(), argument));
+    for (const std::string& size : call.sizes) arguments += ", " + size;
     text += fmt::format("  {}({});\n", call.function, arguments);
   }
   // A function of few stages reads as one.
   StageParts parts;
   if (stages.size() > kStagesOfPart)
-    parts = in_parts(stages);
+    parts = in_parts(stages, loops.dims());
   else
     for (const std::string& stage : stages) parts.calls += stage;
 
@@ -209,9 +266,9 @@ std::string function_body(const Plan& plan) {
   text += fmt::format(
       "\nnamespace llmc {{\nnamespace {}_function {{\nnamespace {{\n\n"
       "using namespace llmc::function;\n\n"
-      "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2 "
+      "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2{} "
       "}};\n",
-      name);
+      name, plan.program.open_dims.empty() ? "" : ", kBadOptions = 3");
   if (const std::string places = constant_offsets(plan); !places.empty())
     text += "\n// Where each constant starts, in bytes.\n" + places;
   if (const std::string places = arena_offsets(plan); !places.empty())
@@ -221,20 +278,29 @@ std::string function_body(const Plan& plan) {
   text += loops.text() + parts.functions;
   text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
                       name);
-  text += run_function(plan, parts.calls);
+  text += run_function(plan, loops.dims(), parts.calls);
   text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
                       plan.options.target->cpu_check);
   return text;
 }
 
-std::string function_table(std::span<const std::string> functions) {
+std::string function_table(std::span<const RunnerFunction> functions) {
   std::string text =
       "\nextern \"C\" {\n"
-      "using LlmcRunnerFunction = int (*)(const void* const*, void* const*, void*);\n"
+      "using LlmcRunnerFunction = int (*)(const void* const*, void* const*, void*, const "
+      "int64_t*);\n"
       "extern const LlmcRunnerFunction llmc_runner_functions[];\n"
       "extern const unsigned llmc_runner_function_count;\n"
       "const LlmcRunnerFunction llmc_runner_functions[] = {";
-  for (const std::string& function : functions) text += fmt::format("\n    {},", function);
+  for (const RunnerFunction& function : functions)
+    text += fmt::format(
+        "\n    [](const void* const* inputs, void* const* outputs, void* arena,\n"
+        "       [[maybe_unused]] const int64_t* dims) {{ {} }},",
+        function.open_dims
+            ? fmt::format("llmc_run_options options{{}}; options.size = sizeof options; "
+                          "options.dims = dims; return {}(inputs, outputs, arena, &options);",
+                          function.name)
+            : fmt::format("return {}(inputs, outputs, arena);", function.name));
   text += fmt::format("\n    nullptr}};\nconst unsigned llmc_runner_function_count = {};\n}}\n",
                       functions.size());
   return text;
@@ -247,7 +313,7 @@ std::string function_source(const Plan& plan) {
              "#include \"{}.h\"\n{}",
              plan.options.name, target::described(*plan.options.target), kCompilerVersion,
              plan.program.forward.size(), plan.arena_bytes, plan.options.name,
-             function_includes()) +
+             function_includes(!plan.program.open_dims.empty())) +
          function_body(plan);
 }
 
@@ -259,19 +325,22 @@ std::string function_header(const Plan& plan) {
       " * {0}: a graph compiled for {1} by llmc {2}.\n"
       " * Link lib{0}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
       " */\n"
-      "#ifndef {3}_H\n#define {3}_H\n\n"
+      "#ifndef {3}_H\n#define {3}_H\n\n{7}"
       "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
       "/* Bytes of the arena, aligned to 64. Nothing in it survives a call. */\n"
       "#define {3}_ARENA_BYTES {4}\n"
       "#define {3}_INPUTS {5}\n"
       "#define {3}_OUTPUTS {6}\n",
       name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
-      plan.program.inputs.size(), plan.program.outputs.size());
+      plan.program.inputs.size(), plan.program.outputs.size(),
+      plan.program.open_dims.empty() ? "" : "#include \"llmc/run.h\"\n\n");
+  const DimNames dims(plan.program.open_dims);
+  text += dim_macros(plan, dims, macro);
   std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
   for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)
-    text += port_macros(macro, "INPUT", i, plan.program.inputs[i], taken);
+    text += port_macros(macro, "INPUT", i, plan.program.inputs[i], dims, taken);
   for (std::size_t i = 0; i < plan.program.outputs.size(); ++i)
-    text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], taken);
+    text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], dims, taken);
   if (has_weights_input(plan))
     text += fmt::format(
         "\n/* Behind the inputs stands one more: the content of {0}.weights, aligned to 64. */\n"
@@ -288,10 +357,18 @@ std::string function_header(const Plan& plan) {
       "calls\n"
       "   with different arenas and outputs may run at the same time. */\n"
       "int {0}_run(const void* const* inputs, void* const* outputs, void* arena);\n\n"
+      "{1}"
       "/* Whether this processor has the instructions the code was compiled for. */\n"
       "int {0}_supported(void);\n\n"
       "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
-      name);
+      name,
+      dims.identifiers().empty()
+          ? ""
+          : fmt::format("/* The same with the sizes of options->dims; `options` may be NULL. "
+                        "Returns 3 for a size\n   outside of its range. */\n"
+                        "int {}_run_with(const void* const* inputs, void* const* outputs, void* "
+                        "arena,\n    const llmc_run_options* options);\n\n",
+                        name));
   return text;
 }
 

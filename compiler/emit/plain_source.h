@@ -12,13 +12,18 @@ namespace llmc::emit {
 /// src/model.cpp: loops and kernel calls in order, constants as offsets, NAME_run.
 std::string function_source(const plan::Plan& plan);
 
-/// Its parts, to compile many functions as one source: the includes, which all share, and what
-/// belongs to one function.
-std::string function_includes();
+/// Its parts, to compile many functions as one source: the includes, which all share (`open_dims`:
+/// whether one of them has any), and what belongs to one function.
+std::string function_includes(bool open_dims);
 std::string function_body(const plan::Plan& plan);
 
-/// llmc_runner_functions: these functions' addresses, for runtime/runner/function_runner.cpp.
-std::string function_table(std::span<const std::string> functions);
+/// A function for the table of runtime/runner/function_runner.cpp.
+struct RunnerFunction {
+  std::string name;  // NAME_run, or with open dims NAME_run_with
+  bool open_dims = false;
+};
+/// llmc_runner_functions: functions that call these, for runtime/runner/function_runner.cpp.
+std::string function_table(std::span<const RunnerFunction> functions);
 
 /// NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES, NAME_run.
 std::string function_header(const plan::Plan& plan);

@@ -115,7 +115,7 @@ class Printer {
   }
   std::string operator()(const plan::CallStage& s) const {
     return for_each_row(s.buffers, [&](const std::vector<std::string>& arguments) {
-      const std::string call = call_text(s, arguments, kNestScope);
+      const std::string call = call_text(s, arguments, kNestScope, context_.nests.dims());
       if (!s.can_fail) return call + ";";
       const auto result = std::ranges::find(s.buffers, true, &plan::BufferArgument::written);
       return fmt::format("if (!{}) invalidate({}, {});", call,
@@ -164,7 +164,7 @@ class Printer {
           text = fmt::format("{} + t * {}", b.name, b.width);
           break;
       }
-      if (argument.offset != 0) text += fmt::format(" + {}", argument.offset);
+      if (argument.offset != 0) text += fmt::format(" + {}", argument.offset.bound());
       arguments.push_back(std::move(text));
     }
     return fmt::format("for_each_token(context, [=](size_t t) {{\n{}    {}\n  }});", locals,

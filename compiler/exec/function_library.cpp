@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
 #include "llmc/llmc.h"
+#include "llmc/run.h"
 
 namespace llmc::exec {
 namespace {
@@ -38,9 +40,18 @@ Result<Block> allocate(std::uint64_t bytes) {
 }
 
 using RunFunction = int (*)(const void* const*, void* const*, void*);
+using RunWithFunction = int (*)(const void* const*, void* const*, void*, const llmc_run_options*);
 
 constexpr const char* kFunctionRunnerFile = "functions";
 constexpr const char* kConstantsFile = "constants.bin";
+
+/// The sizes of a program's open dims in its order.
+std::vector<std::int64_t> sizes_in_order(const plan::Program& program,
+                                         const std::map<std::string, std::int64_t>& sizes) {
+  std::vector<std::int64_t> result;
+  for (const plan::OpenDimPtr& dim : program.open_dims) result.push_back(sizes.at(dim->name));
+  return result;
+}
 
 Diagnostic returned(int status) {
   return failure(ErrorKind::kBadInput, status == 2
@@ -54,7 +65,9 @@ struct FunctionLibrary::State {
   struct Entry {
     plan::Plan plan;
     Block weights;
-    RunFunction run = nullptr;         // in this process
+    // In this process; run_with if there are open dims.
+    RunFunction run = nullptr;
+    RunWithFunction run_with = nullptr;
     std::uint32_t number = 0;          // in a runner: place in its table,
     std::uint64_t weights_offset = 0;  // and in its file of constants
   };
@@ -73,11 +86,12 @@ struct FunctionLibrary::State {
               std::vector<std::string> arguments);
   Status start();
   Result<std::vector<std::vector<std::byte>>> run_here(
-      const Entry& entry, std::span<const ir::ConstantPtr> inputs) const;
-  Result<std::vector<double>> time_here(const Entry& entry, std::span<const ir::ConstantPtr> inputs,
+      const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs) const;
+  Result<std::vector<double>> time_here(const Entry& entry, const DimSizes& dims,
+                                        std::span<const ir::ConstantPtr> inputs,
                                         std::uint32_t repetitions) const;
   Result<std::vector<std::vector<std::byte>>> run_in_runner(
-      const Entry& entry, std::span<const ir::ConstantPtr> inputs);
+      const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs);
 };
 
 FunctionLibrary::FunctionLibrary(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -97,8 +111,8 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   LLMC_TRY(state->emulator, find_emulator(*target, emulator));
   LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
   outcome.assign(jobs.size(), std::nullopt);
-  std::string source = emit::function_includes();
-  std::vector<std::string> names;
+  std::string source;
+  std::vector<emit::RunnerFunction> functions;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
     // Constants stay in this process: nothing has to be written and read again.
@@ -106,6 +120,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     options.target = target;
     options.name = jobs[i].name;
     options.embed_weights = false;
+    options.open_dims = jobs[i].open_dims;
     auto plan = jobs[i].plan ? Result(*jobs[i].plan)
                              : driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options);
     if (!plan.ok()) {
@@ -113,7 +128,8 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
       continue;
     }
     plan->options = options;
-    State::Entry entry{*std::move(plan), {}, nullptr, static_cast<std::uint32_t>(names.size()), 0};
+    State::Entry entry{.plan = *std::move(plan), .weights = {}};
+    entry.number = static_cast<std::uint32_t>(functions.size());
     LLMC_TRY(entry.weights, allocate(entry.plan.weights_bytes));
     std::byte* to = entry.weights.get();
     LLMC_RETURN_IF_ERROR(emit::write_weights(entry.plan.program, entry.plan.weights_bytes,
@@ -123,11 +139,15 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
                                                return ok_status();
                                              }));
     source += emit::function_body(entry.plan);
-    names.push_back(jobs[i].name + "_run");
+    const bool open = !entry.plan.program.open_dims.empty();
+    functions.push_back({jobs[i].name + (open ? "_run_with" : "_run"), open});
     state->entries.back() = std::move(entry);
   }
-  if (names.empty()) return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
-  if (state->emulator) source += emit::function_table(names);
+  if (functions.empty())
+    return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
+  const bool any_open = std::ranges::any_of(functions, &emit::RunnerFunction::open_dims);
+  source = emit::function_includes(any_open) + source;
+  if (state->emulator) source += emit::function_table(functions);
 
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
   for (const driver::Resource& resource : driver::headers_for(source)) {
@@ -163,9 +183,15 @@ Status FunctionLibrary::State::load(const fs::path& library) {
   }
   for (auto& entry : entries) {
     if (!entry) continue;
-    void* const address = ::dlsym(handle, (entry->plan.options.name + "_run").c_str());
+    const bool open = !entry->plan.program.open_dims.empty();
+    const std::string symbol = entry->plan.options.name + (open ? "_run_with" : "_run");
+    void* const address = ::dlsym(handle, symbol.c_str());
     LLMC_CHECK(address != nullptr);
-    std::memcpy(&entry->run, &address, sizeof address);
+    if (open) {
+      std::memcpy(&entry->run_with, &address, sizeof address);
+    } else {
+      std::memcpy(&entry->run, &address, sizeof address);
+    }
   }
   return ok_status();
 }
@@ -206,23 +232,28 @@ Status FunctionLibrary::State::start() {
 }
 
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runner(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs) {
+    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs) {
   if (!process) LLMC_RETURN_IF_ERROR(start());
   const plan::Program& program = entry.plan.program;
-  const runner::Call call{entry.weights_offset, entry.plan.arena_bytes,
+  const runner::Call call{entry.weights_offset,
+                          entry.plan.arena_bytes,
                           static_cast<std::uint32_t>(program.inputs.size()),
-                          static_cast<std::uint32_t>(program.outputs.size())};
+                          static_cast<std::uint32_t>(program.outputs.size()),
+                          static_cast<std::uint32_t>(program.open_dims.size()),
+                          0};
   std::vector<std::uint64_t> sizes;
-  for (const plan::Port& port : program.inputs) sizes.push_back(port.bytes());
+  for (const plan::Port& port : program.inputs) sizes.push_back(port.bytes(dims));
   std::uint64_t total = 0;
   for (const plan::Port& port : program.outputs) {
-    sizes.push_back(port.bytes());
-    total += port.bytes();
+    sizes.push_back(port.bytes(dims));
+    total += port.bytes(dims);
   }
+  const std::vector<std::int64_t> in_order = sizes_in_order(program, dims);
   std::vector<std::vector<std::byte>> data;
   for (const ir::ConstantPtr& input : inputs) data.push_back(input->bytes());
   std::vector<RunnerProcess::Bytes> parts{std::as_bytes(std::span(&call, 1)),
-                                          std::as_bytes(std::span(sizes))};
+                                          std::as_bytes(std::span(sizes)),
+                                          std::as_bytes(std::span(in_order))};
   parts.insert(parts.end(), data.begin(), data.end());
   auto asked = process->ask(runner::Request::kCall, entry.number, parts, total);
   if (!asked.ok()) {
@@ -237,7 +268,7 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runne
   std::vector<std::vector<std::byte>> outputs;
   auto from = reply.data.begin();
   for (const plan::Port& port : program.outputs) {
-    const auto to = from + static_cast<std::ptrdiff_t>(port.bytes());
+    const auto to = from + static_cast<std::ptrdiff_t>(port.bytes(dims));
     outputs.emplace_back(from, to);
     from = to;
   }
@@ -252,13 +283,16 @@ struct Arguments {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
   Block arena;
+  std::vector<std::int64_t> dims;
 };
 
 Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights,
+                                const std::map<std::string, std::int64_t>& dims,
                                 std::span<const ir::ConstantPtr> inputs) {
   Arguments arguments;
+  arguments.dims = sizes_in_order(plan.program, dims);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    LLMC_TRY(Block block, allocate(plan.program.inputs[i].bytes()));
+    LLMC_TRY(Block block, allocate(plan.program.inputs[i].bytes(dims)));
     const std::vector<std::byte> bytes = inputs[i]->bytes();
     if (!bytes.empty()) std::memcpy(block.get(), bytes.data(), bytes.size());
     arguments.inputs.push_back(block.get());
@@ -266,15 +300,25 @@ Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights
   }
   arguments.inputs.push_back(weights);
   for (const plan::Port& port : plan.program.outputs) {
-    LLMC_TRY(Block block, allocate(port.bytes()));
+    LLMC_TRY(Block block, allocate(port.bytes(dims)));
     // A value the code forgets to write must not look right by chance.
-    std::memset(block.get(), 0xa5, port.bytes());
+    std::memset(block.get(), 0xa5, port.bytes(dims));
     arguments.outputs.push_back(block.get());
     arguments.blocks.push_back(std::move(block));
   }
   LLMC_TRY(arguments.arena, allocate(plan.arena_bytes));
   std::memset(arguments.arena.get(), 0xa5, plan.arena_bytes);
   return arguments;
+}
+
+int call(RunFunction run, RunWithFunction run_with, const Arguments& arguments) {
+  if (run != nullptr)
+    return run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+  llmc_run_options options{};
+  options.size = sizeof options;
+  options.dims = arguments.dims.data();
+  return run_with(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get(),
+                  &options);
 }
 
 double call_seconds(std::chrono::steady_clock::time_point started) {
@@ -284,28 +328,27 @@ double call_seconds(std::chrono::steady_clock::time_point started) {
 }  // namespace
 
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs) const {
-  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
-  const int status =
-      entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs) const {
+  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), dims, inputs));
+  const int status = call(entry.run, entry.run_with, arguments);
   if (status != 0) return returned(status);
   const plan::Program& program = entry.plan.program;
   std::vector<std::vector<std::byte>> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const auto* data = static_cast<const std::byte*>(arguments.outputs[i]);
-    outputs.emplace_back(data, data + program.outputs[i].bytes());
+    outputs.emplace_back(data, data + program.outputs[i].bytes(dims));
   }
   return outputs;
 }
 
 Result<std::vector<double>> FunctionLibrary::State::time_here(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs, std::uint32_t repetitions) const {
-  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
+    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs,
+    std::uint32_t repetitions) const {
+  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), dims, inputs));
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
-    const int status =
-        entry.run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+    const int status = call(entry.run, entry.run_with, arguments);
     const double taken = call_seconds(started);
     if (status != 0) return returned(status);
     if (i > 0) seconds.push_back(taken);
@@ -317,31 +360,52 @@ std::string FunctionLibrary::emulator() const {
   return state_->emulator ? state_->emulator->text() : std::string();
 }
 
-Status FunctionLibrary::check_inputs(std::size_t index,
-                                     std::span<const ir::ConstantPtr> inputs) const {
+Result<FunctionLibrary::DimSizes> FunctionLibrary::check_inputs(
+    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
   LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
   const plan::Program& program = state_->entries[index]->plan.program;
   LLMC_CHECK(inputs.size() == program.inputs.size());
+  const auto other_type = [](const plan::Port& port) {
+    return failure(
+        ErrorKind::kBadInput,
+        fmt::format("input '{}' has another type than the function's", printable(port.name)));
+  };
+  DimSizes sizes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const plan::Port& port = program.inputs[i];
-    if (inputs[i]->element() != port.element || inputs[i]->dims() != port.dims)
-      return failure(
-          ErrorKind::kBadInput,
-          fmt::format("input '{}' has another type than the function's", printable(port.name)));
+    if (inputs[i]->dims().size() != port.dims.size()) return other_type(port);
+    for (std::size_t d = 0; d < port.dims.size(); ++d)
+      for (const plan::OpenDimPtr& dim : program.open_dims)
+        if (port.dims[d] == plan::Size(dim)) sizes.try_emplace(dim->name, inputs[i]->dims()[d]);
   }
-  return ok_status();
+  for (const plan::OpenDimPtr& dim : program.open_dims) {
+    const auto found = sizes.find(dim->name);
+    if (found == sizes.end())
+      return failure(ErrorKind::kUnsupported,
+                     fmt::format("no input has a dim that is '{}' alone", printable(dim->name)));
+    if (found->second < dim->range.min || found->second > dim->range.max)
+      return failure(ErrorKind::kBadInput,
+                     fmt::format("'{}' is {} and not in {}..{}", printable(dim->name),
+                                 found->second, dim->range.min, dim->range.max));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const plan::Port& port = program.inputs[i];
+    if (inputs[i]->element() != port.element || inputs[i]->dims() != port.dims_at(sizes))
+      return other_type(port);
+  }
+  return sizes;
 }
 
 Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
                                                   std::span<const ir::ConstantPtr> inputs,
                                                   std::uint32_t repetitions) const {
-  LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
+  LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
-  if (!state_->emulator) return state_->time_here(entry, inputs, repetitions);
+  if (!state_->emulator) return state_->time_here(entry, dims, inputs, repetitions);
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
-    LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, inputs));
+    LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, dims, inputs));
     if (i > 0) seconds.push_back(call_seconds(started));
   }
   return seconds;
@@ -349,15 +413,15 @@ Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
 
 Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
     std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
-  LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
+  LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
   const plan::Program& program = entry.plan.program;
-  LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, inputs)
-                                       : state_->run_here(entry, inputs));
+  LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, dims, inputs)
+                                       : state_->run_here(entry, dims, inputs));
   std::vector<ir::ConstantPtr> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const plan::Port& port = program.outputs[i];
-    outputs.push_back(ir::make_constant(port.element, port.dims, std::move(data[i])));
+    outputs.push_back(ir::make_constant(port.element, port.dims_at(dims), std::move(data[i])));
   }
   return outputs;
 }

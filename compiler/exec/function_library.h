@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@ class FunctionLibrary {
     std::string name;                    // a C identifier, different in each
     /// Its plan, for any place of the weights, if it has been planned; graph and inputs are unused.
     const plan::Plan* plan = nullptr;
+    plan::DimRanges open_dims = {};  // of the graph: ranges of the symbols in its inputs' shapes
   };
   /// Why a job has no code, or nothing.
   using Outcome = std::vector<std::optional<Error>>;
@@ -47,8 +49,8 @@ class FunctionLibrary {
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
 
   /// Runs job `index`, which has code. `inputs` in the order of its signature; they must have its
-  /// types. kBadInput when the code reports a bad index; kToolchain when a runner ends, after which
-  /// the next call starts it anew. One call at a time.
+  /// types and give its open dims their sizes. kBadInput when the code reports a bad index;
+  /// kToolchain when a runner ends, after which the next call starts it anew. One call at a time.
   Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
                                            std::span<const ir::ConstantPtr> inputs) const;
   /// Runs job `index` `repetitions` times after one run that does not count: seconds of each call,
@@ -62,7 +64,9 @@ class FunctionLibrary {
 
  private:
   struct State;
-  Status check_inputs(std::size_t index, std::span<const ir::ConstantPtr> inputs) const;
+  /// The sizes of the open dims, by name; kBadInput for other types than those of the function.
+  using DimSizes = std::map<std::string, std::int64_t>;
+  Result<DimSizes> check_inputs(std::size_t index, std::span<const ir::ConstantPtr> inputs) const;
   explicit FunctionLibrary(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -92,8 +92,18 @@ bool has_nests(const std::vector<Stage>& stages) {
   });
 }
 
+std::vector<std::int64_t> Port::dims_at(const std::map<std::string, std::int64_t>& sizes) const {
+  std::vector<std::int64_t> result;
+  for (const Size& size : dims) result.push_back(size.at(sizes));
+  return result;
+}
+
+std::uint64_t Port::bytes(const std::map<std::string, std::int64_t>& sizes) const {
+  return static_cast<std::uint64_t>(product(dims).at(sizes)) * ir::element_bytes(element);
+}
+
 std::uint64_t Port::bytes() const {
-  return static_cast<std::uint64_t>(product(dims)) * ir::element_bytes(element);
+  return static_cast<std::uint64_t>(product(dims).bound()) * ir::element_bytes(element);
 }
 
 }  // namespace llmc::plan

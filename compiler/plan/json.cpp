@@ -53,8 +53,10 @@ Json ports_json(const std::vector<Port>& ports) {
   for (const Port& port : ports) {
     array.push_back({{"name", port.name},
                      {"type", ir::to_string(port.element)},
-                     {"dims", port.dims},
+                     {"dims", bounds(port.dims)},
                      {"bytes", port.bytes()}});
+    if (all_constant(port.dims)) continue;
+    for (const Size& size : port.dims) array.back()["formulas"].push_back(to_string(size));
   }
   return array;
 }
@@ -74,20 +76,24 @@ Json plain_json(const Plan& plan) {
                        {"bytes", bytes},
                        {"stages", {place.first, place.last}}});
   }
-  return {{"kind", "function"},
-          {"name", plan.options.name},
-          {"target", plan.options.target->name},
-          {"opt_level", plan.options.target->opt_level},
-          {"options", {{"weights", plan.options.embed_weights ? "embed" : "file"}}},
-          {"inputs", ports_json(program.inputs)},
-          {"outputs", ports_json(program.outputs)},
-          {"stages", program.forward.size()},
-          {"bytes",
-           {{"weights", plan.weights_bytes},
-            {"arena", plan.arena_bytes},
-            {"values", values},
-            {"code", plan.code_bytes}}},
-          {"buffers", buffers}};
+  Json json{{"kind", "function"},
+            {"name", plan.options.name},
+            {"target", plan.options.target->name},
+            {"opt_level", plan.options.target->opt_level},
+            {"options", {{"weights", plan.options.embed_weights ? "embed" : "file"}}},
+            {"inputs", ports_json(program.inputs)},
+            {"outputs", ports_json(program.outputs)},
+            {"stages", program.forward.size()},
+            {"bytes",
+             {{"weights", plan.weights_bytes},
+              {"arena", plan.arena_bytes},
+              {"values", values},
+              {"code", plan.code_bytes}}},
+            {"buffers", buffers}};
+  for (const OpenDimPtr& dim : program.open_dims)
+    json["open_dims"].push_back(
+        {{"name", dim->name}, {"min", dim->range.min}, {"max", dim->range.max}});
+  return json;
 }
 
 /// Names are the model's own bytes; those that are no UTF-8 become U+FFFD.

@@ -24,14 +24,14 @@ void NestLowerer::find_attention() {
 }
 
 void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& pattern) {
-  constexpr std::int64_t kRows = 32;  // kAttentionRows of templates/llmc/function/attention.h
+  const Size kRows = 32;  // kAttentionRows of templates/llmc/function/attention.h
   const ir::ValueId out = node.outputs[0];
   const Sizes& y_dims = dims(out);
   const std::size_t rank = y_dims.size();
   const Sizes batch(y_dims.begin(), y_dims.end() - 2);
-  const std::int64_t queries = y_dims[rank - 2], width = y_dims[rank - 1];
-  const std::int64_t depth = dims(pattern.q).back(), keys = dims(pattern.k).back();
-  const auto over_batch = [&](const View& v, std::int64_t rows, std::int64_t columns) {
+  const Size queries = y_dims[rank - 2], width = y_dims[rank - 1];
+  const Size depth = dims(pattern.q).back(), keys = dims(pattern.k).back();
+  const auto over_batch = [&](const View& v, const Size& rows, const Size& columns) {
     Sizes to = batch;
     to.push_back(rows);
     to.push_back(columns);
@@ -59,7 +59,7 @@ void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& 
   const View y = result(out);
   if (product(y_dims) == 0) return;
   const std::uint32_t scores = scratch(ElementType::kF32, kRows * keys, "scores");
-  const std::uint32_t panel = scratch(ElementType::kF32, 16 * depth, "panel");
+  const std::uint32_t panel = scratch(ElementType::kF32, Size(16) * depth, "panel");
   const auto stride = [&](const View& view, std::size_t d) { return view.strides[d]; };
   CallStage stage;
   stage.kernel = masked ? "attention_masked" : biased ? "attention_biased" : "attention";

@@ -174,7 +174,7 @@ Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value
                              const PlanOptions& options) {
   Plan plan;
   plan.options = options;
-  LLMC_TRY(plan.program, lower_plain(graph, inputs));
+  LLMC_TRY(plan.program, lower_plain(graph, inputs, options.open_dims));
   LLMC_TRY(plan.memory, plan_memory(plan.program, {.chunk = 1, .batch = 1}));
   // C has no arrays of no bytes, and NAME_run takes no NULL.
   plan.arena_bytes = std::max<std::uint64_t>(plan.memory.scratch_bytes, kAlignment);

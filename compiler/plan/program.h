@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -38,7 +39,7 @@ enum class Place : std::uint8_t {
 /// share a buffer when one is a reshaped view of the other, or updates it in place.
 struct Buffer {
   std::string name{};  // in the emitted source: "x", "q", "gated"; unique among those of its place
-  std::uint64_t width = 0;
+  std::uint64_t width = 0;  // with open dims: at their bounds
   bool one_row = false;
   Place place = Place::kArena;
   std::uint32_t slot = 0;  // kInput, kOutput
@@ -174,14 +175,14 @@ struct MapStage {
 
 struct BufferArgument {
   std::uint32_t buffer = 0;  // of Program::buffers
-  std::int64_t offset = 0;   // elements
+  Size offset = 0;           // elements
   bool written = false;
 };
 
 /// A call of templates/llmc/function/, for every row: name<types..., tags...>(buffers...,
 /// numbers...).
 struct CallStage {
-  using Number = std::variant<std::int64_t, float, bool, Sizes>;
+  using Number = std::variant<Size, float, bool, Sizes>;
 
   std::string_view kernel;
   std::vector<ir::ElementType> types;
@@ -189,7 +190,7 @@ struct CallStage {
   std::vector<BufferArgument> buffers;
   std::vector<Number> numbers;
   bool can_fail = false;  // returns false for data that makes no sense, such as a bad index
-  std::uint64_t multiply_adds = 0;  // of a matrix product, for each row
+  std::uint64_t multiply_adds = 0;  // of a matrix product, for each row; at the bounds
 };
 
 struct Stage;
@@ -224,7 +225,10 @@ struct Port {
   Sizes dims;
   std::uint32_t buffer = 0;
 
-  std::uint64_t bytes() const;
+  std::uint64_t bytes() const;  // at the bounds of open dims
+  /// For these sizes of the open dims, by name.
+  std::vector<std::int64_t> dims_at(const std::map<std::string, std::int64_t>& sizes) const;
+  std::uint64_t bytes(const std::map<std::string, std::int64_t>& sizes) const;
 };
 
 struct Program {
@@ -232,6 +236,7 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Stage> forward;         // of a plain graph: all stages
   std::vector<Port> inputs, outputs;  // of a plain graph
+  std::vector<OpenDimPtr> open_dims;  // of a plain graph, in the order of its inputs
   // Decoders only.
   std::vector<Stage> head;  // of one row or several; reads `row`, writes `logits`
   BufferId hidden;          // final rows of a chunk: forward's result
@@ -256,10 +261,12 @@ struct LowerOptions {
 /// by token, all at once; kBadInput for weights of impossible shapes.
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 
-/// Lowers a plain graph of fixed shapes. `inputs` are the graph's inputs before any pass, because
-/// passes drop those that nothing reads. kUnsupported, all at once, for operators without a loop
-/// nest and for shapes that are not numbers.
-Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs);
+/// Lowers a plain graph. `inputs` are the graph's inputs before any pass, because passes drop those
+/// that nothing reads; `open`: the ranges of the symbols in their shapes. kUnsupported, all at
+/// once, for operators without a loop nest and for shapes that are neither numbers nor follow from
+/// the open dims.
+Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                            const DimRanges& open);
 
 /// Buffers a stage reads and writes (not those inside a loop's body).
 struct Access {

@@ -34,15 +34,16 @@ std::string inputs_text(const bench::FunctionBenchReport& report) {
   std::string text;
   for (const plan::Port& port : report.inputs)
     text += fmt::format("{}{} {}[{}]", text.empty() ? "" : ", ", printable(port.name, 40),
-                        ir::to_string(port.element), fmt::join(port.dims, ", "));
+                        ir::to_string(port.element), fmt::join(plan::bounds(port.dims), ", "));
   return text;
 }
 
 Json function_json(const std::string& model, const bench::FunctionBenchReport& report) {
   Json inputs = Json::array();
   for (const plan::Port& port : report.inputs)
-    inputs.push_back(
-        Json{{"name", port.name}, {"type", ir::to_string(port.element)}, {"dims", port.dims}});
+    inputs.push_back(Json{{"name", port.name},
+                          {"type", ir::to_string(port.element)},
+                          {"dims", plan::bounds(port.dims)}});
   const auto [least, most] = std::ranges::minmax(report.seconds);
   return Json{{"model", model},
               {"kind", "function"},

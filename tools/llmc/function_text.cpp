@@ -12,11 +12,42 @@ void add_function_options(CLI::App& app, FunctionOptions& options) {
   app.add_flag("--function", options.function,
                "Compile the graph as a function of its inputs, whatever it is")
       ->group("Compilation");
-  app.add_option("--dim", options.dims, "Functions: size of a symbolic dim, as name=value")
+  app.add_option("--dim", options.dims,
+                 "Functions: size of a symbolic dim, or its range: name=1..512")
       ->allow_extra_args(false)
-      ->type_name("NAME=N")
+      ->type_name("NAME=N[..N]")
       ->group("Compilation");
 }
+
+namespace {
+
+/// A number, or two with ".." between them.
+std::optional<plan::DimRange> parse_range(std::string_view text) {
+  const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
+    std::int64_t value = -1;
+    const char* const end = digits.data() + digits.size();
+    const auto [next, error] = std::from_chars(digits.data(), end, value);
+    return error == std::errc{} && next == end && value >= 0 ? std::optional(value) : std::nullopt;
+  };
+  const std::size_t dots = text.find("..");
+  const auto min = number(text.substr(0, dots));
+  const auto max = dots == text.npos ? min : number(text.substr(dots + 2));
+  return min && max ? std::optional(plan::DimRange(*min, *max)) : std::nullopt;
+}
+
+std::string range_text(const plan::DimRange& range) {
+  return range.is_number() ? fmt::format("{}", range.min)
+                           : fmt::format("{}..{}", range.min, range.max);
+}
+
+std::string dims_text(const Json& port) {
+  return port.contains("formulas")
+             ? fmt::format("{}",
+                           fmt::join(port.at("formulas").get<std::vector<std::string>>(), ", "))
+             : fmt::format("{}", fmt::join(port.at("dims").get<std::vector<std::int64_t>>(), ", "));
+}
+
+}  // namespace
 
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
   compile.function = options.function;
@@ -25,20 +56,18 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
     if (at != std::string::npos && dim.find('=') < at && dim.find(',') < at)
       return usage_error(fmt::format("--dim {} gives several sizes", printable(dim)),
                          "repeat the option for each, such as --dim batch_size=1 --dim length=8");
-    std::int64_t size = -1;
-    if (at != std::string::npos) {
-      const char* const end = dim.data() + dim.size();
-      const auto [next, error] = std::from_chars(dim.data() + at + 1, end, size);
-      if (error != std::errc{} || next != end) size = -1;
-    }
-    if (at == 0 || size < 0)
+    const auto size = at == std::string::npos || at == 0
+                          ? std::nullopt
+                          : parse_range(std::string_view(dim).substr(at + 1));
+    if (!size)
       return usage_error(fmt::format("--dim {} gives no size", printable(dim)),
-                         "write name=value, such as --dim batch_size=1");
-    const auto [known, added] = compile.dims.emplace(dim.substr(0, at), size);
-    if (!added && known->second != size)
-      return usage_error(fmt::format("--dim gives '{}' two sizes, {} and {}",
-                                     printable(known->first, 40), known->second, size),
-                         "leave one of them out");
+                         "write name=value, such as --dim batch_size=1, or --dim length=1..512");
+    const auto [known, added] = compile.dims.emplace(dim.substr(0, at), *size);
+    if (!added && known->second != *size)
+      return usage_error(
+          fmt::format("--dim gives '{}' two sizes, {} and {}", printable(known->first, 40),
+                      range_text(known->second), range_text(*size)),
+          "leave one of them out");
   }
   return ok_status();
 }
@@ -49,9 +78,14 @@ std::string function_plan_text(const Json& plan) {
     for (std::size_t i = 0; i < list.size(); ++i)
       text += fmt::format("{:<7} {:>3}  {}[{}]  {}\n", what, i,
                           printable(list[i].at("type").get<std::string>(), 20),
-                          fmt::join(list[i].at("dims").get<std::vector<std::int64_t>>(), ", "),
+                          printable(dims_text(list[i]), 80),
                           printable(list[i].at("name").get<std::string>(), 80));
   };
+  if (plan.contains("open_dims"))
+    for (const Json& dim : plan.at("open_dims"))
+      text += fmt::format("{:<11}  {}..{}  {}\n", "open", dim.at("min").get<std::int64_t>(),
+                          dim.at("max").get<std::int64_t>(),
+                          printable(dim.at("name").get<std::string>(), 80));
   ports("input", plan.at("inputs"));
   ports("output", plan.at("outputs"));
   const Json& sizes = plan.at("bytes");
