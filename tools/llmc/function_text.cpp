@@ -12,8 +12,11 @@ void add_function_options(CLI::App& app, FunctionOptions& options) {
   app.add_flag("--function", options.function,
                "Compile the graph as a function of its inputs, whatever it is")
       ->group("Compilation");
-  app.add_option("--dim", options.dims,
-                 "Functions: size of a symbolic dim, or its range: name=1..512")
+  add_dims(app, options.dims);
+}
+
+void add_dims(CLI::App& app, std::vector<std::string>& dims) {
+  app.add_option("--dim", dims, "Functions: size of a symbolic dim, or its range: name=1..512")
       ->allow_extra_args(false)
       ->type_name("NAME=N[..N]")
       ->group("Compilation");
@@ -51,7 +54,13 @@ std::string dims_text(const Json& port) {
 
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
   compile.function = options.function;
-  for (const std::string& dim : options.dims) {
+  LLMC_TRY(compile.dims, parse_dims(options.dims));
+  return ok_status();
+}
+
+Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims) {
+  plan::DimRanges ranges;
+  for (const std::string& dim : dims) {
     const std::size_t at = dim.rfind('=');
     if (at != std::string::npos && dim.find('=') < at && dim.find(',') < at)
       return usage_error(fmt::format("--dim {} gives several sizes", printable(dim)),
@@ -62,14 +71,14 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
     if (!size)
       return usage_error(fmt::format("--dim {} gives no size", printable(dim)),
                          "write name=value, such as --dim batch_size=1, or --dim length=1..512");
-    const auto [known, added] = compile.dims.emplace(dim.substr(0, at), *size);
+    const auto [known, added] = ranges.emplace(dim.substr(0, at), *size);
     if (!added && known->second != *size)
       return usage_error(
           fmt::format("--dim gives '{}' two sizes, {} and {}", printable(known->first, 40),
                       range_text(known->second), range_text(*size)),
           "leave one of them out");
   }
-  return ok_status();
+  return ranges;
 }
 
 std::string function_plan_text(const Json& plan) {

@@ -14,11 +14,15 @@ namespace llmc::cli {
 
 struct FunctionOptions {
   bool function = false;
-  std::vector<std::string> dims;  // "name=value"
+  std::vector<std::string> dims;  // "name=value", "name=1..512"
 };
 void add_function_options(CLI::App& app, FunctionOptions& options);
-/// Puts them into `compile`; kUsage for a dim that is no "name=value".
+/// --dim alone.
+void add_dims(CLI::App& app, std::vector<std::string>& dims);
+/// Puts them into `compile`. Errors as parse_dims.
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
+/// kUsage for a dim that is no "name=value" or that has two sizes.
+Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims);
 
 /// The content of a plain graph's plan.json as a few aligned lines, without a final newline. Throws
 /// nlohmann's exceptions if something is missing. Called by plan_text().
