@@ -44,7 +44,8 @@ bool counts_tokens(const Rewriter& rw, IndexAnalysis& indices, ValueId value, co
 
 }  // namespace
 
-Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext&) {
+Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& context) {
+  if (!context.is_decoder) return graph;
   Rewriter rw(std::move(graph));
   const ValueId ids = input_named(rw, "input_ids"), past = input_named(rw, "past.0");
   if (!ids.exists() || !past.exists() || rw.type(ids).rank() != 1) return std::move(rw).finish();

@@ -264,7 +264,8 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId result, NodeInde
 
 }  // namespace
 
-Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext&) {
+Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
+  if (!context.is_decoder) return graph;  // no cache
   Rewriter rw(std::move(graph));
   IndexAnalysis indices(rw);
   for (NodeIndex i = 0; i < rw.size(); ++i) {

@@ -159,7 +159,8 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
 
 }  // namespace
 
-Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
+Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
+  if (!context.is_decoder) return graph;  // the stage takes the positions of a sequence
   Rewriter rw(std::move(graph));
   HeadElementAnalysis elements(rw);
   std::vector<Known> known;

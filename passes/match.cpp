@@ -101,7 +101,8 @@ ir::ConstantPtr matrix_constant(const Rewriter& rw, ValueId value) {
     const ir::Node* node = rw.producer(value);
     if (!node) return nullptr;
     if (const auto* constant = std::get_if<ir::ConstantOp>(&node->op)) {
-      if (!ir::is_float(constant->data->element())) return nullptr;
+      if (!ir::is_float(constant->data->element()) || constant->data->element_count() == 0)
+        return nullptr;
       return turned ? ir::transposed(constant->data) : constant->data;
     }
     if (const auto* cast = std::get_if<ir::Cast>(&node->op)) {

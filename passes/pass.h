@@ -25,6 +25,10 @@ struct WeightDecision;
 
 struct PassContext {
   PassOptions options;
+  /// Whether the graph is a decoder: its input `input_ids` is the token ids, `position_ids` their
+  /// positions, `attention_mask` its mask and `past.0`, `past.1`, … its cache. Inputs of a plain
+  /// graph have no such meaning, whatever their names.
+  bool is_decoder = true;
   /// Called for each matrix that assign_weight_formats looks at; may be empty.
   std::function<void(const WeightDecision&)> on_weight = {};
 };

@@ -69,24 +69,7 @@ constexpr PassEntry kPipeline[] = {
     {"assign_weight_formats", assign_weight_formats, "last: one format for a loop's matrices"},
 };
 
-constexpr PassEntry kFunctionPipeline[] = {
-    {"fold_constants", fold_constants,
-     "with fixed shapes all shape arithmetic is numbers; what is left is data"},
-    {"simplify", simplify, "casts and views that do nothing would split loops"},
-    {"eliminate_common", eliminate_common, "a value used by two loops is computed once"},
-    {"fuse_rms_norm", fuse_rms_norm, "one kernel instead of a reduction between two loops"},
-    {"fuse_layer_norm", fuse_layer_norm, "likewise"},
-    {"fuse_gelu", fuse_gelu, "one function instead of a chain"},
-    {"fold_constants", fold_constants, "what the passes before made constant"},
-    {"simplify", simplify, "views that met"},
-    {"eliminate_dead", eliminate_dead, "nothing unused gets into the plan"},
-};
-
 }  // namespace
-
-std::span<const PassEntry> function_pipeline() {
-  return kFunctionPipeline;
-}
 
 std::span<const PassEntry> pipeline() {
   return kPipeline;

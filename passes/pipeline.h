@@ -20,8 +20,6 @@ struct PassEntry {
 
 /// The passes from an imported graph to stages, in order; some occur twice.
 std::span<const PassEntry> pipeline();
-/// The passes for a graph that is emitted as a function (docs/functions.md), in order.
-std::span<const PassEntry> function_pipeline();
 /// Every pass once, for llmc-opt.
 std::vector<PassEntry> registry();
 /// The pass of that name, or nullptr.

@@ -392,7 +392,8 @@ void roll(Rewriter& rw, const Roller& roller, const Run& run, const Body& body) 
 
 }  // namespace
 
-Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext&) {
+Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext& context) {
+  if (!context.is_decoder) return graph;  // loop nests of plain graphs are written out
   // Several groups of layers (an encoder's and a decoder's) roll one after the other.
   constexpr int kMaxLoops = 8;
   for (int i = 0; i < kMaxLoops; ++i) {

@@ -131,11 +131,12 @@ bool take_rows(Rewriter& rw, NodeIndex i) {
 
 }  // namespace
 
-Result<ir::Graph> to_linear(ir::Graph graph, const PassContext&) {
+Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;
-    convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i) || convert_gather(rw, i);
+    convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i) ||
+        (context.is_decoder && convert_gather(rw, i));
   }
   LLMC_TRY(graph, std::move(rw).finish());
   Rewriter views(std::move(graph));

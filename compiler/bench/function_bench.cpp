@@ -1,5 +1,8 @@
 #include "compiler/bench/function_bench.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -58,11 +61,11 @@ std::vector<ir::ConstantPtr> made_up(const std::vector<plan::Port>& ports, int i
 
 }  // namespace
 
-double FunctionBenchReport::median_seconds() const {
+double FunctionBenchReport::Test::median_seconds() const {
   return median(seconds);
 }
 
-double FunctionBenchReport::deviation() const {
+double FunctionBenchReport::Test::deviation() const {
   if (seconds.size() < 2) return 0;
   const auto count = static_cast<double>(seconds.size());
   double mean = 0, squares = 0;
@@ -74,7 +77,9 @@ double FunctionBenchReport::deviation() const {
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
                                            driver::Source source,
                                            const driver::Progress& progress) {
-  const driver::CompileOptions& compile = options.compile;
+  driver::CompileOptions compile = options.compile;
+  for (const std::uint32_t threads : options.threads)
+    compile.threads_max = std::max(compile.threads_max, threads);
   // Says what keeps the graph from being compiled, and the sizes.
   const std::string targets[] = {compile.target};
   LLMC_TRY(const auto plans,
@@ -97,13 +102,25 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   result.target = plan.options.target->name;
   result.opt_level = plan.options.target->opt_level;
   result.emulator = library->emulator();
-  auto seconds = library->time(0, made_up(result.inputs, 1), options.repetitions);
-  if (!seconds.ok() && seconds.error().first().kind == ErrorKind::kBadInput) {
-    result.integer_value = 0;
-    seconds = library->time(0, made_up(result.inputs, 0), options.repetitions);
+  std::vector<std::uint32_t> numbers = options.threads;
+  if (numbers.empty()) numbers.push_back(1);
+  if (options.threads.empty() && result.emulator.empty() && compile.threads_max > 1)
+    numbers.push_back(2);
+  for (const std::uint32_t threads : numbers) {
+    if (threads > 1 && !result.emulator.empty())
+      return usage_error(fmt::format("{} threads under an emulator", threads), "use --threads 1");
+    const auto measure = [&] {
+      return library->time(0, made_up(result.inputs, result.integer_value), options.repetitions,
+                           threads);
+    };
+    auto seconds = measure();
+    if (!seconds.ok() && seconds.error().first().kind == ErrorKind::kBadInput) {
+      result.integer_value = 0;
+      seconds = measure();
+    }
+    if (!seconds.ok()) return std::move(seconds).error().in_file(compile.model.string());
+    result.tests.push_back({threads, *std::move(seconds)});
   }
-  if (!seconds.ok()) return std::move(seconds).error().in_file(compile.model.string());
-  result.seconds = *std::move(seconds);
   return result;
 }
 

@@ -41,6 +41,8 @@ struct CompileOptions {
   std::string target = "avx2";    // name or alias in compiler/target
   std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
   ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ6, kQ8, kF16 or kF32
+  /// Plain graphs: whether `quant` applies. If not they keep the formats that the model has.
+  bool quant_given = false;
   /// Tokens of context, > 0. Unless `ctx_given` it is an upper limit: the context is no longer than
   /// the model was trained for (trained_context.h) and ends where its position table does.
   std::uint32_t ctx = 2048;

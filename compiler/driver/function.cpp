@@ -64,13 +64,16 @@ Result<std::vector<plan::Plan>> prepare(const CompileOptions& options,
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.embed_weights = options.weights == WeightsPlace::kEmbed;
+  planned.threads_max = options.threads_max;
+  const ir::WeightFormat quant = options.quant_given ? options.quant : ir::WeightFormat::kUnset;
+  if (options.quant_given) planned.quant = format_name(options.quant);
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.module.graph()), options.dims));
   if (const std::string flags = missing_dims(graph, options.dims); !flags.empty()) {
     return open_sizes(options.model, flags);
   }
   planned.open_dims = options.dims;
   report(progress, "plan", 0, 0);
-  auto plan = plan_graph(graph, inputs_of(graph), planned, options.on_pass, options.want_ir);
+  auto plan = plan_graph(graph, inputs_of(graph), planned, quant, options.on_pass, options.want_ir);
   if (!plan.ok()) return std::move(plan).error().in_file(options.model.string());
   LLMC_RETURN_IF_ERROR(plan::check_budget(*plan, options.max_ram));
   if (planned.embed_weights && plan->weights_bytes > kMaxEmbeddedBytes)
@@ -268,8 +271,8 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
 }
 
 Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                              const plan::PlanOptions& options, const PassHook& on_pass,
-                              bool want_ir) {
+                              const plan::PlanOptions& options, ir::WeightFormat quant,
+                              const PassHook& on_pass, bool want_ir) {
   passes::PipelineOptions pipeline;
   auto last = std::chrono::steady_clock::now();
   if (on_pass) {
@@ -281,8 +284,9 @@ Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Valu
       return ok_status();
     };
   }
-  LLMC_TRY(const passes::PipelineResult result,
-           passes::run_passes(graph, passes::function_pipeline(), pipeline));
+  pipeline.context.is_decoder = false;
+  pipeline.context.options.weights = quant;
+  LLMC_TRY(const passes::PipelineResult result, passes::run_pipeline(graph, pipeline));
   return plan::make_plain_plan(result.graph, inputs, options);
 }
 

@@ -45,10 +45,12 @@ std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given = 
 using PassHook = decltype(CompileOptions::on_pass);
 
 /// Passes and plan of a graph whose shapes are fixed or have ranges (options.open_dims). `inputs`:
-/// of the function's signature, those that became constants among them.
+/// of the function's signature, those that became constants among them. `quant`: format of the
+/// linear layers' matrices; kUnset: as the model has them.
 Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                              const plan::PlanOptions& options, const PassHook& on_pass = {},
-                              bool want_ir = false);
+                              const plan::PlanOptions& options,
+                              ir::WeightFormat quant = ir::WeightFormat::kUnset,
+                              const PassHook& on_pass = {}, bool want_ir = false);
 
 struct FunctionBundle {
   std::filesystem::path folder;

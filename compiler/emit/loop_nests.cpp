@@ -21,6 +21,12 @@ using ir::UnaryKind;
 using plan::Expression;
 using plan::View;
 
+/// Namespace of templates/llmc/function/.
+constexpr std::string_view kScope = "function::";
+
+/// Elements that are worth several workers.
+constexpr std::int64_t kParallelElements = 4096;
+
 /// Function of templates/llmc/function/scalar.h.
 std::string_view function_of(UnaryKind kind) {
   switch (kind) {
@@ -145,9 +151,8 @@ std::string number(const ir::Constant& one) {
 /// One loop nest while it is written.
 class LoopWriter {
  public:
-  LoopWriter(const plan::Program& program, std::string_view scope, const DimNames& dims,
-             const plan::MapStage& stage)
-      : program_(program), scope_(scope), dims_(dims), target_(stage.target) {
+  LoopWriter(const plan::Program& program, const DimNames& dims, const plan::MapStage& stage)
+      : program_(program), dims_(dims), target_(stage.target) {
     // Own copies of the views, whose dims are joined to the fewest loops.
     const auto copy = plan::map_views(stage.value, [](const View& v) { return v; });
     for (const Expression* e : plan::nodes_of(*copy)) nodes_.push_back(*e), pointers_.push_back(e);
@@ -164,6 +169,7 @@ class LoopWriter {
   std::string parameters;  // "const float* __restrict x0, float* __restrict y"
   std::string body;
   std::vector<plan::BufferArgument> arguments;
+  plan::Size iterations = 0;       // LoopNests::Call
   std::vector<std::string> sizes;  // the open dims that the body uses
 
  private:
@@ -173,7 +179,6 @@ class LoopWriter {
     for (std::size_t d = 0; d < view.dims.size(); ++d) {
       const plan::Size& stride = view.strides[d];
       if (stride == 0) continue;
-      // An open stride that only counts backwards is written as one that counts forwards.
       const bool backwards = stride.bound() < 0;
       const plan::Size step = backwards ? stride * -1 : stride;
       const std::string term =
@@ -186,21 +191,18 @@ class LoopWriter {
     }
     return text.empty() ? "0" : text;
   }
+  /// The text of a size, whose open dims become parameters.
   std::string factor(const plan::Size& size) {
-    use(size);
-    return dims_.factor(size);
-  }
-  void use(const plan::Size& size) {
     if (const plan::Size::Terms* terms = size.terms())
       for (const auto& [monomial, factor] : *terms)
         for (const plan::OpenDimPtr& dim : monomial) used_.insert(dim.get());
+    return dims_.factor(size);
   }
   std::size_t index_of(const plan::ExpressionPtr& e) const {
     const auto it = std::ranges::find(pointers_, e.get());
     return static_cast<std::size_t>(it - pointers_.begin());
   }
 
-  std::string element_type(ElementType type) const { return element_type_in(scope_, type); }
   /// The parameter for a view's buffer from the view's first element on.
   std::string parameter(const View& view, ElementType type) {
     for (std::size_t i = 0; i < arguments.size(); ++i)
@@ -208,7 +210,7 @@ class LoopWriter {
         return fmt::format("x{}", i);
     const std::string text = fmt::format("x{}", arguments.size());
     arguments.push_back({view.buffer, view.offset, false});
-    parameters += fmt::format("const {}* __restrict {}, ", element_type(type), text);
+    parameters += fmt::format("const {}* __restrict {}, ", stored_type(type), text);
     return text;
   }
 
@@ -220,7 +222,7 @@ class LoopWriter {
         const std::string at = fmt::format("{}[{}]", parameter(e.view, e.type), position(e.view));
         if (e.type == ElementType::kBool) return at + " != 0";
         const bool half = e.type == ElementType::kF16 || e.type == ElementType::kBF16;
-        return half ? fmt::format("{}widen({})", scope_, at) : at;
+        return half ? fmt::format("{}widen({})", kScope, at) : at;
       }
       case Expression::Kind::kIndex: {
         const std::string at = position(e.view);
@@ -233,28 +235,28 @@ class LoopWriter {
         return number(*e.number);
       case Expression::Kind::kUnary:
         if (e.unary == UnaryKind::kNot) return "!" + operand(0);
-        return fmt::format("{}{}({})", scope_, function_of(e.unary), operand(0));
+        return fmt::format("{}{}({})", kScope, function_of(e.unary), operand(0));
       case Expression::Kind::kBinary: {
         const BinaryText text = text_of(e.binary);
         const bool infix = !text.infix.empty() && (ir::is_float(e.type) || text.function.empty());
         return infix ? fmt::format("{} {} {}", operand(0), text.infix, operand(1))
-                     : fmt::format("{}{}({}, {})", scope_, text.function, operand(0), operand(1));
+                     : fmt::format("{}{}({}, {})", kScope, text.function, operand(0), operand(1));
       }
       case Expression::Kind::kWhere:
         return fmt::format("{} ? {} : {}", operand(0), operand(1), operand(2));
       case Expression::Kind::kCast:
         if (e.type == ElementType::kF16)
-          return fmt::format("{}round_to_f16({})", scope_, as_float(e));
+          return fmt::format("{}round_to_f16({})", kScope, as_float(e));
         if (e.type == ElementType::kBF16)
-          return fmt::format("{}round_to_bf16({})", scope_, as_float(e));
-        return fmt::format("{}convert<{}>({})", scope_, computed_type(e.type), operand(0));
+          return fmt::format("{}round_to_bf16({})", kScope, as_float(e));
+        return fmt::format("{}convert<{}>({})", kScope, computed_type(e.type), operand(0));
     }
     return {};
   }
   std::string as_float(const Expression& cast) {
     const std::string& text = texts_[index_of(cast.operands[0])];
     const ElementType from = plan::computed_type_of(*cast.operands[0]);
-    return from == ElementType::kF32 ? text : fmt::format("{}convert<float>({})", scope_, text);
+    return from == ElementType::kF32 ? text : fmt::format("{}convert<float>({})", kScope, text);
   }
 
   void add_name(const Expression& e) {
@@ -291,16 +293,23 @@ class LoopWriter {
     const std::string& result = texts_[index_of(root_)];
     lines += fmt::format(
         "{}y[{}] = {};\n", indent, position(target_),
-        half ? fmt::format("{}narrow<{}>({})", scope_, element_type(type), result) : result);
+        half ? fmt::format("{}narrow<{}>({})", kScope, stored_type(type), result) : result);
+    const bool divided = program_.is_plain() &&
+                         plan::product(target_.dims).bound() >= kParallelElements &&
+                         target_.dims[0].bound() > 1;
+    if (divided) iterations = target_.dims[0];
     for (std::size_t d = 0; d < target_.dims.size(); ++d) {
-      body += fmt::format("{0}for (int64_t i{1} = 0; i{1} < {2}; ++i{1}) {{\n",
-                          std::string(2 * (d + 1), ' '), d, factor(target_.dims[d]));
+      const bool range = divided && d == 0;
+      body += fmt::format("{0}for (int64_t i{1} = {2}; i{1} < {3}; ++i{1}) {{\n",
+                          std::string(2 * (d + 1), ' '), d, range ? "begin" : "0",
+                          range ? "end" : factor(target_.dims[d]));
     }
     body += lines;
     for (std::size_t d = target_.dims.size(); d-- > 0;)
       body += std::string(2 * (d + 1), ' ') + "}\n";
     arguments.push_back({target_.buffer, target_.offset, true});
-    parameters += fmt::format("{}* __restrict y", element_type(type));
+    parameters += fmt::format("{}* __restrict y", stored_type(type));
+    if (divided) parameters += ", int64_t begin, int64_t end";
     for (std::size_t i = 0; i < program_.open_dims.size(); ++i) {
       if (!used_.contains(program_.open_dims[i].get())) continue;
       sizes.push_back(DimNames::variable(dims_.identifiers()[i]));
@@ -310,7 +319,6 @@ class LoopWriter {
   }
 
   const plan::Program& program_;
-  const std::string_view scope_;
   const DimNames& dims_;
   View target_;
   std::set<const plan::OpenDim*> used_;
@@ -323,17 +331,12 @@ class LoopWriter {
 
 }  // namespace
 
-std::string element_type_in(std::string_view scope, ElementType element) {
-  const bool half = element == ElementType::kF16 || element == ElementType::kBF16;
-  return std::string(half ? scope : "") + std::string(stored_type(element));
-}
-
 std::string_view stored_type(ElementType element) {
   switch (element) {
     case ElementType::kF16:
-      return "f16";
+      return "function::f16";
     case ElementType::kBF16:
-      return "bf16";
+      return "function::bf16";
     case ElementType::kBool:
       return "uint8_t";
     default:
@@ -371,40 +374,44 @@ std::string_view computed_type(ElementType element) {
   return "";
 }
 
-std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
-                      std::string_view scope, const DimNames& dims) {
+std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNames& dims) {
   struct Text {
-    std::string_view scope;
     const DimNames& dims;
     std::string operator()(const plan::Size& value) const { return dims.text(value); }
     std::string operator()(float value) const { return float_literal(value); }
     std::string operator()(bool value) const { return value ? "true" : "false"; }
     std::string operator()(const plan::Sizes& sizes) const {
       if (plan::all_constant(sizes))
-        return fmt::format("{}Sizes<{}>{{}}", scope, fmt::join(plan::bounds(sizes), ", "));
+        return fmt::format("{}Sizes<{}>{{}}", kScope, fmt::join(plan::bounds(sizes), ", "));
       std::vector<std::string> values;
       for (const plan::Size& size : sizes) values.push_back(dims.text(size));
-      return fmt::format("{}RuntimeSizes<{}>{{{{{}}}}}", scope, sizes.size(),
+      return fmt::format("{}RuntimeSizes<{}>{{{{{}}}}}", kScope, sizes.size(),
                          fmt::join(values, ", "));
     }
   };
+  std::vector<std::string> texts;
+  for (const auto& number : stage.numbers) texts.push_back(std::visit(Text{dims}, number));
+  return texts;
+}
+
+std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
+                      std::span<const std::string> numbers) {
   std::vector<std::string> types, arguments(buffers.begin(), buffers.end());
-  for (const ir::ElementType type : stage.types) types.push_back(element_type_in(scope, type));
-  for (const std::string_view tag : stage.tags) types.push_back(fmt::format("{}{}", scope, tag));
-  for (const auto& number : stage.numbers)
-    arguments.push_back(std::visit(Text{scope, dims}, number));
-  return fmt::format("{}{}<{}>({})", scope, stage.kernel, fmt::join(types, ", "),
+  for (const ir::ElementType type : stage.types) types.emplace_back(stored_type(type));
+  for (const std::string_view tag : stage.tags) types.push_back(fmt::format("{}{}", kScope, tag));
+  arguments.insert(arguments.end(), numbers.begin(), numbers.end());
+  return fmt::format("{}{}<{}>({})", kScope, stage.kernel, fmt::join(types, ", "),
                      fmt::join(arguments, ", "));
 }
 
 LoopNests::Call LoopNests::add(const plan::MapStage& stage) {
-  LoopWriter loop(program_, scope_, dims_, stage);
+  LoopWriter loop(program_, dims_, stage);
   const auto [it, is_new] = known_.try_emplace(loop.parameters + "\n" + loop.body);
   if (is_new) {
     it->second = fmt::format("{}_{}", loop.name, known_.size());
     text_ += fmt::format("\nvoid {}({}) {{\n{}}}\n", it->second, loop.parameters, loop.body);
   }
-  return {it->second, std::move(loop.arguments), std::move(loop.sizes)};
+  return {it->second, std::move(loop.arguments), loop.iterations, std::move(loop.sizes)};
 }
 
 }  // namespace llmc::emit

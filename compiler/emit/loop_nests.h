@@ -14,26 +14,27 @@ namespace llmc::emit {
 /// C++ types of elements, as they are stored and as they are computed.
 std::string_view stored_type(ir::ElementType element);
 std::string_view computed_type(ir::ElementType element);
-/// stored_type() with the namespace of the types that templates/llmc/function/ defines.
-std::string element_type_in(std::string_view scope, ir::ElementType element);
 
-/// The call of a kernel of templates/llmc/function/ with these buffer arguments, without a
+/// The call of a kernel of templates/llmc/function/ with these buffers and numbers, without a
 /// semicolon.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
-                      std::string_view scope, const DimNames& dims);
+                      std::span<const std::string> numbers);
+/// The text of each number of a call.
+std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNames& dims);
 
 /// The loop nests of an emitted source, each a C++ function. Stages whose nests differ in nothing
 /// but the buffers share one, as the layers of a model do.
 class LoopNests {
  public:
-  /// `scope` is written before the names of templates/llmc/function/: "" or "function::".
-  LoopNests(const plan::Program& program, std::string_view scope)
-      : program_(program), scope_(scope), dims_(program.open_dims) {}
+  explicit LoopNests(const plan::Program& program) : program_(program), dims_(program.open_dims) {}
 
   struct Call {
     std::string function;
     std::vector<plan::BufferArgument> arguments;  // the buffers it reads, then the one it writes
-    std::vector<std::string> sizes;               // variables of open dims, the last arguments
+    /// Iterations of the outermost loop, which takes its range as two more arguments; 0: it is not
+    /// worth several workers, and the function takes none. Of plain graphs.
+    plan::Size iterations = 0;
+    std::vector<std::string> sizes;  // variables of open dims, the last arguments
   };
   /// The loop nest of a stage: a new function or one that is there.
   Call add(const plan::MapStage& stage);
@@ -43,7 +44,6 @@ class LoopNests {
 
  private:
   const plan::Program& program_;
-  const std::string_view scope_;
   const DimNames dims_;
   std::string text_;
   std::map<std::string, std::string> known_;  // parameters and body -> name

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/emit/loop_nests.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/source.h"
+#include "compiler/emit/stage_calls.h"
 #include "compiler/support/check.h"
 
 namespace llmc::emit {
@@ -16,42 +16,6 @@ namespace {
 using plan::Buffer;
 using plan::Place;
 using plan::Plan;
-
-/// `m.at<float>(kName) + 64`
-std::string pointer(const Plan& plan, const DimNames& dims, const plan::BufferArgument& argument) {
-  const Buffer& buffer = plan.program.buffers[argument.buffer];
-  const std::string_view type = stored_type(buffer.element);
-  std::string text;
-  switch (buffer.place) {
-    case Place::kInput:
-      text = fmt::format("m.input<{}>({})", type, buffer.slot);
-      break;
-    case Place::kOutput:
-      text = fmt::format("m.output<{}>({})", type, buffer.slot);
-      break;
-    case Place::kWeight:
-      text = fmt::format("m.weight<{}>({})", type,
-                         constant_name(plan.program.weights[buffer.weight.index].label));
-      break;
-    case Place::kTokens:
-    case Place::kPositions:
-      LLMC_CHECK(false);  // of decoders
-      break;
-    case Place::kArena:
-      text = fmt::format("m.at<{}>({})", type, constant_name(buffer.name));
-      break;
-  }
-  return argument.offset == 0 ? text : fmt::format("{} + {}", text, dims.text(argument.offset));
-}
-
-std::string kernel_call(const Plan& plan, const DimNames& dims, const plan::CallStage& stage) {
-  std::vector<std::string> arguments;
-  for (const plan::BufferArgument& buffer : stage.buffers)
-    arguments.push_back(pointer(plan, dims, buffer));
-  const std::string call = call_text(stage, arguments, "", dims);
-  return stage.can_fail ? fmt::format("  if (!{}) return kIndexOutOfRange;\n", call)
-                        : fmt::format("  {};\n", call);
-}
 
 std::string offset_line(const std::string& name, std::uint64_t offset, const std::string& comment) {
   const std::string code = fmt::format("constexpr uint64_t {} = {};", constant_name(name), offset);
@@ -97,7 +61,7 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   std::string text =
       fmt::format("\n/* {} {}: {} {}[{}]{} */\n", what == "INPUT" ? "input" : "output", index,
                   comment_text(port.name), ir::to_string(port.element), fmt::join(sizes, ", "),
-                  plan::all_constant(port.dims) ? "" : "; _DIMS and _BYTES at the bounds");
+                  plan::all_constant(port.dims) ? "" : "; _DIMS and _BYTES: at most");
   std::string word;
   for (const char c : port.name.substr(0, 48)) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -145,51 +109,48 @@ bool has_weights_input(const Plan& plan) {
 
 /// Locals with the sizes of the open dims.
 std::string dim_variables(const Plan& plan, const DimNames& dims) {
+  const auto& open = plan.program.open_dims;
+  if (open.empty()) return {};
   std::string text =
       "  const int64_t* const dims = options == nullptr ? nullptr : options->dims;\n";
-  for (std::size_t i = 0; i < plan.program.open_dims.size(); ++i) {
-    const auto& [min, max] = plan.program.open_dims[i]->range;
-    const std::string variable = DimNames::variable(dims.identifiers()[i]);
+  for (std::size_t i = 0; i < open.size(); ++i)
     text += fmt::format(
         "  const int64_t {0} = dims == nullptr ? {2} : dims[{3}];\n"
         "  if ({0} < {1} || {0} > {2}) return kBadOptions;\n",
-        variable, min, max, i);
-  }
+        DimNames::variable(dims.identifiers()[i]), open[i]->range.min, open[i]->range.max, i);
   return text;
 }
 
 std::string run_function(const Plan& plan, const DimNames& dims, const std::string& stages) {
   const std::string& name = plan.options.name;
   const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
-  const bool open = !plan.program.open_dims.empty();
   std::string text = fmt::format(
-      "\nextern \"C\" int {}_run{}(const void* const* inputs, void* const* outputs, void* arena{}) "
-      "{{\n"
+      "\nextern \"C\" int {}_run_with(const void* const* inputs, void* const* outputs, void* "
+      "arena,\n"
+      "                const llmc_run_options* options) {{\n"
+      "  using namespace llmc;\n"
       "  using namespace llmc::{}_function;\n"
-      "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n",
-      name, open ? "_with" : "", open ? ",\n    const llmc_run_options* options" : "", name, inputs,
-      plan.program.outputs.size());
-  if (plan.arena_bytes > 0)
-    text +=
-        "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
-        "kMissingPointer;\n";
+      "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n"
+      "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
+      "kMissingPointer;\n",
+      name, name, inputs, plan.program.outputs.size());
   const std::string weights = plan.weights_bytes == 0 ? "nullptr"
                               : plan.options.embed_weights
                                   ? name + "_weights"
                                   : fmt::format("static_cast<const unsigned char*>(inputs[{}])",
                                                 plan.program.inputs.size());
   text += fmt::format(
-      "  [[maybe_unused]] const Memory m{{inputs, outputs, static_cast<unsigned char*>(arena), "
-      "{}}};\n",
-      weights);
-  if (open) text += dim_variables(plan, dims);
-  text += stages + "  return kDone;\n}\n";
-  if (open)
-    text += fmt::format(
-        "\nextern \"C\" int {0}_run(const void* const* inputs, void* const* outputs, void* arena) "
-        "{{\n  return {0}_run_with(inputs, outputs, arena, nullptr);\n}}\n",
-        name);
-  return text;
+      "  GraphCall m{{inputs, outputs, {{}}, static_cast<unsigned char*>(arena) + kWork}};\n"
+      "  m.run.scratch = static_cast<unsigned char*>(arena);\n"
+      "  m.run.weights = {};\n"
+      "  if (!set_workers(m.run, options, {}, {})) return kBadOptions;\n",
+      weights, plan.options.threads_max, !plan.options.target->uneven_cores);
+  text += dim_variables(plan, dims) + stages + "  return kDone;\n}\n";
+  return text +
+         fmt::format(
+             "\nextern \"C\" int {0}_run(const void* const* inputs, void* const* outputs, void* "
+             "arena) {{\n  return {0}_run_with(inputs, outputs, arena, nullptr);\n}}\n",
+             name);
 }
 
 /// Stages of one C++ function: the time that clang takes for one grows with the square of its
@@ -213,7 +174,7 @@ StageParts in_parts(const std::vector<std::string>& stages, const DimNames& dims
     const std::string name = fmt::format("part_{}", begin / kStagesOfPart);
     parts.functions += fmt::format(
         "\n// Stages {} to {}.\n"
-        "[[gnu::noinline]] Status {}([[maybe_unused]] const Memory& m{}) {{\n",
+        "[[gnu::noinline]] Status {}([[maybe_unused]] const GraphCall& m{}) {{\n",
         begin, end - 1, name, parameters);
     for (std::size_t i = begin; i < end; ++i) parts.functions += stages[i];
     parts.functions += "  return kDone;\n}\n";
@@ -225,31 +186,25 @@ StageParts in_parts(const std::vector<std::string>& stages, const DimNames& dims
 
 }  // namespace
 
-std::string function_includes(bool open_dims) {
-  return std::string("#include \"llmc/cpu.h\"\n#include \"llmc/function.h\"\n") +
-         (open_dims ? "#include \"llmc/run.h\"\n" : "");
+std::string function_includes(std::span<const Plan* const> plans) {
+  const auto has_kernels = [](const Plan* plan) {
+    return std::ranges::any_of(plan->program.forward, [](const plan::Stage& stage) {
+      return !std::holds_alternative<plan::MapStage>(stage.op) &&
+             !std::holds_alternative<plan::CallStage>(stage.op);
+    });
+  };
+  std::string text = "#include \"llmc/cpu.h\"\n#include \"llmc/graph_call.h\"\n";
+  if (std::ranges::any_of(plans, has_kernels)) text += "#include \"llmc/kernels.h\"\n";
+  return text;
 }
 
 std::string function_body(const Plan& plan) {
   const std::string& name = plan.options.name;
-  LoopNests loops(plan.program, "");
+  LoopNests loops(plan.program);
+  const FunctionContext context{plan, nullptr, loops};
   std::vector<std::string> stages;
-  for (const plan::Stage& stage : plan.program.forward) {
-    std::string comment = comment_text(stage.comment + "  " + stage.origin.node, 160);
-    while (comment.ends_with(' ')) comment.pop_back();
-    std::string& text = stages.emplace_back(fmt::format("\n  // {}\n", comment));
-    if (const auto* kernel = std::get_if<plan::CallStage>(&stage.op)) {
-      text += kernel_call(plan, loops.dims(), *kernel);
-      continue;
-    }
-    const auto call = loops.add(std::get<plan::MapStage>(stage.op));
-    std::string arguments;
-    for (const auto& argument : call.arguments)
-      arguments +=
-          fmt::format("{}{}", arguments.empty() ? "" : ", ", pointer(plan, loops.dims(), argument));
-    for (const std::string& size : call.sizes) arguments += ", " + size;
-    text += fmt::format("  {}({});\n", call.function, arguments);
-  }
+  for (const plan::Stage& stage : plan.program.forward)
+    stages.push_back("\n" + stage_call(context, stage));
   // A function of few stages reads as one.
   StageParts parts;
   if (stages.size() > kStagesOfPart)
@@ -265,10 +220,8 @@ std::string function_body(const Plan& plan) {
         name, plan.weights_bytes);
   text += fmt::format(
       "\nnamespace llmc {{\nnamespace {}_function {{\nnamespace {{\n\n"
-      "using namespace llmc::function;\n\n"
-      "enum Status : int {{ kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2{} "
-      "}};\n",
-      name, plan.program.open_dims.empty() ? "" : ", kBadOptions = 3");
+      "constexpr uint64_t kWork = {};  // where scratch of kernels starts, in bytes\n",
+      name, plan.memory.work_offset);
   if (const std::string places = constant_offsets(plan); !places.empty())
     text += "\n// Where each constant starts, in bytes.\n" + places;
   if (const std::string places = arena_offsets(plan); !places.empty())
@@ -295,10 +248,10 @@ std::string function_table(std::span<const RunnerFunction> functions) {
   for (const RunnerFunction& function : functions)
     text += fmt::format(
         "\n    [](const void* const* inputs, void* const* outputs, void* arena,\n"
-        "       [[maybe_unused]] const int64_t* dims) {{ {} }},",
-        function.open_dims
-            ? fmt::format("llmc_run_options options{{}}; options.size = sizeof options; "
-                          "options.dims = dims; return {}(inputs, outputs, arena, &options);",
+        "       [[maybe_unused]] const int64_t* dims) {{\n      {}\n    }},",
+        function.has_options
+            ? fmt::format("const llmc_run_options options{{sizeof options, 0, 0, nullptr, nullptr, "
+                          "dims}};\n      return {}(inputs, outputs, arena, &options);",
                           function.name)
             : fmt::format("return {}(inputs, outputs, arena);", function.name));
   text += fmt::format("\n    nullptr}};\nconst unsigned llmc_runner_function_count = {};\n}}\n",
@@ -313,7 +266,7 @@ std::string function_source(const Plan& plan) {
              "#include \"{}.h\"\n{}",
              plan.options.name, target::described(*plan.options.target), kCompilerVersion,
              plan.program.forward.size(), plan.arena_bytes, plan.options.name,
-             function_includes(!plan.program.open_dims.empty())) +
+             function_includes({{&plan}})) +
          function_body(plan);
 }
 
@@ -325,15 +278,16 @@ std::string function_header(const Plan& plan) {
       " * {0}: a graph compiled for {1} by llmc {2}.\n"
       " * Link lib{0}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
       " */\n"
-      "#ifndef {3}_H\n#define {3}_H\n\n{7}"
+      "#ifndef {3}_H\n#define {3}_H\n\n"
+      "#include \"llmc/run.h\"\n\n"
       "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
       "/* Bytes of the arena, aligned to 64. Nothing in it survives a call. */\n"
       "#define {3}_ARENA_BYTES {4}\n"
+      "#define {3}_THREADS_MAX {7}\n"
       "#define {3}_INPUTS {5}\n"
       "#define {3}_OUTPUTS {6}\n",
       name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
-      plan.program.inputs.size(), plan.program.outputs.size(),
-      plan.program.open_dims.empty() ? "" : "#include \"llmc/run.h\"\n\n");
+      plan.program.inputs.size(), plan.program.outputs.size(), plan.options.threads_max);
   const DimNames dims(plan.program.open_dims);
   text += dim_macros(plan, dims, macro);
   std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
@@ -357,18 +311,15 @@ std::string function_header(const Plan& plan) {
       "calls\n"
       "   with different arenas and outputs may run at the same time. */\n"
       "int {0}_run(const void* const* inputs, void* const* outputs, void* arena);\n\n"
-      "{1}"
+      "/* The same on several threads; the bits do not depend on their number. `options` may be "
+      "NULL. "
+      "Returns\n   3 for options that are not valid. */\n"
+      "int {0}_run_with(const void* const* inputs, void* const* outputs, void* arena,\n"
+      "    const llmc_run_options* options);\n\n"
       "/* Whether this processor has the instructions the code was compiled for. */\n"
       "int {0}_supported(void);\n\n"
       "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
-      name,
-      dims.identifiers().empty()
-          ? ""
-          : fmt::format("/* The same with the sizes of options->dims; `options` may be NULL. "
-                        "Returns 3 for a size\n   outside of its range. */\n"
-                        "int {}_run_with(const void* const* inputs, void* const* outputs, void* "
-                        "arena,\n    const llmc_run_options* options);\n\n",
-                        name));
+      name);
   return text;
 }
 

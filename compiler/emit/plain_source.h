@@ -12,15 +12,15 @@ namespace llmc::emit {
 /// src/model.cpp: loops and kernel calls in order, constants as offsets, NAME_run.
 std::string function_source(const plan::Plan& plan);
 
-/// Its parts, to compile many functions as one source: the includes, which all share (`open_dims`:
-/// whether one of them has any), and what belongs to one function.
-std::string function_includes(bool open_dims);
+/// Its parts, to compile many functions as one source: the includes, which all share, and what
+/// belongs to one function.
+std::string function_includes(std::span<const plan::Plan* const> plans);
 std::string function_body(const plan::Plan& plan);
 
 /// A function for the table of runtime/runner/function_runner.cpp.
 struct RunnerFunction {
-  std::string name;  // NAME_run, or with open dims NAME_run_with
-  bool open_dims = false;
+  std::string name;
+  bool has_options = false;  // NAME_run_with
 };
 /// llmc_runner_functions: functions that call these, for runtime/runner/function_runner.cpp.
 std::string function_table(std::span<const RunnerFunction> functions);

@@ -148,7 +148,7 @@ std::string body(const FunctionContext& context, const std::vector<plan::Stage>&
 }
 
 std::string functions(const Plan& plan) {
-  LoopNests nests(plan.program, "function::");
+  LoopNests nests(plan.program);
   std::string text;
   for (const plan::Stage& stage : plan.program.forward) {
     const auto* loop = std::get_if<plan::LoopStage>(&stage.op);

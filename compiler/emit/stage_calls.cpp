@@ -13,19 +13,22 @@ namespace {
 using plan::BufferId;
 using plan::WeightRef;
 
-constexpr std::string_view kNestScope = "function::";
+/// Elements, or multiply-adds, of a call that are worth several workers.
+constexpr std::uint64_t kParallelWork = 4096;
 
 class Printer {
  public:
   explicit Printer(const FunctionContext& context)
-      : context_(context), program_(context.plan.program) {}
+      : context_(context), program_(context.plan.program), plain_(program_.is_plain()) {}
 
   std::string operator()(const plan::EmbeddingStage& s) const {
     return fmt::format("embedding{}(context, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
                        weight_type(weight(s.table)), packed(s.table), buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
-    return linear(s.source, s.norm, s.k, matrix(s.weight), epilogue(s));
+    const std::string rows =
+        plain_ ? fmt::format("m.rows({})", row_count(plan::rows_of(program_, s))) : "context";
+    return linear(s.source, s.norm, s.k, matrix(s.weight), epilogue(s), rows);
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
     return fmt::format("rope_angles<{}>(context, {}, {});", s.rotary_dim, vector(s.frequencies),
@@ -109,13 +112,23 @@ class Printer {
   }
   std::string operator()(const plan::MapStage& s) const {
     const LoopNests::Call call = context_.nests.add(s);
+    if (plain_) {
+      std::vector<std::string> arguments;
+      for (const auto& argument : call.arguments) arguments.push_back(pointer(argument));
+      if (call.iterations != 0) arguments.insert(arguments.end(), {"begin", "end"});
+      arguments.insert(arguments.end(), call.sizes.begin(), call.sizes.end());
+      const std::string statement =
+          fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
+      return call.iterations == 0 ? statement : in_parallel(call.iterations, statement);
+    }
     return for_each_row(call.arguments, [&](const std::vector<std::string>& arguments) {
       return fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
     });
   }
   std::string operator()(const plan::CallStage& s) const {
+    if (plain_) return plain_call(s);
     return for_each_row(s.buffers, [&](const std::vector<std::string>& arguments) {
-      const std::string call = call_text(s, arguments, kNestScope, context_.nests.dims());
+      const std::string call = call_text(s, arguments, number_texts(s, dims()));
       if (!s.can_fail) return call + ";";
       const auto result = std::ranges::find(s.buffers, true, &plan::BufferArgument::written);
       return fmt::format("if (!{}) invalidate({}, {});", call,
@@ -131,9 +144,72 @@ class Printer {
   }
 
  private:
+  const DimNames& dims() const { return context_.nests.dims(); }
+  std::string row_count(const plan::Size& rows) const {
+    return rows.is_constant() ? dims().text(rows)
+                              : fmt::format("static_cast<uint32_t>({})", dims().text(rows));
+  }
   std::string buffer(BufferId id) const {
     LLMC_CHECK(id.exists());
-    return program_.buffers[id.index].name;
+    return plain_ ? pointer({.buffer = id.index}) : program_.buffers[id.index].name;
+  }
+  /// A buffer of a plain graph: "m.at<float>(kName) + 64".
+  std::string pointer(const plan::BufferArgument& argument) const {
+    const plan::Buffer& b = program_.buffers[argument.buffer];
+    const std::string_view type = stored_type(b.element);
+    std::string text;
+    switch (b.place) {
+      case plan::Place::kInput:
+        text = fmt::format("m.input<{}>({})", type, b.slot);
+        break;
+      case plan::Place::kOutput:
+        text = fmt::format("m.output<{}>({})", type, b.slot);
+        break;
+      case plan::Place::kWeight:
+        text = fmt::format("m.weight<{}>({})", type, offset(b.weight));
+        break;
+      case plan::Place::kArena:
+        text = fmt::format("m.at<{}>({})", type, constant_name(b.name));
+        break;
+      case plan::Place::kTokens:
+      case plan::Place::kPositions:
+        LLMC_CHECK(false);  // of decoders
+        break;
+    }
+    return argument.offset == 0 ? text : fmt::format("{} + {}", text, dims().text(argument.offset));
+  }
+  std::string in_parallel(const plan::Size& count, const std::string& statement,
+                          bool by_worker = false) const {
+    return fmt::format(
+        "in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t{}) {{\n    {}\n  }});",
+        dims().text(count), by_worker ? " worker" : "", statement);
+  }
+  /// A call of a plain graph, divided among the workers where it can be and is worth it.
+  std::string plain_call(const plan::CallStage& s) const {
+    using Split = plan::CallStage::Split;
+    std::vector<std::string> arguments, numbers = number_texts(s, dims());
+    const std::size_t number = s.split_number + (s.split == Split::kRange ? 1 : 0);
+    const auto* count =
+        s.split == Split::kNone ? nullptr : std::get_if<plan::Size>(&s.numbers[number]);
+    std::uint64_t work = s.multiply_adds;
+    for (const plan::BufferArgument& b : s.buffers)
+      work = std::max(work, program_.buffers[b.buffer].width);
+    const bool divided = count != nullptr && count->bound() > 1 && work >= kParallelWork;
+    for (const plan::BufferArgument& b : s.buffers) {
+      arguments.push_back(pointer(b));
+      if (divided && b.row_step != 0) arguments.back() += " + begin * " + dims().factor(b.row_step);
+      if (divided && b.slot_step != 0)
+        arguments.back() += fmt::format(" + worker * {}", b.slot_step);
+    }
+    if (divided && s.split == Split::kRows) numbers[number] = "end - begin";
+    if (divided && s.split == Split::kRange) {
+      numbers[s.split_number] = "begin";
+      numbers[number] = "end";
+    }
+    const std::string call = call_text(s, arguments, numbers);
+    LLMC_CHECK(!divided || !s.can_fail);
+    if (divided) return in_parallel(*count, call + ";", s.split == Split::kRange);
+    return s.can_fail ? fmt::format("if (!{}) return kIndexOutOfRange;", call) : call + ";";
   }
   /// Runs loop nests for every row: "for_each_token(context, [=](size_t t) { add_1(x + t * 64, …);
   /// });"
@@ -155,8 +231,7 @@ class Printer {
           text = "&position";
           break;
         case plan::Place::kWeight:
-          text = fmt::format("data<{}>(context, {})", element_type_in(kNestScope, b.element),
-                             offset(b.weight));
+          text = fmt::format("data<{}>(context, {})", stored_type(b.element), offset(b.weight));
           break;
         case plan::Place::kArena:
         case plan::Place::kInput:
@@ -182,10 +257,11 @@ class Printer {
     return constant_name(program_.weights[ref.index].label);
   }
   std::string packed(WeightRef ref) const {
-    return fmt::format("packed(context, {})", offset(ref));
+    return (plain_ ? "m.weight<uint8_t>(" : "packed(context, ") + offset(ref) + ")";
   }
   std::string vector(WeightRef ref) const {
-    return ref.exists() ? fmt::format("values(context, {})", offset(ref)) : "nullptr";
+    if (!ref.exists()) return "nullptr";
+    return (plain_ ? "m.weight<float>(" : "values(context, ") + offset(ref) + ")";
   }
   std::string layer(std::uint32_t number) const {
     if (!context_.loop) return fmt::format("{}", number);
@@ -199,7 +275,8 @@ class Printer {
     return a.table.exists() && !a.buffer.exists() ? "true" : "false";
   }
   std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k,
-                     const std::string& matrix, const std::string& epilogue) const {
+                     const std::string& matrix, const std::string& epilogue,
+                     const std::string& rows = "context") const {
     std::string input = fmt::format("Rows<{}>{{{}}}", k, buffer(source));
     if (norm.exists() && norm.kind == ir::NormKind::kRms) {
       input = fmt::format("RmsNorm<{}>{{{}, {}, {}}}", k, buffer(source), vector(norm.weight),
@@ -208,7 +285,8 @@ class Printer {
       input = fmt::format("LayerNorm<{}>{{{}, {}, {}, {}}}", k, buffer(source), vector(norm.weight),
                           vector(norm.bias), float_literal(norm.epsilon));
     }
-    return fmt::format("linear(context, {},\n         {},\n         {});", input, matrix, epilogue);
+    return fmt::format("linear({}, {},\n         {},\n         {});", rows, input, matrix,
+                       epilogue);
   }
   std::string matrix(WeightRef w) const {
     return fmt::format("{}{{{}}}", weight_type(weight(w)), packed(w));
@@ -298,6 +376,7 @@ class Printer {
 
   const FunctionContext& context_;
   const plan::Program& program_;
+  const bool plain_;  // not a decoder: buffers hold all rows
 };
 
 std::string origin_comment(const ir::Origin& origin) {
@@ -365,7 +444,7 @@ std::string local_buffers(const FunctionContext& context, const std::vector<plan
     if (element == ir::ElementType::kF32) {
       text += fmt::format("  float* {} = activation(context, {});\n", name, constant_name(name));
     } else {
-      const std::string type = element_type_in(kNestScope, element);
+      const std::string type = std::string(stored_type(element));
       text += fmt::format("  {0}* {1} = scratch<{0}>(context, {2});\n", type, name,
                           constant_name(name));
     }

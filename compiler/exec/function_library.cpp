@@ -19,8 +19,8 @@
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
-#include "llmc/llmc.h"
 #include "llmc/run.h"
+#include "runtime/hosted/thread_pool.h"
 
 namespace llmc::exec {
 namespace {
@@ -39,8 +39,7 @@ Result<Block> allocate(std::uint64_t bytes) {
   return block;
 }
 
-using RunFunction = int (*)(const void* const*, void* const*, void*);
-using RunWithFunction = int (*)(const void* const*, void* const*, void*, const llmc_run_options*);
+using RunFunction = int (*)(const void* const*, void* const*, void*, const llmc_run_options*);
 
 constexpr const char* kFunctionRunnerFile = "functions";
 constexpr const char* kConstantsFile = "constants.bin";
@@ -65,9 +64,7 @@ struct FunctionLibrary::State {
   struct Entry {
     plan::Plan plan;
     Block weights;
-    // In this process; run_with if there are open dims.
-    RunFunction run = nullptr;
-    RunWithFunction run_with = nullptr;
+    RunFunction run = nullptr;         // in this process
     std::uint32_t number = 0;          // in a runner: place in its table,
     std::uint64_t weights_offset = 0;  // and in its file of constants
   };
@@ -85,11 +82,12 @@ struct FunctionLibrary::State {
   Status link(const driver::Toolchain& toolchain, const target::Target& target,
               std::vector<std::string> arguments);
   Status start();
-  Result<std::vector<std::vector<std::byte>>> run_here(
-      const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs) const;
+  Result<std::vector<std::vector<std::byte>>> run_here(const Entry& entry, const DimSizes& dims,
+                                                       std::span<const ir::ConstantPtr> inputs,
+                                                       std::uint32_t threads) const;
   Result<std::vector<double>> time_here(const Entry& entry, const DimSizes& dims,
                                         std::span<const ir::ConstantPtr> inputs,
-                                        std::uint32_t repetitions) const;
+                                        std::uint32_t repetitions, std::uint32_t threads) const;
   Result<std::vector<std::vector<std::byte>>> run_in_runner(
       const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs);
 };
@@ -113,6 +111,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   outcome.assign(jobs.size(), std::nullopt);
   std::string source;
   std::vector<emit::RunnerFunction> functions;
+  std::vector<const plan::Plan*> plans;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
     // Constants stay in this process: nothing has to be written and read again.
@@ -121,12 +120,14 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     options.name = jobs[i].name;
     options.embed_weights = false;
     options.open_dims = jobs[i].open_dims;
-    auto plan = jobs[i].plan ? Result(*jobs[i].plan)
-                             : driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options);
+    auto plan = jobs[i].plan
+                    ? Result(*jobs[i].plan)
+                    : driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options, jobs[i].quant);
     if (!plan.ok()) {
       outcome[i] = plan.error();
       continue;
     }
+    options.threads_max = plan->options.threads_max;
     plan->options = options;
     State::Entry entry{.plan = *std::move(plan), .weights = {}};
     entry.number = static_cast<std::uint32_t>(functions.size());
@@ -139,14 +140,14 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
                                                return ok_status();
                                              }));
     source += emit::function_body(entry.plan);
-    const bool open = !entry.plan.program.open_dims.empty();
-    functions.push_back({jobs[i].name + (open ? "_run_with" : "_run"), open});
+    functions.push_back({jobs[i].name + "_run_with", true});
     state->entries.back() = std::move(entry);
   }
   if (functions.empty())
     return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
-  const bool any_open = std::ranges::any_of(functions, &emit::RunnerFunction::open_dims);
-  source = emit::function_includes(any_open) + source;
+  for (const auto& entry : state->entries)
+    if (entry) plans.push_back(&entry->plan);
+  source = emit::function_includes(plans) + source;
   if (state->emulator) source += emit::function_table(functions);
 
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
@@ -183,15 +184,9 @@ Status FunctionLibrary::State::load(const fs::path& library) {
   }
   for (auto& entry : entries) {
     if (!entry) continue;
-    const bool open = !entry->plan.program.open_dims.empty();
-    const std::string symbol = entry->plan.options.name + (open ? "_run_with" : "_run");
-    void* const address = ::dlsym(handle, symbol.c_str());
+    void* const address = ::dlsym(handle, (entry->plan.options.name + "_run_with").c_str());
     LLMC_CHECK(address != nullptr);
-    if (open) {
-      std::memcpy(&entry->run_with, &address, sizeof address);
-    } else {
-      std::memcpy(&entry->run, &address, sizeof address);
-    }
+    std::memcpy(&entry->run, &address, sizeof address);
   }
   return ok_status();
 }
@@ -311,14 +306,23 @@ Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights
   return arguments;
 }
 
-int call(RunFunction run, RunWithFunction run_with, const Arguments& arguments) {
-  if (run != nullptr)
-    return run(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get());
+/// A pool of threads and the options that hand it to a call.
+struct Workers {
+  std::unique_ptr<hosted::ThreadPool> pool;
   llmc_run_options options{};
-  options.size = sizeof options;
-  options.dims = arguments.dims.data();
-  return run_with(arguments.inputs.data(), arguments.outputs.data(), arguments.arena.get(),
-                  &options);
+};
+Result<Workers> workers_of(std::uint32_t threads, const Arguments& arguments) {
+  auto pool = hosted::ThreadPool::create(threads);
+  if (!pool.ok()) return failure(ErrorKind::kBadInput, pool.failure().message);
+  Workers workers{*std::move(pool)};
+  workers.options.size = sizeof(llmc_run_options);
+  workers.options.threads = threads;
+  workers.options.dims = arguments.dims.data();
+  if (threads > 1) {
+    workers.options.parallel_for = hosted::ThreadPool::run;
+    workers.options.parallel_user = workers.pool.get();
+  }
+  return workers;
 }
 
 double call_seconds(std::chrono::steady_clock::time_point started) {
@@ -328,9 +332,12 @@ double call_seconds(std::chrono::steady_clock::time_point started) {
 }  // namespace
 
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
-    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs) const {
+    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs,
+    std::uint32_t threads) const {
   LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), dims, inputs));
-  const int status = call(entry.run, entry.run_with, arguments);
+  LLMC_TRY(const Workers workers, workers_of(threads, arguments));
+  const int status = entry.run(arguments.inputs.data(), arguments.outputs.data(),
+                               arguments.arena.get(), &workers.options);
   if (status != 0) return returned(status);
   const plan::Program& program = entry.plan.program;
   std::vector<std::vector<std::byte>> outputs;
@@ -343,12 +350,14 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
 
 Result<std::vector<double>> FunctionLibrary::State::time_here(
     const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs,
-    std::uint32_t repetitions) const {
+    std::uint32_t repetitions, std::uint32_t threads) const {
   LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), dims, inputs));
+  LLMC_TRY(const Workers workers, workers_of(threads, arguments));
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
-    const int status = call(entry.run, entry.run_with, arguments);
+    const int status = entry.run(arguments.inputs.data(), arguments.outputs.data(),
+                                 arguments.arena.get(), &workers.options);
     const double taken = call_seconds(started);
     if (status != 0) return returned(status);
     if (i > 0) seconds.push_back(taken);
@@ -398,10 +407,11 @@ Result<FunctionLibrary::DimSizes> FunctionLibrary::check_inputs(
 
 Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
                                                   std::span<const ir::ConstantPtr> inputs,
-                                                  std::uint32_t repetitions) const {
+                                                  std::uint32_t repetitions,
+                                                  std::uint32_t threads) const {
   LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
-  if (!state_->emulator) return state_->time_here(entry, dims, inputs, repetitions);
+  if (!state_->emulator) return state_->time_here(entry, dims, inputs, repetitions, threads);
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
@@ -411,13 +421,14 @@ Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
   return seconds;
 }
 
-Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(
-    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
+Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(std::size_t index,
+                                                          std::span<const ir::ConstantPtr> inputs,
+                                                          std::uint32_t threads) const {
   LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
   const plan::Program& program = entry.plan.program;
   LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, dims, inputs)
-                                       : state_->run_here(entry, dims, inputs));
+                                       : state_->run_here(entry, dims, inputs, threads));
   std::vector<ir::ConstantPtr> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const plan::Port& port = program.outputs[i];

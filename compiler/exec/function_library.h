@@ -25,6 +25,7 @@ class FunctionLibrary {
     std::string name;                    // a C identifier, different in each
     /// Its plan, for any place of the weights, if it has been planned; graph and inputs are unused.
     const plan::Plan* plan = nullptr;
+    ir::WeightFormat quant = ir::WeightFormat::kUnset;  // as for plan_graph
     plan::DimRanges open_dims = {};  // of the graph: ranges of the symbols in its inputs' shapes
   };
   /// Why a job has no code, or nothing.
@@ -48,16 +49,18 @@ class FunctionLibrary {
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
 
-  /// Runs job `index`, which has code. `inputs` in the order of its signature; they must have its
-  /// types and give its open dims their sizes. kBadInput when the code reports a bad index;
+  /// Runs job `index`, which has code, on `threads` threads (in a runner: one). `inputs` in the
+  /// order of its signature; they must have its types, and their dims are the sizes of the open
+  /// dims. kBadInput when the code reports a bad index or a size is out of its range;
   /// kToolchain when a runner ends, after which the next call starts it anew. One call at a time.
   Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
-                                           std::span<const ir::ConstantPtr> inputs) const;
+                                           std::span<const ir::ConstantPtr> inputs,
+                                           std::uint32_t threads = 1) const;
   /// Runs job `index` `repetitions` times after one run that does not count: seconds of each call,
   /// without making inputs and outputs. In a runner the time includes sending both. Errors as
   /// run().
   Result<std::vector<double>> time(std::size_t index, std::span<const ir::ConstantPtr> inputs,
-                                   std::uint32_t repetitions) const;
+                                   std::uint32_t repetitions, std::uint32_t threads = 1) const;
   const plan::Plan& plan(std::size_t index) const;
   /// The emulator's command; empty when the code runs in this process.
   std::string emulator() const;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/plan/program.h"
+#include "compiler/support/check.h"
 
 /// What each stage reads and writes.
 namespace llmc::plan {
@@ -81,6 +82,13 @@ Access access(const Stage& stage) {
   for (const BufferId* id : used.reads) result.reads.push_back(*id);
   for (const BufferId* id : used.writes) result.writes.push_back(*id);
   return result;
+}
+
+Size rows_of(const Program& program, const LinearStage& stage) {
+  const auto rows =
+      quotient(program.buffers[stage.source.index].size, static_cast<std::int64_t>(stage.k));
+  LLMC_CHECK(rows.has_value());
+  return *rows;
 }
 
 bool has_nests(const std::vector<Stage>& stages) {

@@ -61,8 +61,15 @@ Json ports_json(const std::vector<Port>& ports) {
   return array;
 }
 
-Json plain_json(const Plan& plan) {
+/// Sections of a plain graph.
+void add_plain(Json& json, const Plan& plan) {
   const Program& program = plan.program;
+  json["inputs"] = ports_json(program.inputs);
+  json["outputs"] = ports_json(program.outputs);
+  for (const OpenDimPtr& dim : program.open_dims)
+    json["open_dims"].push_back(
+        {{"name", dim->name}, {"min", dim->range.min}, {"max", dim->range.max}});
+  json["stages"] = program.forward.size();
   std::uint64_t values = 0;
   Json buffers = Json::array();
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
@@ -76,42 +83,17 @@ Json plain_json(const Plan& plan) {
                        {"bytes", bytes},
                        {"stages", {place.first, place.last}}});
   }
-  Json json{{"kind", "function"},
-            {"name", plan.options.name},
-            {"target", plan.options.target->name},
-            {"opt_level", plan.options.target->opt_level},
-            {"options", {{"weights", plan.options.embed_weights ? "embed" : "file"}}},
-            {"inputs", ports_json(program.inputs)},
-            {"outputs", ports_json(program.outputs)},
-            {"stages", program.forward.size()},
-            {"bytes",
-             {{"weights", plan.weights_bytes},
-              {"arena", plan.arena_bytes},
-              {"values", values},
-              {"code", plan.code_bytes}}},
-            {"buffers", buffers}};
-  for (const OpenDimPtr& dim : program.open_dims)
-    json["open_dims"].push_back(
-        {{"name", dim->name}, {"min", dim->range.min}, {"max", dim->range.max}});
-  return json;
+  json["bytes"] = {{"weights", plan.weights_bytes},
+                   {"arena", plan.arena_bytes},
+                   {"values", values},
+                   {"code", plan.code_bytes}};
+  json["buffers"] = std::move(buffers);
 }
 
-/// Names are the model's own bytes; those that are no UTF-8 become U+FFFD.
-std::string dumped(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-}  // namespace
-
-std::string to_json(const Plan& plan, std::string_view weights_hash) {
+/// Sections of a decoder: sizes, cache, prompt, scratch and what belongs to its texts.
+void add_decoder(Json& json, const Plan& plan) {
   const PlanOptions& options = plan.options;
   const Program& program = plan.program;
-  if (program.is_plain()) return dumped(plain_json(plan), 2);
-  Json json;
-  json["name"] = options.name;
-  json["target"] = options.target->name;
-  json["opt_level"] = options.target->opt_level;
-  json["numerics"] = kNumericsVersion;
   json["options"] = {{"quant", options.quant},
                      {"ctx", options.ctx},
                      {"block", options.block},
@@ -172,6 +154,33 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   json["scratch"] = {{"buffers", std::move(scratch)},
                      {"work_offset", plan.memory.work_offset},
                      {"work_bytes", plan.memory.work_bytes}};
+}
+
+/// Names are the model's own bytes; those that are no UTF-8 become U+FFFD.
+std::string dumped(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan, std::string_view weights_hash) {
+  const PlanOptions& options = plan.options;
+  const Program& program = plan.program;
+  const bool plain = program.is_plain();
+  Json json;
+  if (plain) json["kind"] = "function";
+  json["name"] = options.name;
+  json["target"] = options.target->name;
+  json["opt_level"] = options.target->opt_level;
+  json["numerics"] = kNumericsVersion;
+  json["options"] = {{"quant", options.quant},
+                     {"threads_max", options.threads_max},
+                     {"weights", options.embed_weights ? "embed" : "file"}};
+  if (plain) {
+    add_plain(json, plan);
+  } else {
+    add_decoder(json, plan);
+  }
   if (!weights_hash.empty()) json["weights_xxh64"] = weights_hash;
   Json products = Json::array();
   for (const Products& p : products_of(program)) {

@@ -98,10 +98,18 @@ BufferId Lowerer::new_buffer(const std::string& name, Rows rows) {
 
 std::optional<BufferId> Lowerer::output_buffer(Scope& scope, const ir::Node& node,
                                                const std::string& name) {
-  const auto rows = rows_of(scope.graph.value(node.outputs.front()).type);
+  const ir::ValueId result = node.outputs.front();
+  const ir::TensorType& type = scope.graph.value(result).type;
+  if (is_plain_) {
+    if (const auto output = scope.output(result)) return BufferId{*output};
+    const std::string& value = scope.graph.value(result).name;
+    return BufferId{scope.scratch(node, type.element, product(*scope.nests.dims_of(result)),
+                                  value.empty() ? name : value,
+                                  ir::to_string(type) + "  " + value)};
+  }
+  const auto rows = rows_of(type);
   if (!rows) {
-    unsupported(node, fmt::format("its result {} is not rows of tokens",
-                                  ir::to_string(scope.graph.value(node.outputs.front()).type)));
+    unsupported(node, fmt::format("its result {} is not rows of tokens", ir::to_string(type)));
     return std::nullopt;
   }
   return new_buffer(name, *rows);
@@ -193,7 +201,12 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
         ConstantPlace{op->data, scope.graph.value(node.outputs[0]).name, node.origin};
     return true;
   }
-  if (is_plain_) return false;
+  if (is_plain_) {
+    const auto* linear = ir::op_as<ir::Linear>(&node);
+    // Loop nests report sizes that do not agree.
+    if (!linear || !scope.nests.check_sizes(node).ok()) return false;
+    return lower_linear(scope, node, *linear), true;
+  }
   if (const auto* op = ir::op_as<ir::Parameter>(&node)) {
     place(scope, node.outputs[0]) = ParameterPlace{op->index};
     return true;

@@ -69,7 +69,7 @@ class Lowerer {
  public:
   Lowerer(const ir::Graph& graph, const LowerOptions& options);
   Result<Program> run_decoder();
-  Result<Program> run_plain(const std::vector<ir::Value>& inputs, const DimRanges& open);
+  Result<Program> run_plain(const std::vector<ir::Value>& inputs);
 
  private:
   struct Scope final : NestHost {
@@ -89,7 +89,8 @@ class Lowerer {
     std::uint32_t scratch(const ir::Node& node, ir::ElementType element, const Size& count,
                           const std::string& name, std::string comment) override;
     std::optional<std::uint32_t> output(ir::ValueId value) const override;
-    std::uint64_t width(std::uint32_t buffer) const override;
+    Size size(std::uint32_t buffer) const override;
+    std::int64_t workers() const override;
     void emit(const ir::Node& node, Stage stage) override;
     /// Buffer of a weight that nests read.
     std::uint32_t weight_buffer(WeightRef weight, ir::ElementType element, std::uint64_t count);
@@ -197,7 +198,9 @@ class Lowerer {
 
   void emit(Scope& scope, const ir::Node& node, decltype(Stage::op) op, std::string comment,
             bool head);
-  bool in_head(BufferId buffer) const { return program_.buffers[buffer.index].one_row; }
+  bool in_head(BufferId buffer) const {
+    return !is_plain_ && program_.buffers[buffer.index].one_row;
+  }
   bool note_attention(Scope& scope, const ir::Node& node, const AttentionShape& shape,
                       std::uint32_t layer);
   void unsupported(const ir::Node& node, std::string message, std::string hint = {});
@@ -209,7 +212,7 @@ class Lowerer {
   // Open dims of a plain graph (lower_sizes.cpp).
   /// Notes the ranges of the symbols of the inputs' shapes, and the sizes of symbols that inference
   /// made and that follow from them.
-  void note_open_dims(const std::vector<ir::Value>& inputs, const DimRanges& open);
+  void note_open_dims(const std::vector<ir::Value>& inputs);
   void note_inferred_symbols(const ir::Node& node);
   /// The length of a slice along `axis`, which has `size` elements; nullopt if it is not known.
   std::optional<Size> slice_length(const ir::Node& node, std::size_t axis, const Size& size) const;

@@ -138,7 +138,8 @@ std::uint32_t Lowerer::Scope::scratch(const ir::Node& by, ir::ElementType elemen
   Buffer buffer{.width = unsigned_of(count.bound()),
                 .element = element,
                 .weight = {},
-                .comment = std::move(comment)};
+                .comment = std::move(comment),
+                .size = count};
   if (lowerer.is_plain_) {
     buffer.one_row = true;
     buffer.name = lowerer.unique_name(name, "value");
@@ -158,8 +159,15 @@ std::optional<std::uint32_t> Lowerer::Scope::output(ir::ValueId value) const {
   return it == outputs.end() ? std::nullopt : std::optional(it->second);
 }
 
-std::uint64_t Lowerer::Scope::width(std::uint32_t buffer) const {
-  return lowerer.program_.buffers[buffer].width;
+Size Lowerer::Scope::size(std::uint32_t buffer) const {
+  const Buffer& found = lowerer.program_.buffers[buffer];
+  return lowerer.is_plain_ && found.place != Place::kWeight
+             ? found.size
+             : Size(static_cast<std::int64_t>(found.width));
+}
+
+std::int64_t Lowerer::Scope::workers() const {
+  return lowerer.is_plain_ ? lowerer.options_.threads_max : 1;
 }
 
 void Lowerer::Scope::emit(const ir::Node& of, Stage stage) {
@@ -186,8 +194,8 @@ Status Lowerer::check_plain_shapes() const {
   for (std::uint32_t i = 0; i < graph_.values().size(); ++i) {
     const ir::Value& value = graph_.values()[i];
     if (sizes_of(value.type)) continue;
-    const bool known =
-        std::ranges::all_of(value.type.dims, [&](const ir::Dim& dim) { return size_of(dim).has_value(); });
+    const bool known = std::ranges::all_of(
+        value.type.dims, [&](const ir::Dim& dim) { return size_of(dim).has_value(); });
     const ir::Node* producer = uses.producer(ir::ValueId{i});
     const bool input = std::ranges::find(graph_.inputs(), ir::ValueId{i}) != graph_.inputs().end();
     if (producer == nullptr && !input) continue;  // of no node any more
@@ -214,9 +222,9 @@ Status Lowerer::check_plain_shapes() const {
   return ok_status();
 }
 
-Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs, const DimRanges& open) {
+Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
   is_plain_ = true;
-  note_open_dims(inputs, open);
+  note_open_dims(inputs);
   LLMC_RETURN_IF_ERROR(check_plain_shapes());
   Scope scope(*this, graph_, nullptr);
   scope.nests.find_attention();
@@ -227,7 +235,8 @@ Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs, const D
                                 .one_row = true,
                                 .place = place,
                                 .slot = static_cast<std::uint32_t>(slot),
-                                .element = port.element});
+                                .element = port.element,
+                                .size = product(port.dims)});
     return port;
   };
   std::map<std::string_view, const Port*> ports;
@@ -265,8 +274,8 @@ Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs, const D
 }
 
 Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                            const DimRanges& open) {
-  return Lowerer(graph, {}).run_plain(inputs, open);
+                            const LowerOptions& options) {
+  return Lowerer(graph, options).run_plain(inputs);
 }
 
 }  // namespace llmc::plan

@@ -109,7 +109,8 @@ std::optional<Size> Lowerer::slice_length(const ir::Node& node, std::size_t axis
   return std::nullopt;
 }
 
-void Lowerer::note_open_dims(const std::vector<ir::Value>& inputs, const DimRanges& open) {
+void Lowerer::note_open_dims(const std::vector<ir::Value>& inputs) {
+  const DimRanges& open = options_.open_dims;
   for (const ir::Value& value : inputs) {
     for (const ir::Dim& dim : value.type.dims) {
       for (const auto& [symbol, factor] : dim.terms()) {

@@ -44,7 +44,9 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
   stage.n = unsigned_of(n.value_or(0));
   stage.k = unsigned_of(k.value_or(0));
   const std::uint64_t width = program_.buffers[source->index].width;
-  if (stage.n == 0 || stage.k != width || (op.gated && stage.n % 2 != 0)) {
+  // A plain graph's buffer holds all rows.
+  const std::uint64_t rows = is_plain_ && stage.k > 0 ? width / stage.k : 1;
+  if (stage.n == 0 || stage.k * rows != width || (op.gated && stage.n % 2 != 0)) {
     return bad_input(
         node, fmt::format("a weight [{}, {}] does not fit rows of {}", stage.n, stage.k, width));
   }
@@ -80,13 +82,14 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
   }
   if (present(node, 4)) {
     const auto residual = activation(scope, node, 4);
-    if (!residual || op.gated || program_.buffers[residual->index].width != stage.n ||
+    if (!residual || op.gated || program_.buffers[residual->index].width != rows * stage.n ||
         in_head(*residual) != head) {
       return unsupported(node, "the value added to its result has other rows");
     }
     tail += " added to x";
     stage.residual = *residual;
-    if (*residual != *source && dies_here(scope, node.inputs[4])) {
+    if (*residual != *source && !scope.output(node.outputs[0]) &&
+        dies_here(scope, node.inputs[4])) {
       stage.epilogue = LinearStage::Epilogue::kAddTo;
       stage.out = *residual;
     } else {
@@ -102,9 +105,13 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
     stage.out = *out;
   }
   bind(scope, node.outputs[0], stage.out);
+  if (rows == 0) return;
   emit(scope, node, stage,
        fmt::format("{}[{}, {}] x [{}, {}]^T{}", stage.norm.exists() ? "norm " : "",
-                   head ? "1" : "tokens", stage.k, stage.n, stage.k, tail),
+                   is_plain_ ? fmt::format("{}", rows)
+                   : head    ? "1"
+                             : "tokens",
+                   stage.k, stage.n, stage.k, tail),
        head);
 }
 
@@ -112,6 +119,10 @@ std::optional<BufferId> Lowerer::stored(Scope& scope, ir::ValueId value) {
   if (!value.exists()) return std::nullopt;
   if (std::holds_alternative<NestPlace>(place(scope, value)))
     bind(scope, value, BufferId{scope.nests.store_whole(value)});
+  if (const auto* in = std::get_if<InputPlace>(&place(scope, value))) return BufferId{in->buffer};
+  if (const auto* constant = std::get_if<ConstantPlace>(&place(scope, value));
+      is_plain_ && constant != nullptr)
+    return BufferId{scope.data(constant->data, WeightUse::kData, value)};
   const auto* activation = std::get_if<Activation>(&place(scope, value));
   return activation ? std::optional(activation->buffer) : std::nullopt;
 }

@@ -148,7 +148,13 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
                                 dims.size()));
     return std::nullopt;
   }
-  weight.matrix = matrix_kind(spec.format);
+  // A plain graph keeps 16-bit matrices unless a format is asked for.
+  const bool half = is_plain_ && data->element() == ir::ElementType::kF16;
+  weight.matrix =
+      half && spec.format == ir::WeightFormat::kUnset ? WeightKind::kF16 : matrix_kind(spec.format);
+  if (is_plain_)
+    weight.comment = ir::to_string(ir::TensorType{data->element(), {dims.begin(), dims.end()}}) +
+                     "  " + constant.name;
   weight.table = table_kind(spec.format, data->element());
   return weight;
 }
@@ -223,6 +229,8 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
       for (int i = 2; !global_labels_.insert(spec.label).second; ++i) {
         spec.label = fmt::format("{}_{}", spec.label, i);
       }
+    } else if (is_plain_) {
+      spec.label = unique_name(constant->name, spec.label);
     } else {
       spec.label = unique_label(scope, spec.label);
     }

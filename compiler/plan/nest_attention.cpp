@@ -24,7 +24,7 @@ void NestLowerer::find_attention() {
 }
 
 void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& pattern) {
-  const Size kRows = 32;  // kAttentionRows of templates/llmc/function/attention.h
+  constexpr std::int64_t kRows = 32;  // kAttentionRows of templates/llmc/function/attention.h
   const ir::ValueId out = node.outputs[0];
   const Sizes& y_dims = dims(out);
   const std::size_t rank = y_dims.size();
@@ -58,16 +58,29 @@ void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& 
   }
   const View y = result(out);
   if (product(y_dims) == 0) return;
-  const std::uint32_t scores = scratch(ElementType::kF32, kRows * keys, "scores");
-  const std::uint32_t panel = scratch(ElementType::kF32, Size(16) * depth, "panel");
+  // Each worker has its own, on cache lines of its own.
+  const auto of_workers = [&](const Size& elements, const char* name) {
+    constexpr std::int64_t kLine = 16;
+    const std::int64_t step = (elements.bound() + kLine - 1) / kLine * kLine;
+    const std::uint32_t buffer =
+        scratch(ElementType::kF32, step * std::max<std::int64_t>(host_.workers(), 1), name);
+    return BufferArgument{.buffer = buffer, .written = true, .slot_step = step};
+  };
+  const BufferArgument scores = of_workers(kRows * keys, "scores");
+  const BufferArgument panel = of_workers(16 * depth, "panel");
   const auto stride = [&](const View& view, std::size_t d) { return view.strides[d]; };
   CallStage stage;
   stage.kernel = masked ? "attention_masked" : biased ? "attention_biased" : "attention";
   stage.types = {ElementType::kF32};
   stage.buffers = {read(q), read(k), read(v)};
   if (biased) stage.buffers.push_back(read(bias));
-  stage.buffers.insert(stage.buffers.end(), {written(y), {scores, 0, true}, {panel, 0, true}});
-  stage.numbers = {queries,
+  stage.buffers.insert(stage.buffers.end(), {written(y), scores, panel});
+  stage.multiply_adds =
+      static_cast<std::uint64_t>((product(batch) * queries * keys * (depth + width)).bound());
+  stage.split = CallStage::Split::kRange;
+  stage.numbers = {std::int64_t{0},
+                   product(batch),
+                   queries,
                    keys,
                    depth,
                    width,

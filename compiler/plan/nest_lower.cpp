@@ -197,7 +197,7 @@ void NestLowerer::emit(const ir::Node& node, CallStage stage) {
   // memory, whose size says nothing about whether there is something to compute.
   const auto result = std::ranges::find(stage.buffers, true, &BufferArgument::written);
   LLMC_CHECK(result != stage.buffers.end());
-  if (host_.width(result->buffer) == 0) return;
+  if (host_.size(result->buffer) == 0) return;
   host_.emit(node, Stage{std::move(stage), node.origin, {}});
 }
 
@@ -253,6 +253,14 @@ Result<std::vector<std::int64_t>> NestLowerer::integers(const ir::Node& node,
   return ir::to_integers(*data);
 }
 
+CallStage NestLowerer::by_rows(CallStage call, const Sizes& steps) {
+  LLMC_CHECK(steps.size() == call.buffers.size());
+  call.split = CallStage::Split::kRows;
+  call.split_number = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) call.buffers[i].row_step = steps[i];
+  return call;
+}
+
 NestLowerer::AxisSplit NestLowerer::around(const Sizes& dims, std::size_t axis) {
   AxisSplit split;
   for (std::size_t i = 0; i < axis; ++i) split.outer *= dims[i];
@@ -265,8 +273,7 @@ std::uint32_t NestLowerer::store_whole(ir::ValueId value) {
   current_ = uses_.producer(value);
   LLMC_CHECK(current_ != nullptr);
   const View view = stored(value);
-  const auto count = static_cast<std::uint64_t>(product(view.dims).bound());
-  if (view.offset == 0 && host_.width(view.buffer) == count) return view.buffer;
+  if (view.offset == 0 && host_.size(view.buffer) == product(view.dims)) return view.buffer;
   const ir::ElementType type = computed_in(element(value));
   return stored(load(type, view), view.dims, type, graph_.value(value).name + "_copy").buffer;
 }

@@ -39,7 +39,10 @@ class NestHost {
                                 const std::string& name, std::string comment) = 0;
   /// Returns the caller's buffer of an output, if the value is one.
   virtual std::optional<std::uint32_t> output(ir::ValueId value) const = 0;
-  virtual std::uint64_t width(std::uint32_t buffer) const = 0;
+  /// Returns the number of elements of a buffer, in a decoder those of one row.
+  virtual Size size(std::uint32_t buffer) const = 0;
+  /// Returns the maximum number of workers that share one nest.
+  virtual std::int64_t workers() const = 0;
   virtual void emit(const ir::Node& node, Stage stage) = 0;
 
  protected:
@@ -61,6 +64,9 @@ class NestLowerer {
   /// row, or there is no nest for it; its results then hold storage that nothing fills, so that
   /// nodes that read them are checked as well.
   Status lower(const ir::Node& node);
+  /// kUnsupported unless the open dims of a plain graph's node agree for all their values, which
+  /// inference takes for granted (nest_sizes.cpp).
+  Status check_sizes(const ir::Node& node) const;
   /// Whether `lower` has given the value an expression.
   bool has(ir::ValueId value) const;
   /// Whether computing the value reads `buffer`.
@@ -114,9 +120,6 @@ class NestLowerer {
   /// Checks that each row of the result depends on the same row of the operands alone
   /// (nest_rows.cpp).
   Status check_rows(const ir::Node& node) const;
-  /// Checks that open dims agree for all their values, which inference takes for granted
-  /// (nest_sizes.cpp).
-  Status check_sizes(const ir::Node& node) const;
   /// Makes the result of a node that computes open sizes those sizes; false for other nodes.
   bool lower_open_sizes(const ir::Node& node);
   Status lower_open_slice(const ir::Node& node);
@@ -160,6 +163,9 @@ class NestLowerer {
   void emit(const ir::Node& node, CallStage stage);
 
   // ---- shared by families
+  /// The call with its first number as the count of rows that workers divide among themselves;
+  /// `steps`: elements per row of each buffer.
+  static CallStage by_rows(CallStage call, const Sizes& steps);
   Status lower_view(const ir::Node& node, const std::function<std::optional<View>(const View&)>& f);
   /// y = a @ b over views with batch dims in front; `y` dense.
   Status product_of(const ir::Node& node, ir::ElementType type, View a, View b, View y,

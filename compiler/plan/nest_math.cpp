@@ -19,13 +19,14 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
     // One constant matrix: packed when compiling; the batch of the left is just more rows.
     const auto use = b_transposed ? WeightUse::kTransposedPanels : WeightUse::kColumnPanels;
     const std::uint32_t panels = host_.data(b_data, use, b_value);
-    emit(node, CallStage{.kernel = "matmul_panels",
-                         .types = {b_data->element()},
-                         .tags = {},
-                         .buffers = {read(a), {panels, 0, false}, written(y)},
-                         .numbers = {*quotient(product(y.dims), n), k, n},
-                         .can_fail = false,
-                         .multiply_adds = multiply_adds});
+    emit(node, by_rows(CallStage{.kernel = "matmul_panels",
+                                 .types = {b_data->element()},
+                                 .tags = {},
+                                 .buffers = {read(a), {panels, 0, false}, written(y)},
+                                 .numbers = {*quotient(product(y.dims), n), k, n},
+                                 .can_fail = false,
+                                 .multiply_adds = multiply_adds},
+                       {k, 0, n}));
     return ok_status();
   }
   const auto matrix = [](const View& view, std::size_t from_end) {
@@ -143,12 +144,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Softmax& op) {
   LLMC_CHECK(axis.has_value());
   const AxisSplit split = around(dims(x), *axis);
   const View from = stored(x), to = result(y);
-  emit(node, CallStage{.kernel = "softmax",
-                       .types = {computed_in(element(x))},
-                       .tags = {},
-                       .buffers = {read(from), written(to)},
-                       .numbers = {split.outer, split.size, split.inner},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "softmax",
+                               .types = {computed_in(element(x))},
+                               .tags = {},
+                               .buffers = {read(from), written(to)},
+                               .numbers = {split.outer, split.size, split.inner},
+                               .can_fail = false},
+                     {split.size * split.inner, split.size * split.inner}));
   return ok_status();
 }
 
@@ -206,12 +208,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
   }
   const View to =
       widens ? View::dense(scratch(type, product(dims(y)), "mean"), dims(y)) : result(y);
-  emit(node, CallStage{.kernel = "reduce",
-                       .types = {type},
-                       .tags = {tag(op.kind)},
-                       .buffers = {read(source), written(to)},
-                       .numbers = {split.outer, split.size, split.inner},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "reduce",
+                               .types = {type},
+                               .tags = {tag(op.kind)},
+                               .buffers = {read(source), written(to)},
+                               .numbers = {split.outer, split.size, split.inner},
+                               .can_fail = false},
+                     {split.size * split.inner, split.inner}));
   if (widens) set(y, cast(element(y), load(type, to)));
   return ok_status();
 }
@@ -223,12 +226,14 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ArgMax& op) {
   const AxisSplit split = around(dims(x), *axis);
   if (split.size == 0) return unsupported(node, "the dim is empty");
   const View from = stored(x), to = result(node.outputs[0]);
-  emit(node, CallStage{.kernel = "arg_best",
-                       .types = {computed_in(element(x))},
-                       .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
-                       .buffers = {read(from), written(to)},
-                       .numbers = {split.outer, split.size, split.inner},
-                       .can_fail = false});
+  emit(node,
+       by_rows(CallStage{.kernel = "arg_best",
+                         .types = {computed_in(element(x))},
+                         .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
+                         .buffers = {read(from), written(to)},
+                         .numbers = {split.outer, split.size, split.inner},
+                         .can_fail = false},
+               {split.size * split.inner, split.inner}));
   return ok_status();
 }
 
@@ -240,12 +245,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
   const Size k = dims(node.outputs[0])[*axis];
   if (!at_most(k, split.size)) return unsupported(node, "wants more elements than the dim has");
   const View from = stored(x), values = result(node.outputs[0]), indices = result(node.outputs[1]);
-  emit(node, CallStage{.kernel = "top_k",
-                       .types = {computed_in(element(x))},
-                       .tags = {op.largest ? "Largest" : "Smallest"},
-                       .buffers = {read(from), written(values), written(indices)},
-                       .numbers = {split.outer, split.size, split.inner, k},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "top_k",
+                               .types = {computed_in(element(x))},
+                               .tags = {op.largest ? "Largest" : "Smallest"},
+                               .buffers = {read(from), written(values), written(indices)},
+                               .numbers = {split.outer, split.size, split.inner, k},
+                               .can_fail = false},
+                     {split.size * split.inner, k * split.inner, k * split.inner}));
   return ok_status();
 }
 
@@ -255,13 +261,14 @@ Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
   LLMC_CHECK(axis.has_value());
   const AxisSplit split = around(dims(x), *axis);
   const View from = stored(x), to = result(node.outputs[0]);
-  emit(node, CallStage{.kernel = "cumulative_sum",
-                       .types = {computed_in(element(x))},
-                       .tags = {op.exclusive ? "Excluding" : "Including",
-                                op.reverse ? "Backwards" : "Forwards"},
-                       .buffers = {read(from), written(to)},
-                       .numbers = {split.outer, split.size, split.inner},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "cumulative_sum",
+                               .types = {computed_in(element(x))},
+                               .tags = {op.exclusive ? "Excluding" : "Including",
+                                        op.reverse ? "Backwards" : "Forwards"},
+                               .buffers = {read(from), written(to)},
+                               .numbers = {split.outer, split.size, split.inner},
+                               .can_fail = false},
+                     {split.size * split.inner, split.size * split.inner}));
   return ok_status();
 }
 
@@ -281,13 +288,15 @@ Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
   const View bias = biased ? stored(node.inputs[2]) : scale;
   const View to = result(node.outputs[0]);
   emit(node,
-       CallStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
-                 .types = {type},
-                 .tags = {},
-                 .buffers = biased ? std::vector{read(from), read(scale), read(bias), written(to)}
-                                   : std::vector{read(from), read(scale), written(to)},
-                 .numbers = {rows_of(dims(x)), n, op.epsilon},
-                 .can_fail = false});
+       by_rows(CallStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
+                         .types = {type},
+                         .tags = {},
+                         .buffers =
+                             biased ? std::vector{read(from), read(scale), read(bias), written(to)}
+                                    : std::vector{read(from), read(scale), written(to)},
+                         .numbers = {rows_of(dims(x)), n, op.epsilon},
+                         .can_fail = false},
+               biased ? Sizes{n, 0, 0, n} : Sizes{n, 0, n}));
   return ok_status();
 }
 
@@ -296,12 +305,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::RmsNorm& op) {
   const View from = stored(x), scale = stored(node.inputs[1]);
   const Size n = dims(x).back();
   const View to = result(node.outputs[0]);
-  emit(node, CallStage{.kernel = "rms_norm_rows",
-                       .types = {computed_in(element(x))},
-                       .tags = {},
-                       .buffers = {read(from), read(scale), written(to)},
-                       .numbers = {rows_of(dims(x)), n, op.epsilon},
-                       .can_fail = false});
+  emit(node, by_rows(CallStage{.kernel = "rms_norm_rows",
+                               .types = {computed_in(element(x))},
+                               .tags = {},
+                               .buffers = {read(from), read(scale), written(to)},
+                               .numbers = {rows_of(dims(x)), n, op.epsilon},
+                               .can_fail = false},
+                     {n, 0, n}));
   return ok_status();
 }
 

@@ -161,9 +161,16 @@ struct SizesAgree {
   bool operator()(const ir::RmsNorm&) const {
     return in(0) == out() && product(in(1)) == in(0).back();
   }
+  bool operator()(const ir::Linear& op) const {
+    const Sizes& weight = in(1);
+    Sizes expected = in(0);
+    expected.back() = op.gated ? quotient(weight[0], 2).value_or(0) : weight[0];
+    return in(0).back() == weight[1] && expected == out() && (!has(4) || in(4) == out());
+  }
+  bool operator()(const ir::Embedding&) const { return joined(in(0), {in(1)[1]}) == out(); }
   template <class T>
   bool operator()(const T&) const {
-    return true;  // there is no nest for it
+    return true;  // plain graphs cannot have it
   }
 
  private:
@@ -247,8 +254,8 @@ bool NestLowerer::lower_open_sizes(const ir::Node& node) {
   const auto count = static_cast<std::int64_t>(sizes->size());
   const View whole = *reshaped(result(y), {count});
   for (std::int64_t i = 0; i < count; ++i)
-    emit(node, MapStage{sliced(whole, 0, i, 1, 1),
-                        value_of((*sizes)[static_cast<std::size_t>(i)], {1})});
+    emit(node,
+         MapStage{sliced(whole, 0, i, 1, 1), value_of((*sizes)[static_cast<std::size_t>(i)], {1})});
   return true;
 }
 

@@ -91,11 +91,13 @@ class PartSizes {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const Part part = head ? Part::kHead : parts[i];
       if (const auto* inner = std::get_if<LoopStage>(&stages[i].op)) add(inner->body, inner, head);
-      if (const auto* linear = std::get_if<LinearStage>(&stages[i].op))
-        add(part, linear->weight, loop);
+      if (const auto* linear = std::get_if<LinearStage>(&stages[i].op)) {
+        const Size rows = program_.is_plain() ? rows_of(program_, *linear) : 1;
+        add(part, linear->weight, loop, static_cast<std::uint64_t>(rows.bound()));
+      }
       if (const auto* qkv = std::get_if<QkvStage>(&stages[i].op)) {
-        add(part, qkv->weight, loop);
-        add(part, qkv->value_weight, loop);
+        add(part, qkv->weight, loop, 1);
+        add(part, qkv->value_weight, loop, 1);
       }
     }
   }
@@ -106,18 +108,18 @@ class PartSizes {
   }
 
  private:
-  void add(Part part, WeightRef ref, const LoopStage* loop) {
+  void add(Part part, WeightRef ref, const LoopStage* loop, std::uint64_t rows) {
     if (!ref.exists()) return;
-    if (!ref.per_layer) return add(part, program_.weights[ref.index]);
+    if (!ref.per_layer) return add(part, program_.weights[ref.index], rows);
     for (const std::uint32_t index : loop->fields[ref.index].weights)
-      add(part, program_.weights[index]);
+      add(part, program_.weights[index], rows);
   }
-  void add(Part part, const PackedWeight& weight) {
+  void add(Part part, const PackedWeight& weight, std::uint64_t rows) {
     const std::string format = weight.format_name();
     Products& products = found_[{part, format}];
     products.part = part;
     products.format = format;
-    products.macs += weight.rows * weight.columns;
+    products.macs += rows * weight.rows * weight.columns;
     products.bytes += weight.bytes;
   }
 
@@ -137,6 +139,10 @@ void add_nests(const Program& program, const std::vector<Stage>& stages, const L
     }
     const auto* call = std::get_if<CallStage>(&stage.op);
     if (!call && !std::holds_alternative<MapStage>(stage.op)) continue;
+    if (call && call->kernel.starts_with("attention")) {
+      work.all_multiply_adds += count * call->multiply_adds;
+      continue;
+    }
     work.stages += count;
     work.multiply_adds += count * (call ? call->multiply_adds : 0);
     work.operators[stage.comment.substr(0, stage.comment.find(' '))] += count;
@@ -160,7 +166,7 @@ NestWork nest_work(const Program& program) {
   NestWork work;
   add_nests(program, program.forward, nullptr, 1, work);
   add_nests(program, program.head, nullptr, 1, work);
-  work.all_multiply_adds = work.multiply_adds;
+  work.all_multiply_adds += work.multiply_adds;
   work.all_bytes = work.bytes;
   for (const Products& products : products_of(program)) {
     work.all_multiply_adds += products.macs;

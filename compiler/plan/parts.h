@@ -22,7 +22,7 @@ std::optional<Part> part_named(std::string_view name);
 /// for.
 std::vector<Part> parts_of(const std::vector<Stage>& stages);
 
-/// Products with weights, for one token that goes through them.
+/// Products with weights, for one token that goes through them; of a plain graph, for one run.
 struct Products {
   Part part = Part::kRest;
   std::string format;  // PackedWeight::format_name() of the matrices
@@ -31,9 +31,10 @@ struct Products {
 /// By part and format, in the order of the parts. The head's are not done for every prompt token.
 std::vector<Products> products_of(const Program& program);
 
-/// The work of a decoder's loop nests, for one token, and that of all stages.
+/// The work of the loop nests for one token, or for one run of a plain graph, and that of all
+/// stages. Attention counts as a kernel.
 struct NestWork {
-  std::uint64_t stages = 0;                            // run for a token
+  std::uint64_t stages = 0;                            // that are run
   std::uint64_t multiply_adds = 0, bytes = 0;          // of matrix products in nests; weights read
   std::uint64_t all_multiply_adds = 0, all_bytes = 0;  // the same of kernels and nests
   std::map<std::string, std::uint64_t> operators;      // by name, how often

@@ -39,13 +39,14 @@ enum class Place : std::uint8_t {
 /// share a buffer when one is a reshaped view of the other, or updates it in place.
 struct Buffer {
   std::string name{};  // in the emitted source: "x", "q", "gated"; unique among those of its place
-  std::uint64_t width = 0;  // with open dims: at their bounds
+  std::uint64_t width = 0;
   bool one_row = false;
   Place place = Place::kArena;
   std::uint32_t slot = 0;  // kInput, kOutput
   ir::ElementType element = ir::ElementType::kF32;
   WeightRef weight{};     // kWeight
   std::string comment{};  // dims and the model's name for it; untrusted text
+  Size size{};            // of a plain graph; `width` is its bound
 };
 struct BufferId {
   std::uint32_t index = UINT32_MAX;
@@ -177,10 +178,13 @@ struct BufferArgument {
   std::uint32_t buffer = 0;  // of Program::buffers
   Size offset = 0;           // elements
   bool written = false;
+  // Elements per row and per worker (CallStage::Split).
+  Size row_step = 0;
+  std::int64_t slot_step = 0;
 };
 
-/// A call of templates/llmc/function/, for every row: name<types..., tags...>(buffers...,
-/// numbers...).
+/// A call of templates/llmc/function/, for every row of a decoder: name<types...,
+/// tags...>(buffers..., numbers...).
 struct CallStage {
   using Number = std::variant<Size, float, bool, Sizes>;
 
@@ -191,6 +195,15 @@ struct CallStage {
   std::vector<Number> numbers;
   bool can_fail = false;  // returns false for data that makes no sense, such as a bad index
   std::uint64_t multiply_adds = 0;  // of a matrix product, for each row; at the bounds
+
+  /// How a plain graph divides the call among workers.
+  enum class Split : std::uint8_t {
+    kNone,
+    kRows,   // `split_number` counts rows; each buffer advances by its row_step per row
+    kRange,  // `split_number` and the number after it are the range of what is computed
+  };
+  Split split = Split::kNone;
+  std::size_t split_number = 0;
 };
 
 struct Stage;
@@ -254,6 +267,9 @@ struct Program {
 struct LowerOptions {
   /// Tokens of context: rows of position tables after them are not stored. 0: all are.
   std::uint64_t context = 0;
+  /// Workers that need scratch memory of their own (plain graphs).
+  std::uint32_t threads_max = 1;
+  DimRanges open_dims = {};  // ranges of the symbols in the shapes of a plain graph's inputs
 };
 
 /// Lowers a decoder. Matrices are named by their roles and have the formats that their operators
@@ -262,17 +278,18 @@ struct LowerOptions {
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 
 /// Lowers a plain graph. `inputs` are the graph's inputs before any pass, because passes drop those
-/// that nothing reads; `open`: the ranges of the symbols in their shapes. kUnsupported, all at
-/// once, for operators without a loop nest and for shapes that are neither numbers nor follow from
-/// the open dims.
+/// that nothing reads. Linear layers become kernel stages. kUnsupported, all at once, for operators
+/// without a loop nest and for shapes that are neither numbers nor follow from the open dims.
 Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                            const DimRanges& open);
+                            const LowerOptions& options = {});
 
 /// Buffers a stage reads and writes (not those inside a loop's body).
 struct Access {
   std::vector<BufferId> reads, writes;
 };
 Access access(const Stage& stage);
+/// Rows of a linear stage of a plain graph, whose buffers hold all of them.
+Size rows_of(const Program& program, const LinearStage& stage);
 /// Whether any of the stages, or of a loop's body, is a loop nest.
 bool has_nests(const std::vector<Stage>& stages);
 /// Replaces the buffers that a stage reads, then those that it writes; absent ones are passed too.

@@ -27,7 +27,7 @@ std::vector<Tensor> inputs_of(const ir::Graph& graph, const importer::BoundModel
 void run(const std::string& what, std::span<const PassEntry> entries,
          const importer::BoundModel& bound) {
   SCOPED_TRACE(what);
-  const auto result = passes::run_passes(bound.model.graph(), entries, {});
+  const auto result = passes::run_passes(bound.model.graph(), entries, {.context = {.is_decoder = false}});
   ASSERT_TRUE(result.ok()) << format(result.error().first());
   const auto outputs = reference::evaluate(result->graph, inputs_of(result->graph, bound));
   ASSERT_TRUE(outputs.ok()) << format(outputs.error().first());
@@ -45,7 +45,7 @@ TEST(Conformance, PassesLeaveNodeTestsRight) {
     const auto bound = importer::import_with_data(test.folder / "model.onnx",
                                                   importer::data_set_folders(test.folder).front());
     ASSERT_TRUE(bound.ok());
-    run("the passes of a function", passes::function_pipeline(), *bound);
+    run("the pipeline", passes::pipeline(), *bound);
     for (const PassEntry& entry : passes::registry())
       if (entry.name != "quantize")  // which changes values on purpose
         run(std::string(entry.name), std::span(&entry, 1), *bound);

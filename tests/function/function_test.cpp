@@ -1,5 +1,6 @@
 #include "compiler/driver/function.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,6 +91,105 @@ TEST(Function, NativeCodeAgreesWithTheInterpreterAndAcrossTargets) {
           EXPECT_EQ(first[o]->bytes(), output.bytes()) << what << ": other bits on another target";
       }
       first = *outputs;
+    }
+  }
+}
+
+/// A layer of an encoder, large enough to be divided among workers: linear layers with a norm
+/// before them, a residual, a gate and an activation; attention with a mask; loops and reductions.
+constexpr std::string_view kLayer =
+    R"(graph @g(%x: f32[2, 37, 96], %mask: f32[2, 1, 1, 37]) {
+  %g = constant f32[96] random(1, 1)
+  %h = layer_norm %x, %g {epsilon = 1e-5}
+  %wq = constant f32[96, 96] random(2, 0.1)
+  %q = matmul %h, %wq
+  %wk = constant f32[96, 96] random(3, 0.1)
+  %k = matmul %h, %wk
+  %wv = constant f32[96, 96] random(4, 0.1)
+  %bv = constant f32[96] random(5, 0.1)
+  %v0 = matmul %h, %wv
+  %v = add %v0, %bv
+  %shape = constant i64[4] {2, 37, 4, 24}
+  %q1 = reshape %q, %shape : f32[2, 37, 4, 24]
+  %q2 = transpose %q1 {perm = [0, 2, 1, 3]}
+  %k1 = reshape %k, %shape : f32[2, 37, 4, 24]
+  %k2 = transpose %k1 {perm = [0, 2, 3, 1]}
+  %v1 = reshape %v, %shape : f32[2, 37, 4, 24]
+  %v2 = transpose %v1 {perm = [0, 2, 1, 3]}
+  %s = matmul %q2, %k2
+  %m = add %s, %mask
+  %p = softmax %m {axis = -1}
+  %o = matmul %p, %v2
+  %o1 = transpose %o {perm = [0, 2, 1, 3]}
+  %flat = constant i64[3] {2, 37, 96}
+  %o2 = reshape %o1, %flat : f32[2, 37, 96]
+  %wo = constant f32[96, 96] random(6, 0.1)
+  %a = matmul %o2, %wo
+  %r = add %a, %x
+  %wu = constant f32[96, 200] random(7, 0.1)
+  %u = matmul %r, %wu
+  %wg = constant f32[96, 200] random(8, 0.1)
+  %e = matmul %r, %wg
+  %f = sigmoid %e
+  %silu = mul %e, %f
+  %gated = mul %silu, %u
+  %wd = constant f32[200, 96] random(9, 0.1)
+  %d = matmul %gated, %wd
+  %y = add %d, %r
+  %mean = reduce_mean %y {axes = [2], keep_dims = false}
+  %soft = softmax %y {axis = 1}
+  return %y, %mean, %soft
+})";
+
+TEST(Function, LinearLayersHaveTheSameBitsForAnyTargetAndNumberOfThreads) {
+  const auto graph = ir::parse(kLayer);
+  ASSERT_TRUE(graph.ok()) << format(graph.error().first());
+  std::vector<ir::Value> inputs;
+  std::vector<ir::ConstantPtr> data;
+  std::vector<reference::Tensor> tensors;
+  std::uint64_t state = 1;
+  for (const ir::ValueId input : graph->inputs()) {
+    inputs.push_back(graph->value(input));
+    data.push_back(made_up(inputs.back().type, false, state));
+    tensors.push_back(reference::to_tensor(*data.back()));
+  }
+  const auto expected = reference::evaluate(*graph, tensors);
+  ASSERT_TRUE(expected.ok());
+  using enum ir::WeightFormat;
+  const std::vector<std::pair<ir::WeightFormat, double>> formats{
+      {kUnset, 2e-5}, {kF32, 2e-5}, {kF16, 5e-3}, {kQ8, 5e-2}, {kQ4, 0.4}};
+  std::vector<exec::FunctionLibrary::Job> jobs;
+  for (const auto& [format, tolerance] : formats)
+    jobs.push_back({&*graph, inputs, "layer_" + std::to_string(jobs.size()), nullptr, format});
+  std::vector<std::vector<ir::ConstantPtr>> first(jobs.size());
+  for (const target::Target& target : target::all()) {
+    if (!target::runs_here(target)) continue;
+    exec::FunctionLibrary::Outcome outcome;
+    const auto library =
+        exec::FunctionLibrary::compile(jobs, std::string(target.name), "-O2", outcome);
+    ASSERT_TRUE(library.ok()) << format(library.error().first());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      ASSERT_FALSE(outcome[i]) << format(outcome[i]->first());
+      const auto& forward = (*library)->plan(i).program.forward;
+      EXPECT_EQ(std::ranges::count_if(forward,
+                                      [](const plan::Stage& stage) {
+                                        return std::holds_alternative<plan::LinearStage>(stage.op);
+                                      }),
+                6);  // gate and up are one
+      for (const std::uint32_t threads : {1u, 2u, 3u}) {
+        const auto outputs = (*library)->run(i, data, threads);
+        ASSERT_TRUE(outputs.ok()) << format(outputs.error().first());
+        const std::string what =
+            fmt::format("{} of format {} on {} threads", target.name, i, threads);
+        for (std::size_t o = 0; o < outputs->size(); ++o) {
+          if (first[i].empty()) {
+            expect_close((*expected)[o], *(*outputs)[o], formats[i].second, what);
+          } else {
+            EXPECT_EQ((*outputs)[o]->bytes(), first[i][o]->bytes()) << what;
+          }
+        }
+        if (first[i].empty()) first[i] = *outputs;
+      }
     }
   }
 }

@@ -67,7 +67,7 @@ std::size_t kernels(const std::string& text, const std::string& prefix) {
   const ir::Graph graph = parse(text);
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
-  auto program = lower_plain(graph, inputs, {});
+  auto program = lower_plain(graph, inputs);
   EXPECT_TRUE(program.ok());
   if (!program.ok()) return 0;
   std::size_t count = 0;

@@ -15,16 +15,16 @@ namespace {
 /// compile only decoders are left to note_without_effect.
 Status check_function_options(const CLI::App& app, const ModelOptions& model) {
   constexpr std::string_view kTaken[] = {
-      "MODEL", "--target",      "--opt-level", "--cc",   "--cflag", "--sysroot", "--emulator",
-      "--dim", "--repetitions", "--output",    "--json", "--quiet", "--verbose", "--function"};
+      "MODEL",      "--target",   "--opt-level",   "--cc",      "--cflag",      "--sysroot",
+      "--emulator", "--dim",      "--repetitions", "--output",  "--json",       "--quiet",
+      "--verbose",  "--function", "--quant",       "--threads", "--threads-max"};
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (option->count() == 0 || std::ranges::count(kTaken, name) != 0 ||
         std::ranges::count(model.decoder_only, option) != 0)
       continue;
     return usage_error(
-        fmt::format("{} does not go with a function: {}", name,
-                    name == "--threads" ? "it runs on one thread" : "its graph runs as a whole"),
+        fmt::format("{} does not go with a function: its graph runs as a whole", name),
         "leave it out; docs/functions.md says what a function is");
   }
   return ok_status();
@@ -44,7 +44,18 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
     inputs.push_back(Json{{"name", port.name},
                           {"type", ir::to_string(port.element)},
                           {"dims", plan::bounds(port.dims)}});
-  const auto [least, most] = std::ranges::minmax(report.seconds);
+  Json results = Json::array();
+  for (const bench::FunctionBenchReport::Test& test : report.tests) {
+    const auto [shortest, longest] = std::ranges::minmax(test.seconds);
+    results.push_back(Json{{"test", "run"},
+                           {"threads", test.threads},
+                           {"median_seconds", test.median_seconds()},
+                           {"least_seconds", shortest},
+                           {"most_seconds", longest},
+                           {"deviation_seconds", test.deviation()},
+                           {"runs_per_second", 1 / test.median_seconds()},
+                           {"seconds", test.seconds}});
+  }
   return Json{{"model", model},
               {"kind", "function"},
               {"target", report.target},
@@ -54,14 +65,7 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
               {"arena_bytes", report.arena_bytes},
               {"inputs", std::move(inputs)},
               {"integer_value", report.integer_value},
-              {"results", Json::array({Json{{"test", "run"},
-                                            {"threads", 1},
-                                            {"median_seconds", report.median_seconds()},
-                                            {"least_seconds", least},
-                                            {"most_seconds", most},
-                                            {"deviation_seconds", report.deviation()},
-                                            {"runs_per_second", 1 / report.median_seconds()},
-                                            {"seconds", report.seconds}}})}};
+              {"results", std::move(results)}};
 }
 
 }  // namespace
@@ -91,6 +95,7 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
   note_without_effect(model_options, globals);
   bench::FunctionBenchOptions bench{.compile = native.compile, .emulator = native.emulator};
   if (options.repetitions) bench.repetitions = *options.repetitions;
+  bench.threads = options.threads;
   Progress line(globals);
   const auto report = bench::bench_function(bench, std::move(source), progress_of(line));
   line.clear();
@@ -101,7 +106,6 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
     return 0;
   }
   const auto ms = [](double seconds) { return fmt::format("{:.4f}", seconds * 1e3); };
-  const auto [least, most] = std::ranges::minmax(report->seconds);
   Table table(options.format, {{"test", Column::Align::kLeft},
                                {"threads"},
                                {"ms"},
@@ -109,14 +113,18 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
                                {.title = "to", .csv_title = "to ms"},
                                {.title = "deviation", .csv_title = "deviation ms"},
                                {"runs/s"}});
-  table.add({"run", "1", ms(report->median_seconds()), ms(least), ms(most), ms(report->deviation()),
-             fmt::format("{:.1f}", 1 / report->median_seconds())});
+  for (const bench::FunctionBenchReport::Test& test : report->tests) {
+    const auto [shortest, longest] = std::ranges::minmax(test.seconds);
+    table.add({"run", fmt::to_string(test.threads), ms(test.median_seconds()), ms(shortest),
+               ms(longest), ms(test.deviation()),
+               fmt::format("{:.1f}", 1 / test.median_seconds())});
+  }
   print(table.text());
   std::string about = fmt::format(
       "{} ({}): a function of {}; {} of constants, {} of arena\nmedian of {} runs, the fastest and "
       "the slowest; floats in (-1, 1), integers and bools {}",
       printable(model), report->target, inputs_text(*report), human_bytes(report->weights_bytes),
-      human_bytes(report->arena_bytes), report->seconds.size(), report->integer_value);
+      human_bytes(report->arena_bytes), bench.repetitions, report->integer_value);
   if (!report->emulator.empty())
     about += fmt::format(
         "\nunder {}: with the time to send inputs and outputs; says little of the "

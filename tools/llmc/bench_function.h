@@ -13,6 +13,7 @@ namespace llmc::cli {
 struct FunctionBench {
   std::optional<std::uint32_t> repetitions = std::nullopt;
   TableFormat format = TableFormat::kText;
+  std::vector<std::uint32_t> threads = {};  // empty: bench::FunctionBenchOptions decides
 };
 
 /// Returns what `bench` measures as a function: a graph that is not a decoder, or one for which

@@ -165,6 +165,11 @@ std::optional<int> measure_function(const BenchCommand& command, exec::NativeOpt
   if (!*source) return std::nullopt;
   FunctionBench options{.format = command.format};
   if (app.get_option("--repetitions")->count() > 0) options.repetitions = command.repetitions;
+  if (app.get_option("--threads")->count() > 0) {
+    auto threads = parse_counts(command.threads, "--threads", plan::kMaxThreads, 1);
+    if (!threads.ok()) return fail(threads.error());
+    options.threads = *std::move(threads);
+  }
   return bench_function(app, command.model, native, **std::move(source), options, globals);
 }
 

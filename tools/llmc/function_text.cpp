@@ -43,13 +43,6 @@ std::string range_text(const plan::DimRange& range) {
                            : fmt::format("{}..{}", range.min, range.max);
 }
 
-std::string dims_text(const Json& port) {
-  return port.contains("formulas")
-             ? fmt::format("{}",
-                           fmt::join(port.at("formulas").get<std::vector<std::string>>(), ", "))
-             : fmt::format("{}", fmt::join(port.at("dims").get<std::vector<std::int64_t>>(), ", "));
-}
-
 }  // namespace
 
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
@@ -79,36 +72,6 @@ Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims) {
           "leave one of them out");
   }
   return ranges;
-}
-
-std::string function_plan_text(const Json& plan) {
-  std::string text;
-  const auto ports = [&](std::string_view what, const Json& list) {
-    for (std::size_t i = 0; i < list.size(); ++i)
-      text += fmt::format("{:<7} {:>3}  {}[{}]  {}\n", what, i,
-                          printable(list[i].at("type").get<std::string>(), 20),
-                          printable(dims_text(list[i]), 80),
-                          printable(list[i].at("name").get<std::string>(), 80));
-  };
-  if (plan.contains("open_dims"))
-    for (const Json& dim : plan.at("open_dims"))
-      text += fmt::format("{:<11}  {}..{}  {}\n", "open", dim.at("min").get<std::int64_t>(),
-                          dim.at("max").get<std::int64_t>(),
-                          printable(dim.at("name").get<std::string>(), 80));
-  ports("input", plan.at("inputs"));
-  ports("output", plan.at("outputs"));
-  const Json& sizes = plan.at("bytes");
-  const auto size = [&](const char* name) { return sizes.at(name).get<std::uint64_t>(); };
-  const auto line = [&](std::string_view what, std::uint64_t bytes, const std::string& why) {
-    text += fmt::format("{:<9} {:>14} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
-  };
-  line("weights", size("weights"), "constants");
-  if (size("code") > 0)
-    line("code", size("code"), fmt::format("{} stages", plan.at("stages").get<std::size_t>()));
-  line("arena", size("arena"),
-       fmt::format("all memory a call uses; {} without reuse", human_bytes(size("values"))));
-  text.pop_back();
-  return text;
 }
 
 }  // namespace llmc::cli

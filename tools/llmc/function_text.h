@@ -24,8 +24,4 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
 /// kUsage for a dim that is no "name=value" or that has two sizes.
 Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims);
 
-/// The content of a plain graph's plan.json as a few aligned lines, without a final newline. Throws
-/// nlohmann's exceptions if something is missing. Called by plan_text().
-std::string function_plan_text(const Json& plan);
-
 }  // namespace llmc::cli

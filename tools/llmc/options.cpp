@@ -175,8 +175,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   };
   const auto number = [&](const char* names, std::uint32_t& value, std::uint64_t most,
                           const std::string& text) {
-    return of_decoders(
-        add_whole_number(app, names, value, 1, most, fmt::format("{} (default: {})", text, value)));
+    return add_whole_number(app, names, value, 1, most,
+                            fmt::format("{} (default: {})", text, value));
   };
   const std::string target_help =
       compiles_only(use) ? fmt::format(
@@ -188,8 +188,10 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   const bool lists = use == ModelUse::kCompare;
   if (!lists) {
     options.quant_option =
-        of_decoders(app.add_option("--quant", options.quant,
-                                   "Format of the weights: q4, q6, q8, f16 or f32 (default: q4)"))
+        fixed(
+            app.add_option("--quant", options.quant,
+                           "Format of the weights: q4, q6, q8, f16 or f32 (default: q4; of graphs "
+                           "that are not decoders: the model's own)"))
             ->type_name("FORMAT");
   }
   fixed(add_opt_level(app, options.opt_level));
@@ -229,14 +231,15 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                   },
                   "The KV cache in blocks, or in one piece a sequence (default: blocked)"))
       ->type_name("HOW");
-  number("--sequences", c.sequences, plan::kMaxSequences,
-         "Maximum number of sequences in a session");
-  number("--batch", c.batch, plan::kMaxBatch, "Maximum number of sequences stepped together");
+  of_decoders(number("--sequences", c.sequences, plan::kMaxSequences,
+                     "Maximum number of sequences in a session"));
+  of_decoders(
+      number("--batch", c.batch, plan::kMaxBatch, "Maximum number of sequences stepped together"));
   of_decoders(
       add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,
                        "Blocks of the KV cache for all sequences (default: what they can need)"));
-  number("--threads-max", c.threads_max, plan::kMaxThreads,
-         "Maximum number of threads that the arena has room for");
+  fixed(number("--threads-max", c.threads_max, plan::kMaxThreads,
+               "Maximum number of threads that the arena has room for"));
   if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM")
@@ -358,6 +361,7 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   }
   LLMC_TRY(result.opt_level, parse_opt_level(options.opt_level));
   LLMC_TRY(result.quant, parse_quant(options.quant));
+  result.quant_given = options.quant_option != nullptr && options.quant_option->count() > 0;
   result.kv = plan::default_kv_formats(result.quant);
   if (!options.kv.empty()) {
     LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));

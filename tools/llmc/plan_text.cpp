@@ -24,7 +24,17 @@ struct FormatShare {
   std::string format;
   std::string history;  // of weights that arrive quantized, or are quantized here
   std::uint64_t bytes = 0, numbers = 0;
-  std::string roles;  // "gate_up, head"
+  std::vector<std::string> roles;  // "gate_up", "head"
+
+  /// "gate_up, head", cut to a few.
+  std::string roles_text() const {
+    constexpr std::size_t kMaxListed = 8;
+    const auto listed = std::min(roles.size(), kMaxListed);
+    const auto end = roles.begin() + static_cast<std::ptrdiff_t>(listed);
+    const std::string more =
+        listed < roles.size() ? fmt::format(", {} more", roles.size() - listed) : "";
+    return printable(fmt::format("{}{}", fmt::join(roles.begin(), end, ", "), more));
+  }
 };
 
 /// In order of size. `weights`: those of plan.json.
@@ -40,8 +50,7 @@ std::vector<FormatShare> shares_of(const Json& weights) {
     share->bytes += round_up(weight.at("bytes").get<std::uint64_t>(), kAlignment);
     share->numbers +=
         weight.at("rows").get<std::uint64_t>() * weight.at("columns").get<std::uint64_t>();
-    if ((", " + share->roles + ",").find(", " + label + ",") == std::string::npos)
-      share->roles += (share->roles.empty() ? "" : ", ") + label;
+    if (std::ranges::count(share->roles, label) == 0) share->roles.push_back(label);
   }
   std::erase_if(shares, [](const FormatShare& share) { return share.numbers == 0; });
   std::ranges::sort(shares, std::ranges::greater(), &FormatShare::bytes);
@@ -76,7 +85,32 @@ std::string cache_text(const Json& plan) {
                      printable(options.at("kv").get<std::string>(), 40));
 }
 
-/// How much of a token's work has no kernel, and the operators that do it.
+/// The dims of an input or output; of open ones their names.
+std::string port_dims(const Json& port) {
+  if (port.contains("formulas"))
+    return fmt::format("{}", fmt::join(port.at("formulas").get<std::vector<std::string>>(), ", "));
+  return fmt::format("{}", fmt::join(port.at("dims").get<std::vector<std::int64_t>>(), ", "));
+}
+
+std::string open_dims_text(const Json& dims) {
+  std::string text;
+  for (const Json& dim : dims)
+    text += fmt::format("{:<11}  {}..{}  {}\n", "open", dim.at("min").get<std::int64_t>(),
+                        dim.at("max").get<std::int64_t>(),
+                        printable(dim.at("name").get<std::string>(), 80));
+  return text;
+}
+
+std::string ports_text(std::string_view what, const Json& ports) {
+  std::string text;
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    text += fmt::format(
+        "{:<7} {:>3}  {}[{}]  {}\n", what, i, printable(ports[i].at("type").get<std::string>(), 20),
+        printable(port_dims(ports[i]), 80), printable(ports[i].at("name").get<std::string>(), 80));
+  return text;
+}
+
+/// How much of the work has no kernel, and the operators that do it.
 std::string loops_line(const Json& loops) {
   const auto number = [&](const char* name) { return loops.at(name).get<std::uint64_t>(); };
   const auto share = [&](const char* part, const char* all) {
@@ -101,19 +135,25 @@ std::string plan_text(const plan::Plan& plan) {
 }
 
 std::string plan_text(const Json& plan) {
-  if (plan.contains("kind")) return function_plan_text(plan);
+  const bool plain = plan.contains("kind");
   const Json& bytes = plan.at("bytes");
   const auto size = [&](const char* name) { return bytes.at(name).get<std::uint64_t>(); };
-  const auto parameters = plan.at("model").at("parameters").get<std::uint64_t>();
   std::string text;
+  if (plain)
+    text += open_dims_text(plan.value("open_dims", Json::array())) +
+            ports_text("input", plan.at("inputs")) + ports_text("output", plan.at("outputs"));
+  std::vector<FormatShare> shares = shares_of(plan.at("weights"));
+  std::uint64_t numbers = 0;
+  for (const FormatShare& share : shares) numbers += share.numbers;
   text += size_line(
       "weights", size("weights"),
-      fmt::format("{} numbers, {:.2f} bits each; {} read per token", parameters,
-                  bits_each(size("weights"), parameters), human_bytes(size("weights_per_token"))));
-  for (const FormatShare& share : shares_of(plan.at("weights"))) {
+      fmt::format(
+          "{} numbers, {:.2f} bits each{}", numbers, bits_each(size("weights"), numbers),
+          plain ? "" : fmt::format("; {} read per token", human_bytes(size("weights_per_token")))));
+  for (const FormatShare& share : shares) {
     text += size_line("  " + printable(share.format), share.bytes,
                       fmt::format("{} numbers, {:.2f} bits each: {}{}{}", share.numbers,
-                                  bits_each(share.bytes, share.numbers), printable(share.roles),
+                                  bits_each(share.bytes, share.numbers), share.roles_text(),
                                   share.history.empty() ? "" : "; ", printable(share.history)));
   }
   if (plan.contains("prompt")) {
@@ -124,8 +164,9 @@ std::string plan_text(const Json& plan) {
                                   blocks_text(prompt.at("blocks").get<std::uint64_t>())));
   }
   if (plan.contains("loops")) text += loops_line(plan.at("loops"));
-  text += size_line("code", size("code"),
-                    bytes.at("code_is_estimate").get<bool>() ? "estimate until compiled" : "exact");
+  const bool estimated = plain ? size("code") == 0 : bytes.at("code_is_estimate").get<bool>();
+  if (!plain || !estimated)
+    text += size_line("code", size("code"), estimated ? "estimate until compiled" : "exact");
   if (plan.contains("grammar")) {
     const Json& grammar = plan.at("grammar");
     text +=
@@ -133,12 +174,18 @@ std::string plan_text(const Json& plan) {
                   fmt::format("tables of the {}, read-only",
                               grammar.at("kind") == "gbnf" ? "grammar" : "JSON schema's grammar"));
   }
-  text += size_line("arena", size("arena"), "all memory a session uses, of which");
-  text += size_line("  cache", size("kv"), cache_text(plan));
-  text += size_line("  scratch", size("scratch"),
-                    fmt::format("chunks of {} tokens, up to {} threads",
-                                plan.at("options").at("chunk").get<std::uint32_t>(),
-                                plan.at("options").at("threads_max").get<std::uint32_t>()));
+  const auto threads = plan.at("options").at("threads_max").get<std::uint32_t>();
+  if (plain) {
+    text += size_line("arena", size("arena"),
+                      fmt::format("all memory of a call on up to {} threads; {} without reuse",
+                                  threads, human_bytes(size("values"))));
+  } else {
+    text += size_line("arena", size("arena"), "all memory a session uses, of which");
+    text += size_line("  cache", size("kv"), cache_text(plan));
+    text += size_line("  scratch", size("scratch"),
+                      fmt::format("chunks of {} tokens, up to {} threads",
+                                  plan.at("options").at("chunk").get<std::uint32_t>(), threads));
+  }
   text.pop_back();
   return text;
 }

@@ -92,41 +92,6 @@ struct RuntimeSizes {
   int64_t values[kCount];
 };
 
-/// The caller's memory, the constants and the arena.
-struct Memory {
-  const void* const* inputs;
-  void* const* outputs;
-  unsigned char* arena;
-  const unsigned char* weights;
-
-  template <class T>
-  LLMC_INLINE const T* input(size_t i) const {
-    return static_cast<const T*>(inputs[i]);
-  }
-  template <class T>
-  LLMC_INLINE T* output(size_t i) const {
-    return static_cast<T*>(outputs[i]);
-  }
-  /// Returns the address `offset` bytes from the start.
-  template <class T>
-  LLMC_INLINE T* at(uint64_t offset) const {
-    return reinterpret_cast<T*>(arena + offset);
-  }
-  template <class T>
-  LLMC_INLINE const T* weight(uint64_t offset) const {
-    return reinterpret_cast<const T*>(weights + offset);
-  }
-};
-
-/// Returns whether none of `count` pointers is null.
-LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
-  if (count == 0) return true;
-  if (pointers == nullptr) return false;
-  bool there = true;
-  for (size_t i = 0; i < count; ++i) there &= pointers[i] != nullptr;
-  return there;
-}
-
 }  // namespace function
 }  // namespace LLMC_ISA
 }  // namespace llmc

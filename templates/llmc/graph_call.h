@@ -1,0 +1,88 @@
+#pragma once
+
+#include "llmc/function.h"
+#include "llmc/kernels/stage.h"
+#include "llmc/run.h"
+
+/// What an emitted plain graph needs: the memory of a call, and its distribution over the workers.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Returned by NAME_run.
+enum Status : int { kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2, kBadOptions = 3 };
+
+/// The caller's memory, the weights, the arena and the workers of one call.
+struct GraphCall {
+  const void* const* inputs;
+  void* const* outputs;
+  llmc_run run;         // scratch: the arena; count and segments are not used
+  unsigned char* work;  // scratch of kernels
+
+  template <class T>
+  LLMC_INLINE const T* input(size_t i) const {
+    return static_cast<const T*>(inputs[i]);
+  }
+  template <class T>
+  LLMC_INLINE T* output(size_t i) const {
+    return static_cast<T*>(outputs[i]);
+  }
+  /// Returns the address `offset` bytes from the start of the arena.
+  template <class T>
+  LLMC_INLINE T* at(uint64_t offset) const {
+    return reinterpret_cast<T*>(run.scratch + offset);
+  }
+  template <class T>
+  LLMC_INLINE const T* weight(uint64_t offset) const {
+    return reinterpret_cast<const T*>(run.weights + offset);
+  }
+  /// Arguments of a kernel that computes `count` rows.
+  LLMC_INLINE KernelContext rows(uint32_t count) const { return {&run, count, work}; }
+};
+
+/// Returns whether none of `count` pointers is null.
+LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
+  if (count == 0) return true;
+  if (pointers == nullptr) return false;
+  bool there = true;
+  for (size_t i = 0; i < count; ++i) there &= pointers[i] != nullptr;
+  return there;
+}
+
+/// Sets the workers of a call. `even`: whether the target's cores usually are. Returns whether the
+/// options are valid.
+LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uint32_t threads_max,
+                             bool even) {
+  run.threads = 1;
+  run.uneven = even ? 0 : 1;
+  if (options == nullptr) return true;
+  if (options->size != sizeof(llmc_run_options) || options->threads > threads_max ||
+      options->cores > LLMC_CORES_UNEVEN)
+    return false;
+  if (options->cores != LLMC_CORES_OF_TARGET) run.uneven = options->cores == LLMC_CORES_UNEVEN;
+  if (options->parallel_for == nullptr) return true;
+  run.threads = options->threads == 0 ? threads_max : options->threads;
+  run.parallel_for = options->parallel_for;
+  run.user = options->parallel_user;
+  return true;
+}
+
+/// Calls body(begin, end, worker) for consecutive ranges that together are 0..count.
+template <class Body>
+struct RangeTask {
+  const Body& body;
+  WorkPartition partition;
+  void work(size_t slot) {
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next())
+      body(static_cast<int64_t>(range.begin), static_cast<int64_t>(range.end),
+           static_cast<int64_t>(slot));
+  }
+};
+template <class Body>
+LLMC_INLINE void in_parallel(const GraphCall& call, int64_t count, const Body& body) {
+  RangeTask<Body> task{body,
+                       WorkPartition(&call.run, static_cast<size_t>(count), call.run.threads)};
+  for_each_worker(&call.run, task);
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
