@@ -70,14 +70,37 @@ bool add_bias(Rewriter& rw, NodeIndex i) {
   return false;
 }
 
+/// The result of a Gather as f32: its own, or that of the Cast that is its only user; kNoValue if
+/// there is none.
+ValueId result_as_float(const Rewriter& rw, ValueId result) {
+  if (rw.type(result).element == ir::ElementType::kF32) return result;
+  if (rw.use_count(result) != 1 || rw.users(result).empty()) return ir::kNoValue;
+  const ir::Node& user = rw.node(rw.users(result)[0]);
+  const auto* cast = std::get_if<ir::Cast>(&user.op);
+  return cast && cast->to == ir::ElementType::kF32 ? user.outputs[0] : ir::kNoValue;
+}
+
+/// A plain graph's table: any indices.
+bool convert_lookup(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* gather = std::get_if<ir::Gather>(&node.op);
+  if (!gather || gather->axis != 0) return false;
+  const ValueId table = node.inputs[0], ids = node.inputs[1];
+  const ir::ConstantPtr data = matrix_constant(rw, table);
+  const ValueId result = result_as_float(rw, node.outputs[0]);
+  if (!data || !result.exists() || rw.constant(ids)) return false;
+  rw.replace(result, rw.emit(ir::Embedding{}, {ids, constant_operand(rw, table, data, i)}, i));
+  return true;
+}
+
 bool convert_gather(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* gather = std::get_if<ir::Gather>(&node.op);
   if (!gather || gather->axis != 0) return false;
   const ValueId table = node.inputs[0], ids = node.inputs[1];
-  ValueId result = node.outputs[0];
+  const ValueId result = result_as_float(rw, node.outputs[0]);
   const ir::ConstantPtr data = matrix_constant(rw, table);
-  if (!data || rw.type(result).rank() == 0) return false;
+  if (!data || !result.exists() || rw.type(result).rank() == 0) return false;
   // ONNX counts negative indices from the end; token ids and positions are inputs of the graph and
   // are never negative.
   const ValueId input = strip_views(rw, ids);
@@ -87,13 +110,6 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
   if (!rw.is_input(input) || input_dims.empty() || wide > 1 ||
       rw.type(input).element != ir::ElementType::kI64)
     return false;
-  if (rw.type(result).element != ir::ElementType::kF32) {
-    if (rw.use_count(result) != 1 || rw.users(result).empty()) return false;
-    const ir::Node& user = rw.node(rw.users(result)[0]);
-    const auto* cast = std::get_if<ir::Cast>(&user.op);
-    if (!cast || cast->to != ir::ElementType::kF32) return false;
-    result = user.outputs[0];
-  }
   const std::vector<ir::Dim> dims = rw.type(result).dims;
   const auto tokens =
       std::ranges::find_if(input_dims, [](const ir::Dim& d) { return !(d == ir::Dim(1)); });
@@ -135,8 +151,12 @@ Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;
-    convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i) ||
-        (context.is_decoder && convert_gather(rw, i));
+    if (convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i)) continue;
+    if (context.is_decoder) {
+      convert_gather(rw, i);
+    } else if (context.options.weights != ir::WeightFormat::kUnset) {
+      convert_lookup(rw, i);
+    }
   }
   LLMC_TRY(graph, std::move(rw).finish());
   Rewriter views(std::move(graph));

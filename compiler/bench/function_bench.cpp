@@ -82,8 +82,7 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
     compile.threads_max = std::max(compile.threads_max, threads);
   // Says what keeps the graph from being compiled, and the sizes.
   const std::string targets[] = {compile.target};
-  LLMC_TRY(const auto plans,
-           driver::plan_function(compile, std::move(source.model), targets, progress));
+  LLMC_TRY(const auto plans, driver::plan_model(compile, std::move(source), targets, progress));
   const plan::Plan& plan = plans.front();
 
   driver::report(progress, "compile", 0, 0);

@@ -292,8 +292,8 @@ enum class WeightRole : std::uint8_t {
 /// "down": the matrix's name in plans and emitted sources.
 std::string_view to_string(WeightRole role);
 
-/// (ids i64[S], table[vocab, n]) -> f32[S, n]: Gather on axis 0 of a constant table, as a stage.
-/// The ids are the model's tokens, or positions (learned positions).
+/// (ids[…], table[vocab, n]) -> f32[…, n]: Gather on axis 0 of a constant table, as a stage. In a
+/// decoder the ids are its tokens, i64[S], or positions (learned positions).
 struct Embedding {
   WeightRole role = WeightRole::kEmbedding;
   WeightFormat format = WeightFormat::kUnset;

@@ -20,7 +20,7 @@ struct StageBuffers {
 StageBuffers operands(Stage& stage) {
   return std::visit(
       Overloaded{
-          [](EmbeddingStage& s) { return StageBuffers{{}, {&s.out}}; },
+          [](EmbeddingStage& s) { return StageBuffers{{&s.ids}, {&s.out}}; },
           [](LinearStage& s) { return StageBuffers{{&s.source, &s.residual}, {&s.out}}; },
           [](RopeAnglesStage& s) { return StageBuffers{{}, {&s.out}}; },
           [](QkvStage& s) { return StageBuffers{{&s.source, &s.angles.buffer}, {&s.q}}; },

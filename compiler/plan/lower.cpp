@@ -202,10 +202,11 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     return true;
   }
   if (is_plain_) {
-    const auto* linear = ir::op_as<ir::Linear>(&node);
     // Loop nests report sizes that do not agree.
-    if (!linear || !scope.nests.check_sizes(node).ok()) return false;
-    return lower_linear(scope, node, *linear), true;
+    if (!scope.nests.check_sizes(node).ok()) return false;
+    if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_lookup(scope, node, *op);
+    if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
+    return false;
   }
   if (const auto* op = ir::op_as<ir::Parameter>(&node)) {
     place(scope, node.outputs[0]) = ParameterPlace{op->index};

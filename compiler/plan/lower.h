@@ -121,6 +121,7 @@ class Lowerer {
   void lower_to_nests(Scope& scope, const ir::Node& node);
   // One per operator. Those that return bool return false to leave the node to loop nests.
   bool lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op);
+  bool lower_lookup(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);

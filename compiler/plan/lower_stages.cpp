@@ -26,10 +26,29 @@ bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node, const ir::Embe
                                   .row_count = by_position ? position_rows(rows) : 0});
   if (!table.exists()) return true;
   bind(scope, node.outputs[0], *out);
-  emit(scope, node, EmbeddingStage{table, *out, by_position},
+  emit(scope, node, EmbeddingStage{table, *out, by_position, {}},
        fmt::format("row of each {}: [tokens, {}]", by_position ? "position" : "token",
                    program_.buffers[out->index].width),
        false);
+  return true;
+}
+
+/// The embedding of a plain graph, whose ids are a buffer.
+bool Lowerer::lower_lookup(Scope& scope, const ir::Node& node, const ir::Embedding& op) {
+  const auto ids = stored(scope, node.inputs[0]);
+  const auto out = output_buffer(scope, node, "rows");
+  if (!ids || !out) return false;
+  const WeightRef table = weight(scope, node, 1,
+                                 {.use = WeightUse::kTable,
+                                  .format = op.format,
+                                  .shape = {},
+                                  .label = std::string(ir::to_string(op.role))});
+  if (!table.exists()) return true;
+  bind(scope, node.outputs[0], *out);
+  const std::uint64_t count = program_.buffers[ids->index].width;
+  if (count == 0) return true;
+  emit(scope, node, EmbeddingStage{.table = table, .out = *out, .ids = *ids},
+       fmt::format("{} rows of {}", count, program_.weights[table.index].columns), false);
   return true;
 }
 

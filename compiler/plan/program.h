@@ -63,11 +63,12 @@ struct NormInput {
   bool exists() const { return weight.exists(); }
 };
 
-/// Rows of a table: of the tokens, or of their positions.
+/// Rows of a table: of the tokens, or of their positions; of a plain graph, those that `ids` name.
 struct EmbeddingStage {
   WeightRef table;
   BufferId out;
   bool by_position = false;
+  BufferId ids{};
 };
 
 /// y[tokens, n] = norm(x)[tokens, k] . W^T + bias, stored as `epilogue` says.

@@ -214,9 +214,10 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Embedding&) {
   dims.push_back(width);
   LLMC_TRY(Tensor out, c.make(ir::ElementType::kF32, std::move(dims)));
   for (std::int64_t i = 0; i < ids.count(); ++i) {
-    const std::int64_t id = ids.integers[index(i)];
+    const std::int64_t given = ids.integers[index(i)];
+    const std::int64_t id = given < 0 ? given + table.dims[0] : given;  // as Gather
     if (id < 0 || id >= table.dims[0])
-      return c.error("id " + std::to_string(id) + " is outside the table of " +
+      return c.error("id " + std::to_string(given) + " is outside the table of " +
                      std::to_string(table.dims[0]));
     std::copy_n(table.floats.begin() + id * width, width, out.floats.begin() + i * width);
   }

@@ -1,4 +1,5 @@
-#include "compiler/driver/function.h"
+#include "compiler/driver/dims.h"
+#include "compiler/driver/prepare.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -192,6 +193,41 @@ TEST(Function, LinearLayersHaveTheSameBitsForAnyTargetAndNumberOfThreads) {
       }
     }
   }
+}
+
+TEST(Function, QuantizedTablesAreLookedUpAsGatherDoes) {
+  const auto graph = ir::parse(R"(graph @g(%i: i32[2, 3]) {
+  %t = constant f32[40, 96] random(1, 1)
+  %y = gather %t, %i {axis = 0}
+  return %y
+})");
+  ASSERT_TRUE(graph.ok());
+  const std::vector<ir::Value> inputs{graph->value(graph->inputs()[0])};
+  const auto ids = [](std::vector<std::int32_t> values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    return ir::make_constant(ir::ElementType::kI32, {2, 3}, {bytes.begin(), bytes.end()});
+  };
+  const ir::ConstantPtr good = ids({0, 39, -1, -40, 7, 7});
+  const auto expected = reference::evaluate(*graph, std::vector{reference::to_tensor(*good)});
+  ASSERT_TRUE(expected.ok());
+  std::vector<exec::FunctionLibrary::Job> jobs;
+  using enum ir::WeightFormat;
+  for (const ir::WeightFormat format : {kUnset, kF32, kF16, kQ8, kQ4})
+    jobs.push_back({&*graph, inputs, "table_" + std::to_string(jobs.size()), nullptr, format});
+  exec::FunctionLibrary::Outcome outcome;
+  const auto library = exec::FunctionLibrary::compile(jobs, "avx2", "-O1", outcome);
+  ASSERT_TRUE(library.ok());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    ASSERT_FALSE(outcome[i]) << format(outcome[i]->first());
+    const auto rows = (*library)->run(i, std::vector{good});
+    ASSERT_TRUE(rows.ok());
+    expect_close((*expected)[0], *rows->front(), i < 2 ? 0 : 1e-2, jobs[i].name);
+    const auto bad = (*library)->run(i, std::vector{ids({0, 1, 2, 3, 4, i % 2 == 0 ? 40 : -41})});
+    ASSERT_FALSE(bad.ok());
+    EXPECT_EQ(bad.error().first().kind, ErrorKind::kBadInput);
+  }
+  // A q8 row is a byte for each number and one scale.
+  EXPECT_LT((*library)->plan(3).weights_bytes, 40u * 96 * 4 / 3);
 }
 
 TEST(Function, AnIndexOutsideItsTensorIsAnErrorAndNeverFollowed) {

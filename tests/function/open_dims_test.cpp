@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/dims.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"

@@ -259,8 +259,8 @@ TEST(Interpreter, WhatInferenceCannotSeeIsCheckedHere) {
        {f32_tensor({1}, {0}), f32_tensor({1}, {4})},
        "too long"},
       {"graph @g(%i: i64[n]) { %t = constant f32[2, 2] splat(1) %y = embedding %i, %t return %y }",
-       {ints({-1})},
-       "id -1 is outside"},
+       {ints({-3})},
+       "id -3 is outside"},
       {"graph @g(%x: f32[1, n, 1, 2], %p: i64[1]) { %t = constant f32[4, 2] splat(1) %y = rope %x, "
        "%p, %t {rotary_dim = 2, table = true} return %y }",
        {f32_tensor({1, 1, 1, 2}, {1, 2}), ints({4})},

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "compiler/support/result.h"
 #include "tools/llmc/cli.h"
 

@@ -88,5 +88,24 @@ inline void embedding(const KernelContext& context, const Weight<Kind, Rows, K>&
   embedding_rows<Ids>(context, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
 }
 
+/// x[i] = table[ids[i]] for the rows of the call; negative ids count from the end. Returns false,
+/// after reading row 0 in its place, if an id is outside the table.
+template <class T, class Id>
+inline bool lookup(const KernelContext& context, T table, const Id* ids, float* x) {
+  constexpr auto kRows = static_cast<int64_t>(T::kRows);
+  bool inside = true;
+  for (size_t i = 0; i < context.tokens; ++i) {
+    const auto id = static_cast<int64_t>(ids[i]);
+    inside &= id >= -kRows && id < kRows;
+  }
+  for_each_token(context, [=](size_t t) {
+    const auto id = static_cast<int64_t>(ids[t]);
+    const int64_t row = id >= 0 ? id : id + kRows;
+    const size_t at = row >= 0 && row < kRows ? static_cast<size_t>(row) : 0;
+    for (size_t i = 0; i < T::kWidth; ++i) x[t * T::kWidth + i] = table.at(at, i);
+  });
+  return inside;
+}
+
 }  // namespace LLMC_ISA
 }  // namespace llmc
