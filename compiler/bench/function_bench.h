@@ -35,8 +35,8 @@ struct FunctionBenchReport {
 };
 
 /// Compiles the graph of `source`, what read_source(options.compile) gave, for the sizes of
-/// `compile.dims` and runs it on made-up inputs: floats in
-/// (-1, 1), integers and bools 1, or 0 if 1 is an index outside its tensor. Errors as
+/// `compile.dims` and runs it on made-up inputs
+/// (exec/made_up_inputs.h). Errors as
 /// compile_model, kBadInput if neither is a valid input, and kUsage for several threads under an
 /// emulator.
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,5 +23,10 @@ void add_dims(CLI::App& app, std::vector<std::string>& dims);
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
 /// kUsage for a dim that is no "name=value" or that has two sizes.
 Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims);
+
+/// Returns what is run as a function: a graph that is not a decoder, or one for which --dim or
+/// --function asks for it; nullopt for a decoder or a bundle. Puts `options` into `compile`.
+Result<std::optional<driver::Source>> function_to_run(const FunctionOptions& options,
+                                                      driver::CompileOptions& compile);
 
 }  // namespace llmc::cli
