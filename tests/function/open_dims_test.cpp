@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/driver/dims.h"
+#include "compiler/driver/prepare.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
@@ -190,6 +191,129 @@ TEST(OpenDims, EverySizeHasTheBitsOfAGraphOfFixedSizes) {
       EXPECT_EQ((*fixed)[o]->bytes(), (*open)[o]->bytes()) << output;
     }
   }
+}
+
+Result<plan::Plan> plan_of(std::string_view text, const plan::DimRanges& ranges) {
+  auto graph = ir::parse(text);
+  EXPECT_TRUE(graph.ok()) << format(graph.error().first());
+  LLMC_TRY(const ir::Graph bound, driver::bind_dims(*std::move(graph), ranges));
+  plan::PlanOptions options;
+  options.target = *target::find("generic");
+  options.name = "g";
+  options.open_dims = ranges;
+  return driver::plan_graph(bound, inputs_of(bound), options);
+}
+
+TEST(OpenDims, MemoryIsPlannedForTheBounds) {
+  constexpr std::string_view kGraph = R"(graph @g(%x: f32[b, s, 8]) {
+  %w = constant f32[8, 32] random(1, 0.5)
+  %y = matmul %x, %w
+  %p = softmax %y {axis = 1}
+  return %p
+})";
+  const auto open = plan_of(kGraph, {{"b", {1, 3}}, {"s", {1, 7}}});
+  const auto fixed = plan_of(kGraph, {{"b", 3}, {"s", 7}});
+  ASSERT_TRUE(open.ok() && fixed.ok());
+  EXPECT_EQ(open->arena_bytes, fixed->arena_bytes);
+  EXPECT_EQ(open->program.inputs[0].bytes(), fixed->program.inputs[0].bytes());
+  ASSERT_EQ(open->program.open_dims.size(), 2u);
+  EXPECT_EQ(open->program.open_dims[0]->name, "b");
+  const plan::Port& output = open->program.outputs[0];
+  EXPECT_EQ(output.dims_at({{"b", 2}, {"s", 5}}), (std::vector<std::int64_t>{2, 5, 32}));
+}
+
+TEST(OpenDims, ARangeOfOneSizeIsANumber) {
+  const auto plan = plan_of("graph @g(%x: f32[n]) {\n  %y = exp %x\n  return %y\n}",
+                            {{"n", plan::DimRange(4, 4)}});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_TRUE(plan->program.open_dims.empty());
+  EXPECT_EQ(plan->program.outputs[0].dims, plan::Sizes{4});
+}
+
+TEST(OpenDims, WhatIsNotProvenForAllSizesIsRefused) {
+  const auto refused = [](std::string_view text, const plan::DimRanges& ranges) {
+    const auto plan = plan_of(text, ranges);
+    EXPECT_FALSE(plan.ok()) << text;
+    if (plan.ok()) return std::string();
+    EXPECT_EQ(plan.error().first().kind, ErrorKind::kUnsupported);
+    return plan.error().first().hint;
+  };
+  // A table of 12 rows: enough for 12 positions and not for 13.
+  constexpr std::string_view kSlice = R"(graph @g(%x: f32[s, 8]) {
+  %t = constant f32[12, 8] random(2, 0.5)
+  %shape = shape %x {begin = 0, end = 1}
+  %zero = constant i64[1] {0}
+  %rows = slice %t, %zero, %shape
+  %y = add %x, %rows
+  return %y
+})";
+  EXPECT_TRUE(plan_of(kSlice, {{"s", {1, 12}}}).ok());
+  EXPECT_THAT(refused(kSlice, {{"s", {1, 13}}}), ::testing::HasSubstr("--dim s=N"));
+  // Two dims that inference takes for equal, and one that broadcasts only if it is 1.
+  EXPECT_THAT(refused(R"(graph @g(%x: f32[a, 8], %z: f32[b, 8]) {
+  %y = add %x, %z
+  return %y
+})",
+                      {{"a", {1, 4}}, {"b", {1, 4}}}),
+              ::testing::HasSubstr("--dim a=N or --dim b=N"));
+  EXPECT_THAT(refused(R"(graph @g(%x: f32[2, a], %z: f32[2, 4]) {
+  %y = add %x, %z
+  return %y
+})",
+                      {{"a", {1, 4}}}),
+              ::testing::HasSubstr("--dim a=N"));
+  // The length depends on the data.
+  refused(R"(graph @g(%x: f32[a], %n: i64[1]) {
+  %zero = constant i64[1] {0}
+  %y = slice %x, %zero, %n
+  return %y
+})",
+          {{"a", {1, 4}}});
+}
+
+TEST(OpenDims, ASizeOutsideItsRangeIsAnError) {
+  const auto graph = ir::parse("graph @g(%x: f32[n, 4]) {\n  %y = exp %x\n  return %y\n}");
+  ASSERT_TRUE(graph.ok());
+  const exec::FunctionLibrary::Job job{
+      .graph = &*graph, .inputs = inputs_of(*graph), .name = "rows", .open_dims = {{"n", {2, 3}}}};
+  exec::FunctionLibrary::Outcome outcome;
+  const auto library =
+      exec::FunctionLibrary::compile(std::span(&job, 1), "generic", "-O1", outcome);
+  ASSERT_TRUE(library.ok() && !outcome[0]);
+  const auto run = [&](std::int64_t n) {
+    return (*library)->run(0, std::vector{ir::make_splat(ir::ElementType::kF32, {n, 4}, 1)});
+  };
+  EXPECT_TRUE(run(2).ok());
+  EXPECT_TRUE(run(3).ok());
+  for (const std::int64_t n : {1, 4}) {
+    const auto outputs = run(n);
+    ASSERT_FALSE(outputs.ok()) << n;
+    EXPECT_THAT(outputs.error().first().message, ::testing::HasSubstr("not in 2..3"));
+  }
+}
+
+TEST(BindDims, RangesLeaveSymbols) {
+  const auto graph = ir::parse(
+      "graph @g(%x: f32[batch, past], %y: f32[batch, past + 1]) {\n"
+      "  %a = exp %x\n  %b = exp %y\n  return %a, %b\n}");
+  ASSERT_TRUE(graph.ok());
+  const auto bound = driver::bind_dims(*graph, {{"batch", 2}, {"past", {1, 8}}});
+  ASSERT_TRUE(bound.ok());
+  EXPECT_EQ(ir::to_string(bound->value(bound->inputs()[1]).type), "f32[2, past + 1]");
+  EXPECT_EQ(driver::missing_dims(*bound, {{"past", {1, 8}}}), "");
+  EXPECT_EQ(driver::missing_dims(*bound), "--dim past=N");
+  const auto message = [&](const plan::DimRanges& dims) {
+    const auto result = driver::bind_dims(*graph, dims);
+    EXPECT_FALSE(result.ok());
+    if (result.ok()) return std::string();
+    EXPECT_EQ(result.error().first().kind, ErrorKind::kUsage);
+    return result.error().first().message;
+  };
+  EXPECT_THAT(message({{"past", {0, 8}}}), ::testing::HasSubstr("no range of sizes"));
+  EXPECT_THAT(message({{"past", {5, 4}}}), ::testing::HasSubstr("no range of sizes"));
+  EXPECT_THAT(message({{"past + 1", {1, 8}}}), ::testing::HasSubstr("a range to a sum"));
+  EXPECT_THAT(message({{"past", {1, 8}}, {"past + 1", 4}}), ::testing::HasSubstr("contradicts"));
+  EXPECT_THAT(message({{"pats", {1, 8}}}), ::testing::HasSubstr("no input has a dim"));
 }
 
 }  // namespace
