@@ -22,6 +22,7 @@
 #include "passes/fuse_residual.h"
 #include "passes/fuse_rms_norm.h"
 #include "passes/fuse_rope.h"
+#include "passes/fuse_scaled_attention.h"
 #include "passes/merge_gate_up.h"
 #include "passes/merge_qkv.h"
 #include "passes/roll_layers.h"
@@ -47,6 +48,8 @@ constexpr PassEntry kPipeline[] = {
     {"fuse_rope", fuse_rope, "before attention, which ends where the rotated keys enter the cache"},
     {"fuse_attention", fuse_attention,
      "needs constant scales and shapes; drops the mask and the repeated heads"},
+    {"fuse_scaled_attention", fuse_scaled_attention,
+     "after attention with a cache; before products become layers"},
     {"canonical_positions", canonical_positions,
      "after rope and attention, which read positions however they are made"},
     {"fuse_gelu", fuse_gelu, "before gates: an activation is one of their factors"},

@@ -76,6 +76,8 @@ class Reader {
         facts_.fused.attentions += times;
         facts_.windows[attention->window] += times;
         facts_.softcap = attention->softcap;
+      } else if (std::holds_alternative<ir::ScaledAttention>(node.op)) {
+        facts_.fused.attentions += times;
       } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
         facts_.fused.linears += times;
         facts_.qkv_bias = facts_.qkv_bias || operand(node, 2).exists();

@@ -146,6 +146,35 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
                std::move(present)};
 }
 
+Result<Types> infer_op(const InferContext& c, const ScaledAttention& op) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    LLMC_RETURN_IF_ERROR(c.want_float(i));
+    if (c.rank(i) < 2) return c.error("an operand has less than two dims");
+  }
+  const auto &q = c.type(0).dims, &k = c.type(1).dims, &v = c.type(2).dims;
+  LLMC_RETURN_IF_ERROR(c.want_equal(q.back(), k[k.size() - 2], "head dims differ"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(k.back(), v[v.size() - 2], "numbers of keys differ"));
+  if (c.has(3) && c.has(4)) return c.error("a bias and a mask");
+  if (c.has(3)) LLMC_RETURN_IF_ERROR(c.want_float(3));
+  if (c.has(4) && c.type(4).element != ElementType::kBool) return c.error("the mask is not bool");
+  if (c.has(4) && !(op.fill < 0 || op.fill > 0)) return c.error("the fill is 0 or not a number");
+  const auto front = [](const std::vector<Dim>& dims) {
+    return std::vector<Dim>(dims.begin(), dims.end() - 2);
+  };
+  LLMC_TRY(auto scores, c.broadcast(front(q), front(k)));
+  LLMC_TRY(auto dims, c.broadcast(scores, front(v)));
+  scores.push_back(q[q.size() - 2]);
+  scores.push_back(k.back());
+  for (const std::size_t i : {std::size_t{3}, std::size_t{4}}) {
+    if (!c.has(i)) continue;
+    LLMC_TRY(const auto both, c.broadcast(scores, c.type(i).dims));
+    if (both != scores) return c.error("the bias or mask has more elements than the scores");
+  }
+  dims.push_back(q[q.size() - 2]);
+  dims.push_back(v.back());
+  return Types{{ElementType::kF32, std::move(dims)}};
+}
+
 Result<Types> infer_op(const InferContext& c, const GatedActivation&) {
   for (std::size_t i = 0; i < 2; ++i) LLMC_RETURN_IF_ERROR(c.want_float(i));
   if (!compatible(c.type(0), c.type(1)))

@@ -252,6 +252,15 @@ struct Attention {
   CacheLayout cache_layout = CacheLayout::kSequenceFirst;
 };
 
+/// (q f32[…, S, D], k f32[…, D, T], v f32[…, T, W], bias f32, mask bool) ->
+/// softmax(s) . v f32[…, S, W] without a cache, where s is scale * q . k, plus `bias` or, where
+/// `mask` is not `keeps`, `fill` in its place. At most one of bias and mask is there; both
+/// broadcast to the scores, as the leading dims of q, k and v do to each other (numpy).
+struct ScaledAttention {
+  float scale = 1, fill = 0;
+  bool keeps = true;
+};
+
 /// A function of one element, defined by the UnaryKind of the same name.
 enum class ActivationFn : std::uint8_t {
   kNone,
@@ -360,8 +369,8 @@ struct Parameter {
       X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd), \
       X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),    \
       X(Binary), X(Where), X(MatMul), X(Gemm), X(Softmax), X(Reduce), X(ArgMax), X(TopK),        \
-      X(CumSum), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(GatedActivation),            \
-      X(Embedding), X(Linear), X(QkvProjection), X(Loop), X(Parameter)
+      X(CumSum), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(ScaledAttention),            \
+      X(GatedActivation), X(Embedding), X(Linear), X(QkvProjection), X(Loop), X(Parameter)
 
 #define LLMC_IR_OP(T) T
 using Op = std::variant<LLMC_IR_OPS(LLMC_IR_OP)>;

@@ -323,6 +323,13 @@ struct OpInfo<Attention> : FusedOp<4, 4, 2> {
                  rare("cache_layout", &Attention::cache_layout));
 };
 template <>
+struct OpInfo<ScaledAttention> : FusedOp<3, 5> {
+  static constexpr std::string_view name = "scaled_attention";
+  static constexpr auto fields =
+      std::tuple(field("scale", &ScaledAttention::scale), rare("fill", &ScaledAttention::fill),
+                 rare("keeps", &ScaledAttention::keeps));
+};
+template <>
 struct OpInfo<GatedActivation> : FusedOp<2> {
   static constexpr std::string_view name = "gated_activation";
   static constexpr auto fields = std::tuple(field("fn", &GatedActivation::function));

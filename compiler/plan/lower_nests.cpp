@@ -227,7 +227,6 @@ Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
   note_open_dims(inputs);
   LLMC_RETURN_IF_ERROR(check_plain_shapes());
   Scope scope(*this, graph_, nullptr);
-  scope.nests.find_attention();
   const auto add = [&](Port port, Place place, std::size_t slot) {
     port.buffer = static_cast<std::uint32_t>(program_.buffers.size());
     program_.buffers.push_back({.name = {},

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "compiler/plan/match_attention.h"
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
@@ -9,28 +8,14 @@ namespace llmc::plan {
 
 using ir::ElementType;
 
-void NestLowerer::find_attention() {
-  for (const ir::Node& node : graph_.nodes()) {
-    auto found = match_attention(graph_, uses_, node);
-    if (!found || absorbed_.contains(&node)) continue;
-    // Scores that are themselves an attention's result are left to the matrix product.
-    const bool taken = std::ranges::any_of(found->inner, [&](const ir::Node* inner) {
-      return absorbed_.contains(inner) || attention_.contains(inner);
-    });
-    if (taken) continue;
-    absorbed_.insert(found->inner.begin(), found->inner.end());
-    attention_.emplace(&node, *std::move(found));
-  }
-}
-
-void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& pattern) {
+Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   constexpr std::int64_t kRows = 32;  // kAttentionRows of templates/llmc/function/attention.h
   const ir::ValueId out = node.outputs[0];
   const Sizes& y_dims = dims(out);
   const std::size_t rank = y_dims.size();
   const Sizes batch(y_dims.begin(), y_dims.end() - 2);
   const Size queries = y_dims[rank - 2], width = y_dims[rank - 1];
-  const Size depth = dims(pattern.q).back(), keys = dims(pattern.k).back();
+  const Size depth = dims(node.inputs[0]).back(), keys = dims(node.inputs[1]).back();
   const auto over_batch = [&](const View& v, const Size& rows, const Size& columns) {
     Sizes to = batch;
     to.push_back(rows);
@@ -41,23 +26,24 @@ void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& 
     const View v = stored(value, false);
     return v.strides.back() == 1 || v.dims.back() == 1 ? v : stored(value);
   };
-  View q = over_batch(rows_of(pattern.q), queries, depth);
-  View k = over_batch(stored(pattern.k, false), depth, keys);
-  View v = over_batch(rows_of(pattern.v), keys, width);
-  const bool masked = pattern.mask.exists(), biased = masked || pattern.bias.exists();
+  View q = over_batch(rows_of(node.inputs[0]), queries, depth);
+  View k = over_batch(stored(node.inputs[1], false), depth, keys);
+  View v = over_batch(rows_of(node.inputs[2]), keys, width);
+  const bool masked = has(node, 4), biased = masked || has(node, 3);
   View bias = q;
-  if (pattern.bias.exists()) {
-    bias = over_batch(stored(pattern.bias, false), queries, keys);
+  if (has(node, 3)) {
+    bias = over_batch(stored(node.inputs[3], false), queries, keys);
   } else if (masked) {
     // 0 where the score stays; anything else takes its place.
     const ExpressionPtr none = literal(ElementType::kF32, 0);
-    const ExpressionPtr fill = literal(ElementType::kF32, static_cast<double>(pattern.fill));
+    const ExpressionPtr fill = literal(ElementType::kF32, static_cast<double>(op.fill));
     const ExpressionPtr value =
-        where(expression(pattern.mask), pattern.kept ? none : fill, pattern.kept ? fill : none);
-    bias = over_batch(stored(value, dims(pattern.mask), ElementType::kF32, "mask"), queries, keys);
+        where(expression(node.inputs[4]), op.keeps ? none : fill, op.keeps ? fill : none);
+    bias =
+        over_batch(stored(value, dims(node.inputs[4]), ElementType::kF32, "mask"), queries, keys);
   }
   const View y = result(out);
-  if (product(y_dims) == 0) return;
+  if (product(y_dims) == 0) return ok_status();
   // Each worker has its own, on cache lines of its own.
   const auto of_workers = [&](const Size& elements, const char* name) {
     constexpr std::int64_t kLine = 16;
@@ -84,7 +70,7 @@ void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& 
                    keys,
                    depth,
                    width,
-                   pattern.scale,
+                   op.scale,
                    stride(q, rank - 2),
                    stride(k, rank - 2),
                    stride(k, rank - 1),
@@ -99,6 +85,7 @@ void NestLowerer::lower_attention(const ir::Node& node, const AttentionPattern& 
   stage.numbers.insert(stage.numbers.end(), {batch, front(q), front(k), front(v)});
   if (biased) stage.numbers.emplace_back(front(bias));
   emit(node, std::move(stage));
+  return ok_status();
 }
 
 }  // namespace llmc::plan

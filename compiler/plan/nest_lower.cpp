@@ -291,11 +291,6 @@ void NestLowerer::finish_output(ir::ValueId value, std::uint32_t buffer) {
 
 Status NestLowerer::lower(const ir::Node& node) {
   current_ = &node;
-  if (absorbed_.contains(&node)) return ok_status();
-  if (const auto it = attention_.find(&node); it != attention_.end()) {
-    lower_attention(node, it->second);
-    return ok_status();
-  }
   Status status = host_.by_token() ? check_rows(node) : check_sizes(node);
   if (status.ok() && !lower_open_sizes(node))
     status = std::visit([&](const auto& op) { return lower(node, op); }, node.op);

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/plan/match_attention.h"
 #include "compiler/plan/program.h"
 
 /// Operators that no fused kernel computes become loop nests: elementwise operators are
@@ -58,8 +57,6 @@ class NestLowerer {
   const Sizes* dims_of(ir::ValueId value) const;
   /// Whether a result of the node is read, other than for its shape.
   bool is_needed(const ir::Node& node) const;
-  /// Finds attention that is spelled out, which one kernel computes. For plain graphs.
-  void find_attention();
   /// Lowers a node whose operands all have values. kUnsupported when it cannot be computed row by
   /// row, or there is no nest for it; its results then hold storage that nothing fills, so that
   /// nodes that read them are checked as well.
@@ -106,6 +103,7 @@ class NestLowerer {
   Status lower(const ir::Node& node, const ir::LayerNorm& op);
   Status lower(const ir::Node& node, const ir::RmsNorm& op);
   Status lower(const ir::Node& node, const ir::GatedActivation& op);
+  Status lower(const ir::Node& node, const ir::ScaledAttention& op);
   Status lower(const ir::Node& node, const ir::GatherElements& op);
   Status lower(const ir::Node& node, const ir::GatherNd& op);
   Status lower(const ir::Node& node, const ir::ScatterElements& op);
@@ -184,7 +182,6 @@ class NestLowerer {
     ExpressionPtr expression;
   };
 
-  void lower_attention(const ir::Node& node, const AttentionPattern& pattern);
   /// For each value the value whose loop computes it: itself when it is stored.
   void find_sinks();
   void find_needed();
@@ -195,9 +192,7 @@ class NestLowerer {
   NestHost& host_;
   std::map<ir::ValueId, Lowered> values_;
   std::map<ir::ValueId, ir::ValueId> sinks_;
-  std::vector<bool> needed_;                               // by value
-  std::map<const ir::Node*, AttentionPattern> attention_;  // by the last product
-  std::set<const ir::Node*> absorbed_;                     // what those compute as well
+  std::vector<bool> needed_;  // by value
   const ir::Node* current_ = nullptr;
 };
 

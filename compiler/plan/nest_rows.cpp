@@ -109,10 +109,15 @@ struct RowAxes {
   bool operator()(const ir::LayerNorm&) const { return !along(0, -1); }
   bool operator()(const ir::RmsNorm&) const { return !along(0, -1); }
   bool operator()(const ir::ConstantOp&) const { return true; }
-  template <class T>
-  bool operator()(const T&) const {
-    return true;  // there is no nest for it
-  }
+  bool operator()(const ir::ScaledAttention&) const { return false; }
+  // There is no nest for these.
+  bool operator()(const ir::Rope&) const { return true; }
+  bool operator()(const ir::Attention&) const { return true; }
+  bool operator()(const ir::Embedding&) const { return true; }
+  bool operator()(const ir::Linear&) const { return true; }
+  bool operator()(const ir::QkvProjection&) const { return true; }
+  bool operator()(const ir::Loop&) const { return true; }
+  bool operator()(const ir::Parameter&) const { return true; }
 
  private:
   /// Row-major order is kept within a row only when as many elements lie before the row axis.

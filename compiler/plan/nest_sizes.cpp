@@ -161,6 +161,16 @@ struct SizesAgree {
   bool operator()(const ir::RmsNorm&) const {
     return in(0) == out() && product(in(1)) == in(0).back();
   }
+  bool operator()(const ir::ScaledAttention&) const {
+    const Sizes &q = in(0), &k = in(1), &v = in(2), &y = out();
+    const auto front = [](const Sizes& x) { return part(x, 0, x.size() - 2); };
+    const Size &queries = q[q.size() - 2], &keys = k.back();
+    const Sizes scores = joined(front(y), {queries, keys});
+    return q.back() == k[k.size() - 2] && keys == v[v.size() - 2] && y[y.size() - 2] == queries &&
+           y.back() == v.back() && broadcasts(front(q), front(y)) &&
+           broadcasts(front(k), front(y)) && broadcasts(front(v), front(y)) &&
+           (!has(3) || broadcasts(in(3), scores)) && (!has(4) || broadcasts(in(4), scores));
+  }
   bool operator()(const ir::Linear& op) const {
     const Sizes& weight = in(1);
     Sizes expected = in(0);

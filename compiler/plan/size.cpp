@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
 
 namespace llmc::plan {
@@ -61,8 +60,10 @@ std::int64_t Size::extreme(bool largest) const {
   std::int64_t sum = number_;
   for (const auto& [monomial, factor] : *terms_) {
     const auto value = at_end(monomial, largest == (factor > 0));
-    LLMC_CHECK(value.has_value());
-    sum += factor * *value;
+    const auto term = value ? checked_mul(factor, *value) : std::nullopt;
+    const auto next = term ? checked_add(sum, *term) : std::nullopt;
+    if (!next) return largest ? INT64_MAX : INT64_MIN;
+    sum = *next;
   }
   return sum;
 }

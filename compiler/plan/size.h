@@ -55,7 +55,7 @@ class Size {
   /// nullptr for a number.
   const Terms* terms() const { return terms_.get(); }
   /// Upper and lower bound for all values of the open dims; exact for a number, a dim and products
-  /// of them.
+  /// of them. The largest and the smallest std::int64_t where they do not fit.
   std::int64_t bound() const { return extreme(true); }
   std::int64_t least() const { return extreme(false); }
   /// Sum of the absolute values of the terms at the bounds of the open dims; nullopt if it does not

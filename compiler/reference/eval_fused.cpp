@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "compiler/reference/eval.h"
+#include "compiler/reference/interpreter.h"
 #include "compiler/reference/matrix.h"
 
 /// Evaluates the operators created by fusion: norms, rotation, linear and QKV.
@@ -190,6 +191,31 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op) {
       const std::int64_t row = op.heads_first ? head * tokens + token : token * heads + head;
       rotate(op, angles, token, out.floats.data() + row * head_dim);
     }
+  return Tensors{std::move(out)};
+}
+
+/// By the operators that it stands for.
+Result<Tensors> eval_op(EvalContext& c, const ir::ScaledAttention& op) {
+  const auto apply = [](ir::Op by, const std::vector<const Tensor*>& operands) -> Result<Tensor> {
+    ir::Node node{std::move(by), {}, {ir::ValueId{0}}, {}};
+    node.inputs.resize(operands.size(), ir::ValueId{0});
+    LLMC_TRY(Tensors results, evaluate_node(node, operands));
+    return std::move(results.front());
+  };
+  const auto number = [](float value) {
+    return Tensor{.element = ir::ElementType::kF32, .dims = {}, .floats = {value}, .integers = {}};
+  };
+  const Tensor scale = number(op.scale), fill = number(op.fill);
+  LLMC_TRY(Tensor scores, apply(ir::MatMul{}, {&c.operand(0), &c.operand(1)}));
+  LLMC_TRY(scores, apply(ir::Binary{ir::BinaryKind::kMul}, {&scores, &scale}));
+  if (c.has(3)) {
+    LLMC_TRY(scores, apply(ir::Binary{ir::BinaryKind::kAdd}, {&scores, &c.operand(3)}));
+  } else if (c.has(4)) {
+    LLMC_TRY(scores, apply(ir::Where{}, {&c.operand(4), op.keeps ? &scores : &fill,
+                                         op.keeps ? &fill : &scores}));
+  }
+  LLMC_TRY(scores, apply(ir::Softmax{-1}, {&scores}));
+  LLMC_TRY(Tensor out, apply(ir::MatMul{}, {&scores, &c.operand(2)}));
   return Tensors{std::move(out)};
 }
 

@@ -1,12 +1,11 @@
-#include "compiler/driver/dims.h"
-#include "compiler/driver/prepare.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
+#include "compiler/driver/dims.h"
+#include "compiler/driver/prepare.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"

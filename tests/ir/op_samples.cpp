@@ -67,6 +67,10 @@ std::map<std::string_view, std::string> make_samples() {
        "  %t = constant f32[32, 8] random(3, 1)\n"
        "  %y = rope %q, %p, %t {rotary_dim = 8, interleaved = true, heads_first = true, "
        "table = true}\n  return %y\n}\n"},
+      {"scaled_attention",
+       "graph @g(%q: f32[2, n, 4], %k: f32[4, 3], %v: f32[2, 3, 5], %m: bool[n, 1]) {\n"
+       "  %y = scaled_attention %q, %k, %v, _, %m {scale = 0.5, fill = -10000, keeps = false}\n"
+       "  return %y\n}\n"},
       {"attention",
        "graph @g(%q: f32[1, seq, 4, 16], %k: f32[1, seq, 2, 16], %v: f32[1, seq, 2, 16], "
        "%past: f32[2, 1, 2, past, 16]) {\n"

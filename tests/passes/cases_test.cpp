@@ -40,6 +40,7 @@ struct Case {
   std::string file, name, comment, before, after, reason;
   std::vector<std::string> passes, mends;
   bool unchanged = false;
+  bool is_decoder = true;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -67,6 +68,8 @@ std::vector<Case> read_cases(const std::filesystem::path& path) {
       std::istringstream names(line.substr(8));
       for (std::string name; std::getline(names >> std::ws, name, ',');)
         cases.back().passes.push_back(name);
+    } else if (line == "graph: plain") {
+      cases.back().is_decoder = false;
     } else if (line.starts_with("reason: ")) {
       cases.back().reason = line.substr(8);
     } else if (line.starts_with("mend: ")) {
@@ -99,7 +102,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names) {
+Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names, bool is_decoder) {
   std::vector<PassEntry> entries;
   for (const std::string& name : names) {
     const PassEntry* entry = find_pass(name);
@@ -108,6 +111,7 @@ Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names) {
   }
   PipelineOptions options;
   options.context.options.weights = ir::WeightFormat::kQ4;
+  options.context.is_decoder = is_decoder;
   LLMC_TRY(auto result, run_passes(std::move(graph), entries, options));
   return std::move(result.graph);
 }
@@ -144,15 +148,15 @@ void expect_same_meaning(const ir::Graph& before, const ir::Graph& after) {
 }
 
 /// Parses, verifies and rewrites `text`; fails the test and returns nullopt on errors.
-std::optional<std::pair<ir::Graph, ir::Graph>> before_and_after(
-    const std::string& text, const std::vector<std::string>& passes) {
+std::optional<std::pair<ir::Graph, ir::Graph>> before_and_after(const std::string& text,
+                                                                const Case& c) {
   auto before = ir::parse(text);
   if (const auto status = before.ok() ? ir::verify(*before) : Status(before.error());
       !status.ok()) {
     ADD_FAILURE() << format(status.error().first());
     return std::nullopt;
   }
-  auto after = run(*before, passes);
+  auto after = run(*before, c.passes, c.is_decoder);
   if (!after.ok()) {
     ADD_FAILURE() << format(after.error().first());
     return std::nullopt;
@@ -164,7 +168,7 @@ class PassCases : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PassCases, BeforeBecomesAfterAndMeansTheSame) {
   const Case& c = GetParam();
-  const auto graphs = before_and_after(c.before, c.passes);
+  const auto graphs = before_and_after(c.before, c);
   ASSERT_TRUE(graphs);
   const auto& [before, after] = *graphs;
   if (!c.unchanged) {
@@ -179,7 +183,7 @@ TEST_P(PassCases, BeforeBecomesAfterAndMeansTheSame) {
   EXPECT_EQ(ir::print(after), ir::print(before));
   EXPECT_FALSE(c.reason.empty()) << "say why the graph has to stay";
   ASSERT_FALSE(c.mends.empty()) << "show that the graph is a near miss";
-  const auto near = before_and_after(mended(c), c.passes);
+  const auto near = before_and_after(mended(c), c);
   ASSERT_TRUE(near);
   EXPECT_NE(ir::print(near->second), ir::print(near->first)) << "something else prevents it, too";
   expect_same_meaning(near->first, near->second);
@@ -194,6 +198,7 @@ void update_cases() {
     for (const Case& c : cases) {
       text << c.comment << "=== case " << c.name << "\npasses: ";
       for (std::size_t i = 0; i < c.passes.size(); ++i) text << (i ? ", " : "") << c.passes[i];
+      if (!c.is_decoder) text << "\ngraph: plain";
       if (!c.reason.empty()) text << "\nreason: " << c.reason;
       for (const std::string& mend : c.mends) text << "\nmend: " << mend;
       text << "\n--- before\n" << c.before;
@@ -202,7 +207,7 @@ void update_cases() {
         text << "--- unchanged\n\n";
       } else {
         text << "--- after\n";
-        auto after = before.ok() ? run(*before, c.passes) : std::move(before);
+        auto after = before.ok() ? run(*before, c.passes, c.is_decoder) : std::move(before);
         text << (after.ok() ? ir::print(*after) : c.after) << '\n';
       }
     }

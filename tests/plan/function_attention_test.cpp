@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
-#include "compiler/plan/match_attention.h"
 #include "compiler/plan/nest_lower.h"
+#include "passes/fuse_scaled_attention.h"
 
 namespace llmc::plan {
 namespace {
@@ -17,13 +19,19 @@ ir::Graph parse(const std::string& text) {
   return *std::move(graph);
 }
 
+ir::Graph fused(const std::string& text) {
+  passes::PassContext plain;
+  plain.is_decoder = false;
+  auto graph = passes::fuse_scaled_attention(parse(text), plain);
+  EXPECT_TRUE(graph.ok() && ir::verify(*graph).ok());
+  return *std::move(graph);
+}
+
 std::size_t matches(const std::string& text) {
-  const ir::Graph graph = parse(text);
-  const ir::UseDef uses(graph);
-  std::size_t count = 0;
-  for (const ir::Node& node : graph.nodes())
-    count += match_attention(graph, uses, node).has_value();
-  return count;
+  const ir::Graph graph = fused(text);
+  return static_cast<std::size_t>(std::ranges::count_if(graph.nodes(), [](const ir::Node& node) {
+    return std::holds_alternative<ir::ScaledAttention>(node.op);
+  }));
 }
 
 /// softmax of what `scores` makes of %s = %q %k, times %v.
@@ -64,7 +72,7 @@ TEST(FunctionAttention, IsLeftAloneWhereItIsSomethingElse) {
 
 /// Stages that run the kernel; every output has to be written by some stage.
 std::size_t kernels(const std::string& text, const std::string& prefix) {
-  const ir::Graph graph = parse(text);
+  const ir::Graph graph = fused(text);
   std::vector<ir::Value> inputs;
   for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
   auto program = lower_plain(graph, inputs);

@@ -55,6 +55,20 @@ std::vector<OpCase> fused_cases() {
   %np_e = constant f32[2, 1, 2, 1, 2] {0, 1, 1, 0, 1, 2, 3, 4}
   return %o, %o_e, %p, %p_e, %n, %n_e, %np, %np_e
 })"},
+      {"scaled_attention", R"(graph @g() {
+  %q = constant f32[2, 2] {1, 0, 0, 2}
+  %k = constant f32[2, 3] {1, 0, 1, 0, 1, 1}
+  %v = constant f32[3, 2] {1, 2, 3, 4, 5, 6}
+  %bias = constant f32[1, 3] {0, 1, -1}
+  %mask = constant bool[2, 3] {false, true, false, false, false, true}
+  %a = scaled_attention %q, %k, %v {scale = 0.5}
+  %a_e = constant f32[2, 2] {3.00000000, 4.00000000, 3.53391279, 4.53391279}
+  %b = scaled_attention %q, %k, %v, %bias {scale = 1}
+  %b_e = constant f32[2, 2] {2.46608721, 3.46608721, 3.14437027, 4.14437027}
+  %c = scaled_attention %q, %k, %v, _, %mask {scale = 1, fill = -10000, keeps = false}
+  %c_e = constant f32[2, 2] {3.00000000, 4.00000000, 2.76159416, 3.76159416}
+  return %a, %a_e, %b, %b_e, %c, %c_e
+})"},
       // Two kv heads, heads first: each query head sees its own group only.
       {"attention", R"(graph @g() {
   %q = constant f32[1, 1, 2, 1] {1, 1}
