@@ -25,14 +25,15 @@ class Printer {
   std::string operator()(const plan::EmbeddingStage& s) const {
     if (plain_)
       return fmt::format("if (!lookup(m.rows({}), {}{{{}}}, {}, {})) return kIndexOutOfRange;",
-                         program_.buffers[s.ids.index].width, weight_type(weight(s.table)),
-                         packed(s.table), buffer(s.ids), buffer(s.out));
+                         row_count(program_.buffers[s.ids.index].size),
+                         weight_type(weight(s.table)), packed(s.table), buffer(s.ids),
+                         buffer(s.out));
     return fmt::format("embedding{}(context, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
                        weight_type(weight(s.table)), packed(s.table), buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
     const std::string rows =
-        plain_ ? fmt::format("m.rows({})", plan::rows_of(program_, s)) : "context";
+        plain_ ? fmt::format("m.rows({})", row_count(plan::rows_of(program_, s))) : "context";
     return linear(s.source, s.norm, s.k, matrix(s.weight), epilogue(s), rows);
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
@@ -120,10 +121,11 @@ class Printer {
     if (plain_) {
       std::vector<std::string> arguments;
       for (const auto& argument : call.arguments) arguments.push_back(pointer(argument));
-      if (call.iterations == 0)
-        return fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
-      return in_parallel(call.iterations, fmt::format("{}({}, begin, end);", call.function,
-                                                      fmt::join(arguments, ", ")));
+      if (call.iterations != 0) arguments.insert(arguments.end(), {"begin", "end"});
+      arguments.insert(arguments.end(), call.sizes.begin(), call.sizes.end());
+      const std::string statement =
+          fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
+      return call.iterations == 0 ? statement : in_parallel(call.iterations, statement);
     }
     return for_each_row(call.arguments, [&](const std::vector<std::string>& arguments) {
       return fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
@@ -132,7 +134,7 @@ class Printer {
   std::string operator()(const plan::CallStage& s) const {
     if (plain_) return plain_call(s);
     return for_each_row(s.buffers, [&](const std::vector<std::string>& arguments) {
-      const std::string call = call_text(s, arguments, number_texts(s));
+      const std::string call = call_text(s, arguments, number_texts(s, dims()));
       if (!s.can_fail) return call + ";";
       const auto result = std::ranges::find(s.buffers, true, &plan::BufferArgument::written);
       return fmt::format("if (!{}) invalidate({}, {});", call,
@@ -148,6 +150,11 @@ class Printer {
   }
 
  private:
+  const DimNames& dims() const { return context_.nests.dims(); }
+  std::string row_count(const plan::Size& rows) const {
+    return rows.is_constant() ? dims().text(rows)
+                              : fmt::format("static_cast<uint32_t>({})", dims().text(rows));
+  }
   std::string buffer(BufferId id) const {
     LLMC_CHECK(id.exists());
     return plain_ ? pointer({.buffer = id.index}) : program_.buffers[id.index].name;
@@ -175,28 +182,28 @@ class Printer {
         LLMC_CHECK(false);  // of decoders
         break;
     }
-    return argument.offset == 0 ? text : fmt::format("{} + {}", text, argument.offset);
+    return argument.offset == 0 ? text : fmt::format("{} + {}", text, dims().text(argument.offset));
   }
-  static std::string in_parallel(std::int64_t count, const std::string& statement,
-                                 bool by_worker = false) {
+  std::string in_parallel(const plan::Size& count, const std::string& statement,
+                          bool by_worker = false) const {
     return fmt::format(
-        "in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t{}) {{\n    {}\n  }});", count,
-        by_worker ? " worker" : "", statement);
+        "in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t{}) {{\n    {}\n  }});",
+        dims().text(count), by_worker ? " worker" : "", statement);
   }
   /// A call of a plain graph, divided among the workers where it can be and is worth it.
   std::string plain_call(const plan::CallStage& s) const {
     using Split = plan::CallStage::Split;
-    std::vector<std::string> arguments, numbers = number_texts(s);
+    std::vector<std::string> arguments, numbers = number_texts(s, dims());
     const std::size_t number = s.split_number + (s.split == Split::kRange ? 1 : 0);
     const auto* count =
-        s.split == Split::kNone ? nullptr : std::get_if<std::int64_t>(&s.numbers[number]);
+        s.split == Split::kNone ? nullptr : std::get_if<plan::Size>(&s.numbers[number]);
     std::uint64_t work = s.multiply_adds;
     for (const plan::BufferArgument& b : s.buffers)
       work = std::max(work, program_.buffers[b.buffer].width);
-    const bool divided = count != nullptr && *count > 1 && work >= kParallelWork;
+    const bool divided = count != nullptr && count->bound() > 1 && work >= kParallelWork;
     for (const plan::BufferArgument& b : s.buffers) {
       arguments.push_back(pointer(b));
-      if (divided && b.row_step != 0) arguments.back() += fmt::format(" + begin * {}", b.row_step);
+      if (divided && b.row_step != 0) arguments.back() += " + begin * " + dims().factor(b.row_step);
       if (divided && b.slot_step != 0)
         arguments.back() += fmt::format(" + worker * {}", b.slot_step);
     }
@@ -238,7 +245,7 @@ class Printer {
           text = fmt::format("{} + t * {}", b.name, b.width);
           break;
       }
-      if (argument.offset != 0) text += fmt::format(" + {}", argument.offset);
+      if (argument.offset != 0) text += fmt::format(" + {}", argument.offset.bound());
       arguments.push_back(std::move(text));
     }
     return fmt::format("for_each_token(context, [=](size_t t) {{\n{}    {}\n  }});", locals,
