@@ -43,7 +43,7 @@ void apply_recommended(const hosted::SamplingValues& values, SamplingOptions& op
 /// Makes the session choose as the options say. `tokenizer` may be null: dry has no breakers then.
 /// kUsage for a token outside the vocabulary.
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
-                    std::uint32_t vocabulary, exec::NativeModel::Session& session);
+                    std::uint32_t vocabulary, exec::Session& session);
 
 /// Tells of the options that were given and change nothing, if there are any.
 void note_idle_sampling(const SamplingOptions& options, const Globals& globals);
