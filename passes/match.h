@@ -53,7 +53,8 @@ bool is_f32(const Rewriter& rw, ir::ValueId value, std::size_t rank = 0);
 bool is_last_axis(const std::vector<std::int64_t>& axes, std::size_t rank);
 bool is_last_axis(std::int64_t axis, std::size_t rank);
 
-/// The rank-2 float constant [rows, columns], not empty, that `value` is, through Casts that widen to f32 and
+/// The rank-2 float constant [rows, columns], not empty, that `value` is, through Casts that widen
+/// to f32 and
 /// Transposes; the result is a lazy view, no data is read. nullptr if there is none.
 ir::ConstantPtr matrix_constant(const Rewriter& rw, ir::ValueId value);
 /// A float constant that scales or shifts the last dim of `like`, as f32[n]: its dims are n, or 1s

@@ -3,63 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "compiler/bench/bench.h"
 #include "compiler/exec/function_library.h"
+#include "compiler/exec/made_up_inputs.h"
 #include "compiler/support/median.h"
 
 namespace llmc::bench {
-namespace {
-
-template <class T>
-void append_bytes(std::vector<std::byte>& bytes, T value) {
-  const auto* const from = reinterpret_cast<const std::byte*>(&value);
-  bytes.insert(bytes.end(), from, from + sizeof value);
-}
-
-/// Data for an input; the same in every run.
-ir::ConstantPtr made_up(const plan::Port& port, int integer_value) {
-  const std::size_t width = ir::element_bytes(port.element);
-  const std::size_t count = static_cast<std::size_t>(port.bytes()) / width;
-  std::vector<std::byte> bytes;
-  bytes.reserve(count * width);
-  std::uint32_t state = 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    state = state * 1664525u + 1013904223u;
-    const float value = static_cast<float>(state >> 8) * 0x1p-23f - 1.0f;
-    switch (port.element) {
-      case ir::ElementType::kF32:
-        append_bytes(bytes, value);
-        break;
-      case ir::ElementType::kF64:
-        append_bytes(bytes, static_cast<double>(value));
-        break;
-      case ir::ElementType::kF16:
-        // Sign and fraction of a number from 0.5 on, below 1.
-        append_bytes(bytes, static_cast<std::uint16_t>((state >> 16 & 0x83ffu) | 0x3800u));
-        break;
-      case ir::ElementType::kBF16:
-        append_bytes(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
-        break;
-      default: {
-        const std::int64_t integer = integer_value;  // little-endian, as all that llmc runs on
-        const auto* const from = reinterpret_cast<const std::byte*>(&integer);
-        bytes.insert(bytes.end(), from, from + width);
-      }
-    }
-  }
-  return ir::make_constant(port.element, port.dims, std::move(bytes));
-}
-
-std::vector<ir::ConstantPtr> made_up(const std::vector<plan::Port>& ports, int integer_value) {
-  std::vector<ir::ConstantPtr> inputs;
-  for (const plan::Port& port : ports) inputs.push_back(made_up(port, integer_value));
-  return inputs;
-}
-
-}  // namespace
 
 double FunctionBenchReport::Test::median_seconds() const {
   return median(seconds);
@@ -82,8 +33,7 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
     compile.threads_max = std::max(compile.threads_max, threads);
   // Says what keeps the graph from being compiled, and the sizes.
   const std::string targets[] = {compile.target};
-  LLMC_TRY(const auto plans,
-           driver::plan_function(compile, std::move(source.model), targets, progress));
+  LLMC_TRY(const auto plans, driver::plan_model(compile, std::move(source), targets, progress));
   const plan::Plan& plan = plans.front();
 
   driver::report(progress, "compile", 0, 0);
@@ -110,8 +60,8 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
     if (threads > 1 && !result.emulator.empty())
       return usage_error(fmt::format("{} threads under an emulator", threads), "use --threads 1");
     const auto measure = [&] {
-      return library->time(0, made_up(result.inputs, result.integer_value), options.repetitions,
-                           threads);
+      return library->time(0, exec::made_up(result.inputs, result.integer_value),
+                           options.repetitions, threads);
     };
     auto seconds = measure();
     if (!seconds.ok() && seconds.error().first().kind == ErrorKind::kBadInput) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/compile.h"
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 
@@ -35,9 +35,9 @@ struct FunctionBenchReport {
 };
 
 /// Compiles the graph of `source`, what read_source(options.compile) gave, for the sizes of
-/// `compile.dims` and runs it on made-up inputs: floats in
-/// (-1, 1), integers and bools 1, or 0 if 1 is an index outside its tensor. Errors as
-/// compile_function, kBadInput if neither is a valid input, and kUsage for several threads under an
+/// `compile.dims` and runs it on made-up inputs
+/// (exec/made_up_inputs.h). Errors as
+/// compile_model, kBadInput if neither is a valid input, and kUsage for several threads under an
 /// emulator.
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
                                            driver::Source source,

@@ -78,11 +78,11 @@ Status BundleWriter::write_sources() {
   for (const std::string& part : data_parts()) data.push_back(name_ + "_" + part + ".o");
   LLMC_RETURN_IF_ERROR(write_build_script(
       folder_,
-      build_script(toolchain_, target, name_, model_arguments(target, name_, options_.cflags),
-                   code_.core_sources(), data)));
+      build_script(toolchain_, target, name_, code_.arguments(), code_.core_sources(), data)));
   LLMC_RETURN_IF_ERROR(code_.write_file(name_ + ".cmake", emit::cmake_file(name_)));
-  LLMC_RETURN_IF_ERROR(
-      code_.write_file(name_ + ".pc", emit::pkg_config_file(name_, "language model", target)));
+  LLMC_RETURN_IF_ERROR(code_.write_file(
+      name_ + ".pc", emit::pkg_config_file(
+                         name_, plan_.program.is_plain() ? "function" : "language model", target)));
   if (content_.tokenizer != nullptr) {
     const auto tables = content_.tokenizer->tables();
     LLMC_RETURN_IF_ERROR(
@@ -144,7 +144,7 @@ std::vector<std::string> BundleWriter::data_parts() const {
   std::vector<std::string> parts;
   if (!content_.grammar.empty()) parts.emplace_back("grammar");
   if (plan_.prompt.tokens > 0) parts.emplace_back("prompt");
-  if (plan_.options.embed_weights) parts.emplace_back("weights");
+  if (embeds_weights()) parts.emplace_back("weights");
   return parts;
 }
 
@@ -162,7 +162,7 @@ Status BundleWriter::write_data(const std::string& part, const std::string& data
 
 Status BundleWriter::write_archive() const {
   LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, archive(), objects_));
-  if (!plan_.options.embed_weights) return ok_status();
+  if (!embeds_weights()) return ok_status();
   return replace_last_member(folder_, archive(), weights_file());
 }
 

@@ -51,6 +51,7 @@ class BundleWriter {
  private:
   std::string archive() const { return "lib" + name_ + ".a"; }
   std::string weights_file() const;
+  bool embeds_weights() const { return plan_.options.embed_weights && plan_.weights_bytes > 0; }
   std::vector<std::string> data_parts() const;
   emit::ElfObject data_object(const std::string& part, std::uint64_t bytes,
                               bool exported = false) const;

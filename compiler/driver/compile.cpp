@@ -1,194 +1,19 @@
 #include "compiler/driver/compile.h"
 
-#include <fmt/format.h>
-
-#include <chrono>
+#include <algorithm>
 #include <deque>
-#include <memory>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/bundle_writer.h"
-#include "compiler/driver/chat_files.h"
-#include "compiler/driver/function.h"
-#include "compiler/driver/golden.h"
-#include "compiler/driver/system_prompt.h"
-#include "compiler/driver/tokenizer_file.h"
+#include "compiler/driver/prepare.h"
 #include "compiler/driver/toolchain.h"
-#include "compiler/driver/trained_context.h"
-#include "compiler/emit/names.h"
 #include "compiler/emit/weights.h"
-#include "compiler/ir/text.h"
 #include "compiler/plan/rounding.h"
 #include "compiler/support/atomic_output.h"
-#include "passes/assign_weight_formats.h"
-#include "passes/pipeline.h"
-#include "runtime/hosted/grammar/model_vocabulary.h"
 
 namespace llmc::driver {
-namespace {
 
 namespace fs = std::filesystem;
-
-class PhaseClock {
- public:
-  explicit PhaseClock(std::vector<PhaseTime>& times) : times_(times) {}
-  void finish(std::string phase) {
-    const auto now = std::chrono::steady_clock::now();
-    times_.push_back({std::move(phase), std::chrono::duration<double>(now - started_).count()});
-    started_ = now;
-  }
-
- private:
-  std::vector<PhaseTime>& times_;
-  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-};
-
-/// Import, passes and plans: all that is known before a weight is read.
-struct Prepared {
-  importer::ImportedModel model;
-  BundleContent content;
-  std::vector<plan::Plan> plans;  // one per target
-};
-
-Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options) {
-  passes::PipelineOptions pipeline;
-  pipeline.context.options.weights = options.quant;
-  auto last = std::chrono::steady_clock::now();
-  if (options.on_pass) {
-    pipeline.dump = [&](std::size_t, std::string_view pass, const ir::Graph& after) -> Status {
-      const auto now = std::chrono::steady_clock::now();
-      options.on_pass(pass, std::chrono::duration<double>(now - last).count(),
-                      options.want_ir ? ir::print(after) : std::string());
-      last = std::chrono::steady_clock::now();
-      return ok_status();
-    };
-  }
-  LLMC_TRY(passes::PipelineResult result, passes::run_pipeline(graph, pipeline));
-  if (options.on_stages) options.on_stages(result.graph);
-  return std::move(result.graph);
-}
-
-/// The tokens of options.system_prompt, if there is one.
-Status read_system_prompt(const CompileOptions& options, Prepared& prepared,
-                          plan::PlanOptions& planned) {
-  if (!options.system_prompt) return ok_status();
-  planned.prompt_source = options.system_prompt->source;
-  BundleContent& content = prepared.content;
-  LLMC_TRY(planned.prompt, system_prompt_ids(*options.system_prompt, content.tokenizer.get(),
-                                             planned.tokenizer_refused, content.chat));
-  return ok_status();
-}
-
-/// All but the target and what depends on it.
-Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
-  plan::PlanOptions planned;
-  planned.quant = format_name(options.quant);
-  planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
-  LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
-  planned.ctx = options.ctx;
-  planned.ctx_given = options.ctx_given;
-  planned.ctx_needed = options.ctx_needed;
-  planned.block = options.block;
-  planned.kv = options.kv;
-  planned.threads_max = options.threads_max;
-  planned.sequences = options.sequences;
-  planned.batch = options.batch;
-  planned.pool = options.pool;
-  planned.contiguous = options.contiguous;
-  planned.embed_weights = options.weights == WeightsPlace::kEmbed;
-  return planned;
-}
-
-Result<plan::Plan> plan_stages(const ir::Graph& stages, plan::PlanOptions planned,
-                               const CompileOptions& options, std::string_view target_name) {
-  LLMC_TRY(planned.target, target::find(target_name, options.opt_level));
-  planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
-  LLMC_TRY(plan::Plan plan, plan::make_plan(stages, planned));
-  LLMC_RETURN_IF_ERROR(plan::check_budget(plan, options.max_ram));
-  if (planned.embed_weights && plan.weights_bytes > kMaxEmbeddedBytes) {
-    return failure(
-        ErrorKind::kBadInput,
-        fmt::format("{} bytes of weights cannot be embedded in a library", plan.weights_bytes),
-        "use --weights=file: they are mapped at run time");
-  }
-  const std::uint64_t data = plan.prompt.bytes + (planned.embed_weights ? plan.weights_bytes : 0);
-  if (plan.prompt.tokens > 0 && data > kMaxEmbeddedBytes) {
-    return failure(
-        ErrorKind::kBadInput,
-        fmt::format("{} bytes of a system prompt's cache{} cannot be embedded in a library",
-                    plan.prompt.bytes, planned.embed_weights ? " beside the weights" : ""),
-        "a shorter prompt, --kv int8 or --weights=file make it less");
-  }
-  return plan;
-}
-
-/// Notes the tokenizer's vocabulary, and makes the tables of the grammar that is compiled in.
-Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
-  BundleContent& content = prepared.content;
-  const std::uint64_t vocabulary = prepared.plans.front().program.vocabulary;
-  const hosted::Tokenizer* const tokenizer = content.tokenizer.get();
-  std::uint64_t hash = 0;
-  if (tokenizer != nullptr)
-    hash = hosted::grammar::vocabulary_hash(
-        hosted::grammar::model_vocabulary(*tokenizer, vocabulary, content.chat));
-  if (options.grammar.given()) {
-    LLMC_TRY(hosted::grammar::Tables tables,
-             grammar_tables(options.grammar, tokenizer, vocabulary, content.chat));
-    content.grammar = std::move(tables.bytes);
-  }
-  for (plan::Plan& plan : prepared.plans) {
-    plan.options.vocabulary_hash = hash;
-    if (!options.grammar.given()) continue;
-    plan.options.grammar_kind = kind_name(options.grammar.kind);
-    plan.options.grammar_bytes = content.grammar.size();
-  }
-  return ok_status();
-}
-
-Status plan_targets(const ir::Graph& stages, const plan::PlanOptions& planned,
-                    const CompileOptions& options, std::span<const std::string> targets,
-                    Prepared& prepared) {
-  for (const std::string& target : targets) {
-    LLMC_TRY(plan::Plan plan, plan_stages(stages, planned, options, target));
-    prepared.plans.push_back(std::move(plan));
-  }
-  return ok_status();
-}
-
-Result<Prepared> prepare(const CompileOptions& options, importer::ImportedModel model,
-                         std::span<const std::string> targets, const Progress& progress,
-                         PhaseClock& clock) {
-  LLMC_TRY(plan::PlanOptions planned, plan_options(options));
-  if (!model.is_decoder()) return not_a_decoder(model);
-  Prepared prepared;
-  prepared.model = std::move(model);
-  prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
-  if (prepared.content.tokenizer && options.import.on_warning) {
-    const auto& known = prepared.model.tokenizer;
-    const auto warning = tokenizer_too_large(*prepared.content.tokenizer,
-                                             known ? known->path : find_tokenizer(options.model),
-                                             prepared.model.module.vocabulary());
-    if (warning) options.import.on_warning(*warning);
-  }
-  planned.prompt_template = prepared.model.prompt_template;
-  LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
-  LLMC_TRY(planned.trained_ctx, trained_context(options.model));
-  planned.golden = stored_hashes(options.model, golden_key(format_name(options.quant), options.kv));
-  LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
-
-  report(progress, "passes", 0, 0);
-  LLMC_TRY(const ir::Graph stages, run_passes(prepared.model.graph(), options));
-  clock.finish("passes");
-  report(progress, "plan", 0, 0);
-  LLMC_RETURN_IF_ERROR(plan_targets(stages, planned, options, targets, prepared));
-  clock.finish("plan");
-  if (options.grammar.given()) report(progress, "grammar", 0, 0);
-  LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));
-  clock.finish("grammar");
-  return prepared;
-}
-
-}  // namespace
 
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view text) {
   if (text == "q4") return ir::WeightFormat::kQ4;
@@ -209,6 +34,7 @@ namespace {
 /// depend on the target.
 Status write_weights(const plan::Plan& plan, std::deque<BundleWriter>& writers,
                      const Progress& progress) {
+  if (plan.weights_bytes == 0) return ok_status();
   for (BundleWriter& writer : writers) LLMC_RETURN_IF_ERROR(writer.begin_weights());
   const auto add = [&](std::span<const std::byte> data) -> Status {
     for (BundleWriter& writer : writers) LLMC_RETURN_IF_ERROR(writer.add_weights(data));
@@ -287,10 +113,12 @@ Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
   return bundles;
 }
 
-Result<importer::ImportedModel> import_given(const CompileOptions& options,
-                                             const Progress& progress) {
+/// options.model as a decoder, whatever it is.
+Result<Source> import_given(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
-  return options.reader.bind(options.model, options.import);
+  Source source;
+  LLMC_TRY(source.model, options.reader.bind(options.model, options.import));
+  return source;
 }
 
 }  // namespace
@@ -306,8 +134,7 @@ Status check_options(const CompileOptions& options, std::span<const std::string>
   return ok_status();
 }
 
-Result<std::vector<Bundle>> compile_model(const CompileOptions& options,
-                                          importer::ImportedModel model,
+Result<std::vector<Bundle>> compile_model(const CompileOptions& options, Source source,
                                           std::span<const std::string> targets,
                                           std::span<const fs::path> folders,
                                           const Progress& progress) {
@@ -316,7 +143,7 @@ Result<std::vector<Bundle>> compile_model(const CompileOptions& options,
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   std::vector<PhaseTime> times;
   PhaseClock clock(times);
-  LLMC_TRY(Prepared prepared, prepare(options, std::move(model), targets, progress, clock));
+  LLMC_TRY(Prepared prepared, prepare(options, std::move(source), targets, progress, clock));
   return write_bundles(options, folders, toolchain, std::move(prepared), std::move(times),
                        progress);
 }
@@ -330,9 +157,9 @@ Result<Bundle> compile_model(const CompileOptions& options, const Progress& prog
     return failure(ErrorKind::kBadInput, "no output folder was given", "use -o DIR");
   std::vector<PhaseTime> times;
   PhaseClock clock(times);
-  LLMC_TRY(importer::ImportedModel model, import_given(options, progress));
+  LLMC_TRY(Source source, import_given(options, progress));
   clock.finish("import");
-  LLMC_TRY(Prepared prepared, prepare(options, std::move(model), targets, progress, clock));
+  LLMC_TRY(Prepared prepared, prepare(options, std::move(source), targets, progress, clock));
   LLMC_TRY(
       std::vector<Bundle> bundles,
       write_bundles(options, folders, toolchain, std::move(prepared), std::move(times), progress));
@@ -340,36 +167,30 @@ Result<Bundle> compile_model(const CompileOptions& options, const Progress& prog
 }
 
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options) {
-  const std::string targets[] = {options.target};
   const fs::path folders[] = {options.out_dir};
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
-  LLMC_TRY(plan::PlanOptions planned, plan_options(options));
-  Prepared prepared;
-  LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
-  LLMC_TRY(const ir::Graph assigned,
-           passes::assign_weight_formats(stages, {.options = {.weights = options.quant}}));
-  LLMC_RETURN_IF_ERROR(plan_targets(assigned, planned, options, targets, prepared));
+  LLMC_TRY(Prepared prepared, prepare_stages(stages, options));
   LLMC_TRY(std::vector<Bundle> bundles,
            write_bundles(options, folders, toolchain, std::move(prepared), {}, {}));
   return std::move(bundles.front());
 }
 
-Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options,
-                                           importer::ImportedModel model,
+Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options, Source source,
                                            std::span<const std::string> targets,
                                            const Progress& progress) {
   LLMC_RETURN_IF_ERROR(check_options(options, targets));
   std::vector<PhaseTime> times;
   PhaseClock clock(times);
-  LLMC_TRY(Prepared prepared, prepare(options, std::move(model), targets, progress, clock));
+  LLMC_TRY(Prepared prepared, prepare(options, std::move(source), targets, progress, clock));
   return std::move(prepared.plans);
 }
 
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress) {
   const std::string targets[] = {options.target};
   LLMC_RETURN_IF_ERROR(check_options(options, targets));
-  LLMC_TRY(importer::ImportedModel model, import_given(options, progress));
-  LLMC_TRY(std::vector<plan::Plan> plans, plan_model(options, std::move(model), targets, progress));
+  LLMC_TRY(Source source, import_given(options, progress));
+  LLMC_TRY(std::vector<plan::Plan> plans,
+           plan_model(options, std::move(source), targets, progress));
   return std::move(plans.front());
 }
 

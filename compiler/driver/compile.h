@@ -1,79 +1,20 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "compiler/driver/grammar_source.h"
+#include "compiler/driver/compile_options.h"
 #include "compiler/driver/progress.h"
-#include "compiler/ir/op.h"
-#include "compiler/onnx/model.h"
+#include "compiler/driver/source.h"
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
-#include "compiler/target/target.h"
 
 /// From a model's path to a bundle on disk: import, passes, plan, emission, clang, archive.
 namespace llmc::driver {
-
-/// Weights above this go into a file: one read-only section no longer links with default flags on
-/// every target.
-inline constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;
-
-enum class WeightsPlace : std::uint8_t { kEmbed, kFile };
-
-/// What sequences begin with: a text or, in its place, token ids. Of a model with a chat template
-/// the text is the system message, else what every text begins with.
-struct SystemPrompt {
-  std::string text;
-  std::vector<std::int32_t> ids;
-  std::string source;  // the file, for messages
-};
-
-struct CompileOptions {
-  std::filesystem::path model;    // folder of split blocks or one .onnx file
-  std::filesystem::path out_dir;  // the bundle's folder: created, or an earlier bundle replaced
-  std::string target = "avx2";    // name or alias in compiler/target
-  std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
-  ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ6, kQ8, kF16 or kF32
-  /// Plain graphs: whether `quant` applies. If not they keep the formats that the model has.
-  bool quant_given = false;
-  /// Tokens of context, > 0. Unless `ctx_given` it is an upper limit: the context is no longer than
-  /// the model was trained for (trained_context.h) and ends where its position table does.
-  std::uint32_t ctx = 2048;
-  bool ctx_given = false;
-  /// Tokens that need room unless `ctx_given`, however few the model was trained for; 0: none.
-  std::uint32_t ctx_needed = 0;
-  std::uint32_t block = 32;       // tokens of a KV block, a multiple of 8
-  KvFormats kv = {};              // what keys and values are kept in
-  std::uint32_t chunk = 0;        // tokens of a prefill chunk; 0: the target's
-  std::uint32_t threads_max = 8;  // worker slots the arena has scratch for
-  std::uint32_t sequences = 1;    // maximum number in a session
-  std::uint32_t batch = 1;        // maximum number stepped together
-  std::uint32_t pool = 0;         // blocks for all of them; 0: all they can need
-  bool contiguous = false;        // one block for a whole context
-  std::string name;               // a C identifier; empty: made from the model's path
-  WeightsPlace weights = WeightsPlace::kEmbed;
-  GrammarSource grammar;            // compiled in as NAME_grammar, if given
-  std::uint64_t max_ram = 0;        // bytes; 0: no limit. Weights that stay in flash do not count.
-  std::string cc;                   // clang++ to use; empty: LLMC_CC, clang++-19, clang++
-  std::vector<std::string> cflags;  // appended to clang's arguments for the model's source
-  importer::ImportOptions import;
-  importer::ModelReader reader;  // copies of the options share what it has read
-  bool function = false;         // compile a decoder's graph as a function too (function.h)
-  std::map<std::string, std::int64_t> dims;   // functions: sizes of symbolic dims
-  std::optional<SystemPrompt> system_prompt;  // decoders: computed now, read-only in the library
-  /// Called after each pass with its name, time and the graph's text when `want_ir`.
-  bool want_ir = false;
-  std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;
-  /// Decoders: called with the graph after all passes, before it is planned.
-  std::function<void(const ir::Graph& stages)> on_stages;
-};
 
 /// Times of the phases, in seconds.
 struct PhaseTime {
@@ -103,11 +44,10 @@ Status check_options(const CompileOptions& options, std::span<const std::string>
 /// kToolchain.
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
 
-/// The same for several targets: the bundle of targets[i] in folders[i]. `model` is what
-/// options.model holds; options.target and options.out_dir are not read. Weights are encoded once.
+/// The same for several targets: the bundle of targets[i] in folders[i]. `source`:
+/// read_source(options); options.target and options.out_dir are not read. Weights are encoded once.
 /// A failure leaves all folders as they were, except one while finished bundles are renamed.
-Result<std::vector<Bundle>> compile_model(const CompileOptions& options,
-                                          importer::ImportedModel model,
+Result<std::vector<Bundle>> compile_model(const CompileOptions& options, Source source,
                                           std::span<const std::string> targets,
                                           std::span<const std::filesystem::path> folders,
                                           const Progress& progress = {});
@@ -119,8 +59,7 @@ Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& opt
 /// What compile_model would use, without reading a weight or running clang; code_bytes is an
 /// estimate. kOverBudget when max_ram is set and not kept.
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress = {});
-Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options,
-                                           importer::ImportedModel model,
+Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options, Source source,
                                            std::span<const std::string> targets,
                                            const Progress& progress = {});
 

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "compiler/driver/resources.h"
+#include "compiler/emit/plain_source.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/file.h"
 
@@ -29,15 +30,25 @@ Status ModelCode::write_file(const std::string& relative, std::string_view conte
 }
 
 Status ModelCode::write(std::uint64_t weights_hash) {
-  const std::string source = emit::model_source(plan_, weights_hash);
-  LLMC_RETURN_IF_ERROR(write_file(plan_.options.name + ".h", emit::header(plan_, weights_hash)));
+  const bool plain = plan_.program.is_plain();
+  const std::string source =
+      plain ? emit::function_source(plan_, weights_hash) : emit::model_source(plan_, weights_hash);
+  LLMC_RETURN_IF_ERROR(
+      write_file(plan_.options.name + ".h",
+                 plain ? emit::function_header(plan_) : emit::header(plan_, weights_hash)));
   LLMC_RETURN_IF_ERROR(write_file("src/model.cpp", source));
-  for (const Resource& resource : resources_for(source)) {
+  // A plain graph needs no runtime.
+  for (const Resource& resource : plain ? headers_for(source) : resources_for(source)) {
     const std::string path = bundle_path(resource.path);
     LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
     if (path.ends_with(".cpp")) core_sources_.push_back(path);
   }
   return ok_status();
+}
+
+std::vector<std::string> ModelCode::arguments() const {
+  const auto arguments = plan_.program.is_plain() ? function_arguments : model_arguments;
+  return arguments(*plan_.options.target, plan_.options.name, cflags_);
 }
 
 Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) const {
@@ -49,9 +60,8 @@ Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) co
   const target::Target& target = *plan_.options.target;
   std::vector<std::string> objects{object("model")};
   auto model = std::async(std::launch::async, [&, model_object = objects[0]]() -> Status {
-    LLMC_RETURN_IF_ERROR(compile_source(toolchain_, folder_,
-                                        model_arguments(target, plan_.options.name, cflags_),
-                                        "src/model.cpp", model_object));
+    LLMC_RETURN_IF_ERROR(
+        compile_source(toolchain_, folder_, arguments(), "src/model.cpp", model_object));
     return check_object(folder_ / model_object, target);
   });
   Status core = ok_status();

@@ -26,6 +26,8 @@ class ModelCode {
   /// NAME.h and src/. Then sources of the core, relative to the folder, are known.
   Status write(std::uint64_t weights_hash);
   const std::vector<std::string>& core_sources() const { return core_sources_; }
+  /// Arguments after the compiler for the model's source.
+  std::vector<std::string> arguments() const;
   /// The model's source beside the core's: one clang for each, at the same time. Returns the
   /// objects, relative to the folder, the model's first.
   Result<std::vector<std::string>> compile(const Progress& progress = {}) const;

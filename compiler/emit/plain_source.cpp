@@ -9,6 +9,7 @@
 #include "compiler/emit/source.h"
 #include "compiler/emit/stage_calls.h"
 #include "compiler/support/check.h"
+#include "llmc/model.h"
 
 namespace llmc::emit {
 namespace {
@@ -83,7 +84,7 @@ bool has_weights_input(const Plan& plan) {
   return plan.weights_bytes > 0 && !plan.options.embed_weights;
 }
 
-std::string run_function(const Plan& plan, const std::string& stages) {
+std::string run_function(const Plan& plan, std::uint64_t weights_hash, const std::string& stages) {
   const std::string& name = plan.options.name;
   const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
   std::string text = fmt::format(
@@ -96,17 +97,19 @@ std::string run_function(const Plan& plan, const std::string& stages) {
       "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
       "kMissingPointer;\n",
       name, name, inputs, plan.program.outputs.size());
-  const std::string weights = plan.weights_bytes == 0 ? "nullptr"
-                              : plan.options.embed_weights
-                                  ? name + "_weights"
-                                  : fmt::format("static_cast<const unsigned char*>(inputs[{}])",
-                                                plan.program.inputs.size());
+  const std::string weights =
+      plan.weights_bytes == 0 ? "nullptr"
+      : plan.options.embed_weights
+          ? name + "_weights"
+          : fmt::format("weights_in(inputs[{}], {}, 0x{:016x}u)", plan.program.inputs.size(),
+                        plan.weights_bytes, weights_hash);
   text += fmt::format(
       "  GraphCall m{{inputs, outputs, {{}}, static_cast<unsigned char*>(arena) + kWork}};\n"
       "  m.run.scratch = static_cast<unsigned char*>(arena);\n"
       "  m.run.weights = {};\n"
       "  if (!set_workers(m.run, options, {}, {})) return kBadOptions;\n",
       weights, plan.options.threads_max, !plan.options.target->uneven_cores);
+  if (has_weights_input(plan)) text += "  if (m.run.weights == nullptr) return kOtherWeights;\n";
   text += stages + "  return kDone;\n}\n";
   return text +
          fmt::format(
@@ -155,7 +158,7 @@ std::string function_includes(std::span<const Plan* const> plans) {
   return text;
 }
 
-std::string function_body(const Plan& plan) {
+std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
   const std::string& name = plan.options.name;
   LoopNests loops(plan.program);
   const FunctionContext context{plan, nullptr, loops};
@@ -188,7 +191,7 @@ std::string function_body(const Plan& plan) {
   text += loops.text() + parts.functions;
   text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
                       name);
-  text += run_function(plan, parts.calls);
+  text += run_function(plan, weights_hash, parts.calls);
   text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
                       plan.options.target->cpu_check);
   return text;
@@ -207,7 +210,7 @@ std::string function_table(std::span<const std::string> functions) {
   return text;
 }
 
-std::string function_source(const Plan& plan) {
+std::string function_source(const Plan& plan, std::uint64_t weights_hash) {
   return fmt::format(
              "// {} for {}, written by llmc {}: {} stages, {} bytes of arena.\n"
              "// build.sh beside this file rebuilds the library.\n\n"
@@ -215,7 +218,7 @@ std::string function_source(const Plan& plan) {
              plan.options.name, target::described(*plan.options.target), kCompilerVersion,
              plan.program.forward.size(), plan.arena_bytes, plan.options.name,
              function_includes({{&plan}})) +
-         function_body(plan);
+         function_body(plan, weights_hash);
 }
 
 std::string function_header(const Plan& plan) {
@@ -243,9 +246,9 @@ std::string function_header(const Plan& plan) {
     text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], taken);
   if (has_weights_input(plan))
     text += fmt::format(
-        "\n/* Behind the inputs stands one more: the content of {0}.weights, aligned to 64. */\n"
+        "\n/* After the inputs one more: the content of {0}.weights.bin, aligned to 64. */\n"
         "#define {1}_INPUT_WEIGHTS {2}\n#define {1}_WEIGHTS_BYTES {3}\n",
-        name, macro, plan.program.inputs.size(), plan.weights_bytes);
+        name, macro, plan.program.inputs.size(), plan.weights_bytes + sizeof(llmc_weights_header));
   text += fmt::format(
       "\n/* Computes the outputs. Tensors are row-major without padding, aligned to their "
       "elements;\n"
@@ -253,9 +256,9 @@ std::string function_header(const Plan& plan) {
       "else.\n"
       "   Returns 0; 1 when a pointer is NULL or the arena not aligned; 2 when an index in the "
       "data\n"
-      "   is outside its tensor, after which the outputs hold anything. No allocation, no state: "
-      "calls\n"
-      "   with different arenas and outputs may run at the same time. */\n"
+      "   is outside its tensor, after which the outputs hold anything; 4 when the weights are "
+      "another\n   model's. No allocation, no state: calls with different arenas and outputs may "
+      "run at the same\n   time. */\n"
       "int {0}_run(const void* const* inputs, void* const* outputs, void* arena);\n\n"
       "/* The same on several threads; the bits do not depend on their number. `options` may be "
       "NULL. "

@@ -10,12 +10,13 @@
 namespace llmc::emit {
 
 /// src/model.cpp: loops and kernel calls in order, constants as offsets, NAME_run.
-std::string function_source(const plan::Plan& plan);
+/// `weights_hash` is xxh64 of the weights; a file of others is refused.
+std::string function_source(const plan::Plan& plan, std::uint64_t weights_hash);
 
 /// Its parts, to compile many functions as one source: the includes, which all share, and what
 /// belongs to one function.
 std::string function_includes(std::span<const plan::Plan* const> plans);
-std::string function_body(const plan::Plan& plan);
+std::string function_body(const plan::Plan& plan, std::uint64_t weights_hash);
 
 /// llmc_runner_functions: these functions' addresses, for runtime/runner/function_runner.cpp.
 std::string function_table(std::span<const std::string> functions);

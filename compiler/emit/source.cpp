@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/emit/kernel_names.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/stage_calls.h"
 #include "compiler/plan/parts.h"

@@ -22,10 +22,4 @@ std::string stage_call(const FunctionContext& context, const plan::Stage& stage)
 /// `float* x = activation(stage, kX);` for each buffer the stages use, in order of first use.
 std::string local_buffers(const FunctionContext& context, const std::vector<plan::Stage>& stages);
 
-/// C++ type of an attention's shape: "AttentionShape<6, 6, 48, kBlock, kLayers, kCache>".
-std::string attention_shape(const plan::AttentionShape& shape);
-
-/// C++ type of a packed matrix or table: "WeightQ4<432, 288>".
-std::string weight_type(const plan::PackedWeight& weight);
-
 }  // namespace llmc::emit

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/onnx/test_data.h"
 

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/function.h"
 #include "compiler/driver/golden.h"
+#include "compiler/driver/source.h"
 #include "compiler/evaluate/logits.h"
 #include "compiler/evaluate/reference_run.h"
 #include "compiler/support/file.h"

@@ -2,13 +2,15 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <xxhash.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 
-#include "compiler/driver/function.h"
 #include "compiler/driver/output_file.h"
+#include "compiler/driver/prepare.h"
 #include "compiler/driver/resources.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/plain_source.h"
@@ -18,6 +20,7 @@
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
+#include "llmc/model.h"
 #include "llmc/run.h"
 #include "runtime/hosted/thread_pool.h"
 
@@ -69,6 +72,7 @@ struct FunctionLibrary::State {
   ~State() {
     if (handle != nullptr) ::dlclose(handle);
   }
+  static Result<std::uint64_t> make_weights(Entry& entry);
   Status load(const fs::path& library);
   Status link(const driver::Toolchain& toolchain, const target::Target& target,
               std::vector<std::string> arguments);
@@ -119,15 +123,8 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     options.threads_max = plan->options.threads_max;
     plan->options = options;
     State::Entry entry{*std::move(plan), {}, nullptr, static_cast<std::uint32_t>(names.size()), 0};
-    LLMC_TRY(entry.weights, allocate(entry.plan.weights_bytes));
-    std::byte* to = entry.weights.get();
-    LLMC_RETURN_IF_ERROR(emit::write_weights(entry.plan.program, entry.plan.weights_bytes,
-                                             [&](std::span<const std::byte> bytes) {
-                                               std::memcpy(to, bytes.data(), bytes.size());
-                                               to += bytes.size();
-                                               return ok_status();
-                                             }));
-    source += emit::function_body(entry.plan);
+    LLMC_TRY(const std::uint64_t hash, State::make_weights(entry));
+    source += emit::function_body(entry.plan, hash);
     names.push_back(jobs[i].name + "_run");
     state->entries.back() = std::move(entry);
   }
@@ -162,6 +159,26 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
 }
 
+/// The content of the weights' file. Returns the weights' hash.
+Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
+  const std::uint64_t bytes = entry.plan.weights_bytes;
+  LLMC_TRY(entry.weights, allocate(sizeof(llmc_weights_header) + bytes));
+  std::byte* const first = entry.weights.get() + sizeof(llmc_weights_header);
+  std::byte* to = first;
+  LLMC_RETURN_IF_ERROR(
+      emit::write_weights(entry.plan.program, bytes, [&](std::span<const std::byte> part) {
+        std::memcpy(to, part.data(), part.size());
+        to += part.size();
+        return ok_status();
+      }));
+  llmc_weights_header header{};
+  std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
+  header.bytes = bytes;
+  header.hash = XXH64(first, bytes, 0);
+  std::memcpy(entry.weights.get(), &header, sizeof header);
+  return header.hash;
+}
+
 Status FunctionLibrary::State::load(const fs::path& library) {
   handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -191,7 +208,8 @@ Status FunctionLibrary::State::link(const driver::Toolchain& toolchain,
   for (auto& entry : entries) {
     if (!entry) continue;
     entry->weights_offset = offset;
-    const std::uint64_t bytes = (entry->plan.weights_bytes + 63) / 64 * 64;
+    const std::uint64_t bytes =
+        (sizeof(llmc_weights_header) + entry->plan.weights_bytes + 63) / 64 * 64;
     LLMC_RETURN_IF_ERROR(file.write(std::span(entry->weights.get(), bytes)));
     offset += bytes;
     entry->weights.reset();

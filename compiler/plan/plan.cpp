@@ -214,6 +214,7 @@ Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32
 std::vector<Warning> warnings(const Plan& plan) {
   const PlanOptions& options = plan.options;
   std::vector<Warning> found;
+  if (plan.program.is_plain()) return found;  // no context, no cache
   if (options.trained_ctx != 0 && options.ctx > options.trained_ctx) {
     Warning warning = beyond_training("a context", options.ctx, options.trained_ctx);
     warning.hint = fmt::format("--ctx {} is the model's own", options.trained_ctx);

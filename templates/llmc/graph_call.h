@@ -9,7 +9,13 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 /// Returned by NAME_run.
-enum Status : int { kDone = 0, kMissingPointer = 1, kIndexOutOfRange = 2, kBadOptions = 3 };
+enum Status : int {
+  kDone = 0,
+  kMissingPointer = 1,
+  kIndexOutOfRange = 2,
+  kBadOptions = 3,
+  kOtherWeights = 4,
+};
 
 /// The caller's memory, the weights, the arena and the workers of one call.
 struct GraphCall {
@@ -46,6 +52,16 @@ LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   bool there = true;
   for (size_t i = 0; i < count; ++i) there &= pointers[i] != nullptr;
   return there;
+}
+
+/// Returns the weights in `file`, the content of NAME.weights.bin, or nullptr if it is another
+/// model's.
+LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, uint64_t hash) {
+  llmc_weights_header header;
+  __builtin_memcpy(&header, file, sizeof header);
+  const bool ours = __builtin_memcmp(header.magic, LLMC_WEIGHTS_MAGIC, sizeof header.magic) == 0 &&
+                    header.bytes == bytes && header.hash == hash;
+  return ours ? static_cast<const unsigned char*>(file) + sizeof header : nullptr;
 }
 
 /// Sets the workers of a call. `even`: whether the target's cores usually are. Returns whether the

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/reference/tensor.h"
 #include "tests/conformance/suite.h"

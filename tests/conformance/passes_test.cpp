@@ -27,7 +27,9 @@ std::vector<Tensor> inputs_of(const ir::Graph& graph, const importer::BoundModel
 void run(const std::string& what, std::span<const PassEntry> entries,
          const importer::BoundModel& bound) {
   SCOPED_TRACE(what);
-  const auto result = passes::run_passes(bound.model.graph(), entries, {.context = {.is_decoder = false}});
+  passes::PipelineOptions options;
+  options.context.is_decoder = false;
+  const auto result = passes::run_passes(bound.model.graph(), entries, options);
   ASSERT_TRUE(result.ok()) << format(result.error().first());
   const auto outputs = reference::evaluate(result->graph, inputs_of(result->graph, bound));
   ASSERT_TRUE(outputs.ok()) << format(outputs.error().first());

@@ -63,7 +63,7 @@ void expect_golden(const std::string& file, const std::string& text) {
 }
 
 TEST(FunctionSource, IsTheGolden) {
-  expect_golden("function.cpp.golden", function_source(function_plan()));
+  expect_golden("function.cpp.golden", function_source(function_plan(), 7));
   expect_golden("function.h.golden", function_header(function_plan()));
 }
 
@@ -77,7 +77,9 @@ TEST(FunctionSource, NamesOfTheModelStayInCommentsAndStrings) {
 TEST(FunctionSource, ConstantsThatAreNotEmbeddedAreOneMoreInput) {
   const plan::Plan plan = function_plan(false);
   EXPECT_THAT(function_header(plan), HasSubstr("#define TINY_INPUT_WEIGHTS 3"));
-  EXPECT_THAT(function_source(plan), Not(HasSubstr("tiny_weights[")));
+  EXPECT_THAT(function_source(plan, 7), Not(HasSubstr("tiny_weights[")));
+  EXPECT_THAT(function_source(plan, 7),
+              HasSubstr("weights_in(inputs[3], 704, 0x0000000000000007u)"));
 }
 
 /// clang takes time that grows with the square of the calls in one function.
@@ -93,7 +95,7 @@ TEST(FunctionSource, ManyStagesAreCutIntoParts) {
   options.name = "many";
   const auto plan = plan::make_plain_plan(std::move(builder).take(), inputs, options);
   ASSERT_TRUE(plan.ok());
-  const std::string source = function_source(*plan);
+  const std::string source = function_source(*plan, 7);
   EXPECT_THAT(source, HasSubstr("// Stages 256 to 299."));
   EXPECT_THAT(source, HasSubstr("if (const Status status = part_1(m); status != kDone)"));
   EXPECT_THAT(source, Not(HasSubstr("part_2(")));

@@ -105,6 +105,58 @@ TEST(Bundle, OfAnotherCompilerSaysTheSame) {
 }
 
 #ifdef LLMC_PROGRAM
+/// The file has the header that decoders' files have; the pool is the application's.
+TEST(Bundle, OfAFunctionTakesAFileOfWeightsAndThreads) {
+  testing::TemporaryFolder out;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{70}, std::int64_t{64}});
+  b.node("MatMul", {"x", b.floats("w", {64, 96}, std::vector<float>(64 * 96, 0.37F))}, {}, "y");
+  b.float_output("y", {std::int64_t{70}, std::int64_t{96}});
+  b.save(out.path() / "f/model.onnx");
+  ASSERT_TRUE(write_file(out.path() / "run.c", std::string_view(R"(
+#include <stdio.h>
+#include <string.h>
+#include "f.h"
+static void in_order(void* user, void (*fn)(void*, uint32_t), void* arg, uint32_t n) {
+  ++*(int*)user;
+  for (uint32_t i = n; i-- > 0;) fn(arg, i);
+}
+_Alignas(64) static unsigned char arena[F_ARENA_BYTES], weights[F_WEIGHTS_BYTES];
+static float x[70 * 64], y[2][70 * 96];
+int main(int count, char** arguments) {
+  int calls = 0;
+  FILE* file = fopen(arguments[count - 1], "rb");
+  if (!file || fread(weights, 1, sizeof weights, file) != sizeof weights || fgetc(file) != EOF)
+    return 10;
+  for (int i = 0; i < 70 * 64; ++i) x[i] = (float)(i % 17) - 8;
+  const void* inputs[] = {x, weights};
+  void* outputs[] = {y[0]};
+  llmc_run_options options = {sizeof options};
+  if (f_run(inputs, outputs, arena) != 0) return 11;
+  outputs[0] = y[1];
+  options.threads = 3;
+  options.parallel_for = in_order;
+  options.parallel_user = &calls;
+  if (f_run_with(inputs, outputs, arena, &options) != 0 || calls == 0) return 12;
+  if (memcmp(y[0], y[1], sizeof y[0]) != 0) return 13;
+  options.threads = F_THREADS_MAX + 1;
+  if (f_run_with(inputs, outputs, arena, &options) != 3) return 14;
+  weights[16] ^= 1;  /* the hash in the header */
+  return f_run(inputs, outputs, arena) == 4 ? 0 : 15;
+}
+)"))
+                  .ok());
+  const fs::path folder = out.path() / "bundle";
+  const ProgramRun compiled =
+      llmc({"compile", (out.path() / "f").string(), "--name=f", "--quant=q8", "--weights=file",
+            "--threads-max=4", "-o", folder.string()});
+  ASSERT_EQ(compiled.code, 0) << compiled.err;
+  output_of({find_program("clang-19").empty() ? "cc" : "clang-19", (out.path() / "run.c").string(),
+             "-I" + folder.string(), (folder / "libf.a").string(), "-o",
+             (out.path() / "run").string()});
+  output_of({(out.path() / "run").string(), (folder / "f.weights.bin").string()});
+}
+
 TEST(Bundle, OfAFunctionByAnotherCompilerSaysTheSame) {
   const fs::path gnu = find_program("g++").empty() ? find_program("g++-12") : find_program("g++");
   if (gnu.empty()) GTEST_SKIP() << "g++ is not here";

@@ -307,15 +307,15 @@ TEST(FunctionOptions, WhatChangesNothingIsSaid) {
   const std::string plain = llmc(plan).err;
   EXPECT_EQ(plain, "");
   plan.insert(plan.end(),
-              {"--quant", "q8",      "--ctx",         "1k", "--kv",    "f32", "--sequences", "2",
-               "--batch", "2",       "--pool",        "9",  "--chunk", "8",   "--block",     "8",
-               "--cache", "blocked", "--threads-max", "2"});
+              {"--quant", "q8", "--ctx", "1k", "--kv", "f32", "--sequences", "2", "--batch", "2",
+               "--pool", "9", "--chunk", "8", "--block", "8", "--cache", "blocked"});
   const ProgramRun noted = llmc(plan);
   EXPECT_EQ(noted.code, 0) << noted.err;
   EXPECT_THAT(noted.err, HasSubstr("llmc: warning: no effect on " + model));
-  for (const char* const option : {"--quant", "--ctx", "--kv", "--sequences", "--batch", "--pool",
-                                   "--chunk", "--block", "--cache", "--threads-max"})
+  for (const char* const option :
+       {"--ctx", "--kv", "--sequences", "--batch", "--pool", "--chunk", "--block", "--cache"})
     EXPECT_THAT(noted.err, HasSubstr(option));
+  EXPECT_THAT(noted.err, HasSubstr("--quant q8 changes nothing: the graph has no matrix"));
   plan.push_back("-q");
   EXPECT_EQ(llmc(plan).err, "");
   plan.insert(plan.end(), {"--grammar", "root ::= \"x\""});

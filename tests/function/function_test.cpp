@@ -1,4 +1,5 @@
-#include "compiler/driver/function.h"
+#include "compiler/driver/dims.h"
+#include "compiler/driver/prepare.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"

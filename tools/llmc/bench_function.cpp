@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "compiler/bench/function_bench.h"
-#include "compiler/driver/bundle_files.h"
 
 namespace llmc::cli {
 namespace {
@@ -69,23 +68,6 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
 
 }  // namespace
 
-Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& options,
-                                                        driver::CompileOptions& compile) {
-  const bool asked = options.function || !options.dims.empty();
-  if (driver::looks_like_bundle(compile.model)) {
-    if (asked)
-      return usage_error(fmt::format("{} cannot change a compiled bundle",
-                                     options.function ? "--function" : "--dim"),
-                         "leave it out");
-    return std::optional<driver::Source>();
-  }
-  LLMC_RETURN_IF_ERROR(apply(options, compile));
-  LLMC_TRY(driver::Source source, driver::read_source(compile));
-  std::optional<driver::Source> found;
-  if (source.is_function) found = std::move(source);
-  return found;
-}
-
 int bench_function(const CLI::App& app, const ModelOptions& model_options,
                    const exec::NativeOptions& native, driver::Source source,
                    const FunctionBench& options, const Globals& globals) {
@@ -123,7 +105,8 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
       "{} ({}): a function of {}; {} of constants, {} of arena\nmedian of {} runs, the fastest and "
       "the slowest; floats in (-1, 1), integers and bools {}",
       printable(model), report->target, inputs_text(*report), human_bytes(report->weights_bytes),
-      human_bytes(report->arena_bytes), bench.repetitions, report->integer_value);
+      human_bytes(report->arena_bytes), bench.repetitions,
+      report->integer_value == 0 ? "0" : "0 and 1");
   if (!report->emulator.empty())
     about += fmt::format(
         "\nunder {}: with the time to send inputs and outputs; says little of the "

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -15,12 +15,6 @@ struct FunctionBench {
   TableFormat format = TableFormat::kText;
   std::vector<std::uint32_t> threads = {};  // empty: bench::FunctionBenchOptions decides
 };
-
-/// Returns what `bench` measures as a function: a graph that is not a decoder, or one for which
-/// --dim or --function asks for it; nullopt for a decoder or a bundle. Puts `options` into
-/// `compile`.
-Result<std::optional<driver::Source>> function_to_bench(const FunctionOptions& options,
-                                                        driver::CompileOptions& compile);
 
 /// `llmc bench` of a graph that is compiled as a function: the time of a run. kUsage for options of
 /// `app` that say what to measure of a decoder, a warning for those that say how to compile one.

@@ -160,7 +160,7 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
 std::optional<int> measure_function(const BenchCommand& command, exec::NativeOptions native,
                                     const CLI::App& app, const Globals& globals) {
   native.compile.import.on_warning = warn_once(globals);
-  auto source = function_to_bench(command.function, native.compile);
+  auto source = function_to_run(command.function, native.compile);
   if (!source.ok()) return fail(source.error());
   if (!*source) return std::nullopt;
   FunctionBench options{.format = command.format};

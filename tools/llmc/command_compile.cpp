@@ -7,7 +7,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/names.h"
 #include "tools/llmc/function_text.h"
@@ -97,47 +97,25 @@ void print_bundles(Json bundles) {
   print_json(bundles.size() == 1 ? bundles.front() : bundles);
 }
 
-template <class Bundle>
-Json bundle_json(const Bundle& bundle, const ChosenTarget& chosen, const std::string& plan) {
-  return Json{
-      {"folder", bundle.folder.string()}, {"name", bundle.name},   {"target", chosen.name},
-      {"target_reason", chosen.reason},   {"files", bundle.files}, {"plan", Json::parse(plan)}};
+Json bundle_json(const driver::Bundle& bundle, const ChosenTarget& chosen) {
+  return Json{{"folder", bundle.folder.string()},
+              {"name", bundle.name},
+              {"target", chosen.name},
+              {"target_reason", chosen.reason},
+              {"files", bundle.files},
+              {"plan", Json::parse(plan::to_json(bundle.plan, {}))}};
 }
 
-int compile_function(const driver::CompileOptions& options, driver::Source source,
-                     const Outputs& outputs, const Globals& globals, Progress& line,
-                     const IrDump* dump) {
-  const auto bundles = driver::compile_function(options, std::move(source.model), outputs.targets,
-                                                outputs.folders, progress_of(line));
-  line.clear();
-  if (!bundles.ok()) return fail(bundles.error());
-  if (const Status dumped = check_dump(dump); !dumped.ok()) return fail(dumped.error());
-  Json list = Json::array();
-  for (std::size_t i = 0; i < bundles->size(); ++i) {
-    const driver::FunctionBundle& bundle = (*bundles)[i];
-    const ChosenTarget& chosen = outputs.chosen[i];
-    if (globals.json) {
-      list.push_back(bundle_json(bundle, chosen, plan::to_json(bundle.plan, {})));
-      continue;
-    }
-    note(globals, target_line(*bundle.plan.options.target, chosen) + plan_text(bundle.plan));
-    print(fmt::format("{}\n", bundle.folder.string()));
-    flush_stdout();  // where both streams go to one place, a folder follows its plan
-  }
-  if (globals.json) print_bundles(std::move(list));
-  return 0;
-}
-
-int compile_decoder(const driver::CompileOptions& options, driver::Source source,
-                    const Outputs& outputs, const Globals& globals, Progress& line,
-                    const IrDump* dump) {
-  const auto bundles = driver::compile_model(options, std::move(source.model), outputs.targets,
+int compile_source(const driver::CompileOptions& options, driver::Source source,
+                   const Outputs& outputs, const Globals& globals, Progress& line,
+                   const IrDump* dump) {
+  const double import_seconds = source.import_seconds;
+  const auto bundles = driver::compile_model(options, std::move(source), outputs.targets,
                                              outputs.folders, progress_of(line));
   line.clear();
   if (!bundles.ok()) return fail(bundles.error());
   if (const Status dumped = check_dump(dump); !dumped.ok()) return fail(dumped.error());
-  if (globals.verbose > 0)
-    note(globals, fmt::format("{:8.2f} s   {}", source.import_seconds, "import"));
+  if (globals.verbose > 0) note(globals, fmt::format("{:8.2f} s   {}", import_seconds, "import"));
   Json list = Json::array();
   note_warnings(globals, bundles->front().plan);
   if (!outputs.quant.empty())
@@ -149,7 +127,7 @@ int compile_decoder(const driver::CompileOptions& options, driver::Source source
       for (const auto& [phase, seconds] : bundle.times)
         note(globals, fmt::format("{:8.2f} s   {}", seconds, phase));
     if (globals.json) {
-      list.push_back(bundle_json(bundle, chosen, plan::to_json(bundle.plan, {})));
+      list.push_back(bundle_json(bundle, chosen));
       continue;
     }
     note(globals, target_line(*bundle.plan.options.target, chosen) + plan_text(bundle.plan));
@@ -196,8 +174,7 @@ int compile(const CompileCommand& command, const Globals& globals) {
   auto source = import_source(*options, globals, line);
   if (!source.ok()) return fail(source.error());
   if (source->is_function) note_without_effect(command.model, globals);
-  const auto compile_as = source->is_function ? compile_function : compile_decoder;
-  return compile_as(*options, *std::move(source), *outputs, globals, line, dump.get());
+  return compile_source(*options, *std::move(source), *outputs, globals, line, dump.get());
 }
 
 }  // namespace

@@ -242,13 +242,8 @@ Status plan_it(const driver::CompileOptions& options, bool& function) {
   LLMC_TRY(driver::Source source, driver::read_source(options));
   function = source.is_function;
   const std::string targets[] = {options.target};
-  if (function) {
-    LLMC_TRY([[maybe_unused]] const auto plans,
-             driver::plan_function(options, std::move(source.model), targets));
-  } else {
-    LLMC_TRY([[maybe_unused]] const auto plans,
-             driver::plan_model(options, std::move(source.model), targets));
-  }
+  LLMC_TRY([[maybe_unused]] const auto plans,
+           driver::plan_model(options, std::move(source), targets));
   return ok_status();
 }
 

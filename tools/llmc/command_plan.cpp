@@ -4,7 +4,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "tools/llmc/bundle_text.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/grammar_options.h"
@@ -63,46 +63,31 @@ int plan(const PlanCommand& command, const Globals& globals) {
   Progress line(globals);
   auto source = import_source(*options, globals, line);
   if (!source.ok()) return fail(source.error());
-  const auto show = [&](const auto& planned, const auto& json) {
-    line.clear();
-    if (!planned.ok()) return fail(planned.error());
-    Json list = Json::array();
-    for (std::size_t i = 0; i < planned->size(); ++i) {
-      const auto& plan = (*planned)[i];
-      if (globals.json) {
-        list.push_back(Json::parse(json(plan)));
-        list.back()["target_reason"] = (*chosen)[i].reason;
-      } else {
-        print((i == 0 ? "" : "\n") + target_line(*plan.options.target, (*chosen)[i]) +
-              plan_text(plan) + "\n");
-      }
+  if (source->is_function) note_without_effect(command.model, globals);
+  const auto planned = driver::plan_model(*options, *std::move(source), targets, progress_of(line));
+  line.clear();
+  if (!planned.ok()) return fail(planned.error());
+  Json list = Json::array();
+  for (std::size_t i = 0; i < planned->size(); ++i) {
+    const plan::Plan& plan = (*planned)[i];
+    if (globals.json) {
+      list.push_back(Json::parse(plan::to_json(plan, {})));
+      list.back()["target_reason"] = (*chosen)[i].reason;
+    } else {
+      print((i == 0 ? "" : "\n") + target_line(*plan.options.target, (*chosen)[i]) +
+            plan_text(plan) + "\n");
     }
-    if (globals.json) print_json(list.size() == 1 ? list.front() : list);
-    flush_stdout();  // before the notes, where both go to one place
-    return 0;
-  };
-  // The sizes are shown even when they are over the budget: they are what the user has to change.
-  const auto check = [&](const auto& planned) {
-    for (const auto& plan : *planned)
-      if (const Status kept = plan::check_budget(plan, *max_ram); !kept.ok())
-        return fail(kept.error());
-    return 0;
-  };
-  if (source->is_function) {
-    note_without_effect(command.model, globals);
-    const auto planned =
-        driver::plan_function(*options, std::move(source->model), targets, progress_of(line));
-    const int code = show(planned, [](const auto& plan) { return plan::to_json(plan, {}); });
-    return code != 0 ? code : check(planned);
   }
-  const auto planned =
-      driver::plan_model(*options, std::move(source->model), targets, progress_of(line));
-  const int code = show(planned, [](const auto& plan) { return plan::to_json(plan, {}); });
-  if (code != 0) return code;
+  if (globals.json) print_json(list.size() == 1 ? list.front() : list);
+  flush_stdout();  // before the notes, where both go to one place
   note_warnings(globals, planned->front());
   if (command.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(planned->front().program), command.model.quant);
-  return check(planned);
+  // The sizes are shown even when they are over the budget: they are what the user has to change.
+  for (const plan::Plan& plan : *planned)
+    if (const Status kept = plan::check_budget(plan, *max_ram); !kept.ok())
+      return fail(kept.error());
+  return 0;
 }
 
 }  // namespace

@@ -7,14 +7,17 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/evaluate/verify.h"
+#include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
+#include "tools/llmc/verify_function.h"
 
 namespace llmc::cli {
 namespace {
 
 struct VerifyCommand {
   ModelOptions model;
+  FunctionOptions function;
   std::string reference_model, ids, golden;
   std::uint32_t steps = 8;
   std::uint32_t threads = 1;
@@ -242,12 +245,17 @@ Diagnostic failure_of(const evaluate::VerifyReport& report, const VerifyCommand&
   return d;
 }
 
-int verify(const VerifyCommand& command, const Globals& globals) {
-  const auto native = native_options(command.model, globals);
+int verify(const VerifyCommand& command, const CLI::App& app, const Globals& globals) {
+  auto native = native_options(command.model, globals);
   if (!native.ok()) return fail(native.error());
+  native->compile.import.on_warning = warn_once(globals);
+  auto plain = function_to_run(command.function, native->compile);
+  if (!plain.ok()) return fail(plain.error());
+  if (*plain)
+    return verify_function(app, command.model, *native, **std::move(plain), command.threads,
+                           command.format, globals);
   evaluate::VerifyOptions options;
   options.native = *native;
-  options.native.compile.import.on_warning = warn_once(globals);
   options.threads = command.threads;
   options.steps = command.steps;
   options.golden = command.golden;
@@ -283,13 +291,14 @@ int verify(const VerifyCommand& command, const Globals& globals) {
 Action add_verify(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<VerifyCommand>();
   add_model_options(app, command->model, ModelUse::kVerify);
+  add_function_options(app, command->function);
   command->ids_option =
       app.add_option("--ids", command->ids, "Prompt as token ids (default: a fixed sequence)")
           ->type_name("IDS");
   add_token_count(app, "-n,--steps", command->steps, 0, plan::kMaxContext,
                   "Greedy steps after the prompt (default: 8)");
   add_whole_number(app, "-t,--threads", command->threads, 1, plan::kMaxThreads,
-                   "Threads (default: 1)");
+                   "Threads (default: 1); of a plain graph: those whose bits must be the same");
   app.add_option("--model", command->reference_model,
                  "Model that a bundle was compiled from, for the reference")
       ->type_name("MODEL");
@@ -305,7 +314,7 @@ Action add_verify(CLI::App& app, const Globals& globals) {
   add_table_format(app, command->format);
   app.add_flag("--no-reference", command->no_reference,
                "Only the stored hash, not the interpreter");
-  return [command, &globals] { return verify(*command, globals); };
+  return [command, &app, &globals] { return verify(*command, app, globals); };
 }
 
 }  // namespace llmc::cli

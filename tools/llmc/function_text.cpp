@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "compiler/driver/bundle_files.h"
 #include "tools/llmc/cli.h"
 
 namespace llmc::cli {
@@ -41,6 +42,23 @@ Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
                          "leave one of them out");
   }
   return ok_status();
+}
+
+Result<std::optional<driver::Source>> function_to_run(const FunctionOptions& options,
+                                                      driver::CompileOptions& compile) {
+  const bool asked = options.function || !options.dims.empty();
+  if (driver::looks_like_bundle(compile.model)) {
+    if (asked)
+      return usage_error(fmt::format("{} cannot change a compiled bundle",
+                                     options.function ? "--function" : "--dim"),
+                         "leave it out");
+    return std::optional<driver::Source>();
+  }
+  LLMC_RETURN_IF_ERROR(apply(options, compile));
+  LLMC_TRY(driver::Source source, driver::read_source(compile));
+  std::optional<driver::Source> found;
+  if (source.is_function) found = std::move(source);
+  return found;
 }
 
 }  // namespace llmc::cli

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 

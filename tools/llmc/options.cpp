@@ -188,10 +188,9 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   const bool lists = use == ModelUse::kCompare;
   if (!lists) {
     options.quant_option =
-        fixed(
-            app.add_option("--quant", options.quant,
-                           "Format of the weights: q4, q6, q8, f16 or f32 (default: q4; of graphs "
-                           "that are not decoders: the model's own)"))
+        fixed(app.add_option("--quant", options.quant,
+                             "Format of the weights: q4, q6, q8, f16 or f32 (default: q4; of plain "
+                             "graphs: the model's own)"))
             ->type_name("FORMAT");
   }
   fixed(add_opt_level(app, options.opt_level));

@@ -176,6 +176,10 @@ std::string plan_text(const Json& plan) {
 
 void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                      const std::string& quant) {
+  if (rounding.kept == 0 && rounding.rounded == 0 && quant.starts_with("q"))
+    remark(globals, fmt::format("--quant {} changes nothing: the graph has no matrix of a linear "
+                                "layer and no table",
+                                quant));
   if (rounding.kept == 0) return;
   const auto matrices = [](std::size_t n) {
     return fmt::format("{} {}", n, n == 1 ? "matrix" : "matrices");

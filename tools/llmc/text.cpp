@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/function.h"
+#include "compiler/driver/source.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/onnx/model.h"
 #include "compiler/support/file.h"

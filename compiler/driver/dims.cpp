@@ -1,9 +1,10 @@
+#include "compiler/driver/dims.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "compiler/driver/function.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/ir/infer.h"
 #include "compiler/support/nearest.h"

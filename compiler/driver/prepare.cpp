@@ -1,0 +1,226 @@
+#include "compiler/driver/prepare.h"
+
+#include <fmt/format.h>
+
+#include "compiler/driver/chat_files.h"
+#include "compiler/driver/dims.h"
+#include "compiler/driver/golden.h"
+#include "compiler/driver/grammar_source.h"
+#include "compiler/driver/system_prompt.h"
+#include "compiler/driver/tokenizer_file.h"
+#include "compiler/driver/trained_context.h"
+#include "compiler/emit/names.h"
+#include "compiler/ir/text.h"
+#include "passes/assign_weight_formats.h"
+#include "passes/pipeline.h"
+#include "runtime/hosted/grammar/model_vocabulary.h"
+
+namespace llmc::driver {
+namespace {
+
+std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
+  std::vector<ir::Value> inputs;
+  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
+  return inputs;
+}
+
+Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options,
+                             const passes::PassContext& context) {
+  passes::PipelineOptions pipeline;
+  pipeline.context = context;
+  auto last = std::chrono::steady_clock::now();
+  if (options.on_pass) {
+    pipeline.dump = [&](std::size_t, std::string_view pass, const ir::Graph& after) -> Status {
+      const auto now = std::chrono::steady_clock::now();
+      options.on_pass(pass, std::chrono::duration<double>(now - last).count(),
+                      options.want_ir ? ir::print(after) : std::string());
+      last = std::chrono::steady_clock::now();
+      return ok_status();
+    };
+  }
+  LLMC_TRY(passes::PipelineResult result, passes::run_pipeline(graph, pipeline));
+  if (options.on_stages) options.on_stages(result.graph);
+  return std::move(result.graph);
+}
+
+/// The tokens of options.system_prompt, if there is one.
+Status read_system_prompt(const CompileOptions& options, Prepared& prepared,
+                          plan::PlanOptions& planned) {
+  if (!options.system_prompt) return ok_status();
+  planned.prompt_source = options.system_prompt->source;
+  BundleContent& content = prepared.content;
+  LLMC_TRY(planned.prompt, system_prompt_ids(*options.system_prompt, content.tokenizer.get(),
+                                             planned.tokenizer_refused, content.chat));
+  return ok_status();
+}
+
+Status check_sizes(const plan::Plan& plan, const CompileOptions& options) {
+  LLMC_RETURN_IF_ERROR(plan::check_budget(plan, options.max_ram));
+  const bool embed = plan.options.embed_weights;
+  if (embed && plan.weights_bytes > kMaxEmbeddedBytes) {
+    return failure(
+        ErrorKind::kBadInput,
+        fmt::format("{} bytes of weights cannot be embedded in a library", plan.weights_bytes),
+        plan.program.is_plain() ? "use --weights=file: the program then supplies them"
+                                : "use --weights=file: they are mapped at run time");
+  }
+  const std::uint64_t data = plan.prompt.bytes + (embed ? plan.weights_bytes : 0);
+  if (plan.prompt.tokens > 0 && data > kMaxEmbeddedBytes) {
+    return failure(
+        ErrorKind::kBadInput,
+        fmt::format("{} bytes of a system prompt's cache{} cannot be embedded in a library",
+                    plan.prompt.bytes, embed ? " beside the weights" : ""),
+        "a shorter prompt, --kv int8 or --weights=file make it less");
+  }
+  return ok_status();
+}
+
+/// Notes the tokenizer's vocabulary, and makes the tables of the grammar that is compiled in.
+Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
+  BundleContent& content = prepared.content;
+  const std::uint64_t vocabulary = prepared.plans.front().program.vocabulary;
+  const hosted::Tokenizer* const tokenizer = content.tokenizer.get();
+  std::uint64_t hash = 0;
+  if (tokenizer != nullptr)
+    hash = hosted::grammar::vocabulary_hash(
+        hosted::grammar::model_vocabulary(*tokenizer, vocabulary, content.chat));
+  if (options.grammar.given()) {
+    LLMC_TRY(hosted::grammar::Tables tables,
+             grammar_tables(options.grammar, tokenizer, vocabulary, content.chat));
+    content.grammar = std::move(tables.bytes);
+  }
+  for (plan::Plan& plan : prepared.plans) {
+    plan.options.vocabulary_hash = hash;
+    if (!options.grammar.given()) continue;
+    plan.options.grammar_kind = kind_name(options.grammar.kind);
+    plan.options.grammar_bytes = content.grammar.size();
+  }
+  return ok_status();
+}
+
+/// Plans the graph after the passes for each target.
+Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::PlanOptions planned,
+                                             const CompileOptions& options,
+                                             std::span<const std::string> targets,
+                                             const std::vector<ir::Value>* inputs = nullptr) {
+  std::vector<plan::Plan> plans;
+  for (const std::string& name : targets) {
+    LLMC_TRY(planned.target, target::find(name, options.opt_level));
+    planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
+    auto plan =
+        inputs ? plan::make_plain_plan(stages, *inputs, planned) : plan::make_plan(stages, planned);
+    if (!plan.ok()) return std::move(plan).error();
+    LLMC_RETURN_IF_ERROR(check_sizes(*plan, options));
+    plans.push_back(*std::move(plan));
+  }
+  return plans;
+}
+
+/// A plain graph: sizes for its dims, passes, plans.
+Result<Prepared> prepare_plain(const CompileOptions& options, importer::ImportedModel model,
+                               std::span<const std::string> targets, const Progress& progress,
+                               PhaseClock& clock) {
+  if (options.grammar.given()) {
+    return usage_error("a grammar is for models that write text, and this one becomes a function",
+                       "leave the grammar out");
+  }
+  if (options.system_prompt)
+    return usage_error("a function of its inputs has no system prompt",
+                       "leave out --system-prompt and --system-prompt-tokens");
+  LLMC_TRY(plan::PlanOptions planned, plan_options(options));
+  if (!options.quant_given) planned.quant.clear();
+  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.module.graph()), options.dims));
+  if (const std::string flags = missing_dims(graph); !flags.empty())
+    return open_sizes(options, flags);
+  const std::vector<ir::Value> inputs = inputs_of(graph);
+  Prepared prepared;
+  prepared.model = std::move(model);
+  report(progress, "passes", 0, 0);
+  const auto quant = options.quant_given ? options.quant : ir::WeightFormat::kUnset;
+  LLMC_TRY(const ir::Graph stages,
+           run_passes(graph, options, {.options = {.weights = quant}, .is_decoder = false}));
+  clock.finish("passes");
+  report(progress, "plan", 0, 0);
+  auto plans = plan_targets(stages, planned, options, targets, &inputs);
+  if (!plans.ok()) return std::move(plans).error().in_file(options.model.string());
+  prepared.plans = *std::move(plans);
+  clock.finish("plan");
+  return prepared;
+}
+
+}  // namespace
+
+Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
+  plan::PlanOptions planned;
+  planned.quant = format_name(options.quant);
+  planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
+  LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
+  planned.ctx = options.ctx;
+  planned.ctx_given = options.ctx_given;
+  planned.ctx_needed = options.ctx_needed;
+  planned.block = options.block;
+  planned.kv = options.kv;
+  planned.threads_max = options.threads_max;
+  planned.sequences = options.sequences;
+  planned.batch = options.batch;
+  planned.pool = options.pool;
+  planned.contiguous = options.contiguous;
+  planned.embed_weights = options.weights == WeightsPlace::kEmbed;
+  return planned;
+}
+
+Result<Prepared> prepare(const CompileOptions& options, Source source,
+                         std::span<const std::string> targets, const Progress& progress,
+                         PhaseClock& clock) {
+  if (source.is_function)
+    return prepare_plain(options, std::move(source.model), targets, progress, clock);
+  LLMC_TRY(plan::PlanOptions planned, plan_options(options));
+  if (!source.model.is_decoder()) return not_a_decoder(source.model);
+  Prepared prepared;
+  prepared.model = std::move(source.model);
+  prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
+  if (prepared.content.tokenizer && options.import.on_warning) {
+    const auto& known = prepared.model.tokenizer;
+    const auto warning = tokenizer_too_large(*prepared.content.tokenizer,
+                                             known ? known->path : find_tokenizer(options.model),
+                                             prepared.model.module.vocabulary());
+    if (warning) options.import.on_warning(*warning);
+  }
+  planned.prompt_template = prepared.model.prompt_template;
+  LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
+  LLMC_TRY(planned.trained_ctx, trained_context(options.model));
+  planned.golden = stored_hashes(options.model, golden_key(format_name(options.quant), options.kv));
+  LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
+
+  report(progress, "passes", 0, 0);
+  LLMC_TRY(const ir::Graph stages,
+           run_passes(prepared.model.graph(), options, {.options = {.weights = options.quant}}));
+  clock.finish("passes");
+  report(progress, "plan", 0, 0);
+  LLMC_TRY(prepared.plans, plan_targets(stages, planned, options, targets));
+  clock.finish("plan");
+  if (options.grammar.given()) report(progress, "grammar", 0, 0);
+  LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));
+  clock.finish("grammar");
+  return prepared;
+}
+
+Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& options) {
+  LLMC_TRY(plan::PlanOptions planned, plan_options(options));
+  Prepared prepared;
+  LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
+  LLMC_TRY(const ir::Graph assigned,
+           passes::assign_weight_formats(stages, {.options = {.weights = options.quant}}));
+  const std::string targets[] = {options.target};
+  LLMC_TRY(prepared.plans, plan_targets(assigned, planned, options, targets));
+  return prepared;
+}
+
+Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
+                              const plan::PlanOptions& options, ir::WeightFormat quant) {
+  LLMC_TRY(const ir::Graph stages,
+           run_passes(graph, {}, {.options = {.weights = quant}, .is_decoder = false}));
+  return plan::make_plain_plan(stages, inputs, options);
+}
+
+}  // namespace llmc::driver

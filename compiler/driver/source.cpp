@@ -1,0 +1,86 @@
+#include "compiler/driver/source.h"
+
+#include <chrono>
+
+#include "compiler/driver/dims.h"
+
+namespace llmc::driver {
+namespace {
+
+/// The error of options that make a function of a decoder, which may not be what is meant.
+Error with_decoder_hint(Error error) {
+  std::vector<Diagnostic> all = error.diagnostics();
+  Diagnostic& last = all.back();
+  last.hint += (last.hint.empty() ? "" : "; ") +
+               std::string(
+                   "the model is a decoder, and --dim compiles its graph as a function: "
+                   "leave --dim out to compile the decoder");
+  return Error(std::move(all));
+}
+
+/// Whether `options.model` is a decoder. A model that cannot be bound as one is not.
+bool is_decoder(const CompileOptions& options) {
+  const auto model = options.reader.bind(options.model);
+  return model.ok() && model->is_decoder();
+}
+
+/// Checks options.dims for `graph`, that of a decoder, and reports that it becomes a function.
+Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph) {
+  auto bound = bind_dims(graph, options.dims);
+  if (!bound.ok()) return with_decoder_hint(std::move(bound).error());
+  if (const std::string flags = missing_dims(*bound); !flags.empty())
+    return with_decoder_hint(open_sizes(options, flags));
+  if (options.import.on_warning)
+    options.import.on_warning(
+        {.file = options.model.string(),
+         .message = "the model is a decoder, and --dim compiles its graph as a function",
+         .hint = "leave --dim out to compile the decoder; --function says that a function is "
+                 "meant"});
+  return ok_status();
+}
+
+}  // namespace
+
+Diagnostic open_sizes(const CompileOptions& options, const std::string& flags) {
+  return file_failure(ErrorKind::kUsage, options.model.string(),
+                      "a function has fixed sizes, and some of its inputs' are open",
+                      "give each a number: " + flags);
+}
+
+Diagnostic not_a_decoder(const importer::ImportedModel& model) {
+  Diagnostic d{.kind = ErrorKind::kUnsupported, .file = model.path.string()};
+  if (model.lacks_cache) {
+    d.message =
+        "the graph has token ids and logits but no cache that it extends, so it cannot generate "
+        "text";
+    d.hint =
+        "export it with past key values (use_cache), or compile it as a function of fixed "
+        "sizes: ";
+  } else {
+    d.message = "the graph is not a decoder with token ids, a cache and logits";
+    d.hint = "compile it as a function: ";
+  }
+  const std::string flags = missing_dims(model.graph());
+  const std::string options = flags.empty() && model.lacks_cache ? "--function" : flags;
+  const std::string arguments = " MODEL" + (options.empty() ? "" : " " + options);
+  d.hint += "`llmc compile" + arguments + "`; `llmc bench" + arguments + "` measures one";
+  return d;
+}
+
+Result<Source> read_source(const CompileOptions& options, const Progress& progress) {
+  report(progress, "import", 0, 0);
+  const auto started = std::chrono::steady_clock::now();
+  const bool asked = options.function || !options.dims.empty();
+  Source source;
+  LLMC_TRY(source.model, asked ? options.reader.bind_plain(options.model, {}, options.import)
+                               : options.reader.bind(options.model, options.import));
+  source.is_function = asked || !source.model.is_decoder();
+  if (!asked && source.model.lacks_cache) return not_a_decoder(source.model);
+  if (!options.function && !options.dims.empty() && is_decoder(options))
+    LLMC_RETURN_IF_ERROR(check_decoder_dims(options, source.model.graph()));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  source.import_seconds = seconds.count();
+  return source;
+}
+
+}  // namespace llmc::driver

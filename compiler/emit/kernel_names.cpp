@@ -1,0 +1,103 @@
+#include "compiler/emit/kernel_names.h"
+
+#include <fmt/format.h>
+
+#include "compiler/support/check.h"
+
+namespace llmc::emit {
+namespace {
+
+/// "Coded<4, 32, CodedScale::kF16, CodedZero::kNone, rows, columns>" behind `stem`.
+std::string coded_type(std::string_view stem, CodedFormat format, std::uint64_t rows,
+                       std::uint64_t columns) {
+  static constexpr std::string_view kScales[] = {"kF16", "kF32"};
+  static constexpr std::string_view kZeros[] = {"kNone", "kInteger", "kFloat"};
+  return fmt::format("{}Coded<{}, {}, CodedScale::{}, CodedZero::{}, {}, {}>", stem, format.bits,
+                     format.block, kScales[static_cast<std::size_t>(format.scale)],
+                     kZeros[static_cast<std::size_t>(format.zero)], rows, columns);
+}
+
+}  // namespace
+
+std::string attention_shape(const plan::AttentionShape& shape) {
+  return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers, kCache>", shape.heads,
+                     shape.kv_heads, shape.head_dim);
+}
+
+std::string weight_type(const plan::PackedWeight& weight) {
+  if (weight.use == plan::WeightUse::kTable) {
+    if (is_coded(weight.table))
+      return coded_type("Table", coded_format(weight.table), weight.rows, weight.columns);
+    static constexpr std::string_view kTables[] = {"TableF32", "TableF16", "TableBF16", "TableQ8"};
+    return fmt::format("{}<{}, {}>", kTables[static_cast<std::size_t>(weight.table)], weight.rows,
+                       weight.columns);
+  }
+  LLMC_CHECK(weight.use == plan::WeightUse::kMatrix);
+  if (weight.matrix == WeightKind::kQ6)
+    return fmt::format("WeightQ6<{}, {}>", weight.packed_rows, weight.columns);
+  if (is_coded(weight.matrix))
+    return coded_type("Weight", coded_format(weight.matrix), weight.packed_rows, weight.columns);
+  static constexpr std::string_view kMatrices[] = {"WeightF32", "WeightF16", "WeightQ8",
+                                                   "WeightQ4"};
+  return fmt::format("{}<{}, {}>", kMatrices[static_cast<std::size_t>(weight.matrix)],
+                     weight.packed_rows, weight.columns);
+}
+
+std::string function_name(ir::ActivationFn function) {
+  const ir::UnaryKind kind = ir::unary_kind(function);
+  return kind == ir::UnaryKind::kIdentity ? "Identity" : unary_name(kind);
+}
+std::string binary_name(ir::BinaryKind kind) {
+  using enum ir::BinaryKind;
+  switch (kind) {
+    case kAdd:
+      return "Add";
+    case kSub:
+      return "Sub";
+    case kMul:
+      return "Mul";
+    case kDiv:
+      return "Div";
+    case kMin:
+      return "Min";
+    case kMax:
+      return "Max";
+    default:
+      LLMC_CHECK(false);  // lower() lets no other kind through
+      return {};
+  }
+}
+std::string unary_name(ir::UnaryKind kind) {
+  using enum ir::UnaryKind;
+  switch (kind) {
+    case kNeg:
+      return "Neg";
+    case kAbs:
+      return "Abs";
+    case kSqrt:
+      return "Sqrt";
+    case kReciprocal:
+      return "Reciprocal";
+    case kExp:
+      return "Exp";
+    case kSigmoid:
+      return "Sigmoid";
+    case kTanh:
+      return "Tanh";
+    case kErf:
+      return "Erf";
+    case kGelu:
+      return "Gelu";
+    case kGeluTanh:
+      return "GeluTanh";
+    case kSilu:
+      return "Silu";
+    case kRelu:
+      return "Relu";
+    default:
+      LLMC_CHECK(false);  // lower() lets no other kind through
+      return {};
+  }
+}
+
+}  // namespace llmc::emit

@@ -1,0 +1,117 @@
+#include "compiler/evaluate/verify_plain.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/driver/compile.h"
+#include "compiler/driver/dims.h"
+#include "compiler/exec/function_library.h"
+#include "compiler/exec/made_up_inputs.h"
+#include "compiler/reference/interpreter.h"
+
+namespace llmc::evaluate {
+namespace {
+
+/// Relative error that rounding to a format may cause; 0: none.
+double allowed_error(ir::WeightFormat coarsest) {
+  switch (coarsest) {
+    case ir::WeightFormat::kQ4:
+      return 0.25;
+    case ir::WeightFormat::kQ6:
+      return 0.1;
+    case ir::WeightFormat::kQ8:
+      return 0.05;
+    case ir::WeightFormat::kF16:
+      return 0.01;
+    default:
+      return 0;
+  }
+}
+
+double relative_error(const ir::Constant& actual, const ir::Constant& expected) {
+  const std::vector<double> a = ir::to_doubles(actual), e = ir::to_doubles(expected);
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) {
+      if (std::isfinite(e[i])) size += e[i] * e[i];
+      continue;
+    }
+    difference += (a[i] - e[i]) * (a[i] - e[i]);
+    size += e[i] * e[i];
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / size);
+}
+
+std::string hash_of(const std::vector<ir::ConstantPtr>& outputs) {
+  XXH64_hash_t hash = 0;
+  for (const ir::ConstantPtr& output : outputs) {
+    const std::vector<std::byte> bytes = output->bytes();
+    hash = XXH64(bytes.data(), bytes.size(), hash);
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace
+
+bool VerifyPlainReport::ok() const {
+  return same_bits && std::ranges::all_of(outputs, &Output::ok);
+}
+
+Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver::Source source,
+                                       const driver::Progress& progress) {
+  driver::CompileOptions compile = options.compile;
+  compile.threads_max = std::max(compile.threads_max, options.threads);
+  LLMC_TRY(const ir::Graph graph, driver::bind_dims(source.model.graph(), compile.dims));
+  const std::string targets[] = {compile.target};
+  LLMC_TRY(const auto plans, driver::plan_model(compile, std::move(source), targets, progress));
+  const plan::Plan& plan = plans.front();
+  driver::report(progress, "compile", 0, 0);
+  exec::FunctionLibrary::Outcome outcome;
+  const exec::FunctionLibrary::Job job{.name = "model", .plan = &plan};
+  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(
+                                   std::span(&job, 1), compile.target, compile.cflags, outcome,
+                                   compile.opt_level, options.emulator, compile.cc));
+  if (outcome[0]) return std::move(*outcome[0]).in_file(compile.model.string());
+
+  driver::report(progress, "run", 0, 0);
+  std::vector<ir::ConstantPtr> inputs = exec::made_up(plan.program.inputs, 1);
+  auto actual = library->run(0, inputs);
+  if (!actual.ok() && actual.error().first().kind == ErrorKind::kBadInput) {
+    inputs = exec::made_up(plan.program.inputs, 0);
+    actual = library->run(0, inputs);
+  }
+  if (!actual.ok()) return std::move(actual).error().in_file(compile.model.string());
+  driver::report(progress, "reference", 0, 0);
+  std::vector<reference::Tensor> tensors;
+  for (const ir::ConstantPtr& input : inputs) tensors.push_back(reference::to_tensor(*input));
+  LLMC_TRY(const std::vector<reference::Tensor> expected, reference::evaluate(graph, tensors));
+
+  VerifyPlainReport report;
+  report.rounding = plan::rounding_of(plan.program);
+  report.relative_error_allowed = allowed_error(report.rounding.coarsest());
+  report.hash = hash_of(*actual);
+  report.emulator = library->emulator();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const ir::ConstantPtr want = reference::to_constant(expected[i]);
+    VerifyPlainReport::Output output{
+        .largest = compare(plan.program.outputs[i].name, *(*actual)[i], *want, {})};
+    if (output.largest.problem.empty())
+      output.relative_error = relative_error(*(*actual)[i], *want);
+    output.ok = report.relative_error_allowed == 0
+                    ? output.largest.ok()
+                    : output.largest.problem.empty() &&
+                          output.relative_error <= report.relative_error_allowed;
+    report.outputs.push_back(std::move(output));
+  }
+  if (options.threads > 1 && report.emulator.empty()) {
+    report.threads = options.threads;
+    LLMC_TRY(const auto again, library->run(0, inputs, options.threads));
+    report.same_bits = hash_of(again) == report.hash;
+  }
+  return report;
+}
+
+}  // namespace llmc::evaluate

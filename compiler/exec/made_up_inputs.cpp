@@ -1,0 +1,56 @@
+#include "compiler/exec/made_up_inputs.h"
+
+#include <bit>
+
+namespace llmc::exec {
+namespace {
+
+template <class T>
+void append_bytes(std::vector<std::byte>& bytes, T value) {
+  const auto* const from = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), from, from + sizeof value);
+}
+
+ir::ConstantPtr made_up_input(const plan::Port& port, int max_integer) {
+  const std::size_t width = ir::element_bytes(port.element);
+  const std::size_t count = static_cast<std::size_t>(port.bytes()) / width;
+  std::vector<std::byte> bytes;
+  bytes.reserve(count * width);
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const float value = static_cast<float>(state >> 8) * 0x1p-23f - 1.0f;
+    switch (port.element) {
+      case ir::ElementType::kF32:
+        append_bytes(bytes, value);
+        break;
+      case ir::ElementType::kF64:
+        append_bytes(bytes, static_cast<double>(value));
+        break;
+      case ir::ElementType::kF16:
+        // Sign and fraction of a number from 0.5 on, below 1.
+        append_bytes(bytes, static_cast<std::uint16_t>((state >> 16 & 0x83ffu) | 0x3800u));
+        break;
+      case ir::ElementType::kBF16:
+        append_bytes(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+        break;
+      default: {
+        // Not all alike, as masks and ids are not. Little-endian, as all that llmc runs on.
+        const std::int64_t integer = i % 3 != 1 ? max_integer : 0;
+        const auto* const from = reinterpret_cast<const std::byte*>(&integer);
+        bytes.insert(bytes.end(), from, from + width);
+      }
+    }
+  }
+  return ir::make_constant(port.element, port.dims, std::move(bytes));
+}
+
+}  // namespace
+
+std::vector<ir::ConstantPtr> made_up(const std::vector<plan::Port>& ports, int max_integer) {
+  std::vector<ir::ConstantPtr> inputs;
+  for (const plan::Port& port : ports) inputs.push_back(made_up_input(port, max_integer));
+  return inputs;
+}
+
+}  // namespace llmc::exec

@@ -1,0 +1,87 @@
+#include "tools/llmc/verify_function.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "compiler/evaluate/verify_plain.h"
+
+namespace llmc::cli {
+namespace {
+
+Json plain_json(const evaluate::VerifyPlainReport& report) {
+  Json outputs = Json::array();
+  for (const auto& output : report.outputs)
+    outputs.push_back(Json{{"name", printable(output.largest.name)},
+                           {"ok", output.ok},
+                           {"largest_difference", output.largest.difference},
+                           {"largest_expected", output.largest.largest},
+                           {"relative_error", output.relative_error},
+                           {"problem", output.largest.problem}});
+  return Json{{"ok", report.ok()},
+              {"kind", "function"},
+              {"outputs", std::move(outputs)},
+              {"relative_error_allowed", report.relative_error_allowed},
+              {"hash", report.hash},
+              {"threads", report.threads},
+              {"same_bits", report.same_bits}};
+}
+
+}  // namespace
+
+int verify_function(const CLI::App& app, const ModelOptions& model,
+                    const exec::NativeOptions& native, driver::Source source, std::uint32_t threads,
+                    TableFormat format, const Globals& globals) {
+  for (const char* const name : {"--ids", "--steps", "--model", "--golden", "--require-golden",
+                                 "--update", "--short", "--no-reference"}) {
+    if (app.get_option(name)->count() > 0)
+      return fail(usage_error(fmt::format("{} does not go with a function: it is run once on "
+                                          "made-up inputs",
+                                          name),
+                              "leave it out"));
+  }
+  note_without_effect(model, globals);
+  Progress line(globals);
+  const auto report = evaluate::verify_plain(
+      {.compile = native.compile, .emulator = native.emulator, .threads = threads},
+      std::move(source), progress_of(line));
+  line.clear();
+  if (!report.ok()) return fail(report.error());
+  if (globals.json || format == TableFormat::kJson) {
+    print_json(plain_json(*report));
+  } else {
+    Table table(format, {{"output", Column::Align::kLeft},
+                         {"largest |d|"},
+                         {"of"},
+                         {"relative error"},
+                         {"result", Column::Align::kLeft}});
+    for (const auto& output : report->outputs)
+      table.add({printable(output.largest.name, 60),
+                 fmt::format("{:.2e}", output.largest.difference),
+                 fmt::format("{:.3g}", output.largest.largest),
+                 fmt::format("{:.2e}", output.relative_error), output.ok ? "ok" : "MISMATCH"});
+    print(table.text());
+    flush_stdout();
+    std::string about = fmt::format("bits of all outputs: {}", report->hash);
+    if (report->threads > 1)
+      about += fmt::format("; {} on {} threads", report->same_bits ? "the same" : "OTHERS",
+                           report->threads);
+    if (report->relative_error_allowed > 0)
+      about += fmt::format("\nlimit of the relative error: {} for what is rounded to {}",
+                           report->relative_error_allowed,
+                           plan::weight_format_name(report->rounding.coarsest()));
+    note(globals, about);
+  }
+  if (report->ok()) return 0;
+  return fail(
+      Diagnostic{.kind = ErrorKind::kMismatch,
+                 .file = model.model,
+                 .message = report->same_bits
+                                ? "native code differs from the reference by more than the format "
+                                  "allows"
+                                : "several threads give other bits than one",
+                 .hint = "compare with --quant=f32, where only rounding differs"});
+}
+
+}  // namespace llmc::cli
