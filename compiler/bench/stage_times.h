@@ -28,7 +28,7 @@ class StageClock {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// Compiles the source in the bundle of `model` with -DLLMC_STAGE_TIMES and loads it beside the
+/// Compiles the source in the bundle of `model` with marks after its stages and loads it beside the
 /// same weights; sessions of the result report to `clock`, one at a time. `compile`: compiler and
 /// flags. kUsage when the model runs under an emulator, kBadInput when its bundle's source has no
 /// marks.

@@ -9,6 +9,7 @@
 #include "compiler/emit/kernel_names.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/stage_calls.h"
+#include "compiler/emit/stage_marks.h"
 #include "compiler/plan/parts.h"
 #include "compiler/plan/program_hash.h"
 
@@ -123,35 +124,13 @@ std::string scratch_offsets(const Plan& plan) {
   return "\n// Where each activation lies in scratch, in bytes.\n" + lines.text();
 }
 
-std::string enumerator(Part part) {
-  switch (part) {
-    case Part::kQkv:
-      return "kQkv";
-    case Part::kAttention:
-      return "kAttention";
-    case Part::kAttentionOut:
-      return "kAttentionOut";
-    case Part::kGateUp:
-      return "kGateUp";
-    case Part::kDown:
-      return "kDown";
-    case Part::kHead:
-      return "kHead";
-    case Part::kRest:
-      return "kRest";
-  }
-  return {};
-}
-
 /// `all`: the part of every stage.
 std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages,
                  std::optional<Part> all = std::nullopt) {
   std::string text = local_buffers(context, stages);
   const std::vector<Part> parts = plan::parts_of(stages);
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    text += "\n" + stage_call(context, stages[i]);
-    if (!std::holds_alternative<plan::LoopStage>(stages[i].op))
-      text += fmt::format("  finished(Part::{});\n", enumerator(all.value_or(parts[i])));
+    text += "\n" + stage_call(context, stages[i], part_tag(all.value_or(parts[i])));
   }
   return text;
 }

@@ -375,9 +375,14 @@ std::string iterations(const plan::Program& program, const plan::LoopStage& loop
   return loop.layers_per_pass == 1 ? "kLayers" : fmt::format("kLayers / {}", loop.layers_per_pass);
 }
 
-std::string stage_call(const FunctionContext& context, const plan::Stage& stage) {
+std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
+                       std::string_view tag) {
   std::string text;
-  if (!stage.comment.empty()) text += fmt::format("  // {}\n", stage.comment);
+  if (!stage.comment.empty()) {
+    text += fmt::format("  // {}{}\n", tag, stage.comment);
+  } else if (!tag.empty()) {
+    text += fmt::format("  // {}\n", tag.substr(0, tag.size() - 1));
+  }
   text += origin_comment(stage.origin);
   text += "  " + std::visit(Printer(context), stage.op);
   return text + "\n";

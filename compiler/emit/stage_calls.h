@@ -17,9 +17,10 @@ struct FunctionContext {
   RowWidths widths{plan.program};
 };
 
-/// The kernel call of a stage (or the loop over layers), preceded by a comment with shapes and
-/// where the model has it; indented by two spaces, ending in a newline.
-std::string stage_call(const FunctionContext& context, const plan::Stage& stage);
+/// The kernel call of a stage (or the loop over layers), preceded by a comment with `tag`, shapes
+/// and where the model has it; indented by two spaces, ending in a newline.
+std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
+                       std::string_view tag = {});
 
 /// The number of iterations of a loop over layers: "kLayers" where it takes all of them.
 std::string iterations(const plan::Program& program, const plan::LoopStage& loop);
