@@ -16,9 +16,10 @@ namespace llmc::passes {
 ///   out, present = attention(q, k, v, past)     (and a reshape and transpose to the original
 ///   layout)
 ///
-/// Matched: past[i] as gather, slice or split of axis 0; Q, K, V through any transposes, added or
-/// removed dims of 1 and scalar factors (on Q, K or the scores, as mul or div); kv heads repeated
-/// by unsqueeze/reshape + expand + reshape, or broadcast when there is one; a guard
+/// Matched: past[i] as gather, slice or split of axis 0, also transposed before and after it grows;
+/// Q, K, V through any transposes, added or removed dims of 1 and scalar factors (on Q, K or the
+/// scores, as mul or div); kv heads repeated by views (expand, tile, gather), or broadcast when
+/// there is one or an axis for the group; a bound max(scores, x), x <= -6e4; a guard
 /// where(is_nan(p), 0, p) after the softmax. The intersection of all masks must be causal, with or
 /// without a sliding window (mask_analysis.h); the window becomes an attribute. The graph input
 /// `attention_mask` is removed if it has no other users.

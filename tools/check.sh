@@ -15,6 +15,8 @@ cross=$!
 
 echo "== layering and file sizes"
 python3 tools/check_layers.py
+echo "== documentation"
+python3 tools/check_docs.py
 echo "== formatting"
 git ls-files -z '*.h' '*.cpp' '*.c' ':!tests/emit/golden' | xargs -0 clang-format-19 --dry-run -Werror
 

@@ -67,7 +67,7 @@ struct CompileOptions {
   /// Called after each pass with its name, time and the graph's text when `want_ir`.
   bool want_ir = false;
   std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;
-  /// Decoders: called with the graph after all passes, before it is planned.
+  /// Called with the graph after all passes, before it is planned.
   std::function<void(const ir::Graph& stages)> on_stages;
 };
 

@@ -43,9 +43,11 @@ double kl_limit(ir::WeightFormat format, KvFormats kv) {
       return 2e-2;
     case ir::WeightFormat::kQ6:
       return 5e-2;
-    default:
-      return 0.5;
+    case ir::WeightFormat::kQ4:
+    case ir::WeightFormat::kUnset:
+      break;
   }
+  return 0.5;
 }
 
 /// What the order of float operations may change of a logit, of the largest one's magnitude. Only

@@ -51,46 +51,9 @@ class InferContext {
   FreshSymbols& fresh_;
 };
 
-Result<Types> infer_op(const InferContext& c, const ConstantOp& op);
-Result<Types> infer_op(const InferContext& c, const Cast& op);
-Result<Types> infer_op(const InferContext& c, const Reshape& op);
-Result<Types> infer_op(const InferContext& c, const Transpose& op);
-Result<Types> infer_op(const InferContext& c, const Concat& op);
-Result<Types> infer_op(const InferContext& c, const Split& op);
-Result<Types> infer_op(const InferContext& c, const Slice& op);
-Result<Types> infer_op(const InferContext& c, const Squeeze& op);
-Result<Types> infer_op(const InferContext& c, const Unsqueeze& op);
-Result<Types> infer_op(const InferContext& c, const Gather& op);
-Result<Types> infer_op(const InferContext& c, const GatherElements& op);
-Result<Types> infer_op(const InferContext& c, const GatherNd& op);
-Result<Types> infer_op(const InferContext& c, const ScatterElements& op);
-Result<Types> infer_op(const InferContext& c, const ScatterNd& op);
-Result<Types> infer_op(const InferContext& c, const Pad& op);
-Result<Types> infer_op(const InferContext& c, const Expand& op);
-Result<Types> infer_op(const InferContext& c, const Tile& op);
-Result<Types> infer_op(const InferContext& c, const Shape& op);
-Result<Types> infer_op(const InferContext& c, const ConstantOfShape& op);
-Result<Types> infer_op(const InferContext& c, const Range& op);
-Result<Types> infer_op(const InferContext& c, const Trilu& op);
-Result<Types> infer_op(const InferContext& c, const Unary& op);
-Result<Types> infer_op(const InferContext& c, const Binary& op);
-Result<Types> infer_op(const InferContext& c, const Where& op);
-Result<Types> infer_op(const InferContext& c, const MatMul& op);
-Result<Types> infer_op(const InferContext& c, const Gemm& op);
-Result<Types> infer_op(const InferContext& c, const Softmax& op);
-Result<Types> infer_op(const InferContext& c, const Reduce& op);
-Result<Types> infer_op(const InferContext& c, const ArgMax& op);
-Result<Types> infer_op(const InferContext& c, const TopK& op);
-Result<Types> infer_op(const InferContext& c, const CumSum& op);
-Result<Types> infer_op(const InferContext& c, const LayerNorm& op);
-Result<Types> infer_op(const InferContext& c, const RmsNorm& op);
-Result<Types> infer_op(const InferContext& c, const Rope& op);
-Result<Types> infer_op(const InferContext& c, const Attention& op);
-Result<Types> infer_op(const InferContext& c, const GatedActivation& op);
-Result<Types> infer_op(const InferContext& c, const Embedding& op);
-Result<Types> infer_op(const InferContext& c, const Linear& op);
-Result<Types> infer_op(const InferContext& c, const QkvProjection& op);
-Result<Types> infer_op(const InferContext& c, const Loop& op);
-Result<Types> infer_op(const InferContext& c, const Parameter& op);
+/// infer_op(c, op) of every operator: the types of the node's results.
+#define LLMC_INFER_OP(T) infer_op(const InferContext& c, const T& op)
+Result<Types> LLMC_IR_OPS(LLMC_INFER_OP);
+#undef LLMC_INFER_OP
 
 }  // namespace llmc::ir

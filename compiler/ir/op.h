@@ -13,8 +13,8 @@
 
 /// The closed set of operators. Each is a plain struct of attributes. Its operands are the node's
 /// inputs, in the order given in its comment (a trailing `?` marks an optional one). To add one,
-/// define the struct here and add it to `Op`; compile errors then show what is missing
-/// (docs/adding-an-op.md).
+/// define the struct here and add it to LLMC_IR_OPS; errors of compiler and linker then show what
+/// is missing (docs/adding-an-op.md).
 namespace llmc::ir {
 
 class Graph;
@@ -353,12 +353,19 @@ struct Parameter {
   std::int64_t index = 0;
 };
 
-using Op =
-    std::variant<ConstantOp, Cast, Reshape, Transpose, Concat, Split, Slice, Squeeze, Unsqueeze,
-                 Gather, GatherElements, GatherNd, ScatterElements, ScatterNd, Pad, Expand, Tile,
-                 Shape, ConstantOfShape, Range, Trilu, Unary, Binary, Where, MatMul, Gemm, Softmax,
-                 Reduce, ArgMax, TopK, CumSum, LayerNorm, RmsNorm, Rope, Attention, GatedActivation,
-                 Embedding, Linear, QkvProjection, Loop, Parameter>;
+/// X(name) of every operator, separated by commas: the alternatives of Op, and the declarations of
+/// a function with an overload for each.
+#define LLMC_IR_OPS(X)                                                                           \
+  X(ConstantOp), X(Cast), X(Reshape), X(Transpose), X(Concat), X(Split), X(Slice), X(Squeeze),   \
+      X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd), \
+      X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),    \
+      X(Binary), X(Where), X(MatMul), X(Gemm), X(Softmax), X(Reduce), X(ArgMax), X(TopK),        \
+      X(CumSum), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(GatedActivation),            \
+      X(Embedding), X(Linear), X(QkvProjection), X(Loop), X(Parameter)
+
+#define LLMC_IR_OP(T) T
+using Op = std::variant<LLMC_IR_OPS(LLMC_IR_OP)>;
+#undef LLMC_IR_OP
 
 /// Returns the operator's name in text form ("rms_norm", "add", "matmul", …).
 std::string_view op_name(const Op& op);

@@ -131,6 +131,13 @@ template <std::size_t Min, std::size_t Max = Min, std::size_t Outputs = 1>
 struct PlainOp {
   static constexpr Arity arity{Min, Max, Outputs};
   static constexpr std::tuple<> fields{};
+  /// Whether f64 operands are computed in f64. Operators of ONNX do.
+  static constexpr bool kTakesF64 = true;
+};
+/// PlainOp of an operator that is defined for f32 only (and types that widen to it).
+template <std::size_t Min, std::size_t Max = Min, std::size_t Outputs = 1>
+struct FusedOp : PlainOp<Min, Max, Outputs> {
+  static constexpr bool kTakesF64 = false;
 };
 
 template <>
@@ -290,24 +297,24 @@ struct OpInfo<CumSum> : PlainOp<1> {
                  rare("reverse", &CumSum::reverse));
 };
 template <>
-struct OpInfo<LayerNorm> : PlainOp<2, 3> {
+struct OpInfo<LayerNorm> : FusedOp<2, 3> {
   static constexpr std::string_view name = "layer_norm";
   static constexpr auto fields = std::tuple(field("epsilon", &LayerNorm::epsilon));
 };
 template <>
-struct OpInfo<RmsNorm> : PlainOp<2> {
+struct OpInfo<RmsNorm> : FusedOp<2> {
   static constexpr std::string_view name = "rms_norm";
   static constexpr auto fields = std::tuple(field("epsilon", &RmsNorm::epsilon));
 };
 template <>
-struct OpInfo<Rope> : PlainOp<3> {
+struct OpInfo<Rope> : FusedOp<3> {
   static constexpr std::string_view name = "rope";
   static constexpr auto fields =
       std::tuple(field("rotary_dim", &Rope::rotary_dim), rare("interleaved", &Rope::interleaved),
                  rare("heads_first", &Rope::heads_first), rare("table", &Rope::table));
 };
 template <>
-struct OpInfo<Attention> : PlainOp<4, 4, 2> {
+struct OpInfo<Attention> : FusedOp<4, 4, 2> {
   static constexpr std::string_view name = "attention";
   static constexpr auto fields =
       std::tuple(field("heads", &Attention::heads), field("kv_heads", &Attention::kv_heads),
@@ -316,18 +323,18 @@ struct OpInfo<Attention> : PlainOp<4, 4, 2> {
                  rare("cache_layout", &Attention::cache_layout));
 };
 template <>
-struct OpInfo<GatedActivation> : PlainOp<2> {
+struct OpInfo<GatedActivation> : FusedOp<2> {
   static constexpr std::string_view name = "gated_activation";
   static constexpr auto fields = std::tuple(field("fn", &GatedActivation::function));
 };
 template <>
-struct OpInfo<Embedding> : PlainOp<2> {
+struct OpInfo<Embedding> : FusedOp<2> {
   static constexpr std::string_view name = "embedding";
   static constexpr auto fields =
       std::tuple(rare("role", &Embedding::role), rare("format", &Embedding::format));
 };
 template <>
-struct OpInfo<Linear> : PlainOp<2, 6> {
+struct OpInfo<Linear> : FusedOp<2, 6> {
   static constexpr std::string_view name = "linear";
   static constexpr auto fields =
       std::tuple(rare("fn", &Linear::function), rare("gated", &Linear::gated),
@@ -335,7 +342,7 @@ struct OpInfo<Linear> : PlainOp<2, 6> {
                  rare("role", &Linear::role), rare("format", &Linear::format));
 };
 template <>
-struct OpInfo<QkvProjection> : PlainOp<2, 9, 3> {
+struct OpInfo<QkvProjection> : FusedOp<2, 9, 3> {
   static constexpr std::string_view name = "qkv_projection";
   static constexpr auto fields = std::tuple(
       field("heads", &QkvProjection::heads), field("kv_heads", &QkvProjection::kv_heads),

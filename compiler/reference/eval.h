@@ -58,45 +58,10 @@ class EvalContext {
 /// Returns f(x) in double, or x itself if the operator does not map floats to floats.
 double apply_unary(ir::UnaryKind kind, double x);
 
-Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOp& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Cast& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Reshape& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Transpose& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Concat& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Split& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Slice& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Squeeze& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Unsqueeze& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Gather& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::GatherElements& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::GatherNd& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::ScatterElements& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::ScatterNd& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Pad& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Expand& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Tile& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Shape& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::ConstantOfShape& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Range& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Trilu& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Unary& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Binary& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Where& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::MatMul& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Gemm& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Softmax& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::ArgMax& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::TopK& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::CumSum& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::LayerNorm& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::RmsNorm& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::GatedActivation& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Embedding& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op);
-Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op);
+/// eval_op(c, op) of every operator but Loop and Parameter: the node's results.
+#define LLMC_EVAL_OP(T) eval_op(EvalContext& c, const ir::T& op)
+Result<Tensors> LLMC_IR_OPS(LLMC_EVAL_OP);
+#undef LLMC_EVAL_OP
 
 /// Returns the shape to which a and b broadcast (numpy), or an error.
 Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,

@@ -16,18 +16,6 @@ using TensorPtr = std::shared_ptr<const Tensor>;
 
 constexpr int kMaxLoopDepth = 8;
 
-template <class T, class... U>
-constexpr bool kIsOneOf = (std::is_same_v<T, U> || ...);
-
-/// Operators of ONNX compute f64 in f64; fused ones accept only f32 (and types that widen to it).
-template <class Op>
-constexpr bool kTakesF64 =
-    kIsOneOf<Op, ir::ConstantOp, ir::Cast, ir::Reshape, ir::Transpose, ir::Concat, ir::Split,
-             ir::Slice, ir::Squeeze, ir::Unsqueeze, ir::Gather, ir::GatherElements, ir::GatherNd,
-             ir::ScatterElements, ir::ScatterNd, ir::Pad, ir::Expand, ir::Tile, ir::Shape,
-             ir::ConstantOfShape, ir::Range, ir::Trilu, ir::Unary, ir::Binary, ir::Where,
-             ir::MatMul, ir::Gemm, ir::Softmax, ir::Reduce, ir::ArgMax, ir::TopK, ir::CumSum>;
-
 Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& operands,
                          Budget& budget) {
   EvalContext context(node, operands, budget);
@@ -36,7 +24,7 @@ Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& ope
         if constexpr (std::is_same_v<Op, ir::Loop> || std::is_same_v<Op, ir::Parameter>) {
           return context.error("stands outside a graph");
         } else {
-          if constexpr (!kTakesF64<Op>) {
+          if constexpr (!ir::OpInfo<Op>::kTakesF64) {
             for (std::size_t i = 0; i < context.size(); ++i)
               if (context.has(i) && context.operand(i).element == ir::ElementType::kF64)
                 return context.error("is not defined for f64");

@@ -9,6 +9,7 @@
 #include "compiler/support/file.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support_onnx/onnx_builder.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -79,6 +80,64 @@ TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   EXPECT_EQ(with_model.code, 0) << with_model.err;
   EXPECT_THAT(with_model.out, HasSubstr("reference: ok"));
   expect_advice_without_tokenizer(bundle);
+}
+
+TEST(VerifyCommand, APlainGraphIsComparedWithTheInterpreter) {
+  testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {"n", std::int64_t{64}});
+  std::vector<float> weights(64 * 96);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights[i] = 0.1F * static_cast<float>(i * 37 % 19) - 0.9F;
+  b.node("Softmax", {b.node("MatMul", {"x", b.floats("w", {64, 96}, weights)})}, {}, "y");
+  b.float_output("y", {"n", std::int64_t{96}});
+  const std::string model = (folder.path() / "layer.onnx").string();
+  b.save(model);
+  const auto verify = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"verify", model, "--dim", "n=70", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return llmc(arguments);
+  };
+  std::string hash;
+  for (const char* const target : {"generic", "avx2"}) {
+    if (!target::runs_here(**target::find(target))) continue;
+    const ProgramRun exact = verify({std::string("--target=") + target, "-t", "3"});
+    ASSERT_EQ(exact.code, 0) << exact.err;
+    const auto json = nlohmann::json::parse(exact.out);
+    EXPECT_LT(json["outputs"][0]["relative_error"], 1e-5);
+    EXPECT_EQ(json["threads"], 3);
+    if (!hash.empty()) EXPECT_EQ(json["hash"], hash);
+    hash = json["hash"];
+  }
+  const ProgramRun rounded = verify({"--target=generic", "--quant", "q4"});
+  ASSERT_EQ(rounded.code, 0) << rounded.err;
+  const auto json = nlohmann::json::parse(rounded.out);
+  EXPECT_GT(json["outputs"][0]["relative_error"], 1e-4);
+  EXPECT_NE(json["hash"], hash);
+  EXPECT_EQ(verify({"--ids", "1,2"}).code, 2);
+  const ProgramRun inspected = llmc({"inspect", model, "--dim", "n=70", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(inspected.out)["loops"]["operators"]["softmax"], 1);
+}
+
+/// Weights that 4 bits cannot hold: those that count are lost beside larger ones, which are
+/// multiplied by 0.
+TEST(VerifyCommand, APlainGraphThatRoundingSpoilsIsAMismatch) {
+  testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.input("ids", onnx::TensorProto::INT64, {std::int64_t{2}, std::int64_t{96}});
+  std::vector<float> weights(96 * 8);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights[i] = i / 8 % 3 == 1 ? 1000.0F : 0.01F * static_cast<float>(i % 7);
+  const std::string x = b.node("Cast", {"ids"}, {{"to", std::int64_t{1}}});
+  b.node("MatMul", {x, b.floats("w", {96, 8}, weights)}, {}, "y");
+  b.float_output("y", {std::int64_t{2}, std::int64_t{8}});
+  const std::string model = (folder.path() / "layer.onnx").string();
+  b.save(model);
+  EXPECT_EQ(llmc({"verify", model, "--target=generic"}).code, 0);
+  const ProgramRun spoiled = llmc({"verify", model, "--target=generic", "--quant=q4"});
+  EXPECT_EQ(spoiled.code, 7);
+  EXPECT_THAT(spoiled.out, HasSubstr("MISMATCH"));
+  EXPECT_THAT(spoiled.err, HasSubstr("differs from the reference by more than the format allows"));
 }
 
 TEST(VerifyCommand, AMissingHashFailsWhereOneIsRequired) {

@@ -230,8 +230,8 @@ TEST(Bundle, TakesThePlaceOfAnEarlierOneOnly) {
 TEST(Bundle, LibraryNeedsFourFunctionsAndNothingElse) {
   const ModelFolder model;
   testing::TemporaryFolder out;
-  for (const char* target :
-       {"generic", "avx2", "avxvnni", "avx512", "amx", "arm64", "arm64-i8mm", "lasx"}) {
+  for (const target::Target& row : target::all()) {
+    const std::string target(row.name);
     auto options = quick(model.path(), out.path() / target);
     options.target = target;
     options.name = "tiny";

@@ -13,6 +13,7 @@
 #include "tools/llmc/bundle_text.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/plan_text.h"
 
 namespace llmc::cli {
 namespace {
@@ -26,6 +27,7 @@ struct Facts {
   importer::Inspection files;
   bool function = false;                             // `compile` makes a function of it
   std::optional<passes::Architecture> architecture;  // of a decoder that could be imported
+  Json loops;                                        // of plan.json; null: all work is in kernels
   std::vector<Diagnostic> errors;                    // those of `compile`; empty: it would work
 
   bool is_decoder() const { return files.model && files.model->is_decoder(); }
@@ -115,6 +117,7 @@ void show_json(const Facts& facts) {
   result["architecture"] =
       facts.architecture ? architecture_json(*facts.architecture) : Json(nullptr);
   const auto unsupported = [](const Diagnostic& d) { return d.kind == ErrorKind::kUnsupported; };
+  result["loops"] = facts.loops;
   result["unsupported"] = diagnostics_json(facts.errors, unsupported);
   result["problems"] = diagnostics_json(facts.errors, std::not_fn(unsupported));
   result["warnings"] =
@@ -238,12 +241,13 @@ void show_architecture(const passes::Architecture& a) {
 
 /// Plans the model as `compile` would, without reading weights or running clang. The error is that
 /// of `compile`.
-Status plan_it(const driver::CompileOptions& options, bool& function) {
+Status plan_it(const driver::CompileOptions& options, Facts& facts) {
   LLMC_TRY(driver::Source source, driver::read_source(options));
-  function = source.is_function;
+  facts.function = source.is_function;
   const std::string targets[] = {options.target};
-  LLMC_TRY([[maybe_unused]] const auto plans,
-           driver::plan_model(options, std::move(source), targets));
+  LLMC_TRY(const auto plans, driver::plan_model(options, std::move(source), targets));
+  const Json plan = Json::parse(plan::to_json(plans.front(), {}));
+  if (plan.contains("loops")) facts.loops = plan.at("loops");
   return ok_status();
 }
 
@@ -254,7 +258,7 @@ Result<Facts> collect(driver::CompileOptions options) {
   options.on_stages = [&](const ir::Graph& stages) {
     facts.architecture = passes::recognise(stages);
   };
-  const Status planned = plan_it(options, facts.function);
+  const Status planned = plan_it(options, facts);
   auto files = importer::inspect_model(options.model, options.reader);
   if (!files.ok()) return planned.ok() ? files.error() : planned.error();
   facts.files = *std::move(files);
@@ -303,6 +307,7 @@ int inspect(const InspectCommand& command, const Globals& globals) {
                 : "no decoder (token ids, a KV cache and logits): `llmc compile` makes a function "
                   "of it (docs/functions.md)\n");
     if (facts->architecture) show_architecture(*facts->architecture);
+    if (!facts->loops.is_null()) print("loops: " + loops_text(facts->loops) + "\n");
   }
   std::ranges::for_each(facts->files.warnings, warn);
   // What keeps it from being compiled goes to stderr, all of it, and decides the exit code.

@@ -95,8 +95,9 @@ std::string ports_text(std::string_view what, const Json& ports) {
   return text;
 }
 
-/// How much of the work has no kernel, and the operators that do it.
-std::string loops_line(const Json& loops) {
+}  // namespace
+
+std::string loops_text(const Json& loops) {
   const auto number = [&](const char* name) { return loops.at(name).get<std::uint64_t>(); };
   const auto share = [&](const char* part, const char* all) {
     return 100.0 * static_cast<double>(number(part)) /
@@ -106,14 +107,10 @@ std::string loops_line(const Json& loops) {
   for (const auto& [name, count] : loops.at("operators").items())
     operators += fmt::format("{}{} {}", operators.empty() ? "" : ", ", printable(name, 40),
                              count.get<std::uint64_t>());
-  return size_line("loops", number("bytes"),
-                   fmt::format("of weights read without a kernel, {:.1f} %; {:.1f} % of the "
-                               "multiply-adds; {}",
-                               share("bytes", "all_bytes"),
-                               share("multiply_adds", "all_multiply_adds"), operators));
+  return fmt::format(
+      "of weights read without a kernel, {:.1f} %; {:.1f} % of the multiply-adds; {}",
+      share("bytes", "all_bytes"), share("multiply_adds", "all_multiply_adds"), operators);
 }
-
-}  // namespace
 
 std::string plan_text(const plan::Plan& plan) {
   return plan_text(Json::parse(plan::to_json(plan, {})));
@@ -147,7 +144,10 @@ std::string plan_text(const Json& plan) {
                                   prompt.at("tokens").get<std::uint64_t>(),
                                   blocks_text(prompt.at("blocks").get<std::uint64_t>())));
   }
-  if (plan.contains("loops")) text += loops_line(plan.at("loops"));
+  if (plan.contains("loops")) {
+    const Json& loops = plan.at("loops");
+    text += size_line("loops", loops.at("bytes").get<std::uint64_t>(), loops_text(loops));
+  }
   const bool estimated = plain ? size("code") == 0 : bytes.at("code_is_estimate").get<bool>();
   if (!plain || !estimated)
     text += size_line("code", size("code"), estimated ? "estimate until compiled" : "exact");

@@ -15,6 +15,9 @@ std::string plan_text(const plan::Plan& plan);
 /// The same of a plan.json's content. Throws nlohmann's exceptions if something is missing.
 std::string plan_text(const Json& plan);
 
+/// How much of the work has no kernel, and the operators that do it; `loops` of a plan.json.
+std::string loops_text(const Json& loops);
+
 /// "65536", "64K", "1.5M", "2G" (powers of 1024) -> bytes; empty -> 0. kUsage naming `option`.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
