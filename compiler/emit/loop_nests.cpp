@@ -148,6 +148,29 @@ std::string number(const ir::Constant& one) {
   return fmt::format("static_cast<{}>({})", computed_type(type), value);
 }
 
+/// The variable of a loop: i, j, k, l, i4, ….
+std::string loop_variable(std::size_t depth) {
+  constexpr std::string_view kNames = "ijkl";
+  return depth < kNames.size() ? std::string(1, kNames[depth]) : fmt::format("i{}", depth);
+}
+
+/// "i * 64 + j"
+std::string position(const View& view) {
+  std::string text;
+  for (std::size_t d = 0; d < view.dims.size(); ++d) {
+    const std::int64_t stride = view.strides[d];
+    if (stride == 0) continue;
+    std::string term = loop_variable(d);
+    if (std::abs(stride) != 1) term += fmt::format(" * {}", std::abs(stride));
+    if (text.empty()) {
+      text = stride < 0 ? "-" + term : term;
+    } else {
+      text += fmt::format(" {} {}", stride < 0 ? "-" : "+", term);
+    }
+  }
+  return text.empty() ? "0" : text;
+}
+
 /// One loop nest while it is written.
 class LoopWriter {
  public:
@@ -280,7 +303,8 @@ class LoopWriter {
       add_name(e);
       const std::string value = value_of(i);
       const bool plain = e.kind == Expression::Kind::kLoad && e.type != ElementType::kBool;
-      if (e.kind == Expression::Kind::kLiteral || (plain && uses[i] <= 1)) {
+      const bool is_root = i == index_of(root_);
+      if (e.kind == Expression::Kind::kLiteral || (plain && uses[i] <= 1) || is_root) {
         texts_.push_back(value);
         continue;
       }
@@ -300,9 +324,9 @@ class LoopWriter {
     if (divided) iterations = target_.dims[0];
     for (std::size_t d = 0; d < target_.dims.size(); ++d) {
       const bool range = divided && d == 0;
-      body += fmt::format("{0}for (int64_t i{1} = {2}; i{1} < {3}; ++i{1}) {{\n",
-                          std::string(2 * (d + 1), ' '), d, range ? "begin" : "0",
-                          range ? "end" : factor(target_.dims[d]));
+      body += fmt::format("{0}for (int64_t {1} = {2}; {1} < {3}; ++{1}) {{\n",
+                          std::string(2 * (d + 1), ' '), loop_variable(d), range ? "begin" : "0",
+                          range ? "end" : fmt::format("{}", target_.dims[d]));
     }
     body += lines;
     for (std::size_t d = target_.dims.size(); d-- > 0;)
