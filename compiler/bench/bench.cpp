@@ -29,7 +29,7 @@ struct Test {
 };
 
 /// The requested tests without duplicates; kUsage if one does not fit.
-Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::ModelInfo& model) {
+Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::ModelFacts& model) {
   const std::uint32_t context = model.ctx, room = context - model.prompt_tokens;
   const auto prompts = options.prompts.value_or(std::vector{std::min(128u, room)});
   const auto generations = options.generations.value_or(std::vector{std::min(64u, room - 1)});
@@ -233,7 +233,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   LLMC_CHECK(!options.threads.empty() && !options.depths.empty() && options.repetitions > 0);
   LLMC_TRY(const auto native, exec::load_native(options.native, progress));
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
-  const exec::ModelInfo& model = native->model();
+  const exec::ModelFacts& model = native->model();
   BenchReport report{.results = {},
                      .weight_bytes_per_token = facts.weights_per_token_bytes,
                      .weight_bytes = facts.weights_bytes,

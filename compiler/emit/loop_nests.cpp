@@ -154,23 +154,6 @@ std::string loop_variable(std::size_t depth) {
   return depth < kNames.size() ? std::string(1, kNames[depth]) : fmt::format("i{}", depth);
 }
 
-/// "i * 64 + j"
-std::string position(const View& view) {
-  std::string text;
-  for (std::size_t d = 0; d < view.dims.size(); ++d) {
-    const std::int64_t stride = view.strides[d];
-    if (stride == 0) continue;
-    std::string term = loop_variable(d);
-    if (std::abs(stride) != 1) term += fmt::format(" * {}", std::abs(stride));
-    if (text.empty()) {
-      text = stride < 0 ? "-" + term : term;
-    } else {
-      text += fmt::format(" {} {}", stride < 0 ? "-" : "+", term);
-    }
-  }
-  return text.empty() ? "0" : text;
-}
-
 /// One loop nest while it is written.
 class LoopWriter {
  public:
@@ -196,7 +179,7 @@ class LoopWriter {
   std::vector<std::string> sizes;  // the open dims that the body uses
 
  private:
-  /// "i0 * 64 + i1"
+  /// "i * 64 + j"
   std::string position(const View& view) {
     std::string text;
     for (std::size_t d = 0; d < view.dims.size(); ++d) {
@@ -205,7 +188,7 @@ class LoopWriter {
       const bool backwards = stride.bound() < 0;
       const plan::Size step = backwards ? stride * -1 : stride;
       const std::string term =
-          step == 1 ? fmt::format("i{}", d) : fmt::format("i{} * {}", d, factor(step));
+          step == 1 ? loop_variable(d) : fmt::format("{} * {}", loop_variable(d), factor(step));
       if (text.empty()) {
         text = backwards ? "-" + term : term;
       } else {
@@ -326,7 +309,7 @@ class LoopWriter {
       const bool range = divided && d == 0;
       body += fmt::format("{0}for (int64_t {1} = {2}; {1} < {3}; ++{1}) {{\n",
                           std::string(2 * (d + 1), ' '), loop_variable(d), range ? "begin" : "0",
-                          range ? "end" : fmt::format("{}", target_.dims[d]));
+                          range ? "end" : factor(target_.dims[d]));
     }
     body += lines;
     for (std::size_t d = target_.dims.size(); d-- > 0;)

@@ -126,7 +126,7 @@ exec::NativeOptions base_options(exec::NativeOptions options) {
   return options;
 }
 
-std::uint32_t measuring_threads(std::uint32_t requested, const exec::ModelInfo& model) {
+std::uint32_t measuring_threads(std::uint32_t requested, const exec::ModelFacts& model) {
   return requested > 0 ? requested
                        : std::min(hosted::usable_cores(), std::max(model.threads_max, 1u));
 }
@@ -135,7 +135,7 @@ Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
                                             const exec::NativeModel* base, const MeasuredText& text,
                                             std::uint32_t threads, std::string_view phase,
                                             const driver::Progress& progress) {
-  const exec::ModelInfo& model = tested.model();
+  const exec::ModelFacts& model = tested.model();
   LLMC_RETURN_IF_ERROR(check_tokens(text, model.vocab));
   LLMC_TRY(const Windows windows, cut(text, model.ctx));
   LLMC_CHECK(base == nullptr ||

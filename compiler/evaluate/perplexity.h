@@ -59,6 +59,6 @@ Status check_length(const MeasuredText& text);
 exec::NativeOptions base_options(exec::NativeOptions options);
 
 /// `requested`; 0: the number of cores, at most the model's maximum.
-std::uint32_t measuring_threads(std::uint32_t requested, const exec::ModelInfo& model);
+std::uint32_t measuring_threads(std::uint32_t requested, const exec::ModelFacts& model);
 
 }  // namespace llmc::evaluate

@@ -187,7 +187,7 @@ Status check_golden(const VerifyOptions& options, const driver::BundleFacts& fac
 
 /// kUsage if the requested prompt has invalid ids or does not fit.
 Status check_prompt(const VerifyOptions& options, std::size_t tokens,
-                    const exec::ModelInfo& model) {
+                    const exec::ModelFacts& model) {
   for (const std::int32_t id : options.prompt) {
     if (id >= 0 && static_cast<std::uint32_t>(id) < model.vocab) continue;
     return failure(ErrorKind::kUsage,
@@ -221,7 +221,7 @@ class Verifier {
   }
 
   Status run(VerifyRun& run, const std::vector<std::int32_t>& prompt) const {
-    const exec::ModelInfo& model = native_.model();
+    const exec::ModelFacts& model = native_.model();
     run.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
     run.kv_blocks = (run.prompt_tokens + run.steps + model.kv_block - 1) / model.kv_block;
     run.chunk = model.chunk;
@@ -252,7 +252,7 @@ class Verifier {
   Status check_same_model(const importer::ImportedModel& reference) const {
     const std::int64_t vocabulary = reference.module.vocabulary();
     const auto layers = static_cast<std::int64_t>(reference.module.states.size());
-    const exec::ModelInfo& native = native_.model();
+    const exec::ModelFacts& native = native_.model();
     std::string difference;
     if (vocabulary != native.vocab)
       difference = fmt::format("a vocabulary of {} instead of {}", vocabulary, native.vocab);
@@ -286,7 +286,7 @@ class Verifier {
 };
 
 /// The long run, shortened to the context; an empty prompt if it is not longer than the short run.
-std::size_t long_prompt(const exec::ModelInfo& model) {
+std::size_t long_prompt(const exec::ModelFacts& model) {
   const std::size_t room = model.ctx > kLongSteps ? model.ctx - kLongSteps : 0;
   const std::size_t tokens = std::min(kLongPrompt, room);
   return tokens > kShortPrompt + kShortSteps ? tokens : 0;
@@ -326,7 +326,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
                         "the bundle was compiled by an older llmc and does not record the weight "
                         "format, which identifies the stored hash",
                         "compile the model again");
-  const exec::ModelInfo& model = native->model();
+  const exec::ModelFacts& model = native->model();
   const bool fixed = options.prompt.empty();
   const std::vector<std::int32_t> prompt =
       fixed ? fixed_prompt(model.vocab, kShortPrompt) : options.prompt;

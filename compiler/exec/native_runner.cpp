@@ -28,12 +28,12 @@ struct RunnerSession {
   std::uint32_t vocabulary;
   RunnerProcess::Reply reply = {};  // to the last request
   std::string message = {};         // of the last reply
-  std::vector<float> logits = {};   // the last that were asked for
+  std::vector<float> logits = {};   // of the last request
   std::optional<Error> failure = {};
 
-  llmc_status ask(Request what, std::uint32_t argument, std::initializer_list<Bytes> parts = {},
-                  std::uint64_t max_bytes = 0) {
-    auto answer = process->ask(what, argument, parts, max_bytes);
+  llmc_status request(Request what, std::uint32_t argument, std::initializer_list<Bytes> parts = {},
+                      std::uint64_t max_bytes = 0) {
+    auto answer = process->request(what, argument, parts, max_bytes);
     if (!answer.ok()) {
       failure = std::move(answer).error();
       return LLMC_ERROR_FILE;
@@ -45,27 +45,28 @@ struct RunnerSession {
   }
   /// Asks for a number, which `result` receives.
   template <class T>
-  llmc_status ask_value(Request what, std::uint32_t argument, T* result) {
-    const llmc_status status = ask(what, argument);
+  llmc_status request_value(Request what, std::uint32_t argument, T* result) {
+    const llmc_status status = request(what, argument);
     if (status == LLMC_OK) *result = static_cast<T>(reply.value);
     return status;
   }
   /// Asks for at most `n` elements for `results`, and returns their number in `count`.
   template <class T>
-  llmc_status ask_array(Request what, std::uint32_t argument, std::initializer_list<Bytes> parts,
-                        T* results, std::size_t n, std::size_t* count) {
-    const llmc_status status = ask(what, argument, parts, n * sizeof(T));
+  llmc_status request_array(Request what, std::uint32_t argument,
+                            std::initializer_list<Bytes> parts, T* results, std::size_t n,
+                            std::size_t* count) {
+    const llmc_status status = request(what, argument, parts, n * sizeof(T));
     if (status != LLMC_OK) return status;
     *count = reply.data.size() / sizeof(T);
     if (*count > 0) std::memcpy(results, reply.data.data(), *count * sizeof(T));
     return LLMC_OK;
   }
-  const float* ask_logits(Request what, std::size_t row, std::initializer_list<Bytes> parts = {},
-                          std::size_t rows = 1) {
+  const float* request_logits(Request what, std::size_t row,
+                              std::initializer_list<Bytes> parts = {}, std::size_t rows = 1) {
     logits.resize(rows * vocabulary);
     std::size_t count = 0;
-    const llmc_status status = ask_array(what, static_cast<std::uint32_t>(row), parts,
-                                         logits.data(), logits.size(), &count);
+    const llmc_status status = request_array(what, static_cast<std::uint32_t>(row), parts,
+                                             logits.data(), logits.size(), &count);
     if (status != LLMC_OK || count == 0) return nullptr;
     LLMC_CHECK(count == logits.size());
     return logits.data();
@@ -83,77 +84,79 @@ using RunnerGrammar = Bytes;
 /// A function that only sends a number.
 template <Request what, class T>
 llmc_status send_number(llmc_session* s, T number) {
-  return runner_of(s).ask(what, static_cast<std::uint32_t>(number));
+  return runner_of(s).request(what, static_cast<std::uint32_t>(number));
 }
 /// A function that only returns a number.
 template <Request what, class T>
 llmc_status receive_number(llmc_session* s, T* number) {
-  return runner_of(s).ask_value(what, 0, number);
+  return runner_of(s).request_value(what, 0, number);
 }
 
 /// The functions of llmc.h as requests to the runner.
 constexpr hosted::LibraryApi kRunnerApi{
     .prefill =
         [](llmc_session* s, const std::int32_t* tokens, std::size_t n, std::size_t*) {
-          return runner_of(s).ask(Request::kPrefill, 0, {array_bytes(tokens, n)});
+          return runner_of(s).request(Request::kPrefill, 0, {array_bytes(tokens, n)});
         },
     .step = receive_number<Request::kStep>,
     .sample = receive_number<Request::kSample>,
     .append_batch =
         [](llmc_session* s, const std::uint32_t* sequences, std::size_t n,
            const std::int32_t* tokens) {
-          return runner_of(s).ask(Request::kAppendBatch, 0,
-                                  {array_bytes(sequences, n), array_bytes(tokens, n)});
+          return runner_of(s).request(Request::kAppendBatch, 0,
+                                      {array_bytes(sequences, n), array_bytes(tokens, n)});
         },
     .step_batch =
         [](llmc_session* s, const std::uint32_t* sequences, std::size_t n, std::int32_t* tokens) {
           std::size_t count = n;
-          const llmc_status status = runner_of(s).ask_array(
+          const llmc_status status = runner_of(s).request_array(
               Request::kStepBatch, 0, {array_bytes(sequences, n)}, tokens, n, &count);
           LLMC_CHECK(count == n);
           return status;
         },
     .set_sampling =
         [](llmc_session* s, const llmc_sampling* sampling) {
-          return runner_of(s).ask(Request::kSetSampling, 0, {value_bytes(*sampling)});
+          return runner_of(s).request(Request::kSetSampling, 0, {value_bytes(*sampling)});
         },
     .set_logit_bias =
         [](llmc_session* s, const llmc_logit_bias* biases, std::size_t n) {
-          return runner_of(s).ask(Request::kSetLogitBias, 0, {array_bytes(biases, n)});
+          return runner_of(s).request(Request::kSetLogitBias, 0, {array_bytes(biases, n)});
         },
     .set_dry_breakers =
         [](llmc_session* s, const llmc_dry_breakers* breakers) {
           const std::uint32_t count = breakers->count;
           const runner::DryBreakers sizes{count, breakers->tail_begins[count]};
-          return runner_of(s).ask(Request::kSetDryBreakers, 0,
-                                  {value_bytes(sizes), array_bytes(breakers->heads, count),
-                                   array_bytes(breakers->tail_begins, count + std::size_t{1}),
-                                   array_bytes(breakers->tails, sizes.tails)});
+          return runner_of(s).request(Request::kSetDryBreakers, 0,
+                                      {value_bytes(sizes), array_bytes(breakers->heads, count),
+                                       array_bytes(breakers->tail_begins, count + std::size_t{1}),
+                                       array_bytes(breakers->tails, sizes.tails)});
         },
     .set_guidance =
         [](llmc_session* s, std::uint32_t guide, float scale) {
-          return runner_of(s).ask(Request::kSetGuidance, guide, {value_bytes(scale)});
+          return runner_of(s).request(Request::kSetGuidance, guide, {value_bytes(scale)});
         },
     .candidates =
         [](llmc_session* s, int which, llmc_candidate* candidates, std::size_t n,
            std::size_t* count) {
           const runner::Candidates wanted{which, static_cast<std::uint32_t>(n)};
-          return runner_of(s).ask_array(Request::kCandidates, 0, {value_bytes(wanted)}, candidates,
-                                        n, count);
+          return runner_of(s).request_array(Request::kCandidates, 0, {value_bytes(wanted)},
+                                            candidates, n, count);
         },
     .logprob =
         [](llmc_session* s, std::int32_t token, float* logprob) {
           std::size_t count = 0;
-          return runner_of(s).ask_array(Request::kLogprob, static_cast<std::uint32_t>(token), {},
-                                        logprob, 1, &count);
+          return runner_of(s).request_array(Request::kLogprob, static_cast<std::uint32_t>(token),
+                                            {}, logprob, 1, &count);
         },
-    .logits = [](llmc_session* s) { return runner_of(s).ask_logits(Request::kLogits, 0); },
-    .logits_at = [](llmc_session* s,
-                    std::size_t row) { return runner_of(s).ask_logits(Request::kLogitsAt, row); },
+    .logits = [](llmc_session* s) { return runner_of(s).request_logits(Request::kLogits, 0); },
+    .logits_at =
+        [](llmc_session* s, std::size_t row) {
+          return runner_of(s).request_logits(Request::kLogitsAt, row);
+        },
     .logits_rows =
         [](llmc_session* s, std::size_t row, std::size_t rows) {
           const auto count = static_cast<std::uint32_t>(rows);
-          return runner_of(s).ask_logits(Request::kLogitsRows, row, {value_bytes(count)}, rows);
+          return runner_of(s).request_logits(Request::kLogitsRows, row, {value_bytes(count)}, rows);
         },
     .position =
         [](const llmc_session* s) {
@@ -161,10 +164,10 @@ constexpr hosted::LibraryApi kRunnerApi{
           return static_cast<std::size_t>(session.reply.position);
         },
     .rewind = send_number<Request::kRewind>,
-    .reset = [](llmc_session* s) { return runner_of(s).ask(Request::kReset, 0); },
+    .reset = [](llmc_session* s) { return runner_of(s).request(Request::kReset, 0); },
     .select = send_number<Request::kSelect>,
     .fork = [](llmc_session* s, std::uint32_t from,
-               std::uint32_t* to) { return runner_of(s).ask_value(Request::kFork, from, to); },
+               std::uint32_t* to) { return runner_of(s).request_value(Request::kFork, from, to); },
     .release = send_number<Request::kRelease>,
     .grammar_init =
         [](void* memory, std::size_t, const void* tables, std::size_t tables_bytes,
@@ -175,8 +178,8 @@ constexpr hosted::LibraryApi kRunnerApi{
         },
     .set_grammar =
         [](llmc_session* s, llmc_grammar* grammar) {
-          return runner_of(s).ask(Request::kSetGrammar, 0,
-                                  {*reinterpret_cast<const RunnerGrammar*>(grammar)});
+          return runner_of(s).request(Request::kSetGrammar, 0,
+                                      {*reinterpret_cast<const RunnerGrammar*>(grammar)});
         },
     .text_state = receive_number<Request::kTextState>,
     .status_text = llmc_status_text,
@@ -205,7 +208,7 @@ class RunnerModel final : public NativeModel {
     const auto session = std::make_shared<RunnerSession>(std::move(process), model().vocab);
     const runner::Start request{options.threads, options.chunk,        options.cores,
                                 options.begin,   options.full_context, options.keep_first};
-    const llmc_status status = session->ask(
+    const llmc_status status = session->request(
         Request::kStart, 0, {value_bytes(request), array_bytes(weights.data(), weights.size())});
     if (session->failure) return *session->failure;
     if (status != LLMC_OK) {

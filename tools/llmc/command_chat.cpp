@@ -87,7 +87,7 @@ int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   if (!format.ok()) return fail(format.error());
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  const exec::ModelInfo& model = (*native)->model();
+  const exec::ModelFacts& model = (*native)->model();
   const auto threads = threads_for(command.threads, model.threads_max);
   if (!threads.ok()) return fail(threads.error());
   const auto session = (*native)->start({.threads = *threads, .cores = command.cores});

@@ -15,7 +15,7 @@ namespace {
 /// Token ids of a text; `option`: its option for messages. After a compiled-in prompt the text has
 /// no BOS token and may be empty.
 Result<std::vector<std::int32_t>> ids_of(const RunCommand& command, const std::string& text,
-                                         const char* option, const exec::ModelInfo& model,
+                                         const char* option, const exec::ModelFacts& model,
                                          const hosted::Tokenizer* tokenizer) {
   const bool first = model.prompt_tokens == 0;
   auto ids = tokenizer->encode(text, {.add_prefix = first, .parse_special = command.special});
@@ -68,7 +68,7 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const std::string& text
                               const std::string& negative, const exec::NativeModel& native,
                               const hosted::Tokenizer* tokenizer,
                               const hosted::ChatFormat* format) {
-  const exec::ModelInfo& model = native.model();
+  const exec::ModelFacts& model = native.model();
   RunPrompts prompts;
   const bool by_ids = command.ids_option->count() > 0;
   if (format != nullptr) {
@@ -170,7 +170,7 @@ Result<std::string> text_of(const std::string& text, const CLI::Option* file_opt
 
 /// The last line of the output with --json.
 Json summary(const RunResult& result, const RunPrompts& prompts, const RunCommand& command,
-             const exec::ModelInfo& model, const hosted::Tokenizer* tokenizer, bool grammar,
+             const exec::ModelFacts& model, const hosted::Tokenizer* tokenizer, bool grammar,
              double prompt_rate, double rate) {
   Json json{{"done", true},
             {"prompt_ids", prompts.text},
@@ -310,7 +310,7 @@ int run(RunCommand& command, const Globals& globals) {
   }
   const auto native = load(command.model, globals);
   if (!native.ok()) return fail(native.error());
-  const exec::ModelInfo& model = (*native)->model();
+  const exec::ModelFacts& model = (*native)->model();
   if (const auto able = check_guidance(command.guidance, model); !able.ok())
     return fail(able.error());
   const auto prompts = prompt_ids(command, *prompt, *negative, **native, tokenizer.get(),

@@ -38,7 +38,7 @@ void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t
   session.keep_first = compiled_in + static_cast<std::uint32_t>(kept);
 }
 
-bool has_room(const exec::SessionOptions& session, const exec::ModelInfo& model,
+bool has_room(const exec::SessionOptions& session, const exec::ModelFacts& model,
               std::uint32_t position) {
   if (position < model.ctx) return true;
   return session.full_context == LLMC_FULL_SLIDE && session.keep_first < model.ctx;

@@ -26,7 +26,7 @@ void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t
            std::size_t tokens, exec::SessionOptions& session);
 
 /// Whether another token fits: a full context is shifted if it has tokens that may be dropped.
-bool has_room(const exec::SessionOptions& session, const exec::ModelInfo& model,
+bool has_room(const exec::SessionOptions& session, const exec::ModelFacts& model,
               std::uint32_t position);
 
 /// Adds -n, the maximum tokens to generate. -1 and -2 are no limit; -2 ends at a full context even

@@ -113,7 +113,7 @@ Status take_grammar(const GrammarOptions& options, driver::CompileOptions& compi
 Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
                                                const driver::GrammarSource& source,
                                                const ModelOptions& model_options,
-                                               const exec::ModelInfo& model,
+                                               const exec::ModelFacts& model,
                                                const hosted::Tokenizer* tokenizer,
                                                const Globals& globals) {
   if (!source.given()) {

@@ -27,7 +27,7 @@ Status check_guidance(const GuidanceOptions& options) {
                      "such as --cfg-negative-prompt='Once upon a time'");
 }
 
-Status check_guidance(const GuidanceOptions& options, const exec::ModelInfo& model) {
+Status check_guidance(const GuidanceOptions& options, const exec::ModelFacts& model) {
   if (!options.on() || (model.sequences >= 2 && model.batch >= 2)) return ok_status();
   return usage_error("--cfg-scale needs a bundle with at least two sequences per step",
                      "compile it with --sequences=2 --batch=2");

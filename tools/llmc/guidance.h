@@ -24,7 +24,7 @@ void add_guidance_options(CLI::App& app, GuidanceOptions& options);
 /// kUsage for a scale other than 1 without a negative prompt.
 Status check_guidance(const GuidanceOptions& options);
 /// kUsage for a bundle with fewer than two sequences per step.
-Status check_guidance(const GuidanceOptions& options, const exec::ModelInfo& model);
+Status check_guidance(const GuidanceOptions& options, const exec::ModelFacts& model);
 /// Sets the sequences and the batch of a compilation to at least 2.
 void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions& compile);
 

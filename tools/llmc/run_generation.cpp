@@ -31,7 +31,7 @@ SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bo
 }
 
 Status check_length(const RunCommand& command, const RunPrompts& prompts,
-                    const exec::ModelInfo& model) {
+                    const exec::ModelFacts& model) {
   const std::uint32_t before = compiled_in(prompts, model);
   const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
@@ -43,7 +43,7 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
 
 }  // namespace
 
-std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelInfo& model) {
+std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model) {
   return prompts.begins_empty ? 0 : model.prompt_tokens;
 }
 
@@ -55,7 +55,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
                            const RunStops& stops, const std::optional<std::string>& grammar,
                            const RunOutput& output) {
-  const exec::ModelInfo& model = native.model();
+  const exec::ModelFacts& model = native.model();
   LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, model.threads_max));
   LLMC_RETURN_IF_ERROR(check_length(command, prompts, model));
   exec::SessionOptions start_options{.threads = threads, .cores = command.cores};
@@ -113,10 +113,10 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     }
     result.ids.push_back(token);
     if (command.logprobs > 0) {
-      TokenLogprobs said;
-      LLMC_TRY(said.chosen, session->get<float>(&exec::Api::logprob, token));
-      LLMC_TRY(said.likeliest, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
-      result.logprobs.push_back(std::move(said));
+      TokenLogprobs entry;
+      LLMC_TRY(entry.chosen, session->get<float>(&exec::Api::logprob, token));
+      LLMC_TRY(entry.top, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
+      result.logprobs.push_back(std::move(entry));
     }
     const std::string piece = decoder ? stop_texts.add(decoder->add(token)) : std::string();
     result.text += piece;

@@ -75,7 +75,7 @@ struct RunOutput {
 };
 
 /// Number of compiled-in tokens before the text: 0 with `begins_empty`.
-std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelInfo& model);
+std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model);
 /// For messages: " after 12 compiled-in tokens", or empty.
 std::string after_compiled_in(std::uint32_t tokens);
 
