@@ -182,7 +182,7 @@ TEST(Verify, Loops) {
   EXPECT_THAT(loop_problem("index = 0} : f32[4]", "index = 0} : f32[seq]"),
               HasSubstr("parameter 0 is f32[4]"));
   EXPECT_THAT(loop_problem("return %s, %d", "return %s"), HasSubstr("outputs, not"));
-  EXPECT_THAT(loop_problem("%inv: f32[4]", "%inv: f32[5]"), HasSubstr("the body takes f32[5]"));
+  EXPECT_THAT(loop_problem("%inv: f32[4]", "%inv: f32[5]"), HasSubstr("the body expects f32[5]"));
   EXPECT_THAT(loop_problem("%h: f32[seq, 4]", "%h: f32[seq, 5]"), HasSubstr("(op mul)"));
   EXPECT_THAT(loop_problem("return %s, %d", "return %d, %d"), HasSubstr("but the body returns"));
   EXPECT_THAT(loop_problem("neg %c : f32[past]", "neg %c : i64[past]"), HasSubstr("(op neg)"));
