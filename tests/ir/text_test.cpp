@@ -139,7 +139,7 @@ TEST(Text, NumbersComeBackExactly) {
 
 TEST(Text, MappedDataNeedsAResolver) {
   const std::string text = "graph @g() { %w = constant f32[2] mapped \"f:w\" return %w }";
-  EXPECT_THAT(parse_error(text), HasSubstr("not at hand"));
+  EXPECT_THAT(parse_error(text), HasSubstr("is not available"));
   ParseOptions options;
   options.resolve = [](ElementType, const std::vector<std::int64_t>&, const std::string& name) {
     return name == "f:w" ? make_f32({2}, {1, 2}) : nullptr;
