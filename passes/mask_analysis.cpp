@@ -60,19 +60,22 @@ std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Nod
 }
 
 FoundBand MaskAnalysis::condition(ValueId value, bool wanted) {
+  return known_or(value, wanted, &MaskAnalysis::compute_condition);
+}
+
+FoundBand MaskAnalysis::known_or(ValueId value, bool wanted, Rules rules) {
   if (indices_.always_true(value)) return wanted ? FoundBand(Band{}) : std::nullopt;
   if (indices_.always_false(value)) return wanted ? std::nullopt : FoundBand(Band{});
   const ir::Node* node = rw_.producer(value);
   if (!node || depth_ >= kMaxMaskDepth) return std::nullopt;
   ++depth_;
-  FoundBand found = compute_condition(value, *node, wanted);
+  FoundBand found = (this->*rules)(value, *node, wanted);
   --depth_;
   return found;
 }
 
-FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, bool wanted) {
-  if (const auto found = through_view(value, node, [&](ValueId x) { return condition(x, wanted); }))
-    return *found;
+std::optional<FoundBand> MaskAnalysis::of_any_type(ValueId value, const ir::Node& node,
+                                                   bool wanted) {
   if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored(value, wanted);
   if (std::holds_alternative<ir::Cast>(node.op)) {
     const ValueId x = node.inputs[0];
@@ -80,6 +83,13 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
                                                          : non_zero(x, wanted);
   }
   if (std::holds_alternative<ir::Trilu>(node.op)) return triangle(node, wanted);
+  return std::nullopt;
+}
+
+FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, bool wanted) {
+  if (const auto found = through_view(value, node, [&](ValueId x) { return condition(x, wanted); }))
+    return *found;
+  if (const auto found = of_any_type(value, node, wanted)) return *found;
   if (std::holds_alternative<ir::Where>(node.op)) {
     // (c and a) or (not c and b), where one of a and b is known.
     const ValueId c = node.inputs[0], a = node.inputs[1], b = node.inputs[2];
@@ -240,26 +250,13 @@ std::optional<double> MaskAnalysis::number_everywhere(ValueId value) const {
 }
 
 FoundBand MaskAnalysis::non_zero(ValueId value, bool wanted) {
-  if (indices_.always_true(value)) return wanted ? FoundBand(Band{}) : std::nullopt;
-  if (indices_.always_false(value)) return wanted ? std::nullopt : FoundBand(Band{});
-  const ir::Node* node = rw_.producer(value);
-  if (!node || depth_ >= kMaxMaskDepth) return std::nullopt;
-  ++depth_;
-  FoundBand found = compute_non_zero(value, *node, wanted);
-  --depth_;
-  return found;
+  return known_or(value, wanted, &MaskAnalysis::compute_non_zero);
 }
 
 FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bool wanted) {
   if (const auto found = through_view(value, node, [&](ValueId x) { return non_zero(x, wanted); }))
     return *found;
-  if (std::holds_alternative<ir::ConstantOp>(node.op)) return stored(value, wanted);
-  if (std::holds_alternative<ir::Cast>(node.op)) {
-    const ValueId x = node.inputs[0];
-    return rw_.type(x).element == ir::ElementType::kBool ? condition(x, wanted)
-                                                         : non_zero(x, wanted);
-  }
-  if (std::holds_alternative<ir::Trilu>(node.op)) return triangle(node, wanted);
+  if (const auto found = of_any_type(value, node, wanted)) return *found;
   if (std::holds_alternative<ir::Where>(node.op)) {
     const bool first = indices_.always_true(node.inputs[1]);
     const bool second = indices_.always_true(node.inputs[2]);

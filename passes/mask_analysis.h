@@ -37,6 +37,12 @@ class MaskAnalysis {
   std::optional<Band> bias(ir::ValueId value);
 
  private:
+  using Rules = std::optional<Band> (MaskAnalysis::*)(ir::ValueId, const ir::Node&, bool);
+  /// The band of a value whose elements are all known, or that `rules` find.
+  std::optional<Band> known_or(ir::ValueId value, bool wanted, Rules rules);
+  /// Rules that bools and numbers share; nullopt if none applies.
+  std::optional<std::optional<Band>> of_any_type(ir::ValueId value, const ir::Node& node,
+                                                 bool wanted);
   std::optional<Band> compute_condition(ir::ValueId value, const ir::Node& node, bool wanted);
   std::optional<Band> compute_bias(ir::ValueId value, const ir::Node& node);
   std::optional<Band> comparison(const ir::Node& node, ir::BinaryKind kind, bool wanted);

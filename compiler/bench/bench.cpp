@@ -78,23 +78,22 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
 /// A session that runs tests one by one.
 class BenchSession {
  public:
-  BenchSession(std::unique_ptr<exec::NativeModel::Session> session, std::uint32_t vocabulary,
-               StageClock* clock)
+  BenchSession(std::unique_ptr<exec::Session> session, std::uint32_t vocabulary, StageClock* clock)
       : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
 
   /// Fills the cache of each sequence with test.kept() tokens. Only those of a compiled-in prompt
   /// are shared.
   Status fill(const Test& test) {
-    LLMC_RETURN_IF_ERROR(session_->select(0));
-    LLMC_RETURN_IF_ERROR(session_->reset());
+    LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, 0));
+    LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::reset));
     for (; sequences_.size() > test.sequences; sequences_.pop_back())
-      LLMC_RETURN_IF_ERROR(session_->release(sequences_.back()));
+      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::release, sequences_.back()));
     while (sequences_.size() < test.sequences) {
-      LLMC_TRY(const std::uint32_t added, session_->fork(0));
+      LLMC_TRY(const std::uint32_t added, session_->get<std::uint32_t>(&exec::Api::fork, 0));
       sequences_.push_back(added);
     }
     return each([&]() -> Status {
-      LLMC_RETURN_IF_ERROR(session_->reset());
+      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::reset));
       return session_->prefill(tokens_for(test.kept() - test.compiled_in, vocabulary_));
     });
   }
@@ -108,7 +107,7 @@ class BenchSession {
   Result<Run> run(const Test& test) {
     const auto input = tokens_for(test.is_prompt() ? test.tokens : 1, vocabulary_);
     LLMC_RETURN_IF_ERROR(each([&]() -> Status {
-      LLMC_RETURN_IF_ERROR(session_->rewind(test.kept()));
+      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, test.kept()));
       return test.is_prompt() ? ok_status() : session_->prefill(input);
     }));
     Run result;
@@ -138,22 +137,21 @@ class BenchSession {
   template <class F>
   Status each(const F& f) {
     for (std::size_t i = sequences_.size(); i-- > 0;) {
-      LLMC_RETURN_IF_ERROR(session_->select(sequences_[i]));
+      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, sequences_[i]));
       LLMC_RETURN_IF_ERROR(f());
     }
     return ok_status();
   }
   Status step() {
-    if (sequences_.size() == 1) {
-      LLMC_TRY([[maybe_unused]] const std::int32_t token, session_->step());
-    } else {
-      LLMC_TRY([[maybe_unused]] const auto tokens, session_->step_batch(sequences_));
-    }
-    return ok_status();
+    tokens_.resize(sequences_.size());
+    if (sequences_.size() == 1) return session_->call(&exec::Api::step, tokens_.data());
+    return session_->call(&exec::Api::step_batch, sequences_.data(), sequences_.size(),
+                          tokens_.data());
   }
 
-  std::unique_ptr<exec::NativeModel::Session> session_;
+  std::unique_ptr<exec::Session> session_;
   std::vector<std::uint32_t> sequences_ = {0};
+  std::vector<std::int32_t> tokens_;  // of the last step
   std::uint32_t vocabulary_;
   StageClock* clock_;
 };

@@ -37,12 +37,7 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   const plan::Plan& plan = plans.front();
 
   driver::report(progress, "compile", 0, 0);
-  exec::FunctionLibrary::Outcome outcome;
-  const exec::FunctionLibrary::Job job{.name = "model", .plan = &plan};
-  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(
-                                   std::span(&job, 1), compile.target, compile.cflags, outcome,
-                                   compile.opt_level, options.emulator, compile.cc));
-  if (outcome[0]) return std::move(*outcome[0]).in_file(compile.model.string());
+  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(plan, compile, options.emulator));
 
   driver::report(progress, "run", 0, 0);
   FunctionBenchReport result;

@@ -10,7 +10,7 @@
 namespace llmc::bench {
 namespace {
 
-using Session = exec::NativeModel::Session;
+using exec::Session;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -26,7 +26,7 @@ llmc_sampling draws(std::uint64_t seed) {
 /// Two sessions with the prompt prefilled; the first one is constrained by the grammar.
 Status begin(Session& session, std::span<const std::int32_t> prompt,
              const std::string_view* tables) {
-  LLMC_RETURN_IF_ERROR(session.rewind(0));
+  LLMC_RETURN_IF_ERROR(session.call(&exec::Api::rewind, 0));
   LLMC_RETURN_IF_ERROR(session.prefill(prompt));
   return tables != nullptr ? session.set_grammar(*tables) : ok_status();
 }
@@ -38,9 +38,10 @@ Result<std::vector<std::vector<std::int32_t>>> draw_texts(Session& session, std:
   std::vector<std::vector<std::int32_t>> texts;
   for (std::uint32_t count = 0; count < tokens;) {
     LLMC_RETURN_IF_ERROR(begin(session, prompt, &tables));
-    LLMC_RETURN_IF_ERROR(session.set_sampling(draws(texts.size())));
+    const llmc_sampling sampling = draws(texts.size());
+    LLMC_RETURN_IF_ERROR(session.call(&exec::Api::set_sampling, &sampling));
     std::vector<std::int32_t>& text = texts.emplace_back();
-    LLMC_TRY(int state, session.text_state());
+    LLMC_TRY(int state, session.get<int>(&exec::Api::text_state));
     if (state == LLMC_GRAMMAR_COMPLETE) {
       return failure(ErrorKind::kBadInput, "the grammar accepts only the empty text");
     }
@@ -48,7 +49,7 @@ Result<std::vector<std::vector<std::int32_t>>> draw_texts(Session& session, std:
          ++count) {
       LLMC_TRY(const std::int32_t token, session.sample());
       LLMC_RETURN_IF_ERROR(session.prefill(std::span(&token, 1)));
-      LLMC_TRY(state, session.text_state());
+      LLMC_TRY(state, session.get<int>(&exec::Api::text_state));
       text.push_back(token);
     }
   }
@@ -65,8 +66,8 @@ Result<Replay> replay(Session& held, Session& plain,
                       std::span<const std::int32_t> prompt, std::string_view tables,
                       const llmc_sampling& sampling) {
   Replay result;
-  LLMC_RETURN_IF_ERROR(held.set_sampling(sampling));
-  LLMC_RETURN_IF_ERROR(plain.set_sampling(sampling));
+  LLMC_RETURN_IF_ERROR(held.call(&exec::Api::set_sampling, &sampling));
+  LLMC_RETURN_IF_ERROR(plain.call(&exec::Api::set_sampling, &sampling));
   for (const std::vector<std::int32_t>& text : texts) {
     LLMC_RETURN_IF_ERROR(begin(held, prompt, &tables));
     LLMC_RETURN_IF_ERROR(begin(plain, prompt, nullptr));

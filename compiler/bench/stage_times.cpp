@@ -6,7 +6,9 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/emit/stage_marks.h"
 #include "compiler/exec/native_library.h"
+#include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
 
 namespace llmc::bench {
@@ -64,7 +66,8 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
   linked.path = linked.bundle = model.bundle();
   std::error_code error;
   if (!fs::is_regular_file(linked.bundle / kSource, error))
-    return bad_bundle("src/model.cpp is missing; it is compiled again to measure stages");
+    return bad_bundle("src/model.cpp is missing, and has to be compiled with times of stages");
+  LLMC_TRY(const std::string source, read_file(linked.bundle / kSource));
   LLMC_TRY(linked.facts, driver::read_bundle(linked.bundle));
   LLMC_TRY(const target::Target* const target,
            target::find(linked.facts.target, linked.facts.opt_level));
@@ -73,9 +76,10 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
   const std::string& name = linked.facts.name;
   std::vector<std::string> arguments = driver::model_arguments(*target, name, compile.cflags);
   arguments.emplace_back("-DLLMC_STAGE_TIMES");
-  const fs::path object = folder.path() / "model.o";
+  const fs::path marked = folder.path() / "model.cpp", object = folder.path() / "model.o";
+  LLMC_RETURN_IF_ERROR(write_file(marked, emit::with_stage_marks(source)));
   LLMC_RETURN_IF_ERROR(driver::compile_source(toolchain, linked.bundle, std::move(arguments),
-                                              kSource, object.string()));
+                                              marked.string(), object.string()));
   linked.binary = folder.path() / "model.so";
   LLMC_RETURN_IF_ERROR(driver::link_shared(toolchain, *target,
                                            fs::absolute(linked.bundle / ("lib" + name + ".a")),

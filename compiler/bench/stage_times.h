@@ -29,10 +29,10 @@ class StageClock {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// Compiles the source in the bundle of `model` with -DLLMC_STAGE_TIMES and loads it with the same
-/// weights. Sessions of the result report to `clock`; only one may run at a time. `compile`:
-/// compiler and flags. kUsage if the model runs under an emulator, kBadInput if the bundle's source
-/// has no marks.
+/// Compiles the source in the bundle of `model` with marks after its stages and loads it beside the
+/// same weights; sessions of the result report to `clock`, one at a time. `compile`: compiler and
+/// flags. kUsage when the model runs under an emulator, kBadInput when its bundle's source has no
+/// marks.
 Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
     const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock);
 

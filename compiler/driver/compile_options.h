@@ -62,7 +62,7 @@ struct CompileOptions {
   importer::ImportOptions import;
   importer::ModelReader reader;  // copies of the options share what it has read
   bool function = false;         // compile a decoder's graph as a function too (function.h)
-  std::map<std::string, std::int64_t> dims;   // functions: sizes of symbolic dims
+  plan::DimRanges dims;          // functions: sizes of symbolic dims
   std::optional<SystemPrompt> system_prompt;  // decoders: computed now, read-only in the library
   /// Called after each pass with its name, time and the graph's text when `want_ir`.
   bool want_ir = false;

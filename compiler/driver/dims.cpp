@@ -21,15 +21,15 @@ struct GivenSum {
   std::int64_t size = 0;
 };
 
-/// Returns the symbols in the inputs' shapes that `sizes` has no number for, each once, in order of
+/// Returns the symbols in the inputs' shapes that `given` has no size for, each once, in order of
 /// appearance.
-std::vector<std::string> open_symbols(const ir::Graph& graph, const DimSizes& sizes) {
+std::vector<std::string> open_symbols(const ir::Graph& graph, const plan::DimRanges& given) {
   std::vector<std::string> symbols;
   std::set<std::string> seen;
   for (const ir::ValueId input : graph.inputs())
     for (const ir::Dim& dim : graph.value(input).type.dims)
       for (const auto& [symbol, factor] : dim.terms())
-        if (!sizes.contains(symbol) && seen.insert(symbol).second) symbols.push_back(symbol);
+        if (!given.contains(symbol) && seen.insert(symbol).second) symbols.push_back(symbol);
   return symbols;
 }
 
@@ -50,8 +50,8 @@ Diagnostic unknown_dim(const std::string& name, const std::vector<std::string>& 
 }
 
 /// Finds the one symbol of `given.sum` that has no size yet. Returns whether it did; false while
-/// several have none.
-Result<bool> solve(const GivenSum& given, DimSizes& sizes) {
+/// several have none. `dims`: what was asked for.
+Result<bool> solve(const GivenSum& given, const plan::DimRanges& dims, DimSizes& sizes) {
   std::int64_t rest = given.size;
   const std::pair<const std::string, std::int64_t>* open = nullptr;
   bool overflow = __builtin_sub_overflow(rest, given.sum.constant_part(), &rest);
@@ -66,7 +66,9 @@ Result<bool> solve(const GivenSum& given, DimSizes& sizes) {
     overflow |= __builtin_mul_overflow(term.second, known->second, &product) ||
                 __builtin_sub_overflow(rest, product, &rest);
   }
-  const bool fits = open == nullptr ? rest == 0 : rest != INT64_MIN && rest % open->second == 0;
+  const bool fits = open == nullptr ? rest == 0
+                                    : rest != INT64_MIN && rest % open->second == 0 &&
+                                          !dims.contains(open->first);
   if (overflow || !fits) {
     return usage_error(fmt::format("--dim '{}={}' contradicts the other sizes",
                                    printable(given.name, 80), given.size),
@@ -76,15 +78,19 @@ Result<bool> solve(const GivenSum& given, DimSizes& sizes) {
   return true;
 }
 
-/// Returns a size for each symbol that `dims` decides.
-Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const DimSizes& dims) {
+/// Returns a number for each symbol that `dims` gives one.
+Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges& dims) {
   const std::vector<std::string> symbols = open_symbols(graph, {});
   const std::set<std::string> known(symbols.begin(), symbols.end());
   DimSizes sizes;
   std::vector<GivenSum> sums;
-  for (const auto& [name, size] : dims) {
+  for (const auto& [name, range] : dims) {
+    if (!range.is_number() && (range.min < 1 || range.max < range.min))
+      return usage_error(fmt::format("--dim {}={}..{} is no range of sizes", printable(name, 40),
+                                     range.min, range.max),
+                         "give the smallest size, at least 1, and the largest: 1..512");
     if (known.contains(name)) {
-      sizes[name] = size;
+      if (range.is_number()) sizes[name] = range.min;
       continue;
     }
     const auto sum = ir::parse_dim(name);
@@ -93,12 +99,15 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const DimSizes& dims) 
           return known.contains(term.first);
         });
     if (!derived) return unknown_dim(name, symbols);
-    sums.push_back({name, *sum, size});
+    if (!range.is_number())
+      return usage_error(fmt::format("--dim '{}' gives a range to a sum", printable(name, 80)),
+                         "give ranges to the symbols that it is made of");
+    sums.push_back({name, *sum, range.min});
   }
   for (bool progress = true; progress && !sums.empty();) {
     progress = false;
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      LLMC_TRY(const bool solved, solve(sums[i], sizes));
+      LLMC_TRY(const bool solved, solve(sums[i], dims, sizes));
       if (!solved) continue;
       sums.erase(sums.begin() + static_cast<std::ptrdiff_t>(i--));
       progress = true;
@@ -116,7 +125,7 @@ std::string dim_flag(const std::string& symbol) {
 
 }  // namespace
 
-Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::int64_t>& dims) {
+Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
   if (dims.empty()) return graph;
   LLMC_TRY(const DimSizes sizes, sizes_of_symbols(graph, dims));
   for (const ir::ValueId input : graph.inputs()) {
@@ -136,8 +145,8 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::in
     return std::ranges::any_of(bound.value(output).type.dims,
                                [](const ir::Dim& dim) { return dim.constant() == 0; });
   };
-  for (const auto& [name, size] : dims) {
-    if (size == 0 && std::ranges::all_of(bound.outputs(), has_no_elements))
+  for (const auto& [name, range] : dims) {
+    if (range == plan::DimRange(0) && std::ranges::all_of(bound.outputs(), has_no_elements))
       return usage_error(fmt::format("with --dim {}=0 no output has an element, so there is "
                                      "nothing to compute",
                                      printable(name, 40)),
@@ -146,10 +155,10 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const std::map<std::string, std::in
   return bound;
 }
 
-std::string missing_dims(const ir::Graph& graph) {
+std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given) {
   // A message has room for these: a flag that is cut off would end inside its quotes.
   constexpr std::size_t kMaxFlags = 32, kMaxBytes = 3000;
-  const std::vector<std::string> symbols = open_symbols(graph, {});
+  const std::vector<std::string> symbols = open_symbols(graph, given);
   std::string flags;
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const std::string flag = (i > 0 ? " " : "") + dim_flag(symbols[i]);

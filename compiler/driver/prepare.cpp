@@ -130,8 +130,9 @@ Result<Prepared> prepare_plain(const CompileOptions& options, importer::Imported
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (!options.quant_given) planned.quant.clear();
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.module.graph()), options.dims));
-  if (const std::string flags = missing_dims(graph); !flags.empty())
+  if (const std::string flags = missing_dims(graph, options.dims); !flags.empty())
     return open_sizes(options, flags);
+  planned.open_dims = options.dims;
   const std::vector<ir::Value> inputs = inputs_of(graph);
   Prepared prepared;
   prepared.model = std::move(model);

@@ -46,9 +46,9 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
 /// The same of a stage-level graph, which is a decoder's.
 Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& options);
 
-/// Passes and plan of a plain graph whose shapes are fixed. `inputs`: of the function's signature,
-/// those that became constants among them. `quant`: format of the matrices; kUnset: as the model
-/// has them.
+/// Passes and plan of a plain graph whose shapes are fixed or have ranges (options.open_dims).
+/// `inputs`: of the function's signature, those that became constants among them. `quant`: format
+/// of the matrices; kUnset: as the model has them.
 Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                               const plan::PlanOptions& options,
                               ir::WeightFormat quant = ir::WeightFormat::kUnset);

@@ -1,5 +1,8 @@
 #include "compiler/driver/source.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
 
 #include "compiler/driver/dims.h"
@@ -26,9 +29,18 @@ bool is_decoder(const CompileOptions& options) {
 
 /// Checks options.dims for `graph`, that of a decoder, and reports that it becomes a function.
 Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph) {
+  const auto range =
+      std::ranges::find_if(options.dims, [](const auto& dim) { return !dim.second.is_number(); });
+  if (range != options.dims.end())
+    return file_failure(
+        ErrorKind::kUsage, options.model.string(),
+        fmt::format("the model is a decoder, and --dim gives '{}' a range",
+                    printable(range->first, 40)),
+        "leave --dim out to compile the decoder, whose sizes are those of --ctx and --batch; "
+        "--function compiles its graph as a function");
   auto bound = bind_dims(graph, options.dims);
   if (!bound.ok()) return with_decoder_hint(std::move(bound).error());
-  if (const std::string flags = missing_dims(*bound); !flags.empty())
+  if (const std::string flags = missing_dims(*bound, options.dims); !flags.empty())
     return with_decoder_hint(open_sizes(options, flags));
   if (options.import.on_warning)
     options.import.on_warning(

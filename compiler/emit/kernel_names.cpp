@@ -7,40 +7,40 @@
 namespace llmc::emit {
 namespace {
 
-/// "Coded<4, 32, CodedScale::kF16, CodedZero::kNone, rows, columns>" behind `stem`.
-std::string coded_type(std::string_view stem, CodedFormat format, std::uint64_t rows,
-                       std::uint64_t columns) {
+/// "Coded<4, 32, CodedScale::kF16, CodedZero::kNone, " after `stem`.
+std::string coded_type(std::string_view stem, CodedFormat format) {
   static constexpr std::string_view kScales[] = {"kF16", "kF32"};
   static constexpr std::string_view kZeros[] = {"kNone", "kInteger", "kFloat"};
-  return fmt::format("{}Coded<{}, {}, CodedScale::{}, CodedZero::{}, {}, {}>", stem, format.bits,
+  return fmt::format("{}Coded<{}, {}, CodedScale::{}, CodedZero::{}, ", stem, format.bits,
                      format.block, kScales[static_cast<std::size_t>(format.scale)],
-                     kZeros[static_cast<std::size_t>(format.zero)], rows, columns);
+                     kZeros[static_cast<std::size_t>(format.zero)]);
+}
+
+/// The type up to its rows and columns: "WeightQ4<".
+std::string weight_template(const plan::PackedWeight& weight) {
+  if (weight.use == plan::WeightUse::kTable) {
+    if (is_coded(weight.table)) return coded_type("Table", coded_format(weight.table));
+    static constexpr std::string_view kTables[] = {"TableF32<", "TableF16<", "TableBF16<",
+                                                   "TableQ8<"};
+    return std::string(kTables[static_cast<std::size_t>(weight.table)]);
+  }
+  LLMC_CHECK(weight.use == plan::WeightUse::kMatrix);
+  if (weight.matrix == WeightKind::kQ6) return "WeightQ6<";
+  if (is_coded(weight.matrix)) return coded_type("Weight", coded_format(weight.matrix));
+  static constexpr std::string_view kMatrices[] = {"WeightF32<", "WeightF16<", "WeightQ8<",
+                                                   "WeightQ4<"};
+  return std::string(kMatrices[static_cast<std::size_t>(weight.matrix)]);
 }
 
 }  // namespace
 
-std::string attention_shape(const plan::AttentionShape& shape) {
-  return fmt::format("AttentionShape<{}, {}, {}, kBlock, kLayers, kCache>", shape.heads,
-                     shape.kv_heads, shape.head_dim);
-}
-
-std::string weight_type(const plan::PackedWeight& weight) {
-  if (weight.use == plan::WeightUse::kTable) {
-    if (is_coded(weight.table))
-      return coded_type("Table", coded_format(weight.table), weight.rows, weight.columns);
-    static constexpr std::string_view kTables[] = {"TableF32", "TableF16", "TableBF16", "TableQ8"};
-    return fmt::format("{}<{}, {}>", kTables[static_cast<std::size_t>(weight.table)], weight.rows,
-                       weight.columns);
+std::string weight_type(const plan::PackedWeight& weight, std::string rows, std::string columns) {
+  if (rows.empty()) {
+    const bool table = weight.use == plan::WeightUse::kTable;
+    rows = fmt::format("{}", table ? weight.rows : weight.packed_rows);
   }
-  LLMC_CHECK(weight.use == plan::WeightUse::kMatrix);
-  if (weight.matrix == WeightKind::kQ6)
-    return fmt::format("WeightQ6<{}, {}>", weight.packed_rows, weight.columns);
-  if (is_coded(weight.matrix))
-    return coded_type("Weight", coded_format(weight.matrix), weight.packed_rows, weight.columns);
-  static constexpr std::string_view kMatrices[] = {"WeightF32", "WeightF16", "WeightQ8",
-                                                   "WeightQ4"};
-  return fmt::format("{}<{}, {}>", kMatrices[static_cast<std::size_t>(weight.matrix)],
-                     weight.packed_rows, weight.columns);
+  if (columns.empty()) columns = fmt::format("{}", weight.columns);
+  return fmt::format("{}{}, {}>", weight_template(weight), rows, columns);
 }
 
 std::string function_name(ir::ActivationFn function) {

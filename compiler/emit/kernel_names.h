@@ -8,11 +8,10 @@
 /// Names of templates/llmc/kernels/ in the emitted source.
 namespace llmc::emit {
 
-/// C++ type of an attention's shape: "AttentionShape<6, 6, 48, kBlock, kLayers, kCache>".
-std::string attention_shape(const plan::AttentionShape& shape);
-
-/// C++ type of a packed matrix or table: "WeightQ4<432, 288>".
-std::string weight_type(const plan::PackedWeight& weight);
+/// C++ type of a packed matrix or table: "WeightQ4<432, 288>". `rows` and `columns`: texts of these
+/// numbers, or empty.
+std::string weight_type(const plan::PackedWeight& weight, std::string rows = {},
+                        std::string columns = {});
 
 /// The kernels' types of elementwise operators: "Add", "GeluTanh". The operator must have one.
 std::string binary_name(ir::BinaryKind kind);

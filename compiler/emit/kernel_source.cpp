@@ -101,7 +101,7 @@ std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& t
              "}}\n\n"
              "}}  // namespace\n",
              fmt::arg("tokens", kernel.tokens), fmt::arg("function", kGemmFunction)) +
-         function_table(std::array<std::string, 1>{"call"});
+         function_table(std::array<RunnerFunction, 1>{{{"call"}}});
 }
 
 }  // namespace llmc::emit

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 
 #include "compiler/emit/names.h"
 #include "compiler/ir/constant_data.h"
@@ -147,14 +148,20 @@ std::string number(const ir::Constant& one) {
   return fmt::format("static_cast<{}>({})", computed_type(type), value);
 }
 
-/// "i0 * 64 + i1"
+/// The variable of a loop: i, j, k, l, i4, ….
+std::string loop_variable(std::size_t depth) {
+  constexpr std::string_view kNames = "ijkl";
+  return depth < kNames.size() ? std::string(1, kNames[depth]) : fmt::format("i{}", depth);
+}
+
+/// "i * 64 + j"
 std::string position(const View& view) {
   std::string text;
   for (std::size_t d = 0; d < view.dims.size(); ++d) {
     const std::int64_t stride = view.strides[d];
     if (stride == 0) continue;
-    const std::string term = std::abs(stride) == 1 ? fmt::format("i{}", d)
-                                                   : fmt::format("i{} * {}", d, std::abs(stride));
+    std::string term = loop_variable(d);
+    if (std::abs(stride) != 1) term += fmt::format(" * {}", std::abs(stride));
     if (text.empty()) {
       text = stride < 0 ? "-" + term : term;
     } else {
@@ -167,8 +174,8 @@ std::string position(const View& view) {
 /// One loop nest while it is written.
 class LoopWriter {
  public:
-  LoopWriter(const plan::Program& program, const plan::MapStage& stage)
-      : program_(program), target_(stage.target) {
+  LoopWriter(const plan::Program& program, const DimNames& dims, const plan::MapStage& stage)
+      : program_(program), dims_(dims), target_(stage.target) {
     // Own copies of the views, whose dims are joined to the fewest loops.
     const auto copy = plan::map_views(stage.value, [](const View& v) { return v; });
     for (const Expression* e : plan::nodes_of(*copy)) nodes_.push_back(*e), pointers_.push_back(e);
@@ -185,9 +192,35 @@ class LoopWriter {
   std::string parameters;  // "const float* __restrict x0, float* __restrict y"
   std::string body;
   std::vector<plan::BufferArgument> arguments;
-  std::int64_t iterations = 0;  // LoopNests::Call
+  plan::Size iterations = 0;       // LoopNests::Call
+  std::vector<std::string> sizes;  // the open dims that the body uses
 
  private:
+  /// "i0 * 64 + i1"
+  std::string position(const View& view) {
+    std::string text;
+    for (std::size_t d = 0; d < view.dims.size(); ++d) {
+      const plan::Size& stride = view.strides[d];
+      if (stride == 0) continue;
+      const bool backwards = stride.bound() < 0;
+      const plan::Size step = backwards ? stride * -1 : stride;
+      const std::string term =
+          step == 1 ? fmt::format("i{}", d) : fmt::format("i{} * {}", d, factor(step));
+      if (text.empty()) {
+        text = backwards ? "-" + term : term;
+      } else {
+        text += fmt::format(" {} {}", backwards ? "-" : "+", term);
+      }
+    }
+    return text.empty() ? "0" : text;
+  }
+  /// The text of a size, whose open dims become parameters.
+  std::string factor(const plan::Size& size) {
+    if (const plan::Size::Terms* terms = size.terms())
+      for (const auto& [monomial, factor] : *terms)
+        for (const plan::OpenDimPtr& dim : monomial) used_.insert(dim.get());
+    return dims_.factor(size);
+  }
   std::size_t index_of(const plan::ExpressionPtr& e) const {
     const auto it = std::ranges::find(pointers_, e.get());
     return static_cast<std::size_t>(it - pointers_.begin());
@@ -216,7 +249,10 @@ class LoopWriter {
       }
       case Expression::Kind::kIndex: {
         const std::string at = position(e.view);
-        return e.view.offset == 0 ? at : fmt::format("{} + {}", e.view.offset, at);
+        if (e.view.offset == 0) return at;
+        const std::string offset = factor(e.view.offset);
+        return at == "0" && !e.view.offset.is_constant() ? offset
+                                                         : fmt::format("{} + {}", offset, at);
       }
       case Expression::Kind::kLiteral:
         return number(*e.number);
@@ -267,7 +303,8 @@ class LoopWriter {
       add_name(e);
       const std::string value = value_of(i);
       const bool plain = e.kind == Expression::Kind::kLoad && e.type != ElementType::kBool;
-      if (e.kind == Expression::Kind::kLiteral || (plain && uses[i] <= 1)) {
+      const bool is_root = i == index_of(root_);
+      if (e.kind == Expression::Kind::kLiteral || (plain && uses[i] <= 1) || is_root) {
         texts_.push_back(value);
         continue;
       }
@@ -281,13 +318,14 @@ class LoopWriter {
     lines += fmt::format(
         "{}y[{}] = {};\n", indent, position(target_),
         half ? fmt::format("{}narrow<{}>({})", kScope, stored_type(type), result) : result);
-    const bool divided = program_.is_plain() && plan::product(target_.dims) >= kParallelElements &&
-                         target_.dims[0] > 1;
+    const bool divided = program_.is_plain() &&
+                         plan::product(target_.dims).bound() >= kParallelElements &&
+                         target_.dims[0].bound() > 1;
     if (divided) iterations = target_.dims[0];
     for (std::size_t d = 0; d < target_.dims.size(); ++d) {
       const bool range = divided && d == 0;
-      body += fmt::format("{0}for (int64_t i{1} = {2}; i{1} < {3}; ++i{1}) {{\n",
-                          std::string(2 * (d + 1), ' '), d, range ? "begin" : "0",
+      body += fmt::format("{0}for (int64_t {1} = {2}; {1} < {3}; ++{1}) {{\n",
+                          std::string(2 * (d + 1), ' '), loop_variable(d), range ? "begin" : "0",
                           range ? "end" : fmt::format("{}", target_.dims[d]));
     }
     body += lines;
@@ -296,11 +334,18 @@ class LoopWriter {
     arguments.push_back({target_.buffer, target_.offset, true});
     parameters += fmt::format("{}* __restrict y", stored_type(type));
     if (divided) parameters += ", int64_t begin, int64_t end";
+    for (std::size_t i = 0; i < program_.open_dims.size(); ++i) {
+      if (!used_.contains(program_.open_dims[i].get())) continue;
+      sizes.push_back(DimNames::variable(dims_.identifiers()[i]));
+      parameters += ", int64_t " + sizes.back();
+    }
     if (name.empty()) name = arguments.size() > 1 ? "copy" : "fill";
   }
 
   const plan::Program& program_;
+  const DimNames& dims_;
   View target_;
+  std::set<const plan::OpenDim*> used_;
   plan::ExpressionPtr root_;
   std::vector<Expression> nodes_;
   std::vector<const Expression*> pointers_;
@@ -353,17 +398,23 @@ std::string_view computed_type(ElementType element) {
   return "";
 }
 
-std::vector<std::string> number_texts(const plan::CallStage& stage) {
+std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNames& dims) {
   struct Text {
-    std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+    const DimNames& dims;
+    std::string operator()(const plan::Size& value) const { return dims.text(value); }
     std::string operator()(float value) const { return float_literal(value); }
     std::string operator()(bool value) const { return value ? "true" : "false"; }
     std::string operator()(const plan::Sizes& sizes) const {
-      return fmt::format("{}Sizes<{}>{{}}", kScope, fmt::join(sizes, ", "));
+      if (plan::all_constant(sizes))
+        return fmt::format("{}Sizes<{}>{{}}", kScope, fmt::join(plan::bounds(sizes), ", "));
+      std::vector<std::string> values;
+      for (const plan::Size& size : sizes) values.push_back(dims.text(size));
+      return fmt::format("{}RuntimeSizes<{}>{{{{{}}}}}", kScope, sizes.size(),
+                         fmt::join(values, ", "));
     }
   };
   std::vector<std::string> texts;
-  for (const auto& number : stage.numbers) texts.push_back(std::visit(Text{}, number));
+  for (const auto& number : stage.numbers) texts.push_back(std::visit(Text{dims}, number));
   return texts;
 }
 
@@ -378,13 +429,13 @@ std::string call_text(const plan::CallStage& stage, std::span<const std::string>
 }
 
 LoopNests::Call LoopNests::add(const plan::MapStage& stage) {
-  LoopWriter loop(program_, stage);
+  LoopWriter loop(program_, dims_, stage);
   const auto [it, is_new] = known_.try_emplace(loop.parameters + "\n" + loop.body);
   if (is_new) {
     it->second = fmt::format("{}_{}", loop.name, known_.size());
     text_ += fmt::format("\nvoid {}({}) {{\n{}}}\n", it->second, loop.parameters, loop.body);
   }
-  return {it->second, std::move(loop.arguments), loop.iterations};
+  return {it->second, std::move(loop.arguments), loop.iterations, std::move(loop.sizes)};
 }
 
 }  // namespace llmc::emit

@@ -54,11 +54,15 @@ std::string c_string(std::string_view text) {
 
 /// Macros of one input or output.
 std::string port_macros(const std::string& macro, std::string_view what, std::size_t index,
-                        const plan::Port& port, std::map<std::string, int>& taken) {
+                        const plan::Port& port, const DimNames& dims,
+                        std::map<std::string, int>& taken) {
   const std::string prefix = fmt::format("{}_{}_{}", macro, what, index);
+  std::vector<std::string> sizes;
+  for (const plan::Size& size : port.dims) sizes.push_back(dims.plain_text(size));
   std::string text =
-      fmt::format("\n/* {} {}: {} {}[{}] */\n", what == "INPUT" ? "input" : "output", index,
-                  comment_text(port.name), ir::to_string(port.element), fmt::join(port.dims, ", "));
+      fmt::format("\n/* {} {}: {} {}[{}]{} */\n", what == "INPUT" ? "input" : "output", index,
+                  comment_text(port.name), ir::to_string(port.element), fmt::join(sizes, ", "),
+                  plan::all_constant(port.dims) ? "" : "; _DIMS and _BYTES: at most");
   std::string word;
   for (const char c : port.name.substr(0, 48)) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -76,15 +80,50 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   text += fmt::format("#define {}_TYPE \"{}\"\n", prefix, ir::to_string(port.element));
   text += fmt::format("#define {}_RANK {}\n", prefix, port.dims.size());
   if (!port.dims.empty())
-    text += fmt::format("#define {}_DIMS {{{}}}\n", prefix, fmt::join(port.dims, ", "));
+    text +=
+        fmt::format("#define {}_DIMS {{{}}}\n", prefix, fmt::join(plan::bounds(port.dims), ", "));
   return text + fmt::format("#define {}_BYTES {}\n", prefix, port.bytes());
+}
+
+/// Macros of the sizes that a call gives; nothing if there are none.
+std::string dim_macros(const Plan& plan, const DimNames& dims, const std::string& macro) {
+  const auto& open = plan.program.open_dims;
+  if (open.empty()) return {};
+  std::string text = fmt::format(
+      "\n/* Sizes that a call gives: llmc_run_options::dims, in this order. */\n"
+      "#define {}_DIMS {}\n",
+      macro, open.size());
+  for (std::size_t i = 0; i < open.size(); ++i)
+    text += fmt::format(
+        "#define {0}_DIM_{1} {2}\n"
+        "#define {0}_DIM_{2}_NAME {3}\n"
+        "#define {0}_DIM_{2}_MIN {4}\n"
+        "#define {0}_DIM_{2}_MAX {5}\n",
+        macro, macro_name(dims.identifiers()[i]), i, c_string(open[i]->name), open[i]->range.min,
+        open[i]->range.max);
+  return text;
 }
 
 bool has_weights_input(const Plan& plan) {
   return plan.weights_bytes > 0 && !plan.options.embed_weights;
 }
 
-std::string run_function(const Plan& plan, std::uint64_t weights_hash, const std::string& stages) {
+/// Locals with the sizes of the open dims.
+std::string dim_variables(const Plan& plan, const DimNames& dims) {
+  const auto& open = plan.program.open_dims;
+  if (open.empty()) return {};
+  std::string text =
+      "  const int64_t* const dims = options == nullptr ? nullptr : options->dims;\n";
+  for (std::size_t i = 0; i < open.size(); ++i)
+    text += fmt::format(
+        "  const int64_t {0} = dims == nullptr ? {2} : dims[{3}];\n"
+        "  if ({0} < {1} || {0} > {2}) return kBadOptions;\n",
+        DimNames::variable(dims.identifiers()[i]), open[i]->range.min, open[i]->range.max, i);
+  return text;
+}
+
+std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t weights_hash,
+                         const std::string& stages) {
   const std::string& name = plan.options.name;
   const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
   std::string text = fmt::format(
@@ -110,7 +149,7 @@ std::string run_function(const Plan& plan, std::uint64_t weights_hash, const std
       "  if (!set_workers(m.run, options, {}, {})) return kBadOptions;\n",
       weights, plan.options.threads_max, !plan.options.target->uneven_cores);
   if (has_weights_input(plan)) text += "  if (m.run.weights == nullptr) return kOtherWeights;\n";
-  text += stages + "  return kDone;\n}\n";
+  text += dim_variables(plan, dims) + stages + "  return kDone;\n}\n";
   return text +
          fmt::format(
              "\nextern \"C\" int {0}_run(const void* const* inputs, void* const* outputs, void* "
@@ -127,19 +166,24 @@ struct StageParts {
   std::string functions, calls;
 };
 
-StageParts in_parts(const std::vector<std::string>& stages) {
+StageParts in_parts(const std::vector<std::string>& stages, const DimNames& dims) {
   StageParts parts;
+  std::string parameters, arguments;
+  for (const std::string& identifier : dims.identifiers()) {
+    parameters += ", [[maybe_unused]] int64_t " + DimNames::variable(identifier);
+    arguments += ", " + DimNames::variable(identifier);
+  }
   for (std::size_t begin = 0; begin < stages.size(); begin += kStagesOfPart) {
     const std::size_t end = std::min(begin + kStagesOfPart, stages.size());
     const std::string name = fmt::format("part_{}", begin / kStagesOfPart);
     parts.functions += fmt::format(
         "\n// Stages {} to {}.\n"
-        "[[gnu::noinline]] Status {}([[maybe_unused]] const GraphCall& m) {{\n",
-        begin, end - 1, name);
+        "[[gnu::noinline]] Status {}([[maybe_unused]] const GraphCall& m{}) {{\n",
+        begin, end - 1, name, parameters);
     for (std::size_t i = begin; i < end; ++i) parts.functions += stages[i];
     parts.functions += "  return kDone;\n}\n";
-    parts.calls +=
-        fmt::format("  if (const Status status = {}(m); status != kDone) return status;\n", name);
+    parts.calls += fmt::format(
+        "  if (const Status status = {}(m{}); status != kDone) return status;\n", name, arguments);
   }
   return parts;
 }
@@ -168,7 +212,7 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
   // A function of few stages reads as one.
   StageParts parts;
   if (stages.size() > kStagesOfPart)
-    parts = in_parts(stages);
+    parts = in_parts(stages, loops.dims());
   else
     for (const std::string& stage : stages) parts.calls += stage;
 
@@ -191,20 +235,29 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
   text += loops.text() + parts.functions;
   text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
                       name);
-  text += run_function(plan, weights_hash, parts.calls);
+  text += run_function(plan, loops.dims(), weights_hash, parts.calls);
   text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
                       plan.options.target->cpu_check);
   return text;
 }
 
-std::string function_table(std::span<const std::string> functions) {
+std::string function_table(std::span<const RunnerFunction> functions) {
   std::string text =
       "\nextern \"C\" {\n"
-      "using LlmcRunnerFunction = int (*)(const void* const*, void* const*, void*);\n"
+      "using LlmcRunnerFunction = int (*)(const void* const*, void* const*, void*, const "
+      "int64_t*);\n"
       "extern const LlmcRunnerFunction llmc_runner_functions[];\n"
       "extern const unsigned llmc_runner_function_count;\n"
       "const LlmcRunnerFunction llmc_runner_functions[] = {";
-  for (const std::string& function : functions) text += fmt::format("\n    {},", function);
+  for (const RunnerFunction& function : functions)
+    text += fmt::format(
+        "\n    [](const void* const* inputs, void* const* outputs, void* arena,\n"
+        "       [[maybe_unused]] const int64_t* dims) {{\n      {}\n    }},",
+        function.has_options
+            ? fmt::format("const llmc_run_options options{{sizeof options, 0, 0, nullptr, nullptr, "
+                          "dims}};\n      return {}(inputs, outputs, arena, &options);",
+                          function.name)
+            : fmt::format("return {}(inputs, outputs, arena);", function.name));
   text += fmt::format("\n    nullptr}};\nconst unsigned llmc_runner_function_count = {};\n}}\n",
                       functions.size());
   return text;
@@ -239,11 +292,13 @@ std::string function_header(const Plan& plan) {
       "#define {3}_OUTPUTS {6}\n",
       name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
       plan.program.inputs.size(), plan.program.outputs.size(), plan.options.threads_max);
+  const DimNames dims(plan.program.open_dims);
+  text += dim_macros(plan, dims, macro);
   std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
   for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)
-    text += port_macros(macro, "INPUT", i, plan.program.inputs[i], taken);
+    text += port_macros(macro, "INPUT", i, plan.program.inputs[i], dims, taken);
   for (std::size_t i = 0; i < plan.program.outputs.size(); ++i)
-    text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], taken);
+    text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], dims, taken);
   if (has_weights_input(plan))
     text += fmt::format(
         "\n/* After the inputs one more: the content of {0}.weights.bin, aligned to 64. */\n"

@@ -18,8 +18,13 @@ std::string function_source(const plan::Plan& plan, std::uint64_t weights_hash);
 std::string function_includes(std::span<const plan::Plan* const> plans);
 std::string function_body(const plan::Plan& plan, std::uint64_t weights_hash);
 
-/// llmc_runner_functions: these functions' addresses, for runtime/runner/function_runner.cpp.
-std::string function_table(std::span<const std::string> functions);
+/// A function for the table of runtime/runner/function_runner.cpp.
+struct RunnerFunction {
+  std::string name;
+  bool has_options = false;  // NAME_run_with
+};
+/// llmc_runner_functions: functions that call these, for runtime/runner/function_runner.cpp.
+std::string function_table(std::span<const RunnerFunction> functions);
 
 /// NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES, NAME_run.
 std::string function_header(const plan::Plan& plan);

@@ -9,6 +9,7 @@
 #include "compiler/emit/kernel_names.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/stage_calls.h"
+#include "compiler/emit/stage_marks.h"
 #include "compiler/plan/parts.h"
 #include "compiler/plan/program_hash.h"
 
@@ -45,18 +46,25 @@ class Columns {
 
 std::string model_constants(const Plan& plan) {
   Columns lines;
-  lines.add(fmt::format("constexpr uint32_t kLayers = {};", plan.program.layers), "");
-  lines.add(fmt::format("constexpr uint32_t kChunk = {};", plan.options.chunk),
-            "tokens of a forward pass");
-  lines.add(fmt::format("constexpr uint32_t kBlock = {};", plan.options.block),
-            "tokens of a cache block");
-  lines.add(fmt::format("constexpr uint32_t kBatch = {};", plan.options.batch),
-            "sequences of a forward pass");
+  const plan::Program& program = plan.program;
+  const auto count = [&](const char* name, std::uint64_t value, const char* comment) {
+    lines.add(fmt::format("constexpr uint32_t {} = {};", name, value), comment);
+  };
+  count("kLayers", program.layers, "");
+  count("kHidden", program.hidden_width, "elements of a row between layers");
+  count("kVocab", program.vocabulary, "");
+  count("kHeads", program.attention.heads, "");
+  count("kKvHeads", program.attention.kv_heads, "");
+  count("kHeadDim", program.attention.head_dim, "");
+  count("kChunk", plan.options.chunk, "tokens of a forward pass");
+  count("kBlock", plan.options.block, "tokens of a cache block");
+  count("kBatch", plan.options.batch, "sequences of a forward pass");
   lines.add(fmt::format("constexpr KvFormats kCache = {{KvFormat::{}, KvFormat::{}}};",
                         plan::kv_enumerator(plan.options.kv.keys),
                         plan::kv_enumerator(plan.options.kv.values)),
             "what keys and values are kept in");
-  return lines.text();
+  return lines.text() +
+         "using Attention = AttentionShape<kHeads, kKvHeads, kHeadDim, kBlock, kLayers, kCache>;\n";
 }
 
 std::string weight_offsets(const Plan& plan) {
@@ -88,7 +96,8 @@ std::string loop_weights(const Plan& plan, const plan::LoopStage& loop) {
     lines.add(fmt::format("  uint64_t {};", field.name), weight_comment(first));
   }
   text += lines.text();
-  text += fmt::format("}};\nconstexpr {} k{}[{}] = {{\n", type, type, loop.count);
+  text +=
+      fmt::format("}};\nconstexpr {} k{}[{}] = {{\n", type, type, iterations(plan.program, loop));
   for (std::uint32_t i = 0; i < loop.count; ++i) {
     std::string row;
     for (const auto& field : loop.fields) {
@@ -115,35 +124,13 @@ std::string scratch_offsets(const Plan& plan) {
   return "\n// Where each activation lies in scratch, in bytes.\n" + lines.text();
 }
 
-std::string enumerator(Part part) {
-  switch (part) {
-    case Part::kQkv:
-      return "kQkv";
-    case Part::kAttention:
-      return "kAttention";
-    case Part::kAttentionOut:
-      return "kAttentionOut";
-    case Part::kGateUp:
-      return "kGateUp";
-    case Part::kDown:
-      return "kDown";
-    case Part::kHead:
-      return "kHead";
-    case Part::kRest:
-      return "kRest";
-  }
-  return {};
-}
-
 /// `all`: the part of every stage.
 std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages,
                  std::optional<Part> all = std::nullopt) {
   std::string text = local_buffers(context, stages);
   const std::vector<Part> parts = plan::parts_of(stages);
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    text += "\n" + stage_call(context, stages[i]);
-    if (!std::holds_alternative<plan::LoopStage>(stages[i].op))
-      text += fmt::format("  finished(Part::{});\n", enumerator(all.value_or(parts[i])));
+    text += "\n" + stage_call(context, stages[i], part_tag(all.value_or(parts[i])));
   }
   return text;
 }
@@ -173,11 +160,10 @@ std::string functions(const Plan& plan) {
       "void head(const llmc_run* run, const float* {row}, uint32_t count, float* {logits},\n"
       "          uint32_t* best) {{\n"
       "  const KernelContext context{{run, count, run->scratch + kWork}};\n{body}\n"
-      "  for (uint64_t i = 0; i < count; ++i) best[i] = argmax<{vocab}>({logits} + i * {vocab});\n"
+      "  for (uint64_t i = 0; i < count; ++i) best[i] = argmax<kVocab>({logits} + i * kVocab);\n"
       "}}\n",
       fmt::arg("row", plan.program.buffers[plan.program.row.index].name),
       fmt::arg("body", body({plan, nullptr, nests}, plan.program.head, Part::kHead)),
-      fmt::arg("vocab", plan.program.vocabulary),
       fmt::arg("logits", plan.program.buffers[plan.program.logits.index].name));
   return nests.text() + text;
 }
@@ -217,12 +203,12 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .size = sizeof(llmc_model),\n"
       "    .name = \"{name}\",\n"
       "    .target = \"{target}\",\n"
-      "    .vocab = {vocab},\n"
-      "    .hidden = {hidden},\n"
+      "    .vocab = kVocab,\n"
+      "    .hidden = kHidden,\n"
       "    .layers = kLayers,\n"
-      "    .heads = {heads},\n"
-      "    .kv_heads = {kv_heads},\n"
-      "    .head_dim = {head_dim},\n"
+      "    .heads = kHeads,\n"
+      "    .kv_heads = kKvHeads,\n"
+      "    .head_dim = kHeadDim,\n"
       "    .ctx = {macro}_CTX,\n"
       "    .sequences = {macro}_SEQUENCES,\n"
       "    .batch = kBatch,\n"
@@ -236,33 +222,28 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .program_hash = 0x{program:016x},\n"
       "    .scratch_bytes = {scratch},\n"
       "    .hidden_offset = {hidden_rows},\n"
-      "    .kv_token_bytes = kv_token_bytes(kLayers, {kv_heads}, {head_dim}, kCache),\n"
+      "    .kv_token_bytes = kv_token_bytes(kLayers, kKvHeads, kHeadDim, kCache),\n"
       "    .kv_format = kv_format_number(kCache),\n"
       "{prefix}"
-      "    .kv_block_bytes = kv_block_bytes(kLayers, {kv_heads}, {head_dim}, kBlock, kCache),\n"
+      "    .kv_block_bytes = kv_block_bytes(kLayers, kKvHeads, kHeadDim, kBlock, kCache),\n"
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"
       "    .forward = forward,\n"
       "    .head = head,\n"
-      "    .kv_save = kv_save<{shape}>,\n"
-      "    .kv_load = kv_load<{shape}>,\n"
+      "    .kv_save = kv_save<Attention>,\n"
+      "    .kv_load = kv_load<Attention>,\n"
       "{vocabulary}"
       "{prompt}"
       "}};\n"
       "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
-      fmt::arg("macro", macro_name(name)), fmt::arg("vocab", program.vocabulary),
-      fmt::arg("prompt", prompt_fields(plan)),
+      fmt::arg("macro", macro_name(name)), fmt::arg("prompt", prompt_fields(plan)),
       fmt::arg("prefix",
                plan.prompt.tokens == 0
                    ? std::string()
                    : fmt::format("    .prefix_tokens = {}_PROMPT_TOKENS,\n", macro_name(name))),
       fmt::arg("uneven", plan.options.target->uneven_cores ? "    .uneven_cores = 1,\n" : ""),
-      fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
-      fmt::arg("kv_heads", program.attention.kv_heads),
-      fmt::arg("head_dim", program.attention.head_dim),
-      fmt::arg("shape", attention_shape(program.attention)),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
       fmt::arg("program", plan::program_hash(program)),
       fmt::arg("scratch", plan.memory.scratch_bytes),

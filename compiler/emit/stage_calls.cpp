@@ -16,6 +16,8 @@ using plan::WeightRef;
 
 /// Elements, or multiply-adds, of a call that are worth several workers.
 constexpr std::uint64_t kParallelWork = 4096;
+/// Begins the fields of an epilogue on a line of their own.
+constexpr std::string_view kNewLine = "\n             ";
 
 class Printer {
  public:
@@ -27,47 +29,58 @@ class Printer {
       return fmt::format("if (!lookup(m.rows({}), {}{{{}}}, {}, {})) return kIndexOutOfRange;",
                          program_.buffers[s.ids.index].width, weight_type(weight(s.table)),
                          packed(s.table), buffer(s.ids), buffer(s.out));
+    const plan::PackedWeight& table = weight(s.table);
     return fmt::format("embedding{}(context, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
-                       weight_type(weight(s.table)), packed(s.table), buffer(s.out));
+                       weight_type(table, {}, width(s.out, table.columns)), packed(s.table),
+                       buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
     const std::string rows =
         plain_ ? fmt::format("m.rows({})", plan::rows_of(program_, s)) : "context";
-    return linear(s.source, s.norm, s.k, matrix(s.weight), epilogue(s), rows);
+    return linear(s.source, s.norm, s.k,
+                  matrix(s.weight, packed_rows_text(s), width(s.source, s.k)), epilogue(s), rows);
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
     return fmt::format("rope_angles<{}>(context, {}, {});", s.rotary_dim, vector(s.frequencies),
                        buffer(s.out));
   }
   std::string operator()(const plan::QkvStage& s) const {
-    // The configuration's rotary part only matters when there are angles.
-    const bool rope = s.angles.exists();
-    const std::string config = fmt::format(
-        "QkvConfig<{}, {}, {}, kBlock, kLayers, {}, {}, {}, kCache>", s.shape.heads,
-        s.shape.kv_heads, s.shape.head_dim, rope ? s.angles.rotary_dim : s.shape.head_dim,
-        rope && s.angles.interleaved, by_position(s.angles));
-    const std::string store =
-        fmt::format("QkvRope<{}>{{\n             {}, {}, {}, {}}}", config, buffer(s.q),
-                    layer(s.layer), angles(s.angles), vector(s.bias));
-    if (!s.q_norm.exists()) return linear(s.source, s.norm, s.k, qkv_matrix(s), store);
-    return linear(
-        s.source, s.norm, s.k, qkv_matrix(s),
-        fmt::format("QkvNormRope<{}>{{\n             {},\n             {}, {}, {}}}", config, store,
-                    vector(s.q_norm), vector(s.k_norm), float_literal(s.qk_norm_epsilon)));
+    LLMC_CHECK(s.shape == program_.attention);
+    const std::string config = s.angles.exists()
+                                   ? fmt::format("QkvConfig<Attention, {}>", rotation(s.angles))
+                                   : "QkvConfig<Attention>";
+    const std::string store = fields({{"q", buffer(s.q)},
+                                      {"layer", layer(s.layer)},
+                                      {"rope", angles(s.angles)},
+                                      {"bias", vector(s.bias)}},
+                                     kNewLine);
+    if (!s.q_norm.exists())
+      return linear(s.source, s.norm, s.k, qkv_matrix(s),
+                    fmt::format("QkvRope<{}>{}", config, store));
+    return linear(s.source, s.norm, s.k, qkv_matrix(s),
+                  fmt::format("QkvNormRope<{}>{}", config,
+                              fields({{"qkv", store},
+                                      {"q_norm", vector(s.q_norm)},
+                                      {"k_norm", vector(s.k_norm)},
+                                      {"eps", float_literal(s.qk_norm_epsilon)}},
+                                     kNewLine)));
   }
   std::string operator()(const plan::AttentionStage& s) const {
     // A window that holds the whole context is none.
     const std::uint64_t window = s.window < context_.plan.options.ctx ? s.window : 0;
     const bool capped = s.softcap > 0;
     const std::string rule =
-        window > 0 || capped ? fmt::format(", AttentionRule<{}, {}>", window, capped) : "";
-    return fmt::format("attention<{}{}>(context, {}, {}, {}, {}{});", attention_shape(s.shape),
-                       rule, layer(s.layer), float_literal(s.scale), buffer(s.q), buffer(s.out),
+        window > 0 || capped
+            ? fmt::format(", AttentionRule</*window=*/{}, /*capped=*/{}>", window, capped)
+            : "";
+    LLMC_CHECK(s.shape == program_.attention);
+    return fmt::format("attention<Attention{}>(context, {}, {}, {}, {}{});", rule, layer(s.layer),
+                       float_literal(s.scale), buffer(s.q), buffer(s.out),
                        capped ? ", " + float_literal(s.softcap) : "");
   }
   std::string operator()(const plan::NormStage& s) const {
     const std::string shape =
-        s.parts == 1 ? fmt::format("{}", s.width) : fmt::format("{}, {}", s.width, s.parts);
+        s.parts == 1 ? width(s.x, s.width) : fmt::format("{}, {}", s.width, s.parts);
     const std::string residual = s.residual.exists() ? ", " + buffer(s.residual) : "";
     if (s.norm.kind == ir::NormKind::kRms) {
       return fmt::format("rms_norm<{}>(context, {}, {}, {}, {}{});", shape, buffer(s.x),
@@ -79,51 +92,53 @@ class Printer {
                        buffer(s.out), residual);
   }
   std::string operator()(const plan::RopeStage& s) const {
-    return fmt::format("rope<{}, {}, {}, {}, {}>(context, {}, {}, {});", s.heads, s.head_dim,
-                       s.angles.rotary_dim, s.angles.interleaved, by_position(s.angles),
-                       buffer(s.x), angles(s.angles), buffer(s.out));
+    return fmt::format("rope<{}, {}, {}>(context, {}, {}, {});", s.heads, s.head_dim,
+                       rotation(s.angles), buffer(s.x), angles(s.angles), buffer(s.out));
   }
   std::string operator()(const plan::KvStoreStage& s) const {
-    return fmt::format("kv_store<{}>(context, {}, {}, {});", attention_shape(s.shape),
-                       layer(s.layer), buffer(s.k), buffer(s.v));
+    LLMC_CHECK(s.shape == program_.attention);
+    return fmt::format("kv_store<Attention>(context, {}, {}, {});", layer(s.layer), buffer(s.k),
+                       buffer(s.v));
   }
   std::string operator()(const plan::GatedStage& s) const {
     return fmt::format("gated_activation<{}, {}>(context, {}, {}, {});", function_name(s.function),
-                       s.width, buffer(s.gate), buffer(s.up), buffer(s.out));
+                       width(s.out, s.width), buffer(s.gate), buffer(s.up), buffer(s.out));
   }
   std::string operator()(const plan::BinaryStage& s) const {
-    const std::string op = binary_name(s.kind);
+    const std::string op = binary_name(s.kind), elements = width(s.out, s.width);
     if (s.b.exists()) {
-      return fmt::format("binary<{}, {}>(context, {}, {}, {});", op, s.width, buffer(s.a),
+      return fmt::format("binary<{}, {}>(context, {}, {}, {});", op, elements, buffer(s.a),
                          buffer(s.b), buffer(s.out));
     }
     if (s.row.exists()) {
-      return fmt::format("binary_row<{}, {}>(context, {}, {}, {});", op, s.width, buffer(s.a),
+      return fmt::format("binary_row<{}, {}>(context, {}, {}, {});", op, elements, buffer(s.a),
                          vector(s.row), buffer(s.out));
     }
     if (s.number.exists()) {
-      return fmt::format("binary_scalar<{}, {}>(context, {}, *{}, {});", op, s.width, buffer(s.a),
+      return fmt::format("binary_scalar<{}, {}>(context, {}, *{}, {});", op, elements, buffer(s.a),
                          vector(s.number), buffer(s.out));
     }
-    return fmt::format("binary_scalar<{}, {}>(context, {}, {}, {});", op, s.width, buffer(s.a),
+    return fmt::format("binary_scalar<{}, {}>(context, {}, {}, {});", op, elements, buffer(s.a),
                        float_literal(s.value), buffer(s.out));
   }
   std::string operator()(const plan::UnaryStage& s) const {
-    return fmt::format("unary<{}, {}>(context, {}, {});", unary_name(s.kind), s.width, buffer(s.x),
-                       buffer(s.out));
+    return fmt::format("unary<{}, {}>(context, {}, {});", unary_name(s.kind), width(s.out, s.width),
+                       buffer(s.x), buffer(s.out));
   }
   std::string operator()(const plan::CopyStage& s) const {
-    return fmt::format("copy_rows<{}>(context, {}, {});", s.width, buffer(s.x), buffer(s.out));
+    return fmt::format("copy_rows<{}>(context, {}, {});", width(s.out, s.width), buffer(s.x),
+                       buffer(s.out));
   }
   std::string operator()(const plan::MapStage& s) const {
     const LoopNests::Call call = context_.nests.add(s);
     if (plain_) {
       std::vector<std::string> arguments;
       for (const auto& argument : call.arguments) arguments.push_back(pointer(argument));
-      if (call.iterations == 0)
-        return fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
-      return in_parallel(call.iterations, fmt::format("{}({}, begin, end);", call.function,
-                                                      fmt::join(arguments, ", ")));
+      if (call.iterations != 0) arguments.insert(arguments.end(), {"begin", "end"});
+      arguments.insert(arguments.end(), call.sizes.begin(), call.sizes.end());
+      const std::string statement =
+          fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
+      return call.iterations == 0 ? statement : in_parallel(call.iterations, statement);
     }
     return for_each_row(call.arguments, [&](const std::vector<std::string>& arguments) {
       return fmt::format("{}({});", call.function, fmt::join(arguments, ", "));
@@ -132,7 +147,7 @@ class Printer {
   std::string operator()(const plan::CallStage& s) const {
     if (plain_) return plain_call(s);
     return for_each_row(s.buffers, [&](const std::vector<std::string>& arguments) {
-      const std::string call = call_text(s, arguments, number_texts(s));
+      const std::string call = call_text(s, arguments, number_texts(s, dims()));
       if (!s.can_fail) return call + ";";
       const auto result = std::ranges::find(s.buffers, true, &plan::BufferArgument::written);
       return fmt::format("if (!{}) invalidate({}, {});", call,
@@ -143,11 +158,17 @@ class Printer {
   std::string operator()(const plan::LoopStage& s) const {
     std::string index = s.layers_per_pass == 1 ? "i" : fmt::format("{} * i", s.layers_per_pass);
     if (s.first_layer != 0) index = fmt::format("{} + {}", s.first_layer, index);
-    return fmt::format("for (uint32_t i = 0; i < {}; ++i) {}(context, {}[i], {});", s.count,
-                       s.function, constant_name(s.function + "_weights"), index);
+    return fmt::format("for (uint32_t i = 0; i < {}; ++i) {}(context, {}[i], {});",
+                       iterations(program_, s), s.function, constant_name(s.function + "_weights"),
+                       index);
   }
 
  private:
+  const DimNames& dims() const { return context_.nests.dims(); }
+  std::string row_count(const plan::Size& rows) const {
+    return rows.is_constant() ? dims().text(rows)
+                              : fmt::format("static_cast<uint32_t>({})", dims().text(rows));
+  }
   std::string buffer(BufferId id) const {
     LLMC_CHECK(id.exists());
     return plain_ ? pointer({.buffer = id.index}) : program_.buffers[id.index].name;
@@ -175,28 +196,28 @@ class Printer {
         LLMC_CHECK(false);  // of decoders
         break;
     }
-    return argument.offset == 0 ? text : fmt::format("{} + {}", text, argument.offset);
+    return argument.offset == 0 ? text : fmt::format("{} + {}", text, dims().text(argument.offset));
   }
-  static std::string in_parallel(std::int64_t count, const std::string& statement,
-                                 bool by_worker = false) {
+  std::string in_parallel(const plan::Size& count, const std::string& statement,
+                          bool by_worker = false) const {
     return fmt::format(
-        "in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t{}) {{\n    {}\n  }});", count,
-        by_worker ? " worker" : "", statement);
+        "in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t{}) {{\n    {}\n  }});",
+        dims().text(count), by_worker ? " worker" : "", statement);
   }
   /// A call of a plain graph, divided among the workers where it can be and is worth it.
   std::string plain_call(const plan::CallStage& s) const {
     using Split = plan::CallStage::Split;
-    std::vector<std::string> arguments, numbers = number_texts(s);
+    std::vector<std::string> arguments, numbers = number_texts(s, dims());
     const std::size_t number = s.split_number + (s.split == Split::kRange ? 1 : 0);
     const auto* count =
-        s.split == Split::kNone ? nullptr : std::get_if<std::int64_t>(&s.numbers[number]);
+        s.split == Split::kNone ? nullptr : std::get_if<plan::Size>(&s.numbers[number]);
     std::uint64_t work = s.multiply_adds;
     for (const plan::BufferArgument& b : s.buffers)
       work = std::max(work, program_.buffers[b.buffer].width);
-    const bool divided = count != nullptr && *count > 1 && work >= kParallelWork;
+    const bool divided = count != nullptr && count->bound() > 1 && work >= kParallelWork;
     for (const plan::BufferArgument& b : s.buffers) {
       arguments.push_back(pointer(b));
-      if (divided && b.row_step != 0) arguments.back() += fmt::format(" + begin * {}", b.row_step);
+      if (divided && b.row_step != 0) arguments.back() += " + begin * " + dims().factor(b.row_step);
       if (divided && b.slot_step != 0)
         arguments.back() += fmt::format(" + worker * {}", b.slot_step);
     }
@@ -238,7 +259,7 @@ class Printer {
           text = fmt::format("{} + t * {}", b.name, b.width);
           break;
       }
-      if (argument.offset != 0) text += fmt::format(" + {}", argument.offset);
+      if (argument.offset != 0) text += fmt::format(" + {}", argument.offset.bound());
       arguments.push_back(std::move(text));
     }
     return fmt::format("for_each_token(context, [=](size_t t) {{\n{}    {}\n  }});", locals,
@@ -269,50 +290,74 @@ class Printer {
   std::string angles(const plan::Angles& a) const {
     return a.buffer.exists() ? buffer(a.buffer) : vector(a.table);
   }
-  /// A model's own table is looked up at each token's position.
-  static std::string by_position(const plan::Angles& a) {
-    return a.table.exists() && !a.buffer.exists() ? "true" : "false";
+  static std::string rotation(const plan::Angles& a) {
+    // A model's own table is looked up at each token's position.
+    const bool by_position = a.table.exists() && !a.buffer.exists();
+    return fmt::format("Rotation{{.dims = {}{}{}}}", a.rotary_dim,
+                       a.interleaved ? ", .interleaved = true" : "",
+                       by_position ? ", .by_position = true" : "");
+  }
+  std::string width(BufferId id, std::uint64_t elements) const {
+    return context_.widths(id, elements);
+  }
+  /// A designated initialiser: "{.x = x, .eps = 1e-05f}". What is "nullptr" is left out.
+  static std::string fields(std::initializer_list<std::pair<std::string_view, std::string>> values,
+                            std::string_view begin = "") {
+    std::string text;
+    for (const auto& [name, value] : values) {
+      if (value == "nullptr") continue;
+      text += fmt::format("{}.{} = {}", text.empty() ? begin : ", ", name, value);
+    }
+    return "{" + text + "}";
   }
   std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k,
                      const std::string& matrix, const std::string& epilogue,
                      const std::string& rows = "context") const {
-    std::string input = fmt::format("Rows<{}>{{{}}}", k, buffer(source));
-    if (norm.exists() && norm.kind == ir::NormKind::kRms) {
-      input = fmt::format("RmsNorm<{}>{{{}, {}, {}}}", k, buffer(source), vector(norm.weight),
-                          float_literal(norm.epsilon));
-    } else if (norm.exists()) {
-      input = fmt::format("LayerNorm<{}>{{{}, {}, {}, {}}}", k, buffer(source), vector(norm.weight),
-                          vector(norm.bias), float_literal(norm.epsilon));
+    std::string input = fmt::format("Rows<{}>{{{}}}", width(source, k), buffer(source));
+    if (norm.exists()) {
+      const bool rms = norm.kind == ir::NormKind::kRms;
+      input = fmt::format("{}<{}>{}", rms ? "RmsNorm" : "LayerNorm", width(source, k),
+                          fields({{"x", buffer(source)},
+                                  {"weight", vector(norm.weight)},
+                                  {"bias", rms ? "nullptr" : vector(norm.bias)},
+                                  {"eps", float_literal(norm.epsilon)}}));
     }
     return fmt::format("linear({}, {},\n         {},\n         {});", rows, input, matrix,
                        epilogue);
   }
-  std::string matrix(WeightRef w) const {
-    return fmt::format("{}{{{}}}", weight_type(weight(w)), packed(w));
+  std::string matrix(WeightRef w, const std::string& rows, const std::string& columns) const {
+    return fmt::format("{}{{{}}}", weight_type(weight(w), rows, columns), packed(w));
+  }
+  /// The rows of a layer's matrix as they are packed.
+  std::string packed_rows_text(const plan::LinearStage& s) const {
+    if (s.epilogue == plan::LinearStage::Epilogue::kGated)
+      return fmt::format("packed_gated_rows({})", width(s.out, s.n / 2));
+    const std::string rows = width(s.out, s.n);
+    return weight(s.weight).packed_rows == s.n ? rows : fmt::format("packed_rows({})", rows);
   }
   std::string qkv_matrix(const plan::QkvStage& s) const {
-    if (!s.value_weight.exists()) return matrix(s.weight);
+    if (!s.value_weight.exists())
+      return matrix(s.weight, "packed_qkv_rows(kHeads, kKvHeads, kHeadDim)", width(s.source, s.k));
     return fmt::format("Joined<{}, {}>{{\n             {{{}}}, {{{}}}}}",
                        weight_type(weight(s.weight)), weight_type(weight(s.value_weight)),
                        packed(s.weight), packed(s.value_weight));
   }
   std::string epilogue(const plan::LinearStage& s) const {
     using enum plan::LinearStage::Epilogue;
-    const std::string bias = vector(s.bias);
-    const bool plain = s.function == ir::ActivationFn::kNone;
-    const std::string shape =
-        plain ? fmt::format("{}", s.n) : fmt::format("{}, {}", s.n, function_name(s.function));
+    const std::string out = buffer(s.out), bias = vector(s.bias);
+    std::string shape = width(s.out, s.epilogue == kGated ? s.n / 2 : s.n);
+    if (s.epilogue == kGated || s.function != ir::ActivationFn::kNone)
+      shape += ", " + function_name(s.function);
     switch (s.epilogue) {
       case kStore:
-        return fmt::format("Store<{}>{{{}, {}}}", shape, buffer(s.out), bias);
+        return fmt::format("Store<{}>{}", shape, fields({{"y", out}, {"bias", bias}}));
       case kAddTo:
-        return fmt::format("AddTo<{}>{{{}, {}}}", shape, buffer(s.out), bias);
+        return fmt::format("AddTo<{}>{}", shape, fields({{"x", out}, {"bias", bias}}));
       case kAddStore:
-        return fmt::format("AddStore<{}>{{{}, {}, {}}}", shape, buffer(s.out), buffer(s.residual),
-                           bias);
+        return fmt::format("AddStore<{}>{}", shape,
+                           fields({{"y", out}, {"x", buffer(s.residual)}, {"bias", bias}}));
       case kGated:
-        return fmt::format("Gated<{}, {}>{{{}, {}}}", s.n / 2, function_name(s.function),
-                           buffer(s.out), bias);
+        return fmt::format("Gated<{}>{}", shape, fields({{"y", out}, {"bias", bias}}));
     }
     return {};
   }
@@ -330,9 +375,20 @@ std::string origin_comment(const ir::Origin& origin) {
 
 }  // namespace
 
-std::string stage_call(const FunctionContext& context, const plan::Stage& stage) {
+std::string iterations(const plan::Program& program, const plan::LoopStage& loop) {
+  if (std::uint64_t{loop.count} * loop.layers_per_pass != program.layers)
+    return fmt::format("{}", loop.count);
+  return loop.layers_per_pass == 1 ? "kLayers" : fmt::format("kLayers / {}", loop.layers_per_pass);
+}
+
+std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
+                       std::string_view tag) {
   std::string text;
-  if (!stage.comment.empty()) text += fmt::format("  // {}\n", stage.comment);
+  if (!stage.comment.empty()) {
+    text += fmt::format("  // {}{}\n", tag, stage.comment);
+  } else if (!tag.empty()) {
+    text += fmt::format("  // {}\n", tag.substr(0, tag.size() - 1));
+  }
   text += origin_comment(stage.origin);
   text += "  " + std::visit(Printer(context), stage.op);
   return text + "\n";

@@ -16,7 +16,7 @@ using Expected = std::vector<float>;
 /// Runs the prompt in chunks of `chunk` tokens and reads the logits after each token, then runs
 /// greedy steps.
 Status run(const IdentityOptions& options, std::uint32_t chunk, std::uint32_t vocabulary,
-           exec::NativeModel::Session& session, LogitComparison& comparison) {
+           exec::Session& session, LogitComparison& comparison) {
   const std::vector<std::int32_t> prompt = fixed_prompt(vocabulary, options.tokens);
   for (std::size_t at = 0; at < prompt.size(); at += chunk) {
     const std::size_t count = std::min<std::size_t>(chunk, prompt.size() - at);

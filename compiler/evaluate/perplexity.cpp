@@ -14,7 +14,7 @@
 namespace llmc::evaluate {
 namespace {
 
-using Session = exec::NativeModel::Session;
+using exec::Session;
 
 Status check_tokens(const MeasuredText& text, std::uint32_t vocabulary) {
   for (const std::int32_t token : text.tokens) {
@@ -55,8 +55,8 @@ class WindowReader {
   /// tokens run.
   Status read(const Windows::Window& window, Scores& scores,
               const std::function<void(std::size_t)>& read) {
-    LLMC_RETURN_IF_ERROR(tested_->rewind(0));
-    if (base_) LLMC_RETURN_IF_ERROR(base_->rewind(0));
+    LLMC_RETURN_IF_ERROR(tested_->call(&exec::Api::rewind, 0));
+    if (base_) LLMC_RETURN_IF_ERROR(base_->call(&exec::Api::rewind, 0));
     const std::span<const std::int32_t> tokens = window.tokens;
     // The last token has no successor to predict.
     for (std::size_t at = 0; at + 1 < tokens.size(); at += chunk_) {

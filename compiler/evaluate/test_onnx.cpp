@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/driver/dims.h"
 #include "compiler/driver/source.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/onnx/test_data.h"
@@ -34,24 +35,57 @@ double absolute_of(const Tolerance& tolerance, ir::ElementType element, double l
   return tolerance.absolute.value_or(1e-7 + share * largest);
 }
 
+Result<std::unique_ptr<exec::FunctionLibrary>> compile(const TestOnnxOptions& options,
+                                                       const ir::Graph& graph,
+                                                       const driver::Progress& progress) {
+  driver::report(progress, "compile", 0, 0);
+  std::vector<ir::Value> inputs;
+  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
+  exec::FunctionLibrary::Outcome outcome;
+  const exec::FunctionLibrary::Job job{
+      .graph = &graph, .inputs = inputs, .name = "model", .open_dims = options.dims};
+  LLMC_TRY(auto library,
+           exec::FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimisation,
+                                          outcome, options.opt_level, options.emulator));
+  if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());
+  return library;
+}
+
+/// The model for all data sets.
+Result<std::unique_ptr<exec::FunctionLibrary>> compile_once(const TestOnnxOptions& options,
+                                                            const importer::ModelReader& reader,
+                                                            const driver::Progress& progress) {
+  driver::report(progress, "import", 0, 0);
+  LLMC_TRY(importer::ImportedModel model, reader.bind_plain(options.model));
+  LLMC_TRY(const ir::Graph graph, driver::bind_dims(std::move(model.module.graph()), options.dims));
+  if (const std::string flags = driver::missing_dims(graph, options.dims); !flags.empty())
+    return file_failure(ErrorKind::kUsage, options.model.string(),
+                        "some sizes of its inputs are open", "give these as well: " + flags);
+  return compile(options, graph, progress);
+}
+
+/// `compiled`: the model for all data sets, or nullptr to compile it for this one.
 Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::path& folder,
                                    const importer::ModelReader& reader,
+                                   const exec::FunctionLibrary* compiled,
                                    const driver::Progress& progress) {
   driver::report(progress, "import", 0, 0);
   LLMC_TRY(const importer::BoundModel bound,
            importer::import_with_data(options.model, folder, reader));
   const ir::Graph& graph = bound.model.graph();
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
-  driver::report(progress, "compile", 0, 0);
-  exec::FunctionLibrary::Outcome outcome;
-  const exec::FunctionLibrary::Job job{&graph, inputs, "model"};
-  LLMC_TRY(const auto library,
-           exec::FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimisation,
-                                          outcome, options.opt_level, options.emulator));
-  if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());
+  std::unique_ptr<exec::FunctionLibrary> own;
+  if (compiled == nullptr) {
+    LLMC_TRY(own, compile(options, graph, progress));
+  } else if (!bound.bound.empty()) {
+    return file_failure(ErrorKind::kUnsupported, options.model.string(),
+                        fmt::format("its input '{}' decides shapes", printable(bound.bound[0])),
+                        "leave --dim out: it is then compiled for each data set");
+  }
+  const exec::FunctionLibrary* const library = own ? own.get() : compiled;
   driver::report(progress, "run", 0, 0);
-  LLMC_TRY(const auto outputs, library->run(0, bound.inputs));
+  auto run = library->run(0, bound.inputs);
+  if (!run.ok()) return std::move(run).error().in_file(folder.string());
+  const std::vector<ir::ConstantPtr>& outputs = *run;
   DataSetResult result;
   result.folder = folder;
   result.bound = bound.bound;
@@ -137,9 +171,13 @@ Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
   TestOnnxOptions found = options;
   LLMC_TRY(found.model, graph_of(options.model));
   const importer::ModelReader reader;
+  std::unique_ptr<exec::FunctionLibrary> compiled;
+  if (!options.dims.empty()) {
+    LLMC_TRY(compiled, compile_once(found, reader, progress));
+  }
   std::vector<DataSetResult> results;
   for (const fs::path& folder : folders) {
-    LLMC_TRY(DataSetResult result, run_data_set(found, folder, reader, progress));
+    LLMC_TRY(DataSetResult result, run_data_set(found, folder, reader, compiled.get(), progress));
     results.push_back(std::move(result));
   }
   return results;

@@ -8,6 +8,7 @@
 
 #include "compiler/driver/progress.h"
 #include "compiler/ir/constant.h"
+#include "compiler/plan/size.h"
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
@@ -49,6 +50,9 @@ struct TestOnnxOptions {
   Tolerance tolerance;
   std::string optimisation = "-O2";
   std::string emulator = {};  // as for find_emulator
+  /// Not empty: the graph is compiled once for these sizes and ranges, which give every symbol of
+  /// its inputs' shapes; the data sets' sizes must be among them.
+  plan::DimRanges dims = {};
 };
 
 struct DataSetResult {
@@ -60,8 +64,8 @@ struct DataSetResult {
   bool ok() const;
 };
 
-/// Compiles the model for each data set's shapes and runs it. Errors: kBadInput (files, data),
-/// kUnsupported, kToolchain. Differences are results, not errors.
+/// Compiles the model for each data set's shapes, or once for `options.dims`, and runs it. Errors:
+/// kBadInput (files, data), kUnsupported, kToolchain. Differences are results, not errors.
 Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
                                              const driver::Progress& progress = {});
 

@@ -84,9 +84,8 @@ std::vector<Piece> pieces_of(const std::vector<std::int32_t>& prompt) {
 /// Runs `prompt` and `run.steps` greedy steps, and appends a point after each piece unless `points`
 /// is nullptr.
 Status run_points(const std::vector<std::int32_t>& prompt, std::uint32_t steps,
-                  exec::NativeModel::Session& session, ReferenceRun* reference,
-                  std::vector<VerifyPoint>* points, LogitHash& hash,
-                  const driver::Progress& progress) {
+                  exec::Session& session, ReferenceRun* reference, std::vector<VerifyPoint>* points,
+                  LogitHash& hash, const driver::Progress& progress) {
   std::vector<Piece> pieces = pieces_of(prompt);
   const std::size_t total = pieces.size() + steps;
   std::int32_t last = 0;

@@ -15,6 +15,7 @@
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/plain_source.h"
 #include "compiler/emit/weights.h"
+#include "compiler/exec/dim_sizes.h"
 #include "compiler/exec/emulator.h"
 #include "compiler/exec/runner_process.h"
 #include "compiler/support/check.h"
@@ -78,13 +79,14 @@ struct FunctionLibrary::State {
   Status link(const driver::Toolchain& toolchain, const target::Target& target,
               std::vector<std::string> arguments);
   Status start();
-  Result<std::vector<std::vector<std::byte>>> run_here(const Entry& entry,
+  Result<std::vector<std::vector<std::byte>>> run_here(const Entry& entry, const DimSizes& dims,
                                                        std::span<const ir::ConstantPtr> inputs,
                                                        std::uint32_t threads) const;
-  Result<std::vector<double>> time_here(const Entry& entry, std::span<const ir::ConstantPtr> inputs,
+  Result<std::vector<double>> time_here(const Entry& entry, const DimSizes& dims,
+                                        std::span<const ir::ConstantPtr> inputs,
                                         std::uint32_t repetitions, std::uint32_t threads) const;
   Result<std::vector<std::vector<std::byte>>> run_in_runner(
-      const Entry& entry, std::span<const ir::ConstantPtr> inputs);
+      const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs);
 };
 
 FunctionLibrary::FunctionLibrary(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -105,7 +107,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
   outcome.assign(jobs.size(), std::nullopt);
   std::string source;
-  std::vector<std::string> names;
+  std::vector<emit::RunnerFunction> functions;
   std::vector<const plan::Plan*> plans;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
@@ -114,6 +116,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     options.target = target;
     options.name = jobs[i].name;
     options.embed_weights = false;
+    options.open_dims = jobs[i].open_dims;
     auto plan = jobs[i].plan
                     ? Result(*jobs[i].plan)
                     : driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options, jobs[i].quant);
@@ -123,17 +126,19 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     }
     options.threads_max = plan->options.threads_max;
     plan->options = options;
-    State::Entry entry{*std::move(plan), {}, nullptr, static_cast<std::uint32_t>(names.size()), 0};
+    State::Entry entry{.plan = *std::move(plan), .weights = {}};
+    entry.number = static_cast<std::uint32_t>(functions.size());
     LLMC_TRY(const std::uint64_t hash, State::make_weights(entry));
     source += emit::function_body(entry.plan, hash);
-    names.push_back(jobs[i].name + "_run");
+    functions.push_back({jobs[i].name + "_run_with", true});
     state->entries.back() = std::move(entry);
   }
-  if (names.empty()) return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
+  if (functions.empty())
+    return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
   for (const auto& entry : state->entries)
     if (entry) plans.push_back(&entry->plan);
   source = emit::function_includes(plans) + source;
-  if (state->emulator) source += emit::function_table(names);
+  if (state->emulator) source += emit::function_table(functions);
 
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
   for (const driver::Resource& resource : driver::headers_for(source)) {
@@ -178,6 +183,16 @@ Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
   header.hash = XXH64(first, bytes, 0);
   std::memcpy(entry.weights.get(), &header, sizeof header);
   return header.hash;
+}
+
+Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
+    const plan::Plan& plan, const driver::CompileOptions& options, const std::string& emulator) {
+  Outcome outcome;
+  const Job job{.name = "model", .plan = &plan};
+  LLMC_TRY(auto library, compile(std::span(&job, 1), options.target, options.cflags, outcome,
+                                 options.opt_level, emulator, options.cc));
+  if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());
+  return library;
 }
 
 Status FunctionLibrary::State::load(const fs::path& library) {
@@ -234,23 +249,28 @@ Status FunctionLibrary::State::start() {
 }
 
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runner(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs) {
+    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs) {
   if (!process) LLMC_RETURN_IF_ERROR(start());
   const plan::Program& program = entry.plan.program;
-  const runner::Call call{entry.weights_offset, entry.plan.arena_bytes,
+  const runner::Call call{entry.weights_offset,
+                          entry.plan.arena_bytes,
                           static_cast<std::uint32_t>(program.inputs.size()),
-                          static_cast<std::uint32_t>(program.outputs.size())};
+                          static_cast<std::uint32_t>(program.outputs.size()),
+                          static_cast<std::uint32_t>(program.open_dims.size()),
+                          0};
   std::vector<std::uint64_t> sizes;
-  for (const plan::Port& port : program.inputs) sizes.push_back(port.bytes());
+  for (const plan::Port& port : program.inputs) sizes.push_back(port.bytes(dims));
   std::uint64_t total = 0;
   for (const plan::Port& port : program.outputs) {
-    sizes.push_back(port.bytes());
-    total += port.bytes();
+    sizes.push_back(port.bytes(dims));
+    total += port.bytes(dims);
   }
+  const std::vector<std::int64_t> in_order = sizes_in_order(program, dims);
   std::vector<std::vector<std::byte>> data;
   for (const ir::ConstantPtr& input : inputs) data.push_back(input->bytes());
   std::vector<RunnerProcess::Bytes> parts{std::as_bytes(std::span(&call, 1)),
-                                          std::as_bytes(std::span(sizes))};
+                                          std::as_bytes(std::span(sizes)),
+                                          std::as_bytes(std::span(in_order))};
   parts.insert(parts.end(), data.begin(), data.end());
   auto result = process->request(runner::Request::kCall, entry.number, parts, total);
   if (!result.ok()) {
@@ -265,7 +285,7 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runne
   std::vector<std::vector<std::byte>> outputs;
   auto from = reply.data.begin();
   for (const plan::Port& port : program.outputs) {
-    const auto to = from + static_cast<std::ptrdiff_t>(port.bytes());
+    const auto to = from + static_cast<std::ptrdiff_t>(port.bytes(dims));
     outputs.emplace_back(from, to);
     from = to;
   }
@@ -280,13 +300,16 @@ struct Arguments {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
   Block arena;
+  std::vector<std::int64_t> dims;
 };
 
 Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights,
+                                const std::map<std::string, std::int64_t>& dims,
                                 std::span<const ir::ConstantPtr> inputs) {
   Arguments arguments;
+  arguments.dims = sizes_in_order(plan.program, dims);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    LLMC_TRY(Block block, allocate(plan.program.inputs[i].bytes()));
+    LLMC_TRY(Block block, allocate(plan.program.inputs[i].bytes(dims)));
     const std::vector<std::byte> bytes = inputs[i]->bytes();
     if (!bytes.empty()) std::memcpy(block.get(), bytes.data(), bytes.size());
     arguments.inputs.push_back(block.get());
@@ -294,9 +317,9 @@ Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights
   }
   arguments.inputs.push_back(weights);
   for (const plan::Port& port : plan.program.outputs) {
-    LLMC_TRY(Block block, allocate(port.bytes()));
+    LLMC_TRY(Block block, allocate(port.bytes(dims)));
     // Fill outputs, so that elements that are never written are found.
-    std::memset(block.get(), 0xa5, port.bytes());
+    std::memset(block.get(), 0xa5, port.bytes(dims));
     arguments.outputs.push_back(block.get());
     arguments.blocks.push_back(std::move(block));
   }
@@ -310,12 +333,13 @@ struct Workers {
   std::unique_ptr<hosted::ThreadPool> pool;
   llmc_run_options options{};
 };
-Result<Workers> workers_of(std::uint32_t threads) {
+Result<Workers> workers_of(std::uint32_t threads, const Arguments& arguments) {
   auto pool = hosted::ThreadPool::create(threads);
   if (!pool.ok()) return failure(ErrorKind::kBadInput, pool.failure().message);
   Workers workers{*std::move(pool)};
   workers.options.size = sizeof(llmc_run_options);
   workers.options.threads = threads;
+  workers.options.dims = arguments.dims.data();
   if (threads > 1) {
     workers.options.parallel_for = hosted::ThreadPool::run;
     workers.options.parallel_user = workers.pool.get();
@@ -330,9 +354,10 @@ double call_seconds(std::chrono::steady_clock::time_point started) {
 }  // namespace
 
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs, std::uint32_t threads) const {
-  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
-  LLMC_TRY(const Workers workers, workers_of(threads));
+    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs,
+    std::uint32_t threads) const {
+  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), dims, inputs));
+  LLMC_TRY(const Workers workers, workers_of(threads, arguments));
   const int status = entry.run(arguments.inputs.data(), arguments.outputs.data(),
                                arguments.arena.get(), &workers.options);
   if (status != 0) return returned(status);
@@ -340,16 +365,16 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
   std::vector<std::vector<std::byte>> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const auto* data = static_cast<const std::byte*>(arguments.outputs[i]);
-    outputs.emplace_back(data, data + program.outputs[i].bytes());
+    outputs.emplace_back(data, data + program.outputs[i].bytes(dims));
   }
   return outputs;
 }
 
 Result<std::vector<double>> FunctionLibrary::State::time_here(
-    const Entry& entry, std::span<const ir::ConstantPtr> inputs, std::uint32_t repetitions,
-    std::uint32_t threads) const {
-  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), inputs));
-  LLMC_TRY(const Workers workers, workers_of(threads));
+    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs,
+    std::uint32_t repetitions, std::uint32_t threads) const {
+  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), dims, inputs));
+  LLMC_TRY(const Workers workers, workers_of(threads, arguments));
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
@@ -366,32 +391,23 @@ std::string FunctionLibrary::emulator() const {
   return state_->emulator ? state_->emulator->text() : std::string();
 }
 
-Status FunctionLibrary::check_inputs(std::size_t index,
-                                     std::span<const ir::ConstantPtr> inputs) const {
+Result<FunctionLibrary::DimSizes> FunctionLibrary::check_inputs(
+    std::size_t index, std::span<const ir::ConstantPtr> inputs) const {
   LLMC_CHECK(index < state_->entries.size() && state_->entries[index]);
-  const plan::Program& program = state_->entries[index]->plan.program;
-  LLMC_CHECK(inputs.size() == program.inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const plan::Port& port = program.inputs[i];
-    if (inputs[i]->element() != port.element || inputs[i]->dims() != port.dims)
-      return failure(
-          ErrorKind::kBadInput,
-          fmt::format("the type of input '{}' differs from the function's", printable(port.name)));
-  }
-  return ok_status();
+  return dim_sizes(state_->entries[index]->plan.program, inputs);
 }
 
 Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
                                                   std::span<const ir::ConstantPtr> inputs,
                                                   std::uint32_t repetitions,
                                                   std::uint32_t threads) const {
-  LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
+  LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
-  if (!state_->emulator) return state_->time_here(entry, inputs, repetitions, threads);
+  if (!state_->emulator) return state_->time_here(entry, dims, inputs, repetitions, threads);
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
-    LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, inputs));
+    LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, dims, inputs));
     if (i > 0) seconds.push_back(call_seconds(started));
   }
   return seconds;
@@ -400,15 +416,15 @@ Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
 Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(std::size_t index,
                                                           std::span<const ir::ConstantPtr> inputs,
                                                           std::uint32_t threads) const {
-  LLMC_RETURN_IF_ERROR(check_inputs(index, inputs));
+  LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
   const plan::Program& program = entry.plan.program;
-  LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, inputs)
-                                       : state_->run_here(entry, inputs, threads));
+  LLMC_TRY(auto data, state_->emulator ? state_->run_in_runner(entry, dims, inputs)
+                                       : state_->run_here(entry, dims, inputs, threads));
   std::vector<ir::ConstantPtr> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const plan::Port& port = program.outputs[i];
-    outputs.push_back(ir::make_constant(port.element, port.dims, std::move(data[i])));
+    outputs.push_back(ir::make_constant(port.element, port.dims_at(dims), std::move(data[i])));
   }
   return outputs;
 }

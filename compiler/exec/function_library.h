@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "compiler/driver/compile_options.h"
 #include "compiler/ir/graph.h"
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
@@ -25,6 +27,7 @@ class FunctionLibrary {
     /// The plan, if there is one, with any storage of weights; graph and inputs are then unused.
     const plan::Plan* plan = nullptr;
     ir::WeightFormat quant = ir::WeightFormat::kUnset;  // as for plan_graph
+    plan::DimRanges open_dims = {};  // of the graph: ranges of the symbols in its inputs' shapes
   };
   /// For each job the error that prevented its code, if any.
   using Outcome = std::vector<std::optional<Error>>;
@@ -42,13 +45,18 @@ class FunctionLibrary {
       const std::string& emulator = {}) {
     return compile(jobs, target, std::vector{optimisation}, outcome, opt_level, emulator);
   }
+  /// Compiles one plan, that of options.model, with the target and flags of `options`.
+  static Result<std::unique_ptr<FunctionLibrary>> compile(const plan::Plan& plan,
+                                                          const driver::CompileOptions& options,
+                                                          const std::string& emulator);
   ~FunctionLibrary();
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
 
   /// Runs job `index`, which must have code, on `threads` threads (in a runner: one). `inputs` have
-  /// the order and types of its signature. kBadInput if the code reports a bad index; kToolchain if
-  /// the runner ends, which the next call restarts. Not thread-safe.
+  /// the order and types of its signature; their dims are the sizes of the open dims. kBadInput if
+  /// the code reports a bad index or a size is out of its range; kToolchain if the runner ends,
+  /// which the next call restarts. Not thread-safe.
   Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
                                            std::span<const ir::ConstantPtr> inputs,
                                            std::uint32_t threads = 1) const;
@@ -63,7 +71,9 @@ class FunctionLibrary {
 
  private:
   struct State;
-  Status check_inputs(std::size_t index, std::span<const ir::ConstantPtr> inputs) const;
+  /// The sizes of the open dims, by name; kBadInput for other types than those of the function.
+  using DimSizes = std::map<std::string, std::int64_t>;
+  Result<DimSizes> check_inputs(std::size_t index, std::span<const ir::ConstantPtr> inputs) const;
   explicit FunctionLibrary(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

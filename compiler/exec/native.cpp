@@ -112,47 +112,14 @@ bool has_recorded_size(const fs::path& binary) {
 
 }  // namespace
 
-Status NativeModel::Session::prefill(std::span<const std::int32_t> tokens) {
-  if (!slides_ && tokens.size() > context_ - position()) {
-    return file_failure(ErrorKind::kBadInput, path_.string(),
-                        fmt::format("{} tokens do not fit: {} of {} context tokens are in use",
-                                    tokens.size(), position(), context_),
-                        "compile with a larger --ctx");
-  }
-  for (const std::int32_t token : tokens) {
-    if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
-    return file_failure(
-        ErrorKind::kBadInput, path_.string(),
-        fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_),
-        "`llmc tokenize` prints the ids of a text for this model");
-  }
-  return run(tokens);
-}
-
-Result<std::string> NativeModel::Session::save_state() {
-  return file_failure(ErrorKind::kUnsupported, path_.string(),
-                      "a cache cannot be saved under an emulator",
-                      "save the conversation only: its tokens are prefilled again");
-}
-
-Status NativeModel::Session::load_state(std::string_view) {
-  return file_failure(ErrorKind::kUnsupported, path_.string(),
-                      "a cache cannot be loaded under an emulator");
-}
-
-Diagnostic NativeModel::Session::refused(llmc_status status, const std::string& detail) const {
-  return file_failure(driver::kind_of(status), path_.string(), printable(detail),
-                      status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : "");
-}
-
-Result<std::unique_ptr<NativeModel::Session>> NativeModel::start(
-    const SessionOptions& options) const {
-  if (options.threads == 0 || options.threads > model().threads_max) {
-    return usage_error(fmt::format("{} threads requested, but the model was compiled for 1 to {}",
-                                   options.threads, model().threads_max),
+Result<std::unique_ptr<Session>> NativeModel::start(const SessionOptions& options) const {
+  if (options.threads == 0 || options.threads > facts_.threads_max) {
+    return usage_error(fmt::format("{} threads, and the model was compiled for 1 to {}",
+                                   options.threads, facts_.threads_max),
                        "use fewer, or compile with a larger --threads-max");
   }
-  return start_session(options);
+  LLMC_TRY(SessionHandle handle, open(options));
+  return std::make_unique<Session>(facts_, options, linked_.path, std::move(handle));
 }
 
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,

@@ -3,209 +3,239 @@
 #include <cstring>
 #include <mutex>
 
+#include "compiler/driver/library_status.h"
 #include "compiler/exec/runner_process.h"
 #include "compiler/support/check.h"
-#include "compiler/target/target.h"
 
 namespace llmc::exec {
 namespace {
 
 using runner::Request;
+using Bytes = RunnerProcess::Bytes;
 
-class RunnerSession final : public NativeModel::Session {
- public:
-  RunnerSession(std::unique_ptr<RunnerProcess> process, const ModelInfo& model,
-                const SessionOptions& options, std::filesystem::path path)
-      : Session(model, options, std::move(path)), process_(std::move(process)) {}
+template <class T>
+Bytes array_bytes(const T* values, std::size_t n) {
+  return std::as_bytes(std::span(values, n));
+}
+template <class T>
+Bytes value_bytes(const T& value) {
+  return array_bytes(&value, 1);
+}
 
-  Result<std::span<const float>> logits() override { return floats(Request::kLogits, 0); }
-  Result<std::span<const float>> logits_at(std::uint32_t row) override {
-    return floats(Request::kLogitsAt, row);
-  }
-  Result<std::span<const float>> logits_rows(std::uint32_t row, std::uint32_t rows) override {
-    return floats(Request::kLogitsRows, row, std::as_bytes(std::span(&rows, 1)), rows);
-  }
-  Status set_sampling(const llmc_sampling& sampling) override {
-    return done(request(Request::kSetSampling, 0, std::as_bytes(std::span(&sampling, 1))));
-  }
-  Status set_logit_bias(std::vector<llmc_logit_bias> biases) override {
-    return done(request(Request::kSetLogitBias, 0, std::as_bytes(std::span(biases))));
-  }
-  Status set_dry_breakers(hosted::DryBreakers breakers) override {
-    const runner::DryBreakers sizes{static_cast<std::uint32_t>(breakers.heads.size()),
-                                    static_cast<std::uint32_t>(breakers.tails.size())};
-    const RunnerProcess::Bytes parts[] = {
-        std::as_bytes(std::span(&sizes, 1)), std::as_bytes(std::span(breakers.heads)),
-        std::as_bytes(std::span(breakers.tail_begins)), std::as_bytes(std::span(breakers.tails))};
-    return done(checked(process_->request(Request::kSetDryBreakers, 0, parts, 0)));
-  }
-  Status set_grammar(std::string_view tables) override {
-    return done(request(Request::kSetGrammar, 0, std::as_bytes(std::span(tables))));
-  }
-  Result<int> text_state() override { return token(Request::kTextState); }
-  Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n) override {
-    const runner::Candidates wanted{which, n};
-    LLMC_TRY(const RunnerProcess::Reply reply,
-             request(Request::kCandidates, 0, std::as_bytes(std::span(&wanted, 1)),
-                     std::uint64_t{vocabulary_} * sizeof(llmc_candidate)));
-    std::vector<llmc_candidate> found(reply.data.size() / sizeof(llmc_candidate));
-    if (!found.empty())
-      std::memcpy(found.data(), reply.data.data(), found.size() * sizeof(llmc_candidate));
-    return found;
-  }
-  Result<float> logprob(std::int32_t token) override {
-    LLMC_TRY(const RunnerProcess::Reply reply,
-             request(Request::kLogprob, static_cast<std::uint32_t>(token), {}, sizeof(float)));
-    float value = 0;
-    if (reply.data.size() == sizeof value) std::memcpy(&value, reply.data.data(), sizeof value);
-    return value;
-  }
-  Result<std::int32_t> sample() override { return token(Request::kSample); }
-  Result<std::int32_t> step() override { return token(Request::kStep); }
-  Status rewind(std::uint32_t tokens) override { return done(request(Request::kRewind, tokens)); }
-  Status reset() override { return done(request(Request::kReset, 0)); }
-  std::uint32_t position() const override { return position_; }
-  Status select(std::uint32_t sequence) override {
-    return done(request(Request::kSelect, sequence));
-  }
-  Result<std::uint32_t> fork(std::uint32_t from) override {
-    LLMC_TRY(const RunnerProcess::Reply reply, request(Request::kFork, from));
-    return static_cast<std::uint32_t>(reply.value);
-  }
-  Status release(std::uint32_t sequence) override {
-    return done(request(Request::kRelease, sequence));
-  }
-  Status set_guidance(std::uint32_t guide, float scale) override {
-    return done(request(Request::kSetGuidance, guide, std::as_bytes(std::span(&scale, 1))));
-  }
-  Status append_batch(std::span<const std::uint32_t> sequences,
-                      std::span<const std::int32_t> tokens) override {
-    LLMC_CHECK(sequences.size() == tokens.size());
-    const RunnerProcess::Bytes parts[] = {std::as_bytes(sequences), std::as_bytes(tokens)};
-    return done(checked(process_->request(Request::kAppendBatch, 0, parts, 0)));
-  }
-  Result<std::vector<std::int32_t>> step_batch(std::span<const std::uint32_t> sequences) override {
-    std::vector<std::int32_t> tokens(sequences.size());
-    LLMC_TRY(const RunnerProcess::Reply reply,
-             request(Request::kStepBatch, 0, std::as_bytes(sequences), sequences.size_bytes()));
-    LLMC_CHECK(reply.data.size() == sequences.size_bytes());
-    std::memcpy(tokens.data(), reply.data.data(), reply.data.size());
-    return tokens;
-  }
+/// The session of a runner process: what an llmc_session* of kRunnerApi points to.
+struct RunnerSession {
+  std::unique_ptr<RunnerProcess> process;
+  std::uint32_t vocabulary;
+  RunnerProcess::Reply reply = {};  // to the last request
+  std::string message = {};         // of the last reply
+  std::vector<float> logits = {};   // the last that were asked for
+  std::optional<Error> failure = {};
 
-  /// Creates the session in the runner.
-  Status start(const SessionOptions& options, const std::string& weights) {
-    const runner::Start request{options.threads, options.chunk,        options.cores,
-                                options.begin,   options.full_context, options.keep_first};
-    const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),
-                                          std::as_bytes(std::span(weights))};
-    return done(checked(process_->request(Request::kStart, 0, parts, 0)));
+  llmc_status ask(Request what, std::uint32_t argument, std::initializer_list<Bytes> parts = {},
+                  std::uint64_t max_bytes = 0) {
+    auto answer = process->ask(what, argument, parts, max_bytes);
+    if (!answer.ok()) {
+      failure = std::move(answer).error();
+      return LLMC_ERROR_FILE;
+    }
+    reply = *std::move(answer);
+    const auto status = static_cast<llmc_status>(reply.status);
+    message = status == LLMC_OK ? std::string() : reply.message();
+    return status;
   }
+  /// Asks for a number, which `result` receives.
+  template <class T>
+  llmc_status ask_value(Request what, std::uint32_t argument, T* result) {
+    const llmc_status status = ask(what, argument);
+    if (status == LLMC_OK) *result = static_cast<T>(reply.value);
+    return status;
+  }
+  /// Asks for at most `n` elements for `results`, and returns their number in `count`.
+  template <class T>
+  llmc_status ask_array(Request what, std::uint32_t argument, std::initializer_list<Bytes> parts,
+                        T* results, std::size_t n, std::size_t* count) {
+    const llmc_status status = ask(what, argument, parts, n * sizeof(T));
+    if (status != LLMC_OK) return status;
+    *count = reply.data.size() / sizeof(T);
+    if (*count > 0) std::memcpy(results, reply.data.data(), *count * sizeof(T));
+    return LLMC_OK;
+  }
+  const float* ask_logits(Request what, std::size_t row, std::initializer_list<Bytes> parts = {},
+                          std::size_t rows = 1) {
+    logits.resize(rows * vocabulary);
+    std::size_t count = 0;
+    const llmc_status status = ask_array(what, static_cast<std::uint32_t>(row), parts,
+                                         logits.data(), logits.size(), &count);
+    if (status != LLMC_OK || count == 0) return nullptr;
+    LLMC_CHECK(count == logits.size());
+    return logits.data();
+  }
+};
 
- protected:
-  Status run(std::span<const std::int32_t> tokens) override {
-    return done(request(Request::kPrefill, 0, std::as_bytes(tokens)));
-  }
+RunnerSession& runner_of(llmc_session* session) {
+  return *reinterpret_cast<RunnerSession*>(session);
+}
 
- private:
-  Result<RunnerProcess::Reply> request(Request what, std::uint32_t argument,
-                                       RunnerProcess::Bytes bytes = {},
-                                       std::uint64_t max_bytes = 0) {
-    return checked(process_->request(what, argument, std::span(&bytes, 1), max_bytes));
-  }
-  Result<RunnerProcess::Reply> checked(Result<RunnerProcess::Reply> reply) {
-    if (!reply.ok()) return reply;
-    position_ = static_cast<std::uint32_t>(reply->position);
-    if (reply->status == LLMC_OK) return reply;
-    Diagnostic d = refused(static_cast<llmc_status>(reply->status), reply->message());
-    if (reply->status == LLMC_ERROR_CPU)
-      d.hint =
-          "`llmc targets --json` lists each target's features; select a CPU model with them by "
-          "qemu-user's option -cpu";
-    return d;
-  }
-  static Status done(Result<RunnerProcess::Reply> reply) {
-    if (!reply.ok()) return std::move(reply).error();
-    return ok_status();
-  }
-  Result<std::int32_t> token(Request what) {
-    LLMC_TRY(const RunnerProcess::Reply reply, request(what, 0));
-    return reply.value;
-  }
-  Result<std::span<const float>> floats(Request what, std::uint32_t argument,
-                                        RunnerProcess::Bytes bytes = {}, std::uint64_t rows = 1) {
-    LLMC_TRY(const RunnerProcess::Reply reply,
-             request(what, argument, bytes, rows * vocabulary_ * sizeof(float)));
-    logits_.resize(reply.data.size() / sizeof(float));
-    if (!logits_.empty())
-      std::memcpy(logits_.data(), reply.data.data(), logits_.size() * sizeof(float));
-    return std::span<const float>(logits_);
-  }
+/// What an llmc_grammar* of kRunnerApi points to: tables to be sent, or none for the compiled-in
+/// grammar. The runner checks them.
+using RunnerGrammar = Bytes;
 
-  std::unique_ptr<RunnerProcess> process_;
-  std::uint32_t position_ = 0;
-  std::vector<float> logits_;
+/// A function that only sends a number.
+template <Request what, class T>
+llmc_status send_number(llmc_session* s, T number) {
+  return runner_of(s).ask(what, static_cast<std::uint32_t>(number));
+}
+/// A function that only returns a number.
+template <Request what, class T>
+llmc_status receive_number(llmc_session* s, T* number) {
+  return runner_of(s).ask_value(what, 0, number);
+}
+
+/// The functions of llmc.h as requests to the runner.
+constexpr hosted::LibraryApi kRunnerApi{
+    .prefill =
+        [](llmc_session* s, const std::int32_t* tokens, std::size_t n, std::size_t*) {
+          return runner_of(s).ask(Request::kPrefill, 0, {array_bytes(tokens, n)});
+        },
+    .step = receive_number<Request::kStep>,
+    .sample = receive_number<Request::kSample>,
+    .append_batch =
+        [](llmc_session* s, const std::uint32_t* sequences, std::size_t n,
+           const std::int32_t* tokens) {
+          return runner_of(s).ask(Request::kAppendBatch, 0,
+                                  {array_bytes(sequences, n), array_bytes(tokens, n)});
+        },
+    .step_batch =
+        [](llmc_session* s, const std::uint32_t* sequences, std::size_t n, std::int32_t* tokens) {
+          std::size_t count = n;
+          const llmc_status status = runner_of(s).ask_array(
+              Request::kStepBatch, 0, {array_bytes(sequences, n)}, tokens, n, &count);
+          LLMC_CHECK(count == n);
+          return status;
+        },
+    .set_sampling =
+        [](llmc_session* s, const llmc_sampling* sampling) {
+          return runner_of(s).ask(Request::kSetSampling, 0, {value_bytes(*sampling)});
+        },
+    .set_logit_bias =
+        [](llmc_session* s, const llmc_logit_bias* biases, std::size_t n) {
+          return runner_of(s).ask(Request::kSetLogitBias, 0, {array_bytes(biases, n)});
+        },
+    .set_dry_breakers =
+        [](llmc_session* s, const llmc_dry_breakers* breakers) {
+          const std::uint32_t count = breakers->count;
+          const runner::DryBreakers sizes{count, breakers->tail_begins[count]};
+          return runner_of(s).ask(Request::kSetDryBreakers, 0,
+                                  {value_bytes(sizes), array_bytes(breakers->heads, count),
+                                   array_bytes(breakers->tail_begins, count + std::size_t{1}),
+                                   array_bytes(breakers->tails, sizes.tails)});
+        },
+    .set_guidance =
+        [](llmc_session* s, std::uint32_t guide, float scale) {
+          return runner_of(s).ask(Request::kSetGuidance, guide, {value_bytes(scale)});
+        },
+    .candidates =
+        [](llmc_session* s, int which, llmc_candidate* candidates, std::size_t n,
+           std::size_t* count) {
+          const runner::Candidates wanted{which, static_cast<std::uint32_t>(n)};
+          return runner_of(s).ask_array(Request::kCandidates, 0, {value_bytes(wanted)}, candidates,
+                                        n, count);
+        },
+    .logprob =
+        [](llmc_session* s, std::int32_t token, float* logprob) {
+          std::size_t count = 0;
+          return runner_of(s).ask_array(Request::kLogprob, static_cast<std::uint32_t>(token), {},
+                                        logprob, 1, &count);
+        },
+    .logits = [](llmc_session* s) { return runner_of(s).ask_logits(Request::kLogits, 0); },
+    .logits_at = [](llmc_session* s,
+                    std::size_t row) { return runner_of(s).ask_logits(Request::kLogitsAt, row); },
+    .logits_rows =
+        [](llmc_session* s, std::size_t row, std::size_t rows) {
+          const auto count = static_cast<std::uint32_t>(rows);
+          return runner_of(s).ask_logits(Request::kLogitsRows, row, {value_bytes(count)}, rows);
+        },
+    .position =
+        [](const llmc_session* s) {
+          const auto& session = *reinterpret_cast<const RunnerSession*>(s);
+          return static_cast<std::size_t>(session.reply.position);
+        },
+    .rewind = send_number<Request::kRewind>,
+    .reset = [](llmc_session* s) { return runner_of(s).ask(Request::kReset, 0); },
+    .select = send_number<Request::kSelect>,
+    .fork = [](llmc_session* s, std::uint32_t from,
+               std::uint32_t* to) { return runner_of(s).ask_value(Request::kFork, from, to); },
+    .release = send_number<Request::kRelease>,
+    .grammar_init =
+        [](void* memory, std::size_t, const void* tables, std::size_t tables_bytes,
+           llmc_grammar** grammar) {
+          *grammar = reinterpret_cast<llmc_grammar*>(
+              new (memory) RunnerGrammar(static_cast<const std::byte*>(tables), tables_bytes));
+          return LLMC_OK;
+        },
+    .set_grammar =
+        [](llmc_session* s, llmc_grammar* grammar) {
+          return runner_of(s).ask(Request::kSetGrammar, 0,
+                                  {*reinterpret_cast<const RunnerGrammar*>(grammar)});
+        },
+    .text_state = receive_number<Request::kTextState>,
+    .status_text = llmc_status_text,
 };
 
 class RunnerModel final : public NativeModel {
  public:
-  RunnerModel(LinkedModel linked, Emulator emulator)
-      : linked_(std::move(linked)), emulator_(std::move(emulator)), text_(emulator_.text()) {}
+  RunnerModel(LinkedModel linked, Emulator emulator, std::unique_ptr<RunnerProcess> process)
+      : NativeModel(std::move(linked), process->hello().model, emulator.text()),
+        command_(std::move(emulator)),
+        waiting_(std::move(process)) {}
 
-  const std::string& name() const override { return linked_.facts.name; }
-  const std::filesystem::path& bundle() const override { return linked_.bundle; }
-  const ModelInfo& model() const override { return info_; }
-  bool from_cache() const override { return linked_.from_cache; }
-  const std::string& emulator() const override { return text_; }
-
-  /// Starts a process and reads the model's sizes; the first session uses it.
-  Status load() {
-    LLMC_TRY(waiting_, start_process());
-    const runner::ModelFacts& m = waiting_->hello().model;
-    info_ = {m.target,      m.vocab,     m.layers, m.ctx,           m.chunk,        m.kv_block,
-             m.threads_max, m.sequences, m.batch,  m.grammar_bytes, m.prompt_tokens};
-    return ok_status();
-  }
-
- protected:
-  Result<std::unique_ptr<Session>> start_session(const SessionOptions& options) const override {
+ private:
+  Result<SessionHandle> open(const SessionOptions& options) const override {
     std::unique_ptr<RunnerProcess> process;
     {
       const std::lock_guard lock(mutex_);
       process = std::move(waiting_);
     }
     if (!process) {
-      LLMC_TRY(process, start_process());
+      LLMC_TRY(process, RunnerProcess::start(command_, linked().binary, runner::Kind::kModel));
     }
     std::string weights;
-    if (!linked_.facts.embed_weights)
-      weights = std::filesystem::absolute(linked_.bundle / (linked_.facts.name + ".weights.bin"))
-                    .string();
-    auto session =
-        std::make_unique<RunnerSession>(std::move(process), info_, options, linked_.path);
-    LLMC_RETURN_IF_ERROR(session->start(options, weights));
-    return std::unique_ptr<Session>(std::move(session));
+    if (!linked().facts.embed_weights)
+      weights = std::filesystem::absolute(linked().weights_file()).string();
+    const auto session = std::make_shared<RunnerSession>(std::move(process), model().vocab);
+    const runner::Start request{options.threads, options.chunk,        options.cores,
+                                options.begin,   options.full_context, options.keep_first};
+    const llmc_status status = session->ask(
+        Request::kStart, 0, {value_bytes(request), array_bytes(weights.data(), weights.size())});
+    if (session->failure) return *session->failure;
+    if (status != LLMC_OK) {
+      return file_failure(driver::kind_of(status), linked().path.string(),
+                          printable(session->message),
+                          status == LLMC_ERROR_CPU
+                              ? "`llmc targets --json` names each target's features; qemu-user "
+                                "takes a processor that has them with -cpu"
+                              : "");
+    }
+    return SessionHandle{.owner = session,
+                         .api = &kRunnerApi,
+                         .session = reinterpret_cast<llmc_session*>(session.get()),
+                         .message = &session->message,
+                         .failure = &session->failure,
+                         .grammar = {}};
   }
 
- private:
-  Result<std::unique_ptr<RunnerProcess>> start_process() const {
-    return RunnerProcess::start(emulator_, linked_.binary, runner::Kind::kModel);
-  }
-
-  LinkedModel linked_;
-  Emulator emulator_;
-  const std::string text_;
-  ModelInfo info_;
+  const Emulator command_;
   mutable std::mutex mutex_;
-  mutable std::unique_ptr<RunnerProcess> waiting_;  // started, without a session
+  mutable std::unique_ptr<RunnerProcess> waiting_;  // has no session yet
 };
 
 }  // namespace
 
 Result<std::unique_ptr<NativeModel>> load_runner(LinkedModel linked, Emulator emulator) {
-  auto model = std::make_unique<RunnerModel>(std::move(linked), std::move(emulator));
-  LLMC_RETURN_IF_ERROR(model->load());
-  return std::unique_ptr<NativeModel>(std::move(model));
+  // A first process tells the model's facts; the first session runs in it.
+  LLMC_TRY(auto process, RunnerProcess::start(emulator, linked.binary, runner::Kind::kModel));
+  return std::unique_ptr<NativeModel>(
+      std::make_unique<RunnerModel>(std::move(linked), std::move(emulator), std::move(process)));
 }
 
 }  // namespace llmc::exec

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compiler/exec/emulator.h"
-#include "compiler/exec/native_library.h"
+#include "compiler/exec/native.h"
 
 namespace llmc::exec {
 

@@ -42,7 +42,7 @@ ir::ConstantPtr random_input(const plan::Port& port, int max_integer) {
       }
     }
   }
-  return ir::make_constant(port.element, port.dims, std::move(bytes));
+  return ir::make_constant(port.element, plan::bounds(port.dims), std::move(bytes));
 }
 
 }  // namespace

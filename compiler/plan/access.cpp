@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/plan/program.h"
+#include "compiler/support/check.h"
 
 /// What each stage reads and writes.
 namespace llmc::plan {
@@ -83,8 +84,11 @@ Access access(const Stage& stage) {
   return result;
 }
 
-std::uint64_t rows_of(const Program& program, const LinearStage& stage) {
-  return program.buffers[stage.source.index].width / stage.k;
+Size rows_of(const Program& program, const LinearStage& stage) {
+  const auto rows =
+      quotient(program.buffers[stage.source.index].size, static_cast<std::int64_t>(stage.k));
+  LLMC_CHECK(rows.has_value());
+  return *rows;
 }
 
 bool has_nests(const std::vector<Stage>& stages) {
@@ -96,8 +100,18 @@ bool has_nests(const std::vector<Stage>& stages) {
   });
 }
 
+std::vector<std::int64_t> Port::dims_at(const std::map<std::string, std::int64_t>& sizes) const {
+  std::vector<std::int64_t> result;
+  for (const Size& size : dims) result.push_back(size.at(sizes));
+  return result;
+}
+
+std::uint64_t Port::bytes(const std::map<std::string, std::int64_t>& sizes) const {
+  return static_cast<std::uint64_t>(product(dims).at(sizes)) * ir::element_bytes(element);
+}
+
 std::uint64_t Port::bytes() const {
-  return static_cast<std::uint64_t>(product(dims)) * ir::element_bytes(element);
+  return static_cast<std::uint64_t>(product(dims).bound()) * ir::element_bytes(element);
 }
 
 }  // namespace llmc::plan

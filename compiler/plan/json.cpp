@@ -53,8 +53,10 @@ Json ports_json(const std::vector<Port>& ports) {
   for (const Port& port : ports) {
     array.push_back({{"name", port.name},
                      {"type", ir::to_string(port.element)},
-                     {"dims", port.dims},
+                     {"dims", bounds(port.dims)},
                      {"bytes", port.bytes()}});
+    if (all_constant(port.dims)) continue;
+    for (const Size& size : port.dims) array.back()["formulas"].push_back(to_string(size));
   }
   return array;
 }
@@ -64,6 +66,9 @@ void add_plain(Json& json, const Plan& plan) {
   const Program& program = plan.program;
   json["inputs"] = ports_json(program.inputs);
   json["outputs"] = ports_json(program.outputs);
+  for (const OpenDimPtr& dim : program.open_dims)
+    json["open_dims"].push_back(
+        {{"name", dim->name}, {"min", dim->range.min}, {"max", dim->range.max}});
   json["stages"] = program.forward.size();
   std::uint64_t values = 0;
   Json buffers = Json::array();

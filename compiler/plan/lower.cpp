@@ -61,8 +61,8 @@ bool keeps_rows(const ir::TensorType& from, const ir::TensorType& to) {
 
 std::optional<Rows> rows_of(const ir::TensorType& type) {
   const auto dims = row_dims(type);
-  if (!dims || product(*dims) <= 0) return std::nullopt;
-  return Rows{static_cast<std::uint64_t>(product(*dims)), !row_axis(type)};
+  if (!dims || product(*dims).bound() <= 0) return std::nullopt;
+  return Rows{static_cast<std::uint64_t>(product(*dims).bound()), !row_axis(type)};
 }
 
 Lowerer::Lowerer(const ir::Graph& graph, const LowerOptions& options)
@@ -164,7 +164,8 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
       if (output.exists() && std::holds_alternative<NoPlace>(place(scope, output)))
         scope.failed.insert(output.index);
   };
-  if (!scope.nests.is_needed(node)) return fail();
+  // A constant is only noted.
+  if (!ir::op_as<ir::ConstantOp>(&node) && !scope.nests.is_needed(node)) return fail();
   bool consequence = false;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     consequence = consequence || (present(node, i) && !is_shape_operand(node, i) &&
@@ -201,6 +202,8 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     return true;
   }
   if (is_plain_) {
+    // Loop nests report sizes that do not agree.
+    if (!scope.nests.check_sizes(node).ok()) return false;
     if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_lookup(scope, node, *op);
     if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
     return false;

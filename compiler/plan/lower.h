@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/shape_value.h"
 #include "compiler/plan/nest_lower.h"
 #include "compiler/plan/program.h"
 
@@ -79,13 +80,16 @@ class Lowerer {
           places(g.values().size()),
           nests(g, uses, *this),
           loop(body_of) {}
+    std::optional<Sizes> sizes(const ir::TensorType& type) const override;
+    bool by_token() const override { return !lowerer.is_plain_; }
+    std::optional<Sizes> elements(ir::ValueId value) const override;
     ExpressionPtr outside(ir::ValueId value, const Sizes& dims) override;
     ir::ConstantPtr constant(ir::ValueId value) const override;
     std::uint32_t data(ir::ConstantPtr data, WeightUse use, ir::ValueId value) override;
-    std::uint32_t scratch(const ir::Node& node, ir::ElementType element, std::int64_t count,
+    std::uint32_t scratch(const ir::Node& node, ir::ElementType element, const Size& count,
                           const std::string& name, std::string comment) override;
     std::optional<std::uint32_t> output(ir::ValueId value) const override;
-    std::uint64_t width(std::uint32_t buffer) const override;
+    Size size(std::uint32_t buffer) const override;
     std::int64_t workers() const override;
     void emit(const ir::Node& node, Stage stage) override;
     /// Buffer of a weight that nests read.
@@ -206,6 +210,17 @@ class Lowerer {
   WeightRef layer_data(Scope& scope, const ParameterPlace& parameter);
   std::string unique_global_label(std::string label);
   std::string unique_name(std::string_view wanted, std::string_view otherwise);
+  // Open dims of a plain graph (lower_sizes.cpp).
+  /// Notes the ranges of the symbols of the inputs' shapes, and the sizes of symbols that inference
+  /// made and that follow from them.
+  void note_open_dims(const std::vector<ir::Value>& inputs);
+  void note_inferred_symbols(const ir::Node& node);
+  /// The length of a slice along `axis`, which has `size` elements; nullopt if it is not known.
+  std::optional<Size> slice_length(const ir::Node& node, std::size_t axis, const Size& size) const;
+  std::optional<Size> size_of(const ir::Dim& dim) const;
+  /// nullopt when a dim is negative or has a symbol without a size, or there are above 2^40
+  /// elements.
+  std::optional<Sizes> sizes_of(const ir::TensorType& type) const;
   Status check_plain_shapes() const;
   bool finish(Scope& scope);
   bool split_head(BufferId logits);
@@ -225,6 +240,8 @@ class Lowerer {
   std::uint32_t loops_ = 0, nest_buffers_ = 0;
   std::uint32_t row_buffers_[2] = {UINT32_MAX, UINT32_MAX};  // tokens, positions
   std::map<std::string, int> names_, suffixes_;              // of plain graphs: names in use
+  std::map<std::string, Size> symbols_;                      // of plain graphs
+  ir::ShapeValues shape_values_;                             // of plain graphs with open dims
 };
 
 }  // namespace llmc::plan

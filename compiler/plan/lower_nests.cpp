@@ -84,7 +84,8 @@ ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
   if (std::holds_alternative<PositionsPlace>(at)) return of_row(Place::kPositions);
   if (const auto* parameter = std::get_if<ParameterPlace>(&at)) {
     const WeightRef ref = lowerer.layer_data(*this, *parameter);
-    return load(type, View::dense(weight_buffer(ref, type, unsigned_of(product(dims))), dims));
+    return load(type,
+                View::dense(weight_buffer(ref, type, unsigned_of(product(dims).bound())), dims));
   }
   return nullptr;
 }
@@ -131,11 +132,14 @@ std::uint32_t Lowerer::Scope::data(ir::ConstantPtr content, WeightUse use, ir::V
 }
 
 std::uint32_t Lowerer::Scope::scratch(const ir::Node& by, ir::ElementType element,
-                                      std::int64_t count, const std::string& name,
+                                      const Size& count, const std::string& name,
                                       std::string comment) {
   Program& program = lowerer.program_;
-  Buffer buffer{
-      .width = unsigned_of(count), .element = element, .weight = {}, .comment = std::move(comment)};
+  Buffer buffer{.width = unsigned_of(count.bound()),
+                .element = element,
+                .weight = {},
+                .comment = std::move(comment),
+                .size = count};
   if (lowerer.is_plain_) {
     buffer.one_row = true;
     buffer.name = lowerer.unique_name(name, "value");
@@ -155,8 +159,11 @@ std::optional<std::uint32_t> Lowerer::Scope::output(ir::ValueId value) const {
   return it == outputs.end() ? std::nullopt : std::optional(it->second);
 }
 
-std::uint64_t Lowerer::Scope::width(std::uint32_t buffer) const {
-  return lowerer.program_.buffers[buffer].width;
+Size Lowerer::Scope::size(std::uint32_t buffer) const {
+  const Buffer& found = lowerer.program_.buffers[buffer];
+  return lowerer.is_plain_ && found.place != Place::kWeight
+             ? found.size
+             : Size(static_cast<std::int64_t>(found.width));
 }
 
 std::int64_t Lowerer::Scope::workers() const {
@@ -186,9 +193,9 @@ Status Lowerer::check_plain_shapes() const {
   const ir::UseDef uses(graph_);
   for (std::uint32_t i = 0; i < graph_.values().size(); ++i) {
     const ir::Value& value = graph_.values()[i];
-    const bool fixed =
-        std::ranges::all_of(value.type.dims, [](const ir::Dim& dim) { return dim.is_constant(); });
-    if (fixed && row_dims(value.type)) continue;
+    if (sizes_of(value.type)) continue;
+    const bool known = std::ranges::all_of(
+        value.type.dims, [&](const ir::Dim& dim) { return size_of(dim).has_value(); });
     const ir::Node* producer = uses.producer(ir::ValueId{i});
     const bool input = std::ranges::find(graph_.inputs(), ir::ValueId{i}) != graph_.inputs().end();
     if (producer == nullptr && !input) continue;  // of no node any more
@@ -197,9 +204,11 @@ Status Lowerer::check_plain_shapes() const {
                  .node = producer ? producer->origin.node : value.name,
                  .op = producer ? std::string(ir::op_name(producer->op)) : "input",
                  .message = "its shape " + ir::to_string(value.type) +
-                            " is not fixed, and a function has fixed shapes",
-                 .hint = "give the sizes with --dim name=value"};
-    if (fixed) {
+                            (symbols_.empty() ? " is not fixed, and a function has fixed shapes"
+                                              : " does not follow from the sizes of the inputs"),
+                 .hint = symbols_.empty() ? "give the sizes with --dim name=value"
+                                          : "give numbers instead of ranges with --dim name=value"};
+    if (known) {
       // The values that follow from it are too large as well: one error is enough.
       d.message = fmt::format("its shape {} is too large: a tensor has at most 2^40 elements",
                               ir::to_string(value.type));
@@ -215,24 +224,24 @@ Status Lowerer::check_plain_shapes() const {
 
 Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
   is_plain_ = true;
+  note_open_dims(inputs);
   LLMC_RETURN_IF_ERROR(check_plain_shapes());
   Scope scope(*this, graph_, nullptr);
   const auto add = [&](Port port, Place place, std::size_t slot) {
     port.buffer = static_cast<std::uint32_t>(program_.buffers.size());
     program_.buffers.push_back({.name = {},
-                                .width = unsigned_of(product(port.dims)),
+                                .width = unsigned_of(product(port.dims).bound()),
                                 .one_row = true,
                                 .place = place,
                                 .slot = static_cast<std::uint32_t>(slot),
-                                .element = port.element});
+                                .element = port.element,
+                                .size = product(port.dims)});
     return port;
   };
   std::map<std::string_view, const Port*> ports;
   for (const ir::Value& value : inputs) {
-    const auto dims = row_dims(value.type);
-    const bool fixed =
-        std::ranges::all_of(value.type.dims, [](const ir::Dim& dim) { return dim.is_constant(); });
-    if (!dims || !fixed)
+    const auto dims = sizes_of(value.type);
+    if (!dims)
       return Diagnostic{.kind = ErrorKind::kUnsupported,
                         .node = value.name,
                         .op = "input",
@@ -249,7 +258,7 @@ Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
   }
   for (const ir::ValueId output : graph_.outputs()) {
     const ir::Value& value = graph_.value(output);
-    program_.outputs.push_back(add({value.name, value.type.element, *row_dims(value.type)},
+    program_.outputs.push_back(add({value.name, value.type.element, *sizes_of(value.type)},
                                    Place::kOutput, program_.outputs.size()));
     scope.outputs.try_emplace(output, program_.outputs.back().buffer);
   }

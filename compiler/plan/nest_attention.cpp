@@ -14,9 +14,9 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   const Sizes& y_dims = dims(out);
   const std::size_t rank = y_dims.size();
   const Sizes batch(y_dims.begin(), y_dims.end() - 2);
-  const std::int64_t queries = y_dims[rank - 2], width = y_dims[rank - 1];
-  const std::int64_t depth = dims(node.inputs[0]).back(), keys = dims(node.inputs[1]).back();
-  const auto over_batch = [&](const View& v, std::int64_t rows, std::int64_t columns) {
+  const Size queries = y_dims[rank - 2], width = y_dims[rank - 1];
+  const Size depth = dims(node.inputs[0]).back(), keys = dims(node.inputs[1]).back();
+  const auto over_batch = [&](const View& v, const Size& rows, const Size& columns) {
     Sizes to = batch;
     to.push_back(rows);
     to.push_back(columns);
@@ -45,9 +45,9 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   const View y = result(out);
   if (product(y_dims) == 0) return ok_status();
   // Each worker has its own, on cache lines of its own.
-  const auto of_workers = [&](std::int64_t elements, const char* name) {
+  const auto of_workers = [&](const Size& elements, const char* name) {
     constexpr std::int64_t kLine = 16;
-    const std::int64_t step = (elements + kLine - 1) / kLine * kLine;
+    const std::int64_t step = (elements.bound() + kLine - 1) / kLine * kLine;
     const std::uint32_t buffer =
         scratch(ElementType::kF32, step * std::max<std::int64_t>(host_.workers(), 1), name);
     return BufferArgument{.buffer = buffer, .written = true, .slot_step = step};
@@ -62,7 +62,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   if (biased) stage.buffers.push_back(read(bias));
   stage.buffers.insert(stage.buffers.end(), {written(y), scores, panel});
   stage.multiply_adds =
-      static_cast<std::uint64_t>(product(batch) * queries * keys * (depth + width));
+      static_cast<std::uint64_t>((product(batch) * queries * keys * (depth + width)).bound());
   stage.split = CallStage::Split::kRange;
   stage.numbers = {std::int64_t{0},
                    product(batch),

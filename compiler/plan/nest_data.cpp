@@ -42,6 +42,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Expand&) {
 
 Status NestLowerer::lower(const ir::Node& node, const ir::Slice&) {
   const Sizes& from = dims(node.inputs[0]);
+  if (!all_constant(from) || !all_constant(dims(node.outputs[0])) || host_.elements(node.inputs[1]))
+    return lower_open_slice(node);
   LLMC_TRY(const auto starts, integers(node, 1));
   LLMC_TRY(const auto ends, integers(node, 2));
   std::vector<std::int64_t> axes, steps(starts.size(), 1);
@@ -59,7 +61,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Slice&) {
     for (std::size_t i = 0; i < starts.size(); ++i) {
       const auto axis = ir::normalize_axis(axes[i], from.size());
       LLMC_CHECK(axis && steps[i] != 0);  // inference has seen to it
-      const auto range = ir::slice_range(from[*axis], starts[i], ends[i], steps[i]);
+      const auto range = ir::slice_range(from[*axis].bound(), starts[i], ends[i], steps[i]);
       view = sliced(view, *axis, range.start, range.step, range.count);
     }
     return view;
@@ -70,10 +72,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Split& op) {
   const ExpressionPtr x = expression(node.inputs[0]);
   const auto axis = ir::normalize_axis(op.axis, dims(node.inputs[0]).size());
   LLMC_CHECK(axis.has_value());
-  std::int64_t start = 0;
+  Size start = 0;
   for (const ir::ValueId part : node.outputs) {
     if (!part.exists()) continue;
-    const std::int64_t size = dims(part)[*axis];
+    const Size size = dims(part)[*axis];
     const auto mapped = map_views(
         x, [&](const View& v) -> std::optional<View> { return sliced(v, *axis, start, 1, size); });
     set(part, *mapped);
@@ -89,9 +91,9 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Concat& op) {
   std::vector<ExpressionPtr> parts;
   for (const ir::ValueId x : node.inputs) parts.push_back(expression(x));
   const View whole = result(y);
-  std::int64_t start = 0;
+  Size start = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::int64_t size = dims(node.inputs[i])[*axis];
+    const Size size = dims(node.inputs[i])[*axis];
     emit(node, MapStage{sliced(whole, *axis, start, 1, size), parts[i]});
     start += size;
   }
@@ -104,7 +106,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Tile&) {
   // [d0, d1] repeated is [r0, d0, r1, d1] with steps of 0 along the repeats.
   Sizes split;
   for (std::size_t i = 0; i < from.size(); ++i) {
-    split.push_back(from[i] == 0 ? 0 : to[i] / from[i]);
+    split.push_back(from[i] == 0 ? 0 : *quotient(to[i], from[i]));
     split.push_back(from[i]);
   }
   const auto repeated = map_views(expression(x), [&](const View& v) -> std::optional<View> {
@@ -123,8 +125,9 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Tile&) {
 Status NestLowerer::lower(const ir::Node& node, const ir::Shape& op) {
   const Sizes& from = dims(node.inputs[0]);
   const auto [begin, end] = ir::shape_range(op, from.size());
-  const Sizes values(from.begin() + static_cast<std::ptrdiff_t>(begin),
-                     from.begin() + static_cast<std::ptrdiff_t>(end));
+  const std::vector<std::int64_t> values =
+      bounds(Sizes(from.begin() + static_cast<std::ptrdiff_t>(begin),
+                   from.begin() + static_cast<std::ptrdiff_t>(end)));
   const auto count = static_cast<std::int64_t>(values.size());
   const std::uint32_t buffer =
       host_.data(ir::make_i64({count}, values), WeightUse::kData, node.outputs[0]);
@@ -177,11 +180,12 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Gather& op) {
   const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(data).size());
   LLMC_CHECK(axis.has_value());
-  const std::int64_t size = dims(data)[*axis];
+  const Size size = dims(data)[*axis];
   if (const auto known = constant(indices); known && known->element_count() == 1) {
     LLMC_TRY(const auto numbers, ir::to_integers(*known));
-    const std::int64_t index = numbers[0] < 0 ? numbers[0] + size : numbers[0];
-    if (index < 0 || index >= size) return unsupported(node, "its index is out of range");
+    const Size index = numbers[0] < 0 ? numbers[0] + size : Size(numbers[0]);
+    if (index.least() < 0 || !at_most(index + 1, size))
+      return unsupported(node, "its index is out of range");
     const Sizes& to = dims(y);
     return lower_view(node,
                       [&](const View& v) { return reshaped(sliced(v, *axis, index, 1, 1), to); });

@@ -81,7 +81,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherNd& op) {
   const Sizes &from = dims(data), &tuples = dims(indices);
   const auto batch = static_cast<std::size_t>(op.batch_dims);
   LLMC_CHECK(!tuples.empty() && batch < tuples.size() && batch < from.size());
-  const auto depth = static_cast<std::size_t>(tuples.back());
+  const auto depth = static_cast<std::size_t>(tuples.back().bound());
   LLMC_CHECK(batch + depth <= from.size());
   const auto part = [](const Sizes& sizes, std::size_t begin, std::size_t end) {
     return Sizes(sizes.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -107,7 +107,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherNd& op) {
 Status NestLowerer::lower(const ir::Node& node, const ir::ScatterNd& op) {
   const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
   const Sizes &from = dims(data), &tuples = dims(indices);
-  const auto depth = static_cast<std::size_t>(tuples.back());
+  const auto depth = static_cast<std::size_t>(tuples.back().bound());
   LLMC_CHECK(depth <= from.size());
   const Sizes strides = row_major(from);
   const auto end = static_cast<std::ptrdiff_t>(depth);
@@ -145,11 +145,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
     const ExpressionPtr value = expression(x);
     const View whole = result(y);
     View kept = whole;
-    std::vector<std::int64_t> first(rank), count(rank);
+    std::vector<std::int64_t> first(rank);
+    Sizes count(rank);
     for (std::size_t d = 0; d < rank; ++d) {
       first[d] = std::max<std::int64_t>(0, -pads[d]);
-      const std::int64_t end = from[d] + std::min<std::int64_t>(0, pads[rank + d]);
-      count[d] = std::max<std::int64_t>(0, end - first[d]);
+      count[d] = from[d] + std::min<std::int64_t>(0, pads[rank + d]) - first[d];
+      if (count[d].bound() < 0) count[d] = 0;
+      if (count[d].least() < 0) return needs_numbers(node, "it may remove more than there is");
       kept = sliced(kept, d, std::max<std::int64_t>(0, pads[d]), 1, count[d]);
     }
     const auto shown = map_views(value, [&](const View& v) -> std::optional<View> {
@@ -166,12 +168,14 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
   Sizes now = from;
   for (std::size_t d = 0; d < rank; ++d) {
     if (pads[d] == 0 && pads[rank + d] == 0) continue;
-    if (from[d] == 0 && to[d] > 0) return unsupported(node, "an empty dim has nothing to repeat");
+    if (!from[d].is_constant()) return needs_numbers(node, "it repeats elements of an open dim");
+    const std::int64_t size = from[d].bound(), padded = to[d].bound();
+    if (size == 0 && padded > 0) return unsupported(node, "an empty dim has nothing to repeat");
     std::vector<std::int64_t> table;
-    for (std::int64_t i = 0; i < to[d]; ++i)
-      table.push_back(padded_source(op.mode, i - pads[d], from[d]));
+    for (std::int64_t i = 0; i < padded; ++i)
+      table.push_back(padded_source(op.mode, i - pads[d], size));
     const std::uint32_t indices =
-        host_.data(ir::make_i64({to[d]}, table), WeightUse::kData, node.inputs[1]);
+        host_.data(ir::make_i64({padded}, table), WeightUse::kData, node.inputs[1]);
     const AxisSplit split = around(now, d);
     now[d] = to[d];
     const View next = View::dense(scratch(type, product(now), "padded"), now);

@@ -30,9 +30,11 @@ bool is_view(const ir::Op& op) {
 
 bool is_shape_operand(const ir::Node& node, std::size_t operand) {
   if (std::holds_alternative<ir::ConstantOfShape>(node.op)) return operand == 0;
+  if (std::holds_alternative<ir::Slice>(node.op)) return operand > 0;
   return operand == 1 &&
          (std::holds_alternative<ir::Reshape>(node.op) ||
-          std::holds_alternative<ir::Expand>(node.op) || std::holds_alternative<ir::Tile>(node.op));
+          std::holds_alternative<ir::Expand>(node.op) ||
+          std::holds_alternative<ir::Tile>(node.op) || std::holds_alternative<ir::Range>(node.op));
 }
 
 std::optional<std::int64_t> per_token(const ir::Dim& dim) {
@@ -54,7 +56,7 @@ std::optional<Sizes> row_dims(const ir::TensorType& type) {
   for (const ir::Dim& dim : type.dims) {
     const auto elements = per_token(dim);
     const bool rows = elements.has_value();
-    const auto size = rows ? elements : dim.constant();
+    const std::optional<std::int64_t> size = rows ? elements : dim.constant();
     if (!size || *size < 0 || *size > kMaxElements || (rows && has_rows)) return std::nullopt;
     has_rows = has_rows || rows;
     dims.push_back(*size);
@@ -72,7 +74,7 @@ ir::ElementType computed_in(ir::ElementType element) {
 NestLowerer::NestLowerer(const ir::Graph& graph, const ir::UseDef& uses, NestHost& host)
     : graph_(graph), uses_(uses), host_(host) {
   for (std::uint32_t i = 0; i < graph_.values().size(); ++i)
-    values_[ir::ValueId{i}].dims = row_dims(graph_.values()[i].type);
+    values_[ir::ValueId{i}].dims = host_.sizes(graph_.values()[i].type);
   find_needed();
   find_sinks();
 }
@@ -195,7 +197,7 @@ void NestLowerer::emit(const ir::Node& node, CallStage stage) {
   // memory, whose size says nothing about whether there is something to compute.
   const auto result = std::ranges::find(stage.buffers, true, &BufferArgument::written);
   LLMC_CHECK(result != stage.buffers.end());
-  if (host_.width(result->buffer) == 0) return;
+  if (host_.size(result->buffer) == 0) return;
   host_.emit(node, Stage{std::move(stage), node.origin, {}});
 }
 
@@ -271,8 +273,7 @@ std::uint32_t NestLowerer::store_whole(ir::ValueId value) {
   current_ = uses_.producer(value);
   LLMC_CHECK(current_ != nullptr);
   const View view = stored(value);
-  const auto count = static_cast<std::uint64_t>(product(view.dims));
-  if (view.offset == 0 && host_.width(view.buffer) == count) return view.buffer;
+  if (view.offset == 0 && host_.size(view.buffer) == product(view.dims)) return view.buffer;
   const ir::ElementType type = computed_in(element(value));
   return stored(load(type, view), view.dims, type, graph_.value(value).name + "_copy").buffer;
 }
@@ -290,8 +291,9 @@ void NestLowerer::finish_output(ir::ValueId value, std::uint32_t buffer) {
 
 Status NestLowerer::lower(const ir::Node& node) {
   current_ = &node;
-  Status status = check_rows(node);
-  if (status.ok()) status = std::visit([&](const auto& op) { return lower(node, op); }, node.op);
+  Status status = host_.by_token() ? check_rows(node) : check_sizes(node);
+  if (status.ok() && !lower_open_sizes(node))
+    status = std::visit([&](const auto& op) { return lower(node, op); }, node.op);
   if (!status.ok()) {
     for (const ir::ValueId output : node.outputs)
       if (output.exists() && !has(output) && dims_of(output)) result(output);

@@ -20,6 +20,13 @@ inline constexpr std::size_t kMaxExpressionNodes = 96;
 /// `seq` dim counts 1, because nests run once for every token.
 class NestHost {
  public:
+  /// Returns the dims of a value of this type for one row; nullopt when they are not known.
+  virtual std::optional<Sizes> sizes(const ir::TensorType& type) const = 0;
+  /// Whether nests run once for every token, as in a decoder.
+  virtual bool by_token() const = 0;
+  /// Returns the elements of an integer value that are sizes, some of them open; nullopt for all
+  /// other values.
+  virtual std::optional<Sizes> elements(ir::ValueId value) const = 0;
   /// Returns the elements of a value that no nest computes: an input, an activation, a weight.
   virtual ExpressionPtr outside(ir::ValueId value, const Sizes& dims) = 0;
   /// Returns the constant that a value is, or nullptr.
@@ -27,11 +34,12 @@ class NestHost {
   /// Returns the buffer of a constant that nests read; `value` names it.
   virtual std::uint32_t data(ir::ConstantPtr data, WeightUse use, ir::ValueId value) = 0;
   /// Returns a new buffer of `count` elements for `node`.
-  virtual std::uint32_t scratch(const ir::Node& node, ir::ElementType element, std::int64_t count,
+  virtual std::uint32_t scratch(const ir::Node& node, ir::ElementType element, const Size& count,
                                 const std::string& name, std::string comment) = 0;
   /// Returns the caller's buffer of an output, if the value is one.
   virtual std::optional<std::uint32_t> output(ir::ValueId value) const = 0;
-  virtual std::uint64_t width(std::uint32_t buffer) const = 0;
+  /// Returns the number of elements of a buffer, in a decoder those of one row.
+  virtual Size size(std::uint32_t buffer) const = 0;
   /// Returns the maximum number of workers that share one nest.
   virtual std::int64_t workers() const = 0;
   virtual void emit(const ir::Node& node, Stage stage) = 0;
@@ -45,7 +53,7 @@ class NestLowerer {
  public:
   NestLowerer(const ir::Graph& graph, const ir::UseDef& uses, NestHost& host);
 
-  /// Dims of a value for one row; nullptr when they are not numbers or there are two `seq` dims.
+  /// Dims of a value for one row; nullptr when NestHost::sizes has none.
   const Sizes* dims_of(ir::ValueId value) const;
   /// Whether a result of the node is read, other than for its shape.
   bool is_needed(const ir::Node& node) const;
@@ -53,6 +61,9 @@ class NestLowerer {
   /// row, or there is no nest for it; its results then hold storage that nothing fills, so that
   /// nodes that read them are checked as well.
   Status lower(const ir::Node& node);
+  /// kUnsupported unless the open dims of a plain graph's node agree for all their values, which
+  /// inference takes for granted (nest_sizes.cpp).
+  Status check_sizes(const ir::Node& node) const;
   /// Whether `lower` has given the value an expression.
   bool has(ir::ValueId value) const;
   /// Whether computing the value reads `buffer`.
@@ -107,6 +118,9 @@ class NestLowerer {
   /// Checks that each row of the result depends on the same row of the operands alone
   /// (nest_rows.cpp).
   Status check_rows(const ir::Node& node) const;
+  /// Makes the result of a node that computes open sizes those sizes; false for other nodes.
+  bool lower_open_sizes(const ir::Node& node);
+  Status lower_open_slice(const ir::Node& node);
 
   // ---- values
   const Sizes& dims(ir::ValueId value) const { return *values_.at(value).dims; }
@@ -140,7 +154,7 @@ class NestLowerer {
   /// Where a kernel writes a value: the caller's memory when it is an output of that type, else
   /// arena. Sets the value.
   View result(ir::ValueId value);
-  std::uint32_t scratch(ir::ElementType element, std::int64_t count, const std::string& name) {
+  std::uint32_t scratch(ir::ElementType element, const Size& count, const std::string& name) {
     return host_.scratch(*current_, element, count, name, {});
   }
   void emit(const ir::Node& node, MapStage stage);
@@ -155,11 +169,13 @@ class NestLowerer {
   Status product_of(const ir::Node& node, ir::ElementType type, View a, View b, View y,
                     ir::ConstantPtr b_data, bool b_transposed, ir::ValueId b_value);
   struct AxisSplit {
-    std::int64_t outer = 1, size = 1, inner = 1;
+    Size outer = 1, size = 1, inner = 1;
   };
   static AxisSplit around(const Sizes& dims, std::size_t axis);
 
   Diagnostic unsupported(const ir::Node& node, std::string message) const;
+  /// Unsupported because of open dims; the hint is to give them numbers.
+  Diagnostic needs_numbers(const ir::Node& node, std::string message) const;
 
   struct Lowered {
     std::optional<Sizes> dims;
@@ -180,7 +196,8 @@ class NestLowerer {
   const ir::Node* current_ = nullptr;
 };
 
-/// Whether an operand only says what shape the result has, which its type says as well.
+/// Whether an operand only says what shape the result has, which its type says as well, or which
+/// elements a slice has.
 bool is_shape_operand(const ir::Node& node, std::size_t operand);
 
 /// Returns n of a dim n * seq, n > 0: the tokens, each with n consecutive elements; else nullopt.

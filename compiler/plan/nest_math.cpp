@@ -12,9 +12,10 @@ using ir::ElementType;
 Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, View b, View y,
                                ir::ConstantPtr b_data, bool b_transposed, ir::ValueId b_value) {
   const std::size_t rank = y.dims.size();
-  const std::int64_t m = y.dims[rank - 2], n = y.dims[rank - 1], k = a.dims.back();
+  const Size m = y.dims[rank - 2], n = y.dims[rank - 1], k = a.dims.back();
   if (product(y.dims) == 0) return ok_status();
-  if (b_data && type == ElementType::kF32 && k > 0) {
+  const auto multiply_adds = static_cast<std::uint64_t>((product(y.dims) * k).bound());
+  if (b_data && type == ElementType::kF32 && k.bound() > 0) {
     // One constant matrix: packed when compiling; the batch of the left is just more rows.
     const auto use = b_transposed ? WeightUse::kTransposedPanels : WeightUse::kColumnPanels;
     const std::uint32_t panels = host_.data(b_data, use, b_value);
@@ -22,9 +23,9 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
                                  .types = {b_data->element()},
                                  .tags = {},
                                  .buffers = {read(a), {panels, 0, false}, written(y)},
-                                 .numbers = {product(y.dims) / n, k, n},
+                                 .numbers = {*quotient(product(y.dims), n), k, n},
                                  .can_fail = false,
-                                 .multiply_adds = static_cast<std::uint64_t>(product(y.dims) * k)},
+                                 .multiply_adds = multiply_adds},
                        {k, 0, n}));
     return ok_status();
   }
@@ -35,20 +36,21 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
   // Columns of the right that are not contiguous are gathered into a panel first; for many rows
   // also those that are, which keeps them in the cache.
   constexpr std::int64_t kManyRows = 16;
-  const bool scattered = matrix(b, 1) != 1 && n > 1;
-  const bool packs = type == ElementType::kF32 && k > 0 && (scattered || m >= kManyRows);
-  if (packs) buffers.push_back({scratch(type, 16 * k, "panel"), 0, true});
+  const bool scattered = matrix(b, 1) != 1 && n.bound() > 1;
+  const bool packs =
+      type == ElementType::kF32 && k.bound() > 0 && (scattered || m.bound() >= kManyRows);
+  if (packs) buffers.push_back({scratch(type, Size(16) * k, "panel"), 0, true});
   const auto front = [&](View view) {
     view.dims.resize(rank - 2);
     view.strides.resize(rank - 2);
     return view;
   };
   View batch_a = front(a), batch_b = front(b), batch_y = front(y);
-  const std::int64_t batches = product(batch_y.dims);
-  std::int64_t rows = m, row_stride = matrix(a, 2);
+  const Size batches = product(batch_y.dims);
+  Size rows = m, row_stride = matrix(a, 2);
   // One matrix on the right: the batch is just more rows. (A single row has no stride of its own.)
-  const bool shared = std::ranges::all_of(batch_b.strides, [](auto s) { return s == 0; });
-  if (shared && a.is_dense() && batches > 1) {
+  const bool shared = std::ranges::all_of(batch_b.strides, [](const Size& s) { return s == 0; });
+  if (shared && a.is_dense() && batches.bound() > 1) {
     rows *= batches;
     row_stride = k;
     batch_a = batch_b = batch_y = View{};
@@ -61,7 +63,7 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
                        .numbers = {rows, k, n, row_stride, matrix(b, 2), matrix(b, 1), batch,
                                    batch_a.strides, batch_b.strides},
                        .can_fail = false,
-                       .multiply_adds = static_cast<std::uint64_t>(product(y.dims) * k)});
+                       .multiply_adds = multiply_adds});
   return ok_status();
 }
 
@@ -90,7 +92,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::MatMul&) {
     data = nullptr;  // nothing to put into panels
   // Rows of the left have to be contiguous; with a constant on the right all of it.
   View a = stored(av, data != nullptr);
-  if (!a.strides.empty() && a.strides.back() != 1 && a.dims.back() > 1) a = stored(av);
+  if (!a.strides.empty() && a.strides.back() != 1 && a.dims.back().bound() > 1) a = stored(av);
   View b;
   if (data && type == ElementType::kF32) {
     b = View::dense(0, b_dims);
@@ -240,8 +242,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
   const auto axis = ir::normalize_axis(op.axis, dims(x).size());
   LLMC_CHECK(axis.has_value());
   const AxisSplit split = around(dims(x), *axis);
-  const std::int64_t k = dims(node.outputs[0])[*axis];
-  if (k > split.size) return unsupported(node, "wants more elements than the dim has");
+  const Size k = dims(node.outputs[0])[*axis];
+  if (!at_most(k, split.size)) return unsupported(node, "wants more elements than the dim has");
   const View from = stored(x), values = result(node.outputs[0]), indices = result(node.outputs[1]);
   emit(node, by_rows(CallStage{.kernel = "top_k",
                                .types = {computed_in(element(x))},
@@ -270,11 +272,18 @@ Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
   return ok_status();
 }
 
+namespace {
+/// The number of rows along the last dim; 0 if a row has no elements.
+Size rows_of(const Sizes& dims) {
+  return product(Sizes(dims.begin(), dims.end() - 1)) * (dims.back() == 0 ? 0 : 1);
+}
+}  // namespace
+
 Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
   const ir::ValueId x = node.inputs[0];
   const ElementType type = computed_in(element(x));
   const View from = stored(x), scale = stored(node.inputs[1]);
-  const std::int64_t n = dims(x).back();
+  const Size n = dims(x).back();
   const bool biased = has(node, 2);
   const View bias = biased ? stored(node.inputs[2]) : scale;
   const View to = result(node.outputs[0]);
@@ -285,7 +294,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
                          .buffers =
                              biased ? std::vector{read(from), read(scale), read(bias), written(to)}
                                     : std::vector{read(from), read(scale), written(to)},
-                         .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                         .numbers = {rows_of(dims(x)), n, op.epsilon},
                          .can_fail = false},
                biased ? Sizes{n, 0, 0, n} : Sizes{n, 0, n}));
   return ok_status();
@@ -294,13 +303,13 @@ Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
 Status NestLowerer::lower(const ir::Node& node, const ir::RmsNorm& op) {
   const ir::ValueId x = node.inputs[0];
   const View from = stored(x), scale = stored(node.inputs[1]);
-  const std::int64_t n = dims(x).back();
+  const Size n = dims(x).back();
   const View to = result(node.outputs[0]);
   emit(node, by_rows(CallStage{.kernel = "rms_norm_rows",
                                .types = {computed_in(element(x))},
                                .tags = {},
                                .buffers = {read(from), read(scale), written(to)},
-                               .numbers = {n == 0 ? 0 : product(dims(x)) / n, n, op.epsilon},
+                               .numbers = {rows_of(dims(x)), n, op.epsilon},
                                .can_fail = false},
                      {n, 0, n}));
   return ok_status();

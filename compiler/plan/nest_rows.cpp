@@ -12,7 +12,7 @@ namespace {
 using Axis = std::optional<std::size_t>;
 
 /// Elements of one row before the dim that counts tokens.
-std::int64_t elements_before(const Sizes& dims, std::size_t axis) {
+Size elements_before(const Sizes& dims, std::size_t axis) {
   return product(Sizes(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis)));
 }
 
@@ -40,7 +40,8 @@ struct RowAxes {
   bool zero_at_rows(std::size_t bounds) const {
     const Axis rows = in(0);
     const ir::ConstantPtr data = constant(node.inputs[bounds]);
-    const auto values = data ? ir::to_integers(*data) : Result<std::vector<std::int64_t>>(Sizes{});
+    const auto values = data ? ir::to_integers(*data)
+                             : Result<std::vector<std::int64_t>>(std::vector<std::int64_t>{});
     if (!values.ok() || values->size() != 2 * rank(0)) return false;
     return (*values)[*rows] == 0 && (*values)[rank(0) + *rows] == 0;
   }
@@ -57,7 +58,8 @@ struct RowAxes {
       return count && *count <= static_cast<std::int64_t>(*in(0));
     }
     const ir::ConstantPtr axes = constant(node.inputs[3]);
-    const auto values = axes ? ir::to_integers(*axes) : Result<std::vector<std::int64_t>>(Sizes{});
+    const auto values = axes ? ir::to_integers(*axes)
+                             : Result<std::vector<std::int64_t>>(std::vector<std::int64_t>{});
     return axes && values.ok() &&
            std::ranges::none_of(*values, [&](std::int64_t axis) { return along(0, axis); });
   }

@@ -91,8 +91,10 @@ class PartSizes {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const Part part = head ? Part::kHead : parts[i];
       if (const auto* inner = std::get_if<LoopStage>(&stages[i].op)) add(inner->body, inner, head);
-      if (const auto* linear = std::get_if<LinearStage>(&stages[i].op))
-        add(part, linear->weight, loop, program_.is_plain() ? rows_of(program_, *linear) : 1);
+      if (const auto* linear = std::get_if<LinearStage>(&stages[i].op)) {
+        const Size rows = program_.is_plain() ? rows_of(program_, *linear) : 1;
+        add(part, linear->weight, loop, static_cast<std::uint64_t>(rows.bound()));
+      }
       if (const auto* qkv = std::get_if<QkvStage>(&stages[i].op)) {
         add(part, qkv->weight, loop, 1);
         add(part, qkv->value_weight, loop, 1);

@@ -174,7 +174,9 @@ Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value
                              const PlanOptions& options) {
   Plan plan;
   plan.options = options;
-  LLMC_TRY(plan.program, lower_plain(graph, inputs, {.threads_max = options.threads_max}));
+  LLMC_TRY(plan.program,
+           lower_plain(graph, inputs,
+                       {.threads_max = options.threads_max, .open_dims = options.open_dims}));
   LLMC_TRY(plan.memory,
            plan_memory(plan.program, {.chunk = 1, .batch = 1, .threads_max = options.threads_max}));
   // C has no arrays of no bytes, and NAME_run takes no NULL.

@@ -36,6 +36,7 @@ struct PlanOptions {
   bool ctx_given = false;
   std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
   std::uint32_t ctx_needed = 0;   // tokens that need room; 0: none
+  DimRanges open_dims = {};       // of a plain graph: ranges of symbols in its inputs' shapes
   bool embed_weights = true;
   /// Said in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -45,6 +46,7 @@ struct Buffer {
   ir::ElementType element = ir::ElementType::kF32;
   WeightRef weight{};     // kWeight
   std::string comment{};  // dims and the model's name for it; untrusted text
+  Size size{};            // of a plain graph; `width` is its bound
 };
 struct BufferId {
   std::uint32_t index = UINT32_MAX;
@@ -175,15 +177,17 @@ struct MapStage {
 
 struct BufferArgument {
   std::uint32_t buffer = 0;  // of Program::buffers
-  std::int64_t offset = 0;   // elements
+  Size offset = 0;           // elements
   bool written = false;
-  std::int64_t row_step = 0, slot_step = 0;  // elements per row and per worker (CallStage::Split)
+  // Elements per row and per worker (CallStage::Split).
+  Size row_step = 0;
+  std::int64_t slot_step = 0;
 };
 
 /// A call of templates/llmc/function/, for every row of a decoder: name<types...,
 /// tags...>(buffers..., numbers...).
 struct CallStage {
-  using Number = std::variant<std::int64_t, float, bool, Sizes>;
+  using Number = std::variant<Size, float, bool, Sizes>;
 
   std::string_view kernel;
   std::vector<ir::ElementType> types;
@@ -191,7 +195,7 @@ struct CallStage {
   std::vector<BufferArgument> buffers;
   std::vector<Number> numbers;
   bool can_fail = false;  // returns false for data that makes no sense, such as a bad index
-  std::uint64_t multiply_adds = 0;  // of a matrix product, for each row
+  std::uint64_t multiply_adds = 0;  // of a matrix product, for each row; at the bounds
 
   /// How a plain graph divides the call among workers.
   enum class Split : std::uint8_t {
@@ -235,7 +239,10 @@ struct Port {
   Sizes dims;
   std::uint32_t buffer = 0;
 
-  std::uint64_t bytes() const;
+  std::uint64_t bytes() const;  // at the bounds of open dims
+  /// For these sizes of the open dims, by name.
+  std::vector<std::int64_t> dims_at(const std::map<std::string, std::int64_t>& sizes) const;
+  std::uint64_t bytes(const std::map<std::string, std::int64_t>& sizes) const;
 };
 
 struct Program {
@@ -243,6 +250,7 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Stage> forward;         // of a plain graph: all stages
   std::vector<Port> inputs, outputs;  // of a plain graph
+  std::vector<OpenDimPtr> open_dims;  // of a plain graph, in the order of its inputs
   // Decoders only.
   std::vector<Stage> head;  // of one row or several; reads `row`, writes `logits`
   BufferId hidden;          // final rows of a chunk: forward's result
@@ -262,6 +270,7 @@ struct LowerOptions {
   std::uint64_t context = 0;
   /// Workers that need scratch memory of their own (plain graphs).
   std::uint32_t threads_max = 1;
+  DimRanges open_dims = {};  // ranges of the symbols in the shapes of a plain graph's inputs
 };
 
 /// Lowers a decoder. Matrices are named by their roles and have the formats that their operators
@@ -269,9 +278,9 @@ struct LowerOptions {
 /// by token, all at once; kBadInput for weights of impossible shapes.
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 
-/// Lowers a plain graph of fixed shapes. `inputs` are the graph's inputs before any pass, because
-/// passes drop those that nothing reads. Linear layers become kernel stages. kUnsupported, all at
-/// once, for operators without a loop nest and for shapes that are not numbers.
+/// Lowers a plain graph. `inputs` are the graph's inputs before any pass, because passes drop those
+/// that nothing reads. Linear layers become kernel stages. kUnsupported, all at once, for operators
+/// without a loop nest and for shapes that are neither numbers nor follow from the open dims.
 Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                             const LowerOptions& options = {});
 
@@ -281,7 +290,7 @@ struct Access {
 };
 Access access(const Stage& stage);
 /// Rows of a linear stage of a plain graph, whose buffers hold all of them.
-std::uint64_t rows_of(const Program& program, const LinearStage& stage);
+Size rows_of(const Program& program, const LinearStage& stage);
 /// Whether any of the stages, or of a loop's body, is a loop nest.
 bool has_nests(const std::vector<Stage>& stages);
 /// Replaces the buffers that a stage reads, then those that it writes; absent ones are passed too.

@@ -46,6 +46,7 @@ class HashWriter {
       word(static_cast<std::uint64_t>(value));
     }
   }
+  void one(const Size& size) { one(size.bound()); }  // a decoder has no open dims
   void one(const BufferId& buffer) { word(buffer.index); }
   void one(const WeightRef& weight) { put(weight.index, weight.per_layer); }
   void one(const NormInput& norm) { put(norm.weight, norm.epsilon, norm.kind, norm.bias); }
@@ -100,8 +101,8 @@ class HashWriter {
     for (const CallStage::Number& number : s.numbers) {
       put(number.index());
       if (const auto* sizes = std::get_if<Sizes>(&number)) {
-        for (const std::int64_t size : *sizes) put(size);
-      } else if (const auto* integer = std::get_if<std::int64_t>(&number)) {
+        for (const Size& size : *sizes) put(size);
+      } else if (const auto* integer = std::get_if<Size>(&number)) {
         put(*integer);
       } else if (const auto* real = std::get_if<float>(&number)) {
         put(*real);

@@ -1,37 +1,12 @@
 #include "compiler/plan/view.h"
 
-#include "compiler/ir/index_map.h"
 #include "compiler/support/check.h"
 
 namespace llmc::plan {
-namespace {
-
-std::vector<ir::Dim> as_dims(const Sizes& sizes) {
-  return {sizes.begin(), sizes.end()};
-}
-
-/// The elements of `view` that `map` reads, as a view of `dims`; nullopt when strides cannot
-/// express it.
-std::optional<View> read_through(const View& view, const ir::IndexMap& map, const Sizes& dims) {
-  const ir::AffineIndex place{view.offset, as_dims(view.strides)};
-  const auto found = ir::compose(place, map, dims.size());
-  if (!found) return std::nullopt;
-  View result{view.buffer, dims, {}, *found->start.constant()};
-  for (const ir::Dim& step : found->steps) result.strides.push_back(*step.constant());
-  return result;
-}
-
-}  // namespace
-
-std::int64_t product(const Sizes& dims) {
-  std::int64_t count = 1;
-  for (const std::int64_t dim : dims) count *= dim;
-  return count;
-}
 
 Sizes row_major(const Sizes& dims) {
   Sizes strides(dims.size());
-  std::int64_t stride = 1;
+  Size stride = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
     strides[i] = stride;
     stride *= dims[i];
@@ -49,7 +24,7 @@ View View::dense(std::uint32_t buffer, Sizes dims) {
 
 bool View::is_dense() const {
   if (product(dims) == 0) return true;
-  std::int64_t expected = 1;
+  Size expected = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
     if (dims[i] != 1 && strides[i] != expected) return false;
     expected *= dims[i];
@@ -58,35 +33,55 @@ bool View::is_dense() const {
 }
 
 View transposed(const View& view, const std::vector<std::int64_t>& perm) {
-  const ir::IndexMap map = ir::transpose_map(perm, view.dims.size());
-  Sizes dims(view.dims.size());
-  for (std::size_t a = 0; a < dims.size(); ++a) dims[map.axes[a].terms[0].axis] = view.dims[a];
-  return *read_through(view, map, dims);
+  View result = view;
+  for (std::size_t k = 0; k < view.dims.size(); ++k) {
+    const std::size_t from =
+        perm.empty() ? view.dims.size() - 1 - k : static_cast<std::size_t>(perm[k]);
+    result.dims[k] = view.dims[from];
+    result.strides[k] = view.strides[from];
+  }
+  return result;
 }
 
 View broadcast(const View& view, const Sizes& dims) {
   LLMC_CHECK(view.dims.size() <= dims.size());
-  return *read_through(view, ir::expand_map(as_dims(view.dims), as_dims(dims)), dims);
+  View result{view.buffer, dims, Sizes(dims.size(), 0), view.offset};
+  const std::size_t lead = dims.size() - view.dims.size();
+  for (std::size_t a = 0; a < view.dims.size(); ++a)
+    if (view.dims[a] != 1 || dims[lead + a] == 1) result.strides[lead + a] = view.strides[a];
+  return result;
 }
 
 std::optional<View> reshaped(const View& view, const Sizes& dims) {
   if (product(dims) == 0) return View{view.buffer, dims, row_major(dims), view.offset};
-  // Runs of old dims that have one stride count as one dim.
+  // Runs of old dims that have one stride count as one dim; new dims divide them.
   View runs = view;
   collapse({&runs});
-  const auto map = ir::reshape_map(as_dims(runs.dims), as_dims(dims));
-  return map ? read_through(runs, *map, dims) : std::nullopt;
+  View result{view.buffer, dims, Sizes(dims.size(), 0), view.offset};
+  std::size_t k = 0;
+  for (std::size_t run = 0; run < runs.dims.size(); ++run) {
+    Size rest = runs.dims[run];
+    for (; rest != 1; ++k) {
+      if (k == dims.size()) return std::nullopt;
+      const auto inner = quotient(rest, dims[k]);
+      if (!inner) return std::nullopt;
+      if (dims[k] != 1) result.strides[k] = *inner * runs.strides[run];
+      rest = *inner;
+    }
+  }
+  for (; k < dims.size(); ++k)
+    if (dims[k] != 1) return std::nullopt;
+  return result;
 }
 
-View sliced(const View& view, std::size_t axis, std::int64_t start, std::int64_t step,
-            std::int64_t count) {
-  ir::IndexMap map = ir::identity_map(view.dims.size());
-  Sizes dims = view.dims;
-  dims[axis] = count;
-  if (count > 0) map.axes[axis].start = start;
+View sliced(const View& view, std::size_t axis, const Size& start, std::int64_t step,
+            const Size& count) {
+  View result = view;
+  result.dims[axis] = count;
+  if (count.bound() > 0) result.offset += start * view.strides[axis];
   // A single element has no step; without it a huge one cannot overflow.
-  if (count > 1) map.axes[axis].terms[0].step = step;
-  return *read_through(view, map, dims);
+  if (count.bound() > 1) result.strides[axis] *= step;
+  return result;
 }
 
 Sizes collapse(std::vector<View*> views) {

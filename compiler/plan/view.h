@@ -4,14 +4,12 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/plan/size.h"
+
 /// Strided windows into buffers: what reshapes, transposes, slices and broadcasts become in an
 /// emitted function, so that they cost nothing.
 namespace llmc::plan {
 
-using Sizes = std::vector<std::int64_t>;
-
-/// Product of the dims; callers have checked that it fits (NestLowerer).
-std::int64_t product(const Sizes& dims);
 /// Row-major strides, in elements.
 Sizes row_major(const Sizes& dims);
 
@@ -22,7 +20,7 @@ struct View {
 
   std::uint32_t buffer = kNoBuffer;
   Sizes dims, strides;
-  std::int64_t offset = 0;
+  Size offset = 0;
 
   /// A whole buffer, row-major.
   static View dense(std::uint32_t buffer, Sizes dims);
@@ -36,8 +34,8 @@ View broadcast(const View& view, const Sizes& dims);
 /// The same elements in row-major order under other dims; nullopt when no strides say that.
 std::optional<View> reshaped(const View& view, const Sizes& dims);
 /// Elements start, start + step, … (count of them) of one dim; all in range.
-View sliced(const View& view, std::size_t axis, std::int64_t start, std::int64_t step,
-            std::int64_t count);
+View sliced(const View& view, std::size_t axis, const Size& start, std::int64_t step,
+            const Size& count);
 
 /// Joins neighbouring dims of views over the same dims wherever all of them allow it, and drops
 /// dims of 1: the loops that are left. The views keep their element order.

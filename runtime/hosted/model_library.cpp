@@ -58,38 +58,9 @@ Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem:
   std::string missing;
   resolve(handle, prefix + "_model", library->model_, missing);
   resolve(handle, prefix + "_init", library->init_, missing);
-  resolve(handle, "llmc_prefill", api.prefill, missing);
-  resolve(handle, "llmc_step", api.step, missing);
-  resolve(handle, "llmc_sample", api.sample, missing);
-  resolve(handle, "llmc_append", api.append, missing);
-  resolve(handle, "llmc_set_sampling", api.set_sampling, missing);
-  resolve(handle, "llmc_set_logit_bias", api.set_logit_bias, missing);
-  resolve(handle, "llmc_set_dry_breakers", api.set_dry_breakers, missing);
-  resolve(handle, "llmc_candidates", api.candidates, missing);
-  resolve(handle, "llmc_logprob", api.logprob, missing);
-  resolve(handle, "llmc_logits", api.logits, missing);
-  resolve(handle, "llmc_logits_at", api.logits_at, missing);
-  resolve(handle, "llmc_logits_rows", api.logits_rows, missing);
-  resolve(handle, "llmc_last_chunk", api.last_chunk, missing);
-  resolve(handle, "llmc_position", api.position, missing);
-  resolve(handle, "llmc_rewind", api.rewind, missing);
-  resolve(handle, "llmc_reset", api.reset, missing);
-  resolve(handle, "llmc_slide", api.slide, missing);
-  resolve(handle, "llmc_state_bytes", api.state_bytes, missing);
-  resolve(handle, "llmc_state_save", api.state_save, missing);
-  resolve(handle, "llmc_state_load", api.state_load, missing);
-  resolve(handle, "llmc_select", api.select, missing);
-  resolve(handle, "llmc_new_sequence", api.new_sequence, missing);
-  resolve(handle, "llmc_fork", api.fork, missing);
-  resolve(handle, "llmc_release", api.release, missing);
-  resolve(handle, "llmc_set_guidance", api.set_guidance, missing);
-  resolve(handle, "llmc_append_batch", api.append_batch, missing);
-  resolve(handle, "llmc_step_batch", api.step_batch, missing);
-  resolve(handle, "llmc_free_blocks", api.free_blocks, missing);
-  resolve(handle, "llmc_grammar_init", api.grammar_init, missing);
-  resolve(handle, "llmc_set_grammar", api.set_grammar, missing);
-  resolve(handle, "llmc_text_state", api.text_state, missing);
-  resolve(handle, "llmc_status_text", api.status_text, missing);
+#define LLMC_RESOLVE(name) resolve(handle, "llmc_" #name, api.name, missing);
+  LLMC_LIBRARY_FUNCTIONS(LLMC_RESOLVE)
+#undef LLMC_RESOLVE
   if (!missing.empty()) return Failure{LLMC_ERROR_FORMAT, path.string() + ": lacks " + missing};
   const llmc_model& model = *library->model_;
   if (model.abi != LLMC_MODEL_ABI || model.size != sizeof(llmc_model))

@@ -14,40 +14,22 @@
 
 namespace llmc::hosted {
 
-/// The functions of llmc.h in a loaded library, which has its own copy and version of the runtime.
+// clang-format off
+/// The functions of llmc.h that callers of a loaded library use, without `llmc_`.
+#define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
+  F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)                       \
+  F(set_sampling) F(set_logit_bias) F(set_dry_breakers) F(set_guidance)                      \
+  F(candidates) F(logprob) F(logits) F(logits_at) F(logits_rows) F(last_chunk)               \
+  F(position) F(rewind) F(reset) F(slide) F(state_bytes) F(state_save) F(state_load)         \
+  F(select) F(new_sequence) F(fork) F(release) F(free_blocks)                                \
+  F(grammar_init) F(set_grammar) F(text_state) F(status_text)
+// clang-format on
+
+/// Pointers to them in a loaded library, which has its own copy and version of the runtime.
 struct LibraryApi {
-  decltype(&llmc_prefill) prefill;
-  decltype(&llmc_step) step;
-  decltype(&llmc_sample) sample;
-  decltype(&llmc_append) append;
-  decltype(&llmc_set_sampling) set_sampling;
-  decltype(&llmc_set_logit_bias) set_logit_bias;
-  decltype(&llmc_set_dry_breakers) set_dry_breakers;
-  decltype(&llmc_candidates) candidates;
-  decltype(&llmc_logprob) logprob;
-  decltype(&llmc_logits) logits;
-  decltype(&llmc_logits_at) logits_at;
-  decltype(&llmc_logits_rows) logits_rows;
-  decltype(&llmc_last_chunk) last_chunk;
-  decltype(&llmc_position) position;
-  decltype(&llmc_rewind) rewind;
-  decltype(&llmc_reset) reset;
-  decltype(&llmc_slide) slide;
-  decltype(&llmc_state_bytes) state_bytes;
-  decltype(&llmc_state_save) state_save;
-  decltype(&llmc_state_load) state_load;
-  decltype(&llmc_select) select;
-  decltype(&llmc_new_sequence) new_sequence;
-  decltype(&llmc_fork) fork;
-  decltype(&llmc_release) release;
-  decltype(&llmc_set_guidance) set_guidance;
-  decltype(&llmc_append_batch) append_batch;
-  decltype(&llmc_step_batch) step_batch;
-  decltype(&llmc_free_blocks) free_blocks;
-  decltype(&llmc_grammar_init) grammar_init;
-  decltype(&llmc_set_grammar) set_grammar;
-  decltype(&llmc_text_state) text_state;
-  decltype(&llmc_status_text) status_text;
+#define LLMC_LIBRARY_POINTER(name) decltype(&llmc_##name) name = nullptr;
+  LLMC_LIBRARY_FUNCTIONS(LLMC_LIBRARY_POINTER)
+#undef LLMC_LIBRARY_POINTER
 };
 
 /// A session of a loaded library; owns its arena.

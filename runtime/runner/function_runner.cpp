@@ -5,7 +5,8 @@
 /// Calls compiled functions on request. LLMC_RUNNER_CPU_CHECK is the function of llmc/cpu.h that
 /// checks whether their code can run; llmc_runner_functions is generated with their addresses.
 extern "C" {
-using LlmcRunnerFunction = int (*)(const void* const* inputs, void* const* outputs, void* arena);
+using LlmcRunnerFunction = int (*)(const void* const* inputs, void* const* outputs, void* arena,
+                                   const int64_t* dims);
 extern const LlmcRunnerFunction llmc_runner_functions[];
 extern const uint32_t llmc_runner_function_count;
 }
@@ -14,7 +15,7 @@ namespace llmc::runner {
 namespace {
 
 constexpr uint64_t kMaxPath = 4096, kAlignment = 64;
-constexpr uint32_t kMaxPorts = 4096;
+constexpr uint32_t kMaxPorts = 4096, kMaxDims = 4096;
 /// Fill byte: memory that the code never wrote must not look correct by chance.
 constexpr int kFill = 0xa5;
 
@@ -70,11 +71,11 @@ class FunctionRunner {
     const uint32_t index = connection_.request().argument;
     if (!started_ || size < sizeof(Call) || index >= llmc_runner_function_count) return malformed();
     const Call& call = *reinterpret_cast<const Call*>(connection_.data());
-    if (call.inputs >= kMaxPorts || call.outputs > kMaxPorts ||
+    if (call.inputs >= kMaxPorts || call.outputs > kMaxPorts || call.dims > kMaxDims ||
         call.arena_bytes > kMaxRequestBytes || call.weights_offset > weights_bytes_)
       return malformed();
     const uint64_t ports = uint64_t{call.inputs} + call.outputs;
-    uint64_t at = sizeof(Call) + ports * sizeof(uint64_t);
+    uint64_t at = sizeof(Call) + (ports + call.dims) * sizeof(uint64_t);
     if (size < at) return malformed();
     const auto* sizes = reinterpret_cast<const uint64_t*>(connection_.data() + sizeof(Call));
     uint64_t total = rounded(call.arena_bytes), in = 0, out = 0;
@@ -103,7 +104,8 @@ class FunctionRunner {
       outputs[i] = to;
       to += rounded(sizes[call.inputs + i]);
     }
-    const int status = llmc_runner_functions[index](inputs, outputs, to);
+    const auto* dims = reinterpret_cast<const int64_t*>(sizes + ports);
+    const int status = llmc_runner_functions[index](inputs, outputs, to, dims);
     const ReplyHeader header{static_cast<uint32_t>(status), 0, 0, status == 0 ? out : 0};
     bool told = write_all(&header, sizeof header);
     for (uint32_t i = 0; status == 0 && told && i < call.outputs; ++i)

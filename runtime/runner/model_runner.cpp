@@ -2,6 +2,7 @@
 #include "llmc/grammar.h"
 #include "llmc/llmc.h"
 #include "llmc/model.h"
+#include "model_facts.h"
 #include "workers.h"
 
 /// Runs one session of a compiled model on request. LLMC_RUNNER_MODEL and LLMC_RUNNER_INIT are the
@@ -34,33 +35,11 @@ uint64_t grammar_bytes() {
 }
 
 Hello hello() {
-  const llmc_model& m = LLMC_RUNNER_MODEL;
   Hello hello{};
   for (size_t i = 0; i < sizeof kMagic; ++i) hello.magic[i] = kMagic[i];
   hello.version = kVersion;
   hello.kind = Kind::kModel;
-  hello.model = {m.vocab,
-                 m.hidden,
-                 m.layers,
-                 m.heads,
-                 m.kv_heads,
-                 m.head_dim,
-                 m.ctx,
-                 m.chunk,
-                 m.kv_block,
-                 m.threads_max,
-                 m.sequences,
-                 m.batch,
-                 m.weights_bytes,
-                 m.weights_hash,
-                 m.arena_bytes,
-                 m.weights != nullptr,
-                 static_cast<uint32_t>(grammar_bytes()),
-                 m.prefix_tokens,
-                 0,
-                 {}};
-  for (size_t i = 0; m.target[i] != 0 && i + 1 < sizeof hello.model.target; ++i)
-    hello.model.target[i] = m.target[i];
+  hello.model = facts_of(LLMC_RUNNER_MODEL, grammar_bytes());
   return hello;
 }
 

@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Incremented with any change below.
-inline constexpr uint32_t kVersion = 6;
+inline constexpr uint32_t kVersion = 7;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -23,7 +23,7 @@ struct ModelFacts {
   uint32_t embedded_weights;  // 1: kStart takes no file
   uint32_t grammar_bytes;     // size of the compiled-in grammar's tables; 0: there is none
   uint32_t prompt_tokens;     // tokens of the compiled-in prompt
-  uint32_t reserved;
+  uint32_t reserved = 0;
   char target[64];  // zero-terminated
 };
 
@@ -102,6 +102,8 @@ struct Call {
   uint64_t weights_offset;  // offset of the function's constants in the file
   uint64_t arena_bytes;
   uint32_t inputs, outputs;
+  uint32_t dims = 0;  // sizes of open dims
+  uint32_t reserved = 0;
 };
 
 /// Size limit of requests, far above any context; detects garbage.

@@ -1,9 +1,10 @@
 #pragma once
 
 #include "llmc/kernels/stage.h"
-#include "llmc/parts.h"
 
 #if defined(LLMC_STAGE_TIMES)
+#include "llmc/parts.h"
+
 extern "C" {
 __attribute__((visibility("default"))) llmc::StageHook llmc_stage_hook = {};
 }
@@ -45,15 +46,14 @@ LLMC_INLINE void invalidate(T* values, size_t count) {
   __builtin_memset(values, 0, count * sizeof(T));
 }
 
-/// Reports the end of a stage of `part` to the profiler. Does nothing unless compiled with
-/// LLMC_STAGE_TIMES.
-LLMC_INLINE void finished([[maybe_unused]] Part part) {
 #if defined(LLMC_STAGE_TIMES)
+/// Reports the end of a stage of `part` to the profiler.
+LLMC_INLINE void finished(Part part) {
   if (llmc_stage_hook.end != nullptr) {
     llmc_stage_hook.end(llmc_stage_hook.user, static_cast<uint32_t>(part));
   }
-#endif
 }
+#endif
 
 }  // namespace LLMC_ISA
 }  // namespace llmc

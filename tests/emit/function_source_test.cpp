@@ -141,5 +141,30 @@ TEST(FunctionSource, BuffersThatAreNeverNeededTogetherShare) {
     }
 }
 
+TEST(FunctionSource, OpenDimsAreVariablesWithHarmlessNames) {
+  const auto graph = ir::parse(R"(graph @g(%x: f32["int; //*/", "Batch Size", 4]) {
+  %t = transpose %x {perm = [1, 0, 2]}
+  %y = exp %t
+  return %y
+})");
+  ASSERT_TRUE(graph.ok());
+  plan::PlanOptions options;
+  options.target = *target::find("generic");
+  options.name = "tiny";
+  options.open_dims = {{"int; //*/", {1, 5}}, {"Batch Size", {2, 3}}};
+  const auto plan = plan::make_plain_plan(*graph, {graph->value(graph->inputs()[0])}, options);
+  ASSERT_TRUE(plan.ok());
+  const std::string header = function_header(*plan), source = function_source(*plan, 7);
+  EXPECT_THAT(header,
+              HasSubstr("/* input 0: x f32[int, batch_size, 4]; _DIMS and _BYTES: at most"));
+  EXPECT_THAT(header, HasSubstr("#define TINY_INPUT_0_DIMS {5, 3, 4}\n"));
+  EXPECT_THAT(header, HasSubstr("#define TINY_DIM_INT 0\n#define TINY_DIM_0_NAME \"int; //*/\"\n"));
+  EXPECT_THAT(header, HasSubstr("#define TINY_DIM_BATCH_SIZE 1\n"));
+  EXPECT_THAT(header, HasSubstr("#define TINY_DIM_1_MIN 2\n#define TINY_DIM_1_MAX 3\n"));
+  EXPECT_THAT(source, HasSubstr("const int64_t n_int = dims == nullptr ? 5 : dims[0];\n"));
+  EXPECT_THAT(source, HasSubstr("if (n_batch_size < 2 || n_batch_size > 3) return kBadOptions;"));
+  EXPECT_THAT(source, HasSubstr("i0 < n_batch_size"));
+}
+
 }  // namespace
 }  // namespace llmc::emit

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "compiler/emit/stage_marks.h"
 #include "tests/plan/stage_graph.h"
 
 /// Whole emitted files against tests/emit/golden. Rewrite them after a change of the emitter with
@@ -126,6 +127,19 @@ TEST(ModelSource, HostileNamesStayInComments) {
 TEST(ModelSource, TheSamePlanGivesTheSameBytes) {
   EXPECT_EQ(model_source(plan_of(tests::stage_graph()), 1),
             model_source(plan_of(tests::stage_graph()), 1));
+}
+
+TEST(StageMarks, FollowEveryStage) {
+  const plan::Plan plan = plan_of(tests::stage_graph());
+  const std::string source = model_source(plan, 1), marked = with_stage_marks(source);
+  EXPECT_THAT(source, Not(HasSubstr("finished(")));
+  EXPECT_THAT(marked, HasSubstr("  finished(Part::kDown);\n}\n\n/// Runs a chunk of tokens"));
+  EXPECT_THAT(marked, HasSubstr("  finished(Part::kRest);\n\n  for (uint32_t i = 0; i < kLayers"));
+  EXPECT_THAT(marked, HasSubstr("  finished(Part::kHead);\n\n  for (uint64_t i = 0; i < count"));
+  std::size_t marks = 0;
+  std::istringstream lines(marked);
+  for (std::string line; std::getline(lines, line);) marks += line.starts_with("  finished(");
+  EXPECT_EQ(marks, 8u);  // qkv, attention, output, gate and up, down; angles, embedding; head
 }
 
 TEST(Header, CarriesTheSizes) {

@@ -157,6 +157,57 @@ int main(int count, char** arguments) {
   output_of({(out.path() / "run").string(), (folder / "f.weights.bin").string()});
 }
 
+/// The rows of a call are the same whatever their number.
+TEST(Bundle, OfAFunctionOfOpenSizesTakesThemWithEachCall) {
+  testing::TemporaryFolder out;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {"row count", std::int64_t{64}});
+  b.node("MatMul", {"x", b.floats("w", {64, 96}, std::vector<float>(64 * 96, 0.37F))}, {}, "h");
+  b.node("Exp", {"h"}, {}, "y");
+  b.float_output("y", {"row count", std::int64_t{96}});
+  b.save(out.path() / "f/model.onnx");
+  ASSERT_TRUE(write_file(out.path() / "run.c", std::string_view(R"(
+#include <string.h>
+#include "f.h"
+_Alignas(64) static unsigned char arena[F_ARENA_BYTES];
+static float x[F_INPUT_0_BYTES / 4], all[F_OUTPUT_0_BYTES / 4], some[F_OUTPUT_0_BYTES / 4];
+int main(void) {
+  if (F_DIMS != 1 || F_DIM_ROW_COUNT != 0 || F_DIM_0_MIN != 1 || F_DIM_0_MAX != 40) return 10;
+  if (strcmp(F_DIM_0_NAME, "row count") != 0) return 11;
+  for (int i = 0; i < 40 * 64; ++i) x[i] = (float)(i % 17) / 64;
+  const void* inputs[] = {x};
+  void* outputs[] = {all};
+  if (f_run(inputs, outputs, arena) != 0) return 12;
+  outputs[0] = some;
+  int64_t rows[F_DIMS];
+  llmc_run_options options = {sizeof options};
+  options.dims = rows;
+  for (rows[0] = 1; rows[0] <= 40; ++rows[0]) {
+    const size_t bytes = (size_t)rows[0] * 96 * 4;
+    memset(some, 0x5a, sizeof some);
+    if (f_run_with(inputs, outputs, arena, &options) != 0) return 13;
+    if (memcmp(all, some, bytes) != 0) return 14;
+    for (size_t i = bytes; i < sizeof some; ++i)
+      if (((unsigned char*)some)[i] != 0x5a) return 15;
+  }
+  rows[0] = 0;
+  if (f_run_with(inputs, outputs, arena, &options) != 3) return 16;
+  rows[0] = 41;
+  return f_run_with(inputs, outputs, arena, &options) == 3 ? 0 : 17;
+}
+)"))
+                  .ok());
+  const fs::path folder = out.path() / "bundle";
+  const ProgramRun compiled = llmc({"compile", (out.path() / "f").string(), "--name=f", "--dim",
+                                    "row count=1..40", "-o", folder.string()});
+  ASSERT_EQ(compiled.code, 0) << compiled.err;
+  EXPECT_THAT(compiled.out, HasSubstr("1..40  row count"));
+  output_of({find_program("clang-19").empty() ? "cc" : "clang-19", (out.path() / "run.c").string(),
+             "-I" + folder.string(), (folder / "libf.a").string(), "-o",
+             (out.path() / "run").string()});
+  output_of({(out.path() / "run").string()});
+}
+
 TEST(Bundle, OfAFunctionByAnotherCompilerSaysTheSame) {
   const fs::path gnu = find_program("g++").empty() ? find_program("g++-12") : find_program("g++");
   if (gnu.empty()) GTEST_SKIP() << "g++ is not here";

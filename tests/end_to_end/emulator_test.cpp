@@ -181,11 +181,11 @@ TEST_F(Emulated, SessionsOfOneModelAreProcessesOfTheirOwn) {
   EXPECT_FALSE((*one)->prefill(std::vector<std::int32_t>{-1}).ok());
   llmc_sampling wrong{};
   wrong.top_p = std::nanf("");
-  EXPECT_FALSE((*one)->set_sampling(wrong).ok());
-  EXPECT_FALSE((*one)->rewind(4).ok());
+  EXPECT_FALSE((*one)->call(&exec::Api::set_sampling, &wrong).ok());
+  EXPECT_FALSE((*one)->call(&exec::Api::rewind, 4).ok());
   EXPECT_EQ((*one)->position(), 3u);
   EXPECT_TRUE((*one)->step().ok());
-  ASSERT_TRUE((*one)->rewind(2).ok());
+  ASSERT_TRUE((*one)->call(&exec::Api::rewind, 2).ok());
   EXPECT_EQ((*one)->position(), 2u);
   EXPECT_FALSE((*one)->sample().ok()) << "no logits below the end";
 }

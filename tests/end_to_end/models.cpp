@@ -77,7 +77,7 @@ Generated generate(const exec::NativeModel& model, const std::vector<std::int32_
     expect_ok(session.error());
     return result;
   }
-  exec::NativeModel::Session& s = **session;
+  exec::Session& s = **session;
   if (const Status status = s.prefill(prompt); !status.ok()) {
     expect_ok(status.error());
     return result;

@@ -272,6 +272,26 @@ TEST(FunctionDims, SizesThatMakeNoSenseAreOneError) {
   expect_mistake(with({"e_dim3=2", "e_dim3=3"}), "--dim has two sizes for 'e_dim3': 2 and 3",
                  "remove one");
   expect_mistake(with({"batch_size=1,e_dim3=2"}), "has several sizes", "repeat the option");
+  for (const char* const text : {"e_dim3=1..", "e_dim3=..4", "e_dim3=1...4", "e_dim3=1..2..3"})
+    expect_mistake(with({text}), "has no size", "--dim length=1..512");
+  expect_mistake(with({"batch_size=1", "past_sequence_length=0..4", "e_dim3=2"}),
+                 "--dim past_sequence_length=0..4 is no range", "at least 1");
+  expect_mistake(with({"batch_size=1", "past_sequence_length + 1=1..4", "e_dim3=2"}),
+                 "gives a range to a sum", "the symbols");
+  expect_mistake(with({"e_dim3=2", "e_dim3=2..3"}), "two sizes for 'e_dim3': 2 and 2..3",
+                 "remove one");
+}
+
+TEST(FunctionDims, RangesAreSizesOfEachCall) {
+  const testing::TemporaryFolder folder;
+  const std::string model = write_open_function(folder.path()).string();
+  const ProgramRun planned =
+      llmc({"plan", model, "--dim", "batch_size=1..4", "--dim", "past_sequence_length=1..8",
+            "--dim", "encoder/sequence=3..3", "--dim", "e_dim3=2"});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, AllOf(HasSubstr("1..4  batch_size"), HasSubstr("1..8  past_seq"),
+                                 HasSubstr("f32[batch_size, past_sequence_length + 1]"),
+                                 HasSubstr("f32[batch_size, past_sequence_length, 3, 2]")));
 }
 
 TEST(FunctionDims, ThatADecoderBecomesAFunctionIsSaid) {
@@ -281,6 +301,10 @@ TEST(FunctionDims, ThatADecoderBecomesAFunctionIsSaid) {
   EXPECT_THAT(open.err, AllOf(HasSubstr("the model is a decoder"), HasSubstr("leave --dim out")));
   EXPECT_THAT(llmc({"plan", model, "--function", "--dim", "batch_size=1"}).err,
               Not(HasSubstr("the model is a decoder")));
+  const ProgramRun range = llmc({"plan", model, "--dim", "batch_size=1..4"});
+  EXPECT_EQ(range.code, 2);
+  EXPECT_THAT(range.err, AllOf(HasSubstr("the model is a decoder"), HasSubstr("a range"),
+                               HasSubstr("--function")));
 }
 
 TEST(Decoders, TextNeedsOne) {

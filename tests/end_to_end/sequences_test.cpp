@@ -10,7 +10,7 @@ namespace llmc::tests {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
-using Session = exec::NativeModel::Session;
+using exec::Session;
 
 std::vector<std::uint32_t> bits(Session& session) {
   const auto logits = session.logits();
@@ -39,12 +39,12 @@ TEST_P(CompiledSequences, HaveTheBitsOfEachAlone) {
   std::vector<std::uint32_t> ids{0};
   std::vector<Tokens> tokens(kSequences, prompt);
   for (std::uint32_t i = 1; i < kSequences; ++i) {
-    const auto fork = together->fork(0);
+    const auto fork = together->get<std::uint32_t>(&exec::Api::fork, 0);
     ASSERT_TRUE(fork.ok());
     ids.push_back(*fork);
   }
   for (std::uint32_t i = 0; i < kSequences; ++i) {
-    ASSERT_TRUE(together->select(ids[i]).ok());
+    ASSERT_TRUE(together->call(&exec::Api::select, ids[i]).ok());
     tokens[i].push_back(static_cast<std::int32_t>(100 + i));
     ASSERT_TRUE(together->prefill(Tokens{tokens[i].back()}).ok());
   }
@@ -52,26 +52,28 @@ TEST_P(CompiledSequences, HaveTheBitsOfEachAlone) {
     // Four at most, others each time.
     std::vector<std::uint32_t> some;
     for (std::uint32_t i = 0; i < 1 + step % 4; ++i) some.push_back(ids[(step + i) % kSequences]);
-    const auto next = together->step_batch(some);
-    ASSERT_TRUE(next.ok());
-    for (std::size_t i = 0; i < some.size(); ++i) tokens[some[i]].push_back((*next)[i]);
+    Tokens next(some.size());
+    ASSERT_TRUE(together->call(&exec::Api::step_batch, some.data(), some.size(), next.data()).ok());
+    for (std::size_t i = 0; i < some.size(); ++i) tokens[some[i]].push_back(next[i]);
   }
   for (std::uint32_t i = 0; i < kSequences; ++i) {
     auto alone = *model->start(1);
     ASSERT_TRUE(alone->prefill(tokens[i]).ok());
-    ASSERT_TRUE(together->select(ids[i]).ok());
+    ASSERT_TRUE(together->call(&exec::Api::select, ids[i]).ok());
     EXPECT_EQ(together->position(), tokens[i].size());
     EXPECT_TRUE(bits(*together) == bits(*alone)) << i;
     // And each token was the one that a session of its own would have chosen.
-    ASSERT_TRUE(alone->rewind(46).ok());
-    ASSERT_TRUE(alone->rewind(45).ok());
+    ASSERT_TRUE(alone->call(&exec::Api::rewind, 46).ok());
+    ASSERT_TRUE(alone->call(&exec::Api::rewind, 45).ok());
     ASSERT_TRUE(alone->prefill(Tokens{tokens[i][45]}).ok());
     for (std::size_t t = 46; t < tokens[i].size(); ++t) EXPECT_EQ(*alone->step(), tokens[i][t]);
   }
-  EXPECT_FALSE(together->append_batch(std::vector<std::uint32_t>{0, 0}, Tokens{1, 1}).ok());
-  ASSERT_TRUE(together->select(0).ok());
-  EXPECT_TRUE(together->release(ids[1]).ok());
-  EXPECT_FALSE(together->select(ids[1]).ok());
+  const std::uint32_t same[] = {0, 0};
+  const std::int32_t ones[] = {1, 1};
+  EXPECT_FALSE(together->call(&exec::Api::append_batch, same, 2, ones).ok());
+  ASSERT_TRUE(together->call(&exec::Api::select, 0).ok());
+  EXPECT_TRUE(together->call(&exec::Api::release, ids[1]).ok());
+  EXPECT_FALSE(together->call(&exec::Api::select, ids[1]).ok());
 }
 
 TEST_P(CompiledSequences, LogitsOfSeveralRowsAreThoseOfEach) {

@@ -91,22 +91,22 @@ TEST_F(SystemPrompt, SessionsGoOnAsIfTheyHadRunIt) {
   // Sequences of a session: one forked, rewound into the prompt and continued as it was.
   const auto session = model->start(2);
   ASSERT_TRUE(session.ok());
-  exec::NativeModel::Session& s = **session;
+  exec::Session& s = **session;
   EXPECT_EQ(s.position(), kSystemIds.size());
-  const auto fork = s.fork(0);
+  const auto fork = s.get<std::uint32_t>(&exec::Api::fork, 0);
   ASSERT_TRUE(fork.ok());
   ASSERT_TRUE(s.prefill(Tokens{5, 6}).ok());
   const auto logits = s.logits();
   const std::vector<float> expected(logits->begin(), logits->end());
-  ASSERT_TRUE(s.select(*fork).ok());
+  ASSERT_TRUE(s.call(&exec::Api::select, *fork).ok());
   for (const std::uint32_t kept : {36u, 32u, 20u, 0u}) {
-    ASSERT_TRUE(s.rewind(kept).ok());
+    ASSERT_TRUE(s.call(&exec::Api::rewind, kept).ok());
     Tokens rest(kSystemIds.begin() + kept, kSystemIds.end());
     rest.insert(rest.end(), {5, 6});
     ASSERT_TRUE(s.prefill(rest).ok());
     const auto again = s.logits();
     EXPECT_TRUE(std::vector<float>(again->begin(), again->end()) == expected) << kept;
-    ASSERT_TRUE(s.reset().ok());
+    ASSERT_TRUE(s.call(&exec::Api::reset).ok());
     EXPECT_EQ(s.position(), kSystemIds.size());
   }
   const json planned = plan(folder_->path() / "avx2");

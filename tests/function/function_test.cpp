@@ -1,57 +1,21 @@
-#include "compiler/driver/dims.h"
-#include "compiler/driver/prepare.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <map>
 
+#include "compiler/driver/dims.h"
+#include "compiler/driver/prepare.h"
 #include "compiler/exec/function_library.h"
-#include "compiler/ir/constant_data.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/subprocess.h"
 #include "tests/function/cases.h"
+#include "tests/function/made_up.h"
 
 namespace llmc::function_test {
 namespace {
-
-std::uint64_t next(std::uint64_t& state) {  // splitmix64
-  std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-/// Floats in [-3, 3), the first ones special where the case wants that; integers of all sizes.
-ir::ConstantPtr made_up(const ir::TensorType& type, bool specials, std::uint64_t& state) {
-  constexpr double kSpecial[] = {0.0,  -0.0, 1.0,   HUGE_VAL, -HUGE_VAL, NAN,
-                                 1e30, -1e5, 1e-40, 0.5,      2.5,       -88.0};
-  std::vector<std::int64_t> dims;
-  for (const ir::Dim& dim : type.dims) dims.push_back(*dim.constant());
-  const std::int64_t count = *ir::element_count(type);
-  std::vector<std::byte> bytes;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint64_t bits = next(state);
-    std::vector<std::byte> element(ir::element_bytes(type.element));
-    if (ir::is_float(type.element)) {
-      const bool special = specials && i < static_cast<std::int64_t>(std::size(kSpecial));
-      const double value =
-          special ? kSpecial[i] : static_cast<double>(bits >> 11) * 0x1p-53 * 6 - 3;
-      element = ir::element_from_double(type.element, value);
-    } else if (type.element == ir::ElementType::kBool) {
-      element[0] = static_cast<std::byte>(bits & 1);
-    } else {
-      std::memcpy(element.data(), &bits, element.size());
-    }
-    bytes.insert(bytes.end(), element.begin(), element.end());
-  }
-  return ir::make_constant(type.element, dims, std::move(bytes));
-}
 
 struct Prepared {
   Case test;
@@ -90,30 +54,6 @@ std::vector<Prepared> prepare() {
     }
   }
   return all;
-}
-
-/// Floats within `tolerance` of the largest expected one, NaN and infinities in the same places.
-void expect_close(const reference::Tensor& want, const ir::Constant& got, double tolerance,
-                  const std::string& what) {
-  ASSERT_EQ(want.dims, got.dims()) << what;
-  ASSERT_EQ(want.element, got.element()) << what;
-  const reference::Tensor have = reference::to_tensor(got);
-  ASSERT_EQ(want.integers, have.integers) << what;
-  const std::vector<double> a = ir::to_doubles(*reference::to_constant(want)),
-                            b = ir::to_doubles(got);
-  double largest = 0;
-  for (const double x : a)
-    if (std::isfinite(x) && std::fabs(x) < 1e20) largest = std::max(largest, std::fabs(x));
-  for (std::size_t i = 0; i < a.size() && ir::is_float(want.element); ++i) {
-    if (std::isnan(a[i])) {
-      EXPECT_TRUE(std::isnan(b[i])) << what << " at " << i << ": " << b[i] << " is no NaN";
-    } else if (std::isinf(a[i]) || std::isinf(b[i])) {
-      EXPECT_EQ(a[i], b[i]) << what << " at " << i;
-    } else {
-      EXPECT_LE(std::fabs(a[i] - b[i]), tolerance * std::max(largest, std::fabs(a[i])))
-          << what << " at " << i << ": " << b[i] << " instead of " << a[i];
-    }
-  }
 }
 
 std::unique_ptr<exec::FunctionLibrary> compile(const std::vector<Prepared>& cases,
@@ -326,7 +266,7 @@ TEST(Function, SymbolicSizesAndUnknownDimsAreRefused) {
   ASSERT_TRUE(bound.ok());
   const auto plan = driver::plan_graph(*bound, {bound->value(bound->inputs()[0])}, options);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(plan->program.outputs[0].dims, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(plan->program.outputs[0].dims, (plan::Sizes{3, 4}));
   EXPECT_EQ(plan->arena_bytes, 64u);
 }
 
@@ -338,7 +278,7 @@ Result<ir::Graph> three_dims(const std::string& third) {
 TEST(BindDims, ASumOfGivenSizesFollows) {
   const auto graph = three_dims("past + 1");
   ASSERT_TRUE(graph.ok());
-  const auto dims_of_y = [&](const std::map<std::string, std::int64_t>& dims) {
+  const auto dims_of_y = [&](const plan::DimRanges& dims) {
     const auto bound = driver::bind_dims(*graph, dims);
     EXPECT_TRUE(bound.ok()) << (bound.ok() ? "" : format(bound.error().first()));
     return bound.ok() ? ir::to_string(bound->value(bound->inputs()[1]).type) : "";
@@ -348,7 +288,7 @@ TEST(BindDims, ASumOfGivenSizesFollows) {
   EXPECT_EQ(dims_of_y({{"batch_size", 2}, {"past + 1", 9}}), "f32[2, 9]");
   EXPECT_EQ(dims_of_y({{"batch_size", 2}, {"past+1", 9}}), "f32[2, 9]");
   EXPECT_EQ(dims_of_y({{"past", 8}, {"past + 1", 9}, {"batch_size", 1}}), "f32[1, 9]");
-  const auto message = [&](const std::map<std::string, std::int64_t>& dims) {
+  const auto message = [&](const plan::DimRanges& dims) {
     const auto bound = driver::bind_dims(*graph, dims);
     EXPECT_FALSE(bound.ok());
     return bound.ok() ? "" : bound.error().first().message;
@@ -374,7 +314,7 @@ TEST(BindDims, AllMissingSizesAreListedAsFlags) {
 }
 
 TEST(BindDims, FlagsAreSafeInAShellAndNameTheWholeSymbol) {
-  const std::map<std::string, std::int64_t> sizes{{"past", 4}, {"batch_size", 1}};
+  const plan::DimRanges sizes{{"past", 4}, {"batch_size", 1}};
   for (const std::string& name :
        {std::string("x' ; touch /tmp/y ; '"), std::string("$(touch x)`touch y`"),
         std::string("-- a\\"), std::string(100, 'n'), std::string(190, '\'')}) {

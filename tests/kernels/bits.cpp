@@ -83,7 +83,7 @@ struct Bits {
   template <size_t kBlock, class Rule = AttentionRule<>, bool kNorm = false,
             KvFormats kFormats = KvFormats{}>
   void attend(const char* name, uint32_t context) {
-    using Config = QkvConfig<6, 2, 20, kBlock, 2, 20, false, false, kFormats>;
+    using Config = QkvConfig<AttentionShape<6, 2, 20, kBlock, 2, kFormats>>;
     using W = WeightQ4<packed_qkv_rows(6, 2, 20), 96>;
     const uint32_t chunk = run.count;
     float* out = take<float>(context * 120);

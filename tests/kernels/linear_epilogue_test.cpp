@@ -157,14 +157,14 @@ void check_qkv(bool rotate, bool norm = false) {
   }
   constexpr std::uint32_t kTokens = 19, kPosition = 13, kLayer = 1;
   const auto x = random_floats(kTokens * K, 23);
-  const auto frequencies = random_floats(Config::kRotary / 2 + 1, 24);
+  const auto frequencies = random_floats(Config::kRotation.dims / 2 + 1, 24);
   Cache<Config> cache(64);
   TestRun run = make_run(kTokens, 3, kPosition);
   run.segment().blocks = cache.blocks();
-  Aligned<float> table(kTokens * Config::kRotary + 1), q(kTokens * Config::kHeads * kDim);
+  Aligned<float> table(kTokens * Config::kRotation.dims + 1), q(kTokens * Config::kHeads * kDim);
   Aligned<float> rows(kTokens * W::kRows);
   const KernelContext context{&run, kTokens, nullptr};
-  rope_angles<Config::kRotary>(context, frequencies.data(), table.data());
+  rope_angles<Config::kRotation.dims>(context, frequencies.data(), table.data());
   run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<W::kRows>{rows.data(), bias.data()});
   const auto q_norm = random_floats(kDim, 25), k_norm = random_floats(kDim, 26);
   const QkvRope<Config> plain{q.data(), kLayer, rotate ? table.data() : nullptr, bias.data()};
@@ -184,8 +184,8 @@ void check_qkv(bool rotate, bool norm = false) {
                        (h < Config::kHeads ? q_norm : k_norm).data(), 1e-6f, want);
       }
       if (rotate && h < Config::kHeads + Config::kKvHeads) {
-        reference_rope(want, Config::kRotary, Config::kInterleaved, frequencies.data(),
-                       kPosition + t);
+        reference_rope(want, Config::kRotation.dims, Config::kRotation.interleaved,
+                       frequencies.data(), kPosition + t);
       }
       for (std::size_t d = 0; d < kDim; ++d) {
         const float got =
@@ -209,15 +209,17 @@ void check_qkv(bool rotate, bool norm = false) {
 }
 
 TEST(LinearFusedTest, QkvRotatesAndStoresIntoBlocks) {
-  check_qkv<QkvConfig<4, 2, 16, 8, 2>>(true);
-  check_qkv<QkvConfig<4, 2, 16, 32, 2>>(false);
-  check_qkv<QkvConfig<3, 1, 20, 16, 3>>(true);            // padded heads
-  check_qkv<QkvConfig<2, 2, 24, 8, 2, 10>>(true);         // partial rotation
-  check_qkv<QkvConfig<2, 1, 16, 24, 2, 16, true>>(true);  // interleaved pairs
-  check_qkv<QkvConfig<3, 1, 20, 16, 3>>(true, true);      // norms of the heads
-  check_qkv<QkvConfig<4, 2, 16, 32, 2>>(false, true);
+  check_qkv<QkvConfig<AttentionShape<4, 2, 16, 8, 2>>>(true);
+  check_qkv<QkvConfig<AttentionShape<4, 2, 16, 32, 2>>>(false);
+  check_qkv<QkvConfig<AttentionShape<3, 1, 20, 16, 3>>>(true);  // padded heads
+  check_qkv<QkvConfig<AttentionShape<2, 2, 24, 8, 2>, Rotation{.dims = 10}>>(
+      true);  // partial rotation
+  check_qkv<QkvConfig<AttentionShape<2, 1, 16, 24, 2>, Rotation{.dims = 16, .interleaved = true}>>(
+      true);                                                          // interleaved pairs
+  check_qkv<QkvConfig<AttentionShape<3, 1, 20, 16, 3>>>(true, true);  // norms of the heads
+  check_qkv<QkvConfig<AttentionShape<4, 2, 16, 32, 2>>>(false, true);
   constexpr KvFormats kHalves{KvFormat::kF16, KvFormat::kF16};
-  check_qkv<QkvConfig<3, 1, 20, 16, 3, 20, false, false, kHalves>>(true);
+  check_qkv<QkvConfig<AttentionShape<3, 1, 20, 16, 3, kHalves>>>(true);
 }
 
 template <class First, class Second>

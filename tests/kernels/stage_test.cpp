@@ -171,8 +171,10 @@ TEST(RopeTest, AnglesAndRotation) {
   const TestRun run = make_run(kTokens, 3, kPosition);
   Aligned<float> table(kTokens * kRotary), halves(x.size()), pairs(x.size());
   rope_angles<kRotary>(context_of(run), frequencies.data(), table.data());
-  rope<kHeads, kDim, kRotary>(context_of(run), x.data(), table.data(), halves.data());
-  rope<kHeads, kDim, kRotary, true>(context_of(run), x.data(), table.data(), pairs.data());
+  rope<kHeads, kDim, Rotation{.dims = kRotary}>(context_of(run), x.data(), table.data(),
+                                                halves.data());
+  rope<kHeads, kDim, Rotation{.dims = kRotary, .interleaved = true}>(context_of(run), x.data(),
+                                                                     table.data(), pairs.data());
   for (std::size_t row = 0; row < kTokens * kHeads; ++row) {
     for (const bool interleaved : {false, true}) {
       float want[kDim];

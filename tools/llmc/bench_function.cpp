@@ -33,15 +33,16 @@ std::string inputs_text(const bench::FunctionBenchReport& report) {
   std::string text;
   for (const plan::Port& port : report.inputs)
     text += fmt::format("{}{} {}[{}]", text.empty() ? "" : ", ", printable(port.name, 40),
-                        ir::to_string(port.element), fmt::join(port.dims, ", "));
+                        ir::to_string(port.element), fmt::join(plan::bounds(port.dims), ", "));
   return text;
 }
 
 Json function_json(const std::string& model, const bench::FunctionBenchReport& report) {
   Json inputs = Json::array();
   for (const plan::Port& port : report.inputs)
-    inputs.push_back(
-        Json{{"name", port.name}, {"type", ir::to_string(port.element)}, {"dims", port.dims}});
+    inputs.push_back(Json{{"name", port.name},
+                          {"type", ir::to_string(port.element)},
+                          {"dims", plan::bounds(port.dims)}});
   Json results = Json::array();
   for (const bench::FunctionBenchReport::Test& test : report.tests) {
     const auto [shortest, longest] = std::ranges::minmax(test.seconds);

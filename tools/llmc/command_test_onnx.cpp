@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "compiler/evaluate/test_onnx.h"
+#include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
@@ -10,6 +11,7 @@ namespace {
 
 struct TestOnnxCommand {
   std::string model, data, target, opt_level = "3", emulator;
+  std::vector<std::string> dims;
   evaluate::Tolerance tolerance;
 };
 
@@ -28,6 +30,9 @@ int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   options.model = command.model;
   options.data = command.data;
   options.tolerance = command.tolerance;
+  auto dims = parse_dims(command.dims);
+  if (!dims.ok()) return fail(dims.error());
+  options.dims = *std::move(dims);
   const auto target = checked_target(command.target);
   if (!target.ok()) return fail(target.error());
   options.target = *target;
@@ -90,6 +95,7 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
                  "Target, listed by llmc targets (default: best for this machine)");
   add_opt_level(app, command->opt_level);
   add_emulator(app, command->emulator);
+  add_dims(app, command->dims);
   app.add_option("--rtol", command->tolerance.relative,
                  "Relative tolerance of floats (default: 1e-3)")
       ->check(CLI::NonNegativeNumber)

@@ -13,36 +13,68 @@ void add_function_options(CLI::App& app, FunctionOptions& options) {
   app.add_flag("--function", options.function,
                "Compile the graph as a function of its inputs, even if it is a decoder")
       ->group("Compilation");
-  app.add_option("--dim", options.dims,
-                 "Size of a symbolic dim of a function: NAME=N; may be repeated")
+  add_dims(app, options.dims);
+}
+
+void add_dims(CLI::App& app, std::vector<std::string>& dims) {
+  app.add_option("--dim", dims,
+                 "Size of a symbolic dim of a function, or its range: NAME=N or NAME=1..N; may be "
+                 "repeated")
       ->allow_extra_args(false)
-      ->type_name("NAME=N")
+      ->type_name("NAME=N[..N]")
       ->group("Compilation");
 }
 
+namespace {
+
+/// A number, or two with ".." between them.
+std::optional<plan::DimRange> parse_range(std::string_view text) {
+  const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
+    std::int64_t value = -1;
+    const char* const end = digits.data() + digits.size();
+    const auto [next, error] = std::from_chars(digits.data(), end, value);
+    return error == std::errc{} && next == end && value >= 0 ? std::optional(value) : std::nullopt;
+  };
+  const std::size_t dots = text.find("..");
+  const auto min = number(text.substr(0, dots));
+  const auto max = dots == text.npos ? min : number(text.substr(dots + 2));
+  return min && max ? std::optional(plan::DimRange(*min, *max)) : std::nullopt;
+}
+
+std::string range_text(const plan::DimRange& range) {
+  return range.is_number() ? fmt::format("{}", range.min)
+                           : fmt::format("{}..{}", range.min, range.max);
+}
+
+}  // namespace
+
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile) {
   compile.function = options.function;
-  for (const std::string& dim : options.dims) {
+  LLMC_TRY(compile.dims, parse_dims(options.dims));
+  return ok_status();
+}
+
+Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims) {
+  plan::DimRanges ranges;
+  for (const std::string& dim : dims) {
     const std::size_t at = dim.rfind('=');
     if (at != std::string::npos && dim.find('=') < at && dim.find(',') < at)
       return usage_error(fmt::format("--dim {} has several sizes", printable(dim)),
                          "repeat the option, such as --dim batch_size=1 --dim length=8");
-    std::int64_t size = -1;
-    if (at != std::string::npos) {
-      const char* const end = dim.data() + dim.size();
-      const auto [next, error] = std::from_chars(dim.data() + at + 1, end, size);
-      if (error != std::errc{} || next != end) size = -1;
-    }
-    if (at == 0 || size < 0)
+    const auto size = at == std::string::npos || at == 0
+                          ? std::nullopt
+                          : parse_range(std::string_view(dim).substr(at + 1));
+    if (!size)
       return usage_error(fmt::format("--dim {} has no size", printable(dim)),
-                         "write NAME=N, such as --dim batch_size=1");
-    const auto [known, added] = compile.dims.emplace(dim.substr(0, at), size);
-    if (!added && known->second != size)
-      return usage_error(fmt::format("--dim has two sizes for '{}': {} and {}",
-                                     printable(known->first, 40), known->second, size),
-                         "remove one of them");
+                         "write NAME=N, such as --dim batch_size=1, or --dim length=1..512");
+    const auto [known, added] = ranges.emplace(dim.substr(0, at), *size);
+    if (!added && known->second != *size)
+      return usage_error(
+          fmt::format("--dim has two sizes for '{}': {} and {}", printable(known->first, 40),
+                      range_text(known->second), range_text(*size)),
+          "remove one of them");
   }
-  return ok_status();
+  return ranges;
 }
 
 Result<std::optional<driver::Source>> function_to_run(const FunctionOptions& options,

@@ -14,11 +14,15 @@ namespace llmc::cli {
 
 struct FunctionOptions {
   bool function = false;
-  std::vector<std::string> dims;  // "name=value"
+  std::vector<std::string> dims;  // "name=value", "name=1..512"
 };
 void add_function_options(CLI::App& app, FunctionOptions& options);
-/// Copies the options to `compile`; kUsage for a dim that is not "name=value".
+/// Adds --dim alone.
+void add_dims(CLI::App& app, std::vector<std::string>& dims);
+/// Copies the options to `compile`. Errors as parse_dims.
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
+/// kUsage for a dim that is no "name=value" or that has two sizes.
+Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims);
 
 /// Returns the graph to run as a function: one that is not a decoder, or any graph if --dim or
 /// --function is given; nullopt for a decoder or a bundle. Copies `options` to `compile`.

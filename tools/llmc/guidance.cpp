@@ -40,19 +40,19 @@ void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions&
 }
 
 Status GuidedText::guide_away_from(const std::vector<std::int32_t>& prompt, float scale) {
-  LLMC_TRY(guide_, session_.fork(0));
-  LLMC_RETURN_IF_ERROR(session_.select(guide_));
+  LLMC_TRY(guide_, session_.get<std::uint32_t>(&exec::Api::fork, 0));
+  LLMC_RETURN_IF_ERROR(session_.call(&exec::Api::select, guide_));
   LLMC_RETURN_IF_ERROR(session_.prefill(prompt));
   guide_position_ = session_.position();
-  LLMC_RETURN_IF_ERROR(session_.select(0));
-  return session_.set_guidance(guide_, scale);
+  LLMC_RETURN_IF_ERROR(session_.call(&exec::Api::select, 0));
+  return session_.call(&exec::Api::set_guidance, guide_, scale);
 }
 
 Status GuidedText::append(std::int32_t token) {
   if (guide_ == 0) return session_.prefill(std::span(&token, 1));
   const std::uint32_t sequences[] = {0, guide_};
   const std::int32_t tokens[] = {token, token};
-  LLMC_RETURN_IF_ERROR(session_.append_batch(sequences, tokens));
+  LLMC_RETURN_IF_ERROR(session_.call(&exec::Api::append_batch, sequences, 2, tokens));
   ++guide_position_;
   return ok_status();
 }

@@ -32,7 +32,7 @@ void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions&
 /// negative prompt.
 class GuidedText {
  public:
-  explicit GuidedText(exec::NativeModel::Session& session) : session_(session) {}
+  explicit GuidedText(exec::Session& session) : session_(session) {}
 
   /// Call it before running tokens.
   Status guide_away_from(const std::vector<std::int32_t>& prompt, float scale);
@@ -41,7 +41,7 @@ class GuidedText {
   std::uint32_t position() const;
 
  private:
-  exec::NativeModel::Session& session_;
+  exec::Session& session_;
   std::uint32_t guide_ = 0, guide_position_ = 0;  // sequence 0: none
 };
 

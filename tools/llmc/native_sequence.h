@@ -12,8 +12,8 @@ namespace llmc::cli {
 /// Adapts a native session, in this process or under an emulator, for conversations.
 class NativeSequence final : public hosted::Sequence {
  public:
-  /// `grammar`: constrains every text, as for Session::set_grammar; nullopt: none.
-  NativeSequence(exec::NativeModel::Session& session, const exec::ModelInfo& model,
+  /// `grammar`: what every text is held to, as Session::set_grammar takes it, or nullopt.
+  NativeSequence(exec::Session& session, const exec::ModelFacts& model,
                  std::optional<std::string> grammar)
       : session_(session), model_(model), grammar_(std::move(grammar)) {}
 
@@ -27,7 +27,7 @@ class NativeSequence final : public hosted::Sequence {
     return LLMC_OK;
   }
   llmc_status rewind(std::size_t position) override {
-    return noted(session_.rewind(static_cast<std::uint32_t>(position)));
+    return noted(session_.call(&exec::Api::rewind, position));
   }
   llmc_status begin_text() override {
     return grammar_ ? noted(session_.set_grammar(*grammar_)) : LLMC_OK;
@@ -35,7 +35,7 @@ class NativeSequence final : public hosted::Sequence {
   llmc_status text_is_complete(bool& complete) override {
     complete = false;
     if (!grammar_) return LLMC_OK;
-    auto state = session_.text_state();
+    auto state = session_.get<int>(&exec::Api::text_state);
     if (!state.ok()) return noted(std::move(state).error());
     complete = *state == LLMC_GRAMMAR_COMPLETE;
     return LLMC_OK;
@@ -49,7 +49,7 @@ class NativeSequence final : public hosted::Sequence {
   llmc_status load_state(std::string_view state) override {
     return noted(session_.load_state(state));
   }
-  llmc_status reset() override { return noted(session_.reset()); }
+  llmc_status reset() override { return noted(session_.call(&exec::Api::reset)); }
   std::size_t position() const override { return session_.position(); }
   std::size_t context() const override { return model_.ctx; }
   std::size_t chunk() const override { return model_.chunk; }
@@ -65,8 +65,8 @@ class NativeSequence final : public hosted::Sequence {
     return LLMC_ERROR_ARGUMENT;
   }
 
-  exec::NativeModel::Session& session_;
-  const exec::ModelInfo& model_;
+  exec::Session& session_;
+  const exec::ModelFacts& model_;
   const std::optional<std::string> grammar_;
   std::optional<Error> error_;
 };

@@ -85,13 +85,28 @@ std::string cache_text(const Json& plan) {
                      printable(options.at("kv").get<std::string>(), 40));
 }
 
+/// The dims of an input or output; of open ones their names.
+std::string port_dims(const Json& port) {
+  if (port.contains("formulas"))
+    return fmt::format("{}", fmt::join(port.at("formulas").get<std::vector<std::string>>(), ", "));
+  return fmt::format("{}", fmt::join(port.at("dims").get<std::vector<std::int64_t>>(), ", "));
+}
+
+std::string open_dims_text(const Json& dims) {
+  std::string text;
+  for (const Json& dim : dims)
+    text += fmt::format("{:<11}  {}..{}  {}\n", "open", dim.at("min").get<std::int64_t>(),
+                        dim.at("max").get<std::int64_t>(),
+                        printable(dim.at("name").get<std::string>(), 80));
+  return text;
+}
+
 std::string ports_text(std::string_view what, const Json& ports) {
   std::string text;
   for (std::size_t i = 0; i < ports.size(); ++i)
-    text += fmt::format("{:<7} {:>3}  {}[{}]  {}\n", what, i,
-                        printable(ports[i].at("type").get<std::string>(), 20),
-                        fmt::join(ports[i].at("dims").get<std::vector<std::int64_t>>(), ", "),
-                        printable(ports[i].at("name").get<std::string>(), 80));
+    text += fmt::format(
+        "{:<7} {:>3}  {}[{}]  {}\n", what, i, printable(ports[i].at("type").get<std::string>(), 20),
+        printable(port_dims(ports[i]), 80), printable(ports[i].at("name").get<std::string>(), 80));
   return text;
 }
 
@@ -122,7 +137,8 @@ std::string plan_text(const Json& plan) {
   const auto size = [&](const char* name) { return bytes.at(name).get<std::uint64_t>(); };
   std::string text;
   if (plain)
-    text += ports_text("input", plan.at("inputs")) + ports_text("output", plan.at("outputs"));
+    text += open_dims_text(plan.value("open_dims", Json::array())) +
+            ports_text("input", plan.at("inputs")) + ports_text("output", plan.at("outputs"));
   std::vector<FormatShare> shares = shares_of(plan.at("weights"));
   std::uint64_t numbers = 0;
   for (const FormatShare& share : shares) numbers += share.numbers;

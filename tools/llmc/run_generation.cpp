@@ -83,7 +83,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   // Whether the grammar allows no further text.
   const auto is_complete = [&]() -> Result<bool> {
     if (!grammar) return false;
-    LLMC_TRY(const int state, session->text_state());
+    LLMC_TRY(const int state, session->get<int>(&exec::Api::text_state));
     result.complete = state != LLMC_GRAMMAR_INCOMPLETE;
     return state == LLMC_GRAMMAR_COMPLETE;
   };
@@ -113,10 +113,10 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     }
     result.ids.push_back(token);
     if (command.logprobs > 0) {
-      TokenLogprobs logprobs;
-      LLMC_TRY(logprobs.chosen, session->logprob(token));
-      LLMC_TRY(logprobs.top, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
-      result.logprobs.push_back(std::move(logprobs));
+      TokenLogprobs said;
+      LLMC_TRY(said.chosen, session->get<float>(&exec::Api::logprob, token));
+      LLMC_TRY(said.likeliest, session->candidates(LLMC_CANDIDATES_MODEL, command.logprobs));
+      result.logprobs.push_back(std::move(said));
     }
     const std::string piece = decoder ? stop_texts.add(decoder->add(token)) : std::string();
     result.text += piece;

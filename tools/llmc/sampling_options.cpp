@@ -262,14 +262,14 @@ std::string seed_text(const SamplingOptions& options) {
 }
 
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
-                    std::uint32_t vocabulary, exec::NativeModel::Session& session) {
+                    std::uint32_t vocabulary, exec::Session& session) {
   for (const llmc_logit_bias& bias : options.biases) {
     if (static_cast<std::uint32_t>(bias.token) < vocabulary) continue;
     return usage_error(fmt::format("--logit-bias: token {} is outside the vocabulary of {}",
                                    bias.token, vocabulary),
                        "`llmc tokenize` prints the ids of a text");
   }
-  LLMC_RETURN_IF_ERROR(session.set_sampling(options.sampling));
+  LLMC_RETURN_IF_ERROR(session.call(&exec::Api::set_sampling, &options.sampling));
   if (!options.biases.empty()) LLMC_RETURN_IF_ERROR(session.set_logit_bias(options.biases));
   if (options.sampling.dry_multiplier != 0 && tokenizer != nullptr) {
     LLMC_RETURN_IF_ERROR(

@@ -43,7 +43,7 @@ void apply_recommended(const hosted::SamplingValues& values, SamplingOptions& op
 /// Sets the options of a session. Without a `tokenizer`, which may be null, DRY has no breakers.
 /// kUsage for a token outside the vocabulary.
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
-                    std::uint32_t vocabulary, exec::NativeModel::Session& session);
+                    std::uint32_t vocabulary, exec::Session& session);
 
 /// Prints a note about given options without effect.
 void note_idle_sampling(const SamplingOptions& options, const Globals& globals);

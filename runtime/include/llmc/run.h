@@ -12,6 +12,8 @@ typedef struct llmc_run_options {
   uint32_t cores;   /* LLMC_CORES_…; 0: as usual for the target */
   llmc_parallel_for parallel_for; /* NULL: everything runs on the calling thread */
   void* parallel_user;
+  const int64_t* dims; /* sizes of the open dims, in the order of NAME_DIM_<NAME>; NULL: their
+                          bounds */
 } llmc_run_options;
 
 #endif

@@ -56,19 +56,20 @@ inline void attention_of_all(const T* q, const T* k, const T* v, const T* bias, 
                              T* panel, int64_t begin, int64_t end, int64_t queries, int64_t keys,
                              int64_t depth, int64_t width, float scale, int64_t q_row,
                              int64_t k_row, int64_t k_column, int64_t v_row, int64_t bias_row,
-                             int64_t bias_column, Batch, Q, K, V, B) {
+                             int64_t bias_column, const Batch& batch, const Q& q_strides,
+                             const K& k_strides, const V& v_strides, const B& bias_strides) {
   const AttentionSizes sizes{queries, keys,     depth, width,    scale,      q_row,
                              k_row,   k_column, v_row, bias_row, bias_column};
   for (int64_t i = begin; i < end; ++i) {
     int64_t from_q = 0, from_k = 0, from_v = 0, from_bias = 0;
     int64_t rest = i;
     for (size_t d = Batch::count; d-- > 0;) {
-      const int64_t at = rest % Batch::values[d];
-      rest /= Batch::values[d];
-      from_q += at * Q::values[d];
-      from_k += at * K::values[d];
-      from_v += at * V::values[d];
-      from_bias += at * B::values[d];
+      const int64_t at = rest % batch.values[d];
+      rest /= batch.values[d];
+      from_q += at * q_strides.values[d];
+      from_k += at * k_strides.values[d];
+      from_v += at * v_strides.values[d];
+      from_bias += at * bias_strides.values[d];
     }
     attention_of_one<kMasked>(q + from_q, k + from_k, v + from_v,
                               bias == nullptr ? nullptr : bias + from_bias, y + i * queries * width,
@@ -81,10 +82,11 @@ inline void attention_biased(const T* q, const T* k, const T* v, const T* bias, 
                              T* panel, int64_t begin, int64_t end, int64_t queries, int64_t keys,
                              int64_t depth, int64_t width, float scale, int64_t q_row,
                              int64_t k_row, int64_t k_column, int64_t v_row, int64_t bias_row,
-                             int64_t bias_column, Batch, Q, K, V, B) {
+                             int64_t bias_column, const Batch& batch, const Q& q_strides,
+                             const K& k_strides, const V& v_strides, const B& bias_strides) {
   attention_of_all<false, T>(q, k, v, bias, y, scores, panel, begin, end, queries, keys, depth,
                              width, scale, q_row, k_row, k_column, v_row, bias_row, bias_column,
-                             Batch{}, Q{}, K{}, V{}, B{});
+                             batch, q_strides, k_strides, v_strides, bias_strides);
 }
 
 template <class T, class Batch, class Q, class K, class V, class B>
@@ -92,20 +94,22 @@ inline void attention_masked(const T* q, const T* k, const T* v, const T* bias, 
                              T* panel, int64_t begin, int64_t end, int64_t queries, int64_t keys,
                              int64_t depth, int64_t width, float scale, int64_t q_row,
                              int64_t k_row, int64_t k_column, int64_t v_row, int64_t bias_row,
-                             int64_t bias_column, Batch, Q, K, V, B) {
+                             int64_t bias_column, const Batch& batch, const Q& q_strides,
+                             const K& k_strides, const V& v_strides, const B& bias_strides) {
   attention_of_all<true, T>(q, k, v, bias, y, scores, panel, begin, end, queries, keys, depth,
                             width, scale, q_row, k_row, k_column, v_row, bias_row, bias_column,
-                            Batch{}, Q{}, K{}, V{}, B{});
+                            batch, q_strides, k_strides, v_strides, bias_strides);
 }
 
 template <class T, class Batch, class Q, class K, class V>
 inline void attention(const T* q, const T* k, const T* v, T* y, T* scores, T* panel, int64_t begin,
                       int64_t end, int64_t queries, int64_t keys, int64_t depth, int64_t width,
                       float scale, int64_t q_row, int64_t k_row, int64_t k_column, int64_t v_row,
-                      Batch, Q, K, V) {
+                      const Batch& batch, const Q& q_strides, const K& k_strides,
+                      const V& v_strides) {
   attention_of_all<false, T>(q, k, v, static_cast<const T*>(nullptr), y, scores, panel, begin, end,
                              queries, keys, depth, width, scale, q_row, k_row, k_column, v_row, 0,
-                             0, Batch{}, Q{}, K{}, V{}, V{});
+                             0, batch, q_strides, k_strides, v_strides, v_strides);
 }
 
 }  // namespace function

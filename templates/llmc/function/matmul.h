@@ -210,8 +210,9 @@ LLMC_INLINE void for_each_matrix(size_t rank, const int64_t* dims, const int64_t
 
 template <class T, class Batch, class AStrides, class BStrides>
 inline void matmul(const T* a, const T* b, T* y, int64_t m, int64_t k, int64_t n, int64_t a_row,
-                   int64_t b_row, int64_t b_column, Batch, AStrides, BStrides) {
-  for_each_matrix(Batch::count, Batch::values, AStrides::values, BStrides::values,
+                   int64_t b_row, int64_t b_column, const Batch& batch, const AStrides& a_strides,
+                   const BStrides& b_strides) {
+  for_each_matrix(Batch::count, batch.values, a_strides.values, b_strides.values,
                   [&](int64_t from_a, int64_t from_b, int64_t i) {
                     const T *x = a + from_a, *w = b + from_b;
                     T* to = y + i * m * n;
@@ -226,9 +227,9 @@ inline void matmul(const T* a, const T* b, T* y, int64_t m, int64_t k, int64_t n
 /// For columns of b that are not contiguous: gathers 16 at a time into `panel`, f32[k][16].
 template <class T, class Batch, class AStrides, class BStrides>
 inline void matmul_packing(const T* a, const T* b, T* y, T* panel, int64_t m, int64_t k, int64_t n,
-                           int64_t a_row, int64_t b_row, int64_t b_column, Batch, AStrides,
-                           BStrides) {
-  for_each_matrix(Batch::count, Batch::values, AStrides::values, BStrides::values,
+                           int64_t a_row, int64_t b_row, int64_t b_column, const Batch& batch,
+                           const AStrides& a_strides, const BStrides& b_strides) {
+  for_each_matrix(Batch::count, batch.values, a_strides.values, b_strides.values,
                   [&](int64_t from_a, int64_t from_b, int64_t i) {
                     product_packing(a + from_a, a_row, b + from_b, b_row, b_column, y + i * m * n,
                                     m, k, n, panel);

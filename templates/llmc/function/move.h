@@ -43,9 +43,10 @@ inline bool gather(const From* __restrict x, const I* __restrict indices, To* __
 /// those of x, in elements, for the same dims.
 template <class T, class I, class Dims, class Strides>
 inline bool gather_elements(const T* __restrict x, const I* __restrict indices, T* __restrict y,
-                            int64_t size, int64_t axis, int64_t rank, Dims, Strides) {
-  constexpr const int64_t* dims = Dims::values;
-  constexpr const int64_t* strides = Strides::values;
+                            int64_t size, int64_t axis, int64_t rank, const Dims& of_dims,
+                            const Strides& of_strides) {
+  const int64_t* dims = of_dims.values;
+  const int64_t* strides = of_strides.values;
   int64_t coordinate[16] = {};
   int64_t count = 1;
   for (int64_t d = 0; d < rank; ++d) count *= dims[d];
@@ -76,9 +77,10 @@ struct Replace {
 template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
                              const T* __restrict updates, T* __restrict y, int64_t total,
-                             int64_t size, int64_t axis, int64_t rank, Dims, Strides) {
-  constexpr const int64_t* dims = Dims::values;
-  constexpr const int64_t* strides = Strides::values;
+                             int64_t size, int64_t axis, int64_t rank, const Dims& of_dims,
+                             const Strides& of_strides) {
+  const int64_t* dims = of_dims.values;
+  const int64_t* strides = of_strides.values;
   copy_elements(x, y, total);
   int64_t coordinate[16] = {};
   int64_t count = 1;
@@ -116,9 +118,9 @@ LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t*
 template <class T, class I, class Dims, class Strides>
 inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T* __restrict y,
                           int64_t batches, int64_t batch_stride, int64_t tuples, int64_t depth,
-                          int64_t inner, Dims, Strides) {
-  constexpr const int64_t* dims = Dims::values;
-  constexpr const int64_t* strides = Strides::values;
+                          int64_t inner, const Dims& of_dims, const Strides& of_strides) {
+  const int64_t* dims = of_dims.values;
+  const int64_t* strides = of_strides.values;
   for (int64_t b = 0; b < batches; ++b) {
     for (int64_t t = 0; t < tuples; ++t) {
       const int64_t at = tuple_position(indices + (b * tuples + t) * depth, depth, dims, strides);
@@ -133,9 +135,10 @@ inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T*
 template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_tuples(const T* __restrict x, const I* __restrict indices,
                            const T* __restrict updates, T* __restrict y, int64_t total,
-                           int64_t tuples, int64_t depth, int64_t inner, Dims, Strides) {
-  constexpr const int64_t* dims = Dims::values;
-  constexpr const int64_t* strides = Strides::values;
+                           int64_t tuples, int64_t depth, int64_t inner, const Dims& of_dims,
+                           const Strides& of_strides) {
+  const int64_t* dims = of_dims.values;
+  const int64_t* strides = of_strides.values;
   copy_elements(x, y, total);
   for (int64_t t = 0; t < tuples; ++t) {
     const int64_t at = tuple_position(indices + t * depth, depth, dims, strides);

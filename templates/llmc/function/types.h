@@ -85,6 +85,12 @@ struct Sizes {
   static constexpr size_t count = sizeof...(kNumbers);
   static constexpr int64_t values[sizeof...(kNumbers) + 1] = {kNumbers..., 0};
 };
+/// The same with numbers that are known at run time only.
+template <size_t kCount>
+struct RuntimeSizes {
+  static constexpr size_t count = kCount;
+  int64_t values[kCount];
+};
 
 }  // namespace function
 }  // namespace LLMC_ISA

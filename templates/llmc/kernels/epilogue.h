@@ -77,17 +77,16 @@ struct Gated {
   }
 };
 
-template <size_t kHeadsV, size_t kKvHeadsV, size_t kHeadDimV, size_t kBlockV, size_t kLayersV,
-          size_t kRotaryV = kHeadDimV, bool kInterleavedV = false, bool kByPositionV = false,
-          KvFormats kFormatsV = KvFormats{}>
-struct QkvConfig : AttentionShape<kHeadsV, kKvHeadsV, kHeadDimV, kBlockV, kLayersV, kFormatsV> {
-  static constexpr size_t kRotary = kRotaryV;
-  static constexpr bool kInterleaved = kInterleavedV, kByPosition = kByPositionV;
+/// An AttentionShape and how its q and k heads are rotated.
+template <class Shape, Rotation kRotationV = Rotation{.dims = Shape::kHeadDim}>
+struct QkvConfig : Shape {
+  static constexpr Rotation kRotation = kRotationV;
 };
 
 /// Rotates q heads into q f32[tokens][heads][head_dim]; rotates k heads and stores them, like v
 /// heads, in `layer` of the sequences' caches. A unit is a head. `rope` is the angle table of these
-/// tokens, f32[tokens][rotary], with kByPosition that of all positions, or nullptr for no rotation.
+/// tokens, f32[tokens][rotation.dims], if by_position that of all positions, or nullptr for no
+/// rotation.
 template <class Config>
 struct QkvRope {
   static constexpr size_t kUnitPanels = qkv_unit_panels(Config::kHeadDim);
@@ -115,8 +114,7 @@ struct QkvRope {
   LLMC_INLINE void store_head(const llmc_run* run, size_t unit, float* row, size_t token) const {
     constexpr size_t kHeads = Config::kHeads, kKvHeads = Config::kKvHeads;
     if (rope != nullptr && unit < kHeads + kKvHeads) {
-      rope_row<Config::kRotary, Config::kInterleaved>(
-          row, angles_of<Config::kRotary, Config::kByPosition>(run, rope, token));
+      rope_row<Config::kRotation>(row, angles_of<Config::kRotation>(run, rope, token));
     }
     if (unit < kHeads) {
       __builtin_memcpy(q + (token * kHeads + unit) * Config::kHeadDim, row,

@@ -8,6 +8,13 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
+/// Which dims of a head are rotated, and by which angles.
+struct Rotation {
+  size_t dims;               // R, the first ones; the others are copied
+  bool interleaved = false;  // pairs (2i, 2i+1)
+  bool by_position = false;  // the table is the model's own, f32[positions][R]
+};
+
 /// table[t] = cos(angle) for R/2 frequencies, then sin(angle); angle = float(position) * frequency.
 template <size_t kRotary>
 inline void rope_angles(const KernelContext& context, const float* frequencies, float* table) {
@@ -24,16 +31,17 @@ inline void rope_angles(const KernelContext& context, const float* frequencies, 
 }
 
 /// Returns the angles of row t: from the table of rope_angles, or from the model's own table
-/// f32[positions][kRotary], indexed by position.
-template <size_t kRotary, bool kByPosition>
+/// f32[positions][dims], indexed by position.
+template <Rotation kRotation>
 LLMC_INLINE const float* angles_of(const llmc_run* run, const float* table, size_t t) {
-  return table + (kByPosition ? position_of(run, t) : t) * kRotary;
+  return table + (kRotation.by_position ? position_of(run, t) : t) * kRotation.dims;
 }
 
 /// Rotates one head of one token in place; `angles` is a row of the table.
-template <size_t kRotary, bool kInterleaved>
+template <Rotation kRotation>
 LLMC_INLINE void rope_row(float* x, const float* angles) {
-  constexpr size_t kHalf = kRotary / 2;
+  constexpr bool kInterleaved = kRotation.interleaved;
+  constexpr size_t kHalf = kRotation.dims / 2;
   for (size_t i = 0; i < kHalf; ++i) {
     float& first = x[kInterleaved ? 2 * i : i];
     float& second = x[kInterleaved ? 2 * i + 1 : i + kHalf];
@@ -45,16 +53,15 @@ LLMC_INLINE void rope_row(float* x, const float* angles) {
 }
 
 /// x, y f32[tokens][heads][head_dim]; y may be x.
-template <size_t kHeads, size_t kHeadDim, size_t kRotary = kHeadDim, bool kInterleaved = false,
-          bool kByPosition = false>
+template <size_t kHeads, size_t kHeadDim, Rotation kRotation>
 inline void rope(const KernelContext& context, const float* x, const float* table, float* y) {
   const llmc_run* run = context.run;
   for_each_token(context, [=](size_t t) {
     float* row = y + t * kHeads * kHeadDim;
     if (x != y) __builtin_memcpy(row, x + t * kHeads * kHeadDim, kHeads * kHeadDim * sizeof(float));
-    const float* angles = angles_of<kRotary, kByPosition>(run, table, t);
+    const float* angles = angles_of<kRotation>(run, table, t);
     for (size_t h = 0; h < kHeads; ++h) {
-      rope_row<kRotary, kInterleaved>(row + h * kHeadDim, angles);
+      rope_row<kRotation>(row + h * kHeadDim, angles);
     }
   });
 }

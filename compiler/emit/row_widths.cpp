@@ -1,0 +1,59 @@
+#include "compiler/emit/row_widths.h"
+
+#include <variant>
+#include <vector>
+
+namespace llmc::emit {
+namespace {
+
+/// Whether all rows that the stage reads and writes have one width.
+bool is_elementwise(const plan::Stage& stage) {
+  const auto* norm = std::get_if<plan::NormStage>(&stage.op);
+  return (norm != nullptr && norm->parts == 1) ||
+         std::holds_alternative<plan::BinaryStage>(stage.op) ||
+         std::holds_alternative<plan::UnaryStage>(stage.op) ||
+         std::holds_alternative<plan::CopyStage>(stage.op);
+}
+
+}  // namespace
+
+RowWidths::RowWidths(const plan::Program& program) {
+  if (program.is_plain()) return;
+  hidden_ = {"kHidden", program.hidden_width};
+  heads_ = {"kHeads * kHeadDim", program.attention.heads * program.attention.head_dim};
+  names_ = {{program.hidden, hidden_},
+            {program.row, hidden_},
+            {program.logits, Name{"kVocab", program.vocabulary}}};
+  for (std::size_t known = 0; known != names_.size();) {
+    known = names_.size();
+    add(program.forward);
+    add(program.head);
+  }
+}
+
+void RowWidths::add(const std::vector<plan::Stage>& stages) {
+  for (const plan::Stage& stage : stages) {
+    if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op)) add(loop->body);
+    if (const auto* s = std::get_if<plan::QkvStage>(&stage.op)) names_.emplace(s->q, heads_);
+    if (const auto* s = std::get_if<plan::AttentionStage>(&stage.op))
+      names_.emplace(s->out, heads_);
+    if (!is_elementwise(stage)) continue;
+    const plan::Access access = plan::access(stage);
+    std::vector<plan::BufferId> buffers = access.reads;
+    buffers.insert(buffers.end(), access.writes.begin(), access.writes.end());
+    for (const plan::BufferId named : buffers) {
+      const auto found = names_.find(named);
+      if (found == names_.end()) continue;
+      for (const plan::BufferId buffer : buffers) names_.emplace(buffer, found->second);
+      break;
+    }
+  }
+}
+
+std::string RowWidths::operator()(plan::BufferId buffer, std::uint64_t width) const {
+  const auto found = names_.find(buffer);
+  const bool named = found != names_.end() && found->second.width == width;
+  return named ? found->second.text : std::to_string(width);
+}
+
+}  // namespace llmc::emit

@@ -1,0 +1,105 @@
+#include "compiler/exec/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "compiler/driver/library_status.h"
+
+namespace llmc::exec {
+
+struct Session::Grammar {
+  std::vector<std::uint64_t> tables;  // for their alignment
+  alignas(8) std::array<unsigned char, LLMC_GRAMMAR_BYTES> memory;
+};
+
+Status Session::prefill(std::span<const std::int32_t> tokens) {
+  if (!slides_ && tokens.size() > context_ - position()) {
+    return file_failure(
+        ErrorKind::kBadInput, path_.string(),
+        fmt::format("{} tokens do not fit: the context has {}, of which {} are taken",
+                    tokens.size(), context_, position()),
+        "compile with a larger --ctx");
+  }
+  for (const std::int32_t token : tokens) {
+    if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
+    return file_failure(
+        ErrorKind::kBadInput, path_.string(),
+        fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_),
+        "`llmc tokenize` prints the ids of a text for this model");
+  }
+  return call(&Api::prefill, tokens.data(), tokens.size(), nullptr);
+}
+
+Result<std::vector<llmc_candidate>> Session::candidates(int which, std::uint32_t n) {
+  std::vector<llmc_candidate> found(std::min(n, vocabulary_));
+  LLMC_TRY(const auto count, get<std::size_t>(&Api::candidates, which, found.data(), found.size()));
+  found.resize(count);
+  return found;
+}
+
+Status Session::set_logit_bias(std::vector<llmc_logit_bias> biases) {
+  LLMC_RETURN_IF_ERROR(call(&Api::set_logit_bias, biases.data(), biases.size()));
+  biases_ = std::move(biases);
+  return ok_status();
+}
+
+Status Session::set_dry_breakers(hosted::DryBreakers breakers) {
+  const llmc_dry_breakers table = breakers.table();
+  LLMC_RETURN_IF_ERROR(call(&Api::set_dry_breakers, &table));
+  breakers_ = std::move(breakers);  // the vectors' memory stays where it is
+  return ok_status();
+}
+
+Status Session::set_grammar(std::string_view tables) {
+  auto grammar = std::make_shared<Grammar>();
+  std::span<const std::byte> bytes = handle_.grammar;
+  if (!tables.empty()) {
+    grammar->tables.resize((tables.size() + 7) / 8);
+    std::memcpy(grammar->tables.data(), tables.data(), tables.size());
+    bytes = std::as_bytes(std::span(grammar->tables)).first(tables.size());
+  }
+  llmc_grammar* made = nullptr;
+  LLMC_RETURN_IF_ERROR(check(api().grammar_init(grammar->memory.data(), grammar->memory.size(),
+                                                bytes.data(), bytes.size(), &made)));
+  LLMC_RETURN_IF_ERROR(call(&Api::set_grammar, made));
+  grammar_ = std::move(grammar);
+  return ok_status();
+}
+
+Result<std::string> Session::save_state() {
+  if (api().state_save == nullptr) {
+    return file_failure(ErrorKind::kUnsupported, path_.string(),
+                        "a cache cannot be saved under an emulator",
+                        "save the conversation alone: its tokens are run again");
+  }
+  std::string state(api().state_bytes(handle_.session), '\0');
+  LLMC_RETURN_IF_ERROR(call(&Api::state_save, state.data(), state.size(), nullptr));
+  return state;
+}
+
+Status Session::load_state(std::string_view state) {
+  if (api().state_load == nullptr) {
+    return file_failure(ErrorKind::kUnsupported, path_.string(),
+                        "a cache cannot be loaded under an emulator");
+  }
+  return call(&Api::state_load, state.data(), state.size());
+}
+
+Status Session::check(llmc_status status) const {
+  if (status == LLMC_OK) return ok_status();
+  if (handle_.failure != nullptr && *handle_.failure) return **handle_.failure;
+  const std::string& logged = *handle_.message;
+  return file_failure(driver::kind_of(status), path_.string(),
+                      printable(logged.empty() ? api().status_text(status) : logged),
+                      status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : "");
+}
+
+Result<std::span<const float>> Session::rows(const float* logits, std::size_t count) const {
+  if (handle_.failure != nullptr && *handle_.failure) return **handle_.failure;
+  return logits == nullptr ? std::span<const float>() : std::span(logits, count * vocabulary_);
+}
+
+}  // namespace llmc::exec

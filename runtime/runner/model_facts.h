@@ -1,0 +1,35 @@
+#pragma once
+
+#include "llmc/model.h"
+#include "protocol.h"
+
+namespace llmc::runner {
+
+/// `grammar_bytes`: size of the compiled-in grammar's tables.
+inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
+  ModelFacts facts{.vocab = model.vocab,
+                   .hidden = model.hidden,
+                   .layers = model.layers,
+                   .heads = model.heads,
+                   .kv_heads = model.kv_heads,
+                   .head_dim = model.head_dim,
+                   .ctx = model.ctx,
+                   .chunk = model.chunk,
+                   .kv_block = model.kv_block,
+                   .threads_max = model.threads_max,
+                   .sequences = model.sequences,
+                   .batch = model.batch,
+                   .weights_bytes = model.weights_bytes,
+                   .weights_hash = model.weights_hash,
+                   .arena_bytes = model.arena_bytes,
+                   .embedded_weights = model.weights != nullptr,
+                   .grammar_bytes = static_cast<uint32_t>(grammar_bytes),
+                   .prompt_tokens = model.prefix_tokens,
+                   .reserved = 0,
+                   .target = {}};
+  for (size_t i = 0; model.target[i] != 0 && i + 1 < sizeof facts.target; ++i)
+    facts.target[i] = model.target[i];
+  return facts;
+}
+
+}  // namespace llmc::runner
