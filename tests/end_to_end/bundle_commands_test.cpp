@@ -136,7 +136,7 @@ TEST(VerifyCommand, APlainGraphThatRoundingSpoilsIsAMismatch) {
   const ProgramRun spoiled = llmc({"verify", model, "--target=generic", "--quant=q4"});
   EXPECT_EQ(spoiled.code, 7);
   EXPECT_THAT(spoiled.out, HasSubstr("MISMATCH"));
-  EXPECT_THAT(spoiled.err, HasSubstr("differs from the reference by more than the format allows"));
+  EXPECT_THAT(spoiled.err, HasSubstr("differs from the reference by more than the format's limit"));
 }
 
 TEST(VerifyCommand, AMissingHashFailsWhereOneIsRequired) {

@@ -172,7 +172,7 @@ TEST(PlanCommand, NotesWhichOfSeveralModelsIsTaken) {
     write_relu(out.path() / "relu/onnx" / file);
   const ProgramRun planned = llmc({"plan", (out.path() / "relu").string()});
   EXPECT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.err, HasSubstr("llmc: note: onnx/model.onnx is taken"));
+  EXPECT_THAT(planned.err, HasSubstr("llmc: note: onnx/model.onnx is used"));
   EXPECT_EQ(llmc({"plan", (out.path() / "relu").string(), "-q"}).err, "");
 }
 
@@ -190,7 +190,7 @@ TEST(ModelFileNote, EveryCommandThatReadsAModelPrintsItOnce) {
            {"ppl", model, "--ids=1,2,3"},
            {"compare", model, "--ids=1,2,3"},
            {"identity", model, "--targets", std::string(target::portable_here().name)}}) {
-    const std::string text = llmc(command).err, note = "llmc: note: onnx/model.onnx is taken";
+    const std::string text = llmc(command).err, note = "llmc: note: onnx/model.onnx is used";
     const std::size_t at = text.find(note);
     EXPECT_NE(at, text.npos) << command[0] << ": " << text;
     EXPECT_EQ(text.find(note, at + 1), text.npos) << command[0] << ": " << text;

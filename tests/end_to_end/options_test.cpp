@@ -177,12 +177,12 @@ TEST(FormerSpellings, GetANote) {
   const std::string model = tinyfable().string();
   const std::vector<std::string> nowhere{"LLMC_CC=/nowhere/clang++", "XDG_CACHE_HOME=/nowhere"};
   EXPECT_THAT(llmc({"chat", model, "-r", "User:"}, nowhere).err,
-              HasSubstr("write --reverse-prompt\n"));
+              HasSubstr("use --reverse-prompt: "));
   EXPECT_THAT(llmc({"chat", model, "--reverse-prompt", "User:"}, nowhere).err,
               Not(HasSubstr("write")));
   EXPECT_THAT(llmc({"chat", model, "-q", "-r", "User:"}, nowhere).err, Not(HasSubstr("write")));
   EXPECT_THAT(llmc({"tune", "--cc", "/nowhere/clang++", "-o", "tiles.h"}).err,
-              AllOf(HasSubstr("llmc: note: "), HasSubstr("write --header FILE\n")));
+              AllOf(HasSubstr("llmc: note: "), HasSubstr("use --header FILE: ")));
 }
 
 TEST(PlanText, OneBlockIsOne) {
@@ -343,7 +343,7 @@ TEST(FunctionOptions, WhatChangesNothingIsSaid) {
   for (const char* const option :
        {"--ctx", "--kv", "--sequences", "--batch", "--pool", "--chunk", "--block", "--cache"})
     EXPECT_THAT(noted.err, HasSubstr(option));
-  EXPECT_THAT(noted.err, HasSubstr("--quant q8 changes nothing: the graph has no matrix"));
+  EXPECT_THAT(noted.err, HasSubstr("--quant q8 has no effect: the graph has no matrix"));
   plan.push_back("-q");
   EXPECT_EQ(llmc(plan).err, "");
   plan.insert(plan.end(), {"--grammar", "root ::= \"x\""});

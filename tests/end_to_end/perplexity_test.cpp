@@ -240,7 +240,7 @@ TEST(PplCommand, RefusesWhatCannotBeMeasured) {
   const std::string brief = (folder.path() / "brief.txt").string();
   ASSERT_TRUE(write_file(brief, std::string_view("Once upon a time")).ok());
   expect_refused("ppl", {"--text", brief, "-c", "64"}, 3, brief + ": the text has ");
-  expect_refused("ppl", {"--text", brief, "-c", "64"}, 3, "and a window takes 64");
+  expect_refused("ppl", {"--text", brief, "-c", "64"}, 3, "but a window needs 64");
   expect_refused("ppl", {"--text", (folder.path() / "none.txt").string()}, 3, "cannot be opened");
   expect_refused("ppl", {"--text", kText, "--quant", "q5"}, 2, "--quant q5");
   expect_refused("ppl", {"--text", kText, "--kv", "K=fp8"}, 2, "--kv K=fp8");
@@ -269,7 +269,7 @@ TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
   EXPECT_EQ(std::ranges::count(ran.out, '\n'), 3) << ran.out;
   EXPECT_THAT(ran.out, StartsWith("weights  cache  "));
   EXPECT_THAT(ran.out, HasSubstr("\nq4       K=int8,V=fp8  "));
-  EXPECT_THAT(ran.err, HasSubstr("median of 5 behind 64 tokens"));
+  EXPECT_THAT(ran.err, HasSubstr("median of 5 after 64 tokens"));
   arguments.insert(arguments.end(), {"-o", "md"});
   ran = llmc(arguments);
   EXPECT_THAT(ran.out, HasSubstr("\n|---|---|---:|"));

@@ -62,8 +62,8 @@ TEST_F(RunCommand, OptionsThatChangeNothingWithoutATemperatureAreTold) {
     EXPECT_EQ(ran.code, 0) << ran.err;
     return ran.err;
   };
-  EXPECT_THAT(told({"--top-k", "5"}), HasSubstr("--top-k changes nothing: at temperature 0"));
-  EXPECT_THAT(told({"-s", "5", "--mirostat", "2"}), HasSubstr("--seed, --mirostat change nothing"));
+  EXPECT_THAT(told({"--top-k", "5"}), HasSubstr("--top-k has no effect: temperature 0"));
+  EXPECT_THAT(told({"-s", "5", "--mirostat", "2"}), HasSubstr("--seed, --mirostat have no effect"));
   EXPECT_THAT(told({"--top-k", "5", "-q"}), Not(HasSubstr("nothing")));
   EXPECT_THAT(told({"--top-k", "5", "--temp", "0.8"}), Not(HasSubstr("nothing")));
   EXPECT_THAT(told({"--top-k", "5", "--temp", "0"}), Not(HasSubstr("llama.cpp")));
@@ -117,7 +117,7 @@ TEST_F(RunCommand, CountsAsLlamaCppDoes) {
   EXPECT_THAT(bad.err, HasSubstr("--n-predict takes a whole number from -2"));
   const ProgramRun chat = llmc({"chat", bundle(), "-n", "0"});
   EXPECT_EQ(chat.code, 2);
-  EXPECT_THAT(chat.err, HasSubstr("hint: -n -1"));
+  EXPECT_THAT(chat.err, HasSubstr("hint: use -n -1"));
 }
 
 TEST_F(RunCommand, ADrawnSeedIsToldAndRepeats) {
@@ -309,7 +309,7 @@ TEST_F(RunCommand, TheContextOfABundlesWindowsIsTheirSize) {
   EXPECT_EQ(quiet, "");
   const auto [former, note] = measured({"-c", "32"});
   EXPECT_EQ(former, 32);
-  EXPECT_THAT(note, HasSubstr("write --window 32"));
+  EXPECT_THAT(note, HasSubstr("use --window 32"));
   EXPECT_EQ(measured({}).first, 64) << "the bundle's context, which is less than 512";
 }
 

@@ -62,7 +62,7 @@ TEST(TargetsCommand, TriesEmulators) {
     if (row["name"] == "lasx") {
       EXPECT_THAT(problem, AllOf(HasSubstr("is too old"), HasSubstr("signal 4")));
     } else if (std::filesystem::exists(arm)) {
-      EXPECT_THAT(problem, HasSubstr("a processor without the instructions of arm64"));
+      EXPECT_THAT(problem, HasSubstr("a CPU without the instructions of arm64"));
     }
   }
 }

@@ -93,8 +93,8 @@ std::string error_of(std::string_view gbnf, bool unsupported = false) {
 }
 
 TEST(Gbnf, SaysWhatIsWrongAndWhere) {
-  EXPECT_THAT(error_of(""), HasSubstr("no rule 'root'"));
-  EXPECT_THAT(error_of("a ::= \"x\""), HasSubstr("no rule 'root'"));
+  EXPECT_THAT(error_of(""), HasSubstr("start rule 'root'"));
+  EXPECT_THAT(error_of("a ::= \"x\""), HasSubstr("start rule 'root'"));
   EXPECT_THAT(error_of("root ::= \"a\"\nroot ::= \"b\""),
               HasSubstr("line 2, column 1: rule 'root' is def"));
   EXPECT_THAT(error_of("root ::= \"a\"\n\n\nb ::= c"),

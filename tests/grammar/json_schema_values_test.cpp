@@ -186,7 +186,8 @@ TEST(JsonSchemaValues, BoundsThatCannotBeAreNamed) {
   EXPECT_THAT(schema_error(R"({"type": "number", "minimum": 0.1234567890123456})"),
               HasSubstr("more than 15 digits"));
   EXPECT_THAT(schema_error(R"({"type": "string", "minimum": 1})"), HasSubstr("'minimum' is not"));
-  EXPECT_THAT(schema_error(R"({"enum": [1, 2], "minimum": 2})"), HasSubstr("'minimum' beside"));
+  EXPECT_THAT(schema_error(R"({"enum": [1, 2], "minimum": 2})"),
+              HasSubstr("'minimum' together with"));
 }
 
 TEST(JsonSchemaValues, DatesExist) {

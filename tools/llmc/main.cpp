@@ -32,52 +32,52 @@ struct Entry {
 constexpr Entry kCommands[] = {
     {"inspect", "Show a model's files and its recognised architecture", add_inspect,
      "  llmc inspect MODEL\n"
-     "  llmc inspect onnx/model.onnx --json\n"},
+     "  llmc inspect onnx/model.onnx --json"},
     {"plan", "Show the bytes of weights, arena and cache without compiling", add_plan,
      "  llmc plan MODEL --quant q4 --ctx 4096\n"
-     "  llmc plan MODEL --target arm64 --max-ram 512M\n"},
+     "  llmc plan MODEL --target arm64 --max-ram 512M"},
     {"compile", "Compile a model to a static library, a C header and their sources", add_compile,
      "  llmc compile MODEL -o bundle\n"
      "  llmc compile MODEL --target avx2,arm64 --quant q8 -o bundles\n"
-     "  llmc compile encoder.onnx --dim batch_size=1 --dim sequence_length=128\n"},
+     "  llmc compile encoder.onnx --dim batch_size=1 --dim sequence_length=128"},
     {"run", "Generate text with a model or a compiled bundle", add_run,
      "  llmc run MODEL -p \"Once upon a time\" -n 64\n"
      "  llmc run MODEL --chat -f question.txt --temp 0.7\n"
-     "  llmc run MODEL -p \"Yes or no? \" --grammar 'root ::= \"yes\" | \"no\"'\n"},
+     "  llmc run MODEL -p \"Yes or no? \" --grammar 'root ::= \"yes\" | \"no\"'"},
     {"chat", "Chat with a model or a compiled bundle", add_chat,
      "  llmc chat MODEL\n"
      "  llmc chat MODEL --system \"Be brief.\" --context-shift\n"
-     "  llmc chat MODEL -p \"What is a compiler?\"\n"},
+     "  llmc chat MODEL -p \"What is a compiler?\""},
     {"verify", "Compare native code with the reference interpreter and with stored hashes",
      add_verify,
      "  llmc verify MODEL\n"
      "  llmc verify bundle --model MODEL\n"
-     "  llmc verify MODEL --quant f32 --short\n"},
+     "  llmc verify MODEL --quant f32 --short"},
     {"identity", "Compare the bits of logits of targets, threads and chunks", add_identity,
      "  llmc identity MODEL\n"
-     "  llmc identity MODEL --targets avx2,arm64 --quant q4,q8 --threads 1,4\n"},
+     "  llmc identity MODEL --targets avx2,arm64 --quant q4,q8 --threads 1,4"},
     {"bench", "Measure prompt and generation speed and the machine's limits", add_bench,
      "  llmc bench MODEL -p 128,512 -n 64 -t 1,4\n"
      "  llmc bench MODEL --layers -o md\n"
-     "  llmc bench --kernel gemm --format q4 --shape 4096x4096x1\n"},
+     "  llmc bench --kernel gemm --format q4 --shape 4096x4096x1"},
     {"ppl", "Measure a model's perplexity on a text", add_ppl,
      "  llmc ppl MODEL --text wiki.txt\n"
-     "  llmc ppl MODEL --text wiki.txt --quant q8 --kl\n"},
+     "  llmc ppl MODEL --text wiki.txt --quant q8 --kl"},
     {"compare", "Compare formats of weights and cache: bytes, quality, step time", add_compare,
      "  llmc compare MODEL --text wiki.txt\n"
-     "  llmc compare MODEL --text wiki.txt --quant q4,q8 --kv f16,int8\n"},
+     "  llmc compare MODEL --text wiki.txt --quant q4,q8 --kv f16,int8"},
     {"tokenize", "Convert text to token ids, or ids to text", add_tokenize,
      "  llmc tokenize MODEL \"Once upon a time\"\n"
-     "  llmc tokenize MODEL --ids 1,2,3\n"},
+     "  llmc tokenize MODEL --ids 1,2,3"},
     {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx,
      "  llmc test-onnx model.onnx\n"
-     "  llmc test-onnx model.onnx test_data_set_0 --rtol 1e-4\n"},
+     "  llmc test-onnx model.onnx test_data_set_0 --rtol 1e-4"},
     {"tune", "Find the best tiles of a target's kernels by measurement", add_tune,
      "  llmc tune\n"
-     "  llmc tune --target arm64 --header arm64.h\n"},
+     "  llmc tune --target arm64 --header arm64.h"},
     {"targets", "List targets and whether this machine can compile and run them", add_targets,
      "  llmc targets\n"
-     "  llmc targets --cc clang++-18 --json\n"},
+     "  llmc targets --cc clang++-18 --json"},
 };
 
 /// The error of an unknown command, with a suggestion.
@@ -131,7 +131,7 @@ std::string tokens_footer(const CLI::App& command) {
   const bool has_tokens = std::ranges::any_of(command.get_options(), [](const CLI::Option* option) {
     return option->get_type_name() == kTokensType;
   });
-  return has_tokens ? "\nTOKENS: a number of tokens; 2k and 32K are multiples of 1024." : "";
+  return has_tokens ? "\n\nTOKENS: a number of tokens; 2k and 32K are multiples of 1024." : "";
 }
 
 /// With -v, prints how often the graphs of ONNX files were parsed.
