@@ -21,7 +21,7 @@ namespace llmc::driver {
 /// every target.
 inline constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;
 
-enum class WeightsPlace : std::uint8_t { kEmbed, kFile };
+enum class WeightsStorage : std::uint8_t { kEmbed, kFile };
 
 /// What sequences begin with: a text or, in its place, token ids. Of a model with a chat template
 /// the text is the system message, else what every text begins with.
@@ -54,7 +54,7 @@ struct CompileOptions {
   std::uint32_t pool = 0;         // blocks for all of them; 0: all they can need
   bool contiguous = false;        // one block for a whole context
   std::string name;               // a C identifier; empty: made from the model's path
-  WeightsPlace weights = WeightsPlace::kEmbed;
+  WeightsStorage weights = WeightsStorage::kEmbed;
   GrammarSource grammar;            // compiled in as NAME_grammar, if given
   std::uint64_t max_ram = 0;        // bytes; 0: no limit. Weights that stay in flash do not count.
   std::string cc;                   // clang++ to use; empty: LLMC_CC, clang++-19, clang++

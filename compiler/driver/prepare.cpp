@@ -166,7 +166,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   planned.batch = options.batch;
   planned.pool = options.pool;
   planned.contiguous = options.contiguous;
-  planned.embed_weights = options.weights == WeightsPlace::kEmbed;
+  planned.embed_weights = options.weights == WeightsStorage::kEmbed;
   return planned;
 }
 

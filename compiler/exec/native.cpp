@@ -67,7 +67,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
 Status build(driver::CompileOptions options, const fs::path& folder, bool runner,
              const driver::Progress& progress) {
   options.out_dir = folder / kBundleFolder;
-  options.weights = driver::WeightsPlace::kFile;  // mapped: not copied into two more files
+  options.weights = driver::WeightsStorage::kFile;  // mapped: not copied into two more files
   LLMC_TRY(const driver::Bundle bundle, driver::compile_model(options, progress));
   const plan::PlanOptions& made = bundle.plan.options;
   return link_model(options.cc, *made.target, bundle.name, made.grammar_bytes > 0, options.out_dir,

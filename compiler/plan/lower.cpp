@@ -68,9 +68,9 @@ std::optional<Rows> rows_of(const ir::TensorType& type) {
 Lowerer::Lowerer(const ir::Graph& graph, const LowerOptions& options)
     : graph_(graph), options_(options) {}
 
-const ValuePlace& Lowerer::input(Scope& scope, const ir::Node& node, std::size_t index) {
-  static const ValuePlace nothing;
-  return present(node, index) ? scope.places[node.inputs[index].index] : nothing;
+const ValueBinding& Lowerer::input(Scope& scope, const ir::Node& node, std::size_t index) {
+  static const ValueBinding nothing;
+  return present(node, index) ? scope.bindings[node.inputs[index].index] : nothing;
 }
 
 bool Lowerer::present(const ir::Node& node, std::size_t index) const {
@@ -78,7 +78,7 @@ bool Lowerer::present(const ir::Node& node, std::size_t index) const {
 }
 
 bool Lowerer::is_pending(Scope& scope, const ir::Node& node, std::size_t index) {
-  return std::holds_alternative<NestPlace>(input(scope, node, index));
+  return std::holds_alternative<NestBinding>(input(scope, node, index));
 }
 
 std::optional<BufferId> Lowerer::activation(Scope& scope, const ir::Node& node, std::size_t index) {
@@ -115,11 +115,11 @@ std::optional<BufferId> Lowerer::output_buffer(Scope& scope, const ir::Node& nod
   return new_buffer(name, *rows);
 }
 
-bool Lowerer::dies_here(Scope& scope, ir::ValueId value) {
-  const auto* mine = std::get_if<Activation>(&place(scope, value));
+bool Lowerer::is_last_use(Scope& scope, ir::ValueId value) {
+  const auto* mine = std::get_if<Activation>(&binding(scope, value));
   if (!mine || mine->pinned) return false;
-  for (std::uint32_t i = 0; i < scope.places.size(); ++i) {
-    const auto* other = std::get_if<Activation>(&scope.places[i]);
+  for (std::uint32_t i = 0; i < scope.bindings.size(); ++i) {
+    const auto* other = std::get_if<Activation>(&scope.bindings[i]);
     const bool same = other && other->buffer == mine->buffer;
     if (!same && !scope.nests.reads({i}, mine->buffer.index)) continue;
     if ((same && other->pinned) || scope.uses.is_graph_output({i})) return false;
@@ -131,7 +131,7 @@ bool Lowerer::dies_here(Scope& scope, ir::ValueId value) {
 }
 
 void Lowerer::bind(Scope& scope, ir::ValueId value, BufferId buffer, bool pinned) {
-  place(scope, value) = Activation{buffer, pinned};
+  binding(scope, value) = Activation{buffer, pinned};
 }
 
 void Lowerer::emit(Scope& scope, const ir::Node& node, decltype(Stage::op) op, std::string comment,
@@ -161,7 +161,7 @@ void Lowerer::bad_input(const ir::Node& node, std::string message, std::string h
 void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
   const auto fail = [&] {
     for (const ir::ValueId output : node.outputs)
-      if (output.exists() && std::holds_alternative<NoPlace>(place(scope, output)))
+      if (output.exists() && std::holds_alternative<NoBinding>(binding(scope, output)))
         scope.failed.insert(output.index);
   };
   // A constant is only noted.
@@ -189,7 +189,7 @@ void Lowerer::lower_to_nests(Scope& scope, const ir::Node& node) {
   }
   for (const ir::ValueId output : node.outputs) {
     if (!output.exists() || !scope.nests.has(output)) continue;
-    place(scope, output) = NestPlace{};
+    binding(scope, output) = NestBinding{};
     // Kernels of a decoder would report what an operand is not; nests go on with what is stored.
     if (!status.ok() && !is_plain_) scope.failed.insert(output.index);
   }
@@ -197,8 +197,8 @@ void Lowerer::lower_to_nests(Scope& scope, const ir::Node& node) {
 
 bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
   if (const auto* op = ir::op_as<ir::ConstantOp>(&node)) {
-    place(scope, node.outputs[0]) =
-        ConstantPlace{op->data, scope.graph.value(node.outputs[0]).name, node.origin};
+    binding(scope, node.outputs[0]) =
+        ConstantBinding{op->data, scope.graph.value(node.outputs[0]).name, node.origin};
     return true;
   }
   if (is_plain_) {
@@ -209,7 +209,7 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     return false;
   }
   if (const auto* op = ir::op_as<ir::Parameter>(&node)) {
-    place(scope, node.outputs[0]) = ParameterPlace{op->index};
+    binding(scope, node.outputs[0]) = ParameterBinding{op->index};
     return true;
   }
   if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node, *op);
@@ -241,10 +241,10 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
 bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
   const ir::TensorType& from = scope.graph.value(node.inputs[0]).type;
   const ir::TensorType& to = scope.graph.value(node.outputs[0]).type;
-  const ValuePlace& source = input(scope, node, 0);
+  const ValueBinding& source = input(scope, node, 0);
   const bool is_activation = std::holds_alternative<Activation>(source);
-  const bool is_constant = std::holds_alternative<ConstantPlace>(source);
-  if (std::holds_alternative<NestPlace>(source)) return false;
+  const bool is_constant = std::holds_alternative<ConstantBinding>(source);
+  if (std::holds_alternative<NestBinding>(source)) return false;
   const auto* cast = ir::op_as<ir::Cast>(&node);
   if (cast && is_activation && cast->to != ir::ElementType::kF32) return false;
   if (const auto* transpose = ir::op_as<ir::Transpose>(&node)) {
@@ -262,14 +262,14 @@ bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
   }
   if (is_constant && !cast) {
     // A constant seen with other dims keeps its rows; readers check rank and size.
-    const auto& dims = std::get<ConstantPlace>(source).data->dims();
+    const auto& dims = std::get<ConstantBinding>(source).data->dims();
     const auto elements = ir::element_count(to);
     const bool same = dims.size() <= 2 && dims.size() == to.rank();
     if (!same &&
-        (elements != std::get<ConstantPlace>(source).data->element_count() || to.rank() > 1))
+        (elements != std::get<ConstantBinding>(source).data->element_count() || to.rank() > 1))
       return false;
   }
-  place(scope, node.outputs[0]) = ValuePlace(source);
+  binding(scope, node.outputs[0]) = ValueBinding(source);
   return true;
 }
 
@@ -278,11 +278,11 @@ Result<Program> Lowerer::run_decoder() {
   for (const ir::ValueId id : graph_.inputs()) {
     const std::string& name = graph_.value(id).name;
     if (name == "input_ids") {
-      place(scope, id) = TokensPlace{};
+      binding(scope, id) = TokensBinding{};
     } else if (name == "position_ids") {
-      place(scope, id) = PositionsPlace{};
+      binding(scope, id) = PositionsBinding{};
     } else if (const auto layer = past_layer(name)) {
-      place(scope, id) = PastPlace{*layer};
+      binding(scope, id) = PastBinding{*layer};
       program_.layers = std::max(program_.layers, *layer + 1);
     }
   }
@@ -290,7 +290,7 @@ Result<Program> Lowerer::run_decoder() {
     lower_node(scope, graph_.nodes()[scope.node]);
   }
   if (diagnostics_.empty() && !graph_.outputs().empty() &&
-      std::holds_alternative<NestPlace>(place(scope, graph_.outputs()[0]))) {
+      std::holds_alternative<NestBinding>(binding(scope, graph_.outputs()[0]))) {
     stored(scope, graph_.outputs()[0]);
   }
   if (!diagnostics_.empty()) return Error(merge_repeated(diagnostics_));
@@ -302,7 +302,7 @@ Result<Program> Lowerer::run_decoder() {
   };
   const auto* logits = graph_.outputs().empty()
                            ? nullptr
-                           : std::get_if<Activation>(&place(scope, graph_.outputs()[0]));
+                           : std::get_if<Activation>(&binding(scope, graph_.outputs()[0]));
   if (!logits) return refuse("the model's first output is not computed logits");
   program_.logits = logits->buffer;
   if (!program_.hidden.exists() && !split_head(logits->buffer)) {

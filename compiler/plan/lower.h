@@ -24,33 +24,33 @@ inline std::uint64_t unsigned_of(std::int64_t value) {
 }
 
 /// What a value is at run time.
-struct NoPlace {};
-struct NestPlace {};  // the scope's NestLowerer has its expression
+struct NoBinding {};
+struct NestBinding {};  // the scope's NestLowerer has its expression
 struct Activation {
   BufferId buffer;
   bool pinned = false;  // not to be overwritten: read again by someone outside this scope
 };
-struct ConstantPlace {
+struct ConstantBinding {
   ir::ConstantPtr data;
   std::string name;
   ir::Origin origin{};  // of the node that makes it
 };
-struct ParameterPlace {
+struct ParameterBinding {
   std::int64_t index = 0;
 };
-struct TokensPlace {};     // llmc_run::tokens
-struct PositionsPlace {};  // of each row's token
-struct PastPlace {
+struct TokensBinding {};     // llmc_run::tokens
+struct PositionsBinding {};  // of each row's token
+struct PastBinding {
   std::uint32_t layer = 0;  // inside a loop: counted from the iteration's first
 };
-struct PresentPlace {};  // the cache, kept by the stages themselves
-struct CachedPlace {};   // k or v that the projection has put into the cache
-struct InputPlace {      // of a plain graph
+struct PresentBinding {};  // the cache, kept by the stages themselves
+struct CachedBinding {};   // k or v that the projection has put into the cache
+struct InputBinding {      // of a plain graph
   std::uint32_t buffer = 0;
 };
-using ValuePlace =
-    std::variant<NoPlace, NestPlace, Activation, ConstantPlace, ParameterPlace, TokensPlace,
-                 PositionsPlace, PastPlace, PresentPlace, CachedPlace, InputPlace>;
+using ValueBinding = std::variant<NoBinding, NestBinding, Activation, ConstantBinding,
+                                  ParameterBinding, TokensBinding, PositionsBinding, PastBinding,
+                                  PresentBinding, CachedBinding, InputBinding>;
 
 /// The format of a qkv matrix's value rows.
 inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
@@ -77,7 +77,7 @@ class Lowerer {
         : lowerer(l),
           graph(g),
           uses(g),
-          places(g.values().size()),
+          bindings(g.values().size()),
           nests(g, uses, *this),
           loop(body_of) {}
     std::optional<Sizes> sizes(const ir::TensorType& type) const override;
@@ -98,7 +98,7 @@ class Lowerer {
     Lowerer& lowerer;
     const ir::Graph& graph;
     ir::UseDef uses;
-    std::vector<ValuePlace> places;
+    std::vector<ValueBinding> bindings;
     NestLowerer nests;
     std::set<std::uint32_t> failed;                // values that could not be lowered
     std::map<ir::ValueId, std::uint32_t> outputs;  // of a plain graph: buffer of the first output
@@ -137,8 +137,8 @@ class Lowerer {
   void lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op);
 
   // Values.
-  ValuePlace& place(Scope& scope, ir::ValueId value) { return scope.places[value.index]; }
-  const ValuePlace& input(Scope& scope, const ir::Node& node, std::size_t index);
+  ValueBinding& binding(Scope& scope, ir::ValueId value) { return scope.bindings[value.index]; }
+  const ValueBinding& input(Scope& scope, const ir::Node& node, std::size_t index);
   bool present(const ir::Node& node, std::size_t index) const;
   /// The buffer of an operand that is computed; a value of loop nests is stored first.
   std::optional<BufferId> activation(Scope& scope, const ir::Node& node, std::size_t index);
@@ -153,7 +153,7 @@ class Lowerer {
                                         const std::string& name);
   /// The buffer of `value` when nothing reads it after the current node, so that the result may
   /// take its place.
-  bool dies_here(Scope& scope, ir::ValueId value);
+  bool is_last_use(Scope& scope, ir::ValueId value);
   void bind(Scope& scope, ir::ValueId value, BufferId buffer, bool pinned = false);
 
   // Weights.
@@ -166,7 +166,7 @@ class Lowerer {
     std::string label;
     std::int64_t first_row = 0, row_count = 0;  // a part of the matrix; 0: all of it
   };
-  std::optional<PackedWeight> packed(const ir::Node& node, const ConstantPlace& constant,
+  std::optional<PackedWeight> packed(const ir::Node& node, const ConstantBinding& constant,
                                      const WeightSpec& spec);
   /// Adds operand `index` of the node to the weights; no WeightRef when it is absent or not one.
   WeightRef weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec);
@@ -207,7 +207,7 @@ class Lowerer {
   void unsupported(const ir::Node& node, std::string message, std::string hint = {});
   void bad_input(const ir::Node& node, std::string message, std::string hint = {});
   /// A field of the loop's row for a parameter that nests read.
-  WeightRef layer_data(Scope& scope, const ParameterPlace& parameter);
+  WeightRef layer_data(Scope& scope, const ParameterBinding& parameter);
   std::string unique_global_label(std::string label);
   std::string unique_name(std::string_view wanted, std::string_view otherwise);
   // Open dims of a plain graph (lower_sizes.cpp).

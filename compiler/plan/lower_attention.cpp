@@ -34,7 +34,7 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
   stage.k = program_.buffers[source->index].width;
 
   // K and V go straight into the cache, so both may have one reader: the attention of a layer.
-  const PastPlace* past = nullptr;
+  const PastBinding* past = nullptr;
   for (std::size_t slot = 1; slot < 3; ++slot) {
     const auto& users = scope.uses.users(node.outputs[slot]);
     const ir::Node* user = users.size() == 1 ? &scope.graph.node(users[0]) : nullptr;
@@ -42,7 +42,7 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
         scope.uses.is_graph_output(node.outputs[slot])) {
       return unsupported(node, "keys and values are used by something other than one attention");
     }
-    past = std::get_if<PastPlace>(&input(scope, *user, 3));
+    past = std::get_if<PastBinding>(&input(scope, *user, 3));
   }
   if (!past) return unsupported(node, "its attention has no cache among the model's inputs");
   stage.layer = past->layer;
@@ -104,7 +104,7 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
   if (!q) return;
   stage.q = *q;
   bind(scope, node.outputs[0], *q);
-  place(scope, node.outputs[1]) = place(scope, node.outputs[2]) = CachedPlace{};
+  binding(scope, node.outputs[1]) = binding(scope, node.outputs[2]) = CachedBinding{};
   emit(scope, node, stage,
        fmt::format("{}[tokens, {}] x [{}, {}]^T -> q, and k and v into the cache",
                    stage.norm.exists() ? "norm " : "", stage.k, n, stage.k),
@@ -115,7 +115,7 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
   const AttentionShape shape{unsigned_of(op.heads), unsigned_of(op.kv_heads),
                              unsigned_of(op.head_dim)};
   const auto q = activation(scope, node, 0);
-  const auto* past = std::get_if<PastPlace>(&input(scope, node, 3));
+  const auto* past = std::get_if<PastBinding>(&input(scope, node, 3));
   if (!q || !past) return unsupported(node, "its cache is not one of the model's inputs");
   if (!note_attention(scope, node, shape, past->layer)) return;
   if (program_.buffers[q->index].width != shape.heads * shape.head_dim || in_head(*q)) {
@@ -128,14 +128,14 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
     emit(scope, node, KvStoreStage{shape, *k, *v, past->layer},
          fmt::format("k, v [tokens, {}, {}] into the cache", shape.kv_heads, shape.head_dim),
          false);
-  } else if (!std::holds_alternative<CachedPlace>(input(scope, node, 1)) ||
-             !std::holds_alternative<CachedPlace>(input(scope, node, 2))) {
+  } else if (!std::holds_alternative<CachedBinding>(input(scope, node, 1)) ||
+             !std::holds_alternative<CachedBinding>(input(scope, node, 2))) {
     return unsupported(node, "keys and values come from different kinds of stages");
   }
   const auto out = output_buffer(scope, node, "attended");
   if (!out) return;
   bind(scope, node.outputs[0], *out);
-  place(scope, node.outputs[1]) = PresentPlace{};
+  binding(scope, node.outputs[1]) = PresentBinding{};
   AttentionStage stage;
   stage.shape = shape;
   stage.scale = op.scale;

@@ -43,7 +43,7 @@ bool Lowerer::lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, 
   stage.parts = row / stage.width;  // heads, normalised one by one
   stage.norm = norm_input(scope, node, {.weight = 1, .bias = 2, .epsilon = epsilon, .kind = kind},
                           "norm", stage.width);
-  if (dies_here(scope, node.inputs[0])) {
+  if (is_last_use(scope, node.inputs[0])) {
     stage.out = *x;
   } else if (const auto out = output_buffer(scope, node, "normed")) {
     stage.out = *out;
@@ -72,7 +72,7 @@ void Lowerer::lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op)
   stage.angles = *found;
   stage.heads = static_cast<std::uint64_t>(*heads);
   stage.head_dim = static_cast<std::uint64_t>(*dim);
-  if (dies_here(scope, node.inputs[0])) {
+  if (is_last_use(scope, node.inputs[0])) {
     stage.out = *x;
   } else if (const auto out = output_buffer(scope, node, "rotated")) {
     stage.out = *out;
@@ -113,10 +113,10 @@ bool Lowerer::add_to_norm(Scope& scope, const ir::Node& node) {
     const Buffer& a = program_.buffers[normed->index];
     const Buffer& b = program_.buffers[residual->index];
     if (!norm || norm->out != *normed || norm->residual.exists() || a.width != b.width ||
-        a.one_row != b.one_row || !dies_here(scope, node.inputs[i]))
+        a.one_row != b.one_row || !is_last_use(scope, node.inputs[i]))
       continue;
     norm->residual = *residual;
-    if (dies_here(scope, node.inputs[1 - i])) norm->out = *residual;
+    if (is_last_use(scope, node.inputs[1 - i])) norm->out = *residual;
     bind(scope, node.outputs[0], norm->out);
     stages.back().comment += " added to x";
     return true;
@@ -145,10 +145,10 @@ bool Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
   } else {
     const ir::TensorType& type = scope.graph.value(node.inputs[second]).type;
     const auto count = ir::element_count(type);
-    const auto* constant = std::get_if<ConstantPlace>(&input(scope, node, second));
+    const auto* constant = std::get_if<ConstantBinding>(&input(scope, node, second));
     if (count == 1 && constant) {
       stage.value = static_cast<float>(ir::to_doubles(*constant->data).front());
-    } else if (count == 1 && std::holds_alternative<ParameterPlace>(input(scope, node, second))) {
+    } else if (count == 1 && std::holds_alternative<ParameterBinding>(input(scope, node, second))) {
       stage.number =
           weight(scope, node, second,
                  {.use = WeightUse::kVector, .shape = {}, .label = number_label(op.kind)});
@@ -162,7 +162,7 @@ bool Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
       return false;
     }
   }
-  if (dies_here(scope, node.inputs[first]) && rows->one_row == in_head(*a)) {
+  if (is_last_use(scope, node.inputs[first]) && rows->one_row == in_head(*a)) {
     stage.out = *a;
   } else if (const auto out = output_buffer(scope, node, "y")) {
     stage.out = *out;
@@ -179,7 +179,7 @@ bool Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
 bool Lowerer::lower_power(Scope& scope, const ir::Node& node) {
   if (is_pending(scope, node, 0)) return false;
   const auto x = activation(scope, node, 0);
-  const auto* exponent = std::get_if<ConstantPlace>(&input(scope, node, 1));
+  const auto* exponent = std::get_if<ConstantBinding>(&input(scope, node, 1));
   const bool one = exponent && exponent->data->element_count() == 1;
   const double power = one ? ir::to_doubles(*exponent->data).front() : 0;
   const bool known =
@@ -216,14 +216,14 @@ bool Lowerer::lower_power(Scope& scope, const ir::Node& node) {
 bool Lowerer::lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& op) {
   if (is_pending(scope, node, 0)) return false;
   if (op.kind == ir::UnaryKind::kIdentity) {
-    place(scope, node.outputs[0]) = ValuePlace(input(scope, node, 0));
+    binding(scope, node.outputs[0]) = ValueBinding(input(scope, node, 0));
     return true;
   }
   const auto x = activation(scope, node, 0);
   if (!x || !has_kernel(op.kind)) return false;
   const std::uint64_t width = program_.buffers[x->index].width;
   UnaryStage stage{op.kind, *x, {}, width};
-  if (dies_here(scope, node.inputs[0])) {
+  if (is_last_use(scope, node.inputs[0])) {
     stage.out = *x;
   } else if (const auto out = output_buffer(scope, node, "y")) {
     stage.out = *out;

@@ -11,7 +11,7 @@ namespace llmc::plan {
 bool Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
   const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
   const auto constant = [&](std::size_t i) -> std::optional<std::int64_t> {
-    const auto* place = std::get_if<ConstantPlace>(&input(scope, node, i));
+    const auto* place = std::get_if<ConstantBinding>(&input(scope, node, i));
     if (!place || place->data->element_count() != 1) return std::nullopt;
     const auto values = ir::to_integers(*place->data);
     return values.ok() ? std::optional(values->front()) : std::nullopt;

@@ -61,7 +61,7 @@ std::string Lowerer::unique_name(std::string_view wanted, std::string_view other
 
 ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
   const ir::ElementType type = graph.value(value).type.element;
-  const ValuePlace& at = places[value.index];
+  const ValueBinding& at = bindings[value.index];
   const auto of_row = [&](Place place) {
     std::uint32_t& index = lowerer.row_buffers_[place == Place::kTokens ? 0 : 1];
     if (index == UINT32_MAX) {
@@ -78,11 +78,11 @@ ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
   if (const auto* activation = std::get_if<Activation>(&at))
     return load(lowerer.program_.buffers[activation->buffer.index].element,
                 View::dense(activation->buffer.index, dims));
-  if (const auto* in = std::get_if<InputPlace>(&at))
+  if (const auto* in = std::get_if<InputBinding>(&at))
     return load(type, View::dense(in->buffer, dims));
-  if (std::holds_alternative<TokensPlace>(at)) return of_row(Place::kTokens);
-  if (std::holds_alternative<PositionsPlace>(at)) return of_row(Place::kPositions);
-  if (const auto* parameter = std::get_if<ParameterPlace>(&at)) {
+  if (std::holds_alternative<TokensBinding>(at)) return of_row(Place::kTokens);
+  if (std::holds_alternative<PositionsBinding>(at)) return of_row(Place::kPositions);
+  if (const auto* parameter = std::get_if<ParameterBinding>(&at)) {
     const WeightRef ref = lowerer.layer_data(*this, *parameter);
     return load(type,
                 View::dense(weight_buffer(ref, type, unsigned_of(product(dims).bound())), dims));
@@ -91,7 +91,7 @@ ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
 }
 
 ir::ConstantPtr Lowerer::Scope::constant(ir::ValueId value) const {
-  const auto* constant = std::get_if<ConstantPlace>(&places[value.index]);
+  const auto* constant = std::get_if<ConstantBinding>(&bindings[value.index]);
   return constant ? constant->data : nullptr;
 }
 
@@ -254,7 +254,7 @@ Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
   for (const ir::ValueId input : graph_.inputs()) {
     const auto found = ports.find(graph_.value(input).name);
     LLMC_CHECK(found != ports.end());
-    place(scope, input) = InputPlace{found->second->buffer};
+    binding(scope, input) = InputBinding{found->second->buffer};
   }
   for (const ir::ValueId output : graph_.outputs()) {
     const ir::Value& value = graph_.value(output);

@@ -8,8 +8,8 @@
 /// Embeddings, linear layers and loops.
 namespace llmc::plan {
 bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op) {
-  const bool by_position = std::holds_alternative<PositionsPlace>(input(scope, node, 0));
-  if (!by_position && !std::holds_alternative<TokensPlace>(input(scope, node, 0))) {
+  const bool by_position = std::holds_alternative<PositionsBinding>(input(scope, node, 0));
+  if (!by_position && !std::holds_alternative<TokensBinding>(input(scope, node, 0))) {
     return false;
   }
   const auto out = output_buffer(scope, node, by_position ? "position" : "x");
@@ -108,7 +108,7 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
     tail += " added to x";
     stage.residual = *residual;
     if (*residual != *source && !scope.output(node.outputs[0]) &&
-        dies_here(scope, node.inputs[4])) {
+        is_last_use(scope, node.inputs[4])) {
       stage.epilogue = LinearStage::Epilogue::kAddTo;
       stage.out = *residual;
     } else {
@@ -136,13 +136,14 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
 
 std::optional<BufferId> Lowerer::stored(Scope& scope, ir::ValueId value) {
   if (!value.exists()) return std::nullopt;
-  if (std::holds_alternative<NestPlace>(place(scope, value)))
+  if (std::holds_alternative<NestBinding>(binding(scope, value)))
     bind(scope, value, BufferId{scope.nests.store_whole(value)});
-  if (const auto* in = std::get_if<InputPlace>(&place(scope, value))) return BufferId{in->buffer};
-  if (const auto* constant = std::get_if<ConstantPlace>(&place(scope, value));
+  if (const auto* in = std::get_if<InputBinding>(&binding(scope, value)))
+    return BufferId{in->buffer};
+  if (const auto* constant = std::get_if<ConstantBinding>(&binding(scope, value));
       is_plain_ && constant != nullptr)
     return BufferId{scope.data(constant->data, WeightUse::kData, value)};
-  const auto* activation = std::get_if<Activation>(&place(scope, value));
+  const auto* activation = std::get_if<Activation>(&binding(scope, value));
   return activation ? std::optional(activation->buffer) : std::nullopt;
 }
 
@@ -179,7 +180,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     if (!start) return unsupported(node, "what its first layer starts with is no activation");
     BufferId buffer = *start;
     const bool twice = std::ranges::count(carriers, buffer) != 0;
-    if (twice || !dies_here(scope, node.inputs[i])) {
+    if (twice || !is_last_use(scope, node.inputs[i])) {
       const Buffer& from = program_.buffers[start->index];
       const ir::ElementType element = from.element;
       buffer = new_buffer("x", {from.width, from.one_row});
@@ -191,7 +192,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   }
   for (std::size_t i = 0; i < count * slots; ++i) {
     if (is_failed(carried + i, carried + i % slots)) continue;
-    const auto* past = std::get_if<PastPlace>(&input(scope, node, carried + i));
+    const auto* past = std::get_if<PastBinding>(&input(scope, node, carried + i));
     if (!past) return unsupported(node, "a layer's own input is not its cache");
     if (i == 0) loop.first_layer = past->layer;
     if (past->layer != loop.first_layer + i) {
@@ -200,15 +201,15 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   }
   loop.layers_per_pass = static_cast<std::uint32_t>(slots);
   for (std::size_t j = 0; j < slots; ++j) {
-    place(inner, body.inputs()[carried + j]) = PastPlace{static_cast<std::uint32_t>(j)};
+    binding(inner, body.inputs()[carried + j]) = PastBinding{static_cast<std::uint32_t>(j)};
   }
   for (std::size_t i = carried + slots; i < body.inputs().size(); ++i) {
     const std::size_t operand = carried + count * slots + (i - carried - slots);
     if (is_failed(operand, i)) continue;
     stored(scope, node.inputs[operand]);
-    ValuePlace outer = input(scope, node, operand);
+    ValueBinding outer = input(scope, node, operand);
     if (auto* activation = std::get_if<Activation>(&outer)) activation->pinned = true;
-    place(inner, body.inputs()[i]) = std::move(outer);
+    binding(inner, body.inputs()[i]) = std::move(outer);
   }
 
   for (; inner.node < body.nodes().size(); ++inner.node)
@@ -232,7 +233,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     bind(scope, node.outputs[i], carriers[i]);
   }
   for (std::size_t i = carried; i < node.outputs.size(); ++i) {
-    place(scope, node.outputs[i]) = PresentPlace{};
+    binding(scope, node.outputs[i]) = PresentBinding{};
   }
   for (std::size_t iteration = 0; iteration < count; ++iteration) {
     for (std::size_t f = 0; f < loop.fields.size(); ++f) {

@@ -105,7 +105,7 @@ std::string Lowerer::unique_label(Scope& scope, std::string label) {
   return unique;
 }
 
-std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const ConstantPlace& constant,
+std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const ConstantBinding& constant,
                                             const WeightSpec& spec) {
   ir::ConstantPtr data = constant.data;
   if (spec.row_count != 0) {
@@ -161,9 +161,9 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
 
 std::vector<ir::ConstantPtr> Lowerer::constants_of(Scope& scope, const ir::Node& node,
                                                    std::size_t index) {
-  const ValuePlace& source = input(scope, node, index);
-  if (const auto* constant = std::get_if<ConstantPlace>(&source)) return {constant->data};
-  const auto* parameter = std::get_if<ParameterPlace>(&source);
+  const ValueBinding& source = input(scope, node, index);
+  if (const auto* constant = std::get_if<ConstantBinding>(&source)) return {constant->data};
+  const auto* parameter = std::get_if<ParameterBinding>(&source);
   if (!parameter || !scope.op) return {};
   return scope.op->parameters[static_cast<std::size_t>(parameter->index)];
 }
@@ -190,7 +190,7 @@ std::string Lowerer::unique_global_label(std::string label) {
   return unique;
 }
 
-WeightRef Lowerer::layer_data(Scope& scope, const ParameterPlace& parameter) {
+WeightRef Lowerer::layer_data(Scope& scope, const ParameterBinding& parameter) {
   const auto p = static_cast<std::size_t>(parameter.index);
   const auto known = scope.data_fields.find(p);
   if (known != scope.data_fields.end()) return known->second;
@@ -222,8 +222,8 @@ WeightRef Lowerer::global_weight(PackedWeight weight) {
 }
 
 WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec) {
-  const ValuePlace& source = input(scope, node, index);
-  if (const auto* constant = std::get_if<ConstantPlace>(&source)) {
+  const ValueBinding& source = input(scope, node, index);
+  if (const auto* constant = std::get_if<ConstantBinding>(&source)) {
     const auto found = global_weights_.size();
     if (scope.loop) {  // a constant of the loop's surroundings
       for (int i = 2; !global_labels_.insert(spec.label).second; ++i) {
@@ -241,7 +241,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
     if (global_weights_.size() == found) global_labels_.erase(label);  // was there already
     return ref;
   }
-  const auto* parameter = std::get_if<ParameterPlace>(&source);
+  const auto* parameter = std::get_if<ParameterBinding>(&source);
   if (!parameter || !scope.op) {
     if (present(node, index)) unsupported(node, "an operand is computed where a weight is needed");
     return {};
@@ -309,7 +309,7 @@ void Lowerer::limit_positions(std::uint64_t rows) {
 std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::size_t positions,
                                       std::size_t frequencies, const ir::Rope& op,
                                       std::uint64_t head_dim) {
-  if (!std::holds_alternative<PositionsPlace>(input(scope, node, positions))) {
+  if (!std::holds_alternative<PositionsBinding>(input(scope, node, positions))) {
     unsupported(node, "rotary positions are not the model's position_ids",
                 "positions have to be the tokens' places in the sequence");
     return std::nullopt;
@@ -346,7 +346,7 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
              {.use = WeightUse::kVector, .shape = {}, .label = "rope_frequencies"});
   if (!ref.exists()) return std::nullopt;
   ir::Origin origin;  // of the angles, not of the node that rotates by them
-  if (const auto* constant = std::get_if<ConstantPlace>(&input(scope, node, frequencies))) {
+  if (const auto* constant = std::get_if<ConstantBinding>(&input(scope, node, frequencies))) {
     origin = constant->origin;
   } else if (const ir::Node* source = scope.uses.producer(node.inputs[frequencies])) {
     origin = source->origin;

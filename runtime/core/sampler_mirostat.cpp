@@ -26,7 +26,7 @@ double bernoulli_ratio(double x) {
 
 namespace {
 
-uint32_t tokens_of_surprise(Candidates& candidates, double mu, uint32_t vocab) {
+uint32_t count_below_surprise(Candidates& candidates, double mu, uint32_t vocab) {
   constexpr uint32_t kEstimatedFrom = 100;
   const uint32_t count = candidates.count;
   if (count < 2 || vocab < 2) return count;
@@ -56,7 +56,7 @@ uint32_t tokens_of_surprise(Candidates& candidates, double mu, uint32_t vocab) {
 }  // namespace
 
 void cut_mirostat_1(Candidates& candidates, float mu, uint32_t vocab) {
-  const uint32_t k = tokens_of_surprise(candidates, double{mu}, vocab);
+  const uint32_t k = count_below_surprise(candidates, double{mu}, vocab);
   if (k >= candidates.count) return;
   if (!candidates.sorted) select_best(candidates.entries, candidates.count, k);
   candidates.count = k;

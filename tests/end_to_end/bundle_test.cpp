@@ -391,7 +391,7 @@ TEST(Bundle, WeightsInAFileGiveTheSameBits) {
   auto options = quick(model.path(), out.path() / "embed");
   expect_compiles(options);
   options.out_dir = out.path() / "file";
-  options.weights = driver::WeightsPlace::kFile;
+  options.weights = driver::WeightsStorage::kFile;
   expect_compiles(options);
   EXPECT_TRUE(fs::exists(out.path() / "file/tiny_model.weights.bin"));
   std::vector<Generated> runs;

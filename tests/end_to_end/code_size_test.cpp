@@ -21,7 +21,7 @@ void expect_near(const fs::path& model, const char* target, ir::WeightFormat for
   driver::CompileOptions options = options_for(model, target, format);
   options.opt_level = level;
   options.kv = *plan::parse_kv_formats(kv);
-  options.weights = driver::WeightsPlace::kFile;
+  options.weights = driver::WeightsStorage::kFile;
   options.out_dir = folder.path() / "bundle";
   const auto planned = driver::plan_model(options);
   const auto made = driver::compile_model(options);

@@ -173,7 +173,7 @@ TEST_F(SystemPrompt, IsTheSameDataOnAnotherTargetAndIsRunThere) {
 TEST_F(SystemPrompt, GoesWithSmallCachesAndWeightsInAFile) {
   driver::CompileOptions options = this->options("generic");
   options.kv = {KvFormat::kInt8, KvFormat::kFp8};
-  options.weights = driver::WeightsPlace::kFile;
+  options.weights = driver::WeightsStorage::kFile;
   options.sequences = 1;
   options.opt_level = 1;
   const auto model = load_bundle(bundle(options));

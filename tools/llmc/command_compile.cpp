@@ -150,7 +150,7 @@ int compile(const CompileCommand& command, const Globals& globals) {
   const auto outputs = outputs_of(command, *options);
   if (!outputs.ok()) return fail(outputs.error());
   options->weights =
-      command.weights == "file" ? driver::WeightsPlace::kFile : driver::WeightsPlace::kEmbed;
+      command.weights == "file" ? driver::WeightsStorage::kFile : driver::WeightsStorage::kEmbed;
   auto max_ram = parse_bytes(command.max_ram, "--max-ram");
   if (!max_ram.ok()) return fail(max_ram.error());
   options->max_ram = *max_ram;
