@@ -10,7 +10,7 @@ namespace {
 
 using ir::ValueId;
 
-constexpr int kMaxSteps = 6;  // maximum number of operators between the two products
+constexpr int kMaxScoreSteps = 6;  // maximum number of operators between the two products
 
 struct Match {
   ir::ScaledAttention op;
@@ -29,7 +29,7 @@ class Walk {
   Walk(const Rewriter& rw, Match& found) : rw_(rw), found_(found) {}
 
   bool from(ValueId value) {
-    for (int step = 0; step < kMaxSteps; ++step) {
+    for (int step = 0; step < kMaxScoreSteps; ++step) {
       const ir::Node* node = rw_.producer(value);
       if (node == nullptr || rw_.use_count(value) != 1) return false;
       if (std::holds_alternative<ir::MatMul>(node->op)) {
@@ -82,7 +82,7 @@ class Walk {
     return ir::kNoValue;
   }
   bool leads_to_product(ValueId value, ValueId result) const {
-    for (int step = 0; step < kMaxSteps && is_score(value, result); ++step) {
+    for (int step = 0; step < kMaxScoreSteps && is_score(value, result); ++step) {
       const ir::Node* node = rw_.producer(value);
       if (std::holds_alternative<ir::MatMul>(node->op)) return true;
       const auto* binary = std::get_if<ir::Binary>(&node->op);

@@ -8,9 +8,6 @@
 namespace llmc::plan {
 namespace {
 
-/// Beyond it nothing could be allocated; below it no arithmetic on sizes overflows.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
-
 /// The one dim of `dims` without a size; nullopt if there is none, or several.
 std::optional<std::size_t> only_unknown(const std::vector<std::optional<Size>>& sizes) {
   const auto unknown = [](const std::optional<Size>& size) { return !size.has_value(); };

@@ -10,9 +10,6 @@
 namespace llmc::plan {
 namespace {
 
-/// Beyond it nothing could be allocated; below it no arithmetic on sizes overflows.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
-
 bool is_elementwise(const ir::Op& op) {
   return std::holds_alternative<ir::Unary>(op) || std::holds_alternative<ir::Binary>(op) ||
          std::holds_alternative<ir::Where>(op) || std::holds_alternative<ir::Cast>(op) ||

@@ -16,6 +16,10 @@ namespace llmc::plan {
 /// Maximum number of operations of one nest.
 inline constexpr std::size_t kMaxExpressionNodes = 96;
 
+/// Maximum number of elements of a value: more cannot be allocated, and arithmetic on sizes up to it
+/// does not overflow.
+inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
+
 /// What loop nests need of the lowering of a graph. Dims are those of one row: in a decoder the
 /// `seq` dim counts 1, because nests run once for every token.
 class NestHost {
