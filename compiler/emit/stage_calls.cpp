@@ -27,8 +27,9 @@ class Printer {
   std::string operator()(const plan::EmbeddingStage& s) const {
     if (plain_)
       return fmt::format("if (!lookup(m.rows({}), {}{{{}}}, {}, {})) return kIndexOutOfRange;",
-                         program_.buffers[s.ids.index].width, weight_type(weight(s.table)),
-                         packed(s.table), buffer(s.ids), buffer(s.out));
+                         row_count(program_.buffers[s.ids.index].size),
+                         weight_type(weight(s.table)), packed(s.table), buffer(s.ids),
+                         buffer(s.out));
     const plan::PackedWeight& table = weight(s.table);
     return fmt::format("embedding{}(context, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
                        weight_type(table, {}, width(s.out, table.columns)), packed(s.table),
@@ -36,7 +37,7 @@ class Printer {
   }
   std::string operator()(const plan::LinearStage& s) const {
     const std::string rows =
-        plain_ ? fmt::format("m.rows({})", plan::rows_of(program_, s)) : "context";
+        plain_ ? fmt::format("m.rows({})", row_count(plan::rows_of(program_, s))) : "context";
     return linear(s.source, s.norm, s.k,
                   matrix(s.weight, packed_rows_text(s), width(s.source, s.k)), epilogue(s), rows);
   }
