@@ -114,7 +114,7 @@ bool has_recorded_size(const fs::path& binary) {
 
 Result<std::unique_ptr<Session>> NativeModel::start(const SessionOptions& options) const {
   if (options.threads == 0 || options.threads > facts_.threads_max) {
-    return usage_error(fmt::format("{} threads, and the model was compiled for 1 to {}",
+    return usage_error(fmt::format("{} threads requested, but the model was compiled for 1 to {}",
                                    options.threads, facts_.threads_max),
                        "use fewer, or compile with a larger --threads-max");
   }

@@ -17,11 +17,10 @@ struct Session::Grammar {
 
 Status Session::prefill(std::span<const std::int32_t> tokens) {
   if (!slides_ && tokens.size() > context_ - position()) {
-    return file_failure(
-        ErrorKind::kBadInput, path_.string(),
-        fmt::format("{} tokens do not fit: the context has {}, of which {} are taken",
-                    tokens.size(), context_, position()),
-        "compile with a larger --ctx");
+    return file_failure(ErrorKind::kBadInput, path_.string(),
+                        fmt::format("{} tokens do not fit: {} of {} context tokens are in use",
+                                    tokens.size(), position(), context_),
+                        "compile with a larger --ctx");
   }
   for (const std::int32_t token : tokens) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
@@ -73,7 +72,7 @@ Result<std::string> Session::save_state() {
   if (api().state_save == nullptr) {
     return file_failure(ErrorKind::kUnsupported, path_.string(),
                         "a cache cannot be saved under an emulator",
-                        "save the conversation alone: its tokens are run again");
+                        "save the conversation only: its tokens are prefilled again");
   }
   std::string state(api().state_bytes(handle_.session), '\0');
   LLMC_RETURN_IF_ERROR(call(&Api::state_save, state.data(), state.size(), nullptr));

@@ -104,7 +104,8 @@ std::uint32_t Lowerer::Scope::weight_buffer(WeightRef weight, ir::ElementType el
                                         .width = count,
                                         .place = Place::kWeight,
                                         .element = element,
-                                        .weight = weight});
+                                        .weight = weight,
+                                        .size = static_cast<std::int64_t>(count)});
   }
   return it->second;
 }

@@ -163,7 +163,7 @@ TEST(FunctionSource, OpenDimsAreVariablesWithHarmlessNames) {
   EXPECT_THAT(header, HasSubstr("#define TINY_DIM_1_MIN 2\n#define TINY_DIM_1_MAX 3\n"));
   EXPECT_THAT(source, HasSubstr("const int64_t n_int = dims == nullptr ? 5 : dims[0];\n"));
   EXPECT_THAT(source, HasSubstr("if (n_batch_size < 2 || n_batch_size > 3) return kBadOptions;"));
-  EXPECT_THAT(source, HasSubstr("i0 < n_batch_size"));
+  EXPECT_THAT(source, HasSubstr("i < n_batch_size"));
 }
 
 }  // namespace

@@ -9,6 +9,13 @@ constexpr Case kMathCases[] = {
   %y = matmul %x, %w
   return %y
 })"},
+    {"matmul_of_constants", R"(graph @g(%x: f32[5, 15]) {
+  %a = constant f32[5, 2] random(7, 0.5)
+  %w = constant f32[2, 15] random(8, 0.5)
+  %y = matmul %a, %w
+  %z = add %y, %x
+  return %z
+})"},
     {"matmul_variable",
      R"(graph @g(%x: f32[2, 1, 7, 33], %w: f32[3, 33, 37], %v: f32[37], %u: f32[33]) {
   %y = matmul %x, %w

@@ -89,7 +89,7 @@ Result<std::string> run(const Options& options) {
   auto parsed = ir::parse(text, parsing);
   if (!parsed.ok()) {
     Diagnostic d = parsed.error().first();
-    if (!options.stand_in && d.message.find("is not at hand") != std::string::npos)
+    if (!options.stand_in && d.message.find("is not available") != std::string::npos)
       d.hint = "--stand-in puts zeros in place of weights in files";
     return d;
   }
