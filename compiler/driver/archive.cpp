@@ -18,8 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An archive (System V's form, which GNU's and LLVM's archivers write for ELF): "!<arch>\n", then
-// members, each a header of 60 characters and its content, filled up to an even size.
+// Format of an archive (System V, which the GNU and LLVM archivers write for ELF): "!<arch>" and a
+// line feed, then members. A member is a header of 60 characters and the content, padded to an even
+// size.
 constexpr std::string_view kMagic = "!<arch>\n";
 constexpr std::size_t kHeader = 60, kSizeAt = 48, kSizeWidth = 10;
 
@@ -45,7 +46,7 @@ struct Member {
   Header header{};
 };
 
-/// Nothing where the file is no archive or is cut off.
+/// Returns the members of an archive; nullopt if the file is not an archive or is truncated.
 std::optional<std::vector<Member>> members_of(std::istream& archive, std::uint64_t bytes) {
   std::array<char, kMagic.size()> magic{};
   archive.read(magic.data(), magic.size());

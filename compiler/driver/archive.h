@@ -7,13 +7,13 @@
 
 namespace llmc::driver {
 
-/// Whether `path` is an archive with members that end where the file does.
+/// Returns whether `path` is a complete archive: its members end exactly at the end of the file.
 bool is_whole_archive(const std::filesystem::path& path);
 
-/// Puts the content of the file `content` in place of what the last member of the archive `archive`
-/// holds; the member keeps its name. Archivers hold an archive in memory whole; here the weights,
-/// most of it, are copied from file to file: the archiver gets a small object with the same symbols
-/// in their place. Both paths are in `folder`.
+/// Replaces the data of the last member of the archive `archive` with the content of the file
+/// `content`; the member keeps its name. Both paths are relative to `folder`. Archivers hold a
+/// whole archive in memory. To avoid this for the weights, the archiver gets a small placeholder
+/// object with the same symbols, and this function then copies the real object from file to file.
 Status replace_last_member(const std::filesystem::path& folder, const std::string& archive,
                            const std::string& content);
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPlanSuffix = ".plan.json";
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20;
 
-/// NAME of each NAME.plan.json.
+/// Returns the NAME of each NAME.plan.json.
 std::vector<std::string> planned_names(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -68,8 +68,8 @@ std::optional<std::string> bundle_name(const fs::path& folder) {
 
 namespace {
 
-/// The first entry found in `folder`, relative to it, that its plan.json does not list; of a folder
-/// that is no bundle, whichever comes first.
+/// Returns the first entry in `folder`, relative to it, that its plan.json does not list; any entry
+/// if the folder is not a bundle.
 std::optional<fs::path> first_foreign(const fs::path& folder, std::error_code& error) {
   std::set<fs::path> files, folders;
   nlohmann::json json;
@@ -132,7 +132,7 @@ Status write_build_script(const fs::path& folder, const std::string& script) {
   const fs::path path = folder / "src/build.sh";
   LLMC_RETURN_IF_ERROR(write_file(path, std::string_view(script)));
   std::error_code error;
-  // The umask decided who may read it.
+  // Copies read permissions, which the umask determined, to execute permissions.
   const fs::perms readers = fs::status(path, error).permissions();
   fs::perms runners = fs::perms::owner_exec;
   if ((readers & fs::perms::group_read) != fs::perms::none) runners |= fs::perms::group_exec;
@@ -245,7 +245,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     return bad("damaged bundle: " + name + ".plan.json names no known target");
   if (!facts.embed_weights && !fs::is_regular_file(folder / (name + ".weights.bin"), error))
     return bad("damaged bundle: " + name + ".weights.bin is missing");
-  // A name from a file must not lead out of the folder.
+  // A file name from plan.json must not refer to a path outside the folder.
   if (facts.tokenizer_file.find('/') != std::string::npos)
     return bad("damaged bundle: " + name + ".plan.json is not what llmc wrote");
   return facts;

@@ -132,14 +132,14 @@ Result<std::vector<std::string>> BundleWriter::finish() {
                          plan::to_json(plan_, fmt::format("{:016x}", weights_hash_)));
 }
 
-/// The file of the weights, or the object that embeds them. In the archive that llvm-ar makes,
-/// NAME_weights.o stands in for that object.
+/// Returns the weights file, or the object that embeds the weights. In the archive that llvm-ar
+/// creates, a placeholder named NAME_weights.o takes the place of that object.
 std::string BundleWriter::weights_file() const {
   if (!plan_.options.embed_weights) return name_ + ".weights.bin";
   return fmt::format("{}/weights", ModelCode::kObjects);
 }
 
-/// Parts of the library that are data alone, the weights last.
+/// Returns the parts of the library that contain only data; the weights are last.
 std::vector<std::string> BundleWriter::data_parts() const {
   std::vector<std::string> parts;
   if (!content_.grammar.empty()) parts.emplace_back("grammar");
@@ -178,7 +178,7 @@ Status BundleWriter::measure_code(const std::vector<std::string>& objects) {
   for (const std::string& path : objects) {
     LLMC_TRY(const std::string content, read_file(folder_ / path));
     const auto loaded = emit::loaded_bytes(content);
-    if (!loaded) return ok_status();  // not ELF: the estimate stays
+    if (!loaded) return ok_status();  // not ELF: keep the estimate
     bytes += *loaded;
   }
   plan_.code_bytes = bytes;

@@ -19,33 +19,35 @@
 
 namespace llmc::driver {
 
-/// What the bundles of one model have in common, whatever they are compiled for.
+/// Content that all bundles of one model share, independent of the target.
 struct BundleContent {
   std::unique_ptr<hosted::Tokenizer> tokenizer;  // may be nullptr
   hosted::ChatDescription chat;
-  std::string grammar;  // tables, or empty
+  std::string grammar;  // tables; empty without a grammar
 };
 
-/// The files of one bundle, written into an AtomicDirectory. Called in the order of declaration.
+/// Writes the files of one bundle into an AtomicDirectory. Call the functions in the order of
+/// declaration.
 class BundleWriter {
  public:
-  /// All arguments must outlive it; `plan` gets the size of the code and the prompt's hash.
+  /// All arguments must outlive the writer. It stores the size of the code and the hash of the
+  /// prompt in `plan`.
   BundleWriter(const CompileOptions& options, const Toolchain& toolchain,
                const BundleContent& content, plan::Plan& plan, std::filesystem::path folder,
                const Progress& progress);
 
-  /// The weights come in pieces, so that one encoding serves the bundles of several targets.
+  /// Weights are added in pieces, so that one encoding serves the bundles of several targets.
   Status begin_weights();
   Status add_weights(std::span<const std::byte> data);
   Status end_weights();
   Status write_sources();
-  /// The library, except for what add_prompt() adds.
+  /// Compiles the library, except for the data that add_prompt() adds.
   Status compile();
-  /// The prompt's read-only data, computed by the library itself or by the same code for this
-  /// machine (prompt_data.h).
+  /// Returns the prompt's read-only data, computed by the library itself or by the same model
+  /// compiled for the host (prompt_data.h).
   Result<std::string> compute_prompt();
   Status add_prompt(const std::string& data);
-  /// Returns the files of the bundle.
+  /// Completes the bundle. Returns its files.
   Result<std::vector<std::string>> finish();
 
  private:

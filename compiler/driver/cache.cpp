@@ -26,15 +26,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A program as it is now: when it is replaced, what it made before must not be found again.
+/// Returns the current identity of a program, so that a replaced program invalidates the cache.
 std::string program_identity(const fs::path& program) {
   struct stat info{};
   if (::stat(program.c_str(), &info) != 0) return {};
   return fmt::format("{}.{}.{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
-/// Hash of the files that say what a model's tokens are and which end a text: they are not among
-/// those that the importer knows.
+/// Hashes the files that define a model's tokens and its end-of-text tokens. The importer does not
+/// list these files.
 Result<std::string> vocabulary_files(const fs::path& model) {
   LLMC_TRY(const hosted::ChatDescription chat, read_chat_files(model));
   std::string text = hosted::to_json(chat);
@@ -94,7 +94,7 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
       resources_hash());
   LLMC_TRY(const std::string vocabulary, vocabulary_files(model.path));
   text += " " + vocabulary;
-  // Free texts with their lengths: no two lists of them look the same.
+  // Free-form strings are hashed with their lengths, so that different lists have different input.
   std::vector<std::string> words = options.cflags;
   if (const auto& prompt = options.system_prompt)
     words.insert(words.end(), {prompt->text, fmt::format("{}", fmt::join(prompt->ids, ","))});
@@ -131,7 +131,7 @@ void trim_cache(const fs::path& folder, std::uint64_t limit_bytes, const fs::pat
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.empty() || name.front() == '.') continue;  // being made by someone
+    if (name.empty() || name.front() == '.') continue;  // hidden: another process is creating it
     std::error_code ignored;
     entries.push_back({it->path(), it->last_write_time(ignored), folder_bytes(it->path())});
     total += entries.back().bytes;

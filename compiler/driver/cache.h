@@ -8,27 +8,30 @@
 #include "compiler/onnx/model.h"
 #include "compiler/support/result.h"
 
-/// Compiled models kept between runs: one folder per key, made whole or not at all, oldest ones
-/// removed when there is too much.
+/// Cache of compiled models: one folder per key, created atomically. The least recently used
+/// entries are removed when the cache exceeds its limit.
 namespace llmc::driver {
 
-/// $XDG_CACHE_HOME/llmc, or ~/.cache/llmc; empty when neither variable is set.
+/// Returns $XDG_CACHE_HOME/llmc or ~/.cache/llmc; empty if neither variable is set.
 std::filesystem::path cache_folder();
 
-/// Whether the same model and options make the same code the next time. Flags for the compiler that
-/// may bring in files, say those behind a --sysroot, make something else when these change.
+/// Returns whether the same model and options always produce the same code. This is false with
+/// compiler flags that may read other files, such as --sysroot, because the content of these files
+/// can change.
 bool is_cacheable(const CompileOptions& options);
 
-/// 32 hexadecimal digits over the model's contents, every option that changes the code, the sources
-/// it is built from, this llmc and the compiler that will be run (path, size and time of the file).
-/// `options` are cacheable. kToolchain when there is no compiler.
+/// Returns a key of 32 hexadecimal digits. It covers the content of the model, every option that
+/// affects the code, the runtime sources, the version of llmc and the compiler (path, size and
+/// modification time of its file). `options` must be cacheable. Fails with kToolchain if no
+/// compiler is found.
 Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options);
 
-/// Marks an entry as used now, so that it is removed last.
+/// Marks an entry as most recently used.
 void touch_entry(const std::filesystem::path& entry);
 
-/// Removes what killed processes left half made, then the entries used longest ago until all
-/// together have at most `limit_bytes`; never `keep`, and none that somebody holds a FolderLock of.
+/// Removes incomplete entries of interrupted processes, then the least recently used entries until
+/// the total size is at most `limit_bytes`. Never removes `keep` or an entry that is protected by a
+/// FolderLock.
 void trim_cache(const std::filesystem::path& folder, std::uint64_t limit_bytes,
                 const std::filesystem::path& keep);
 

@@ -21,12 +21,12 @@ using hosted::ChatDescription;
 constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{1} << 20;
 constexpr std::size_t kMaxStopIds = 1000;
 
-/// Reads files of a model's folders and keeps the first error.
+/// Reads the files in a model's folders and keeps the first error.
 class FolderReader {
  public:
   explicit FolderReader(std::vector<fs::path> folders) : folders_(std::move(folders)) {}
 
-  /// Returns the object in the file; an empty one if there is no such file, or after an error.
+  /// Returns the object in the file; empty if the file does not exist, or after an error.
   Json object(const char* name) {
     auto config = read_model_config(folders_, name);
     if (!config.ok()) {
@@ -47,7 +47,7 @@ class FolderReader {
     return std::nullopt;
   }
 
-  /// A text of the object read last; empty when it is missing or null.
+  /// Returns a string of the object read last; empty if it is missing or null.
   std::string text(const Json& object, const char* key) {
     const auto it = object.find(key);
     if (it == object.end() || it->is_null()) return {};
@@ -56,14 +56,14 @@ class FolderReader {
     return {};
   }
 
-  /// A token: its spelling, or an object with it.
+  /// Returns the text of a token: a string, or an object that contains it.
   std::string token(const Json& object, const char* key) {
     const auto it = object.find(key);
     if (it != object.end() && it->is_object()) return text(*it, "content");
     return text(object, key);
   }
 
-  /// An id, or a list of them, added to `ids`.
+  /// Appends an id, or a list of ids, to `ids`.
   void ids(const Json& object, const char* key, std::vector<std::int32_t>& ids) {
     const auto it = object.find(key);
     if (it == object.end() || it->is_null()) return;
@@ -71,22 +71,23 @@ class FolderReader {
     for (const Json& id : list) {
       if (!id.is_number_integer() || id < -1 || id > INT32_MAX || list.size() > kMaxStopIds)
         return fail("'" + std::string(key) + "' is neither a token id nor a list of them");
-      const auto value = id.get<std::int32_t>();  // -1: none
+      const auto value = id.get<std::int32_t>();  // -1: no token
       if (value >= 0 && std::ranges::find(ids, value) == ids.end()) ids.push_back(value);
     }
   }
 
-  /// A text with one %s, or nothing.
+  /// Returns a string with exactly one %s, or an empty string.
   std::string pattern(const Json& object, const char* key) {
     std::string value = text(object, key);
     const std::size_t at = value.find("%s");
     if (!value.empty() && (at == value.npos || value.find("%s", at + 2) != value.npos))
       fail("'" + std::string(key) + "' does not have the place %s for a text once");
-    return value == "%s" ? std::string() : value;  // text as it is: no template
+    return value == "%s" ? std::string() : value;  // plain text: not a template
   }
 
-  /// Appends the value of `key` as `parameter`; nothing when it is missing or null. The first of
-  /// several keys for one parameter counts. Hugging Face's -1 for "off" is 0 here.
+  /// Appends the value of `key` as the parameter `name`; does nothing if it is missing or null. The
+  /// first of several keys for the same parameter takes precedence. Hugging Face's -1 for "off"
+  /// becomes 0.
   void sampling(const Json& object, const char* key, const char* name,
                 hosted::SamplingValues& values) {
     const auto it = object.find(key);
@@ -111,11 +112,11 @@ class FolderReader {
 
  private:
   const std::vector<fs::path> folders_;
-  fs::path file_;  // read last
+  fs::path file_;  // the file read last
   std::optional<Error> error_;
 };
 
-/// `chat_template`: a text, or a list of named ones of which "default" is for chats.
+/// Returns `chat_template`: a string, or the entry "default" of a list of named templates.
 std::string named_template(FolderReader& reader, const Json& object) {
   const auto it = object.find("chat_template");
   if (it == object.end() || !it->is_array()) return reader.text(object, "chat_template");
@@ -127,12 +128,12 @@ std::string named_template(FolderReader& reader, const Json& object) {
   return {};
 }
 
-/// The key of a file and the field of llmc_sampling that it is.
+/// A key of a file and the corresponding field of llmc_sampling.
 struct SamplingKey {
   const char *key, *name;
 };
 
-/// Sampling parameters of a generation_config.json.
+/// Reads the sampling parameters of a generation_config.json.
 void read_hugging_face_sampling(FolderReader& reader, const Json& object,
                                 hosted::SamplingValues& out) {
   const auto draws = object.find("do_sample");
@@ -151,7 +152,8 @@ void read_hugging_face_sampling(FolderReader& reader, const Json& object,
   reader.sampling(object, "repetition_penalty", "repeat_penalty", out);
 }
 
-/// Sampling parameters of MNN's llm_config.json or config.json, in old and new spellings.
+/// Reads the sampling parameters of MNN's llm_config.json or config.json, with old and new key
+/// names.
 void read_mnn_sampling(FolderReader& reader, const Json& object, hosted::SamplingValues& out) {
   if (reader.text(object, "sampler_type") == "greedy") {
     out.push_back({hosted::sampling_parameter("temperature"), 0});
@@ -176,7 +178,7 @@ void read_mnn_sampling(FolderReader& reader, const Json& object, hosted::Samplin
   for (const auto& [key, name] : kKeys) reader.sampling(object, key, name, out);
 }
 
-/// What MNN's configuration says, as far as no file before it did.
+/// Reads MNN's configuration. Values from earlier files take precedence.
 void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDescription& out) {
   if (out.has_template()) return;
   if (const auto it = object.find("jinja"); it != object.end() && it->is_object()) {
@@ -195,7 +197,7 @@ void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDe
     }
   }
   if (!out.has_template()) return;
-  out.add_prefix = true;  // its texts leave the prefix to the tokenizer
+  out.add_prefix = true;  // MNN's templates leave the prefix to the tokenizer
   out.source = file;
 }
 
@@ -221,7 +223,8 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
   for (const char* file : {"llm_config.json", "config.json"}) {
     const Json json = reader.object(file);
     read_mnn(reader, json, file, out);
-    // Hugging Face's config.json describes the network; MNN's says how to run it.
+    // Hugging Face's config.json describes the network; MNN's config.json contains runtime
+    // settings.
     const bool mnn = file == std::string_view("llm_config.json") || json.contains("llm_model") ||
                      json.contains("sampler_type");
     if (mnn && exporters.empty()) read_mnn_sampling(reader, json, exporters);

@@ -30,8 +30,8 @@ std::string_view format_name(ir::WeightFormat format) {
 
 namespace {
 
-/// Encodes the weights once and hands them to the writers of all bundles: what is stored does not
-/// depend on the target.
+/// Encodes the weights once and passes them to the writers of all bundles. The stored weights do
+/// not depend on the target.
 Status write_weights(const plan::Plan& plan, std::deque<BundleWriter>& writers,
                      const Progress& progress) {
   if (plan.weights_bytes == 0) return ok_status();
@@ -47,15 +47,16 @@ Status write_weights(const plan::Plan& plan, std::deque<BundleWriter>& writers,
   return ok_status();
 }
 
-/// Whether both keep a prompt's keys and values as the same bytes: the values are the same on every
-/// target (docs/numerics.md), and so are blocks of one shape.
+/// Returns whether both plans store a prompt's keys and values as the same bytes. The values are
+/// identical on every target (docs/numerics.md), so blocks of the same shape are identical too.
 bool same_prompt_data(const plan::Plan& a, const plan::Plan& b) {
   return a.prompt.bytes == b.prompt.bytes && a.kv.block == b.kv.block &&
          a.kv.block_bytes == b.kv.block_bytes &&
          a.options.target->token_group == b.options.target->token_group;
 }
 
-/// Computes the system prompt, once where it is the same, preferably by a bundle's own code.
+/// Computes the system prompt once for all plans with identical data, preferably with a bundle's
+/// own code.
 Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>& writers) {
   std::size_t first = 0;
   while (first + 1 < plans.size() && !target::runs_here(*plans[first].options.target)) ++first;
@@ -72,8 +73,9 @@ Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>
   return ok_status();
 }
 
-/// Everything after the plans: a bundle for each, in `folders`. All are finished before the first
-/// one is put in its place. `times`: of the phases before, which the first bundle gets.
+/// Performs all steps after planning and writes one bundle per plan to `folders`. All bundles are
+/// complete before the first one is renamed to its final path. `times`: durations of the earlier
+/// phases, which are added to the first bundle.
 Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
                                           std::span<const fs::path> folders,
                                           const Toolchain& toolchain, Prepared prepared,
@@ -83,7 +85,7 @@ Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
            AtomicDirectories::create(folders, replaces_bundle(options.model)));
   std::vector<Bundle> bundles(plans.size());
   bundles[0].times = std::move(times);
-  std::deque<BundleWriter> writers;  // which cannot be moved
+  std::deque<BundleWriter> writers;  // not movable
   for (std::size_t i = 0; i < plans.size(); ++i)
     writers.emplace_back(options, toolchain, prepared.content, plans[i], output.path(i), progress);
   PhaseClock clock(bundles[0].times);
@@ -113,7 +115,7 @@ Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
   return bundles;
 }
 
-/// options.model as a decoder, whatever it is.
+/// Imports options.model as a decoder without checking that it is one.
 Result<Source> import_given(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
   Source source;

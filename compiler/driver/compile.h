@@ -13,10 +13,10 @@
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
 
-/// From a model's path to a bundle on disk: import, passes, plan, emission, clang, archive.
+/// Compiles a model to a bundle on disk: import, passes, plan, source generation, clang, archive.
 namespace llmc::driver {
 
-/// Times of the phases, in seconds.
+/// Duration of one phase in seconds.
 struct PhaseTime {
   std::string phase;
   double seconds = 0;
@@ -30,34 +30,35 @@ struct Bundle {
   std::vector<PhaseTime> times;
 };
 
-/// "q4", "q6", "q8", "f16", "f32".
+/// Parses "q4", "q6", "q8", "f16" or "f32".
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view text);
 std::string_view format_name(ir::WeightFormat format);
 
-/// Checks what can be told before a model is read: targets, flags for clang, the bundle's name and
-/// the grammar. Errors: kUsage, kBadInput (grammar).
+/// Checks all options that can be checked before the model is read: targets, compiler flags, the
+/// bundle's name and the grammar. Fails with kUsage, or kBadInput for the grammar.
 Status check_options(const CompileOptions& options, std::span<const std::string> targets);
 
-/// Writes the bundle, whole or not at all. A system prompt's keys and values are computed by code
-/// for this machine, whatever the target: the bits are the same. Errors: kBadInput (model, options,
-/// output folder), kUnsupported (every operator no stage exists for, all at once), kOverBudget,
+/// Writes the bundle atomically. A system prompt's keys and values are computed by host code for
+/// every target; the results are bit-identical. Fails with kBadInput (model, options, output
+/// folder), kUnsupported (one diagnostic for each operator without a stage), kOverBudget or
 /// kToolchain.
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
 
-/// The same for several targets: the bundle of targets[i] in folders[i]. `source`:
-/// read_source(options); options.target and options.out_dir are not read. Weights are encoded once.
-/// A failure leaves all folders as they were, except one while finished bundles are renamed.
+/// Compiles a model for several targets: the bundle of targets[i] is written to folders[i].
+/// `source` must be the result of read_source(options). Ignores options.target and options.out_dir.
+/// Weights are encoded once. After a failure all folders are unchanged, unless the failure occurs
+/// while finished bundles are renamed.
 Result<std::vector<Bundle>> compile_model(const CompileOptions& options, Source source,
                                           std::span<const std::string> targets,
                                           std::span<const std::filesystem::path> folders,
                                           const Progress& progress = {});
 
-/// The bundle of a stage-level graph, as the passes deliver it, whose matrices have formats or get
-/// those of options.quant: options.model is not read.
+/// Writes the bundle of a stage-level graph, which is the output of the passes. Matrices without a
+/// format get options.quant. Ignores options.model.
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options);
 
-/// What compile_model would use, without reading a weight or running clang; code_bytes is an
-/// estimate. kOverBudget when max_ram is set and not kept.
+/// Returns the plan that compile_model() would use, without reading weights or running clang;
+/// code_bytes is an estimate. Fails with kOverBudget if max_ram is set and exceeded.
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress = {});
 Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options, Source source,
                                            std::span<const std::string> targets,

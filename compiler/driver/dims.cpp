@@ -14,15 +14,15 @@ namespace {
 
 using DimSizes = std::map<std::string, std::int64_t>;
 
-/// A size given for a sum of symbols.
+/// A size that is given for a sum of symbols.
 struct GivenSum {
   std::string name;
   ir::Dim sum;
   std::int64_t size = 0;
 };
 
-/// Returns the symbols in the inputs' shapes that `given` has no size for, each once, in order of
-/// appearance.
+/// Returns the symbols in the shapes of the inputs that have no size in `given`, each once, in
+/// order of appearance.
 std::vector<std::string> open_symbols(const ir::Graph& graph, const plan::DimRanges& given) {
   std::vector<std::string> symbols;
   std::set<std::string> seen;
@@ -49,8 +49,8 @@ Diagnostic unknown_dim(const std::string& name, const std::vector<std::string>& 
           "its symbols are: " + known);
 }
 
-/// Finds the one symbol of `given.sum` that has no size yet. Returns whether it did; false while
-/// several have none. `dims`: what was asked for.
+/// Determines the only symbol of `given.sum` without a size. Returns whether it succeeded; false
+/// while several symbols have no size. `dims`: the sizes that were requested.
 Result<bool> solve(const GivenSum& given, const plan::DimRanges& dims, DimSizes& sizes) {
   std::int64_t rest = given.size;
   const std::pair<const std::string, std::int64_t>* open = nullptr;
@@ -78,7 +78,7 @@ Result<bool> solve(const GivenSum& given, const plan::DimRanges& dims, DimSizes&
   return true;
 }
 
-/// Returns a number for each symbol that `dims` gives one.
+/// Returns a number for each symbol that `dims` sets to a number.
 Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges& dims) {
   const std::vector<std::string> symbols = open_symbols(graph, {});
   const std::set<std::string> known(symbols.begin(), symbols.end());
@@ -116,7 +116,7 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges&
   return sizes;
 }
 
-/// Returns `--dim name=N` for a shell. The whole name, because --dim compares all of it, and
+/// Returns `--dim name=N` for a shell. The name is complete, because --dim compares all of it, and
 /// quoted, because it comes from the model.
 std::string dim_flag(const std::string& symbol) {
   const bool batch = symbol.find("batch") != std::string::npos;
@@ -156,7 +156,7 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
 }
 
 std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given) {
-  // A message has room for these: a flag that is cut off would end inside its quotes.
+  // Limits for the message: a truncated flag could end inside its quotes.
   constexpr std::size_t kMaxFlags = 32, kMaxBytes = 3000;
   const std::vector<std::string> symbols = open_symbols(graph, given);
   std::string flags;

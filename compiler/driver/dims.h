@@ -9,15 +9,14 @@
 /// Sizes of the symbolic dims of plain graphs (--dim).
 namespace llmc::driver {
 
-/// Gives symbols of the inputs' shapes their sizes and infers all types again; those with a range
-/// stay symbols. `dims` names symbols or sums that inputs have ("past_sequence_length + 1"). kUsage
-/// for a name that no input has, for sizes that contradict each other, for a size below 0, for one
-/// of 0 that leaves no output with an element, for a range that is empty or has 0, and for a range
-/// of a sum.
+/// Assigns sizes to symbols in the shapes of the inputs and infers all types again; symbols with a
+/// range remain symbolic. `dims` names symbols or sums in the input shapes ("past_sequence_length +
+/// 1"). Fails with kUsage for an unknown name, contradictory sizes, a negative size, a size of 0
+/// that leaves every output empty, a range that is empty or contains 0, and a range of a sum.
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
-/// The flags that give all open sizes of the graph's inputs, except those of `given`: "--dim
-/// batch_size=1 --dim length=N". Empty when there are none.
+/// Returns the flags that set all symbolic sizes of the graph's inputs that `given` does not set:
+/// "--dim batch_size=1 --dim length=N". Empty if all sizes are set.
 std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given = {});
 
 }  // namespace llmc::driver

@@ -9,27 +9,28 @@
 #include "runtime/hosted/grammar/table_builder.h"
 #include "runtime/hosted/tokenizer.h"
 
-/// Grammars that a model's text is held to, from what a user wrote to tables (docs/grammar.md).
+/// Compiles grammars that constrain generated text: from user input to tables (docs/grammar.md).
 namespace llmc::driver {
 
 struct GrammarSource {
   enum class Kind : std::uint8_t { kNone, kGbnf, kJsonSchema };
   Kind kind = Kind::kNone;
   std::string text;
-  std::string file;  // for messages: a path, or the option it came with
+  std::string file;  // for messages: a path, or the option that contained the text
 
   bool given() const { return kind != Kind::kNone; }
 };
 
-/// "gbnf", "json-schema"; nothing for none.
+/// Returns "gbnf" or "json-schema"; empty for kNone.
 std::string_view kind_name(GrammarSource::Kind kind);
 
-/// The grammar of a source that is given. Errors name the file and the place in it: kBadInput, or
-/// kUnsupported for what tables cannot be made of.
+/// Parses the grammar of `source`, which must be given. Errors state the file and the position in
+/// it. Fails with kBadInput, or with kUnsupported for constructs that tables cannot represent.
 Result<hosted::grammar::Grammar> parse_grammar(const GrammarSource& source);
 
-/// Tables of a source that is given, for that model. `tokenizer` may be null: kBadInput, a grammar
-/// needs one. Other errors: those of parse_grammar and build_tables.
+/// Builds the tables of `source`, which must be given, for a model. Fails with kBadInput if
+/// `tokenizer` is nullptr, because a grammar needs one. Also fails like parse_grammar() and
+/// build_tables().
 Result<hosted::grammar::Tables> grammar_tables(const GrammarSource& source,
                                                const hosted::Tokenizer* tokenizer,
                                                std::uint64_t vocabulary,

@@ -5,7 +5,7 @@
 
 namespace llmc::driver {
 
-/// The kind of error that a failing status of a compiled library is.
+/// Returns the error kind of a failing status of a compiled library.
 inline ErrorKind kind_of(llmc_status status) {
   const bool unsupported = status == LLMC_ERROR_CPU || status == LLMC_ERROR_VERSION;
   return unsupported ? ErrorKind::kUnsupported : ErrorKind::kBadInput;

@@ -13,28 +13,30 @@
 
 namespace llmc::driver {
 
-/// The sources of a planned model and of the runtime in a folder of their own, as bundles have
-/// them, and what clang makes of them.
+/// Writes the sources of a planned model and of the runtime to a folder with the layout of a
+/// bundle, and compiles them.
 class ModelCode {
  public:
-  static constexpr const char* kObjects = "build";  // the folder of objects, in the other one
+  static constexpr const char* kObjects =
+      "build";  // folder of objects, relative to the folder of the sources
 
-  /// `toolchain` and `plan` must outlive it. `cflags`: for the model's source.
+  /// `toolchain` and `plan` must outlive the object. `cflags` apply to the model's source.
   ModelCode(const Toolchain& toolchain, const plan::Plan& plan, std::filesystem::path folder,
             std::vector<std::string> cflags);
 
-  /// NAME.h and src/. Then sources of the core, relative to the folder, are known.
+  /// Writes NAME.h and src/, and determines core_sources().
   Status write(std::uint64_t weights_hash);
+  /// Returns the sources of the core, relative to the folder; valid after write().
   const std::vector<std::string>& core_sources() const { return core_sources_; }
-  /// Arguments after the compiler for the model's source.
+  /// Returns the compiler arguments for the model's source.
   std::vector<std::string> arguments() const;
-  /// The model's source beside the core's: one clang for each, at the same time. Returns the
-  /// objects, relative to the folder, the model's first.
+  /// Compiles the model's source and the core's sources in parallel, with one clang process for
+  /// each. Returns the objects, relative to the folder; the model's object is the first.
   Result<std::vector<std::string>> compile(const Progress& progress = {}) const;
 
-  /// build/NAME_PART.o
+  /// Returns build/NAME_PART.o.
   std::string object(std::string_view part) const;
-  /// A file of the folder; folders on its way are made.
+  /// Writes a file in the folder; creates missing parent folders.
   Status write_file(const std::string& relative, std::string_view content) const;
 
  private:

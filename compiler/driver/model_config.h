@@ -7,21 +7,21 @@
 
 #include "compiler/support/result.h"
 
-/// Configuration files of a model, such as config.json.
+/// Reads configuration files of a model, such as config.json.
 namespace llmc::driver {
 
 struct ModelConfig {
-  std::filesystem::path file;                        // empty: there is no such file
-  nlohmann::json object = nlohmann::json::object();  // empty without a file
+  std::filesystem::path file;                        // empty if the file does not exist
+  nlohmann::json object = nlohmann::json::object();  // empty if the file does not exist
 };
 
-/// Reads `name` in the first of `folders` that has it. kBadInput if it is not a JSON object or has
-/// more than 64 MiB: tokenizer_config.json lists added tokens, some megabytes in large
-/// vocabularies.
+/// Reads `name` in the first of `folders` that has it. Fails with kBadInput if it is not a JSON
+/// object or is larger than 64 MiB. The limit is large because tokenizer_config.json lists added
+/// tokens, several megabytes for large vocabularies.
 Result<ModelConfig> read_model_config(const std::vector<std::filesystem::path>& folders,
                                       const char* name);
 
-/// Returns the error that `what` is wrong with a configuration file.
+/// Returns the error "`what` is wrong" for a configuration file.
 Diagnostic bad_model_config(const std::filesystem::path& file, std::string what);
 
 }  // namespace llmc::driver

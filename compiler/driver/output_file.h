@@ -11,8 +11,8 @@
 
 namespace llmc::driver {
 
-/// A new file written piece by piece, hashed on the way. Not atomic: for files inside an
-/// AtomicDirectory.
+/// A new file that is written incrementally and hashed at the same time. Not atomic: for files
+/// inside an AtomicDirectory.
 class OutputFile {
  public:
   static Result<OutputFile> create(const std::filesystem::path& path);
@@ -22,12 +22,12 @@ class OutputFile {
 
   Status write(std::span<const std::byte> data);
   Status write(std::string_view data);
-  /// Overwrites bytes at `offset` that were written before; not hashed.
+  /// Overwrites bytes at `offset` that were already written. The hash does not include them.
   Status patch(std::uint64_t offset, std::string_view data);
-  /// xxh64 of what was written since reset_hash, or since the file was created.
+  /// Restarts the hash.
   void reset_hash();
   std::uint64_t hash() const;
-  /// Must be called: some file systems tell of a full disk only here.
+  /// Closes the file. The call is required: some file systems report a full disk only here.
   Status close();
 
  private:

@@ -43,7 +43,7 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
   return std::move(result.graph);
 }
 
-/// The tokens of options.system_prompt, if there is one.
+/// Computes the tokens of options.system_prompt, if it is set.
 Status read_system_prompt(const CompileOptions& options, Prepared& prepared,
                           plan::PlanOptions& planned) {
   if (!options.system_prompt) return ok_status();
@@ -75,7 +75,7 @@ Status check_sizes(const plan::Plan& plan, const CompileOptions& options) {
   return ok_status();
 }
 
-/// Notes the tokenizer's vocabulary, and makes the tables of the grammar that is compiled in.
+/// Records the vocabulary of the tokenizer and builds the tables of the compiled-in grammar.
 Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   BundleContent& content = prepared.content;
   const std::uint64_t vocabulary = prepared.plans.front().program.vocabulary;
@@ -98,7 +98,7 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   return ok_status();
 }
 
-/// Plans the graph after the passes for each target.
+/// Plans the graph for each target; the passes must have run.
 Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::PlanOptions planned,
                                              const CompileOptions& options,
                                              std::span<const std::string> targets,
@@ -116,7 +116,7 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
   return plans;
 }
 
-/// A plain graph: sizes for its dims, passes, plans.
+/// Prepares a plain graph: sizes of its dims, passes, plans.
 Result<Prepared> prepare_plain(const CompileOptions& options, importer::ImportedModel model,
                                std::span<const std::string> targets, const Progress& progress,
                                PhaseClock& clock) {

@@ -10,10 +10,10 @@
 #include "compiler/driver/compile.h"
 #include "compiler/driver/source.h"
 
-/// Passes and plans: all that is known before a weight is encoded.
+/// Runs passes and planning: everything before weights are encoded.
 namespace llmc::driver {
 
-/// Measures consecutive phases.
+/// Measures the durations of consecutive phases.
 class PhaseClock {
  public:
   explicit PhaseClock(std::vector<PhaseTime>& times) : times_(times) {}
@@ -28,27 +28,27 @@ class PhaseClock {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
-/// A model with its plans.
+/// A model and its plans.
 struct Prepared {
   importer::ImportedModel model;
   BundleContent content;
   std::vector<plan::Plan> plans;  // one per target
 };
 
-/// Checks the options that do not depend on the target, and returns them for a plan.
+/// Checks the options that do not depend on the target. Returns the corresponding plan options.
 Result<plan::PlanOptions> plan_options(const CompileOptions& options);
 
-/// Reads what belongs to the bundle, runs the passes and plans for each of `targets`. Errors as
-/// compile_model.
+/// Reads the tokenizer, chat description and grammar, runs the passes and plans for each of
+/// `targets`. Fails like compile_model().
 Result<Prepared> prepare(const CompileOptions& options, Source source,
                          std::span<const std::string> targets, const Progress& progress,
                          PhaseClock& clock);
-/// The same of a stage-level graph, which is a decoder's.
+/// Prepares a stage-level graph of a decoder.
 Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& options);
 
-/// Passes and plan of a plain graph whose shapes are fixed or have ranges (options.open_dims).
-/// `inputs`: of the function's signature, those that became constants among them. `quant`: format
-/// of the matrices; kUnset: as the model has them.
+/// Runs passes on a plain graph whose shapes are fixed or have ranges (options.open_dims), and
+/// plans it. `inputs`: inputs of the function's signature, including those that became constants.
+/// `quant`: format of the matrices; kUnset keeps the format of the model.
 Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                               const plan::PlanOptions& options,
                               ir::WeightFormat quant = ir::WeightFormat::kUnset);

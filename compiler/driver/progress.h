@@ -6,8 +6,8 @@
 
 namespace llmc::driver {
 
-/// Called as work goes on: `done` of `total` units of `phase` ("import", "passes", "plan",
-/// "weights", "compile", "reference", …); total 0 means unknown. May be empty. Called from the
+/// Progress callback: `done` of `total` units of `phase` ("import", "passes", "plan", "weights",
+/// "compile", "reference", …) are complete; a total of 0 means unknown. May be empty. Called on the
 /// thread that called the driver.
 using Progress =
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>;

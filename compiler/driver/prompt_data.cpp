@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// In the bundle's folder of objects, which goes away when it is finished.
+/// In the bundle's folder of objects, which is deleted when the bundle is complete.
 constexpr const char* kLibrary = "build/prompt.so";
 constexpr const char* kHostFolder = "build/host";
 
@@ -30,7 +30,7 @@ Diagnostic failed(llmc_status status, const std::string& message) {
   return failure(kind_of(status), "the system prompt was not computed: " + printable(message));
 }
 
-/// The weights that an object embeds as the file that a library maps.
+/// Copies the weights from an object that embeds them to a file that a library can map.
 Status write_weights_file(const PromptJob& job, const fs::path& path) {
   llmc_weights_header header = {};
   std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
@@ -55,7 +55,7 @@ Status write_weights_file(const PromptJob& job, const fs::path& path) {
   return ok_status();
 }
 
-/// From a saved state (llmc/model.h) to blocks as the cache has them, and the row behind them.
+/// Converts a saved state (llmc/model.h) to cache blocks followed by the final row.
 std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model& model,
                       const plan::Plan& plan) {
   const plan::PromptPlan& prompt = plan.prompt;
@@ -64,7 +64,7 @@ std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model&
   LLMC_CHECK(header.tokens == prompt.tokens && header.has_row == 1);
   LLMC_CHECK(model.kv_block == plan.kv.block && model.kv_block_bytes == plan.kv.block_bytes);
   const llmc_state_layout at = llmc_state_layout_of(&model, prompt.tokens, 1);
-  // Aligned as the cache's blocks are; slots behind the last token are zero.
+  // Aligned like the cache's blocks; slots after the last token are zero.
   struct alignas(LLMC_ALIGNMENT) Line {
     unsigned char bytes[LLMC_ALIGNMENT];
   };
@@ -81,7 +81,7 @@ std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model&
   return {reinterpret_cast<const char*>(data), prompt.bytes};
 }
 
-/// Runs the prompt in a library that is for this machine; `weights`: empty when it embeds them.
+/// Runs the prompt in a library for the host. `weights` is empty if the library embeds them.
 Result<std::string> run_prompt(const fs::path& library, const plan::Plan& plan,
                                const fs::path& weights) {
   const auto loaded = hosted::ModelLibrary::open(library, plan.options.name);
@@ -95,7 +95,7 @@ Result<std::string> run_prompt(const fs::path& library, const plan::Plan& plan,
   config.threads = threads;
   config.parallel_for = hosted::ThreadPool::run;
   config.parallel_user = pool->get();
-  config.begin = LLMC_BEGIN_EMPTY;  // what it would begin with is made here
+  config.begin = LLMC_BEGIN_EMPTY;  // the prompt itself is computed here
   std::optional<hosted::MappedWeights> mapped;
   if (!weights.empty()) {
     auto opened = hosted::MappedWeights::open(weights);
@@ -119,7 +119,7 @@ Result<std::string> run_prompt(const fs::path& library, const plan::Plan& plan,
   return blocks_of(state, model.model(), plan);
 }
 
-/// The same model's code for this machine, without a prompt and with its weights in a file.
+/// Compiles the same model for the host, without a prompt and with its weights in a file.
 Status build_for_host(const PromptJob& job, const fs::path& library) {
   plan::Plan plan = job.plan;
   plan.options.target = &target::best_here();

@@ -11,21 +11,22 @@
 
 namespace llmc::driver {
 
-/// What a bundle that is being made has when its prompt is computed.
+/// The parts of an unfinished bundle that are needed to compute its prompt.
 struct PromptJob {
   const Toolchain& toolchain;
-  const plan::Plan& plan;        // with a prompt
-  std::filesystem::path folder;  // the bundle's
-  std::string archive;           // in it: with zeros for the prompt, embedded weights aside
-  std::string weights;           // in it: NAME.weights.bin, or the object of embedded weights
-  std::uint64_t weights_at = 0;  // where weights begin in that object
+  const plan::Plan& plan;        // must have a prompt
+  std::filesystem::path folder;  // the bundle's folder
+  std::string
+      archive;  // in `folder`: the library with zeros for the prompt and without embedded weights
+  std::string weights;           // in `folder`: NAME.weights.bin, or the object of embedded weights
+  std::uint64_t weights_at = 0;  // offset of the weights in that object
   std::uint64_t weights_hash = 0;
-  std::vector<std::string> cflags = {};  // the user's; of another machine's only -O… counts here
+  std::vector<std::string> cflags = {};  // the user's; in a build for the host, only -O… applies
 };
 
-/// Runs the prompt and gives its read-only data, plan.prompt.bytes bytes (plan::PromptPlan). It is
-/// run by the bundle's own code where this machine can execute it, else by code compiled for this
-/// machine: keys, values and the way they lie in blocks are the same on every target.
+/// Runs the prompt and returns its read-only data, plan.prompt.bytes bytes (plan::PromptPlan). Uses
+/// the bundle's own code if the host can execute it, else the same model compiled for the host.
+/// Keys, values and their layout in blocks are identical on every target.
 Result<std::string> prompt_data(const PromptJob& job);
 
 }  // namespace llmc::driver

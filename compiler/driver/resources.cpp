@@ -35,7 +35,7 @@ const Resource* find_header(std::string_view include) {
   return nullptr;
 }
 
-/// Calls f for what stands between quotes or angle brackets in each #include line.
+/// Calls f with the path between quotes or angle brackets of each #include line.
 template <class F>
 void for_each_include(std::string_view text, F f) {
   constexpr std::string_view kInclude = "#include ";
@@ -74,7 +74,7 @@ std::string bundle_path(std::string_view path) {
 
 namespace {
 
-/// `sources` and what they and `text` include, directly or not.
+/// Returns `sources` and everything that they and `text` include, directly or indirectly.
 std::vector<Resource> with_includes(std::string_view text, const std::vector<Resource>& sources) {
   std::set<std::string_view> paths;
   std::vector<Resource> used;

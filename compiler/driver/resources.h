@@ -6,33 +6,35 @@
 #include <string_view>
 #include <vector>
 
-/// The sources that every bundle holds copies of, out of the llmc binary itself
+/// Sources that are embedded in the llmc binary and copied to every bundle
 /// (tools/cmake/LlmcResources.cmake).
 namespace llmc::driver {
 
 struct Resource {
-  std::string_view path;  // in the repository: "templates/llmc/kernels.h"
+  std::string_view path;  // relative to the repository: "templates/llmc/kernels.h"
   std::string_view content;
 };
 
-/// Sorted by path.
+/// Returns all resources, sorted by path.
 const std::vector<Resource>& resources();
 
-/// Where a bundle keeps a resource: "templates/llmc/…" and "runtime/include/llmc/…" as
-/// "src/llmc/…" ("llmc/llmc.h", which applications include, at the top), "runtime/core/…" as
-/// "src/core/…", "runtime/runner/…" as "src/runner/…", which no bundle holds.
+/// Returns the path of a resource in a bundle: "src/llmc/…" for "templates/llmc/…" and
+/// "runtime/include/llmc/…" (but "llmc/llmc.h" for the public header, at the top level),
+/// "src/core/…" for "runtime/core/…". "runtime/runner/…" maps to "src/runner/…", which bundles do
+/// not contain.
 std::string bundle_path(std::string_view resource_path);
 
-/// Resources that `source` includes, directly or not, and the runtime core: what a bundle needs.
+/// Returns the resources that a bundle needs: those that `source` includes, directly or indirectly,
+/// and the runtime core.
 std::vector<Resource> resources_for(std::string_view source);
 
-/// The headers among them: what a source that needs no runtime includes.
+/// Returns only the headers among them, for a source that needs no runtime.
 std::vector<Resource> headers_for(std::string_view source);
 
-/// The sources of runners (runner_process.h) and all they include.
+/// Returns the sources of runners (runner_process.h) and everything that they include.
 std::vector<Resource> runner_resources();
 
-/// Changes with any byte of any resource.
+/// Returns a hash of the content of all resources.
 std::uint64_t resources_hash();
 
 }  // namespace llmc::driver

@@ -7,23 +7,24 @@
 
 namespace llmc::driver {
 
-/// A bound model, and what it is compiled as.
+/// An imported model and whether it is compiled as a decoder or a function.
 struct Source {
   importer::ImportedModel model;
   bool is_function =
-      false;  // a plain graph: asked for (options.function, options.dims), or no decoder
+      false;  // a plain graph: requested (options.function, options.dims), or not a decoder
   double import_seconds = 0;
 };
-/// Binds `options.model` with options.reader. kUnsupported for a decoder without a cache, unless it
-/// is asked for as a function. A decoder that options.dims makes a function is reported to
-/// options.import.on_warning; kUsage for one that options.dims leaves without fixed sizes.
+/// Imports `options.model` with options.reader. Fails with kUnsupported for a decoder without a
+/// cache, unless it is compiled as a function. If options.dims makes a decoder a function, reports
+/// this to options.import.on_warning, and fails with kUsage if a size remains symbolic.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
-/// kUnsupported: `model`, which is not a decoder, where text is generated or measured. The hint
-/// names the commands that take it.
+/// Returns a kUnsupported error: `model` is not a decoder, but the command generates or evaluates
+/// text. The hint names the commands that accept the model.
 Diagnostic not_a_decoder(const importer::ImportedModel& model);
 
-/// kUsage: inputs of `options.model` have sizes that only `flags` (missing_dims) fix.
+/// Returns a kUsage error: inputs of `options.model` have symbolic sizes, which `flags`
+/// (missing_dims) set.
 Diagnostic open_sizes(const CompileOptions& options, const std::string& flags);
 
 }  // namespace llmc::driver

@@ -8,8 +8,8 @@
 namespace llmc::driver {
 namespace {
 
-/// What a user may say first: a tokenizer joins each of these with what stands before it in another
-/// way, if it does so at all.
+/// First user messages with different initial characters. Tokenizers that merge text with the
+/// preceding text do so differently for each of them.
 constexpr const char* kProbeMessages[] = {"Xq7f", "hello", " a", "\nb",      "\n\n",
                                           "7",    ".",     "(",  "\xC3\xA9", "\xE4\xBD\xA0"};
 
@@ -20,7 +20,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-/// Shortens `all` to what `other` begins with, too.
+/// Shortens `all` to the common prefix of `all` and `other`.
 template <class List>
 void keep_common(List& all, const List& other) {
   const auto [end, ignored] = std::ranges::mismatch(all, other);
@@ -38,7 +38,7 @@ Result<std::vector<std::int32_t>> system_prompt_ids(const SystemPrompt& prompt,
     return file_failure(kind, prompt.source, std::move(message), std::move(hint));
   };
   const std::string ids_hint = "--system-prompt-tokens takes token ids, whatever they stand for";
-  // An editor's last line break is no part of what is said.
+  // A final line break, which editors add, is not part of the prompt.
   std::string text = prompt.text;
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();

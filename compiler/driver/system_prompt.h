@@ -11,11 +11,13 @@
 
 namespace llmc::driver {
 
-/// The tokens of a system prompt. With a chat template: those that every conversation with this
-/// system message begins with, as `llmc chat` writes it; the description keeps the message. Without
-/// one: the text's, behind the tokens a prompt starts with. `tokenizer` may be nullptr, and
-/// `refused` says why, if the model has one. kBadInput when the text is empty or no UTF-8, or there
-/// is no tokenizer; kUnsupported when the template has no place for it in front of what is said.
+/// Returns the tokens of a system prompt. With a chat template, these are the tokens that every
+/// conversation with this system message begins with, as `llmc chat` formats it; the system message
+/// is stored in `chat`. Without a template, they are the model's start tokens followed by the
+/// tokens of the text. `tokenizer` may be nullptr; if the model's tokenizer was rejected, `refused`
+/// is the reason. Fails with kBadInput if the text is empty or not valid UTF-8, or if there is no
+/// tokenizer; with kUnsupported if the template does not place the system message before the first
+/// user message.
 Result<std::vector<std::int32_t>> system_prompt_ids(const SystemPrompt& prompt,
                                                     const hosted::Tokenizer* tokenizer,
                                                     const std::string& refused,

@@ -18,7 +18,7 @@ fs::path find_tokenizer(const fs::path& model) {
   for (const fs::path& folder : model_folders(model)) {
     for (const char* const name : {"tokenizer.txt", "tokenizer.json", "tokenizer.model"})
       if (fs::exists(folder / name, error)) return folder / name;
-    std::set<fs::path> lists;  // in an order that is the same everywhere
+    std::set<fs::path> lists;  // sorted, for a deterministic choice
     for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
       if (it->path().extension() == ".tiktoken") lists.insert(it->path());
     if (!lists.empty()) return *lists.begin();
@@ -47,7 +47,7 @@ std::unique_ptr<hosted::Tokenizer> read_tokenizer(const fs::path& path_of_model,
     planned.tokenizer_refused = loaded.failure().message;
     if (const std::string folder = path.parent_path().string() + "/";
         planned.tokenizer_refused.starts_with(
-            folder))  // bundles do not depend on where they were made
+            folder))  // bundles do not depend on the location of the model
       planned.tokenizer_refused.erase(0, folder.size());
     if (known) {
       prefix = known->prefix_ids;
@@ -64,7 +64,7 @@ std::unique_ptr<hosted::Tokenizer> read_tokenizer(const fs::path& path_of_model,
 std::optional<Diagnostic> tokenizer_too_large(const hosted::Tokenizer& tokenizer,
                                               const fs::path& file, std::int64_t vocabulary) {
   const auto size = static_cast<std::int64_t>(tokenizer.size());
-  std::int64_t texts = 0;  // tokens past the vocabulary that text may become
+  std::int64_t texts = 0;  // number of tokens past the vocabulary that text can produce
   for (std::int64_t id = std::max<std::int64_t>(vocabulary, 0); id < size; ++id)
     texts += tokenizer.bytes_of(static_cast<std::int32_t>(id)).empty() ? 0 : 1;
   if (texts == 0) return std::nullopt;

@@ -8,24 +8,26 @@
 #include "compiler/plan/plan.h"
 #include "runtime/hosted/tokenizer.h"
 
-/// Where a model's tokenizer is, and what a plan takes of it.
+/// Finds and reads a model's tokenizer.
 namespace llmc::driver {
 
-/// The tokenizer file in a model's folder, beside its .onnx file, or above its folder onnx/:
-/// tokenizer.txt, which knows the stop ids, before tokenizer.json, as Hugging Face's own choice is,
-/// this before tokenizer.model and a list of tiktoken's. Empty when there is none.
+/// Returns the tokenizer file in the folder of the model, or in the parent folder if that folder is
+/// onnx/. Order of preference: tokenizer.txt, which lists the stop ids; tokenizer.json, which
+/// Hugging Face prefers as well; tokenizer.model; a tiktoken vocabulary. Empty if there is no such
+/// file.
 std::filesystem::path find_tokenizer(const std::filesystem::path& model);
 
-/// Reads the tokenizer of a model, if it has one, and notes in the plan's options what programs
-/// need of it. nullptr for one that is refused, too, and why is noted: the library then works with
-/// token ids all the same.
+/// Reads the tokenizer of a model, if there is one, and stores the facts that programs need in the
+/// plan options. Returns nullptr if there is no tokenizer or it is rejected; the reason is stored.
+/// The library then still accepts token ids.
 std::unique_ptr<hosted::Tokenizer> read_tokenizer(const std::filesystem::path& path_of_model,
                                                   const importer::ImportedModel& model,
                                                   plan::PlanOptions& planned);
 
-/// A warning when `tokenizer`, the one of `read_tokenizer`, gives plain text ids that a model with
-/// `vocabulary` tokens does not have. Control tokens past the vocabulary, which some published
-/// models have, are none: text never becomes one unless it is asked for.
+/// Returns a warning if `tokenizer`, the result of `read_tokenizer`, produces ids for plain text
+/// that are not in the model's vocabulary of `vocabulary` tokens. Control tokens past the
+/// vocabulary, which some published models have, are not reported: text becomes a control token
+/// only on request.
 std::optional<Diagnostic> tokenizer_too_large(const hosted::Tokenizer& tokenizer,
                                               const std::filesystem::path& file,
                                               std::int64_t vocabulary);

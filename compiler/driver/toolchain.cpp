@@ -14,7 +14,7 @@
 namespace llmc::driver {
 namespace {
 
-/// Optimisation of the model's source and of the runtime's.
+/// Optimization levels of the model's source and of the runtime's sources.
 constexpr const char *kModelLevel = "-O3", *kCoreLevel = "-O2", *kNoDebug = "-g0";
 
 constexpr std::string_view kInstallHint =
@@ -22,10 +22,11 @@ constexpr std::string_view kInstallHint =
 
 std::string found(const std::string& program) {
   const std::filesystem::path path = find_program(program);
-  return path.empty() ? std::string() : std::filesystem::absolute(path).string();  // run elsewhere
+  return path.empty() ? std::string()
+                      : std::filesystem::absolute(path).string();  // commands run in another folder
 }
 
-/// The first lines of what a tool printed, without escape codes.
+/// Returns the first lines of a tool's output without escape codes.
 std::string first_lines(std::string_view text, int lines = 8) {
   std::string out;
   while (lines-- > 0 && !text.empty()) {
@@ -36,7 +37,7 @@ std::string first_lines(std::string_view text, int lines = 8) {
   return out;
 }
 
-/// What to do about a compiler that failed without a signal: `program` may be another than clang.
+/// Returns the hint for a compiler that failed without a signal; `program` may not be clang.
 std::string compiler_hint(const std::string& program) {
   const auto version = run_command({program, "--version"}, {});
   if (version.ok() && version->ok() &&
@@ -63,7 +64,7 @@ Status run_tool(const std::vector<std::string>& argv, const std::filesystem::pat
                      : "is this clang 15 or newer, and the disk not full?");
 }
 
-/// What all sources of a bundle are compiled with.
+/// Returns the arguments that all sources of a bundle share.
 std::vector<std::string> common_arguments(const target::Target& target) {
   std::vector<std::string> arguments{fmt::format("--target={}", target.triple)};
   arguments.insert(arguments.end(), target.core_flags.begin(), target.core_flags.end());
@@ -77,7 +78,7 @@ std::vector<std::string> common_arguments(const target::Target& target) {
   return arguments;
 }
 
-/// The triple that flag `i` asks for (--target=T, -target T), or nothing.
+/// Returns the triple that flag `i` selects (--target=T, -target T); empty if it is another flag.
 std::string_view triple_of(const std::vector<std::string>& cflags, std::size_t i) {
   const std::string_view flag = cflags[i];
   if (flag.starts_with("--target=")) return flag.substr(flag.find('=') + 1);
@@ -85,7 +86,7 @@ std::string_view triple_of(const std::vector<std::string>& cflags, std::size_t i
   return apart && i + 1 < cflags.size() ? std::string_view(cflags[i + 1]) : std::string_view();
 }
 
-/// The processor of a triple, in the spelling of the targets' triples.
+/// Returns the architecture of a triple, as spelled in the targets' triples.
 std::string_view processor_of(std::string_view triple) {
   const std::string_view name = triple.substr(0, triple.find('-'));
   if (name == "amd64") return "x86_64";
@@ -93,7 +94,7 @@ std::string_view processor_of(std::string_view triple) {
   return name;
 }
 
-/// Whether code for the triple's system is in another object format than ELF.
+/// Returns whether code for the triple's operating system has an object format other than ELF.
 bool is_other_format(std::string_view triple) {
   constexpr std::string_view kSystems[] = {"apple",   "darwin", "macos",     "ios",     "tvos",
                                            "watchos", "xros",   "driverkit", "windows", "win32",
@@ -103,14 +104,14 @@ bool is_other_format(std::string_view triple) {
       kSystems, [&](std::string_view system) { return triple.find(system) != triple.npos; });
 }
 
-/// A target's name inside a C++ identifier.
+/// Returns a target's name in a form that is valid inside a C++ identifier.
 std::string identifier(std::string_view name) {
   std::string result(name);
   std::ranges::replace(result, '-', '_');
   return result;
 }
 
-/// Words of a shell command; with an indent, in lines of about 100 columns.
+/// Joins the words of a shell command; with an indent, in lines of about 100 columns.
 std::string joined(const std::vector<std::string>& arguments, std::string_view indent = {}) {
   constexpr std::size_t kColumns = 98;
   std::string text;
@@ -173,7 +174,7 @@ std::vector<std::string> model_arguments(const target::Target& target, std::stri
   arguments.insert(arguments.end(), target.model_flags.begin(), target.model_flags.end());
   if (!target.simd_define.empty()) arguments.push_back(fmt::format("-D{}=1", target.simd_define));
   arguments.push_back(fmt::format("-DLLMC_OPT_LEVEL={}", target.opt_level));
-  // Kernels of two models never share an inline function, whatever they were compiled with.
+  // Kernels of two models must never share an inline function, regardless of compiler flags.
   arguments.push_back(fmt::format("-DLLMC_ISA={}_{}", name, identifier(target.name)));
   arguments.insert(arguments.end(), {kModelLevel, "-fvisibility=hidden", "-I.", "-Isrc"});
   arguments.insert(arguments.end(), extra.begin(), extra.end());
@@ -252,7 +253,7 @@ Status link_shared(const Toolchain& toolchain, const target::Target& target,
                    const std::filesystem::path& instead) {
   std::vector<std::string> argv{toolchain.compiler, fmt::format("--target={}", target.triple),
                                 "-shared", "-nostdlib", "-Wl,-Bsymbolic"};
-  // Of two definitions the first one counts.
+  // The first of two definitions takes precedence.
   if (!instead.empty()) argv.insert(argv.end(), {"-Wl,-z,muldefs", instead.string()});
   argv.insert(argv.end(), {"-Wl,--whole-archive", archive.string(), "-Wl,--no-whole-archive", "-lc",
                            "-o", library.string()});
@@ -276,7 +277,7 @@ Status link_program(const Toolchain& toolchain, const target::Target& target,
   const std::vector<std::string> arguments = core_arguments(target);
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   for (const std::string& define : defines) argv.push_back("-D" + define);
-  // lld, because it links for every architecture; the system's linker knows one.
+  // lld links for every architecture; the system's linker supports only one.
   argv.insert(argv.end(), {"-static", "-nostdlib", "-fuse-ld=lld", "-Wl,--gc-sections"});
   argv.insert(argv.end(), sources.begin(), sources.end());
   argv.insert(argv.end(), {input.string(), "-o", program.string()});
@@ -305,7 +306,8 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
   const auto base = [](const std::string& path) {
     return shell_quoted(std::filesystem::path(path).filename().string());
   };
-  // Every source begins with the same flags. Some of them g++ neither knows nor needs.
+  // Every source begins with the same flags. g++ does not support some of them, and does not need
+  // them.
   std::vector<std::string> common = common_arguments(target), only_clang, own;
   own.assign(arguments.begin() + static_cast<std::ptrdiff_t>(common.size()), arguments.end());
   std::erase(own, kModelLevel);

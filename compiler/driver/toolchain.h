@@ -8,7 +8,7 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// clang and the archiver, run with argument lists and never through a shell.
+/// Runs clang and the archiver with argument lists, never through a shell.
 namespace llmc::driver {
 
 struct Toolchain {
@@ -16,68 +16,71 @@ struct Toolchain {
   std::string archiver;  // path
 };
 
-/// `cc`, or when it is empty $LLMC_CC, clang++-19, clang++; llvm-ar-19, llvm-ar or ar. kToolchain
-/// with what to install when one is missing.
+/// Finds the compiler: `cc` or, if it is empty, $LLMC_CC, clang++-19 or clang++; and the archiver:
+/// llvm-ar-19, llvm-ar or ar. Fails with kToolchain, and a hint what to install, if one is missing.
 Result<Toolchain> find_toolchain(const std::string& cc);
 
-/// Whether the compiler makes code for `target`: compiles an empty source with the model's
-/// arguments. kToolchain when it knows the architecture or one of the flags not.
+/// Checks that the compiler supports `target`: compiles an empty source with the model's arguments.
+/// Fails with kToolchain if the compiler does not support the architecture or one of the flags.
 Status try_target(const Toolchain& toolchain, const target::Target& target);
 
-/// Arguments after the compiler for the model's source and for a source of the runtime core; both
-/// are meant to be run in a bundle's folder and name no file outside it.
+/// Return the compiler arguments for the model's source and for a source of the runtime core. Run
+/// both in the bundle's folder; they name no file outside it.
 std::vector<std::string> model_arguments(const target::Target& target, std::string_view name,
                                          const std::vector<std::string>& extra);
 std::vector<std::string> core_arguments(const target::Target& target);
-/// The same for the source of a function, whose arena holds one type after another.
+/// Returns the arguments for the source of a function, whose arena holds values of different types
+/// in the same memory.
 std::vector<std::string> function_arguments(const target::Target& target, std::string_view name,
                                             const std::vector<std::string>& extra);
 
-/// kUsage for a flag that names another processor or system than the target's, such as
-/// `--target=arm64-apple-macos`.
+/// Fails with kUsage for a flag that selects a CPU architecture or operating system other than the
+/// target's, such as `--target=arm64-apple-macos`.
 Status check_cflags(const std::vector<std::string>& cflags, const target::Target& target);
 
-/// kToolchain unless the file is an ELF object for the target's processor; LLVM bitcode (-flto) is
-/// refused because linkers without the LTO plugin cannot read it.
+/// Fails with kToolchain unless the file is an ELF object for the target's architecture. LLVM
+/// bitcode (-flto) is rejected, because linkers without the LTO plugin cannot read it.
 Status check_object(const std::filesystem::path& object, const target::Target& target);
 
-/// Runs the compiler in `folder` with `arguments`, `-c source -o object`. kToolchain with the first
-/// lines of what it printed when it fails.
+/// Runs the compiler in `folder` with `arguments` and `-c source -o object`. If it fails, returns
+/// kToolchain with the first lines of its output.
 Status compile_source(const Toolchain& toolchain, const std::filesystem::path& folder,
                       std::vector<std::string> arguments, const std::string& source,
                       const std::string& object);
 
-/// A deterministic archive with an index, made in `folder`.
+/// Creates a deterministic archive with an index in `folder`.
 Status make_archive(const Toolchain& toolchain, const std::filesystem::path& folder,
                     const std::string& archive, const std::vector<std::string>& objects);
 
-/// A shared library with everything in the archive, for this machine. What the object `instead`
-/// defines, unless it is empty, takes the place of the archive's.
+/// Links the whole archive into a shared library for the host. If `instead` is not empty, the
+/// definitions in this object replace those in the archive.
 Status link_shared(const Toolchain& toolchain, const target::Target& target,
                    const std::filesystem::path& archive, const std::filesystem::path& library,
                    const std::filesystem::path& instead = {});
 
-/// One source as a shared library, for this machine.
+/// Compiles one source to a shared library for the host.
 Status compile_shared(const Toolchain& toolchain, const std::filesystem::path& folder,
                       std::vector<std::string> arguments, const std::string& source,
                       const std::string& library);
 
-/// A static program of C++ `sources` and an archive or object, without any C library. The sources
-/// are found and compiled in `folder`, `input` and `program` are absolute paths.
+/// Links C++ `sources` and an archive or object into a static program without a C library.
+/// `sources` are relative to `folder`, where they are compiled; `input` and `program` are absolute
+/// paths.
 Status link_program(const Toolchain& toolchain, const target::Target& target,
                     const std::filesystem::path& folder, const std::vector<std::string>& defines,
                     const std::vector<std::string>& sources, const std::filesystem::path& input,
                     const std::filesystem::path& program);
 
-/// src/build.sh: what llmc did, for a person to run, with g++ or clang. `model_arguments` begin as
-/// core_arguments do; the core's sources are in one folder. `kept`: objects of data, such as
-/// NAME_weights.o, in the archive's order, which are taken out of the library that is there.
+/// Returns src/build.sh, a script with which a user repeats the build with g++ or clang.
+/// `model_arguments` must begin with the same flags as core_arguments(). All core sources must be
+/// in one folder. `kept`: data objects, such as NAME_weights.o, in archive order; the script
+/// extracts them from the existing library.
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
                          std::string_view name, const std::vector<std::string>& model_arguments,
                          const std::vector<std::string>& core_sources,
                          const std::vector<std::string>& kept);
 
-/// `text` as one word of a shell command.
+/// Quotes `text` as one word of a shell command.
 std::string shell_quoted(std::string_view text);
 
 }  // namespace llmc::driver

@@ -9,21 +9,22 @@
 
 namespace llmc::emit {
 
-/// Identifiers of the open dims of a plain graph, made from the model's symbols: unique, lower-case
-/// letters, digits and underscores, a letter first.
+/// Identifiers of the open dims of a plain graph, derived from the model's symbols. They are
+/// unique, consist of lower-case letters, digits and underscores, and begin with a letter.
 class DimNames {
  public:
   explicit DimNames(std::span<const plan::OpenDimPtr> dims);
 
-  /// In the order of the dims.
+  /// Returns the identifiers in the order of the dims.
   const std::vector<std::string>& identifiers() const { return identifiers_; }
-  /// For comments: "4 * sequence + 1".
+  /// Returns the size as text for comments: "4 * sequence + 1".
   std::string plain_text(const plan::Size& size) const;
-  /// C++ expression of local variables: "4 * n_sequence + 1".
+  /// Returns the size as a C++ expression of local variables: "4 * n_sequence + 1".
   std::string text(const plan::Size& size) const;
-  /// The same as a factor: in parentheses if it is a sum.
+  /// Returns the same expression as a factor: in parentheses if it is a sum.
   std::string factor(const plan::Size& size) const;
-  /// The variable of a dim. Its prefix keeps it apart from keywords, kernels and other variables.
+  /// Returns the variable of a dim. The prefix avoids conflicts with keywords, kernels and other
+  /// variables.
   static std::string variable(const std::string& identifier) { return "n_" + identifier; }
 
  private:

@@ -37,7 +37,7 @@ Machine machine_of(target::Architecture architecture) {
   return {};
 }
 
-/// The header of a 64-bit little-endian ELF file.
+/// Returns the header of a 64-bit little-endian ELF file.
 std::optional<Elf64_Ehdr> elf_header(std::string_view object) {
   Elf64_Ehdr header;
   if (object.size() < sizeof header) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<Elf64_Ehdr> elf_header(std::string_view object) {
   return known ? std::optional(header) : std::nullopt;
 }
 
-/// String table and where each string starts.
+/// A string table under construction and the offset of each string.
 class Strings {
  public:
   Elf64_Word add(std::string_view text) {
@@ -84,7 +84,7 @@ ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
   data.sh_size = data_bytes;
   data.sh_addralign = alignment;
 
-  Elf64_Shdr& stack = headers[kStack];  // says that no executable stack is needed
+  Elf64_Shdr& stack = headers[kStack];  // declares that no executable stack is needed
   stack.sh_name = names.add(".note.GNU-stack");
   stack.sh_type = SHT_PROGBITS;
   stack.sh_offset = base;
@@ -104,7 +104,7 @@ ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
   symbols.sh_offset = base + out.size();
   symbols.sh_size = 2 * sizeof(Elf64_Sym);
   symbols.sh_link = kStrings;
-  symbols.sh_info = 1;  // first symbol that is not local
+  symbols.sh_info = 1;  // index of the first non-local symbol
   symbols.sh_addralign = 8;
   symbols.sh_entsize = sizeof(Elf64_Sym);
   append(out, null_symbol);
@@ -163,7 +163,7 @@ bool is_object_for(std::string_view object, target::Architecture architecture) {
 
 bool is_bitcode(std::string_view content) {
   return content.starts_with("BC\xC0\xDE") ||
-         content.starts_with("\xDE\xC0\x17\x0B");  // bare, wrapped
+         content.starts_with("\xDE\xC0\x17\x0B");  // raw bitcode, bitcode with a wrapper
 }
 
 std::string_view describe_format(std::string_view content) {

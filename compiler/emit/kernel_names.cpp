@@ -7,7 +7,7 @@
 namespace llmc::emit {
 namespace {
 
-/// "Coded<4, 32, CodedScale::kF16, CodedZero::kNone, " after `stem`.
+/// Returns, for example, "Coded<4, 32, CodedScale::kF16, CodedZero::kNone, " after `stem`.
 std::string coded_type(std::string_view stem, CodedFormat format) {
   static constexpr std::string_view kScales[] = {"kF16", "kF32"};
   static constexpr std::string_view kZeros[] = {"kNone", "kInteger", "kFloat"};
@@ -16,7 +16,7 @@ std::string coded_type(std::string_view stem, CodedFormat format) {
                      kZeros[static_cast<std::size_t>(format.zero)]);
 }
 
-/// The type up to its rows and columns: "WeightQ4<".
+/// Returns the type name up to its rows and columns: "WeightQ4<".
 std::string weight_template(const plan::PackedWeight& weight) {
   if (weight.use == plan::WeightUse::kTable) {
     if (is_coded(weight.table)) return coded_type("Table", coded_format(weight.table));
@@ -63,7 +63,7 @@ std::string binary_name(ir::BinaryKind kind) {
     case kMax:
       return "Max";
     default:
-      LLMC_CHECK(false);  // lower() lets no other kind through
+      LLMC_CHECK(false);  // lower() rejects all other kinds
       return {};
   }
 }
@@ -95,7 +95,7 @@ std::string unary_name(ir::UnaryKind kind) {
     case kRelu:
       return "Relu";
     default:
-      LLMC_CHECK(false);  // lower() lets no other kind through
+      LLMC_CHECK(false);  // lower() rejects all other kinds
       return {};
   }
 }

@@ -8,15 +8,16 @@
 /// Names of templates/llmc/kernels/ in the emitted source.
 namespace llmc::emit {
 
-/// C++ type of a packed matrix or table: "WeightQ4<432, 288>". `rows` and `columns`: texts of these
-/// numbers, or empty.
+/// Returns the C++ type of a packed matrix or table: "WeightQ4<432, 288>". `rows` and `columns`
+/// override the text of these numbers unless they are empty.
 std::string weight_type(const plan::PackedWeight& weight, std::string rows = {},
                         std::string columns = {});
 
-/// The kernels' types of elementwise operators: "Add", "GeluTanh". The operator must have one.
+/// Returns the kernel type of an elementwise operator: "Add", "GeluTanh". The operator must have
+/// one.
 std::string binary_name(ir::BinaryKind kind);
 std::string unary_name(ir::UnaryKind kind);
-/// The same of an activation function; kNone is "Identity".
+/// Returns the kernel type of an activation function; "Identity" for kNone.
 std::string function_name(ir::ActivationFn function);
 
 }  // namespace llmc::emit

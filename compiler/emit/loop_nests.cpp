@@ -24,10 +24,10 @@ using plan::View;
 /// Namespace of templates/llmc/function/.
 constexpr std::string_view kScope = "function::";
 
-/// Elements that are worth several workers.
+/// Minimum number of elements for which several workers are used.
 constexpr std::int64_t kParallelElements = 4096;
 
-/// Function of templates/llmc/function/scalar.h.
+/// Returns the name of a function of templates/llmc/function/scalar.h.
 std::string_view function_of(UnaryKind kind) {
   switch (kind) {
     case UnaryKind::kIdentity:
@@ -80,7 +80,7 @@ std::string_view function_of(UnaryKind kind) {
   return "";
 }
 
-/// An operator between the operands, or a function.
+/// The text of a binary operation: an infix operator or a function.
 struct BinaryText {
   std::string_view infix, function;
 };
@@ -148,18 +148,18 @@ std::string number(const ir::Constant& one) {
   return fmt::format("static_cast<{}>({})", computed_type(type), value);
 }
 
-/// The variable of a loop: i, j, k, l, i4, ….
+/// Returns the variable of a loop: i, j, k, l, i4, ….
 std::string loop_variable(std::size_t depth) {
   constexpr std::string_view kNames = "ijkl";
   return depth < kNames.size() ? std::string(1, kNames[depth]) : fmt::format("i{}", depth);
 }
 
-/// One loop nest while it is written.
+/// Builds the text of one loop nest.
 class LoopWriter {
  public:
   LoopWriter(const plan::Program& program, const DimNames& dims, const plan::MapStage& stage)
       : program_(program), dims_(dims), target_(stage.target) {
-    // Own copies of the views, whose dims are joined to the fewest loops.
+    // Copies of the views, because merging dims to the fewest loops modifies them.
     const auto copy = plan::map_views(stage.value, [](const View& v) { return v; });
     for (const Expression* e : plan::nodes_of(*copy)) nodes_.push_back(*e), pointers_.push_back(e);
     std::vector<View*> views{&target_};
@@ -171,7 +171,7 @@ class LoopWriter {
     write();
   }
 
-  std::string name;        // of the operators in it
+  std::string name;        // from the operators in the nest
   std::string parameters;  // "const float* __restrict x0, float* __restrict y"
   std::string body;
   std::vector<plan::BufferArgument> arguments;
@@ -179,7 +179,7 @@ class LoopWriter {
   std::vector<std::string> sizes;  // the open dims that the body uses
 
  private:
-  /// "i * 64 + j"
+  /// Returns an index expression such as "i * 64 + j".
   std::string position(const View& view) {
     std::string text;
     for (std::size_t d = 0; d < view.dims.size(); ++d) {
@@ -197,7 +197,7 @@ class LoopWriter {
     }
     return text.empty() ? "0" : text;
   }
-  /// The text of a size, whose open dims become parameters.
+  /// Returns the text of a size. Its open dims become parameters.
   std::string factor(const plan::Size& size) {
     if (const plan::Size::Terms* terms = size.terms())
       for (const auto& [monomial, factor] : *terms)
@@ -209,7 +209,7 @@ class LoopWriter {
     return static_cast<std::size_t>(it - pointers_.begin());
   }
 
-  /// The parameter for a view's buffer from the view's first element on.
+  /// Returns the parameter for a view's buffer, which points to the view's first element.
   std::string parameter(const View& view, ElementType type) {
     for (std::size_t i = 0; i < arguments.size(); ++i)
       if (arguments[i].buffer == view.buffer && arguments[i].offset == view.offset)

@@ -11,34 +11,36 @@
 
 namespace llmc::emit {
 
-/// C++ types of elements, as they are stored and as they are computed.
+/// Return the C++ type of an element as it is stored and as it is computed.
 std::string_view stored_type(ir::ElementType element);
 std::string_view computed_type(ir::ElementType element);
 
-/// The call of a kernel of templates/llmc/function/ with these buffers and numbers, without a
-/// semicolon.
+/// Returns the call of a kernel in templates/llmc/function/ with these buffers and numbers, without
+/// a semicolon.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
                       std::span<const std::string> numbers);
-/// The text of each number of a call.
+/// Returns the text of each number of a call.
 std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNames& dims);
 
-/// The loop nests of an emitted source, each a C++ function. Stages whose nests differ in nothing
-/// but the buffers share one, as the layers of a model do.
+/// The loop nests of an emitted source, each a C++ function. Stages whose nests differ only in
+/// their buffers share one function, as the layers of a model do.
 class LoopNests {
  public:
   explicit LoopNests(const plan::Program& program) : program_(program), dims_(program.open_dims) {}
 
   struct Call {
     std::string function;
-    std::vector<plan::BufferArgument> arguments;  // the buffers it reads, then the one it writes
-    /// Iterations of the outermost loop, which takes its range as two more arguments; 0: it is not
-    /// worth several workers, and the function takes none. Of plain graphs.
+    std::vector<plan::BufferArgument>
+        arguments;  // the buffers that it reads, then the buffer that it writes
+    /// Iterations of the outermost loop. The function takes the range of iterations as two more
+    /// arguments. 0: the loop is too short for several workers, and the function has no range
+    /// arguments. Plain graphs only.
     plan::Size iterations = 0;
-    std::vector<std::string> sizes;  // variables of open dims, the last arguments
+    std::vector<std::string> sizes;  // variables of open dims: the last arguments
   };
-  /// The loop nest of a stage: a new function or one that is there.
+  /// Returns the call of a stage's loop nest. Reuses an identical function if there is one.
   Call add(const plan::MapStage& stage);
-  /// The functions, in order of first use.
+  /// Returns the functions in order of first use.
   const std::string& text() const { return text_; }
   const DimNames& dims() const { return dims_; }
 
@@ -46,7 +48,7 @@ class LoopNests {
   const plan::Program& program_;
   const DimNames dims_;
   std::string text_;
-  std::map<std::string, std::string> known_;  // parameters and body -> name
+  std::map<std::string, std::string> known_;  // parameters and body -> function name
 };
 
 }  // namespace llmc::emit

@@ -25,8 +25,8 @@ char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
-/// NAME stands alone nowhere, but a header named after a keyword is a trap for its users, and
-/// "linux" and "unix" are macros of GNU compilers.
+/// Reserved names. NAME itself is never an identifier in emitted code, but a header that is named
+/// after a keyword is error-prone. "linux" and "unix" are macros of GNU compilers.
 constexpr std::string_view kReserved[] = {
     "alignas",  "alignof",  "and",      "asm",      "auto",    "bool",      "break",    "case",
     "catch",    "char",     "class",    "concept",  "const",   "constexpr", "continue", "decltype",
@@ -43,8 +43,8 @@ bool is_reserved(std::string_view name) {
   return std::ranges::find(kReserved, name) != std::end(kReserved);
 }
 
-/// Headers of C, POSIX and Linux that stand at the top of the include path without their ".h": with
-/// -I of the bundle, NAME.h would be found in their place, by the system's own headers too.
+/// Top-level headers of C, POSIX and Linux, without ".h". With -I of the bundle's folder, NAME.h
+/// would shadow them, even for includes in system headers.
 constexpr std::string_view kSystemHeaders[] = {
     "aio",      "aliases",   "alloca",    "ar",        "argp",     "argz",      "assert",
     "byteswap", "complex",   "cpio",      "cpuid",     "crypt",    "ctype",     "dirent",
@@ -65,7 +65,7 @@ constexpr std::string_view kSystemHeaders[] = {
     "utmp",     "utmpx",     "values",    "varargs",   "wait",     "wchar",     "wctype",
     "windows",  "wordexp",   "xmmintrin", "zlib"};
 
-/// Whether a file system that ignores case would also find NAME.h for one of them.
+/// Returns whether NAME.h matches one of these headers on a case-insensitive file system.
 bool is_system_header(std::string_view name) {
   std::string small(name);
   std::ranges::transform(small, small.begin(), lower);
@@ -90,15 +90,15 @@ std::optional<std::string> problem(std::string_view name) {
 
 constexpr std::string_view kOnnxSuffix = ".onnx";
 
-/// The path from the root, without "." and "..".
+/// Returns the absolute path without "." and "..".
 std::filesystem::path whole_path(const std::filesystem::path& path) {
   std::error_code ignored;
   std::filesystem::path whole = std::filesystem::absolute(path, ignored).lexically_normal();
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-/// What a file's name says beside that it is a model: "model" -> "", "model_q4" -> "q4",
-/// "decoder_model_merged" -> "decoder_merged". nullopt for a name of its own.
+/// Returns the variant in a generic model file name: "model" -> "", "model_q4" -> "q4",
+/// "decoder_model_merged" -> "decoder_merged". Returns nullopt for a specific name.
 std::optional<std::string> variant_of(std::string_view stem) {
   if (stem == "llm") return "";
   const auto begins = [&](std::string_view words) {
@@ -116,8 +116,8 @@ std::optional<std::string> variant_of(std::string_view stem) {
   return std::nullopt;
 }
 
-/// The folder's name; in the cache of Hugging Face's tools, models--OWNER--NAME/snapshots/COMMIT,
-/// that of the repository.
+/// Returns the name of the folder. In the Hugging Face cache, models--OWNER--NAME/snapshots/COMMIT,
+/// returns the name of the repository.
 std::string repository_name(const std::filesystem::path& folder) {
   const std::filesystem::path snapshots = folder.parent_path();
   const std::string repository = snapshots.parent_path().filename().string();
@@ -126,8 +126,7 @@ std::string repository_name(const std::filesystem::path& folder) {
   return folder.filename().string();
 }
 
-/// Returns the name of a model's folder; where graphs are in a folder of their own, of the one
-/// above.
+/// Returns the name of a model's folder, or of its parent if the folder only contains the graphs.
 std::string folder_name(const std::filesystem::path& model) {
   return repository_name(whole_path(model_folders(model).back()));
 }
@@ -173,7 +172,7 @@ std::string comment_text(std::string_view untrusted, std::size_t max_bytes) {
   for (const char c : untrusted.substr(0, max_bytes)) {
     text += is_letter(c) || is_digit(c) || kHarmless.find(c) != kHarmless.npos ? c : '_';
   }
-  // "/" beside a removed "*" is harmless, but "//" inside a block comment warns; so does "/*".
+  // "/" next to a removed "*" is safe, but "//" and "/*" inside a block comment cause warnings.
   for (std::size_t at = 0; (at = text.find("//", at)) != text.npos;) text[at + 1] = '_';
   if (untrusted.size() > max_bytes) text += "...";
   return text;
@@ -202,7 +201,8 @@ std::string macro_name(std::string_view name) {
 std::string float_literal(float value) {
   if (std::isnan(value)) return "__builtin_nanf(\"\")";
   if (std::isinf(value)) return value > 0 ? "__builtin_inff()" : "-__builtin_inff()";
-  std::string text = fmt::format("{}", value);  // shortest that reads back
+  std::string text =
+      fmt::format("{}", value);  // shortest text that converts back to the same value
   if (text.find_first_of(".e") == text.npos) text += ".0";
   return text + "f";
 }

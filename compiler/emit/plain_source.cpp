@@ -41,7 +41,7 @@ std::string arena_offsets(const Plan& plan) {
   return text;
 }
 
-/// A C string literal of any bytes.
+/// Returns a C string literal for arbitrary bytes.
 std::string c_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -52,7 +52,7 @@ std::string c_string(std::string_view text) {
   return out + "\"";
 }
 
-/// Macros of one input or output.
+/// Returns the macros of one input or output.
 std::string port_macros(const std::string& macro, std::string_view what, std::size_t index,
                         const plan::Port& port, const DimNames& dims,
                         std::map<std::string, int>& taken) {
@@ -72,7 +72,8 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   if (starts_well) {
     const std::string stem = fmt::format("{}_{}_{}", macro, what, word);
     std::string by_name = stem;
-    // The next suffix is kept with the name, so that many ports of one name take few steps each.
+    // The next suffix is stored with the name, so that many ports with the same name need few steps
+    // each.
     while (!taken.emplace(by_name, 2).second) by_name = fmt::format("{}_{}", stem, taken[stem]++);
     text += fmt::format("#define {} {}\n", by_name, index);
   }
@@ -85,7 +86,7 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   return text + fmt::format("#define {}_BYTES {}\n", prefix, port.bytes());
 }
 
-/// Macros of the sizes that a call gives; nothing if there are none.
+/// Returns the macros of the sizes that each call gives; empty if there are none.
 std::string dim_macros(const Plan& plan, const DimNames& dims, const std::string& macro) {
   const auto& open = plan.program.open_dims;
   if (open.empty()) return {};
@@ -108,7 +109,7 @@ bool has_weights_input(const Plan& plan) {
   return plan.weights_bytes > 0 && !plan.options.embed_weights;
 }
 
-/// Locals with the sizes of the open dims.
+/// Returns the local variables with the sizes of the open dims.
 std::string dim_variables(const Plan& plan, const DimNames& dims) {
   const auto& open = plan.program.open_dims;
   if (open.empty()) return {};
@@ -157,11 +158,11 @@ std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t w
              name);
 }
 
-/// Stages of one C++ function: the time that clang takes for one grows with the square of its
-/// calls.
+/// Maximum number of stages in one C++ function: clang's compile time grows quadratically with the
+/// number of calls in a function.
 constexpr std::size_t kStagesOfPart = 256;
 
-/// Functions of kStagesOfPart stages each, and the calls of them.
+/// Functions of at most kStagesOfPart stages each, and the calls of these functions.
 struct StageParts {
   std::string functions, calls;
 };
@@ -209,7 +210,7 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
   std::vector<std::string> stages;
   for (const plan::Stage& stage : plan.program.forward)
     stages.push_back("\n" + stage_call(context, stage));
-  // A function of few stages reads as one.
+  // A few stages are written as one function, which is easier to read.
   StageParts parts;
   if (stages.size() > kStagesOfPart)
     parts = in_parts(stages, loops.dims());

@@ -5,28 +5,29 @@
 
 #include "compiler/plan/plan.h"
 
-/// The text of the files a compiled function's bundle is made from (docs/functions.md). All are
-/// functions of the plan alone: the same plan gives the same bytes.
+/// Generates the source files of a compiled function's bundle (docs/functions.md). The output
+/// depends only on the plan: the same plan gives the same bytes.
 namespace llmc::emit {
 
-/// src/model.cpp: loops and kernel calls in order, constants as offsets, NAME_run.
-/// `weights_hash` is xxh64 of the weights; a file of others is refused.
+/// Returns src/model.cpp: loops and kernel calls in order, constants as offsets, and NAME_run.
+/// `weights_hash` is the xxh64 of the weights; a weights file with another hash is rejected.
 std::string function_source(const plan::Plan& plan, std::uint64_t weights_hash);
 
-/// Its parts, to compile many functions as one source: the includes, which all share, and what
-/// belongs to one function.
+/// Return the two parts of function_source(), for a source that contains many functions: the shared
+/// includes, and the code of one function.
 std::string function_includes(std::span<const plan::Plan* const> plans);
 std::string function_body(const plan::Plan& plan, std::uint64_t weights_hash);
 
-/// A function for the table of runtime/runner/function_runner.cpp.
+/// An entry of the function table of runtime/runner/function_runner.cpp.
 struct RunnerFunction {
   std::string name;
-  bool has_options = false;  // NAME_run_with
+  bool has_options = false;  // the function has NAME_run_with
 };
-/// llmc_runner_functions: functions that call these, for runtime/runner/function_runner.cpp.
+/// Returns the definition of llmc_runner_functions, the table of functions that
+/// runtime/runner/function_runner.cpp calls.
 std::string function_table(std::span<const RunnerFunction> functions);
 
-/// NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES, NAME_run.
+/// Returns NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES and NAME_run.
 std::string function_header(const plan::Plan& plan);
 
 }  // namespace llmc::emit

@@ -6,7 +6,7 @@
 namespace llmc::emit {
 namespace {
 
-/// Whether all rows that the stage reads and writes have one width.
+/// Returns whether all rows that the stage reads and writes have the same width.
 bool is_elementwise(const plan::Stage& stage) {
   const auto* norm = std::get_if<plan::NormStage>(&stage.op);
   return (norm != nullptr && norm->parts == 1) ||

@@ -9,13 +9,13 @@
 
 namespace llmc::emit {
 
-/// Names of the widths of a decoder's rows: "kHidden" for the residual stream, "kVocab" for logits,
-/// "kHeads * kHeadDim" for queries and attention's results. A width that only happens to be equal
-/// stays a number.
+/// Names of the row widths of a decoder: "kHidden" for the residual stream, "kVocab" for logits,
+/// "kHeads * kHeadDim" for queries and attention outputs. An unrelated width that has the same
+/// value stays a number.
 class RowWidths {
  public:
   explicit RowWidths(const plan::Program& program);
-  /// The text of `width`, the number of elements in a row of the buffer.
+  /// Returns the text of `width`, the number of elements in a row of the buffer.
   std::string operator()(plan::BufferId buffer, std::uint64_t width) const;
 
  private:

@@ -23,7 +23,7 @@ std::string weight_comment(const plan::PackedWeight& weight) {
                      comment_text(weight.name, 80));
 }
 
-/// Lines of code with their comments in one column.
+/// Formats lines of code with aligned trailing comments.
 class Columns {
  public:
   void add(std::string code, std::string comment) {
@@ -124,7 +124,7 @@ std::string scratch_offsets(const Plan& plan) {
   return "\n// Where each activation lies in scratch, in bytes.\n" + lines.text();
 }
 
-/// `all`: the part of every stage.
+/// `all`: the parts of the stages.
 std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages,
                  std::optional<Part> all = std::nullopt) {
   std::string text = local_buffers(context, stages);
@@ -168,7 +168,7 @@ std::string functions(const Plan& plan) {
   return nests.text() + text;
 }
 
-/// What a program without a tokenizer has to know of it.
+/// Returns the macros with token ids for programs that have no tokenizer.
 std::string token_ids(const Plan& plan, const std::string& macro) {
   const plan::PlanOptions& options = plan.options;
   std::string text;
@@ -185,7 +185,7 @@ std::string token_ids(const Plan& plan, const std::string& macro) {
   return text;
 }
 
-/// What sequences begin with, where the model has a prompt.
+/// Returns the descriptor's fields for a compiled-in prompt, if there is one.
 std::string prompt_fields(const Plan& plan) {
   if (plan.prompt.tokens == 0) return {};
   return fmt::format(

@@ -5,22 +5,22 @@
 
 #include "compiler/plan/plan.h"
 
-/// The text of the files a bundle is compiled from. All are functions of the plan alone: the same
-/// plan gives the same bytes.
+/// Generates the source files of a bundle. The output depends only on the plan: the same plan gives
+/// the same bytes.
 namespace llmc::emit {
 
 inline constexpr std::string_view kCompilerVersion = "0.1.0";
 
-/// src/model.cpp: the forward pass as kernel calls, weights as offsets, the model's descriptor and
-/// NAME_init. `weights_hash` is xxh64 of the weights.
+/// Returns src/model.cpp: the forward pass as kernel calls, weights as offsets, the model's
+/// descriptor and NAME_init. `weights_hash` is the xxh64 of the weights.
 std::string model_source(const plan::Plan& plan, std::uint64_t weights_hash);
 
-/// NAME.h: the C header with the model's constants and NAME_init.
+/// Returns NAME.h: the C header with the model's constants and NAME_init.
 std::string header(const plan::Plan& plan, std::uint64_t weights_hash);
 
-/// NAME.cmake (imported target NAME::NAME) and NAME.pc.
+/// Return NAME.cmake, which defines the imported target NAME::NAME, and NAME.pc.
 std::string cmake_file(std::string_view name);
-/// `what` is compiled: "language model", "function".
+/// `what` describes the compiled object: "language model", "function".
 std::string pkg_config_file(std::string_view name, std::string_view what,
                             const target::Target& target);
 

@@ -14,9 +14,9 @@ namespace {
 using plan::BufferId;
 using plan::WeightRef;
 
-/// Elements, or multiply-adds, of a call that are worth several workers.
+/// Minimum number of elements, or multiply-adds, of a call for which several workers are used.
 constexpr std::uint64_t kParallelWork = 4096;
-/// Begins the fields of an epilogue on a line of their own.
+/// Places the fields of an epilogue on a separate line.
 constexpr std::string_view kNewLine = "\n             ";
 
 class Printer {
@@ -67,7 +67,7 @@ class Printer {
                                      kNewLine)));
   }
   std::string operator()(const plan::AttentionStage& s) const {
-    // A window that holds the whole context is none.
+    // A window that covers the whole context has no effect.
     const std::uint64_t window = s.window < context_.plan.options.ctx ? s.window : 0;
     const bool capped = s.softcap > 0;
     const std::string rule =
@@ -174,7 +174,7 @@ class Printer {
     LLMC_CHECK(id.exists());
     return plain_ ? pointer({.buffer = id.index}) : program_.buffers[id.index].name;
   }
-  /// A buffer of a plain graph: "m.at<float>(kName) + 64".
+  /// Returns the address in a buffer of a plain graph: "m.at<float>(kName) + 64".
   std::string pointer(const plan::BufferArgument& argument) const {
     const plan::Buffer& b = program_.buffers[argument.buffer];
     const std::string_view type = stored_type(b.element);
@@ -194,7 +194,7 @@ class Printer {
         break;
       case plan::Place::kTokens:
       case plan::Place::kPositions:
-        LLMC_CHECK(false);  // of decoders
+        LLMC_CHECK(false);  // in decoders only
         break;
     }
     return argument.offset == 0 ? text : fmt::format("{} + {}", text, dims().text(argument.offset));
@@ -205,7 +205,8 @@ class Printer {
         "in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t{}) {{\n    {}\n  }});",
         dims().text(count), by_worker ? " worker" : "", statement);
   }
-  /// A call of a plain graph, divided among the workers where it can be and is worth it.
+  /// Returns the call of a plain graph, divided among the workers if it can be divided and is large
+  /// enough.
   std::string plain_call(const plan::CallStage& s) const {
     using Split = plan::CallStage::Split;
     std::vector<std::string> arguments, numbers = number_texts(s, dims());
@@ -232,8 +233,8 @@ class Printer {
     if (divided) return in_parallel(*count, call + ";", s.split == Split::kRange);
     return s.can_fail ? fmt::format("if (!{}) return kIndexOutOfRange;", call) : call + ";";
   }
-  /// Runs loop nests for every row: "for_each_token(context, [=](size_t t) { add_1(x + t * 64, …);
-  /// });"
+  /// Returns code that runs loop nests for every row: "for_each_token(context, [=](size_t t) {
+  /// add_1(x + t * 64, …); });"
   template <class Body>
   std::string for_each_row(const std::vector<plan::BufferArgument>& buffers, Body&& body) const {
     std::vector<std::string> arguments;
@@ -272,7 +273,7 @@ class Printer {
         ref.per_layer ? context_.loop->fields[ref.index].weights.front() : ref.index;
     return program_.weights[index];
   }
-  /// Offset of a weight: a constant, or a field of this layer's row.
+  /// Returns the offset of a weight: a constant, or a field of this layer's weight table.
   std::string offset(WeightRef ref) const {
     if (ref.per_layer) return "w." + context_.loop->fields[ref.index].name;
     return constant_name(program_.weights[ref.index].label);
@@ -292,7 +293,7 @@ class Printer {
     return a.buffer.exists() ? buffer(a.buffer) : vector(a.table);
   }
   static std::string rotation(const plan::Angles& a) {
-    // A model's own table is looked up at each token's position.
+    // Rows of a table of the model are looked up by token position.
     const bool by_position = a.table.exists() && !a.buffer.exists();
     return fmt::format("Rotation{{.dims = {}{}{}}}", a.rotary_dim,
                        a.interleaved ? ", .interleaved = true" : "",
@@ -301,7 +302,8 @@ class Printer {
   std::string width(BufferId id, std::uint64_t elements) const {
     return context_.widths(id, elements);
   }
-  /// A designated initialiser: "{.x = x, .eps = 1e-05f}". What is "nullptr" is left out.
+  /// Returns a designated initializer: "{.x = x, .eps = 1e-05f}". Fields with the value "nullptr"
+  /// are omitted.
   static std::string fields(std::initializer_list<std::pair<std::string_view, std::string>> values,
                             std::string_view begin = "") {
     std::string text;
@@ -329,7 +331,7 @@ class Printer {
   std::string matrix(WeightRef w, const std::string& rows, const std::string& columns) const {
     return fmt::format("{}{{{}}}", weight_type(weight(w), rows, columns), packed(w));
   }
-  /// The rows of a layer's matrix as they are packed.
+  /// Returns the number of packed rows of a layer's matrix as text.
   std::string packed_rows_text(const plan::LinearStage& s) const {
     if (s.epilogue == plan::LinearStage::Epilogue::kGated)
       return fmt::format("packed_gated_rows({})", width(s.out, s.n / 2));
@@ -364,7 +366,7 @@ class Printer {
   }
   const FunctionContext& context_;
   const plan::Program& program_;
-  const bool plain_;  // not a decoder: buffers hold all rows
+  const bool plain_;  // a plain graph: buffers hold all rows
 };
 
 std::string origin_comment(const ir::Origin& origin) {
@@ -404,7 +406,7 @@ std::string local_buffers(const FunctionContext& context, const std::vector<plan
     if (program.buffers[id.index].place != plan::Place::kArena) return;
     seen.push_back(id);
     const std::string& name = program.buffers[id.index].name;
-    if (id == program.logits || id == program.row) return;  // the head's caller gives them
+    if (id == program.logits || id == program.row) return;  // provided by the caller of the head
     const ir::ElementType element = program.buffers[id.index].element;
     if (element == ir::ElementType::kF32) {
       text += fmt::format("  float* {} = activation(context, {});\n", name, constant_name(name));

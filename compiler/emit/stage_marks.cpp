@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kComment = "  // ";
 
-/// The part of the stage whose comment begins with `line`.
+/// Returns the part of the stage whose comment begins with `line`.
 Part tagged_part(std::string_view line) {
   line.remove_prefix(kComment.size());
   return plan::part_named(line.substr(0, line.find(':'))).value_or(Part::kRest);
@@ -27,7 +27,7 @@ std::string part_tag(Part part) {
 
 std::string with_stage_marks(std::string_view source) {
   std::string text;
-  std::optional<Part> stage;  // that the current line belongs to
+  std::optional<Part> stage;  // part of the stage that contains the current line
   bool begins = false;        // whether the current line begins a paragraph
   std::istringstream lines{std::string(source)};
   for (std::string line; std::getline(lines, line);) {

@@ -5,14 +5,15 @@
 
 #include "llmc/parts.h"
 
-/// Times of stages (`llmc bench --layers`) without profiling calls in the source that is shipped.
+/// Instruments stages for `llmc bench --layers`. The source in bundles has no profiling calls.
 namespace llmc::emit {
 
-/// Begins the comment of a stage of this part: "gate_up: "; empty for kRest.
+/// Returns the prefix of the comment of a stage in this part: "gate_up: "; empty for kRest.
 std::string part_tag(Part part);
 
-/// The source of a decoder with a call of finished() after every stage, for -DLLMC_STAGE_TIMES. A
-/// stage is a paragraph that begins with a comment, and its part is the comment's tag.
+/// Returns the source of a decoder with a call of finished() after every stage, for
+/// -DLLMC_STAGE_TIMES. A stage is a paragraph that begins with a comment; the comment's tag names
+/// its part.
 std::string with_stage_marks(std::string_view source);
 
 }  // namespace llmc::emit

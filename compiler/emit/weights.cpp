@@ -20,25 +20,26 @@ namespace {
 using plan::PackedWeight;
 using plan::WeightUse;
 
-/// Rows are read and encoded in groups of about so many floats: large enough that a transposed
-/// matrix is read in long runs and threads are worth starting, small enough to keep little.
+/// Approximate number of floats in a group of rows that is read and encoded at once. The value is
+/// large enough for long reads of a transposed matrix and for the use of threads, and small enough
+/// to limit memory.
 constexpr std::uint64_t kGroupFloats = std::uint64_t{1} << 20;
-/// Pages of the model's files are given back whenever so much was read: often enough that few are
-/// in memory, seldom enough that mapping them anew costs nothing, for a transposed matrix has every
-/// page read several times, in parts.
+/// Number of bytes read before the mapped pages of the model's files are released. The value is
+/// small enough that few pages are resident, and large enough that the cost of new page faults is
+/// negligible: a transposed matrix reads parts of every page several times.
 constexpr std::uint64_t kBytesBetweenDrops = std::uint64_t{32} << 20;
-/// Each thread has a group of some megabytes in memory; more would wait for the disk.
+/// Each thread holds a group of several megabytes. More threads would only wait for the disk.
 constexpr std::size_t kMaxThreads = 16;
 
-/// Some packed rows of one weight.
+/// A range of packed rows of one weight.
 struct Group {
   std::int64_t first = 0, count = 0;
   std::vector<float> rows;
-  std::vector<float> scales, zeros;  // of weights that keep their codes, which are `rows` then
+  std::vector<float> scales, zeros;  // of weights that preserve their codes, which are in `rows`
   std::vector<std::byte> bytes;
 };
 
-/// Adds the tensor's name and, where the model has another order, drops packed positions.
+/// Adds the tensor's name to an error. Removes packed positions if the model has a different order.
 Error named(const Error& error, const PackedWeight& weight) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) d.node = weight.name.empty() ? weight.label : weight.name;
@@ -58,14 +59,14 @@ void append_element(std::vector<std::byte>& out, ir::ElementType type, float val
   out.insert(out.end(), bytes, bytes + size);
 }
 
-/// What one call of write_weights needs for all weights: threads and their memory.
+/// Threads and their memory, shared by all weights of one write_weights() call.
 struct Workers {
   explicit Workers(std::size_t threads) : pool(threads), groups(pool.threads()) {}
   WorkerPool pool;
   std::vector<Group> groups;
 };
 
-/// Streams one weight.
+/// Streams one weight to the sink.
 class WeightWriter {
  public:
   WeightWriter(const PackedWeight& weight, const WeightSink& sink, Workers& workers)
@@ -75,7 +76,7 @@ class WeightWriter {
         columns_(static_cast<std::int64_t>(weight.columns)) {
     const std::vector<std::int64_t> order = plan::packed_row_order(weight);
     rows_ = static_cast<std::int64_t>(order.size());
-    const bool identity = order.size() == weight.rows;  // no padding and never permuted then
+    const bool identity = order.size() == weight.rows;  // then without padding or permutation
     const bool plain = weight.order == plan::RowOrder::kPlain;
     if (weight.use == WeightUse::kVector) {
       vector_order_ = order;
@@ -83,7 +84,7 @@ class WeightWriter {
       source_ = identity && plain ? weight.data : ir::reorder_rows(weight.data, order);
     }
     const auto per_group = static_cast<std::int64_t>(kGroupFloats) / columns_;
-    // Whole panels; many small rows of a table in one go.
+    // Whole panels; for a table, many small rows at once.
     constexpr auto kPanel = static_cast<std::int64_t>(kPanelRows);
     group_rows_ = std::max<std::int64_t>(per_group / kPanel, 1) * kPanel;
   }
@@ -117,12 +118,12 @@ class WeightWriter {
   }
 
  private:
-  /// In the model's file.
+  /// Returns the bytes of one row in the model's file.
   std::uint64_t row_bytes() const {
     return static_cast<std::uint64_t>(columns_ * weight_.data->element_bits()) / 8;
   }
 
-  /// Weights that arrived quantized, in their own codes.
+  /// Encodes quantized weights with their original codes.
   Status encode_codes(Group& group) const {
     const bool table = weight_.use == WeightUse::kTable;
     const CodedFormat format = table ? coded_format(weight_.table) : coded_format(weight_.matrix);
@@ -191,7 +192,8 @@ class WeightWriter {
   std::int64_t columns_ = 0, rows_ = 0, group_rows_ = 0;
 };
 
-/// Panels [N / 16][K][16] of a matrix that the model has as [K, N], or as [N, K] when `transposed`.
+/// Writes panels [N / 16][K][16] of a matrix that the model stores as [K, N], or as [N, K] if
+/// `transposed`.
 Status write_column_panels(const PackedWeight& weight, bool transposed, const WeightSink& sink) {
   constexpr std::int64_t kPanelColumns = 16;  // templates/llmc/function/matmul.h
   const ir::Constant& data = *weight.data;

@@ -3,7 +3,7 @@
 #include "compiler/plan/program.h"
 #include "compiler/support/check.h"
 
-/// What each stage reads and writes.
+/// Determines the buffers that each stage reads and writes.
 namespace llmc::plan {
 namespace {
 
@@ -12,7 +12,7 @@ struct Overloaded : F... {
   using F::operator()...;
 };
 
-/// Buffers of a stage with fixed operands; entries may be absent.
+/// Buffers of a stage with a fixed number of operands; entries may be absent.
 struct StageBuffers {
   std::vector<BufferId*> reads, writes;
 };
@@ -65,7 +65,7 @@ void replace_buffers(Stage& stage, const BufferMap& read, const BufferMap& writt
 
 Access access(const Stage& stage) {
   Access result;
-  if (std::holds_alternative<LoopStage>(stage.op)) return result;  // its body is not looked into
+  if (std::holds_alternative<LoopStage>(stage.op)) return result;  // does not descend into the body
   if (const auto* map = std::get_if<MapStage>(&stage.op)) {
     for (const Expression* e : nodes_of(map->value))
       if (e->kind == Expression::Kind::kLoad) result.reads.push_back({e->view.buffer});

@@ -10,19 +10,20 @@
 namespace llmc::plan {
 namespace {
 
-/// Bytes of functions of a target at a level.
+/// Function sizes in bytes for one target and optimization level.
 struct CodeSizes {
   std::string_view target;
   std::uint32_t level;
-  std::uint32_t core;        // the runtime's core
-  std::uint32_t base;        // what every model has once: embedding, angles, saved states
-  std::uint32_t attention;   // a kind of attention over an f32 cache
-  std::uint32_t qkv, gated;  // what linear stages have more that store q, k and v, or have a gate
-  // By WeightKind: a linear stage without its products; what prepares its rows; its products, for
-  // each number of columns; what these share.
+  std::uint32_t core;       // the runtime's core
+  std::uint32_t base;       // code that every model has once: embedding, angles, saved states
+  std::uint32_t attention;  // each kind of attention over an f32 cache
+  std::uint32_t qkv,
+      gated;  // extra code of linear stages that store q, k and v, or that have a gate
+  // Indexed by WeightKind: a linear stage without its products; the preparation of its rows; its
+  // products, for each number of columns; the code shared by all of these.
   std::uint32_t stage[4], prepare[4], product[4], shared[4];
-  // What a cache in other formats adds: once if any is not f32, then by KvFormat of keys (which
-  // have no fp8) and of values.
+  // Additional code for other cache formats: once if any format is not f32, then indexed by
+  // KvFormat of the keys (which cannot be fp8) and of the values.
   std::int32_t widened, keys[3], values[4];
 };
 
@@ -30,10 +31,10 @@ constexpr CodeSizes kSizes[] = {
 #include "compiler/plan/code_size_table.inc"
 };
 
-/// A stage that is computed element by element.
+/// Size of a stage that is computed element by element.
 constexpr std::uint64_t kPlainStageBytes = 1024;
 
-/// Level 1 knows processors only by their architecture.
+/// Returns the table row of a target. Level 1 distinguishes targets only by architecture.
 std::string_view row_name(const target::Target& target) {
   if (target.opt_level > 1) return target.name;
   switch (target.architecture) {
@@ -51,11 +52,11 @@ const CodeSizes& sizes_of(const target::Target& target) {
   const std::string_view name = row_name(target);
   for (const CodeSizes& sizes : kSizes)
     if (sizes.target == name && sizes.level == target.opt_level) return sizes;
-  LLMC_CHECK(false);  // code_size_test looks for every target
+  LLMC_CHECK(false);  // code_size_test covers every target
   return kSizes[0];
 }
 
-/// Functions are templates: what is called twice with the same types is there once.
+/// Counts template instantiations: a kernel that is called twice with the same types exists once.
 class Counter {
  public:
   Counter(const Plan& plan, const CodeSizes& sizes)
@@ -81,12 +82,13 @@ class Counter {
     return plan_.program
         .weights[ref.per_layer ? loop_->fields[ref.index].weights.front() : ref.index];
   }
-  /// Weights that arrive as codes are multiplied by what multiplies q8; q6 takes about as much.
+  /// Returns the column of a weight kind. Preserved codes use the code of q8; q6 has about the same
+  /// size.
   static std::size_t column(WeightKind kind) {
     return is_coded(kind) ? static_cast<std::size_t>(WeightKind::kQ8)
                           : static_cast<std::size_t>(kind);
   }
-  /// A matrix, and what its rows are multiplied with.
+  /// Adds a matrix product and the norm of its input.
   void add_linear(const PackedWeight& w, const NormInput& norm, int form, std::uint64_t more) {
     const int kind = static_cast<int>(w.matrix);
     const std::size_t c = column(w.matrix);
@@ -120,7 +122,7 @@ class Counter {
     bytes_ += static_cast<std::uint64_t>(bytes);
   }
   void add(const LoopStage& s, std::size_t) {
-    bytes_ += s.fields.size() * s.count * sizeof(std::uint64_t);  // the table of its weights
+    bytes_ += s.fields.size() * s.count * sizeof(std::uint64_t);  // the weight table of the loop
     count(s.body, &s);
   }
   void add(const EmbeddingStage& s, std::size_t) {

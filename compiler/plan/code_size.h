@@ -6,9 +6,10 @@
 
 namespace llmc::plan {
 
-/// Text and constants of the archive without weights, before anything is compiled: what functions
-/// took in the shipped model (tools/code_sizes.py), times how often the model has them. How near
-/// that is: docs/memory.md.
+/// Returns an estimate of the archive's text and constants in bytes, without weights, before
+/// anything is compiled: the measured sizes of functions in a reference model
+/// (tools/code_sizes.py), multiplied by the number of times that this model has them.
+/// docs/memory.md states the accuracy.
 std::uint64_t estimate_code_bytes(const Plan& plan);
 
 }  // namespace llmc::plan

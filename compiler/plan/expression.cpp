@@ -72,7 +72,7 @@ ir::ElementType computed_type_of(const Expression& expression) {
 }
 
 std::vector<const Expression*> nodes_of(const ExpressionPtr& expression) {
-  // Expressions hold at most kMaxExpressionNodes nodes (function_lower.h), so recursion is shallow.
+  // Expressions have at most kMaxExpressionNodes nodes (nest_lower.h), so the recursion is shallow.
   std::vector<const Expression*> order;
   std::set<const Expression*> seen;
   const auto visit = [&](const auto& self, const Expression* e) -> void {

@@ -9,9 +9,9 @@
 #include "compiler/ir/op.h"
 #include "compiler/plan/view.h"
 
-/// What one loop of an emitted function computes for each element: a small immutable DAG over one
-/// index space. Leaves are views, so a reshape, transpose, slice or broadcast of a computed value
-/// is one of its leaves and the value itself is never stored.
+/// The value that one loop of an emitted function computes for each element: a small immutable DAG
+/// over one index space. Leaves are views. A reshape, transpose, slice or broadcast of a computed
+/// value therefore changes only the leaves, and its result is never stored.
 namespace llmc::plan {
 
 struct Expression;
@@ -20,8 +20,8 @@ using ExpressionPtr = std::shared_ptr<const Expression>;
 struct Expression {
   enum class Kind : std::uint8_t {
     kLoad,     // element of a buffer
-    kIndex,    // i64: the position itself, offset + sum i[d] * strides[d]; `view` has no buffer
-    kLiteral,  // one number
+    kIndex,    // i64: the index itself, offset + sum i[d] * strides[d]; `view` has no buffer
+    kLiteral,  // a constant
     kUnary,
     kBinary,
     kWhere,
@@ -45,13 +45,13 @@ ExpressionPtr binary(ir::BinaryKind kind, ir::ElementType type, ExpressionPtr a,
 ExpressionPtr where(ExpressionPtr condition, ExpressionPtr a, ExpressionPtr b);
 ExpressionPtr cast(ir::ElementType type, ExpressionPtr x);
 
-/// The type its value is computed in: f32 for 16-bit floats.
+/// Returns the type in which the value is computed: f32 for 16-bit floats.
 ir::ElementType computed_type_of(const Expression& expression);
-/// The expression with every view replaced; shared parts stay shared. nullopt when `f` has none for
-/// one of them.
+/// Returns the expression with every view replaced by `f`; shared subexpressions stay shared.
+/// Returns nullopt if `f` returns nullopt for any view.
 std::optional<ExpressionPtr> map_views(const ExpressionPtr& expression,
                                        const std::function<std::optional<View>(const View&)>& f);
-/// Its nodes, each once, operands before users.
+/// Returns each node once, operands before users.
 std::vector<const Expression*> nodes_of(const ExpressionPtr& expression);
 
 }  // namespace llmc::plan

@@ -61,7 +61,7 @@ Json ports_json(const std::vector<Port>& ports) {
   return array;
 }
 
-/// Sections of a plain graph.
+/// Adds the sections of a plain graph.
 void add_plain(Json& json, const Plan& plan) {
   const Program& program = plan.program;
   json["inputs"] = ports_json(program.inputs);
@@ -90,7 +90,7 @@ void add_plain(Json& json, const Plan& plan) {
   json["buffers"] = std::move(buffers);
 }
 
-/// Sections of a decoder: sizes, cache, prompt, scratch and what belongs to its texts.
+/// Adds the sections of a decoder: sizes, cache, prompt, scratch memory and tokenizer data.
 void add_decoder(Json& json, const Plan& plan) {
   const PlanOptions& options = plan.options;
   const Program& program = plan.program;
@@ -156,7 +156,7 @@ void add_decoder(Json& json, const Plan& plan) {
                      {"work_bytes", plan.memory.work_bytes}};
 }
 
-/// Names are the model's own bytes; those that are no UTF-8 become U+FFFD.
+/// Serializes the plan. Names are copied from the model; invalid UTF-8 becomes U+FFFD.
 std::string dumped(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -29,7 +29,7 @@ std::optional<KvFormat> named(std::string_view text) {
   return std::nullopt;
 }
 
-/// "K=f16", "V=f32" and so on with commas between; false where it is anything else.
+/// Parses "K=f16", "V=f32" and similar parts separated by commas; returns false for any other text.
 bool parse_parts(std::string_view text, KvFormats& formats) {
   bool keys = false, values = false;
   for (;;) {

@@ -10,7 +10,7 @@
 namespace llmc::plan {
 namespace {
 
-/// Inputs carry "past.7" as their name (compiler/onnx/model.h).
+/// Returns the layer of an input with a name such as "past.7" (compiler/onnx/model.h).
 std::optional<std::uint32_t> past_layer(std::string_view name) {
   constexpr std::string_view kPrefix = "past.";
   if (!name.starts_with(kPrefix) || name.size() == kPrefix.size() || name.size() > 10) return {};
@@ -22,7 +22,7 @@ std::optional<std::uint32_t> past_layer(std::string_view name) {
   return layer;
 }
 
-/// Merges diagnostics that differ in the node alone: the first node is named, the others counted.
+/// Merges diagnostics that differ only in the node. Names the first node and counts the others.
 std::vector<Diagnostic> merge_repeated(const std::vector<Diagnostic>& all) {
   std::vector<Diagnostic> merged;
   std::vector<std::size_t> counts;
@@ -43,8 +43,8 @@ std::vector<Diagnostic> merge_repeated(const std::vector<Diagnostic>& all) {
   return merged;
 }
 
-/// Whether a reshape leaves each token's elements in their order: as many lie before the dim of the
-/// tokens as after the reshape.
+/// Returns whether a reshape keeps the order of each token's elements: the number of elements
+/// before the token dim does not change.
 bool keeps_rows(const ir::TensorType& from, const ir::TensorType& to) {
   const auto before = [](const ir::TensorType& type) -> std::optional<std::int64_t> {
     const auto axis = row_axis(type);
@@ -164,14 +164,14 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
       if (output.exists() && std::holds_alternative<NoBinding>(binding(scope, output)))
         scope.failed.insert(output.index);
   };
-  // A constant is only noted.
+  // A constant is only recorded.
   if (!ir::op_as<ir::ConstantOp>(&node) && !scope.nests.is_needed(node)) return fail();
   bool consequence = false;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     consequence = consequence || (present(node, i) && !is_shape_operand(node, i) &&
                                   scope.failed.contains(node.inputs[i].index));
   }
-  // The body of a loop is lowered for errors of its own.
+  // The body of a loop is lowered to report its own errors.
   if (consequence && !ir::op_as<ir::Loop>(&node)) return fail();
   const std::size_t before = diagnostics_.size();
   if (!lower_to_kernel(scope, node)) {
@@ -190,7 +190,8 @@ void Lowerer::lower_to_nests(Scope& scope, const ir::Node& node) {
   for (const ir::ValueId output : node.outputs) {
     if (!output.exists() || !scope.nests.has(output)) continue;
     binding(scope, output) = NestBinding{};
-    // Kernels of a decoder would report what an operand is not; nests go on with what is stored.
+    // Decoder kernels would report the operand as invalid, which is only a consequence; nests can
+    // read the stored value.
     if (!status.ok() && !is_plain_) scope.failed.insert(output.index);
   }
 }
@@ -202,7 +203,7 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     return true;
   }
   if (is_plain_) {
-    // Loop nests report sizes that do not agree.
+    // Loop nests report inconsistent sizes.
     if (!scope.nests.check_sizes(node).ok()) return false;
     if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_lookup(scope, node, *op);
     if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
@@ -248,8 +249,8 @@ bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
   const auto* cast = ir::op_as<ir::Cast>(&node);
   if (cast && is_activation && cast->to != ir::ElementType::kF32) return false;
   if (const auto* transpose = ir::op_as<ir::Transpose>(&node)) {
-    // The same bytes only when dims of more than one element keep their order. The dim of the
-    // tokens is the outermost one of every buffer.
+    // The elements stay in place only if dims with more than one element keep their order. The
+    // token dim is the outermost dim of every buffer.
     std::int64_t last = -1;
     for (const std::int64_t axis : transpose->perm) {
       const ir::Dim& dim = from.dims[static_cast<std::size_t>(axis)];
@@ -261,7 +262,7 @@ bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
     return false;
   }
   if (is_constant && !cast) {
-    // A constant seen with other dims keeps its rows; readers check rank and size.
+    // A constant with other dims keeps its rows; readers check rank and size.
     const auto& dims = std::get<ConstantBinding>(source).data->dims();
     const auto elements = ir::element_count(to);
     const bool same = dims.size() <= 2 && dims.size() == to.rank();

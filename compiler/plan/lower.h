@@ -13,38 +13,37 @@
 #include "compiler/plan/nest_lower.h"
 #include "compiler/plan/program.h"
 
-/// Lowering of a graph: one Lowerer per graph, one Scope for the graph itself and one per loop
-/// body. Operators that a kernel computes become its stages; all others become loop nests
-/// (nest_lower.h).
+/// Lowers a graph, with one Lowerer per graph, one Scope for the graph itself and one Scope per
+/// loop body. Operators with a kernel become stages; all others become loop nests (nest_lower.h).
 namespace llmc::plan {
 
-/// A size of a graph, 0 for what is none.
+/// Returns a size of a graph as an unsigned number; 0 if it is negative.
 inline std::uint64_t unsigned_of(std::int64_t value) {
   return value > 0 ? static_cast<std::uint64_t>(value) : 0;
 }
 
-/// What a value is at run time.
+/// The representations of a value at run time.
 struct NoBinding {};
-struct NestBinding {};  // the scope's NestLowerer has its expression
+struct NestBinding {};  // the scope's NestLowerer holds its expression
 struct Activation {
   BufferId buffer;
-  bool pinned = false;  // not to be overwritten: read again by someone outside this scope
+  bool pinned = false;  // must not be overwritten: it is read again outside this scope
 };
 struct ConstantBinding {
   ir::ConstantPtr data;
   std::string name;
-  ir::Origin origin{};  // of the node that makes it
+  ir::Origin origin{};  // of the node that produces it
 };
 struct ParameterBinding {
   std::int64_t index = 0;
 };
 struct TokensBinding {};     // llmc_run::tokens
-struct PositionsBinding {};  // of each row's token
+struct PositionsBinding {};  // position of the token of each row
 struct PastBinding {
-  std::uint32_t layer = 0;  // inside a loop: counted from the iteration's first
+  std::uint32_t layer = 0;  // inside a loop: relative to the iteration's first layer
 };
-struct PresentBinding {};  // the cache, kept by the stages themselves
-struct CachedBinding {};   // k or v that the projection has put into the cache
+struct PresentBinding {};  // the cache, which the stages update themselves
+struct CachedBinding {};   // k or v that the projection has written to the cache
 struct InputBinding {      // of a plain graph
   std::uint32_t buffer = 0;
 };
@@ -52,17 +51,17 @@ using ValueBinding = std::variant<NoBinding, NestBinding, Activation, ConstantBi
                                   ParameterBinding, TokensBinding, PositionsBinding, PastBinding,
                                   PresentBinding, CachedBinding, InputBinding>;
 
-/// The format of a qkv matrix's value rows.
+/// Returns the format of the value rows of a QKV matrix.
 inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
   return op.value_format == ir::WeightFormat::kUnset ? op.format : op.value_format;
 }
 
-/// How a value is stored: [tokens, width] wherever its type has the dim of the tokens, or one row.
+/// Storage shape of a value: [tokens, width] if its type has the token dim, else one row.
 struct Rows {
   std::uint64_t width = 0;
   bool one_row = false;
 };
-/// nullopt when row_dims() has none, or a row has no element.
+/// Returns nullopt if row_dims() does, or if a row has no elements.
 std::optional<Rows> rows_of(const ir::TensorType& type);
 
 class Lowerer {
@@ -92,7 +91,7 @@ class Lowerer {
     Size size(std::uint32_t buffer) const override;
     std::int64_t workers() const override;
     void emit(const ir::Node& node, Stage stage) override;
-    /// Buffer of a weight that nests read.
+    /// Returns the buffer of a weight that nests read.
     std::uint32_t weight_buffer(WeightRef weight, ir::ElementType element, std::uint64_t count);
 
     Lowerer& lowerer;
@@ -104,22 +103,22 @@ class Lowerer {
     std::map<ir::ValueId, std::uint32_t> outputs;  // of a plain graph: buffer of the first output
     std::map<std::tuple<std::uint32_t, bool>, std::uint32_t> weight_buffers;
     std::map<std::size_t, WeightRef> data_fields;  // by parameter
-    LoopStage* loop;                               // whose body this is, or nullptr
+    LoopStage* loop;                               // the loop whose body this is, or nullptr
     const ir::Loop* op = nullptr;                  // the same, in the graph
-    std::vector<Stage> stages;  // of the body; the outer scope writes to the program
+    std::vector<Stage> stages;  // of the body; the outermost scope appends to the program
     std::vector<std::vector<PackedWeight>> field_weights;  // [field][iteration]
-    std::uint32_t node = 0;                                // being lowered
+    std::uint32_t node = 0;                                // the node being lowered
   };
 
-  /// Lowers one node. Nodes that read a value that could not be lowered are skipped: their errors
-  /// would be consequences.
+  /// Lowers one node. Skips nodes that read a value that could not be lowered, because their errors
+  /// would only be consequences.
   void lower_node(Scope& scope, const ir::Node& node);
-  /// Lowers a node to the stages of a kernel; false when no kernel takes it. Errors are reported
-  /// through unsupported() and bad_input().
+  /// Lowers a node to kernel stages. Returns false if no kernel supports it. Reports errors through
+  /// unsupported() and bad_input().
   bool lower_to_kernel(Scope& scope, const ir::Node& node);
   /// Lowers a node to loop nests.
   void lower_to_nests(Scope& scope, const ir::Node& node);
-  // One per operator. Those that return bool return false to leave the node to loop nests.
+  // One function per operator. Those that return bool return false to leave the node to loop nests.
   bool lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   bool lower_lookup(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
@@ -140,19 +139,19 @@ class Lowerer {
   ValueBinding& binding(Scope& scope, ir::ValueId value) { return scope.bindings[value.index]; }
   const ValueBinding& input(Scope& scope, const ir::Node& node, std::size_t index);
   bool present(const ir::Node& node, std::size_t index) const;
-  /// The buffer of an operand that is computed; a value of loop nests is stored first.
+  /// Returns the buffer of a computed operand; stores a value of loop nests first.
   std::optional<BufferId> activation(Scope& scope, const ir::Node& node, std::size_t index);
-  /// The buffer of a value that is computed, of any element type.
+  /// Returns the buffer of a computed value of any element type.
   std::optional<BufferId> stored(Scope& scope, ir::ValueId value);
-  /// A stage that copies all rows of a buffer.
+  /// Returns a stage that copies all rows of a buffer.
   decltype(Stage::op) copy_of(BufferId from, BufferId to) const;
-  /// Whether an operand is computed by loop nests and not stored yet.
+  /// Returns whether an operand is computed by loop nests and not stored yet.
   bool is_pending(Scope& scope, const ir::Node& node, std::size_t index);
   BufferId new_buffer(const std::string& name, Rows rows);
   std::optional<BufferId> output_buffer(Scope& scope, const ir::Node& node,
                                         const std::string& name);
-  /// The buffer of `value` when nothing reads it after the current node, so that the result may
-  /// take its place.
+  /// Returns whether no node after the current one reads `value`, so that the result may reuse its
+  /// buffer.
   bool is_last_use(Scope& scope, ir::ValueId value);
   void bind(Scope& scope, ir::ValueId value, BufferId buffer, bool pinned = false);
 
@@ -164,22 +163,23 @@ class Lowerer {
     bool pad_rows = false;
     AttentionShape shape;  // kQkv
     std::string label;
-    std::int64_t first_row = 0, row_count = 0;  // a part of the matrix; 0: all of it
+    std::int64_t first_row = 0, row_count = 0;  // a range of the matrix's rows; 0: all rows
   };
   std::optional<PackedWeight> packed(const ir::Node& node, const ConstantBinding& constant,
                                      const WeightSpec& spec);
-  /// Adds operand `index` of the node to the weights; no WeightRef when it is absent or not one.
+  /// Adds operand `index` of the node to the weights. Returns an empty WeightRef if the operand is
+  /// absent or not a constant.
   WeightRef weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec);
-  /// The constants that operand `index` is, one for each iteration of the loop.
+  /// Returns the constants of operand `index`, one for each iteration of the loop.
   std::vector<ir::ConstantPtr> constants_of(Scope& scope, const ir::Node& node, std::size_t index);
-  /// Whether query and key rows and value rows of a qkv matrix are stored apart: they have formats
-  /// of their own, or arrive quantized in ways that have no common format.
+  /// Returns whether query and key rows are stored separately from the value rows of a QKV matrix:
+  /// they have different formats, or their source quantizations have no common format.
   bool splits_values(Scope& scope, const ir::Node& node, const ir::QkvProjection& op,
                      std::int64_t query_key_rows, std::int64_t rows);
   WeightRef global_weight(PackedWeight weight);
   const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
   std::string unique_label(Scope& scope, std::string label);
-  /// Operands of a node's norm: those with these indices.
+  /// Indices of the operands of a node's norm.
   struct NormOperands {
     std::size_t weight, bias;
     std::optional<float> epsilon;
@@ -187,12 +187,13 @@ class Lowerer {
   };
   NormInput norm_input(Scope& scope, const ir::Node& node, const NormOperands& norm,
                        const std::string& label, std::uint64_t width);
-  /// A vector operand with that many elements; no WeightRef when it is absent or not one.
+  /// Adds a vector operand with `width` elements. Returns an empty WeightRef if it is absent or not
+  /// a constant.
   WeightRef vector_weight(Scope& scope, const ir::Node& node, std::size_t index,
                           const std::string& label, std::uint64_t width);
-  /// What `ctx` must not pass: the rows of a table that positions look up.
+  /// Limits `ctx` to the number of rows of a position table.
   void limit_positions(std::uint64_t rows);
-  /// How many of a position table's rows are stored: WeightSpec::row_count.
+  /// Returns the number of rows of a position table that are stored (WeightSpec::row_count).
   std::int64_t position_rows(std::uint64_t rows) const;
   std::optional<Angles> angles(Scope& scope, const ir::Node& node, std::size_t positions,
                                std::size_t frequencies, const ir::Rope& op, std::uint64_t head_dim);
@@ -206,20 +207,20 @@ class Lowerer {
                       std::uint32_t layer);
   void unsupported(const ir::Node& node, std::string message, std::string hint = {});
   void bad_input(const ir::Node& node, std::string message, std::string hint = {});
-  /// A field of the loop's row for a parameter that nests read.
+  /// Returns the field of the loop's weight table for a parameter that nests read.
   WeightRef layer_data(Scope& scope, const ParameterBinding& parameter);
   std::string unique_global_label(std::string label);
   std::string unique_name(std::string_view wanted, std::string_view otherwise);
   // Open dims of a plain graph (lower_sizes.cpp).
-  /// Notes the ranges of the symbols of the inputs' shapes, and the sizes of symbols that inference
-  /// made and that follow from them.
+  /// Records the ranges of the symbols in the shapes of the inputs, and the sizes of the inferred
+  /// symbols that follow from them.
   void note_open_dims(const std::vector<ir::Value>& inputs);
   void note_inferred_symbols(const ir::Node& node);
-  /// The length of a slice along `axis`, which has `size` elements; nullopt if it is not known.
+  /// Returns the length of a slice along `axis`, which has `size` elements; nullopt if unknown.
   std::optional<Size> slice_length(const ir::Node& node, std::size_t axis, const Size& size) const;
   std::optional<Size> size_of(const ir::Dim& dim) const;
-  /// nullopt when a dim is negative or has a symbol without a size, or there are above 2^40
-  /// elements.
+  /// Returns nullopt if a dim is negative or has a symbol without a size, or if the tensor has more
+  /// than 2^40 elements.
   std::optional<Sizes> sizes_of(const ir::TensorType& type) const;
   Status check_plain_shapes() const;
   bool finish(Scope& scope);
@@ -229,17 +230,17 @@ class Lowerer {
   LowerOptions options_;
   Program program_;
   bool is_plain_ = false;
-  std::vector<Diagnostic> diagnostics_;  // in the order of the graph
-  std::size_t known_causes_ = 0;         // diagnostics_ of loop bodies are causes up to here
-  std::vector<Stage> prologue_;          // angle tables, before everything else
+  std::vector<Diagnostic> diagnostics_;  // in graph order
+  std::size_t known_causes_ = 0;  // diagnostics_ of loop bodies before this index are root causes
+  std::vector<Stage> prologue_;   // angle tables, before all other stages
   std::map<std::tuple<const ir::Constant*, int, int, int, bool>, std::uint32_t> global_weights_;
   std::map<std::tuple<std::uint32_t, std::uint64_t>, BufferId> angle_buffers_;
-  /// Parts of constants, so that the same part is the same object.
+  /// Slices of constants, cached so that equal slices share one object.
   std::map<std::tuple<const ir::Constant*, std::int64_t, std::int64_t>, ir::ConstantPtr> parts_;
   std::set<std::string> buffer_names_, global_labels_;
   std::uint32_t loops_ = 0, nest_buffers_ = 0;
   std::uint32_t row_buffers_[2] = {UINT32_MAX, UINT32_MAX};  // tokens, positions
-  std::map<std::string, int> names_, suffixes_;              // of plain graphs: names in use
+  std::map<std::string, int> names_, suffixes_;              // of plain graphs: used names
   std::map<std::string, Size> symbols_;                      // of plain graphs
   ir::ShapeValues shape_values_;                             // of plain graphs with open dims
 };

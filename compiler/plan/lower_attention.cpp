@@ -2,7 +2,7 @@
 
 #include "compiler/plan/lower.h"
 
-/// Attention and the projections that feed it.
+/// Lowers attention and the projections that feed it.
 namespace llmc::plan {
 bool Lowerer::note_attention(Scope& scope, const ir::Node& node, const AttentionShape& shape,
                              std::uint32_t layer) {
@@ -17,7 +17,7 @@ bool Lowerer::note_attention(Scope& scope, const ir::Node& node, const Attention
     unsupported(node, "layers with different heads share no KV block");
     return false;
   }
-  // Inside a loop the caches have been looked at: the number is one within the body.
+  // Inside a loop the caches are already checked: the number is relative to the body.
   if (!scope.loop && layer >= program_.layers) {
     bad_input(node, "its cache is not one of the model's inputs");
     return false;
@@ -33,7 +33,8 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
   stage.source = *source;
   stage.k = program_.buffers[source->index].width;
 
-  // K and V go straight into the cache, so both may have one reader: the attention of a layer.
+  // K and V are stored directly in the cache, so both may have only one reader: the attention of
+  // the layer.
   const PastBinding* past = nullptr;
   for (std::size_t slot = 1; slot < 3; ++slot) {
     const auto& users = scope.uses.users(node.outputs[slot]);
@@ -75,7 +76,7 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
                   .label = label};
   const auto value_rows = static_cast<std::int64_t>(stage.shape.kv_heads * stage.shape.head_dim);
   if (splits_values(scope, node, op, n - value_rows, n)) {
-    // Both parts are runs of heads; what a head is for does not change how its rows are packed.
+    // Both parts are ranges of heads, and the packing of rows does not depend on a head's role.
     WeightSpec part = spec;
     part.label = ir::to_string(ir::WeightRole::kQueryKey);
     part.shape.heads = stage.shape.heads + stage.shape.kv_heads;

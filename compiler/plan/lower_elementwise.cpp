@@ -5,7 +5,7 @@
 #include "compiler/ir/op_info.h"
 #include "compiler/plan/lower.h"
 
-/// Norms, rotations and elementwise stages that stand alone because no pattern took them in.
+/// Lowers norms, rotations and elementwise operators that no pattern has fused.
 namespace llmc::plan {
 namespace {
 
@@ -23,7 +23,7 @@ bool has_kernel(ir::UnaryKind kind) {
          ir::activation_fn(kind).has_value();
 }
 
-/// What to call a number that differs between layers.
+/// Returns the label of a number that differs between layers.
 const char* number_label(ir::BinaryKind kind) {
   return kind == ir::BinaryKind::kMul || kind == ir::BinaryKind::kDiv ? "scale" : "number";
 }
@@ -40,7 +40,7 @@ bool Lowerer::lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, 
   stage.width = static_cast<std::uint64_t>(*width);
   const std::uint64_t row = program_.buffers[x->index].width;
   if (row % stage.width != 0) return false;
-  stage.parts = row / stage.width;  // heads, normalised one by one
+  stage.parts = row / stage.width;  // heads, each normalized separately
   stage.norm = norm_input(scope, node, {.weight = 1, .bias = 2, .epsilon = epsilon, .kind = kind},
                           "norm", stage.width);
   if (is_last_use(scope, node.inputs[0])) {
@@ -100,7 +100,7 @@ bool Lowerer::lower_gated(Scope& scope, const ir::Node& node, const ir::GatedAct
   return true;
 }
 
-/// x + norm(y): the norm, when it is the stage before, adds x itself.
+/// Lowers x + norm(y): if the previous stage is the norm, that stage adds x.
 bool Lowerer::add_to_norm(Scope& scope, const ir::Node& node) {
   for (std::size_t i = 0; i < 2; ++i) {
     const auto normed = activation(scope, node, i);
@@ -175,7 +175,7 @@ bool Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
   return true;
 }
 
-/// Powers that products, roots and quotients compute.
+/// Lowers powers that products, roots and quotients can compute.
 bool Lowerer::lower_power(Scope& scope, const ir::Node& node) {
   if (is_pending(scope, node, 0)) return false;
   const auto x = activation(scope, node, 0);

@@ -4,10 +4,10 @@
 
 #include "compiler/plan/lower.h"
 
-/// Where the chunk's forward pass ends and the head, which runs on one row, begins.
+/// Splits the program into the forward pass of a chunk and the head, which runs on selected rows.
 namespace llmc::plan {
 
-/// x[…, -1, …] on the dim of the tokens: from here on there is one row, and the head begins.
+/// Lowers x[…, -1, …] on the token dim: the head begins here, with one row.
 bool Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
   const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
   const auto constant = [&](std::size_t i) -> std::optional<std::int64_t> {
@@ -47,7 +47,7 @@ bool Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
 
 namespace {
 
-/// Whether a token's result depends on that token's rows only.
+/// Returns whether the result for a token depends only on the rows of that token.
 bool works_row_by_row(const Stage& stage) {
   return std::holds_alternative<LinearStage>(stage.op) ||
          std::holds_alternative<NormStage>(stage.op) ||
@@ -58,7 +58,7 @@ bool works_row_by_row(const Stage& stage) {
          std::holds_alternative<MapStage>(stage.op) || std::holds_alternative<CallStage>(stage.op);
 }
 
-/// Buffers that stages [begin, end) read before they write them.
+/// Returns the buffers that stages [begin, end) read before they write them.
 std::set<BufferId> live_in(const Program& program, const std::vector<Stage>& stages,
                            std::size_t begin) {
   std::set<BufferId> read, written;
@@ -75,8 +75,8 @@ std::set<BufferId> live_in(const Program& program, const std::vector<Stage>& sta
 }  // namespace
 
 bool Lowerer::split_head(BufferId logits) {
-  // Without a selected row every token has logits: from the norm before the last matrix on, the
-  // stages that make them become the head.
+  // Without a selected row, every token has logits. The head then consists of the stages from the
+  // norm before the last matrix to the logits.
   auto& forward = program_.forward;
   std::size_t begin = forward.size();
   while (begin > 0 && works_row_by_row(forward[begin - 1])) {
@@ -107,8 +107,8 @@ bool Lowerer::split_head(BufferId logits) {
       of_all_tokens.insert(inner.writes.begin(), inner.writes.end());
     }
   }
-  // The head may run for any row in any order: it leaves the hidden rows, and every other buffer of
-  // the forward pass, as they are.
+  // The head may run for any row in any order, so it must not modify the hidden rows or any other
+  // buffer of the forward pass.
   std::map<BufferId, BufferId> renamed{{program_.hidden, program_.row}};
   for (std::size_t i = begin; i < forward.size(); ++i) {
     const auto follow = [&](BufferId id) {

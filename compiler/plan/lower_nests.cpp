@@ -6,7 +6,7 @@
 #include "compiler/plan/lower.h"
 #include "compiler/support/check.h"
 
-/// What loop nests get from the lowering around them.
+/// Implements the interface that loop nests use (NestHost).
 namespace llmc::plan {
 namespace {
 
@@ -17,7 +17,7 @@ std::string description(const ir::Graph& graph, const ir::Node& node) {
   return text;
 }
 
-/// The last component of a value's path, without the suffix that exporters add.
+/// Returns the last component of a value's path, without the suffix that exporters add.
 std::string_view short_name(std::string_view name) {
   constexpr std::string_view kSuffix = "_output_0";
   if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
@@ -25,7 +25,7 @@ std::string_view short_name(std::string_view name) {
   return slash == name.npos ? name : name.substr(slash + 1);
 }
 
-/// A C identifier of at most 48 characters that resembles `wanted`; may be empty.
+/// Returns a C identifier of at most 48 characters that resembles `wanted`; may be empty.
 std::string identifier(std::string_view wanted) {
   std::string name;
   for (const char c : wanted.substr(0, 48)) {
@@ -46,7 +46,8 @@ std::string identifier(std::string_view wanted) {
 std::string Lowerer::unique_name(std::string_view wanted, std::string_view otherwise) {
   std::string name = identifier(wanted);
   if (name.empty()) name = otherwise;
-  // Unique without underscores too: "a_b" and "ab" would be the same constant kAb.
+  // The key without underscores must be unique too: "a_b" and "ab" would both become the constant
+  // kAb.
   const auto is_new = [&](std::string key) {
     std::erase(key, '_');
     return names_.try_emplace(std::move(key), 1).second;
@@ -145,7 +146,7 @@ std::uint32_t Lowerer::Scope::scratch(const ir::Node& by, ir::ElementType elemen
     buffer.one_row = true;
     buffer.name = lowerer.unique_name(name, "value");
   } else {
-    // The number makes it unique, among buffers and weights alike.
+    // The number makes the name unique among both buffers and weights.
     buffer.name = fmt::format("{}_v{}", identifier(short_name(name)), ++lowerer.nest_buffers_);
     if (buffer.name.starts_with('_')) buffer.name = "value" + buffer.name;
     const auto rows = rows_of(graph.value(by.outputs[0]).type);
@@ -199,7 +200,7 @@ Status Lowerer::check_plain_shapes() const {
         value.type.dims, [&](const ir::Dim& dim) { return size_of(dim).has_value(); });
     const ir::Node* producer = uses.producer(ir::ValueId{i});
     const bool input = std::ranges::find(graph_.inputs(), ir::ValueId{i}) != graph_.inputs().end();
-    if (producer == nullptr && !input) continue;  // of no node any more
+    if (producer == nullptr && !input) continue;  // no longer the result of a node
     Diagnostic d{.kind = ErrorKind::kUnsupported,
                  .file = producer ? producer->origin.file : "",
                  .node = producer ? producer->origin.node : value.name,
@@ -210,13 +211,13 @@ Status Lowerer::check_plain_shapes() const {
                  .hint = symbols_.empty() ? "give the sizes with --dim name=value"
                                           : "give numbers instead of ranges with --dim name=value"};
     if (known) {
-      // The values that follow from it are too large as well: one error is enough.
+      // The values computed from it are too large as well: one error is sufficient.
       d.message = fmt::format("its shape {} is too large: a tensor has at most 2^40 elements",
                               ir::to_string(value.type));
       d.hint = "give smaller sizes with --dim name=value";
       return d;
     }
-    // What follows from it is not fixed either: the first ones are enough.
+    // The shapes that depend on it are not fixed either: the first errors are sufficient.
     if (errors.size() < 8) errors.push_back(std::move(d));
   }
   if (!errors.empty()) return Error(std::move(errors));

@@ -4,11 +4,11 @@
 #include "compiler/plan/lower.h"
 #include "compiler/support/checked_math.h"
 
-/// Sizes of a plain graph's dims, some of them open.
+/// Computes the sizes of a plain graph's dims, some of which are open.
 namespace llmc::plan {
 namespace {
 
-/// The one dim of `dims` without a size; nullopt if there is none, or several.
+/// Returns the only dim of `dims` without a size; nullopt if there is none, or more than one.
 std::optional<std::size_t> only_unknown(const std::vector<std::optional<Size>>& sizes) {
   const auto unknown = [](const std::optional<Size>& size) { return !size.has_value(); };
   const auto first = std::ranges::find_if(sizes, unknown);
@@ -54,7 +54,7 @@ void Lowerer::note_inferred_symbols(const ir::Node& node) {
   std::vector<std::optional<Size>> sizes;
   for (const ir::Dim& dim : to.dims) sizes.push_back(size_of(dim));
   const auto at = only_unknown(sizes);
-  // A symbol alone, which inference made for this dim.
+  // Only a single symbol, which inference created for this dim.
   if (!known || !at || to.dims[*at].terms().size() != 1 || to.dims[*at].constant_part() != 0 ||
       to.dims[*at].terms().begin()->second != 1)
     return;
@@ -84,7 +84,8 @@ std::optional<Size> Lowerer::slice_length(const ir::Node& node, std::size_t axis
     const ir::Dim dim = axes ? (*axes)[i] : ir::Dim(static_cast<std::int64_t>(i));
     if (!dim.is_constant() || ir::normalize_axis(*dim.constant(), rank) != axis) continue;
     if (steps && (*steps)[i] != ir::Dim(1)) return std::nullopt;
-    // A bound from the front; nullopt where the ranges do not decide whether it is clamped.
+    // Converts a bound to a position from the start; nullopt if the ranges do not determine whether
+    // it is clamped.
     const auto position = [&](const ir::Dim& bound) -> std::optional<Size> {
       if (bound.is_constant() && *bound.constant() >= INT64_MAX / 2) return size;
       if (bound.is_constant() && *bound.constant() <= INT64_MIN / 2) return Size(0);

@@ -5,7 +5,7 @@
 #include "compiler/ir/op_info.h"
 #include "compiler/plan/lower.h"
 
-/// Embeddings, linear layers and loops.
+/// Lowers embeddings, linear layers and loops.
 namespace llmc::plan {
 bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op) {
   const bool by_position = std::holds_alternative<PositionsBinding>(input(scope, node, 0));
@@ -33,7 +33,7 @@ bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node, const ir::Embe
   return true;
 }
 
-/// The embedding of a plain graph, whose ids are a buffer.
+/// Lowers the embedding of a plain graph, whose ids are in a buffer.
 bool Lowerer::lower_lookup(Scope& scope, const ir::Node& node, const ir::Embedding& op) {
   const auto ids = stored(scope, node.inputs[0]);
   const auto out = output_buffer(scope, node, "rows");
@@ -63,7 +63,7 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
   stage.n = unsigned_of(n.value_or(0));
   stage.k = unsigned_of(k.value_or(0));
   const std::uint64_t width = program_.buffers[source->index].width;
-  // A plain graph's buffer holds all rows.
+  // The buffer of a plain graph holds all rows.
   const std::uint64_t rows = is_plain_ && stage.k > 0 ? width / stage.k : 1;
   if (stage.n == 0 || stage.k * rows != width || (op.gated && stage.n % 2 != 0)) {
     return bad_input(
@@ -168,14 +168,14 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   Scope inner(*this, body, &loop);
   inner.op = &op;
   std::vector<BufferId> carriers;
-  // Operand `i` of the loop is input `j` of its body.
+  // Operand `i` of the loop corresponds to input `j` of its body.
   const auto is_failed = [&](std::size_t i, std::size_t j) {
     if (!present(node, i) || !scope.failed.contains(node.inputs[i].index)) return false;
     inner.failed.insert(body.inputs()[j].index);
     return true;
   };
   for (std::size_t i = 0; i < carried; ++i) {
-    if (is_failed(i, i)) continue;  // the body is lowered for its own errors alone
+    if (is_failed(i, i)) continue;  // the body is lowered only for its own errors
     const auto start = stored(scope, node.inputs[i]);
     if (!start) return unsupported(node, "what its first layer starts with is no activation");
     BufferId buffer = *start;
@@ -222,7 +222,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     const auto result = stored(inner, carried_out);
     if (!result) return unsupported(node, "what it carries from layer to layer is no activation");
     if (*result != carriers[i]) {
-      // A result in another carrier's storage would be overwritten by an earlier copy.
+      // A result in the storage of another carried value would be overwritten by an earlier copy.
       if (std::ranges::count(carriers, *result) != 0) {
         return unsupported(node, "layers exchange the values they carry");
       }
@@ -242,7 +242,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     }
   }
   loop.body = std::move(inner.stages);
-  program_.forward.push_back({std::move(loop), {}, {}});  // its body says where it comes from
+  program_.forward.push_back({std::move(loop), {}, {}});  // the stages of its body have origins
 }
 
 }  // namespace llmc::plan

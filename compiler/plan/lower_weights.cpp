@@ -11,8 +11,8 @@
 namespace llmc::plan {
 namespace {
 
-/// Constants up to this size are compared by content, so that an equal one in every layer (rotary
-/// frequencies) becomes one.
+/// Constants up to this size are compared by content, so that equal constants in all layers (rotary
+/// frequencies) are stored once.
 constexpr std::size_t kCompareBytes = std::size_t{1} << 20;
 
 bool all_equal(const std::vector<ir::ConstantPtr>& constants) {
@@ -40,7 +40,8 @@ WeightKind matrix_kind(ir::WeightFormat format) {
     case ir::WeightFormat::kQ8:
       return WeightKind::kQ8;
     case ir::WeightFormat::kF16:
-    case ir::WeightFormat::kBF16:  // no bf16 panels: f16 is as large and finer for weights
+    case ir::WeightFormat::kBF16:  // no bf16 panels exist: f16 has the same size and higher
+                                   // precision for weights
       return WeightKind::kF16;
     case ir::WeightFormat::kF32:
     case ir::WeightFormat::kUnset:
@@ -49,8 +50,8 @@ WeightKind matrix_kind(ir::WeightFormat format) {
   return WeightKind::kF32;
 }
 
-/// A table that is only looked up costs no time: 16-bit sources stay exact unless 8 bits are asked
-/// for, 4 bits are not used.
+/// Returns the format of a table. Lookups are fast in any format, so 16-bit sources stay exact
+/// unless 8 bits are requested, and 4 bits are not used.
 TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
   if (quantizes(format)) return TableKind::kQ8;
   if (source == ir::ElementType::kBF16) return TableKind::kBF16;
@@ -58,8 +59,8 @@ TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
   return TableKind::kF32;
 }
 
-/// Weights of one field (the same matrix of every layer) that arrive quantized keep their codes
-/// where a format holds them all; what becomes of them is noted.
+/// Preserves the codes of the quantized weights of one field (the same matrix of every layer) if
+/// one format can represent them all. Records the conversion of each weight.
 void preserve_quantization(std::span<PackedWeight> weights, ir::WeightFormat format) {
   if (weights.empty() || weights[0].use == WeightUse::kVector) return;
   std::vector<ir::ConstantPtr> matrices;
@@ -148,7 +149,7 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
                                 dims.size()));
     return std::nullopt;
   }
-  // A plain graph keeps 16-bit matrices unless a format is asked for.
+  // A plain graph keeps 16-bit matrices unless a format is requested.
   const bool half = is_plain_ && data->element() == ir::ElementType::kF16;
   weight.matrix =
       half && spec.format == ir::WeightFormat::kUnset ? WeightKind::kF16 : matrix_kind(spec.format);
@@ -176,7 +177,8 @@ bool Lowerer::splits_values(Scope& scope, const ir::Node& node, const ir::QkvPro
   const SourceQuantization query_key = source_quantization_of(matrices, 0, query_key_rows);
   const SourceQuantization value = source_quantization_of(matrices, query_key_rows, rows);
   if (!query_key.format && !value.format) return assigned;
-  // Integer and absent zero points go together; other differences are cheaper apart.
+  // Integer zero points and absent zero points can be combined; for other differences, separate
+  // matrices cost less.
   if (!query_key.format || !value.format) return true;
   CodedFormat a = *query_key.format, b = *value.format;
   if (a.zero != CodedZero::kFloat && b.zero != CodedZero::kFloat) a.zero = b.zero;
@@ -225,7 +227,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
   const ValueBinding& source = input(scope, node, index);
   if (const auto* constant = std::get_if<ConstantBinding>(&source)) {
     const auto found = global_weights_.size();
-    if (scope.loop) {  // a constant of the loop's surroundings
+    if (scope.loop) {  // a constant from outside the loop
       for (int i = 2; !global_labels_.insert(spec.label).second; ++i) {
         spec.label = fmt::format("{}_{}", spec.label, i);
       }
@@ -238,7 +240,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
     if (weight) preserve_quantization({&*weight, 1}, spec.format);
     const std::string label = spec.label;
     const WeightRef ref = weight ? global_weight(std::move(*weight)) : WeightRef{};
-    if (global_weights_.size() == found) global_labels_.erase(label);  // was there already
+    if (global_weights_.size() == found) global_labels_.erase(label);  // was already stored
     return ref;
   }
   const auto* parameter = std::get_if<ParameterBinding>(&source);
@@ -345,7 +347,7 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
       weight(scope, node, frequencies,
              {.use = WeightUse::kVector, .shape = {}, .label = "rope_frequencies"});
   if (!ref.exists()) return std::nullopt;
-  ir::Origin origin;  // of the angles, not of the node that rotates by them
+  ir::Origin origin;  // of the angles, not of the node that applies the rotation
   if (const auto* constant = std::get_if<ConstantBinding>(&input(scope, node, frequencies))) {
     origin = constant->origin;
   } else if (const ir::Node* source = scope.uses.producer(node.inputs[frequencies])) {

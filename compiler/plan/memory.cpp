@@ -9,13 +9,13 @@
 namespace llmc::plan {
 namespace {
 
-/// Numbers every stage of the flattened program and notes first and last use of each buffer.
+/// Numbers every stage of the flattened program and records the first and last use of each buffer.
 class Liveness {
  public:
   Liveness(const Program& program, std::vector<BufferPlace>& places)
       : places_(places), used_(program.buffers.size(), false) {
     for (const Stage& stage : program.forward) visit(stage);
-    // Head calls may come in any order after the forward pass: its input lives to the very end.
+    // The head may run in any order after the forward pass, so its input is live until the end.
     for (const Stage& stage : program.head) visit(stage);
     touch(program.hidden, step_);
   }
@@ -41,8 +41,8 @@ class Liveness {
       ++step_;
       return;
     }
-    // What exists before the body, or is read in it before it is written, is the same storage in
-    // every iteration: alive from the loop's first step to its last.
+    // A buffer that exists before the body, or that the body reads before it writes, has the same
+    // storage in every iteration. It is live from the first to the last step of the loop.
     const std::uint32_t begin = step_;
     const std::vector<bool> before = used_;
     std::vector<BufferId> spanning;
@@ -133,8 +133,9 @@ Result<MemoryPlan> plan_memory(const Program& program, const MemoryOptions& opti
     order.push_back(i);
   }
 
-  // Greedy by size, each at the lowest offset free during its life: large ones shape the layout,
-  // small ones fill the gaps (Pisarchyk and Lee 2020, "greedy by size").
+  // Greedy by size, each buffer at the lowest offset that is free during its live range: large
+  // buffers determine the layout, small ones fill the gaps (Pisarchyk and Lee 2020, "greedy by
+  // size").
   std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
     if (plan.buffers[a].bytes != plan.buffers[b].bytes) {
       return plan.buffers[a].bytes > plan.buffers[b].bytes;

@@ -3,7 +3,7 @@
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
-/// Attention as one kernel: the scores of all queries are never stored together.
+/// Lowers attention to one kernel, which never stores the scores of all queries at once.
 namespace llmc::plan {
 
 using ir::ElementType;
@@ -34,7 +34,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   if (has(node, 3)) {
     bias = over_batch(stored(node.inputs[3], false), queries, keys);
   } else if (masked) {
-    // 0 where the score stays; anything else takes its place.
+    // 0 keeps the score; any other value replaces it.
     const ExpressionPtr none = literal(ElementType::kF32, 0);
     const ExpressionPtr fill = literal(ElementType::kF32, static_cast<double>(op.fill));
     const ExpressionPtr value =
@@ -44,7 +44,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   }
   const View y = result(out);
   if (product(y_dims) == 0) return ok_status();
-  // Each worker has its own, on cache lines of its own.
+  // Allocates scratch memory for each worker, on separate cache lines.
   const auto of_workers = [&](const Size& elements, const char* name) {
     constexpr std::int64_t kLine = 16;
     const std::int64_t step = (elements.bound() + kLine - 1) / kLine * kLine;

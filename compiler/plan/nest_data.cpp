@@ -2,11 +2,11 @@
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
-/// Data movement: views where strides can say it, one copy where they cannot.
+/// Lowers data movement: to views where strides can express it, else to one copy.
 namespace llmc::plan {
 
 Status NestLowerer::lower(const ir::Node& node, const ir::ConstantOp&) {
-  (void)node;  // made by expression() for those that read it as data
+  (void)node;  // expression() creates it for nodes that read it as data
   return ok_status();
 }
 
@@ -19,7 +19,7 @@ Status NestLowerer::lower_view(const ir::Node& node,
   }
   const View whole = stored(x);
   const auto view = f(whole);
-  LLMC_CHECK(view.has_value());  // row-major elements have every shape
+  LLMC_CHECK(view.has_value());  // row-major elements can have any shape
   set(y, load(computed_in(element(x)), *view));
   return ok_status();
 }
@@ -60,7 +60,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Slice&) {
     View view = v;
     for (std::size_t i = 0; i < starts.size(); ++i) {
       const auto axis = ir::normalize_axis(axes[i], from.size());
-      LLMC_CHECK(axis && steps[i] != 0);  // inference has seen to it
+      LLMC_CHECK(axis && steps[i] != 0);  // checked by inference
       const auto range = ir::slice_range(from[*axis].bound(), starts[i], ends[i], steps[i]);
       view = sliced(view, *axis, range.start, range.step, range.count);
     }
@@ -103,7 +103,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Concat& op) {
 Status NestLowerer::lower(const ir::Node& node, const ir::Tile&) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   const Sizes &from = dims(x), &to = dims(y);
-  // [d0, d1] repeated is [r0, d0, r1, d1] with steps of 0 along the repeats.
+  // Repeating [d0, d1] gives [r0, d0, r1, d1] with strides of 0 along the repeats.
   Sizes split;
   for (std::size_t i = 0; i < from.size(); ++i) {
     split.push_back(from[i] == 0 ? 0 : *quotient(to[i], from[i]));
@@ -143,7 +143,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ConstantOfShape& op) {
 Status NestLowerer::lower(const ir::Node& node, const ir::Range&) {
   const ir::ValueId y = node.outputs[0];
   const ir::ElementType type = computed_in(element(y));
-  // Floats in double, rounded once, as the interpreter has them.
+  // Floats are computed in double precision and rounded once, as in the interpreter.
   const ir::ElementType wide = ir::is_float(type) ? ir::ElementType::kF64 : type;
   const auto operand = [&](std::size_t i) {
     const ExpressionPtr x = broadcast_to(node.inputs[i], dims(y));
@@ -164,7 +164,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Trilu& op) {
   above.strides[to.size() - 2] = -1;
   ExpressionPtr diagonal = literal(ir::ElementType::kI64, 0);
   if (has(node, 1)) {
-    // Of one element, whatever its rank.
+    // One element, of any rank.
     const auto repeated = map_views(expression(node.inputs[1]),
                                     [&](const View& v) { return broadcast(*reshaped(v, {}), to); });
     diagonal = *repeated;

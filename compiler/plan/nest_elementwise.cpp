@@ -1,6 +1,7 @@
 #include "compiler/plan/nest_lower.h"
 
-/// Elementwise operators: expressions, stored by no one until somebody needs them.
+/// Lowers elementwise operators to expressions, which are stored only when a reader needs them in
+/// memory.
 namespace llmc::plan {
 
 Status NestLowerer::lower(const ir::Node& node, const ir::Unary& op) {
@@ -37,7 +38,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Where&) {
 
 Status NestLowerer::lower(const ir::Node& node, const ir::Cast& op) {
   const ExpressionPtr& x = expression(node.inputs[0]);
-  // Also to 16 bits, where the value is rounded; from 16 bits it is already what it has to be.
+  // Also conversions to 16 bits, which round the value when it is stored. Values of 16-bit types
+  // are already rounded.
   const bool same = computed_in(element(node.inputs[0])) == op.to;
   set(node.outputs[0], same ? x : cast(op.to, x));
   return ok_status();

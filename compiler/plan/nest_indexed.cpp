@@ -4,7 +4,7 @@
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
-/// Data movement that indices decide, and padding.
+/// Lowers indexed data movement and padding.
 namespace llmc::plan {
 
 using ir::ElementType;
@@ -27,7 +27,7 @@ std::string_view tag(ir::ScatterReduction reduction) {
   return "";
 }
 
-/// Where element i of a padded dim comes from, for i from -before to size + after - 1.
+/// Returns the source index of element i of a padded dim, for i from -before to size + after - 1.
 std::int64_t padded_source(ir::PadMode mode, std::int64_t i, std::int64_t size) {
   if (mode == ir::PadMode::kEdge) return i < 0 ? 0 : i >= size ? size - 1 : i;
   if (mode == ir::PadMode::kWrap) return ((i % size) + size) % size;
@@ -134,7 +134,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
   LLMC_CHECK(pads.size() == 2 * rank);
   const ElementType type = computed_in(element(x));
   if (op.mode == ir::PadMode::kConstant) {
-    // Fill the whole, then put what is kept of x in its place.
+    // Fills the whole result, then copies the remaining part of x to its position.
     ExpressionPtr fill = literal(type, 0);
     if (has(node, 2)) {
       const auto repeated = map_views(expression(node.inputs[2]), [&](const View& v) {
@@ -163,7 +163,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
     emit(node, MapStage{kept, *shown});
     return ok_status();
   }
-  // One dim after the other: rows chosen by a table of indices.
+  // One dim at a time: selects rows by a table of indices.
   View source = stored(x);
   Sizes now = from;
   for (std::size_t d = 0; d < rank; ++d) {

@@ -16,7 +16,8 @@ bool is_elementwise(const ir::Op& op) {
          std::holds_alternative<ir::GatedActivation>(op);
 }
 
-/// Operators whose one result shows elements of operand 0, each at most once.
+/// Returns whether the only result of an operator consists of elements of operand 0, each at most
+/// once.
 bool is_view(const ir::Op& op) {
   return std::holds_alternative<ir::Reshape>(op) || std::holds_alternative<ir::Transpose>(op) ||
          std::holds_alternative<ir::Slice>(op) || std::holds_alternative<ir::Squeeze>(op) ||
@@ -135,7 +136,8 @@ void NestLowerer::find_sinks() {
           break;
         }
         const bool moves = is_view(user.op) && user.inputs[0] == value;
-        // A value read for several elements of the result (broadcast) is computed once and stored.
+        // A value that is read for several elements of the result (broadcast) is computed once and
+        // stored.
         if ((!is_elementwise(user.op) && !(moves && users.size() == 1)) ||
             (!moves && product(dims(out)) != product(dims(value))) ||
             (common && *common != sinks_[out])) {
@@ -172,7 +174,8 @@ const ExpressionPtr& NestLowerer::expression(ir::ValueId value) {
 
 ExpressionPtr NestLowerer::broadcast_to(const ir::ValueId value, const Sizes& to) {
   const ExpressionPtr& e = expression(value);
-  if (dims(value) == to) return e;  // as it is: what two operands share stays shared
+  if (dims(value) == to)
+    return e;  // unchanged: a subexpression that two operands share stays shared
   return *map_views(e, [&](const View& view) { return broadcast(view, to); });
 }
 
@@ -190,8 +193,8 @@ void NestLowerer::emit(const ir::Node& node, MapStage stage) {
 }
 
 void NestLowerer::emit(const ir::Node& node, CallStage stage) {
-  // The first buffer that a kernel writes is its result; further ones go with it or are its scratch
-  // memory, whose size says nothing about whether there is something to compute.
+  // The first buffer that a kernel writes is its result. Further written buffers are secondary
+  // results or scratch memory; their sizes do not show whether there is work to do.
   const auto result = std::ranges::find(stage.buffers, true, &BufferArgument::written);
   LLMC_CHECK(result != stage.buffers.end());
   if (host_.size(result->buffer) == 0) return;
@@ -225,7 +228,7 @@ View NestLowerer::stored(ir::ValueId value, bool dense) {
   if (e->kind == Expression::Kind::kLoad && e->type == type && (!dense || e->view.is_dense()))
     return e->view;
   if (e->kind == Expression::Kind::kLoad) {
-    // A copy for whoever needs it in this form; the view stays what it is for the others.
+    // Creates a copy for readers that need this form; the view stays unchanged for the others.
     return stored(e, dims(value), type, graph_.value(value).name + "_copy");
   }
   const View target = result(value);

@@ -4,7 +4,8 @@
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
-/// Products, reductions and what normalises rows: kernels of templates/llmc/function/.
+/// Lowers matrix products, reductions and row normalizations to kernels of
+/// templates/llmc/function/.
 namespace llmc::plan {
 
 using ir::ElementType;
@@ -16,7 +17,7 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
   if (product(y.dims) == 0) return ok_status();
   const auto multiply_adds = static_cast<std::uint64_t>((product(y.dims) * k).bound());
   if (b_data && type == ElementType::kF32 && k.bound() > 0) {
-    // One constant matrix: packed when compiling; the batch of the left is just more rows.
+    // One constant matrix: packed at compile time. The batch dims of the left operand become rows.
     const auto use = b_transposed ? WeightUse::kTransposedPanels : WeightUse::kColumnPanels;
     const std::uint32_t panels = host_.data(b_data, use, b_value);
     emit(node, by_rows(CallStage{.kernel = "matmul_panels",
@@ -33,8 +34,8 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
     return view.strides[view.strides.size() - from_end];
   };
   std::vector<BufferArgument> buffers{read(a), read(b), written(y)};
-  // Columns of the right that are not contiguous are gathered into a panel first; for many rows
-  // also those that are, which keeps them in the cache.
+  // Non-contiguous columns of the right operand are first copied to a panel. For many rows,
+  // contiguous columns are copied too, which keeps them in the cache.
   constexpr std::int64_t kManyRows = 16;
   const bool scattered = matrix(b, 1) != 1 && n.bound() > 1;
   const bool packs =
@@ -48,7 +49,7 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
   View batch_a = front(a), batch_b = front(b), batch_y = front(y);
   const Size batches = product(batch_y.dims);
   Size rows = m, row_stride = matrix(a, 2);
-  // One matrix on the right: the batch is just more rows. (A single row has no stride of its own.)
+  // One matrix on the right: the batch dims become rows. (A single row has no stride of its own.)
   const bool shared = std::ranges::all_of(batch_b.strides, [](const Size& s) { return s == 0; });
   if (shared && a.is_dense() && batches.bound() > 1) {
     rows *= batches;
@@ -89,8 +90,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::MatMul&) {
   };
   ir::ConstantPtr data = constant(bv);
   if (data && (dims(bv).size() != 2 || !ir::is_float(data->element()) || product(dims(bv)) == 0))
-    data = nullptr;  // nothing to put into panels
-  // Rows of the left have to be contiguous; with a constant on the right all of it.
+    data = nullptr;  // no constant to pack into panels
+  // Rows of the left operand must be contiguous; with a constant on the right, the whole operand.
   View a = stored(av, data != nullptr);
   if (!a.strides.empty() && a.strides.back() != 1 && a.dims.back().bound() > 1) a = stored(av);
   View b;
@@ -114,7 +115,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Gemm& op) {
     data = nullptr;
   View a = stored(av, !op.trans_a);
   if (op.trans_a) {
-    // The kernel reads rows of the left one behind the other.
+    // The kernel reads contiguous rows of the left operand.
     a = stored(load(type, transposed(a, {1, 0})), {a.dims[1], a.dims[0]}, type, "left");
   }
   View b = data ? View::dense(0, dims(bv)) : stored(bv, false);
@@ -124,7 +125,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Gemm& op) {
   const View y = plain ? result(yv) : View::dense(scratch(type, product(to), "product"), to);
   LLMC_RETURN_IF_ERROR(product_of(node, type, a, b, y, data, op.trans_b, bv));
   if (plain) return ok_status();
-  // alpha * product + beta * c belongs to whatever loop reads it.
+  // The loop that reads the result computes alpha * product + beta * c.
   const auto scaled = [&](float factor, ExpressionPtr x) {
     return factor == 1
                ? x
@@ -179,7 +180,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
   LLMC_CHECK(axes.has_value());
   if (axes->empty())
     for (std::size_t i = 0; i < from.size(); ++i) axes->push_back(i);
-  // Means of integers are sums of 64 bits, divided: shorter ones could wrap before.
+  // Means of integers are 64-bit sums, then divided: shorter sums could overflow.
   ElementType type = computed_in(element(x));
   const bool widens = op.kind == ir::ReduceKind::kMean && ir::is_integer(type);
   if (widens) type = ElementType::kI64;
@@ -195,7 +196,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
     for (std::size_t i = 0; i < from.size(); ++i)
       (i < first ? split.outer : i < first + axes->size() ? split.size : split.inner) *= from[i];
   } else {
-    // The reduced dims move behind the others.
+    // Moves the reduced dims to the end.
     std::vector<std::int64_t> perm;
     for (const bool reduced : {false, true})
       for (std::size_t i = 0; i < from.size(); ++i)
@@ -273,7 +274,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
 }
 
 namespace {
-/// The number of rows along the last dim; 0 if a row has no elements.
+/// Returns the number of rows along the last dim; 0 if a row has no elements.
 Size rows_of(const Sizes& dims) {
   return product(Sizes(dims.begin(), dims.end() - 1)) * (dims.back() == 0 ? 0 : 1);
 }

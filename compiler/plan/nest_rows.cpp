@@ -4,14 +4,14 @@
 #include "compiler/ir/shape_rules.h"
 #include "compiler/plan/nest_lower.h"
 
-/// Which operators of a decoder can be computed row by row: each token's result from the same
-/// token's operands alone.
+/// Checks which operators of a decoder can be computed row by row, that is, each token's result
+/// depends only on the same token's operands.
 namespace llmc::plan {
 namespace {
 
 using Axis = std::optional<std::size_t>;
 
-/// Elements of one row before the dim that counts tokens.
+/// Returns the number of elements of one row before the dim that counts tokens.
 Size elements_before(const Sizes& dims, std::size_t axis) {
   return product(Sizes(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis)));
 }
@@ -31,12 +31,12 @@ struct RowAxes {
   Axis out() const { return row_axis(graph.value(node.outputs[0]).type); }
   std::size_t rank(std::size_t i) const { return graph.value(node.inputs[i]).type.rank(); }
 
-  /// Whether operand i has its rows along `axis`, counted from the end when negative.
+  /// Returns whether operand i has its rows along `axis`, counted from the end if negative.
   bool along(std::size_t i, std::int64_t axis) const {
     const Axis rows = in(i);
     return rows && ir::normalize_axis(axis, rank(i)) == rows;
   }
-  /// Whether the integers of operand `bounds` that belong to the row axis of operand 0 are all 0.
+  /// Returns whether the integers of operand `bounds` for the row axis of operand 0 are all 0.
   bool zero_at_rows(std::size_t bounds) const {
     const Axis rows = in(0);
     const ir::ConstantPtr data = constant(node.inputs[bounds]);
@@ -110,7 +110,7 @@ struct RowAxes {
   bool operator()(const ir::RmsNorm&) const { return !along(0, -1); }
   bool operator()(const ir::ConstantOp&) const { return true; }
   bool operator()(const ir::ScaledAttention&) const { return false; }
-  // There is no nest for these.
+  // No loop nest exists for these.
   bool operator()(const ir::Rope&) const { return true; }
   bool operator()(const ir::Attention&) const { return true; }
   bool operator()(const ir::Embedding&) const { return true; }
@@ -120,7 +120,8 @@ struct RowAxes {
   bool operator()(const ir::Parameter&) const { return true; }
 
  private:
-  /// Row-major order is kept within a row only when as many elements lie before the row axis.
+  /// Returns whether row-major order within a row is kept: the number of elements before the row
+  /// axis must not change.
   bool same_place() const {
     if (!in(0)) return true;
     return out() && elements_before(*dims[0], *in(0)) == elements_before(*result_dims, *out());

@@ -7,7 +7,7 @@
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 
-/// Nodes of plain graphs whose operands or results have open dims.
+/// Checks and lowers nodes of plain graphs whose operands or results have open dims.
 namespace llmc::plan {
 
 using ir::ElementType;
@@ -32,10 +32,10 @@ Sizes joined(Sizes a, const Sizes& b) {
   return a;
 }
 
-/// Whether the sizes of a node's operands and results agree for all values of the open dims.
+/// Checks that the sizes of a node's operands and results agree for all values of the open dims.
 struct SizesAgree {
   const ir::Node& node;
-  std::vector<const Sizes*> operands;  // nullptr where absent or not known
+  std::vector<const Sizes*> operands;  // nullptr if absent or unknown
   std::vector<const Sizes*> results;
 
   const Sizes& in(std::size_t i) const { return *operands[i]; }
@@ -93,7 +93,7 @@ struct SizesAgree {
     return in(0).size() == out().size();
   }
   bool operator()(const ir::Pad&) const {
-    // The result's sizes follow from the pads, which have to be known.
+    // The sizes of the result follow from the pads, which must be known.
     return in(0).size() == out().size();
   }
   bool operator()(const ir::Shape&) const { return true; }
@@ -180,11 +180,11 @@ struct SizesAgree {
   bool operator()(const ir::Embedding&) const { return joined(in(0), {in(1)[1]}) == out(); }
   template <class T>
   bool operator()(const T&) const {
-    return true;  // plain graphs cannot have it
+    return true;  // cannot occur in plain graphs
   }
 
  private:
-  /// Whether `x` is nowhere larger than `limit`, except along one axis.
+  /// Returns whether `x` is at most `limit` in every dim other than `except`.
   static bool within(const Sizes& x, const Sizes& limit, std::size_t except) {
     for (std::size_t a = 0; a < x.size(); ++a)
       if (a != except && !at_most(x[a], limit[a])) return false;
@@ -294,7 +294,7 @@ Status NestLowerer::lower_open_slice(const ir::Node& node) {
   std::vector<std::int64_t> step(from.size(), 1);
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const auto axis = ir::normalize_axis(axes[i], from.size());
-    LLMC_CHECK(axis.has_value());  // inference has seen to it
+    LLMC_CHECK(axis.has_value());  // checked by inference
     const Size& size = from[*axis];
     Size& start = first[*axis];
     start = (*starts)[i];

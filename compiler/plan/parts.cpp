@@ -20,10 +20,11 @@ bool is_attention(const Stage& stage) {
          std::holds_alternative<KvStoreStage>(stage.op);
 }
 
-/// For each stage, whether its result reaches the attention without another product in between.
+/// Returns for each stage whether its result reaches the attention without another product in
+/// between.
 std::vector<bool> feed_attention(const std::vector<Stage>& stages) {
   std::vector<bool> feeds(stages.size());
-  std::map<BufferId, bool> wanted;  // by whoever reads it next
+  std::map<BufferId, bool> wanted;  // by the next reader of the buffer
   for (std::size_t i = stages.size(); i-- > 0;) {
     const Access used = access(stages[i]);
     for (const BufferId out : used.writes) {
@@ -39,7 +40,7 @@ std::vector<bool> feed_attention(const std::vector<Stage>& stages) {
   return feeds;
 }
 
-/// Who wrote a buffer last, and as which part.
+/// The last stage that wrote a buffer, and its part.
 struct Writer {
   std::size_t stage;
   Part part;
@@ -60,7 +61,7 @@ Part linear_part(const LinearStage& stage, const Writers& writers, bool feeds_at
   return source && source->part == Part::kGateUp ? Part::kDown : Part::kGateUp;
 }
 
-/// Of anything but a norm.
+/// Returns the part of any stage other than a norm.
 Part part_of(const Stage& stage, const Writers& writers, bool feeds_attention) {
   if (const auto* linear = std::get_if<LinearStage>(&stage.op))
     return linear_part(*linear, writers, feeds_attention);
@@ -73,7 +74,7 @@ Part part_of(const Stage& stage, const Writers& writers, bool feeds_attention) {
       std::holds_alternative<RopeAnglesStage>(stage.op) ||
       std::holds_alternative<LoopStage>(stage.op))
     return Part::kRest;
-  // Elementwise: with the newest of what it reads.
+  // Elementwise: the part of its most recently written operand.
   std::optional<Writer> newest;
   for (const BufferId in : access(stage).reads) {
     const auto writer = writer_of(writers, in);
@@ -127,11 +128,11 @@ class PartSizes {
   std::map<std::pair<Part, std::string>, Products> found_;
 };
 
-/// Adds the nests of `stages`, which run `count` times for a token; of a loop's body, the weights
+/// Adds the nests of `stages`, which run `count` times per token; for a loop body, adds the weights
 /// of each iteration.
 void add_nests(const Program& program, const std::vector<Stage>& stages, const LoopStage* loop,
                std::uint64_t count, NestWork& work) {
-  std::set<std::uint32_t> read;  // buffers of weights
+  std::set<std::uint32_t> read;  // weight buffers that were counted
   for (const Stage& stage : stages) {
     if (const auto* inner = std::get_if<LoopStage>(&stage.op)) {
       add_nests(program, inner->body, inner, inner->count, work);
@@ -194,7 +195,7 @@ std::vector<Part> parts_of(const std::vector<Stage>& stages) {
     parts[i] = part_of(stages[i], writers, feeds[i]);
     for (const BufferId out : access(stages[i]).writes) writers[out] = {i, parts[i]};
   }
-  // A norm is for who reads it first.
+  // A norm belongs to the part of its first reader.
   std::map<BufferId, Part> readers;
   for (std::size_t i = stages.size(); i-- > 0;) {
     const Access used = access(stages[i]);

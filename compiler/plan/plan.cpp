@@ -179,7 +179,7 @@ Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value
                        {.threads_max = options.threads_max, .open_dims = options.open_dims}));
   LLMC_TRY(plan.memory,
            plan_memory(plan.program, {.chunk = 1, .batch = 1, .threads_max = options.threads_max}));
-  // C has no arrays of no bytes, and NAME_run takes no NULL.
+  // C has no arrays of size 0, and NAME_run does not accept NULL.
   plan.arena_bytes = std::max<std::uint64_t>(plan.memory.scratch_bytes, kAlignment);
   for (const PackedWeight& weight : plan.program.weights)
     plan.weights_bytes = weight.offset + round_up(weight.bytes, kAlignment);
@@ -216,7 +216,7 @@ Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32
 std::vector<Warning> warnings(const Plan& plan) {
   const PlanOptions& options = plan.options;
   std::vector<Warning> found;
-  if (plan.program.is_plain()) return found;  // no context, no cache
+  if (plan.program.is_plain()) return found;  // no context and no cache
   if (options.trained_ctx != 0 && options.ctx > options.trained_ctx) {
     Warning warning = beyond_training("a context", options.ctx, options.trained_ctx);
     warning.hint = fmt::format("--ctx {} is the model's own", options.trained_ctx);
@@ -231,7 +231,7 @@ std::vector<Warning> warnings(const Plan& plan) {
                                  "memory",
                                  options.batch, options.sequences)});
   }
-  // A prompt that was compiled in lies outside the pool; its last block is copied unless full.
+  // A compiled-in prompt is outside the pool; its last block is copied unless it is full.
   const std::uint64_t whole = round_up(options.ctx, plan.kv.block) / plan.kv.block;
   const std::uint64_t outside = plan.prompt.tokens / plan.kv.block;
   const std::uint64_t needed = whole - outside;

@@ -12,11 +12,11 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// Every byte an emitted model will use, known before anything is compiled.
+/// Computes the memory use of an emitted model before anything is compiled.
 namespace llmc::plan {
 
-/// Largest values of the options. The context: positions whose sine and cosine the kernels know
-/// (llmc/math.h).
+/// Maximum values of the options. The maximum context is the number of positions that the sine and
+/// cosine of the kernels support (llmc/math.h).
 inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMaxChunk = 4096,
                                kMaxThreads = 256, kMaxSequences = 1u << 16, kMaxBatch = kMaxChunk,
                                kMaxPool = 1u << 30;
@@ -25,102 +25,106 @@ struct PlanOptions {
   const target::Target* target = nullptr;
   std::string name;  // a valid C identifier (emit/names.h)
   std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
-  /// Most sequences of a session; most of them stepped together, and rows of one head.
+  /// Maximum number of sequences in a session; maximum number decoded per step, which is also the
+  /// maximum number of rows per head call.
   std::uint32_t sequences = 1, batch = 1;
-  /// Blocks that all sequences share; 0: as many as all of them need with a full context.
+  /// KV blocks shared by all sequences; 0: enough for a full context of each.
   std::uint32_t pool = 0;
-  KvFormats kv = {};        // what keys and values are kept in
-  bool contiguous = false;  // one block holds a whole context; `block` is not looked at
-  /// `ctx` was asked for: an error if the model's position table is shorter. Otherwise the context
-  /// is at most `trained_ctx`, at least `ctx_needed`, and ends where the table does.
+  KvFormats kv = {};        // KV cache formats
+  bool contiguous = false;  // one block holds a whole context; `block` is ignored
+  /// `ctx` was given explicitly: it is an error if the model's position table is shorter. Otherwise
+  /// the context is limited to `trained_ctx`, but not below `ctx_needed`, and to the length of the
+  /// table.
   bool ctx_given = false;
   std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
-  std::uint32_t ctx_needed = 0;   // tokens that need room; 0: none
-  DimRanges open_dims = {};       // of a plain graph: ranges of symbols in its inputs' shapes
+  std::uint32_t ctx_needed = 0;   // tokens that the context must hold at least; 0: no requirement
+  DimRanges open_dims = {};       // of a plain graph: ranges of symbols in the shapes of its inputs
   bool embed_weights = true;
-  /// Said in plan.json for `llmc run` on a bundle; all may be empty.
+  /// Recorded in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;
-  std::string tokenizer_refused;       // why there is none, if the model has one
-  std::int64_t bos_id = -1;            // the id a prompt starts with; -1: none is known
-  std::vector<std::int64_t> stop_ids;  // end a text
-  std::uint64_t vocabulary_hash = 0;   // llmc_model's; 0: no tokenizer
-  /// Of the grammar that is compiled in: "gbnf" or "json-schema", and its tables; 0: there is none.
+  std::string tokenizer_refused;       // why the model's tokenizer is not used; empty if it is
+  std::int64_t bos_id = -1;            // the id that every prompt starts with; -1: unknown
+  std::vector<std::int64_t> stop_ids;  // end-of-text ids
+  std::uint64_t vocabulary_hash = 0;   // llmc_model.vocabulary_hash; 0: no tokenizer
+  /// The compiled-in grammar: "gbnf" or "json-schema", and the size of its tables; 0: no grammar.
   std::string grammar_kind;
   std::uint64_t grammar_bytes = 0;
-  /// Tokens that sequences begin with, computed when the model is compiled; and the file they come
-  /// from, for messages.
+  /// Tokens that all sequences begin with, whose KV data is computed at compile time, and the file
+  /// that they come from, for messages.
   std::vector<std::int32_t> prompt;
   std::string prompt_source;
-  /// Said in plan.json for `llmc verify` on a bundle: the weight format that was asked for, and the
-  /// hashes that are stored with the model for it.
+  /// Recorded in plan.json for `llmc verify` on a bundle: the requested weight format, and the
+  /// golden hashes that are stored with the model for it.
   std::string quant;
   std::map<std::string, std::string> golden;
 };
 
-/// The prompt's read-only data: its blocks of the cache, then f32[hidden], the last layer's row of
-/// its last token.
+/// The prompt's read-only data: its KV blocks, then f32[hidden], the final row of its last token.
 struct PromptPlan {
   std::uint32_t tokens = 0, blocks = 0;       // 0: no prompt
-  std::uint64_t blocks_bytes = 0, bytes = 0;  // of the blocks; with the row, a multiple of 64
+  std::uint64_t blocks_bytes = 0, bytes = 0;  // of the blocks; of blocks and row, a multiple of 64
   std::uint64_t hash = 0;                     // xxh64 of the data; 0: not computed yet
 };
 
 struct KvPlan {
-  std::uint32_t layers = 0, block = 0, blocks = 0;  // blocks: of the pool
+  std::uint32_t layers = 0, block = 0, blocks = 0;  // blocks: in the pool
   std::uint64_t kv_heads = 0, head_dim = 0;
-  std::uint64_t layer_bytes = 0, block_bytes = 0, bytes = 0;  // per layer of a block, block, pool
+  std::uint64_t layer_bytes = 0, block_bytes = 0,
+                bytes = 0;  // of one layer of a block, of a block, of the pool
 
-  /// A token's part of a block.
+  /// Returns the bytes of one token in a block.
   std::uint64_t token_bytes() const { return block == 0 ? 0 : block_bytes / block; }
 };
 
 struct Plan {
   PlanOptions options;
-  Program program;  // weights with their offsets
+  Program program;  // weights have their offsets
   MemoryPlan memory;
   KvPlan kv;
   PromptPlan prompt;
 
   std::uint64_t weights_bytes = 0;
-  std::uint64_t weights_per_token_bytes =
-      0;                          // read by a generation step: all but unused table rows
-  std::uint64_t parameters = 0;   // numbers in the model's weights
-  std::uint64_t arena_bytes = 0;  // everything llmc_init wants: session, KV, scratch, …
-  std::uint64_t code_bytes = 0;   // of the archive's text and tables without weights
+  std::uint64_t weights_per_token_bytes = 0;  // read by a decode step: all but unused table rows
+  std::uint64_t parameters = 0;               // numbers in the model's weights
+  std::uint64_t arena_bytes = 0;  // arena size that llmc_init requires: session, KV, scratch, …
+  std::uint64_t code_bytes = 0;   // text and tables of the archive, without weights
   bool code_is_estimate = true;
 
-  /// Bytes of RAM: the arena, and the weights unless they can stay in flash or a mapped file.
+  /// Returns the required RAM in bytes: the arena. Weights are not included, because they can stay
+  /// in flash or a mapped file.
   std::uint64_t ram_bytes() const { return arena_bytes; }
 };
 
-/// Returns the tokens of context as far as the options decide them: a position table of the model
-/// may end it earlier.
+/// Returns the context in tokens as determined by the options alone. A position table of the model
+/// may shorten it.
 std::uint32_t context_of(const PlanOptions& options);
 
-/// Errors: as lower(); kUsage for options out of range or a context longer than the model's
-/// position table; kBadInput for a prompt that leaves no room in the context, or has a token that
-/// the model does not know.
+/// Plans a decoder. Fails like lower(); with kUsage for options out of range or a context longer
+/// than the model's position table; with kBadInput for a prompt that fills the whole context or has
+/// a token outside the vocabulary.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
 
-/// Plans a plain graph (lower_plain): of the options, target, name and embed_weights are used.
+/// Plans a plain graph (lower_plain). Uses only target, name, threads_max, open_dims and
+/// embed_weights of the options.
 Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                              const PlanOptions& options);
 
-/// kOverBudget when the plan needs more RAM than `max_ram` bytes (0: no limit), naming what could
-/// be made smaller.
+/// Fails with kOverBudget if the plan needs more RAM than `max_ram` bytes (0: no limit). The
+/// message names the options that reduce it.
 Status check_budget(const Plan& plan, std::uint64_t max_ram);
 
-/// What can hardly be meant, for people: a message and what to do.
+/// A warning about options that are valid but probably unintended: a message and a suggestion.
 struct Warning {
   std::string message, hint;
 };
-/// Warning about `tokens` of context for a model that was trained for `trained_ctx` of them.
+/// Returns the warning about `tokens` of context for a model trained for `trained_ctx` tokens.
 /// `what`: "a context", "a window".
 Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32_t trained_ctx);
 std::vector<Warning> warnings(const Plan& plan);
 
-/// Content of NAME.plan.json: sizes, offsets, hashes. `weights_hash`: xxh64 of the weights, 16 hex
-/// digits, or empty when they are not written yet. Same plan, same text.
+/// Returns the content of NAME.plan.json: sizes, offsets and hashes. `weights_hash`: xxh64 of the
+/// weights, 16 hexadecimal digits, or empty before they are written. The text depends only on the
+/// arguments.
 std::string to_json(const Plan& plan, std::string_view weights_hash);
 
 inline constexpr std::string_view kNumericsVersion = "1";

@@ -11,7 +11,7 @@
 namespace llmc::plan {
 namespace {
 
-/// The numbers of a program as bytes: each 8 of them, little-endian.
+/// Hashes the numbers of a program as bytes: 8 bytes each, little-endian.
 class HashWriter {
  public:
   void stages(const std::vector<Stage>& list) {
@@ -21,8 +21,8 @@ class HashWriter {
       std::visit([&](const auto& op) { write(op); }, stage.op);
     }
   }
-  /// How its bytes are read. Not where they lie, and of matrices alone how many rows there are:
-  /// tables of positions end where the context does.
+  /// Adds the format of a weight, but not its location. Adds the number of rows only for matrices,
+  /// because position tables end at the context.
   void weight(const PackedWeight& w) {
     put(w.use, w.matrix, w.table, w.order, w.pad_rows, w.heads, w.kv_heads, w.head_dim, w.columns,
         w.use == WeightUse::kMatrix ? w.rows : 0);
@@ -73,7 +73,8 @@ class HashWriter {
   void write(const GatedStage& s) { put(s.function, s.gate, s.up, s.out, s.width); }
   void write(const BinaryStage& s) {
     put(s.kind, s.a, s.b, s.out, s.row, s.value, s.width);
-    if (s.number.exists()) put(s.number);  // others keep the hash they had before there were any
+    if (s.number.exists())
+      put(s.number);  // absent ones add nothing, which keeps earlier hashes valid
   }
   void write(const UnaryStage& s) { put(s.kind, s.x, s.out, s.width); }
   void write(const CopyStage& s) { put(s.x, s.out, s.width); }

@@ -6,11 +6,12 @@
 
 namespace llmc::plan {
 
-/// Names what a program computes with its weights: every stage in order, its buffers, weights,
-/// shapes and constants (an epsilon, a scale, a window, an activation …), and how each weight is
-/// stored. Two models that differ in one of them have different caches after the same tokens. Not
-/// the weights' bytes, nor anything of a target, a context or a batch; equal for equal programs in
-/// every version that plans alike. llmc_model.program_hash; never 0.
+/// Returns a hash of what a program computes with its weights: every stage in order with its
+/// buffers, weights, shapes and constants (an epsilon, a scale, a window, an activation, …), and
+/// the storage format of each weight. Two models that differ in any of these compute different
+/// caches for the same tokens. The hash does not depend on the bytes of the weights, the target,
+/// the context or the batch. Equal programs have equal hashes in all versions that plan alike. It
+/// is stored in llmc_model.program_hash and is never 0.
 std::uint64_t program_hash(const Program& program);
 
 }  // namespace llmc::plan

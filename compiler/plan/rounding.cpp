@@ -5,11 +5,11 @@
 namespace llmc::plan {
 namespace {
 
-/// Formats by their error, the coarsest first.
+/// Formats by their error, coarsest first.
 constexpr ir::WeightFormat kByError[] = {ir::WeightFormat::kQ4, ir::WeightFormat::kQ6,
                                          ir::WeightFormat::kQ8, ir::WeightFormat::kF16};
 
-/// The format that a weight's numbers were rounded to; kF32 if they are exact.
+/// Returns the format that a weight's numbers were rounded to; kF32 if they are exact.
 ir::WeightFormat rounded_to(const PackedWeight& weight) {
   if (weight.conversion == WeightConversion::kPreserved || weight.use == WeightUse::kVector)
     return ir::WeightFormat::kF32;

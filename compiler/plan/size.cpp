@@ -17,7 +17,7 @@ Monomial multiplied(const Monomial& a, const Monomial& b) {
   return result;
 }
 
-/// a / b; nullopt if b is no factor of a.
+/// Returns a / b; nullopt if b does not divide a.
 std::optional<Monomial> divided(const Monomial& a, const Monomial& b) {
   Monomial rest;
   auto next = b.begin();
@@ -31,7 +31,7 @@ std::optional<Monomial> divided(const Monomial& a, const Monomial& b) {
   return next == b.end() ? std::optional(std::move(rest)) : std::nullopt;
 }
 
-/// The monomial at one end of its open dims' ranges, all of which are positive.
+/// Returns the monomial at one end of the ranges of its open dims, all of which are positive.
 std::optional<std::int64_t> at_end(const Monomial& monomial, bool largest) {
   std::optional<std::int64_t> product = 1;
   for (const OpenDimPtr& dim : monomial)
@@ -148,7 +148,7 @@ bool operator==(const Size& a, const Size& b) {
 }
 
 std::optional<Size> quotient(Size a, const Size& b) {
-  // Long division by the leading term, which each step removes from `a`.
+  // Long division by the leading term; each step removes the leading term of `a`.
   const auto leading = [](const Size& x) {
     return x.terms_ ? *std::prev(x.terms_->end())
                     : std::pair<const Monomial, std::int64_t>{{}, x.number_};

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-/// Sizes of a plain graph, some of which are known at run time only.
+/// Sizes of a plain graph, some of which are only known at run time.
 namespace llmc::plan {
 
-/// Values of a dim, both ends included; a number is a range of one value.
+/// Range of a dim, both ends included; a fixed dim has min == max.
 struct DimRange {
   std::int64_t min = 0, max = 0;
 
@@ -21,28 +21,28 @@ struct DimRange {
   bool is_number() const { return min == max; }
   friend bool operator==(const DimRange&, const DimRange&) = default;
 };
-/// By the names of symbols.
+/// Ranges by symbol name.
 using DimRanges = std::map<std::string, DimRange>;
 
-/// A dim whose size each call gives. 1 <= range.min < range.max.
+/// A dim whose size is given by each call. 1 <= range.min < range.max.
 struct OpenDim {
   std::string name;  // the model's symbol; untrusted text
   DimRange range;
 };
 using OpenDimPtr = std::shared_ptr<const OpenDim>;
 
-/// A polynomial with integer coefficients in open dims; almost always a number. Two sizes are equal
-/// if they are the same polynomial: an open dim is never taken for a number. One object for each
-/// open dim of a program. Callers bound what they compute with (check_sizes of lower_nests.cpp), so
-/// that nothing overflows.
+/// A polynomial with integer coefficients in open dims; in most cases a constant. Two sizes are
+/// equal if they are the same polynomial: an open dim never equals a constant. A program has
+/// exactly one object for each open dim. Callers bound the sizes that they compute (check_sizes in
+/// lower_nests.cpp), so that nothing overflows.
 class Size {
  public:
-  /// Open dims in the order of their names, with repeats; not empty.
+  /// Open dims ordered by name, with repeats; not empty.
   using Monomial = std::vector<OpenDimPtr>;
   struct Order {
     bool operator()(const Monomial& a, const Monomial& b) const;
   };
-  using Terms = std::map<Monomial, std::int64_t, Order>;  // no coefficient is 0
+  using Terms = std::map<Monomial, std::int64_t, Order>;  // coefficients are not 0
 
   Size(std::int64_t number = 0) : number_(number) {}  // NOLINT: a number is a size
   explicit Size(OpenDimPtr dim);
@@ -54,18 +54,18 @@ class Size {
   }
   /// nullptr for a number.
   const Terms* terms() const { return terms_.get(); }
-  /// Upper and lower bound for all values of the open dims; exact for a number, a dim and products
-  /// of them. The largest and the smallest std::int64_t where they do not fit.
+  /// Upper and lower bounds for all values of the open dims; exact for constants, dims and their
+  /// products. Saturate to the largest and smallest std::int64_t.
   std::int64_t bound() const { return extreme(true); }
   std::int64_t least() const { return extreme(false); }
-  /// Sum of the absolute values of the terms at the bounds of the open dims; nullopt if it does not
-  /// fit. Limits the coefficients of sums and products.
+  /// Returns the sum of the absolute values of the terms at the upper bounds of the open dims;
+  /// nullopt on overflow. Bounds the coefficients of sums and products.
   std::optional<std::int64_t> magnitude() const;
   /// Returns the value for these sizes of the open dims, which must include all of them.
   std::int64_t at(const std::map<std::string, std::int64_t>& sizes) const;
   /// Returns, for example, "4 * past * seq - 1"; `name` spells the open dims.
   std::string text(const std::function<std::string(const OpenDim&)>& name) const;
-  /// The number of terms, the number among them if it is not 0.
+  /// Returns the number of terms; a nonzero constant counts as one.
   std::size_t term_count() const;
 
   Size& operator+=(const Size& other);
@@ -75,7 +75,7 @@ class Size {
   friend Size operator-(Size a, const Size& b) { return a -= b; }
   friend Size operator*(const Size& a, const Size& b);
   friend bool operator==(const Size& a, const Size& b);
-  /// a / b if that is exact for all values of the open dims.
+  /// Returns a / b if the division is exact for all values of the open dims.
   friend std::optional<Size> quotient(Size a, const Size& b);
 
  private:
@@ -83,25 +83,25 @@ class Size {
   void set_terms(Terms terms);
 
   std::int64_t number_ = 0;
-  std::shared_ptr<const Terms> terms_;  // nullptr: none
+  std::shared_ptr<const Terms> terms_;  // nullptr: a constant
 };
 
 std::optional<Size> quotient(Size a, const Size& b);
 
-/// Whether a <= b for all values of the open dims; false where that is not known.
+/// Returns whether a <= b for all values of the open dims; false if this cannot be proved.
 inline bool at_most(const Size& a, const Size& b) {
   return (b - a).least() >= 0;
 }
 
-/// With the model's names.
+/// Formats a size with the model's names.
 std::string to_string(const Size& size);
 
 using Sizes = std::vector<Size>;
 
-/// Product of the dims.
+/// Returns the product of the dims.
 Size product(const Sizes& dims);
 bool all_constant(const Sizes& sizes);
-/// The sizes at the bounds of their open dims.
+/// Returns the upper bounds of the sizes.
 std::vector<std::int64_t> bounds(const Sizes& sizes);
 
 }  // namespace llmc::plan

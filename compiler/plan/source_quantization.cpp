@@ -11,7 +11,7 @@
 namespace llmc::plan {
 namespace {
 
-/// Scales that are looked at together.
+/// Number of scales that are examined at once.
 constexpr std::int64_t kPortion = std::int64_t{1} << 16;
 
 std::string describe(const ir::Quantization& q) {
@@ -27,7 +27,7 @@ ir::Quantization joined(const ir::Quantization& a, const ir::Quantization& b) {
           std::max(a.zero, b.zero)};
 }
 
-/// Shows the choice all scales and zero points; false when one cannot be held.
+/// Adds all scales and zero points to the choice; returns false if one cannot be represented.
 bool look_at(quant::CodedChoice& choice, const ir::Constant& matrix, std::int64_t begin,
              std::int64_t end) {
   const std::int64_t columns = matrix.dims()[1], block = choice.block();
@@ -55,7 +55,8 @@ SourceQuantization source_quantization_of(std::span<const ir::ConstantPtr> matri
     if (matrix->dims().size() != 2 || begin >= end || matrix->dims()[1] < 1) return source;
     const auto q = matrix->quantization(begin, end);
     if (!q) {
-      // Some of its rows may be: a projection that was left in floats was merged with others.
+      // Some of its rows may be quantized: a projection that was left in floats was merged with
+      // others.
       for (std::int64_t row = begin; row < end && source.text.empty(); ++row)
         if (const auto one = matrix->quantization(row, row + 1))
           source.text = "partly " + describe(*one);

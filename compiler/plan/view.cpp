@@ -54,7 +54,7 @@ View broadcast(const View& view, const Sizes& dims) {
 
 std::optional<View> reshaped(const View& view, const Sizes& dims) {
   if (product(dims) == 0) return View{view.buffer, dims, row_major(dims), view.offset};
-  // Runs of old dims that have one stride count as one dim; new dims divide them.
+  // Adjacent old dims with one common stride count as one dim, which new dims subdivide.
   View runs = view;
   collapse({&runs});
   View result{view.buffer, dims, Sizes(dims.size(), 0), view.offset};
@@ -79,7 +79,7 @@ View sliced(const View& view, std::size_t axis, const Size& start, std::int64_t 
   View result = view;
   result.dims[axis] = count;
   if (count.bound() > 0) result.offset += start * view.strides[axis];
-  // A single element has no step; without it a huge one cannot overflow.
+  // A single element has no stride; leaving it out avoids overflow by a huge step.
   if (count.bound() > 1) result.strides[axis] *= step;
   return result;
 }

@@ -6,15 +6,15 @@
 
 #include "compiler/plan/size.h"
 
-/// Strided windows into buffers: what reshapes, transposes, slices and broadcasts become in an
-/// emitted function, so that they cost nothing.
+/// Strided windows into buffers. An emitted function implements reshapes, transposes, slices and
+/// broadcasts as views, without copying.
 namespace llmc::plan {
 
-/// Row-major strides, in elements.
+/// Returns row-major strides in elements.
 Sizes row_major(const Sizes& dims);
 
 /// Element i of the view is element `offset + sum i[d] * strides[d]` of a buffer. A stride of 0
-/// repeats, a negative one reads backwards.
+/// repeats elements; a negative stride reverses them.
 struct View {
   static constexpr std::uint32_t kNoBuffer = UINT32_MAX;
 
@@ -22,23 +22,24 @@ struct View {
   Sizes dims, strides;
   Size offset = 0;
 
-  /// A whole buffer, row-major.
+  /// Returns a row-major view of a whole buffer.
   static View dense(std::uint32_t buffer, Sizes dims);
-  /// Whether the elements lie one behind the other in row-major order (from `offset` on).
+  /// Returns whether the elements are contiguous in row-major order, starting at `offset`.
   bool is_dense() const;
 };
 
 View transposed(const View& view, const std::vector<std::int64_t>& perm);
-/// Numpy broadcasting to `dims`: repeated dims get a stride of 0.
+/// Broadcasts the view to `dims` by the rules of NumPy: repeated dims get a stride of 0.
 View broadcast(const View& view, const Sizes& dims);
-/// The same elements in row-major order under other dims; nullopt when no strides say that.
+/// Returns the same elements in row-major order with other dims; nullopt if strides cannot express
+/// this.
 std::optional<View> reshaped(const View& view, const Sizes& dims);
-/// Elements start, start + step, … (count of them) of one dim; all in range.
+/// Returns `count` elements of one dim: start, start + step, …; all must be in range.
 View sliced(const View& view, std::size_t axis, const Size& start, std::int64_t step,
             const Size& count);
 
-/// Joins neighbouring dims of views over the same dims wherever all of them allow it, and drops
-/// dims of 1: the loops that are left. The views keep their element order.
+/// Merges adjacent dims of views over the same dims where all views allow it, and removes dims of
+/// 1. Returns the remaining dims, one per loop. The views keep their element order.
 Sizes collapse(std::vector<View*> views);
 
 }  // namespace llmc::plan

@@ -16,7 +16,7 @@ std::uint64_t padded(std::uint64_t rows) {
   return round_up(rows, kPanelRows);
 }
 
-/// Bytes per unit (panel or row) times units, checked.
+/// Returns bytes per unit (panel or row) times units, with an overflow check.
 std::optional<std::uint64_t> stored_bytes(const PackedWeight& w) {
   switch (w.use) {
     case WeightUse::kMatrix:
@@ -119,7 +119,7 @@ std::string PackedWeight::conversion_text() const {
 std::uint64_t packed_row_count(const PackedWeight& weight) {
   switch (weight.order) {
     case RowOrder::kPlain:
-      // Tables and vectors that no panel reads stay as they are.
+      // Tables and vectors that are not read in panels need no padding.
       return weight.use == WeightUse::kMatrix || weight.pad_rows ? padded(weight.rows)
                                                                  : weight.rows;
     case RowOrder::kGated:
@@ -164,7 +164,7 @@ std::vector<std::int64_t> packed_row_order(const PackedWeight& weight) {
 Result<std::uint64_t> lay_out(std::vector<PackedWeight>& weights) {
   std::uint64_t end = 0;
   for (PackedWeight& w : weights) {
-    // Data has as many elements as the constant, whose size the import has checked.
+    // kData has as many elements as the constant, whose size the importer has checked.
     const bool sane = w.use >= WeightUse::kData ||
                       (w.rows > 0 && w.columns > 0 && w.rows < kMaxSide && w.columns < kMaxSide);
     std::optional<std::uint64_t> bytes;
