@@ -244,7 +244,7 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
 
 std::string function_table(std::span<const RunnerFunction> functions) {
   std::string text =
-      "\nextern \"C\" {\n"
+      "\n#include <stdint.h>\n\nextern \"C\" {\n"
       "using LlmcRunnerFunction = int (*)(const void* const*, void* const*, void*, const "
       "int64_t*);\n"
       "extern const LlmcRunnerFunction llmc_runner_functions[];\n"

@@ -201,7 +201,7 @@ int main(void) {
   const ProgramRun compiled = llmc({"compile", (out.path() / "f").string(), "--name=f", "--dim",
                                     "row count=1..40", "-o", folder.string()});
   ASSERT_EQ(compiled.code, 0) << compiled.err;
-  EXPECT_THAT(compiled.out, HasSubstr("1..40  row count"));
+  EXPECT_THAT(compiled.err, HasSubstr("1..40  row count"));
   output_of({find_program("clang-19").empty() ? "cc" : "clang-19", (out.path() / "run.c").string(),
              "-I" + folder.string(), (folder / "libf.a").string(), "-o",
              (out.path() / "run").string()});

@@ -53,7 +53,7 @@ TEST(InspectCommand, HasTheExitCodeOfCompile) {
   const ProgramRun open = inspect_like_plan(relu);
   EXPECT_NE(open.code, 0);
   EXPECT_THAT(open.err, HasSubstr("--dim"));
-  EXPECT_THAT(open.out, HasSubstr("no decoder"));
+  EXPECT_THAT(open.out, HasSubstr("not a decoder"));
   EXPECT_EQ(inspect_like_plan(relu, {"--dim", "n=3"}).code, 0);
   EXPECT_EQ(inspect_like_plan(relu, {"--dim", "m=3"}).code, 2);
   EXPECT_EQ(inspect_like_plan(one_node(folder, "Mystery")).code, 4);

@@ -82,7 +82,8 @@ TEST(NamesOfLlamaCpp, AreTakenWhereTheyMeanTheSame) {
   // One dash and two letters are no option with a value.
   expect_mistake({"run", model, "-p", "x", "-fa"}, "-fa: fused attention is always on",
                  "remove the option");
-  expect_mistake({"run", model, "-np", "4"}, "-np: sequences are settled", "--sequences N");
+  expect_mistake({"run", model, "-np", "4"},
+                 "-np: the number of sequences is set when a model is compiled", "--sequences N");
   expect_mistake({"run", model, "-ctk", "q8_0"}, "-ctk: keys and values", "--kv");
   // Arguments after -- and values are no options.
   EXPECT_THAT(llmc({"tokenize", model, "--", "-cnv"}).out, Not(HasSubstr("error")));
@@ -153,11 +154,12 @@ TEST(NamesOfLlamaCpp, ThatChangeNothingAreTakenAndOthersSayWhatToDo) {
   expect_mistake({"run", model, "-p", "x", "-i"}, "-i: ", "llmc chat MODEL");
   expect_mistake({"run", model, "-p", "x", "-e"}, "-e: escapes", "$'");
   expect_mistake({"chat", model, "-st"}, "-st: ", "-p TEXT");
-  expect_mistake({"chat", model, "--chat-template", "chatml"}, "--chat-template: templates",
-                 "--chat-template-file");
+  expect_mistake({"chat", model, "--chat-template", "chatml"},
+                 "--chat-template: llmc has no named templates", "--chat-template-file");
   expect_mistake({"run", model, "-p", "x", "--verbose-prompt"},
                  "--verbose-prompt: ", "llmc tokenize");
-  expect_mistake({"plan", model, "-c", "0"}, "--ctx: 0 is not a length: leave the option out", "");
+  expect_mistake({"plan", model, "-c", "0"}, "--ctx: 0 is not a valid context: remove the option",
+                 "");
   for (const auto& [name, like] :
        std::vector<std::pair<std::string, std::string>>{{"Q4_K_M", "q4"},
                                                         {"Q4_0", "q4"},
