@@ -173,7 +173,7 @@ Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
   std::byte* to = first;
   LLMC_RETURN_IF_ERROR(
       emit::write_weights(entry.plan.program, bytes, [&](std::span<const std::byte> part) {
-        std::memcpy(to, part.data(), part.size());
+        if (!part.empty()) std::memcpy(to, part.data(), part.size());
         to += part.size();
         return ok_status();
       }));
