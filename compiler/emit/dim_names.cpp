@@ -4,21 +4,13 @@
 
 #include <algorithm>
 
+#include "compiler/support/identifier.h"
+
 namespace llmc::emit {
 
 DimNames::DimNames(std::span<const plan::OpenDimPtr> dims) {
   for (const plan::OpenDimPtr& dim : dims) {
-    std::string stem;
-    for (const char c : dim->name.substr(0, 48)) {
-      const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-      const bool digit = c >= '0' && c <= '9';
-      if (letter || (digit && !stem.empty())) {
-        stem += static_cast<char>(letter ? (c | 0x20) : c);
-      } else if (!stem.empty() && stem.back() != '_') {
-        stem += '_';
-      }
-    }
-    while (!stem.empty() && stem.back() == '_') stem.pop_back();
+    std::string stem = resembling_identifier(dim->name);
     if (stem.empty()) stem = "size";
     std::string unique = stem;
     for (int i = 2; std::ranges::find(identifiers_, unique) != identifiers_.end(); ++i)

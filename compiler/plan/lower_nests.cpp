@@ -5,6 +5,7 @@
 #include "compiler/ir/op_info.h"
 #include "compiler/plan/lower.h"
 #include "compiler/support/check.h"
+#include "compiler/support/identifier.h"
 
 /// Implements the interface that loop nests use (NestHost).
 namespace llmc::plan {
@@ -25,26 +26,10 @@ std::string_view short_name(std::string_view name) {
   return slash == name.npos ? name : name.substr(slash + 1);
 }
 
-/// Returns a C identifier of at most 48 characters that resembles `wanted`; may be empty.
-std::string identifier(std::string_view wanted) {
-  std::string name;
-  for (const char c : wanted.substr(0, 48)) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    const bool digit = c >= '0' && c <= '9';
-    if (letter || (digit && !name.empty())) {
-      name += static_cast<char>(letter ? (c | 0x20) : c);
-    } else if (!name.empty() && name.back() != '_') {
-      name += '_';
-    }
-  }
-  while (!name.empty() && name.back() == '_') name.pop_back();
-  return name;
-}
-
 }  // namespace
 
 std::string Lowerer::unique_name(std::string_view wanted, std::string_view otherwise) {
-  std::string name = identifier(wanted);
+  std::string name = resembling_identifier(wanted);
   if (name.empty()) name = otherwise;
   // The key without underscores must be unique too: "a_b" and "ab" would both become the constant
   // kAb.
@@ -147,7 +132,8 @@ std::uint32_t Lowerer::Scope::scratch(const ir::Node& by, ir::ElementType elemen
     buffer.name = lowerer.unique_name(name, "value");
   } else {
     // The number makes the name unique among both buffers and weights.
-    buffer.name = fmt::format("{}_v{}", identifier(short_name(name)), ++lowerer.nest_buffers_);
+    buffer.name =
+        fmt::format("{}_v{}", resembling_identifier(short_name(name)), ++lowerer.nest_buffers_);
     if (buffer.name.starts_with('_')) buffer.name = "value" + buffer.name;
     const auto rows = rows_of(graph.value(by.outputs[0]).type);
     buffer.one_row = !loop && rows && rows->one_row;
@@ -206,7 +192,7 @@ Status Lowerer::check_plain_shapes() const {
                  .node = producer ? producer->origin.node : value.name,
                  .op = producer ? std::string(ir::op_name(producer->op)) : "input",
                  .message = "its shape " + ir::to_string(value.type) +
-                            (symbols_.empty() ? " is not fixed, and a function has fixed shapes"
+                            (symbols_.empty() ? " has dims without a size"
                                               : " does not follow from the sizes of the inputs"),
                  .hint = symbols_.empty() ? "give the sizes with --dim name=value"
                                           : "give numbers instead of ranges with --dim name=value"};

@@ -83,10 +83,6 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherNd& op) {
   LLMC_CHECK(!tuples.empty() && batch < tuples.size() && batch < from.size());
   const auto depth = static_cast<std::size_t>(tuples.back().bound());
   LLMC_CHECK(batch + depth <= from.size());
-  const auto part = [](const Sizes& sizes, std::size_t begin, std::size_t end) {
-    return Sizes(sizes.begin() + static_cast<std::ptrdiff_t>(begin),
-                 sizes.begin() + static_cast<std::ptrdiff_t>(end));
-  };
   const Sizes strides = row_major(from);
   const Stored at = stored_as_it_is(indices);
   const View source = stored(data), to = result(y);

@@ -13,7 +13,7 @@ using Axis = std::optional<std::size_t>;
 
 /// Returns the number of elements of one row before the dim that counts tokens.
 Size elements_before(const Sizes& dims, std::size_t axis) {
-  return product(Sizes(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis)));
+  return product(part(dims, 0, axis));
 }
 
 /// The row axes of a node's operands and first result, and its constant operands.

@@ -22,11 +22,6 @@ bool broadcasts(const Sizes& from, const Sizes& to) {
   return true;
 }
 
-Sizes part(const Sizes& sizes, std::size_t begin, std::size_t end) {
-  return {sizes.begin() + static_cast<std::ptrdiff_t>(begin),
-          sizes.begin() + static_cast<std::ptrdiff_t>(end)};
-}
-
 Sizes joined(Sizes a, const Sizes& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -178,10 +173,12 @@ struct SizesAgree {
     return in(0).back() == weight[1] && expected == out() && (!has(4) || in(4) == out());
   }
   bool operator()(const ir::Embedding&) const { return joined(in(0), {in(1)[1]}) == out(); }
-  template <class T>
-  bool operator()(const T&) const {
-    return true;  // cannot occur in plain graphs
-  }
+  // These occur in decoders only.
+  bool operator()(const ir::Rope&) const { return true; }
+  bool operator()(const ir::Attention&) const { return true; }
+  bool operator()(const ir::QkvProjection&) const { return true; }
+  bool operator()(const ir::Loop&) const { return true; }
+  bool operator()(const ir::Parameter&) const { return true; }
 
  private:
   /// Returns whether `x` is at most `limit` in every dim other than `except`.

@@ -186,6 +186,11 @@ bool all_constant(const Sizes& sizes) {
   return std::ranges::all_of(sizes, &Size::is_constant);
 }
 
+Sizes part(const Sizes& sizes, std::size_t begin, std::size_t end) {
+  return {sizes.begin() + static_cast<std::ptrdiff_t>(begin),
+          sizes.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
 std::vector<std::int64_t> bounds(const Sizes& sizes) {
   std::vector<std::int64_t> result;
   for (const Size& size : sizes) result.push_back(size.bound());

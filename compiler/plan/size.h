@@ -101,6 +101,8 @@ using Sizes = std::vector<Size>;
 /// Returns the product of the dims.
 Size product(const Sizes& dims);
 bool all_constant(const Sizes& sizes);
+/// Returns sizes[begin .. end).
+Sizes part(const Sizes& sizes, std::size_t begin, std::size_t end);
 /// Returns the upper bounds of the sizes.
 std::vector<std::int64_t> bounds(const Sizes& sizes);
 

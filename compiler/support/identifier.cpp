@@ -1,0 +1,20 @@
+#include "compiler/support/identifier.h"
+
+namespace llmc {
+
+std::string resembling_identifier(std::string_view text) {
+  std::string name;
+  for (const char c : text.substr(0, 48)) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    const bool digit = c >= '0' && c <= '9';
+    if (letter || (digit && !name.empty())) {
+      name += static_cast<char>(letter ? (c | 0x20) : c);
+    } else if (!name.empty() && name.back() != '_') {
+      name += '_';
+    }
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  return name;
+}
+
+}  // namespace llmc
