@@ -51,18 +51,13 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   if (numbers.empty()) numbers.push_back(1);
   if (options.threads.empty() && result.emulator.empty() && compile.threads_max > 1)
     numbers.push_back(2);
+  if (const std::uint32_t most = std::ranges::max(numbers); most > 1 && !result.emulator.empty())
+    return usage_error(fmt::format("{} threads under an emulator", most), "use --threads 1");
+  const auto first = exec::run_with_random_inputs(*library, 0);
+  if (!first.ok()) return Error(first.error()).in_file(compile.model.string());
+  result.max_integer = first->max_integer;
   for (const std::uint32_t threads : numbers) {
-    if (threads > 1 && !result.emulator.empty())
-      return usage_error(fmt::format("{} threads under an emulator", threads), "use --threads 1");
-    const auto measure = [&] {
-      return library->time(0, exec::random_inputs(result.inputs, result.integer_value),
-                           options.repetitions, threads);
-    };
-    auto seconds = measure();
-    if (!seconds.ok() && seconds.error().first().kind == ErrorKind::kBadInput) {
-      result.integer_value = 0;
-      seconds = measure();
-    }
+    auto seconds = library->time(0, first->inputs, options.repetitions, threads);
     if (!seconds.ok()) return std::move(seconds).error().in_file(compile.model.string());
     result.tests.push_back({threads, *std::move(seconds)});
   }

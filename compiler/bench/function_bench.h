@@ -23,8 +23,8 @@ struct FunctionBenchReport {
   std::uint64_t weights_bytes = 0, arena_bytes = 0;
   std::string target;
   std::uint32_t opt_level = 0;
-  std::string emulator;   // its command; empty if this processor ran the code
-  int integer_value = 1;  // of all elements of integer and bool inputs
+  std::string emulator;  // its command; empty if this processor ran the code
+  int max_integer = 1;   // of integer and bool inputs (exec/random_inputs.h)
   struct Test {
     std::uint32_t threads = 1;
     std::vector<double> seconds;  // one per run, without the warm-up

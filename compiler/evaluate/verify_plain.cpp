@@ -72,29 +72,24 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
   LLMC_TRY(const auto library, exec::FunctionLibrary::compile(plan, compile, options.emulator));
 
   driver::report(progress, "run", 0, 0);
-  std::vector<ir::ConstantPtr> inputs = exec::random_inputs(plan.program.inputs, 1);
-  auto actual = library->run(0, inputs);
-  if (!actual.ok() && actual.error().first().kind == ErrorKind::kBadInput) {
-    inputs = exec::random_inputs(plan.program.inputs, 0);
-    actual = library->run(0, inputs);
-  }
-  if (!actual.ok()) return std::move(actual).error().in_file(compile.model.string());
+  const auto run = exec::run_with_random_inputs(*library, 0);
+  if (!run.ok()) return Error(run.error()).in_file(compile.model.string());
+  const std::vector<ir::ConstantPtr>& actual = run->outputs;
   driver::report(progress, "reference", 0, 0);
   std::vector<reference::Tensor> tensors;
-  for (const ir::ConstantPtr& input : inputs) tensors.push_back(reference::to_tensor(*input));
+  for (const ir::ConstantPtr& input : run->inputs) tensors.push_back(reference::to_tensor(*input));
   LLMC_TRY(const std::vector<reference::Tensor> expected, reference::evaluate(graph, tensors));
 
   VerifyPlainReport report;
   report.rounding = plan::rounding_of(plan.program);
   report.relative_error_allowed = allowed_error(report.rounding.coarsest());
-  report.hash = hash_of(*actual);
+  report.hash = hash_of(actual);
   report.emulator = library->emulator();
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const ir::ConstantPtr want = reference::to_constant(expected[i]);
     VerifyPlainReport::Output output{
-        .largest = compare(plan.program.outputs[i].name, *(*actual)[i], *want, {})};
-    if (output.largest.problem.empty())
-      output.relative_error = relative_error(*(*actual)[i], *want);
+        .largest = compare(plan.program.outputs[i].name, *actual[i], *want, {})};
+    if (output.largest.problem.empty()) output.relative_error = relative_error(*actual[i], *want);
     output.ok = report.relative_error_allowed == 0
                     ? output.largest.ok()
                     : output.largest.problem.empty() &&
@@ -103,7 +98,7 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
   }
   if (options.threads > 1 && report.emulator.empty()) {
     report.threads = options.threads;
-    LLMC_TRY(const auto again, library->run(0, inputs, options.threads));
+    LLMC_TRY(const auto again, library->run(0, run->inputs, options.threads));
     report.same_bits = hash_of(again) == report.hash;
   }
   return report;

@@ -12,7 +12,7 @@ Result<std::map<std::string, std::int64_t>> dim_sizes(const plan::Program& progr
   const auto other_type = [](const plan::Port& port) {
     return failure(
         ErrorKind::kBadInput,
-        fmt::format("input '{}' has another type than the function's", printable(port.name)));
+        fmt::format("the type of input '{}' differs from the function's", printable(port.name)));
   };
   std::map<std::string, std::int64_t> sizes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

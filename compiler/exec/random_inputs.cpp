@@ -45,12 +45,28 @@ ir::ConstantPtr random_input(const plan::Port& port, int max_integer) {
   return ir::make_constant(port.element, plan::bounds(port.dims), std::move(bytes));
 }
 
-}  // namespace
-
 std::vector<ir::ConstantPtr> random_inputs(const std::vector<plan::Port>& ports, int max_integer) {
   std::vector<ir::ConstantPtr> inputs;
   for (const plan::Port& port : ports) inputs.push_back(random_input(port, max_integer));
   return inputs;
+}
+
+}  // namespace
+
+Result<RandomRun> run_with_random_inputs(const FunctionLibrary& library, std::size_t index) {
+  RandomRun run;
+  for (const int max_integer : {1, 0}) {
+    run.max_integer = max_integer;
+    run.inputs = random_inputs(library.plan(index).program.inputs, max_integer);
+    auto outputs = library.run(index, run.inputs);
+    if (outputs.ok()) {
+      run.outputs = *std::move(outputs);
+      break;
+    }
+    if (max_integer == 0 || outputs.error().first().kind != ErrorKind::kBadInput)
+      return std::move(outputs).error();
+  }
+  return run;
 }
 
 }  // namespace llmc::exec

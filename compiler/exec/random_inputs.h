@@ -2,13 +2,19 @@
 
 #include <vector>
 
+#include "compiler/exec/function_library.h"
 #include "compiler/ir/constant.h"
-#include "compiler/plan/plan.h"
+#include "compiler/support/result.h"
 
 namespace llmc::exec {
 
-/// Pseudorandom data for the inputs of a plain graph, the same in every call: floats in (-1, 1),
-/// integers and bools 0 and `max_integer` (1, or 0 if 1 is an index out of range).
-std::vector<ir::ConstantPtr> random_inputs(const std::vector<plan::Port>& ports, int max_integer);
+/// One run on one thread with pseudorandom inputs, the same in every call: floats in (-1, 1),
+/// integers and bools 0 and `max_integer`.
+struct RandomRun {
+  int max_integer = 1;  // 0 if 1 is an index out of range
+  std::vector<ir::ConstantPtr> inputs, outputs;
+};
+/// Runs job `index` of the library. Errors as FunctionLibrary::run.
+Result<RandomRun> run_with_random_inputs(const FunctionLibrary& library, std::size_t index);
 
 }  // namespace llmc::exec

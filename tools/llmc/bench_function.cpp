@@ -63,7 +63,7 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
               {"weight_bytes", report.weights_bytes},
               {"arena_bytes", report.arena_bytes},
               {"inputs", std::move(inputs)},
-              {"integer_value", report.integer_value},
+              {"integer_value", report.max_integer},
               {"results", std::move(results)}};
 }
 
@@ -107,7 +107,7 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
       "floats in (-1, 1), integers and bools {}",
       printable(model), report->target, inputs_text(*report), human_bytes(report->weights_bytes),
       human_bytes(report->arena_bytes), bench.repetitions,
-      report->integer_value == 0 ? "0" : "0 and 1");
+      report->max_integer == 0 ? "0" : "0 and 1");
   if (!report->emulator.empty())
     about += fmt::format(
         "\nunder {}: includes the time to send inputs and outputs; not representative of the "
