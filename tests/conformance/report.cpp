@@ -40,11 +40,15 @@ std::string report(const std::string& version, const std::vector<NodeTest>& test
   std::string text = fmt::format(
       "# ONNX conformance\n\n"
       "<!-- Written by llmc_tests_conformance; LLMC_UPDATE_DOCS=1 writes it anew. -->\n\n"
-      "ONNX's own node tests, version {}, all of whose operators llmc takes: {} tests, {} passed, "
-      "{} refused with a\nreason, {} failed. Each goes through the importer and the reference "
-      "interpreter, and is compared with ONNX's\ntolerances (relative 1e-3, absolute 1e-7); native "
-      "avx2 code is held to the same by\n`Conformance.NativeCodeIsRightOrRefused`. A test that is "
-      "spelled out in other operators (`_expanded`) counts\nfor the operator it spells out.\n\n"
+      "ONNX's node tests, version {}, restricted to those whose operators llmc supports: {} tests, "
+      "{} passed,\n{} refused with a reason, {} failed. Each graph runs through the importer and "
+      "the "
+      "reference interpreter;\nresults are compared with ONNX's tolerances (relative 1e-3, "
+      "absolute "
+      "1e-7).\n`Conformance.NativeCodeIsRightOrRefused` compares native avx2 code with the same "
+      "tolerances. A test that\nexpands a function operator into other operators (`_expanded`) "
+      "counts "
+      "for the function operator.\n\n"
       "| operator | passed | refused | failed | why |\n|---|---|---|---|---|\n",
       version, tests.size(), all.passed, all.refused, all.failed);
   for (const auto& [name, counts] : by_operator)

@@ -28,7 +28,7 @@ std::string data_version(const std::filesystem::path& node_folder);
 
 /// Operators that a test of the suite may use.
 const std::set<std::string>& listed_operators();
-/// The node tests all of whose operators are listed, by name.
+/// The node tests that use listed operators only, sorted by name.
 std::vector<NodeTest> select_tests(const std::filesystem::path& node_folder);
 
 /// Result of one test. kRefused: an unsupported type or operator (kUnsupported).
