@@ -55,7 +55,7 @@ Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph)
 
 Diagnostic open_sizes(const CompileOptions& options, const std::string& flags) {
   return file_failure(ErrorKind::kUsage, options.model.string(),
-                      "a function has fixed sizes, and some of its inputs' are open",
+                      "some dims of the inputs have no size",
                       "give each a number, or a range such as 1..N: " + flags);
 }
 

@@ -194,7 +194,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op) {
   return Tensors{std::move(out)};
 }
 
-/// By the operators that it stands for.
+/// Evaluates the operators that scaled_attention replaces, one after the other.
 Result<Tensors> eval_op(EvalContext& c, const ir::ScaledAttention& op) {
   const auto apply = [](ir::Op by, const std::vector<const Tensor*>& operands) -> Result<Tensor> {
     ir::Node node{std::move(by), {}, {ir::ValueId{0}}, {}};

@@ -239,7 +239,7 @@ fs::path write_open_function(const fs::path& folder) {
 TEST(FunctionDims, MissingOnesAreOneErrorWithTheFlagsToPaste) {
   const testing::TemporaryFolder folder;
   const std::string model = write_open_function(folder.path()).string();
-  expect_mistake({"plan", model}, model + ": a function has fixed sizes",
+  expect_mistake({"plan", model}, model + ": some dims of the inputs have no size",
                  "--dim batch_size=1 --dim past_sequence_length=N --dim encoder/sequence=N "
                  "--dim e_dim3=N\n");
   const ProgramRun inspected = llmc({"inspect", model});
