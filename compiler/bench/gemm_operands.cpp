@@ -8,6 +8,7 @@
 
 #include "compiler/bench/kernel_bench.h"
 #include "compiler/driver/resources.h"
+#include "compiler/plan/weights.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "llmc/quant/random.h"
@@ -89,8 +90,7 @@ Status check_memory(const emit::GemmKernel& kernel) {
       fmt::format(
           "{}x{}x{} in {} needs {} bytes of memory, more than the maximum of {} for a benchmark "
           "here",
-          kernel.rows, kernel.columns, kernel.tokens, kernel_format_name(kernel.kind), bytes,
-          limit),
+          kernel.rows, kernel.columns, kernel.tokens, plan::to_string(kernel.kind), bytes, limit),
       "use a smaller --shape");
 }
 

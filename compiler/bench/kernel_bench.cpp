@@ -12,6 +12,8 @@
 #include "compiler/bench/kernel_emulated.h"
 #include "compiler/bench/loaded_source.h"
 #include "compiler/driver/toolchain.h"
+#include "compiler/plan/weight_formats.h"
+#include "compiler/plan/weights.h"
 #include "compiler/support/check.h"
 #include "compiler/support/median.h"
 #include "llmc/model.h"
@@ -23,16 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxSide = 1u << 20, kMaxTokens = 4096;
-
-struct NamedFormat {
-  std::string_view name;
-  WeightKind kind;
-};
-constexpr NamedFormat kFormats[] = {{"f32", WeightKind::kF32},
-                                    {"f16", WeightKind::kF16},
-                                    {"q8", WeightKind::kQ8},
-                                    {"q6", WeightKind::kQ6},
-                                    {"q4", WeightKind::kQ4}};
 
 using GemmFunction = void (*)(const llmc_run*, const float*, float*);
 
@@ -61,7 +53,7 @@ Status bench_native(const KernelBenchOptions& options, WeightKind format,
                     const driver::Toolchain& toolchain, const driver::Progress& progress,
                     std::vector<KernelTimes>& results) {
   const emit::GemmKernel kernel = gemm_kernel(options, format);
-  const std::string name(kernel_format_name(format));
+  const std::string name(plan::to_string(format));
   std::vector<std::unique_ptr<LoadedSource>> libraries;
   const std::vector<KernelVariant> variants = kernel_variants(options);
   for (const KernelVariant& variant : variants) {
@@ -134,25 +126,19 @@ emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind forma
           .threads = std::ranges::max(options.threads)};
 }
 
-std::string_view kernel_format_name(WeightKind format) {
-  for (const NamedFormat& named : kFormats)
-    if (named.kind == format) return named.name;
-  LLMC_CHECK(false);
-  return {};
-}
-
 Result<std::vector<WeightKind>> parse_kernel_formats(std::string_view text) {
   std::vector<WeightKind> formats;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view word = text.substr(begin, end - begin);
-    const auto* const named = std::ranges::find(kFormats, word, &NamedFormat::name);
-    if (named == std::end(kFormats)) {
+    const auto format = plan::parse_weight_format(word);
+    if (!format) {
       return failure(ErrorKind::kUsage,
                      fmt::format("--format {}: unknown weight format", printable(text, 40)),
-                     "give a comma-separated list of f32, f16, q8, q6 and q4");
+                     "give a comma-separated list of " + plan::weight_format_list(" and "));
     }
-    if (std::ranges::count(formats, named->kind) == 0) formats.push_back(named->kind);
+    const WeightKind kind = plan::weight_format_info(*format).kind;
+    if (std::ranges::count(formats, kind) == 0) formats.push_back(kind);
     begin = end + 1;
   }
   return formats;

@@ -27,8 +27,6 @@ struct GemmShape {
 /// Parses "11008x4096x128"; kUsage for other text and for sizes out of range.
 Result<GemmShape> parse_gemm_shape(std::string_view text);
 
-/// The weight formats with kernels: f32, f16, q8, q6, q4.
-std::string_view kernel_format_name(WeightKind format);
 /// Parses "f32,q4"; kUsage for other text.
 Result<std::vector<WeightKind>> parse_kernel_formats(std::string_view text);
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "compiler/exec/runner_process.h"
+#include "compiler/plan/weights.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
 #include "llmc/llmc.h"
@@ -170,7 +171,7 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
                       WeightKind format, const driver::Toolchain& toolchain,
                       const driver::Progress& progress, std::vector<KernelTimes>& results) {
   const emit::GemmKernel kernel = gemm_kernel(options, format);
-  const std::string name(kernel_format_name(format));
+  const std::string name(plan::to_string(format));
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
   std::vector<KernelTimes> times;
   const std::vector<KernelVariant> variants = kernel_variants(options);

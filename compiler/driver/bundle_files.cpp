@@ -9,6 +9,7 @@
 
 #include "compiler/driver/archive.h"
 #include "compiler/emit/names.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/target/target.h"
@@ -36,11 +37,8 @@ std::vector<std::string> planned_names(const fs::path& folder) {
 plan::Rounding rounding_from(const nlohmann::json& json) {
   plan::Rounding rounding;
   for (const auto& name : json.at("formats")) {
-    for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kQ6, ir::WeightFormat::kQ8,
-                              ir::WeightFormat::kF16}) {
-      if (plan::weight_format_name(format) == name.get<std::string>())
-        rounding.formats.push_back(format);
-    }
+    if (const auto format = plan::parse_weight_format(name.get<std::string>()))
+      rounding.formats.push_back(*format);
   }
   rounding.rounded = json.at("rounded").get<std::size_t>();
   rounding.kept = json.at("kept").get<std::size_t>();

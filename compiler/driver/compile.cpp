@@ -15,19 +15,6 @@ namespace llmc::driver {
 
 namespace fs = std::filesystem;
 
-std::optional<ir::WeightFormat> parse_weight_format(std::string_view text) {
-  if (text == "q4") return ir::WeightFormat::kQ4;
-  if (text == "q6") return ir::WeightFormat::kQ6;
-  if (text == "q8") return ir::WeightFormat::kQ8;
-  if (text == "f16") return ir::WeightFormat::kF16;
-  if (text == "f32") return ir::WeightFormat::kF32;
-  return std::nullopt;
-}
-
-std::string_view format_name(ir::WeightFormat format) {
-  return plan::weight_format_name(format);
-}
-
 namespace {
 
 /// Encodes the weights once and passes them to the writers of all bundles. The stored weights do

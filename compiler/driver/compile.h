@@ -30,10 +30,6 @@ struct Bundle {
   std::vector<PhaseTime> times;
 };
 
-/// Parses "q4", "q6", "q8", "f16" or "f32".
-std::optional<ir::WeightFormat> parse_weight_format(std::string_view text);
-std::string_view format_name(ir::WeightFormat format);
-
 /// Checks all options that can be checked before the model is read: targets, compiler flags, the
 /// bundle's name and the grammar. Fails with kUsage, or kBadInput for the grammar.
 Status check_options(const CompileOptions& options, std::span<const std::string> targets);

@@ -11,6 +11,7 @@
 #include "compiler/driver/trained_context.h"
 #include "compiler/emit/names.h"
 #include "compiler/ir/text.h"
+#include "compiler/plan/weight_formats.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
 #include "runtime/hosted/grammar/model_vocabulary.h"
@@ -153,7 +154,7 @@ Result<Prepared> prepare_plain(const CompileOptions& options, importer::Imported
 
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   plan::PlanOptions planned;
-  planned.quant = format_name(options.quant);
+  planned.quant = plan::weight_format_name(options.quant);
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.ctx = options.ctx;
@@ -190,7 +191,8 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
   LLMC_TRY(planned.trained_ctx, trained_context(options.model));
-  planned.golden = stored_hashes(options.model, golden_key(format_name(options.quant), options.kv));
+  planned.golden =
+      stored_hashes(options.model, golden_key(plan::weight_format_name(options.quant), options.kv));
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);

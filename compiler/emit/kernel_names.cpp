@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 
 namespace llmc::emit {
@@ -25,11 +26,9 @@ std::string weight_template(const plan::PackedWeight& weight) {
     return std::string(kTables[static_cast<std::size_t>(weight.table)]);
   }
   LLMC_CHECK(weight.use == plan::WeightUse::kMatrix);
-  if (weight.matrix == WeightKind::kQ6) return "WeightQ6<";
-  if (is_coded(weight.matrix)) return coded_type("Weight", coded_format(weight.matrix));
-  static constexpr std::string_view kMatrices[] = {"WeightF32<", "WeightF16<", "WeightQ8<",
-                                                   "WeightQ4<"};
-  return std::string(kMatrices[static_cast<std::size_t>(weight.matrix)]);
+  if (const plan::WeightFormatInfo* const info = plan::find_weight_format(weight.matrix))
+    return fmt::format("{}<", info->type);
+  return coded_type("Weight", coded_format(weight.matrix));
 }
 
 }  // namespace

@@ -6,31 +6,10 @@
 
 #include "compiler/emit/plain_source.h"
 #include "compiler/emit/source.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 
 namespace llmc::emit {
-namespace {
-
-const char* weight_template(WeightKind kind) {
-  switch (kind) {
-    case WeightKind::kF32:
-      return "WeightF32";
-    case WeightKind::kF16:
-      return "WeightF16";
-    case WeightKind::kQ8:
-      return "WeightQ8";
-    case WeightKind::kQ6:
-      return "WeightQ6";
-    case WeightKind::kQ4:
-      return "WeightQ4";
-    default:
-      LLMC_CHECK(false);
-      return "";
-  }
-}
-
-}  // namespace
-
 std::string gemm_source(const GemmKernel& kernel, const target::Target& target) {
   return fmt::format(
       "// y[{tokens}][{rows}] = x[{tokens}][{columns}] . w[{rows}][{columns}]^T for {target}, "
@@ -49,7 +28,8 @@ std::string gemm_source(const GemmKernel& kernel, const target::Target& target) 
       "}}\n",
       fmt::arg("tokens", kernel.tokens), fmt::arg("rows", kernel.rows),
       fmt::arg("columns", kernel.columns), fmt::arg("target", target::described(target)),
-      fmt::arg("version", kCompilerVersion), fmt::arg("weight", weight_template(kernel.kind)),
+      fmt::arg("version", kCompilerVersion),
+      fmt::arg("weight", plan::find_weight_format(kernel.kind)->type),
       fmt::arg("weight_bytes", kernel.weight_bytes()), fmt::arg("threads", kernel.threads),
       fmt::arg("work_bytes", kernel.work_bytes()), fmt::arg("function", kGemmFunction));
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 #include "compiler/support/median.h"
 
@@ -60,7 +61,7 @@ Result<std::vector<CompareRow>> compare_modes(
                    .quality = {},
                    .depth = static_cast<std::uint32_t>(prompt.size())};
     const std::string phase =
-        fmt::format("{}, kv {} ({} of {})", driver::format_name(mode.quant),
+        fmt::format("{}, kv {} ({} of {})", plan::weight_format_name(mode.quant),
                     plan::to_string(mode.kv), rows.size() + 1, options.modes.size());
     LLMC_TRY(row.quality, measure_perplexity(*tested, base.get(), options.text, options.threads,
                                              phase, progress));

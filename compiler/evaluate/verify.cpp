@@ -12,6 +12,7 @@
 #include "compiler/driver/source.h"
 #include "compiler/evaluate/logits.h"
 #include "compiler/evaluate/reference_run.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/file.h"
 
 namespace llmc::evaluate {
@@ -29,25 +30,10 @@ constexpr std::uint32_t kOtherChunk = 48;
 /// would take minutes.
 constexpr std::uint64_t kMaxReferenceMacs = 250'000'000;
 
-/// Maximum mean divergence of a format, in nats. Well above the values of small random and trained
-/// models, far below those of a wrong kernel.
+/// Maximum mean divergence, in nats. A cache that is not f32 counts as f16.
 double kl_limit(ir::WeightFormat format, KvFormats kv) {
   if (format == ir::WeightFormat::kF32 && kv != KvFormats{}) format = ir::WeightFormat::kF16;
-  switch (format) {
-    case ir::WeightFormat::kF32:
-      return 1e-8;
-    case ir::WeightFormat::kF16:
-    case ir::WeightFormat::kBF16:
-      return 1e-4;
-    case ir::WeightFormat::kQ8:
-      return 2e-2;
-    case ir::WeightFormat::kQ6:
-      return 5e-2;
-    case ir::WeightFormat::kQ4:
-    case ir::WeightFormat::kUnset:
-      break;
-  }
-  return 0.5;
+  return plan::weight_format_info(format).max_kl;
 }
 
 /// Maximum difference of a logit due to the order of float operations, relative to the largest
@@ -320,7 +306,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
   const bool bundle = driver::bundle_name(compile.model).has_value();
   LLMC_TRY(const auto native, exec::load_native(options.native, progress));
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
-  const auto format = driver::parse_weight_format(facts.quant);
+  const auto format = plan::parse_weight_format(facts.quant);
   if (!format)
     return file_failure(ErrorKind::kBadInput, compile.model.string(),
                         "the bundle was compiled by an older llmc and does not record the weight "

@@ -10,26 +10,11 @@
 #include "compiler/driver/dims.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/exec/random_inputs.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/reference/interpreter.h"
 
 namespace llmc::evaluate {
 namespace {
-
-/// Maximum relative error due to rounding to a format; 0: none.
-double allowed_error(ir::WeightFormat coarsest) {
-  switch (coarsest) {
-    case ir::WeightFormat::kQ4:
-      return 0.25;
-    case ir::WeightFormat::kQ6:
-      return 0.1;
-    case ir::WeightFormat::kQ8:
-      return 0.05;
-    case ir::WeightFormat::kF16:
-      return 0.01;
-    default:
-      return 0;
-  }
-}
 
 double relative_error(const ir::Constant& actual, const ir::Constant& expected) {
   const std::vector<double> a = ir::to_doubles(actual), e = ir::to_doubles(expected);
@@ -82,7 +67,8 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
 
   VerifyPlainReport report;
   report.rounding = plan::rounding_of(plan.program);
-  report.relative_error_allowed = allowed_error(report.rounding.coarsest());
+  report.relative_error_allowed =
+      plan::weight_format_info(report.rounding.coarsest()).max_relative_rms;
   report.hash = hash_of(actual);
   report.emulator = library->emulator();
   for (std::size_t i = 0; i < expected.size(); ++i) {

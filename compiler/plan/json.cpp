@@ -5,6 +5,7 @@
 #include "compiler/plan/parts.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/rounding.h"
+#include "compiler/plan/weight_formats.h"
 
 namespace llmc::plan {
 namespace {

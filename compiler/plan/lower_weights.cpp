@@ -6,6 +6,7 @@
 
 #include "compiler/plan/lower.h"
 #include "compiler/plan/source_quantization.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 
 namespace llmc::plan {
@@ -27,27 +28,7 @@ bool all_equal(const std::vector<ir::ConstantPtr>& constants) {
 }
 
 bool quantizes(ir::WeightFormat format) {
-  return format == ir::WeightFormat::kQ4 || format == ir::WeightFormat::kQ6 ||
-         format == ir::WeightFormat::kQ8;
-}
-
-WeightKind matrix_kind(ir::WeightFormat format) {
-  switch (format) {
-    case ir::WeightFormat::kQ4:
-      return WeightKind::kQ4;
-    case ir::WeightFormat::kQ6:
-      return WeightKind::kQ6;
-    case ir::WeightFormat::kQ8:
-      return WeightKind::kQ8;
-    case ir::WeightFormat::kF16:
-    case ir::WeightFormat::kBF16:  // no bf16 panels exist: f16 has the same size and higher
-                                   // precision for weights
-      return WeightKind::kF16;
-    case ir::WeightFormat::kF32:
-    case ir::WeightFormat::kUnset:
-      break;
-  }
-  return WeightKind::kF32;
+  return is_quantized(weight_format_info(format).kind);
 }
 
 /// Returns the format of a table. Lookups are fast in any format, so 16-bit sources stay exact
@@ -151,8 +132,9 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
   }
   // A plain graph keeps 16-bit matrices unless a format is requested.
   const bool half = is_plain_ && data->element() == ir::ElementType::kF16;
-  weight.matrix =
-      half && spec.format == ir::WeightFormat::kUnset ? WeightKind::kF16 : matrix_kind(spec.format);
+  weight.matrix = half && spec.format == ir::WeightFormat::kUnset
+                      ? WeightKind::kF16
+                      : weight_format_info(spec.format).kind;
   if (is_plain_)
     weight.comment = ir::to_string(ir::TensorType{data->element(), {dims.begin(), dims.end()}}) +
                      "  " + constant.name;

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "compiler/plan/weight_formats.h"
+
 namespace llmc::plan {
 namespace {
-
-/// Formats by their error, coarsest first.
-constexpr ir::WeightFormat kByError[] = {ir::WeightFormat::kQ4, ir::WeightFormat::kQ6,
-                                         ir::WeightFormat::kQ8, ir::WeightFormat::kF16};
 
 /// Returns the format that a weight's numbers were rounded to; kF32 if they are exact.
 ir::WeightFormat rounded_to(const PackedWeight& weight) {
@@ -19,18 +17,8 @@ ir::WeightFormat rounded_to(const PackedWeight& weight) {
                           weight.data->element() == ir::ElementType::kF32;
     return narrowed ? ir::WeightFormat::kF16 : ir::WeightFormat::kF32;
   }
-  switch (weight.matrix) {
-    case WeightKind::kQ4:
-      return ir::WeightFormat::kQ4;
-    case WeightKind::kQ6:
-      return ir::WeightFormat::kQ6;
-    case WeightKind::kQ8:
-      return ir::WeightFormat::kQ8;
-    case WeightKind::kF16:
-      return ir::WeightFormat::kF16;
-    default:
-      return ir::WeightFormat::kF32;
-  }
+  const WeightFormatInfo* const info = find_weight_format(weight.matrix);
+  return info ? info->format : ir::WeightFormat::kF32;
 }
 
 }  // namespace
@@ -55,27 +43,9 @@ Rounding rounding_of(const Program& program) {
     if (std::ranges::count(rounding.formats, format) == 0) rounding.formats.push_back(format);
   }
   std::ranges::sort(rounding.formats, {}, [](ir::WeightFormat format) {
-    return std::ranges::find(kByError, format) - std::begin(kByError);
+    return &weight_format_info(format) - kWeightFormats;
   });
   return rounding;
-}
-
-std::string_view weight_format_name(ir::WeightFormat format) {
-  switch (format) {
-    case ir::WeightFormat::kQ4:
-      return "q4";
-    case ir::WeightFormat::kQ6:
-      return "q6";
-    case ir::WeightFormat::kQ8:
-      return "q8";
-    case ir::WeightFormat::kF16:
-    case ir::WeightFormat::kBF16:
-      return "f16";
-    case ir::WeightFormat::kF32:
-    case ir::WeightFormat::kUnset:
-      break;
-  }
-  return "f32";
 }
 
 }  // namespace llmc::plan

@@ -26,7 +26,4 @@ struct Rounding {
 };
 Rounding rounding_of(const Program& program);
 
-/// Returns "q4", "q6", "q8", "f16" or "f32".
-std::string_view weight_format_name(ir::WeightFormat format);
-
 }  // namespace llmc::plan

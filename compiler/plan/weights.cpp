@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compiler/plan/source_quantization.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
 
@@ -45,20 +46,8 @@ void append_run(std::vector<std::int64_t>& order, std::int64_t begin, std::int64
 }  // namespace
 
 std::string to_string(WeightKind kind) {
-  switch (kind) {
-    case WeightKind::kF32:
-      return "f32";
-    case WeightKind::kF16:
-      return "f16";
-    case WeightKind::kQ8:
-      return "q8";
-    case WeightKind::kQ6:
-      return "q6";
-    case WeightKind::kQ4:
-      return "q4";
-    case WeightKind::kCoded:
-      break;
-  }
+  if (const WeightFormatInfo* const info = find_weight_format(kind))
+    return std::string(weight_format_name(info->format));
   return is_coded(kind) ? to_string(coded_format(kind)) : "?";
 }
 

@@ -3,6 +3,7 @@
 
 #include "compiler/bench/kernel_bench.h"
 #include "compiler/evaluate/verify.h"
+#include "compiler/plan/weights.h"
 #include "llmc/quant/random.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
@@ -66,7 +67,7 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
       for (const bench::KernelTimes& times : report->results) {
         const std::uint64_t expected = plain_hash<kRows, kColumns>(times.format, tokens);
         EXPECT_EQ(times.hash, expected)
-            << target << " " << bench::kernel_format_name(times.format) << " level " << times.level
+            << target << " " << plan::to_string(times.format) << " level " << times.level
             << " threads " << times.threads << " tokens " << tokens;
         EXPECT_EQ(times.seconds.size(), 1u);
         EXPECT_GT(times.median_seconds(), 0);
@@ -94,7 +95,7 @@ TEST(Levels, AnotherProcessorsKernelIsThePlainSumToo) {
     ASSERT_EQ(report->results.size(), 2u * 3);
     for (const bench::KernelTimes& times : report->results) {
       EXPECT_EQ(times.hash, (plain_hash<kRows, kColumns>(times.format, kTokens)))
-          << target << " " << bench::kernel_format_name(times.format) << " level " << times.level;
+          << target << " " << plan::to_string(times.format) << " level " << times.level;
       if (times.instructions) {
         EXPECT_TRUE(times.seconds.empty());
         EXPECT_GT(times.instructions->all, times.instructions->vector);

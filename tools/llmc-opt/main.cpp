@@ -8,6 +8,7 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/file.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
@@ -49,12 +50,9 @@ Result<std::string> read_input(const Options& options) {
 
 Result<ir::WeightFormat> weight_format(const std::string& name) {
   if (name.empty()) return ir::WeightFormat::kUnset;
-  if (name == "f32") return ir::WeightFormat::kF32;
-  if (name == "f16") return ir::WeightFormat::kF16;
-  if (name == "q8") return ir::WeightFormat::kQ8;
-  if (name == "q6") return ir::WeightFormat::kQ6;
-  if (name == "q4") return ir::WeightFormat::kQ4;
-  return usage_error("'" + name + "' is no weight format", "use q4, q6, q8, f16 or f32");
+  if (const auto format = plan::parse_weight_format(name)) return *format;
+  return usage_error("'" + name + "' is not a weight format",
+                     "use " + plan::weight_format_list(" or "));
 }
 
 Result<std::vector<passes::PassEntry>> chosen_passes(const Options& options) {
@@ -141,7 +139,7 @@ int run_command_line(int argc, char** argv) {
                  "Write the graph after every pass into a folder");
   app.add_flag("--time-passes", options.time_passes, "Print the time of every pass on stderr");
   app.add_option("--quant", options.quant,
-                 "Weight format for assign_weight_formats: q4, q6, q8, f16, f32");
+                 "Weight format for assign_weight_formats: " + plan::weight_format_list(" or "));
   app.add_flag("--explain-formats", options.explain_formats,
                "Print the role and format of every weight matrix, and why, on stderr");
   app.add_flag("--stand-in", options.stand_in,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/bench/kernel_bench.h"
+#include "compiler/plan/weights.h"
 #include "compiler/target/target.h"
 
 namespace llmc::cli {
@@ -44,7 +45,7 @@ double ratio(const bench::KernelBenchReport& report, const bench::KernelTimes& t
 Json json_of(const bench::KernelBenchOptions& options, const bench::KernelBenchReport& report) {
   Json rows = Json::array();
   for (const bench::KernelTimes& times : report.results) {
-    Json row{{"format", bench::kernel_format_name(times.format)},
+    Json row{{"format", plan::to_string(times.format)},
              {"threads", times.threads},
              {"opt_level", times.level},
              {"weight_bytes", times.weight_bytes},
@@ -96,7 +97,7 @@ Table kernel_table(const bench::KernelBenchOptions& options, const bench::Kernel
       const double value = ratio(report, times, level);
       return value > 0 ? fmt::format("{:.2f}", value) : std::string();
     };
-    std::vector<std::string> cells{std::string(bench::kernel_format_name(times.format))};
+    std::vector<std::string> cells{std::string(plan::to_string(times.format))};
     if (counted) {
       const auto& [all, vector, scalar_float] = *times.instructions;
       cells.insert(
@@ -195,7 +196,7 @@ int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const K
   return fail(failure(
       ErrorKind::kMismatch,
       fmt::format("results of {} differ between level {} with {} threads and level {} with {}",
-                  bench::kernel_format_name(one->format), other->level, other->threads, one->level,
+                  plan::to_string(one->format), other->level, other->threads, one->level,
                   one->threads),
       "this is a bug in llmc; please report it with the table"));
 }

@@ -6,6 +6,7 @@
 
 #include "compiler/evaluate/compare.h"
 #include "compiler/plan/kv_format.h"
+#include "compiler/plan/weight_formats.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
 #include "tools/llmc/text_options.h"
@@ -85,7 +86,7 @@ Table compare_table(TableFormat format) {
 std::vector<std::string> compare_cells(const evaluate::CompareRow& row) {
   const evaluate::PerplexityReport& q = row.quality;
   const evaluate::Divergence& d = *q.divergence;
-  return {std::string(driver::format_name(row.mode.quant)),
+  return {std::string(plan::weight_format_name(row.mode.quant)),
           plan::to_string(row.mode.kv),
           bytes_text(row.weight_bytes_per_token),
           bytes_text(row.cache_bytes_per_token),
@@ -99,7 +100,7 @@ std::vector<std::string> compare_cells(const evaluate::CompareRow& row) {
 
 Json row_json(const evaluate::CompareRow& row) {
   const evaluate::PerplexityReport& q = row.quality;
-  return Json{{"quant", driver::format_name(row.mode.quant)},
+  return Json{{"quant", plan::weight_format_name(row.mode.quant)},
               {"kv", plan::to_string(row.mode.kv)},
               {"weight_bytes_per_token", row.weight_bytes_per_token},
               {"cache_bytes_per_token", row.cache_bytes_per_token},

@@ -8,6 +8,7 @@
 #include "compiler/evaluate/identity.h"
 #include "compiler/evaluate/logits.h"
 #include "compiler/exec/runner_process.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -145,7 +146,7 @@ Json to_json(const evaluate::IdentityOptions& options, const evaluate::IdentityR
       cells.push_back(std::move(one));
     }
     rows.push_back(Json{{"model", row.model.string()},
-                        {"quant", driver::format_name(row.format)},
+                        {"quant", plan::weight_format_name(row.format)},
                         {"kv", plan::to_string(row.kv)},
                         {"cells", cells}});
   }
@@ -167,7 +168,7 @@ std::string model_name(const evaluate::IdentityRow& row) {
 
 /// The formats of weights and, unless it is f32, of the cache.
 std::string formats_of(const evaluate::IdentityRow& row) {
-  std::string text(driver::format_name(row.format));
+  std::string text(plan::weight_format_name(row.format));
   if (row.kv != KvFormats{}) text += ", kv " + plan::to_string(row.kv);
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/evaluate/verify.h"
+#include "compiler/plan/weight_formats.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"

@@ -8,6 +8,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/plan/plan.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
 
@@ -189,8 +190,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   if (!lists) {
     options.quant_option =
         fixed(app.add_option("--quant", options.quant,
-                             "Weight format: q4, q6, q8, f16 or f32 (default: q4; plain graphs: "
-                             "the model's own)"))
+                             "Weight format: " + plan::weight_format_list(" or ") +
+                                 " (default: q4; plain graphs: the model's own)"))
             ->type_name("FORMAT");
   }
   fixed(add_opt_level(app, options.opt_level));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/plan/weight_formats.h"
 #include "tools/llmc/options.h"
 
 /// --quant, and hints for formats of other programs.
@@ -33,13 +34,13 @@ std::string_view format_like(std::string name) {
 }  // namespace
 
 Result<ir::WeightFormat> parse_quant(const std::string& name) {
-  if (const auto format = driver::parse_weight_format(name)) return *format;
+  if (const auto format = plan::parse_weight_format(name)) return *format;
   const std::string_view like = format_like(name);
   return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
-                     like.empty() ? "use q4, q6, q8, f16 or f32"
-                                  : fmt::format("use {}, the nearest of q4, q6, q8, f16 and f32; "
+                     like.empty() ? "use " + plan::weight_format_list(" or ")
+                                  : fmt::format("use {}, the nearest of {}; "
                                                 "docs/quality.md compares them",
-                                                like));
+                                                like, plan::weight_format_list(" and ")));
 }
 
 }  // namespace llmc::cli

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/evaluate/verify_plain.h"
+#include "compiler/plan/weight_formats.h"
 
 namespace llmc::cli {
 namespace {

@@ -1,0 +1,60 @@
+#include "compiler/plan/weight_formats.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "compiler/ir/op_info.h"
+
+namespace llmc::plan {
+namespace {
+
+using ir::WeightFormat;
+
+constexpr auto& kNames = ir::EnumInfo<WeightFormat>::names;
+
+consteval bool table_is_complete() {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    const auto format = static_cast<WeightFormat>(i);
+    if (format == WeightFormat::kUnset || format == WeightFormat::kBF16) continue;
+    if (std::ranges::count(kWeightFormats, format, &WeightFormatInfo::format) != 1) return false;
+  }
+  return std::ranges::all_of(kWeightFormats, [](const WeightFormatInfo& info) {
+    return static_cast<std::size_t>(info.format) < kNames.size();
+  });
+}
+static_assert(table_is_complete(), "kWeightFormats lacks a format, or EnumInfo lacks its name");
+
+}  // namespace
+
+const WeightFormatInfo& weight_format_info(WeightFormat format) {
+  if (format == WeightFormat::kBF16) format = WeightFormat::kF16;
+  if (format == WeightFormat::kUnset) format = WeightFormat::kF32;
+  return *std::ranges::find(kWeightFormats, format, &WeightFormatInfo::format);
+}
+
+const WeightFormatInfo* find_weight_format(WeightKind kind) {
+  const auto* const info = std::ranges::find(kWeightFormats, kind, &WeightFormatInfo::kind);
+  return info == std::end(kWeightFormats) ? nullptr : info;
+}
+
+std::string_view weight_format_name(WeightFormat format) {
+  return kNames[static_cast<std::size_t>(weight_format_info(format).format)];
+}
+
+std::optional<WeightFormat> parse_weight_format(std::string_view name) {
+  for (const WeightFormatInfo& info : kWeightFormats)
+    if (weight_format_name(info.format) == name) return info.format;
+  return std::nullopt;
+}
+
+std::string weight_format_list(std::string_view last_separator) {
+  std::string text;
+  for (const WeightFormatInfo& info : kWeightFormats) {
+    const bool last = &info == std::end(kWeightFormats) - 1;
+    if (!text.empty()) text += last ? last_separator : ", ";
+    text += weight_format_name(info.format);
+  }
+  return text;
+}
+
+}  // namespace llmc::plan
