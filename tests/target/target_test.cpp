@@ -175,5 +175,18 @@ TEST(Targets, AMachineRunsWhatItHasTheFeaturesFor) {
 #endif
 }
 
+/// A macro without a branch would silently select the generic vectors.
+TEST(Targets, HeadersHaveABranchForTheMacroOfEachTarget) {
+  for (const char* header : {"simd/vec.h", "target.h"}) {
+    std::ifstream file(LLMC_SOURCE_DIR "/templates/llmc/" + std::string(header));
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    for (const Target& target : all())
+      EXPECT_TRUE(target.simd_define.empty() ||
+                  text.find("defined(" + std::string(target.simd_define) + ")") !=
+                      std::string::npos)
+          << target.name << " in " << header;
+  }
+}
+
 }  // namespace
 }  // namespace llmc::target
