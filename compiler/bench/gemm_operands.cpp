@@ -95,13 +95,7 @@ Status check_memory(const emit::GemmKernel& kernel) {
 }
 
 Status write_kernel_sources(const fs::path& folder, const std::string& source) {
-  for (const driver::Resource& resource : driver::headers_for(source)) {
-    const fs::path path = folder / driver::bundle_path(resource.path);
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error) return system_error(path, "create", error.value());
-    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
-  }
+  LLMC_RETURN_IF_ERROR(driver::write_resources(folder, driver::headers_for(source)));
   return write_file(folder / "gemm.cpp", source);
 }
 

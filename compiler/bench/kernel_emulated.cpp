@@ -63,14 +63,7 @@ class Running {
   static Result<Running> start(const exec::Emulator& emulator, const fs::path& program,
                                const fs::path& weights) {
     Running running;
-    LLMC_TRY(running.process_,
-             exec::RunnerProcess::start(emulator, program, runner::Kind::kFunctions));
-    const runner::Start start{1, 0};
-    const std::string path = weights.string();
-    const exec::RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&start, 1)),
-                                                std::as_bytes(std::span(path))};
-    LLMC_TRY(const auto reply, running.process_->request(runner::Request::kStart, 0, parts, 0));
-    LLMC_RETURN_IF_ERROR(check(reply));
+    LLMC_TRY(running.process_, exec::RunnerProcess::start_functions(emulator, program, weights));
     return running;
   }
 

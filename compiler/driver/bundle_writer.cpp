@@ -38,7 +38,7 @@ BundleWriter::BundleWriter(const CompileOptions& options, const Toolchain& toolc
       code_(toolchain, plan, folder_, options.cflags) {}
 
 Status BundleWriter::begin_weights() {
-  LLMC_RETURN_IF_ERROR(make_folder(ModelCode::kObjects));
+  LLMC_RETURN_IF_ERROR(create_folders(folder_ / ModelCode::kObjects));
   LLMC_TRY(OutputFile file, OutputFile::create(folder_ / weights_file()));
   weights_.emplace(std::move(file));
   if (plan_.options.embed_weights) {
@@ -164,13 +164,6 @@ Status BundleWriter::write_archive() const {
   LLMC_RETURN_IF_ERROR(make_archive(toolchain_, folder_, archive(), objects_));
   if (!embeds_weights()) return ok_status();
   return replace_last_member(folder_, archive(), weights_file());
-}
-
-Status BundleWriter::make_folder(const fs::path& relative) const {
-  std::error_code error;
-  fs::create_directories(folder_ / relative, error);
-  if (error) return system_error(folder_ / relative, "create", error.value());
-  return ok_status();
 }
 
 Status BundleWriter::measure_code(const std::vector<std::string>& objects) {

@@ -59,7 +59,6 @@ class BundleWriter {
                               bool exported = false) const;
   Status write_data(const std::string& part, const std::string& data, bool exported = false) const;
   Status write_archive() const;
-  Status make_folder(const std::filesystem::path& relative) const;
   Status measure_code(const std::vector<std::string>& objects);
 
   const CompileOptions& options_;

@@ -23,9 +23,7 @@ std::string ModelCode::object(std::string_view part) const {
 
 Status ModelCode::write_file(const std::string& relative, std::string_view content) const {
   const fs::path path = folder_ / relative;
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  if (error) return system_error(path.parent_path(), "create", error.value());
+  LLMC_RETURN_IF_ERROR(create_folders(path.parent_path()));
   return llmc::write_file(path, content);
 }
 
@@ -38,9 +36,10 @@ Status ModelCode::write(std::uint64_t weights_hash) {
                  plain ? emit::function_header(plan_) : emit::header(plan_, weights_hash)));
   LLMC_RETURN_IF_ERROR(write_file("src/model.cpp", source));
   // A plain graph needs no runtime.
-  for (const Resource& resource : plain ? headers_for(source) : resources_for(source)) {
+  const std::vector<Resource> resources = plain ? headers_for(source) : resources_for(source);
+  LLMC_RETURN_IF_ERROR(write_resources(folder_, resources));
+  for (const Resource& resource : resources) {
     const std::string path = bundle_path(resource.path);
-    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
     if (path.ends_with(".cpp")) core_sources_.push_back(path);
   }
   return ok_status();
@@ -54,9 +53,7 @@ std::vector<std::string> ModelCode::arguments() const {
 Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) const {
   const std::uint64_t total = core_sources_.size() + 1;
   report(progress, "compile", 0, total);
-  std::error_code error;
-  fs::create_directories(folder_ / kObjects, error);
-  if (error) return system_error(folder_ / kObjects, "create", error.value());
+  LLMC_RETURN_IF_ERROR(create_folders(folder_ / kObjects));
   const target::Target& target = *plan_.options.target;
   std::vector<std::string> objects{object("model")};
   auto model = std::async(std::launch::async, [&, model_object = objects[0]]() -> Status {

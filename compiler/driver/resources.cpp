@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/support/file.h"
+
 struct LlmcResourceEntry {
   const char* name;
   const char* begin;
@@ -112,6 +114,15 @@ std::vector<Resource> runner_resources() {
 
 std::vector<Resource> headers_for(std::string_view source) {
   return with_includes(source, {});
+}
+
+Status write_resources(const std::filesystem::path& folder, std::span<const Resource> resources) {
+  for (const Resource& resource : resources) {
+    const std::filesystem::path path = folder / bundle_path(resource.path);
+    LLMC_RETURN_IF_ERROR(create_folders(path.parent_path()));
+    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
+  }
+  return ok_status();
 }
 
 std::uint64_t resources_hash() {

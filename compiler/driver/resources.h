@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "compiler/support/result.h"
 
 /// Sources that are embedded in the llmc binary and copied to every bundle
 /// (tools/cmake/LlmcResources.cmake).
@@ -33,6 +36,9 @@ std::vector<Resource> headers_for(std::string_view source);
 
 /// Returns the sources of runners (runner_process.h) and everything that they include.
 std::vector<Resource> runner_resources();
+
+/// Writes resources into a folder, at their bundle_path().
+Status write_resources(const std::filesystem::path& folder, std::span<const Resource> resources);
 
 /// Returns a hash of the content of all resources.
 std::uint64_t resources_hash();

@@ -33,13 +33,14 @@ namespace fs = std::filesystem;
 struct Free {
   void operator()(std::byte* p) const { std::free(p); }
 };
-/// At least one byte of memory, aligned to 64 bytes.
+/// At least one byte of zeros, aligned to 64 bytes and a multiple of 64 long.
 using Block = std::unique_ptr<std::byte[], Free>;
 Result<Block> allocate(std::uint64_t bytes) {
   const std::uint64_t size = (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64;
   Block block(static_cast<std::byte*>(std::aligned_alloc(64, size)));
   if (!block)
     return failure(ErrorKind::kOverBudget, fmt::format("cannot allocate {} bytes", bytes));
+  std::memset(block.get(), 0, size);
   return block;
 }
 
@@ -82,9 +83,6 @@ struct FunctionLibrary::State {
   Result<std::vector<std::vector<std::byte>>> run_here(const Entry& entry, const DimSizes& dims,
                                                        std::span<const ir::ConstantPtr> inputs,
                                                        std::uint32_t threads) const;
-  Result<std::vector<double>> time_here(const Entry& entry, const DimSizes& dims,
-                                        std::span<const ir::ConstantPtr> inputs,
-                                        std::uint32_t repetitions, std::uint32_t threads) const;
   Result<std::vector<std::vector<std::byte>>> run_in_runner(
       const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs);
 };
@@ -141,13 +139,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   if (state->emulator) source += emit::function_table(functions);
 
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
-  for (const driver::Resource& resource : driver::headers_for(source)) {
-    const fs::path path = folder.path() / driver::bundle_path(resource.path);
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error) return system_error(path, "create", error.value());
-    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
-  }
+  LLMC_RETURN_IF_ERROR(driver::write_resources(folder.path(), driver::headers_for(source)));
   LLMC_RETURN_IF_ERROR(write_file(folder.path() / "functions.cpp", source));
   std::vector<std::string> extra = cflags;
   extra.emplace_back("-fvisibility=default");
@@ -165,7 +157,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
 }
 
-/// Writes the content of the weights file and returns the hash of the weights.
+/// Stores the content of a weights file in memory and returns the hash of the weights.
 Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
   const std::uint64_t bytes = entry.plan.weights_bytes;
   LLMC_TRY(entry.weights, allocate(sizeof(llmc_weights_header) + bytes));
@@ -235,17 +227,9 @@ Status FunctionLibrary::State::link(const driver::Toolchain& toolchain,
 }
 
 Status FunctionLibrary::State::start() {
-  LLMC_TRY(process, RunnerProcess::start(*emulator, folder->path() / kFunctionRunnerFile,
-                                         runner::Kind::kFunctions));
-  const runner::Start request{1, 0};
-  const std::string path = (folder->path() / kConstantsFile).string();
-  const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1)),
-                                        std::as_bytes(std::span(path))};
-  LLMC_TRY(const RunnerProcess::Reply reply,
-           process->request(runner::Request::kStart, 0, parts, 0));
-  if (reply.status == LLMC_OK) return ok_status();
-  return failure(reply.status == LLMC_ERROR_CPU ? ErrorKind::kUnsupported : ErrorKind::kBadInput,
-                 printable(reply.message()));
+  LLMC_TRY(process, RunnerProcess::start_functions(*emulator, folder->path() / kFunctionRunnerFile,
+                                                   folder->path() / kConstantsFile));
+  return ok_status();
 }
 
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runner(
@@ -282,6 +266,10 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runne
     if (reply.data.empty()) return returned(static_cast<int>(reply.status));
     return failure(ErrorKind::kBadInput, printable(reply.message()));
   }
+  if (reply.data.size() != total) {
+    process.reset();
+    return failure(ErrorKind::kToolchain, emulator->text() + " sent an incomplete reply");
+  }
   std::vector<std::vector<std::byte>> outputs;
   auto from = reply.data.begin();
   for (const plan::Port& port : program.outputs) {
@@ -294,57 +282,56 @@ Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_in_runne
 
 namespace {
 
-/// The arguments of a call in this process.
-struct Arguments {
+/// The arguments of a call in this process, and the threads that it uses.
+struct LocalCall {
   std::vector<Block> blocks;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
   Block arena;
   std::vector<std::int64_t> dims;
+  std::unique_ptr<hosted::ThreadPool> pool;
+  llmc_run_options options{};
+
+  Status run(RunFunction function) const {
+    const int status = function(inputs.data(), outputs.data(), arena.get(), &options);
+    if (status != 0) return returned(status);
+    return ok_status();
+  }
 };
 
-Result<Arguments> arguments_for(const plan::Plan& plan, const std::byte* weights,
-                                const std::map<std::string, std::int64_t>& dims,
-                                std::span<const ir::ConstantPtr> inputs) {
-  Arguments arguments;
-  arguments.dims = sizes_in_order(plan.program, dims);
+Result<LocalCall> local_call(const plan::Plan& plan, const std::byte* weights,
+                             const std::map<std::string, std::int64_t>& dims,
+                             std::span<const ir::ConstantPtr> inputs, std::uint32_t threads) {
+  LocalCall call;
+  call.dims = sizes_in_order(plan.program, dims);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     LLMC_TRY(Block block, allocate(plan.program.inputs[i].bytes(dims)));
     const std::vector<std::byte> bytes = inputs[i]->bytes();
     if (!bytes.empty()) std::memcpy(block.get(), bytes.data(), bytes.size());
-    arguments.inputs.push_back(block.get());
-    arguments.blocks.push_back(std::move(block));
+    call.inputs.push_back(block.get());
+    call.blocks.push_back(std::move(block));
   }
-  arguments.inputs.push_back(weights);
+  call.inputs.push_back(weights);
   for (const plan::Port& port : plan.program.outputs) {
     LLMC_TRY(Block block, allocate(port.bytes(dims)));
     // Fill outputs, so that elements that are never written are found.
     std::memset(block.get(), 0xa5, port.bytes(dims));
-    arguments.outputs.push_back(block.get());
-    arguments.blocks.push_back(std::move(block));
+    call.outputs.push_back(block.get());
+    call.blocks.push_back(std::move(block));
   }
-  LLMC_TRY(arguments.arena, allocate(plan.arena_bytes));
-  std::memset(arguments.arena.get(), 0xa5, plan.arena_bytes);
-  return arguments;
-}
-
-/// A thread pool, and the options that pass it to a call.
-struct Workers {
-  std::unique_ptr<hosted::ThreadPool> pool;
-  llmc_run_options options{};
-};
-Result<Workers> workers_of(std::uint32_t threads, const Arguments& arguments) {
+  LLMC_TRY(call.arena, allocate(plan.arena_bytes));
+  std::memset(call.arena.get(), 0xa5, plan.arena_bytes);
   auto pool = hosted::ThreadPool::create(threads);
   if (!pool.ok()) return failure(ErrorKind::kBadInput, pool.failure().message);
-  Workers workers{*std::move(pool)};
-  workers.options.size = sizeof(llmc_run_options);
-  workers.options.threads = threads;
-  workers.options.dims = arguments.dims.data();
+  call.pool = *std::move(pool);
+  call.options.size = sizeof call.options;
+  call.options.threads = threads;
+  call.options.dims = call.dims.data();
   if (threads > 1) {
-    workers.options.parallel_for = hosted::ThreadPool::run;
-    workers.options.parallel_user = workers.pool.get();
+    call.options.parallel_for = hosted::ThreadPool::run;
+    call.options.parallel_user = call.pool.get();
   }
-  return workers;
+  return call;
 }
 
 double call_seconds(std::chrono::steady_clock::time_point started) {
@@ -356,35 +343,16 @@ double call_seconds(std::chrono::steady_clock::time_point started) {
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
     const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs,
     std::uint32_t threads) const {
-  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), dims, inputs));
-  LLMC_TRY(const Workers workers, workers_of(threads, arguments));
-  const int status = entry.run(arguments.inputs.data(), arguments.outputs.data(),
-                               arguments.arena.get(), &workers.options);
-  if (status != 0) return returned(status);
+  LLMC_TRY(const LocalCall call,
+           local_call(entry.plan, entry.weights.get(), dims, inputs, threads));
+  LLMC_RETURN_IF_ERROR(call.run(entry.run));
   const plan::Program& program = entry.plan.program;
   std::vector<std::vector<std::byte>> outputs;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    const auto* data = static_cast<const std::byte*>(arguments.outputs[i]);
+    const auto* data = static_cast<const std::byte*>(call.outputs[i]);
     outputs.emplace_back(data, data + program.outputs[i].bytes(dims));
   }
   return outputs;
-}
-
-Result<std::vector<double>> FunctionLibrary::State::time_here(
-    const Entry& entry, const DimSizes& dims, std::span<const ir::ConstantPtr> inputs,
-    std::uint32_t repetitions, std::uint32_t threads) const {
-  LLMC_TRY(const Arguments arguments, arguments_for(entry.plan, entry.weights.get(), dims, inputs));
-  LLMC_TRY(const Workers workers, workers_of(threads, arguments));
-  std::vector<double> seconds;
-  for (std::uint32_t i = 0; i <= repetitions; ++i) {
-    const auto started = std::chrono::steady_clock::now();
-    const int status = entry.run(arguments.inputs.data(), arguments.outputs.data(),
-                                 arguments.arena.get(), &workers.options);
-    const double taken = call_seconds(started);
-    if (status != 0) return returned(status);
-    if (i > 0) seconds.push_back(taken);
-  }
-  return seconds;
 }
 
 std::string FunctionLibrary::emulator() const {
@@ -403,11 +371,18 @@ Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
                                                   std::uint32_t threads) const {
   LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
-  if (!state_->emulator) return state_->time_here(entry, dims, inputs, repetitions, threads);
+  std::optional<LocalCall> call;
+  if (!state_->emulator) {
+    LLMC_TRY(call, local_call(entry.plan, entry.weights.get(), dims, inputs, threads));
+  }
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     const auto started = std::chrono::steady_clock::now();
-    LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, dims, inputs));
+    if (call) {
+      LLMC_RETURN_IF_ERROR(call->run(entry.run));
+    } else {
+      LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, dims, inputs));
+    }
     if (i > 0) seconds.push_back(call_seconds(started));
   }
   return seconds;

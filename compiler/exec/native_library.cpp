@@ -79,8 +79,9 @@ Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked) {
   }
   auto library = hosted::ModelLibrary::open(linked.binary, linked.facts.name);
   if (!library.ok()) {
-    return failure(driver::kind_of(library.failure().status), printable(library.failure().message),
-                   "compile the model again");
+    const ErrorKind kind = driver::kind_of(library.failure().status);
+    return file_failure(kind, linked.path.string(), printable(library.failure().message),
+                        kind == ErrorKind::kBadInput ? "compile the model again" : "");
   }
   return std::unique_ptr<NativeModel>(
       std::make_unique<LoadedModel>(std::move(linked), std::move(weights), *std::move(library)));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "compiler/driver/library_status.h"
 #include "compiler/driver/resources.h"
 #include "compiler/emit/plain_source.h"
 #include "compiler/support/file.h"
@@ -51,13 +52,7 @@ Status link(const driver::Toolchain& toolchain, const target::Target& target,
             const std::vector<std::string>& defines, const char* main, const fs::path& input,
             const fs::path& program) {
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
-  for (const driver::Resource& resource : driver::runner_resources()) {
-    const fs::path path = folder.path() / driver::bundle_path(resource.path);
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error) return system_error(path, "create", error.value());
-    LLMC_RETURN_IF_ERROR(write_file(path, resource.content));
-  }
+  LLMC_RETURN_IF_ERROR(driver::write_resources(folder.path(), driver::runner_resources()));
   return driver::link_program(toolchain, target, folder.path(), defines,
                               {"src/runner/system.cpp", "src/runner/workers.cpp", main},
                               fs::absolute(input), fs::absolute(program));
@@ -89,13 +84,10 @@ Status try_emulator(const driver::Toolchain& toolchain, const target::Target& ta
       driver::compile_source(toolchain, folder.path(), driver::core_arguments(target),
                              source.filename().string(), object.filename().string()));
   LLMC_RETURN_IF_ERROR(link_function_runner(toolchain, target, object, folder.path() / "none"));
-  LLMC_TRY(const auto process, RunnerProcess::start(emulator, folder.path() / "none",
-                                                    runner::Kind::kFunctions, kTrialLimit));
-  const runner::Start request{1, 0};
-  const RunnerProcess::Bytes parts[] = {std::as_bytes(std::span(&request, 1))};
-  LLMC_TRY(const RunnerProcess::Reply reply,
-           process->request(runner::Request::kStart, 0, parts, 0, kTrialLimit));
-  if (reply.status == LLMC_OK) return ok_status();
+  const auto process =
+      RunnerProcess::start_functions(emulator, folder.path() / "none", {}, kTrialLimit);
+  if (process.ok()) return ok_status();
+  if (process.error().first().kind != ErrorKind::kUnsupported) return process.error();
   return failure(
       ErrorKind::kUnsupported,
       fmt::format("{} emulates a CPU without the instructions of {}", emulator.text(), target.name),
@@ -130,6 +122,21 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const Emulator& emul
       hello.version != runner::kVersion || hello.kind != kind)
     return process->broken("sent an invalid reply");
   hello.model.target[sizeof hello.model.target - 1] = 0;
+  return process;
+}
+
+Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start_functions(const Emulator& emulator,
+                                                                      const fs::path& program,
+                                                                      const fs::path& constants,
+                                                                      Limit limit) {
+  LLMC_TRY(auto process, start(emulator, program, runner::Kind::kFunctions, limit));
+  const runner::Start start{1, 0};
+  const std::string path = constants.string();
+  const Bytes parts[] = {std::as_bytes(std::span(&start, 1)), std::as_bytes(std::span(path))};
+  LLMC_TRY(const Reply reply, process->request(runner::Request::kStart, 0, parts, 0, limit));
+  if (reply.status != LLMC_OK)
+    return failure(driver::kind_of(static_cast<llmc_status>(reply.status)),
+                   printable(reply.message()));
   return process;
 }
 

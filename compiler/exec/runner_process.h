@@ -53,6 +53,12 @@ class RunnerProcess {
                                                       const std::filesystem::path& program,
                                                       runner::Kind kind, Limit limit = kHelloLimit);
 
+  /// Starts a runner of functions and loads the file of their constants; an empty path: none. As
+  /// start(); kUnsupported if the CPU lacks instructions of the functions.
+  static Result<std::unique_ptr<RunnerProcess>> start_functions(
+      const Emulator& emulator, const std::filesystem::path& program,
+      const std::filesystem::path& constants, Limit limit = kHelloLimit);
+
   const runner::Hello& hello() const { return hello_; }
 
   struct Reply {

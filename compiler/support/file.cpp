@@ -98,6 +98,13 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t m
   return content;
 }
 
+Status create_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return system_error(folder, "create", error.value());
+  return ok_status();
+}
+
 Status write_file(const std::filesystem::path& path, std::string_view content) {
   FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (fd.get() < 0) return system_error(path, "create", errno);

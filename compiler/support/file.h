@@ -23,6 +23,9 @@ std::string random_suffix();
 Result<std::string> read_file(const std::filesystem::path& path,
                               std::uint64_t max_bytes = std::uint64_t{1} << 30);
 
+/// Creates the folder and those that lead to it, unless they exist.
+Status create_folders(const std::filesystem::path& folder);
+
 /// Creates or truncates `path` and writes `content`; short writes and full disks are errors. Not
 /// atomic: for files inside an AtomicDirectory.
 Status write_file(const std::filesystem::path& path, std::string_view content);
