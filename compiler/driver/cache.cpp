@@ -68,9 +68,12 @@ std::uint64_t folder_bytes(const fs::path& folder) {
 
 bool is_cacheable(const CompileOptions& options) {
   return std::ranges::all_of(options.cflags, [](const std::string& flag) {
+    const auto starts_flag = [&](std::string_view start) { return flag.starts_with(start); };
+    // These may name files, or depend on the processor.
+    constexpr std::string_view kPassedOn[] = {"-Wp,", "-Wa,", "-Wl,"};
+    if (std::ranges::any_of(kPassedOn, starts_flag) || flag.ends_with("=native")) return false;
     constexpr std::string_view kNameNoFile[] = {"-O", "-D", "-m", "-W"};
-    return std::ranges::any_of(kNameNoFile,
-                               [&](std::string_view start) { return flag.starts_with(start); });
+    return std::ranges::any_of(kNameNoFile, starts_flag);
   });
 }
 

@@ -157,6 +157,9 @@ TEST(Cacheable, IsWhatComesOutTheSameNextTime) {
   EXPECT_FALSE(cacheable({"-include", "board.h"}));
   EXPECT_FALSE(cacheable({"-I/somewhere"}));
   EXPECT_FALSE(cacheable({"@file"}));
+  EXPECT_FALSE(cacheable({"-Wp,-include,board.h"}));
+  EXPECT_FALSE(cacheable({"-Wa,@file"}));
+  EXPECT_FALSE(cacheable({"-march=native"}));
 }
 
 TEST(CacheFolder, FollowsTheBaseDirectoryRules) {
