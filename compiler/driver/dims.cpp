@@ -113,6 +113,15 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges&
       progress = true;
     }
   }
+  // What is left is reported by missing_dims() as missing, except for symbols with a range.
+  for (const GivenSum& sum : sums) {
+    for (const auto& [symbol, factor] : sum.sum.terms())
+      if (dims.contains(symbol) && !sizes.contains(symbol))
+        return usage_error(
+            fmt::format("--dim '{}={}' gives the size of a sum, but '{}' has a range",
+                        printable(sum.name, 80), sum.size, printable(symbol, 40)),
+            "give a number for each symbol of the sum, or leave the sum out");
+  }
   return sizes;
 }
 
