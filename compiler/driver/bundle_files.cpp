@@ -53,6 +53,20 @@ Diagnostic bad_bundle(const fs::path& folder, std::string message) {
           .hint = "compile the model again"};
 }
 
+/// Returns the regular files of a folder and its subfolders, relative to it and sorted.
+Result<std::vector<std::string>> files_of(const fs::path& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (fs::is_regular_file(it->symlink_status(error)))
+      files.push_back(it->path().lexically_relative(folder).string());
+  }
+  if (error) return system_error(folder, "read", error.value());
+  std::ranges::sort(files);
+  return files;
+}
+
 }  // namespace
 
 std::optional<std::string> bundle_name(const fs::path& folder) {
@@ -140,19 +154,6 @@ Status write_build_script(const fs::path& folder, const std::string& script) {
   return ok_status();
 }
 
-Result<std::vector<std::string>> files_of(const fs::path& folder) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    if (fs::is_regular_file(it->symlink_status(error)))
-      files.push_back(it->path().lexically_relative(folder).string());
-  }
-  if (error) return system_error(folder, "read", error.value());
-  std::ranges::sort(files);
-  return files;
-}
-
 Result<std::vector<std::string>> write_plan_file(const fs::path& folder, const std::string& name,
                                                  const std::string& plan) {
   const std::string file = name + std::string(kPlanSuffix);
@@ -165,34 +166,47 @@ Result<std::vector<std::string>> write_plan_file(const fs::path& folder, const s
   return files;
 }
 
-Result<std::string> read_plan_file(const fs::path& folder) {
+namespace {
+
+struct PlanFile {
+  std::string name, text;
+  nlohmann::json json;  // an object
+};
+Result<PlanFile> read_plan(const fs::path& folder) {
   const auto bad = [&](std::string message) { return bad_bundle(folder, std::move(message)); };
   const std::vector<std::string> names = planned_names(folder);
   if (names.empty()) return bad("not a bundle that llmc compiled");
   if (names.size() > 1 || !emit::check_name(names[0]).ok())
     return bad("damaged bundle: there must be one plan.json, of a model's name");
-  const std::string& name = names[0];
+  PlanFile plan{.name = names[0], .text = {}, .json = {}};
   std::error_code error;
-  for (const std::string& file : {name + ".h", "lib" + name + ".a"}) {
+  for (const std::string& file : {plan.name + ".h", "lib" + plan.name + ".a"}) {
     if (!fs::is_regular_file(folder / file, error))
       return bad("damaged bundle: " + file + " is missing");
   }
-  if (!is_whole_archive(folder / ("lib" + name + ".a")))
-    return bad("damaged bundle: lib" + name + ".a is cut short or no archive");
-  LLMC_TRY(std::string text, read_file(folder / (name + std::string(kPlanSuffix)), kMaxPlanBytes));
-  if (!nlohmann::json::parse(text, nullptr, false).is_object())
-    return bad("damaged bundle: " + name + ".plan.json is not what llmc wrote");
-  return text;
+  if (!is_whole_archive(folder / ("lib" + plan.name + ".a")))
+    return bad("damaged bundle: lib" + plan.name + ".a is truncated or not an archive");
+  LLMC_TRY(plan.text, read_file(folder / (plan.name + std::string(kPlanSuffix)), kMaxPlanBytes));
+  plan.json = nlohmann::json::parse(plan.text, nullptr, false);
+  if (!plan.json.is_object())
+    return bad("damaged bundle: cannot parse " + plan.name + ".plan.json");
+  return plan;
+}
+
+}  // namespace
+
+Result<std::string> read_plan_file(const fs::path& folder) {
+  LLMC_TRY(PlanFile plan, read_plan(folder));
+  return std::move(plan.text);
 }
 
 Result<BundleFacts> read_bundle(const fs::path& folder) {
-  LLMC_TRY(const std::string text, read_plan_file(folder));
+  LLMC_TRY(const PlanFile plan, read_plan(folder));
+  const auto& [name, text, json] = plan;
   const auto bad = [&](std::string message) { return bad_bundle(folder, std::move(message)); };
-  const std::string name = planned_names(folder).front();
   std::error_code error;
-  const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.contains("kind") && json["kind"] == "function") {
-    Diagnostic d = bad("a function of its inputs was compiled here, not a model that writes text");
+    Diagnostic d = bad("the bundle is a compiled function, not a decoder");
     d.kind = ErrorKind::kUnsupported;
     d.hint = "link it: " + name +
              ".h says what it takes and gives; `llmc bench MODEL --dim NAME=N` "
@@ -219,7 +233,6 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
       facts.kv = *kv;
     facts.numerics = json.value("numerics", "");
     facts.golden = json.value("golden", std::map<std::string, std::string>());
-    facts.prompt_template = json.value("prompt_template", "");
     facts.tokenizer_refused = json.value("tokenizer_refused", "");
     if (json.contains("prompt"))
       facts.prompt = json.at("prompt").at("ids").get<std::vector<std::int32_t>>();
@@ -232,12 +245,10 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
                                 .macs = entry.at("macs").get<std::uint64_t>(),
                                 .bytes = entry.at("bytes").get<std::uint64_t>()});
     }
-    if (json.contains("tokenizer")) {
+    if (json.contains("tokenizer"))
       facts.tokenizer_file = json.at("tokenizer").at("file").get<std::string>();
-      facts.tokenizer_kind = json.at("tokenizer").at("kind").get<std::string>();
-    }
   } catch (const nlohmann::json::exception&) {
-    return bad("damaged bundle: " + name + ".plan.json is not what llmc wrote");
+    return bad("damaged bundle: invalid " + name + ".plan.json");
   }
   if (!target::find(facts.target, facts.opt_level).ok())
     return bad("damaged bundle: " + name + ".plan.json names no known target");
@@ -245,7 +256,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     return bad("damaged bundle: " + name + ".weights.bin is missing");
   // A file name from plan.json must not refer to a path outside the folder.
   if (facts.tokenizer_file.find('/') != std::string::npos)
-    return bad("damaged bundle: " + name + ".plan.json is not what llmc wrote");
+    return bad("damaged bundle: invalid " + name + ".plan.json");
   return facts;
 }
 

@@ -33,9 +33,6 @@ AtomicDirectory::MayReplace replaces_bundle(const std::filesystem::path& model);
 /// exist.
 Status write_build_script(const std::filesystem::path& folder, const std::string& script);
 
-/// Returns the files in `folder` and its subfolders, relative to it, sorted.
-Result<std::vector<std::string>> files_of(const std::filesystem::path& folder);
-
 /// Writes NAME.plan.json of a finished bundle: the JSON object `plan`, extended by "files", the
 /// list of files in the folder. Returns that list.
 Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& folder,
@@ -49,8 +46,8 @@ Result<std::string> read_plan_file(const std::filesystem::path& folder);
 struct BundleFacts {
   std::string name, target;
   std::uint32_t opt_level = 0;
-  std::uint32_t ctx = 0;  // context in tokens; 0: not recorded
-  std::string tokenizer_file, tokenizer_kind, prompt_template;  // may be empty
+  std::uint32_t ctx = 0;             // context in tokens; 0: not recorded
+  std::string tokenizer_file;        // may be empty
   std::string tokenizer_refused;     // why the model's tokenizer was rejected; empty if it was not
   std::vector<std::int32_t> prompt;  // compiled-in prompt ids; empty without a prompt
   std::string quant;                 // CompileOptions::quant; empty in bundles of older versions
