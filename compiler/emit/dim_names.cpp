@@ -1,7 +1,5 @@
 #include "compiler/emit/dim_names.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "compiler/support/identifier.h"
@@ -12,11 +10,10 @@ DimNames::DimNames(std::span<const plan::OpenDimPtr> dims) {
   for (const plan::OpenDimPtr& dim : dims) {
     std::string stem = resembling_identifier(dim->name);
     if (stem.empty()) stem = "size";
-    std::string unique = stem;
-    for (int i = 2; std::ranges::find(identifiers_, unique) != identifiers_.end(); ++i)
-      unique = fmt::format("{}_{}", stem, i);
-    identifiers_.push_back(unique);
-    by_dim_.emplace(dim.get(), unique);
+    identifiers_.push_back(numbered(stem, [&](const std::string& name) {
+      return std::ranges::find(identifiers_, name) == identifiers_.end();
+    }));
+    by_dim_.emplace(dim.get(), identifiers_.back());
   }
 }
 

@@ -65,6 +65,9 @@ Json ports_json(const std::vector<Port>& ports) {
 /// Adds the sections of a plain graph.
 void add_plain(Json& json, const Plan& plan) {
   const Program& program = plan.program;
+  json["options"] = {{"quant", plan.options.quant},
+                     {"threads_max", plan.options.threads_max},
+                     {"weights", plan.options.embed_weights ? "embed" : "file"}};
   json["inputs"] = ports_json(program.inputs);
   json["outputs"] = ports_json(program.outputs);
   for (const OpenDimPtr& dim : program.open_dims)
@@ -174,9 +177,6 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   json["target"] = options.target->name;
   json["opt_level"] = options.target->opt_level;
   json["numerics"] = kNumericsVersion;
-  json["options"] = {{"quant", options.quant},
-                     {"threads_max", options.threads_max},
-                     {"weights", options.embed_weights ? "embed" : "file"}};
   if (plain) {
     add_plain(json, plan);
   } else {

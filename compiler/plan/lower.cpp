@@ -6,6 +6,7 @@
 
 #include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
+#include "compiler/support/identifier.h"
 
 namespace llmc::plan {
 namespace {
@@ -90,9 +91,9 @@ std::optional<BufferId> Lowerer::activation(Scope& scope, const ir::Node& node, 
 }
 
 BufferId Lowerer::new_buffer(const std::string& name, Rows rows) {
-  std::string unique = name;
-  for (int i = 2; !buffer_names_.insert(unique).second; ++i) unique = fmt::format("{}_{}", name, i);
-  program_.buffers.push_back({unique, rows.width, rows.one_row});
+  std::string unique =
+      numbered(name, [&](const std::string& next) { return buffer_names_.insert(next).second; });
+  program_.buffers.push_back({std::move(unique), rows.width, rows.one_row});
   return BufferId{static_cast<std::uint32_t>(program_.buffers.size() - 1)};
 }
 
@@ -249,6 +250,7 @@ bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
   const auto* cast = ir::op_as<ir::Cast>(&node);
   if (cast && is_activation && cast->to != ir::ElementType::kF32) return false;
   if (const auto* transpose = ir::op_as<ir::Transpose>(&node)) {
+    if (transpose->perm.empty() && from.rank() > 1) return false;  // reverses the dims
     // The elements stay in place only if dims with more than one element keep their order. The
     // token dim is the outermost dim of every buffer.
     std::int64_t last = -1;

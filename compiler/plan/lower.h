@@ -178,7 +178,7 @@ class Lowerer {
                      std::int64_t query_key_rows, std::int64_t rows);
   WeightRef global_weight(PackedWeight weight);
   const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
-  std::string unique_label(Scope& scope, std::string label);
+  std::string unique_label(Scope& scope, const std::string& label);
   /// Indices of the operands of a node's norm.
   struct NormOperands {
     std::size_t weight, bias;
@@ -209,7 +209,7 @@ class Lowerer {
   void bad_input(const ir::Node& node, std::string message, std::string hint = {});
   /// Returns the field of the loop's weight table for a parameter that nests read.
   WeightRef layer_data(Scope& scope, const ParameterBinding& parameter);
-  std::string unique_global_label(std::string label);
+  std::string unique_global_label(const std::string& label);
   std::string unique_name(std::string_view wanted, std::string_view otherwise);
   // Open dims of a plain graph (lower_sizes.cpp).
   /// Records the ranges of the symbols in the shapes of the inputs, and the sizes of the inferred

@@ -8,6 +8,7 @@
 #include "compiler/plan/source_quantization.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
+#include "compiler/support/identifier.h"
 
 namespace llmc::plan {
 namespace {
@@ -75,16 +76,17 @@ const ir::TensorType* Lowerer::weight_type(Scope& scope, const ir::Node& node,
   return present(node, index) ? &scope.graph.value(node.inputs[index]).type : nullptr;
 }
 
-std::string Lowerer::unique_label(Scope& scope, std::string label) {
-  const auto taken = [&](const std::string& candidate) {
-    if (!scope.loop) return global_labels_.contains(candidate);
-    return std::ranges::any_of(scope.loop->fields,
-                               [&](const auto& field) { return field.name == candidate; });
-  };
-  std::string unique = label;
-  for (int i = 2; taken(unique); ++i) unique = fmt::format("{}_{}", label, i);
-  if (!scope.loop) global_labels_.insert(unique);
-  return unique;
+std::string Lowerer::unique_global_label(const std::string& label) {
+  return numbered(label,
+                  [&](const std::string& name) { return global_labels_.insert(name).second; });
+}
+
+std::string Lowerer::unique_label(Scope& scope, const std::string& label) {
+  if (!scope.loop) return unique_global_label(label);
+  return numbered(label, [&](const std::string& name) {
+    return std::ranges::find(scope.loop->fields, name, &LoopStage::Field::name) ==
+           scope.loop->fields.end();
+  });
 }
 
 std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const ConstantBinding& constant,
@@ -167,13 +169,6 @@ bool Lowerer::splits_values(Scope& scope, const ir::Node& node, const ir::QkvPro
   return !(a == b) || query_key.low != value.low;
 }
 
-std::string Lowerer::unique_global_label(std::string label) {
-  std::string unique = label;
-  for (int i = 2; !global_labels_.insert(unique).second; ++i)
-    unique = fmt::format("{}_{}", label, i);
-  return unique;
-}
-
 WeightRef Lowerer::layer_data(Scope& scope, const ParameterBinding& parameter) {
   const auto p = static_cast<std::size_t>(parameter.index);
   const auto known = scope.data_fields.find(p);
@@ -210,9 +205,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
   if (const auto* constant = std::get_if<ConstantBinding>(&source)) {
     const auto found = global_weights_.size();
     if (scope.loop) {  // a constant from outside the loop
-      for (int i = 2; !global_labels_.insert(spec.label).second; ++i) {
-        spec.label = fmt::format("{}_{}", spec.label, i);
-      }
+      spec.label = unique_global_label(spec.label);
     } else if (is_plain_) {
       spec.label = unique_name(constant->name, spec.label);
     } else {

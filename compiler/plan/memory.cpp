@@ -104,10 +104,11 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
   return 0;
 }
 
-Diagnostic too_large() {
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .message = "the activations of a chunk do not fit an address space",
-                    .hint = "use a smaller --chunk"};
+Diagnostic too_large(const Program& program) {
+  return Diagnostic{
+      .kind = ErrorKind::kBadInput,
+      .message = "the activations do not fit an address space",
+      .hint = program.is_plain() ? "give smaller sizes with --dim" : "use a smaller --chunk"};
 }
 
 }  // namespace
@@ -128,7 +129,7 @@ Result<MemoryPlan> plan_memory(const Program& program, const MemoryOptions& opti
     const auto bytes = count ? checked_mul<std::uint64_t>(*count, ir::element_bytes(buffer.element))
                              : std::nullopt;
     const auto rounded = bytes ? checked_round_up<std::uint64_t>(*bytes, kAlignment) : std::nullopt;
-    if (!rounded || *rounded > (std::uint64_t{1} << 48)) return too_large();
+    if (!rounded || *rounded > (std::uint64_t{1} << 48)) return too_large(program);
     plan.buffers[i].bytes = *rounded;
     order.push_back(i);
   }
@@ -152,7 +153,7 @@ Result<MemoryPlan> plan_memory(const Program& program, const MemoryOptions& opti
       offset = std::max(offset, other->offset + other->bytes);
     }
     mine.offset = offset;
-    plan.activations_bytes = std::max(plan.activations_bytes, offset + mine.bytes);
+    plan.work_offset = std::max(plan.work_offset, offset + mine.bytes);
     placed.insert(std::ranges::upper_bound(placed, offset, {}, &BufferPlace::offset), &mine);
   }
 
@@ -163,10 +164,9 @@ Result<MemoryPlan> plan_memory(const Program& program, const MemoryOptions& opti
   for (const Stage& stage : program.head) {
     plan.work_bytes = std::max(plan.work_bytes, stage_work(program, stage, options, true, nullptr));
   }
-  plan.work_offset = plan.activations_bytes;
   const auto total = checked_add(plan.work_offset, plan.work_bytes);
   const auto rounded = total ? checked_round_up<std::uint64_t>(*total, kAlignment) : std::nullopt;
-  if (!rounded) return too_large();
+  if (!rounded) return too_large(program);
   plan.scratch_bytes = *rounded;
   return plan;
 }

@@ -21,8 +21,8 @@ struct BufferPlace {
 /// kernels.
 struct MemoryPlan {
   std::vector<BufferPlace> buffers;  // same index as Program::buffers
-  std::uint64_t activations_bytes = 0;
-  std::uint64_t work_offset = 0, work_bytes = 0;  // bytes: the maximum over all kernels
+  /// The work area follows the activations; its size is the maximum over all kernels.
+  std::uint64_t work_offset = 0, work_bytes = 0;
   std::uint64_t scratch_bytes = 0;
 };
 

@@ -125,12 +125,9 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
                                               .kv = options.kv}));
   const AttentionShape& shape = program.attention;
   KvPlan& kv = plan.kv;
-  kv.layers = program.layers;
   const std::uint32_t group = options.target->token_group;
   if (options.contiguous) plan.options.block = (ctx + group - 1) / group * group;
   kv.block = plan.options.block;
-  kv.kv_heads = shape.kv_heads;
-  kv.head_dim = shape.head_dim;
   kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, kv.block, options.kv);
   kv.block_bytes =
       kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, kv.block, options.kv);
@@ -187,7 +184,7 @@ Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value
 }
 
 Status check_budget(const Plan& plan, std::uint64_t max_ram) {
-  if (max_ram == 0 || plan.ram_bytes() <= max_ram) return ok_status();
+  if (max_ram == 0 || plan.arena_bytes <= max_ram) return ok_status();
   if (plan.program.is_plain())
     return Diagnostic{.kind = ErrorKind::kOverBudget,
                       .message = fmt::format(
@@ -198,7 +195,7 @@ Status check_budget(const Plan& plan, std::uint64_t max_ram) {
   return Diagnostic{
       .kind = ErrorKind::kOverBudget,
       .message = fmt::format("the arena needs {} bytes, {} more than the {} allowed",
-                             plan.ram_bytes(), plan.ram_bytes() - max_ram, max_ram),
+                             plan.arena_bytes, plan.arena_bytes - max_ram, max_ram),
       .hint =
           fmt::format("{:.0f} % of it is the KV cache of {} tokens: a smaller --ctx{} shrinks it; "
                       "--chunk and --threads-max shrink the rest",

@@ -67,8 +67,7 @@ struct PromptPlan {
 };
 
 struct KvPlan {
-  std::uint32_t layers = 0, block = 0, blocks = 0;  // blocks: in the pool
-  std::uint64_t kv_heads = 0, head_dim = 0;
+  std::uint32_t block = 0, blocks = 0;  // tokens of a block; blocks in the pool
   std::uint64_t layer_bytes = 0, block_bytes = 0,
                 bytes = 0;  // of one layer of a block, of a block, of the pool
 
@@ -86,13 +85,10 @@ struct Plan {
   std::uint64_t weights_bytes = 0;
   std::uint64_t weights_per_token_bytes = 0;  // read by a decode step: all but unused table rows
   std::uint64_t parameters = 0;               // numbers in the model's weights
-  std::uint64_t arena_bytes = 0;  // arena size that llmc_init requires: session, KV, scratch, …
-  std::uint64_t code_bytes = 0;   // text and tables of the archive, without weights
+  /// The required RAM: session, KV, scratch, … Weights can stay in flash or a mapped file.
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t code_bytes = 0;  // text and tables of the archive, without weights
   bool code_is_estimate = true;
-
-  /// Returns the required RAM in bytes: the arena. Weights are not included, because they can stay
-  /// in flash or a mapped file.
-  std::uint64_t ram_bytes() const { return arena_bytes; }
 };
 
 /// Returns the context in tokens as determined by the options alone. A position table of the model

@@ -79,7 +79,7 @@ TEST_P(PlanMemory, NoStageFindsItsInputOverwritten) {
       EXPECT_LE(place.offset + place.bytes, plan->work_offset);
       sum += place.bytes;
     }
-    EXPECT_LT(plan->activations_bytes, sum) << "buffers with disjoint lives share storage";
+    EXPECT_LT(plan->work_offset, sum) << "buffers with disjoint lives share storage";
     EXPECT_EQ(plan->scratch_bytes % 64, 0u);
     EXPECT_GE(plan->scratch_bytes, plan->work_offset + plan->work_bytes);
   }
@@ -104,7 +104,7 @@ TEST(PlanMemory, WorkGrowsWithThreadsAndContext) {
   const auto threads = plan_memory(*program, {.chunk = 8, .ctx = 64, .threads_max = 8});
   ASSERT_TRUE(small.ok() && threads.ok());
   EXPECT_GT(threads->work_bytes, small->work_bytes);
-  EXPECT_EQ(threads->activations_bytes, small->activations_bytes);
+  EXPECT_EQ(threads->work_offset, small->work_offset);
 }
 
 }  // namespace
