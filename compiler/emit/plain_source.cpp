@@ -131,12 +131,10 @@ std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t w
       "\nextern \"C\" int {}_run_with(const void* const* inputs, void* const* outputs, void* "
       "arena,\n"
       "                const llmc_run_options* options) {{\n"
-      "  using namespace llmc;\n"
-      "  using namespace llmc::{}_function;\n"
       "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n"
       "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
       "kMissingPointer;\n",
-      name, name, inputs, plan.program.outputs.size());
+      name, inputs, plan.program.outputs.size());
   const std::string weights =
       plan.weights_bytes == 0 ? "nullptr"
       : plan.options.embed_weights
@@ -234,9 +232,8 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
         "\n// Where each value lies in the arena, in bytes; those never needed together share.\n" +
         places;
   text += loops.text() + parts.functions;
-  text += fmt::format("\n}}  // namespace\n}}  // namespace {}_function\n}}  // namespace llmc\n",
-                      name);
-  text += run_function(plan, loops.dims(), weights_hash, parts.calls);
+  text += "\n}  // namespace\n" + run_function(plan, loops.dims(), weights_hash, parts.calls);
+  text += fmt::format("\n}}  // namespace {}_function\n}}  // namespace llmc\n", name);
   text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
                       plan.options.target->cpu_check);
   return text;
@@ -248,8 +245,13 @@ std::string function_table(std::span<const RunnerFunction> functions) {
       "using LlmcRunnerFunction = int (*)(const void* const*, void* const*, void*, const "
       "int64_t*);\n"
       "extern const LlmcRunnerFunction llmc_runner_functions[];\n"
-      "extern const unsigned llmc_runner_function_count;\n"
-      "const LlmcRunnerFunction llmc_runner_functions[] = {";
+      "extern const unsigned llmc_runner_function_count;\n";
+  for (const RunnerFunction& function : functions)
+    if (function.has_options)
+      text +=
+          fmt::format("int {}(const void* const*, void* const*, void*, const llmc_run_options*);\n",
+                      function.name);
+  text += "const LlmcRunnerFunction llmc_runner_functions[] = {";
   for (const RunnerFunction& function : functions)
     text += fmt::format(
         "\n    [](const void* const* inputs, void* const* outputs, void* arena,\n"

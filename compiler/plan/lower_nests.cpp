@@ -212,6 +212,10 @@ Status Lowerer::check_plain_shapes() const {
 
 Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
   is_plain_ = true;
+  // Constants that the emitted source uses itself (emit/plain_source.cpp, llmc/graph_call.h).
+  for (const char* const name :
+       {"work", "done", "badoptions", "missingpointer", "otherweights", "indexoutofrange"})
+    names_.emplace(name, 1);
   note_open_dims(inputs);
   LLMC_RETURN_IF_ERROR(check_plain_shapes());
   Scope scope(*this, graph_, nullptr);

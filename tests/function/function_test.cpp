@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <set>
 
 #include "compiler/driver/dims.h"
 #include "compiler/driver/prepare.h"
@@ -229,6 +233,48 @@ TEST(Function, QuantizedTablesAreLookedUpAsGatherDoes) {
   EXPECT_LT((*library)->plan(3).weights_bytes, 40u * 96 * 4 / 3);
 }
 
+/// Tensors may have the names of any constant of the headers that the emitted source includes.
+TEST(Function, NamesOfTensorsDoNotConflictWithThoseOfTheHeaders) {
+  std::set<std::string> names;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(LLMC_SOURCE_DIR "/templates/llmc")) {
+    if (entry.path().extension() != ".h") continue;
+    std::ifstream file(entry.path());
+    for (std::string word; file >> word;)
+      for (std::size_t at = word.find('k'); at != word.npos; at = word.find('k', at + 1)) {
+        const auto is_letter = [&](std::size_t i) {
+          return i < word.size() && std::isalnum(static_cast<unsigned char>(word[i])) != 0;
+        };
+        std::size_t end = at + 1;
+        while (is_letter(end)) ++end;
+        if (end > at + 1 && std::isupper(static_cast<unsigned char>(word[at + 1])) != 0)
+          names.insert(word.substr(at + 1, end - at - 1));
+      }
+  }
+  ASSERT_TRUE(names.contains("Done") && names.contains("PanelRows")) << names.size();
+  std::string text = "graph @g(%x: f32[2]) {\n", last = "x";
+  int number = 0;
+  for (const std::string& name : names) {
+    // A constant and a value in the arena.
+    text += fmt::format("  %{0} = constant f32[2] {{{1}, {2}}}\n  %s{1} = add %{3}, %{0}\n", name,
+                        number, -number, last);
+    last = fmt::format("s{}", number++);
+  }
+  for (const char* const name : {"Done", "BadOptions", "Work"}) {
+    text += fmt::format("  %\"/v/{0}\" = softmax %{1} {{axis = 0}}\n", name, last);
+    last = fmt::format("\"/v/{}\"", name);
+  }
+  const auto graph = ir::parse(text + fmt::format("  return %{}\n}}", last));
+  ASSERT_TRUE(graph.ok()) << format(graph.error().first());
+  const std::vector<ir::Value> inputs{graph->value(graph->inputs()[0])};
+  exec::FunctionLibrary::Outcome outcome;
+  const exec::FunctionLibrary::Job job{&*graph, inputs, "names"};
+  const auto library = exec::FunctionLibrary::compile(std::span(&job, 1), "avx2", "-O0", outcome);
+  ASSERT_TRUE(library.ok()) << format(library.error().first());
+  ASSERT_FALSE(outcome[0]) << format(outcome[0]->first());
+  EXPECT_TRUE((*library)->run(0, std::vector{ir::make_splat(ir::ElementType::kF32, {2}, 1)}).ok());
+}
+
 TEST(Function, AnIndexOutsideItsTensorIsAnErrorAndNeverFollowed) {
   const auto graph = ir::parse(R"(graph @g(%x: f32[5, 4], %i: i64[2]) {
   %y = gather %x, %i {axis = 0}
@@ -297,6 +343,11 @@ TEST(BindDims, ASumOfGivenSizesFollows) {
   EXPECT_THAT(message({{"2*past + 1", 4}}), ::testing::HasSubstr("contradicts"));
   EXPECT_THAT(message({{"past + 1", 0}}), ::testing::HasSubstr("-1"));
   EXPECT_THAT(message({{"past + 1", INT64_MIN}}), ::testing::HasSubstr("contradicts"));
+  EXPECT_THAT(message({{"past", {1, 4}}, {"past + 1", 3}}), ::testing::HasSubstr("contradicts"));
+  const auto sum = three_dims("a + b");
+  const auto bound = driver::bind_dims(*sum, {{"a", {1, 4}}, {"b", {1, 4}}, {"a + b", 5}});
+  ASSERT_FALSE(bound.ok());
+  EXPECT_THAT(bound.error().first().message, ::testing::HasSubstr("'a' has a range"));
 }
 
 TEST(BindDims, AllMissingSizesAreListedAsFlags) {
