@@ -2,6 +2,7 @@
 
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
+#include "compiler/support/checked_math.h"
 
 /// Lowers attention to one kernel, which never stores the scores of all queries at once.
 namespace llmc::plan {
@@ -61,8 +62,11 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   stage.buffers = {read(q), read(k), read(v)};
   if (biased) stage.buffers.push_back(read(bias));
   stage.buffers.insert(stage.buffers.end(), {written(y), scores, panel});
-  stage.multiply_adds =
-      static_cast<std::uint64_t>((product(batch) * queries * keys * (depth + width)).bound());
+  const std::int64_t factors[] = {product(batch).bound(), queries.bound(), keys.bound(),
+                                  depth.bound() + width.bound()};
+  const auto multiply_adds = checked_product(factors);
+  if (!multiply_adds) return unsupported(node, "queries and keys have too many elements");
+  stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
   stage.split = CallStage::Split::kRange;
   stage.numbers = {std::int64_t{0},
                    product(batch),

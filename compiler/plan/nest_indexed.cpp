@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/ir/shape_rules.h"
@@ -167,6 +169,11 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
     if (!from[d].is_constant()) return needs_numbers(node, "it repeats elements of an open dim");
     const std::int64_t size = from[d].bound(), padded = to[d].bound();
     if (size == 0 && padded > 0) return unsupported(node, "an empty dim has nothing to repeat");
+    constexpr std::int64_t kMaxTable = std::int64_t{1} << 24;
+    if (padded > kMaxTable)
+      return unsupported(
+          node, fmt::format("it repeats elements of a dim to a size of {}, more than {}", padded,
+                            kMaxTable));
     std::vector<std::int64_t> table;
     for (std::int64_t i = 0; i < padded; ++i)
       table.push_back(padded_source(op.mode, i - pads[d], size));

@@ -271,6 +271,17 @@ TEST(OpenDims, WhatIsNotProvenForAllSizesIsRefused) {
           {{"a", {1, 4}}});
 }
 
+TEST(Function, ATableTooLargeForThePlanIsRefused) {
+  const auto plan = plan_of(R"(graph @g(%x: f32[2]) {
+  %p = constant i64[2] {0, 549755813888}
+  %y = pad %x, %p {mode = edge}
+  return %y
+})",
+                            {});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().first().kind, ErrorKind::kUnsupported);
+}
+
 TEST(OpenDims, ASizeOutsideItsRangeIsAnError) {
   const auto graph = ir::parse("graph @g(%x: f32[n, 4]) {\n  %y = exp %x\n  return %y\n}");
   ASSERT_TRUE(graph.ok());
