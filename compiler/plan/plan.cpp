@@ -135,7 +135,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
   if (options.pool == 0 && blocks * options.sequences > kMaxPool) {
     return usage_error(fmt::format("{} sequences of {} tokens need {} blocks", options.sequences,
                                    ctx, blocks * options.sequences),
-                       "say how many the cache has with --pool, or use a larger --block");
+                       "set their number with --pool, or use a larger --block");
   }
   kv.blocks =
       options.pool != 0 ? options.pool : static_cast<std::uint32_t>(blocks * options.sequences);

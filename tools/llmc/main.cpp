@@ -70,7 +70,7 @@ constexpr Entry kCommands[] = {
      "  llmc tokenize MODEL \"Once upon a time\"\n"
      "  llmc tokenize MODEL --ids 1,2,3"},
     {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx,
-     "  llmc test-onnx model.onnx\n"
+     "  llmc test-onnx model.onnx model_data/\n"
      "  llmc test-onnx model.onnx test_data_set_0 --rtol 1e-4"},
     {"tune", "Find the best tiles of a target's kernels by measurement", add_tune,
      "  llmc tune\n"
@@ -193,7 +193,7 @@ int run_command_line(int argc, char** argv) {
     CLI::App* command = app.add_subcommand(entry.name, entry.summary);
     command->group("Commands");
     command->add_flag("--json", globals.json, "Results as JSON on stdout");
-    command->add_flag("-q,--quiet", globals.quiet, "No progress and notes");
+    command->add_flag("-q,--quiet", globals.quiet, "No progress or notes");
     command->add_flag("-v,--verbose", globals.verbose, "More notes; -vv: times of passes");
     command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
     command->footer(std::string("Examples:\n") + entry.examples + tokens_footer(*command));

@@ -238,7 +238,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
       add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,
                        "KV blocks shared by all sequences (default: full context for each)"));
   fixed(number("--threads-max", c.threads_max, plan::kMaxThreads,
-               "Maximum threads, which determine the size of the arena"));
+               "Maximum threads; each one needs scratch memory in the arena"));
   if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM")

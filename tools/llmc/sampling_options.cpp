@@ -150,7 +150,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     return true;
   };
   of_draws(grouped(app.add_option("-s,--seed", take_seed,
-                                  "Random seed, -1: random, printed at the end (default: -1)")),
+                                  "Random seed, -1: random, and printed (default: -1)")),
            [] { return false; })
       ->type_name("N");
   grouped(app.add_option_function<std::string>(
