@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <numeric>
 
 #include "compiler/support/check.h"
-#include "compiler/support/median.h"
+#include "compiler/support/statistics.h"
 
 namespace llmc::bench {
 namespace {
@@ -163,11 +162,9 @@ void finish(BenchResult& result) {
   const auto [shortest, longest] = std::ranges::minmax(seconds);
   result.minimum = tokens / longest;
   result.maximum = tokens / shortest;
-  if (seconds.size() < 2) return;
-  double mean = 0, squares = 0;
-  for (const double s : seconds) mean += tokens / s / static_cast<double>(seconds.size());
-  for (const double s : seconds) squares += (tokens / s - mean) * (tokens / s - mean);
-  result.deviation = std::sqrt(squares / static_cast<double>(seconds.size() - 1));
+  std::vector<double> rates;
+  for (const double s : seconds) rates.push_back(tokens / s);
+  result.deviation = sample_deviation(rates);
 }
 
 /// Runs a test in both sessions, alternating; the second one may be null.
@@ -210,10 +207,7 @@ Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32
 
 double StepTimes::percentile(double part) const {
   LLMC_CHECK(!seconds.empty() && part >= 0 && part <= 1);
-  std::vector<double> sorted = seconds;
-  std::ranges::sort(sorted);
-  const double rank = std::ceil(part * static_cast<double>(sorted.size()));
-  return sorted[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+  return llmc::percentile(seconds, part);
 }
 
 std::size_t StepTimes::largest() const {

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "compiler/bench/bench.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/exec/random_inputs.h"
-#include "compiler/support/median.h"
+#include "compiler/support/statistics.h"
 
 namespace llmc::bench {
 
@@ -17,12 +16,7 @@ double FunctionBenchReport::Test::median_seconds() const {
 }
 
 double FunctionBenchReport::Test::deviation() const {
-  if (seconds.size() < 2) return 0;
-  const auto count = static_cast<double>(seconds.size());
-  double mean = 0, squares = 0;
-  for (const double s : seconds) mean += s / count;
-  for (const double s : seconds) squares += (s - mean) * (s - mean);
-  return std::sqrt(squares / (count - 1));
+  return sample_deviation(seconds);
 }
 
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <limits>
 
 #include "compiler/support/check.h"
+#include "compiler/support/statistics.h"
 
 namespace llmc::bench {
 namespace {
@@ -99,9 +99,7 @@ double GrammarSteps::share(double part) const {
   if (step.empty()) return 0;
   std::vector<double> shares;
   for (std::size_t i = 0; i < step.size(); ++i) shares.push_back(cost[i] / step[i]);
-  std::ranges::sort(shares);
-  const auto rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(shares.size())));
-  return shares[std::clamp<std::size_t>(rank, 1, shares.size()) - 1];
+  return percentile(std::move(shares), part);
 }
 
 std::size_t GrammarSteps::worst() const {

@@ -15,7 +15,7 @@
 #include "compiler/plan/weight_formats.h"
 #include "compiler/plan/weights.h"
 #include "compiler/support/check.h"
-#include "compiler/support/median.h"
+#include "compiler/support/statistics.h"
 #include "llmc/model.h"
 #include "runtime/hosted/thread_pool.h"
 

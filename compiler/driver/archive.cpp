@@ -93,15 +93,7 @@ Status replace_last_member(const fs::path& folder, const std::string& archive,
   errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::app);
   out.write(last.header.data(), kHeader);
-  std::ifstream in(source, std::ios::binary);
-  std::vector<char> piece(std::size_t{1} << 20);
-  for (std::uint64_t left = bytes; left > 0 && out;) {
-    const auto count = static_cast<std::streamsize>(std::min<std::uint64_t>(left, piece.size()));
-    in.read(piece.data(), count);
-    if (!in) return system_error(source, "read", errno);
-    out.write(piece.data(), count);
-    left -= static_cast<std::uint64_t>(count);
-  }
+  LLMC_RETURN_IF_ERROR(copy_bytes(source, 0, bytes, out));
   if (bytes % 2 != 0) out.put('\n');
   out.close();
   if (!out) return system_error(path, "write", errno);

@@ -11,6 +11,7 @@
 #include "compiler/driver/prompt_data.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/source.h"
+#include "compiler/emit/weights.h"
 #include "compiler/support/file.h"
 #include "llmc/model.h"
 
@@ -62,10 +63,7 @@ Status BundleWriter::end_weights() {
     weights_at_ = weights_object_.prefix.size();
     LLMC_RETURN_IF_ERROR(write_data("weights", std::string(LLMC_ALIGNMENT, '\0')));
   } else {
-    llmc_weights_header header = {};
-    std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
-    header.bytes = plan_.weights_bytes;
-    header.hash = weights_hash_;
+    const llmc_weights_header header = emit::weights_header(plan_.weights_bytes, weights_hash_);
     LLMC_RETURN_IF_ERROR(weights_->patch(0, header_bytes(header)));
   }
   return weights_->close();

@@ -10,6 +10,7 @@
 
 #include "compiler/driver/library_status.h"
 #include "compiler/driver/model_code.h"
+#include "compiler/emit/weights.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "llmc/arena.h"
@@ -32,24 +33,11 @@ Diagnostic failed(llmc_status status, const std::string& message) {
 
 /// Copies the weights from an object that embeds them to a file that a library can map.
 Status write_weights_file(const PromptJob& job, const fs::path& path) {
-  llmc_weights_header header = {};
-  std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
-  header.bytes = job.plan.weights_bytes;
-  header.hash = job.weights_hash;
-  const fs::path source = job.folder / job.weights;
-  errno = 0;
-  std::ifstream in(source, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(job.weights_at));
+  const llmc_weights_header header = emit::weights_header(job.plan.weights_bytes, job.weights_hash);
   std::ofstream out(path, std::ios::binary);
   out.write(reinterpret_cast<const char*>(&header), sizeof header);
-  std::vector<char> piece(std::size_t{1} << 20);
-  for (std::uint64_t left = header.bytes; left > 0 && out;) {
-    const auto count = static_cast<std::streamsize>(std::min<std::uint64_t>(left, piece.size()));
-    in.read(piece.data(), count);
-    if (!in) return system_error(source, "read", errno);
-    out.write(piece.data(), count);
-    left -= static_cast<std::uint64_t>(count);
-  }
+  errno = 0;
+  LLMC_RETURN_IF_ERROR(copy_bytes(job.folder / job.weights, job.weights_at, header.bytes, out));
   out.close();
   if (!out) return system_error(path, "write", errno);
   return ok_status();

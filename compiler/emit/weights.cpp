@@ -223,6 +223,14 @@ Status write_column_panels(const PackedWeight& weight, bool transposed, const We
 
 }  // namespace
 
+llmc_weights_header weights_header(std::uint64_t bytes, std::uint64_t hash) {
+  llmc_weights_header header = {};
+  std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
+  header.bytes = bytes;
+  header.hash = hash;
+  return header;
+}
+
 Status write_weights(const plan::Program& program, std::uint64_t bytes, const WeightSink& sink,
                      const WeightProgress& progress) {
   std::uint64_t done = 0;

@@ -7,8 +7,12 @@
 
 #include "compiler/plan/program.h"
 #include "compiler/support/result.h"
+#include "llmc/model.h"
 
 namespace llmc::emit {
+
+/// Returns the header of a file with `bytes` bytes of weights. `hash`: their xxh64.
+llmc_weights_header weights_header(std::uint64_t bytes, std::uint64_t hash);
 
 using WeightSink = std::function<Status(std::span<const std::byte>)>;
 using WeightProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;

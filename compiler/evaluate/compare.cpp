@@ -7,7 +7,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
-#include "compiler/support/median.h"
+#include "compiler/support/statistics.h"
 
 namespace llmc::evaluate {
 namespace {

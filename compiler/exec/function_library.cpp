@@ -169,10 +169,7 @@ Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
         to += part.size();
         return ok_status();
       }));
-  llmc_weights_header header{};
-  std::ranges::copy(std::string_view(LLMC_WEIGHTS_MAGIC), header.magic);
-  header.bytes = bytes;
-  header.hash = XXH64(first, bytes, 0);
+  const llmc_weights_header header = emit::weights_header(bytes, XXH64(first, bytes, 0));
   std::memcpy(entry.weights.get(), &header, sizeof header);
   return header.hash;
 }

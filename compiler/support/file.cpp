@@ -4,10 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <utility>
+#include <vector>
 
 namespace llmc {
 namespace {
@@ -96,6 +99,22 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t m
   }
   content.resize(done);
   return content;
+}
+
+Status copy_bytes(const std::filesystem::path& source, std::uint64_t offset, std::uint64_t bytes,
+                  std::ostream& out) {
+  errno = 0;
+  std::ifstream in(source, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(offset));
+  std::vector<char> piece(std::size_t{1} << 20);
+  while (bytes > 0 && out) {
+    const auto count = std::min<std::uint64_t>(bytes, piece.size());
+    in.read(piece.data(), static_cast<std::streamsize>(count));
+    if (!in) return system_error(source, "read", errno);
+    out.write(piece.data(), static_cast<std::streamsize>(count));
+    bytes -= count;
+  }
+  return ok_status();
 }
 
 Status create_folders(const std::filesystem::path& folder) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,10 @@ Result<std::string> read_file(const std::filesystem::path& path,
 
 /// Creates the folder and those that lead to it, unless they exist.
 Status create_folders(const std::filesystem::path& folder);
+
+/// Writes bytes [offset, offset + bytes) of the file `source` to `out`. The caller checks `out`.
+Status copy_bytes(const std::filesystem::path& source, std::uint64_t offset, std::uint64_t bytes,
+                  std::ostream& out);
 
 /// Creates or truncates `path` and writes `content`; short writes and full disks are errors. Not
 /// atomic: for files inside an AtomicDirectory.

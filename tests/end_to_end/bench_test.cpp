@@ -10,7 +10,7 @@
 #include "compiler/bench/gemm_operands.h"
 #include "compiler/bench/parallel_timer.h"
 #include "compiler/bench/peak.h"
-#include "compiler/support/median.h"
+#include "compiler/support/statistics.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"

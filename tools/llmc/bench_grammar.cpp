@@ -6,7 +6,7 @@
 
 #include "compiler/bench/bench.h"
 #include "compiler/bench/grammar_bench.h"
-#include "compiler/support/median.h"
+#include "compiler/support/statistics.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {

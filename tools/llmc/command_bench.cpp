@@ -8,7 +8,7 @@
 #include "compiler/bench/bench.h"
 #include "compiler/bench/peak.h"
 #include "compiler/driver/bundle_files.h"
-#include "compiler/support/median.h"
+#include "compiler/support/statistics.h"
 #include "tools/llmc/bandwidth.h"
 #include "tools/llmc/bench_function.h"
 #include "tools/llmc/bench_grammar.h"
