@@ -25,14 +25,9 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   driver::CompileOptions compile = options.compile;
   for (const std::uint32_t threads : options.threads)
     compile.threads_max = std::max(compile.threads_max, threads);
-  // Returns the errors of graphs that cannot be compiled, and the sizes.
-  const std::string targets[] = {compile.target};
-  LLMC_TRY(const auto plans, driver::plan_model(compile, std::move(source), targets, progress));
-  const plan::Plan& plan = plans.front();
-
-  driver::report(progress, "compile", 0, 0);
-  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(plan, compile, options.emulator));
-
+  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(compile, std::move(source),
+                                                              options.emulator, progress));
+  const plan::Plan& plan = library->plan(0);
   driver::report(progress, "run", 0, 0);
   FunctionBenchReport result;
   result.inputs = plan.program.inputs;

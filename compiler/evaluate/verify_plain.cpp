@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/driver/compile.h"
 #include "compiler/driver/dims.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/exec/random_inputs.h"
@@ -50,12 +49,9 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
   driver::CompileOptions compile = options.compile;
   compile.threads_max = std::max(compile.threads_max, options.threads);
   LLMC_TRY(const ir::Graph graph, driver::bind_dims(source.model.graph(), compile.dims));
-  const std::string targets[] = {compile.target};
-  LLMC_TRY(const auto plans, driver::plan_model(compile, std::move(source), targets, progress));
-  const plan::Plan& plan = plans.front();
-  driver::report(progress, "compile", 0, 0);
-  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(plan, compile, options.emulator));
-
+  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(compile, std::move(source),
+                                                              options.emulator, progress));
+  const plan::Plan& plan = library->plan(0);
   driver::report(progress, "run", 0, 0);
   const auto run = exec::run_with_random_inputs(*library, 0);
   if (!run.ok()) return Error(run.error()).in_file(compile.model.string());

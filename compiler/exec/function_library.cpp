@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "compiler/driver/compile.h"
 #include "compiler/driver/output_file.h"
 #include "compiler/driver/prepare.h"
 #include "compiler/driver/resources.h"
@@ -175,9 +176,13 @@ Result<std::uint64_t> FunctionLibrary::State::make_weights(Entry& entry) {
 }
 
 Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
-    const plan::Plan& plan, const driver::CompileOptions& options, const std::string& emulator) {
+    const driver::CompileOptions& options, driver::Source source, const std::string& emulator,
+    const driver::Progress& progress) {
+  const std::string targets[] = {options.target};
+  LLMC_TRY(const auto plans, driver::plan_model(options, std::move(source), targets, progress));
+  driver::report(progress, "compile", 0, 0);
   Outcome outcome;
-  const Job job{.name = "model", .plan = &plan};
+  const Job job{.name = "model", .plan = &plans.front()};
   LLMC_TRY(auto library, compile(std::span(&job, 1), options.target, options.cflags, outcome,
                                  options.opt_level, emulator, options.cc));
   if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());

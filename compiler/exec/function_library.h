@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/driver/compile_options.h"
+#include "compiler/driver/source.h"
 #include "compiler/ir/graph.h"
 #include "compiler/plan/plan.h"
 #include "compiler/support/result.h"
@@ -45,10 +46,11 @@ class FunctionLibrary {
       const std::string& emulator = {}) {
     return compile(jobs, target, std::vector{optimisation}, outcome, opt_level, emulator);
   }
-  /// Compiles one plan, that of options.model, with the target and flags of `options`.
-  static Result<std::unique_ptr<FunctionLibrary>> compile(const plan::Plan& plan,
-                                                          const driver::CompileOptions& options,
-                                                          const std::string& emulator);
+  /// Plans and compiles the plain graph that `source` holds, for options.target.
+  static Result<std::unique_ptr<FunctionLibrary>> compile(const driver::CompileOptions& options,
+                                                          driver::Source source,
+                                                          const std::string& emulator,
+                                                          const driver::Progress& progress);
   ~FunctionLibrary();
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
