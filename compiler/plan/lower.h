@@ -161,8 +161,8 @@ class Lowerer {
     ir::WeightFormat format = ir::WeightFormat::kUnset;
     RowOrder order = RowOrder::kPlain;
     bool pad_rows = false;
-    AttentionShape shape;  // kQkv
-    std::string label;
+    AttentionShape shape{};  // kQkv
+    std::string label{};
     std::int64_t first_row = 0, row_count = 0;  // a range of the matrix's rows; 0: all rows
   };
   std::optional<PackedWeight> packed(const ir::Node& node, const ConstantBinding& constant,

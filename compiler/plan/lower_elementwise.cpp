@@ -150,14 +150,12 @@ bool Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
       stage.value = static_cast<float>(ir::to_doubles(*constant->data).front());
     } else if (count == 1 && std::holds_alternative<ParameterBinding>(input(scope, node, second))) {
       stage.number =
-          weight(scope, node, second,
-                 {.use = WeightUse::kVector, .shape = {}, .label = number_label(op.kind)});
+          weight(scope, node, second, {.use = WeightUse::kVector, .label = number_label(op.kind)});
       if (!stage.number.exists()) return true;
     } else if (count && static_cast<std::uint64_t>(*count) == rows->width) {
-      stage.row = weight(scope, node, second,
-                         {.use = WeightUse::kVector,
-                          .shape = {},
-                          .label = op.kind == ir::BinaryKind::kAdd ? "bias" : "row"});
+      stage.row = weight(
+          scope, node, second,
+          {.use = WeightUse::kVector, .label = op.kind == ir::BinaryKind::kAdd ? "bias" : "row"});
     } else {
       return false;
     }
@@ -191,14 +189,7 @@ bool Lowerer::lower_power(Scope& scope, const ir::Node& node) {
   const bool head = in_head(*out);
   const std::string comment = fmt::format("[{}, {}]", head ? "1" : "tokens", width);
   const auto multiply = [&](BufferId a, BufferId b) {
-    BinaryStage stage{.kind = ir::BinaryKind::kMul,
-                      .a = a,
-                      .b = b,
-                      .out = *out,
-                      .row = {},
-                      .number = {},
-                      .value = 0,
-                      .width = width};
+    BinaryStage stage{.kind = ir::BinaryKind::kMul, .a = a, .b = b, .out = *out, .width = width};
     emit(scope, node, stage, comment, head);
   };
   const auto apply = [&](ir::UnaryKind kind, BufferId from) {

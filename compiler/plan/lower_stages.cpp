@@ -21,7 +21,6 @@ bool Lowerer::lower_embedding(Scope& scope, const ir::Node& node, const ir::Embe
   const WeightRef table = weight(scope, node, 1,
                                  {.use = WeightUse::kTable,
                                   .format = op.format,
-                                  .shape = {},
                                   .label = std::string(ir::to_string(op.role)),
                                   .row_count = by_position ? position_rows(rows) : 0});
   if (!table.exists()) return true;
@@ -41,7 +40,6 @@ bool Lowerer::lower_lookup(Scope& scope, const ir::Node& node, const ir::Embeddi
   const WeightRef table = weight(scope, node, 1,
                                  {.use = WeightUse::kTable,
                                   .format = op.format,
-                                  .shape = {},
                                   .label = std::string(ir::to_string(op.role))});
   if (!table.exists()) return true;
   bind(scope, node.outputs[0], *out);
@@ -78,7 +76,6 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
   WeightSpec spec{.use = WeightUse::kMatrix,
                   .format = op.format,
                   .order = op.gated ? RowOrder::kGated : RowOrder::kPlain,
-                  .shape = {},
                   .label = label};
   stage.weight = weight(scope, node, 1, spec);
   if (present(node, 2)) {

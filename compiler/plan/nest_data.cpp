@@ -195,7 +195,6 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Gather& op) {
   const View to = result(y);
   emit(node, CallStage{.kernel = "gather",
                        .types = {from.type, computed_in(element(y)), at.type},
-                       .tags = {},
                        .buffers = {read(from.view), read(at.view), written(to)},
                        .numbers = {split.outer, split.size, split.inner, product(at.view.dims)},
                        .can_fail = true});

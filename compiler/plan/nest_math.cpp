@@ -22,10 +22,8 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
     const std::uint32_t panels = host_.data(b_data, use, b_value);
     emit(node, by_rows(CallStage{.kernel = "matmul_panels",
                                  .types = {b_data->element()},
-                                 .tags = {},
                                  .buffers = {read(a), {panels, 0, false}, written(y)},
                                  .numbers = {*quotient(product(y.dims), n), k, n},
-                                 .can_fail = false,
                                  .multiply_adds = multiply_adds},
                        {k, 0, n}));
     return ok_status();
@@ -59,11 +57,9 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
   const Sizes batch = collapse({&batch_a, &batch_b, &batch_y});
   emit(node, CallStage{.kernel = packs ? "matmul_packing" : "matmul",
                        .types = {type},
-                       .tags = {},
                        .buffers = std::move(buffers),
                        .numbers = {rows, k, n, row_stride, matrix(b, 2), matrix(b, 1), batch,
                                    batch_a.strides, batch_b.strides},
-                       .can_fail = false,
                        .multiply_adds = multiply_adds});
   return ok_status();
 }
@@ -147,10 +143,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Softmax& op) {
   const View from = stored(x), to = result(y);
   emit(node, by_rows(CallStage{.kernel = "softmax",
                                .types = {computed_in(element(x))},
-                               .tags = {},
                                .buffers = {read(from), written(to)},
-                               .numbers = {split.outer, split.size, split.inner},
-                               .can_fail = false},
+                               .numbers = {split.outer, split.size, split.inner}},
                      {split.size * split.inner, split.size * split.inner}));
   return ok_status();
 }
@@ -213,8 +207,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
                                .types = {type},
                                .tags = {tag(op.kind)},
                                .buffers = {read(source), written(to)},
-                               .numbers = {split.outer, split.size, split.inner},
-                               .can_fail = false},
+                               .numbers = {split.outer, split.size, split.inner}},
                      {split.size * split.inner, split.inner}));
   if (widens) set(y, cast(element(y), load(type, to)));
   return ok_status();
@@ -232,8 +225,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ArgMax& op) {
                          .types = {computed_in(element(x))},
                          .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
                          .buffers = {read(from), written(to)},
-                         .numbers = {split.outer, split.size, split.inner},
-                         .can_fail = false},
+                         .numbers = {split.outer, split.size, split.inner}},
                {split.size * split.inner, split.inner}));
   return ok_status();
 }
@@ -250,8 +242,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
                                .types = {computed_in(element(x))},
                                .tags = {op.largest ? "Largest" : "Smallest"},
                                .buffers = {read(from), written(values), written(indices)},
-                               .numbers = {split.outer, split.size, split.inner, k},
-                               .can_fail = false},
+                               .numbers = {split.outer, split.size, split.inner, k}},
                      {split.size * split.inner, k * split.inner, k * split.inner}));
   return ok_status();
 }
@@ -267,8 +258,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
                                .tags = {op.exclusive ? "Excluding" : "Including",
                                         op.reverse ? "Backwards" : "Forwards"},
                                .buffers = {read(from), written(to)},
-                               .numbers = {split.outer, split.size, split.inner},
-                               .can_fail = false},
+                               .numbers = {split.outer, split.size, split.inner}},
                      {split.size * split.inner, split.size * split.inner}));
   return ok_status();
 }
@@ -291,12 +281,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
   emit(node,
        by_rows(CallStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
                          .types = {type},
-                         .tags = {},
                          .buffers =
                              biased ? std::vector{read(from), read(scale), read(bias), written(to)}
                                     : std::vector{read(from), read(scale), written(to)},
-                         .numbers = {rows_of(dims(x)), n, op.epsilon},
-                         .can_fail = false},
+                         .numbers = {rows_of(dims(x)), n, op.epsilon}},
                biased ? Sizes{n, 0, 0, n} : Sizes{n, 0, n}));
   return ok_status();
 }
@@ -308,10 +296,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::RmsNorm& op) {
   const View to = result(node.outputs[0]);
   emit(node, by_rows(CallStage{.kernel = "rms_norm_rows",
                                .types = {computed_in(element(x))},
-                               .tags = {},
                                .buffers = {read(from), read(scale), written(to)},
-                               .numbers = {rows_of(dims(x)), n, op.epsilon},
-                               .can_fail = false},
+                               .numbers = {rows_of(dims(x)), n, op.epsilon}},
                      {n, 0, n}));
   return ok_status();
 }

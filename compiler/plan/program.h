@@ -156,8 +156,7 @@ struct GatedStage {
 struct BinaryStage {
   ir::BinaryKind kind = ir::BinaryKind::kAdd;
   BufferId a, b, out;
-  WeightRef row;
-  WeightRef number{};
+  WeightRef row{}, number{};
   float value = 0;
   std::uint64_t width = 0;
 };
@@ -193,10 +192,10 @@ struct CallStage {
   using Number = std::variant<Size, float, bool, Sizes>;
 
   std::string_view kernel;
-  std::vector<ir::ElementType> types;
-  std::vector<std::string_view> tags;
-  std::vector<BufferArgument> buffers;
-  std::vector<Number> numbers;
+  std::vector<ir::ElementType> types{};
+  std::vector<std::string_view> tags{};
+  std::vector<BufferArgument> buffers{};
+  std::vector<Number> numbers{};
   bool can_fail = false;            // returns false for invalid data, such as an index out of range
   std::uint64_t multiply_adds = 0;  // of a matrix product, per row, at the upper bounds
 
