@@ -177,6 +177,15 @@ class NestLowerer {
     Size outer = 1, size = 1, inner = 1;
   };
   static AxisSplit around(const Sizes& dims, std::size_t axis);
+  /// Splits the dims of operand 0 at `axis`, which counts from the end if negative.
+  AxisSplit split_at(const ir::Node& node, std::int64_t axis) const;
+  /// Emits a kernel over an axis of operand 0. Each result has `count` elements along the axis. The
+  /// call's types, buffers and first three numbers are filled in.
+  Status along_axis(const ir::Node& node, const AxisSplit& split, CallStage call,
+                    const Size& count);
+  /// Emits a normalization of the rows of operand 0: operand 1 is the scale, operand 2 the optional
+  /// bias.
+  Status norm_rows(const ir::Node& node, std::string_view kernel, float epsilon);
 
   Diagnostic unsupported(const ir::Node& node, std::string message) const;
   /// Returns a diagnostic for a node that is unsupported because of open dims; the hint suggests

@@ -135,18 +135,31 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Gemm& op) {
   return ok_status();
 }
 
-Status NestLowerer::lower(const ir::Node& node, const ir::Softmax& op) {
-  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
-  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
-  LLMC_CHECK(axis.has_value());
-  const AxisSplit split = around(dims(x), *axis);
-  const View from = stored(x), to = result(y);
-  emit(node, by_rows(CallStage{.kernel = "softmax",
-                               .types = {computed_in(element(x))},
-                               .buffers = {read(from), written(to)},
-                               .numbers = {split.outer, split.size, split.inner}},
-                     {split.size * split.inner, split.size * split.inner}));
+NestLowerer::AxisSplit NestLowerer::split_at(const ir::Node& node, std::int64_t axis) const {
+  const Sizes& from = dims(node.inputs[0]);
+  const auto index = ir::normalize_axis(axis, from.size());
+  LLMC_CHECK(index.has_value());
+  return around(from, *index);
+}
+
+Status NestLowerer::along_axis(const ir::Node& node, const AxisSplit& split, CallStage call,
+                               const Size& count) {
+  const ir::ValueId x = node.inputs[0];
+  call.types = {computed_in(element(x))};
+  call.buffers = {read(stored(x))};
+  call.numbers.insert(call.numbers.begin(), {split.outer, split.size, split.inner});
+  Sizes steps{split.size * split.inner};
+  for (const ir::ValueId y : node.outputs) {
+    call.buffers.push_back(written(result(y)));
+    steps.push_back(count * split.inner);
+  }
+  emit(node, by_rows(std::move(call), steps));
   return ok_status();
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Softmax& op) {
+  const AxisSplit split = split_at(node, op.axis);
+  return along_axis(node, split, {.kernel = "softmax"}, split.size);
 }
 
 namespace {
@@ -214,92 +227,59 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
 }
 
 Status NestLowerer::lower(const ir::Node& node, const ir::ArgMax& op) {
-  const ir::ValueId x = node.inputs[0];
-  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
-  LLMC_CHECK(axis.has_value());
-  const AxisSplit split = around(dims(x), *axis);
+  const AxisSplit split = split_at(node, op.axis);
   if (split.size == 0) return unsupported(node, "the dim is empty");
-  const View from = stored(x), to = result(node.outputs[0]);
-  emit(node,
-       by_rows(CallStage{.kernel = "arg_best",
-                         .types = {computed_in(element(x))},
-                         .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"},
-                         .buffers = {read(from), written(to)},
-                         .numbers = {split.outer, split.size, split.inner}},
-               {split.size * split.inner, split.inner}));
-  return ok_status();
+  return along_axis(node, split,
+                    {.kernel = "arg_best",
+                     .tags = {op.minimum ? "Smallest" : "Largest", op.last ? "Last" : "First"}},
+                    1);
 }
 
 Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
-  const ir::ValueId x = node.inputs[0];
-  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
-  LLMC_CHECK(axis.has_value());
-  const AxisSplit split = around(dims(x), *axis);
-  const Size k = dims(node.outputs[0])[*axis];
+  const AxisSplit split = split_at(node, op.axis);
+  const Sizes& to = dims(node.outputs[0]);
+  const Size k = to[*ir::normalize_axis(op.axis, to.size())];
   if (!at_most(k, split.size)) return unsupported(node, "wants more elements than the dim has");
-  const View from = stored(x), values = result(node.outputs[0]), indices = result(node.outputs[1]);
-  emit(node, by_rows(CallStage{.kernel = "top_k",
-                               .types = {computed_in(element(x))},
-                               .tags = {op.largest ? "Largest" : "Smallest"},
-                               .buffers = {read(from), written(values), written(indices)},
-                               .numbers = {split.outer, split.size, split.inner, k}},
-                     {split.size * split.inner, k * split.inner, k * split.inner}));
-  return ok_status();
+  return along_axis(
+      node, split,
+      {.kernel = "top_k", .tags = {op.largest ? "Largest" : "Smallest"}, .numbers = {k}}, k);
 }
 
 Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
-  const ir::ValueId x = node.inputs[0];
-  const auto axis = ir::normalize_axis(op.axis, dims(x).size());
-  LLMC_CHECK(axis.has_value());
-  const AxisSplit split = around(dims(x), *axis);
-  const View from = stored(x), to = result(node.outputs[0]);
-  emit(node, by_rows(CallStage{.kernel = "cumulative_sum",
-                               .types = {computed_in(element(x))},
-                               .tags = {op.exclusive ? "Excluding" : "Including",
-                                        op.reverse ? "Backwards" : "Forwards"},
-                               .buffers = {read(from), written(to)},
-                               .numbers = {split.outer, split.size, split.inner}},
-                     {split.size * split.inner, split.size * split.inner}));
-  return ok_status();
+  const AxisSplit split = split_at(node, op.axis);
+  return along_axis(
+      node, split,
+      {.kernel = "cumulative_sum",
+       .tags = {op.exclusive ? "Excluding" : "Including", op.reverse ? "Backwards" : "Forwards"}},
+      split.size);
 }
 
-namespace {
-/// Returns the number of rows along the last dim; 0 if a row has no elements.
-Size rows_of(const Sizes& dims) {
-  return product(Sizes(dims.begin(), dims.end() - 1)) * (dims.back() == 0 ? 0 : 1);
+Status NestLowerer::norm_rows(const ir::Node& node, std::string_view kernel, float epsilon) {
+  const ir::ValueId x = node.inputs[0];
+  const Sizes& from = dims(x);
+  const Size n = from.back();
+  const Size rows = n == 0 ? 0 : product(part(from, 0, from.size() - 1));
+  CallStage call{.kernel = kernel,
+                 .types = {computed_in(element(x))},
+                 .buffers = {read(stored(x)), read(stored(node.inputs[1]))},
+                 .numbers = {rows, n, epsilon}};
+  Sizes steps{n, 0};
+  if (has(node, 2)) {
+    call.buffers.push_back(read(stored(node.inputs[2])));
+    steps.push_back(0);
+  }
+  call.buffers.push_back(written(result(node.outputs[0])));
+  steps.push_back(n);
+  emit(node, by_rows(std::move(call), steps));
+  return ok_status();
 }
-}  // namespace
 
 Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
-  const ir::ValueId x = node.inputs[0];
-  const ElementType type = computed_in(element(x));
-  const View from = stored(x), scale = stored(node.inputs[1]);
-  const Size n = dims(x).back();
-  const bool biased = has(node, 2);
-  const View bias = biased ? stored(node.inputs[2]) : scale;
-  const View to = result(node.outputs[0]);
-  emit(node,
-       by_rows(CallStage{.kernel = biased ? "layer_norm_biased" : "layer_norm",
-                         .types = {type},
-                         .buffers =
-                             biased ? std::vector{read(from), read(scale), read(bias), written(to)}
-                                    : std::vector{read(from), read(scale), written(to)},
-                         .numbers = {rows_of(dims(x)), n, op.epsilon}},
-               biased ? Sizes{n, 0, 0, n} : Sizes{n, 0, n}));
-  return ok_status();
+  return norm_rows(node, has(node, 2) ? "layer_norm_biased" : "layer_norm", op.epsilon);
 }
 
 Status NestLowerer::lower(const ir::Node& node, const ir::RmsNorm& op) {
-  const ir::ValueId x = node.inputs[0];
-  const View from = stored(x), scale = stored(node.inputs[1]);
-  const Size n = dims(x).back();
-  const View to = result(node.outputs[0]);
-  emit(node, by_rows(CallStage{.kernel = "rms_norm_rows",
-                               .types = {computed_in(element(x))},
-                               .buffers = {read(from), read(scale), written(to)},
-                               .numbers = {rows_of(dims(x)), n, op.epsilon}},
-                     {n, 0, n}));
-  return ok_status();
+  return norm_rows(node, "rms_norm_rows", op.epsilon);
 }
 
 }  // namespace llmc::plan
