@@ -27,100 +27,10 @@ constexpr std::string_view kScope = "function::";
 /// Minimum number of elements for which several workers are used.
 constexpr std::int64_t kParallelElements = 4096;
 
-/// Returns the name of a function of templates/llmc/function/scalar.h.
-std::string_view function_of(UnaryKind kind) {
-  switch (kind) {
-    case UnaryKind::kIdentity:
-      return "";
-    case UnaryKind::kNeg:
-      return "negate";
-    case UnaryKind::kAbs:
-      return "absolute";
-    case UnaryKind::kSqrt:
-      return "sqrt";
-    case UnaryKind::kReciprocal:
-      return "reciprocal";
-    case UnaryKind::kExp:
-      return "exp";
-    case UnaryKind::kLog:
-      return "log";
-    case UnaryKind::kSin:
-      return "sin";
-    case UnaryKind::kCos:
-      return "cos";
-    case UnaryKind::kTanh:
-      return "tanh";
-    case UnaryKind::kSigmoid:
-      return "sigmoid";
-    case UnaryKind::kErf:
-      return "erf";
-    case UnaryKind::kRelu:
-      return "relu";
-    case UnaryKind::kFloor:
-      return "floor";
-    case UnaryKind::kCeil:
-      return "ceil";
-    case UnaryKind::kNot:
-      return "!";
-    case UnaryKind::kIsNan:
-      return "is_nan";
-    case UnaryKind::kGelu:
-      return "gelu";
-    case UnaryKind::kGeluTanh:
-      return "gelu_tanh";
-    case UnaryKind::kSilu:
-      return "silu";
-    case UnaryKind::kRound:
-      return "round_even";
-    case UnaryKind::kSign:
-      return "sign";
-    case UnaryKind::kIsInf:
-      return "is_infinite";
-  }
-  return "";
-}
-
-/// The text of a binary operation: an infix operator or a function.
-struct BinaryText {
-  std::string_view infix, function;
-};
-BinaryText text_of(BinaryKind kind) {
-  switch (kind) {
-    case BinaryKind::kAdd:
-      return {"+", "add"};
-    case BinaryKind::kSub:
-      return {"-", "subtract"};
-    case BinaryKind::kMul:
-      return {"*", "multiply"};
-    case BinaryKind::kDiv:
-      return {"/", "divide"};
-    case BinaryKind::kPow:
-      return {"", "power"};
-    case BinaryKind::kMin:
-      return {"", "minimum"};
-    case BinaryKind::kMax:
-      return {"", "maximum"};
-    case BinaryKind::kMod:
-      return {"", "modulo"};
-    case BinaryKind::kEqual:
-      return {"==", ""};
-    case BinaryKind::kLess:
-      return {"<", ""};
-    case BinaryKind::kLessOrEqual:
-      return {"<=", ""};
-    case BinaryKind::kGreater:
-      return {">", ""};
-    case BinaryKind::kGreaterOrEqual:
-      return {">=", ""};
-    case BinaryKind::kAnd:
-      return {"&&", ""};
-    case BinaryKind::kOr:
-      return {"||", ""};
-    case BinaryKind::kXor:
-      return {"!=", ""};
-  }
-  return {};
-}
+/// The infix operator of each BinaryKind; empty if it is a function.
+constexpr std::string_view kInfix[] = {"+",  "-", "*",  "/", "",   "",   "",   "",
+                                       "==", "<", "<=", ">", ">=", "&&", "||", "!="};
+static_assert(std::size(kInfix) == ir::EnumInfo<BinaryKind>::names.size());
 
 std::string double_literal(double value) {
   if (std::isnan(value)) return "__builtin_nan(\"\")";
@@ -241,12 +151,15 @@ class LoopWriter {
         return number(*e.number);
       case Expression::Kind::kUnary:
         if (e.unary == UnaryKind::kNot) return "!" + operand(0);
-        return fmt::format("{}{}({})", kScope, function_of(e.unary), operand(0));
+        return fmt::format("{}{}({})", kScope, ir::op_name(ir::Unary{e.unary}), operand(0));
       case Expression::Kind::kBinary: {
-        const BinaryText text = text_of(e.binary);
-        const bool infix = !text.infix.empty() && (ir::is_float(e.type) || text.function.empty());
-        return infix ? fmt::format("{} {} {}", operand(0), text.infix, operand(1))
-                     : fmt::format("{}{}({}, {})", kScope, text.function, operand(0), operand(1));
+        const std::string_view infix = kInfix[static_cast<std::size_t>(e.binary)];
+        // Integers wrap and division by zero is 0: only a function does that.
+        const bool is_function =
+            infix.empty() || (!ir::is_float(e.type) && e.binary < BinaryKind::kEqual);
+        if (!is_function) return fmt::format("{} {} {}", operand(0), infix, operand(1));
+        return fmt::format("{}{}({}, {})", kScope, ir::op_name(ir::Binary{e.binary}), operand(0),
+                           operand(1));
       }
       case Expression::Kind::kWhere:
         return fmt::format("{} ? {} : {}", operand(0), operand(1), operand(2));

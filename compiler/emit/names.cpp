@@ -178,8 +178,8 @@ std::string comment_text(std::string_view untrusted, std::size_t max_bytes) {
   return text;
 }
 
-std::string constant_name(std::string_view snake) {
-  std::string name = "k";
+std::string type_name(std::string_view snake) {
+  std::string name;
   bool start = true;
   for (const char c : snake) {
     if (c == '_') {
@@ -190,6 +190,10 @@ std::string constant_name(std::string_view snake) {
     start = false;
   }
   return name;
+}
+
+std::string constant_name(std::string_view snake) {
+  return "k" + type_name(snake);
 }
 
 std::string macro_name(std::string_view name) {

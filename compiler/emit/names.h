@@ -26,6 +26,8 @@ std::string derive_name(const std::filesystem::path& model);
 /// continue it on the next line. The text is truncated to `max_bytes`.
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes = 120);
 
+/// Returns, for example, "GateUp" for "gate_up".
+std::string type_name(std::string_view snake);
 /// Returns, for example, "kGateUp" for "gate_up".
 std::string constant_name(std::string_view snake);
 /// Returns, for example, "TINY_MODEL" for "tiny_model".

@@ -88,7 +88,7 @@ std::string weight_offsets(const Plan& plan) {
 }
 
 std::string loop_weights(const Plan& plan, const plan::LoopStage& loop) {
-  const std::string type = constant_name(loop.function + "_weights").substr(1);
+  const std::string type = type_name(loop.function + "_weights");
   std::string text = fmt::format("\nstruct {} {{\n", type);
   Columns lines;
   for (const auto& field : loop.fields) {
@@ -141,7 +141,7 @@ std::string functions(const Plan& plan) {
   for (const plan::Stage& stage : plan.program.forward) {
     const auto* loop = std::get_if<plan::LoopStage>(&stage.op);
     if (!loop) continue;
-    const std::string type = constant_name(loop->function + "_weights").substr(1);
+    const std::string type = type_name(loop->function + "_weights");
     text += fmt::format(
         "\n/// Layers {} to {} of the cache.\n"
         "void {}(const KernelContext& context, const {}& w, uint32_t layer_index) {{\n{}}}\n",

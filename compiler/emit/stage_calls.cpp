@@ -19,6 +19,15 @@ constexpr std::uint64_t kParallelWork = 4096;
 /// Places the fields of an epilogue on a separate line.
 constexpr std::string_view kNewLine = "\n             ";
 
+/// Returns the type of an operator in templates/llmc/kernels/functions.h: "Add", "GeluTanh".
+std::string operator_type(const ir::Op& op) {
+  return type_name(ir::op_name(op));
+}
+/// Returns "Identity" for kNone.
+std::string operator_type(ir::ActivationFn function) {
+  return operator_type(ir::Unary{ir::unary_kind(function)});
+}
+
 class Printer {
  public:
   explicit Printer(const FunctionContext& context)
@@ -102,11 +111,11 @@ class Printer {
                        buffer(s.v));
   }
   std::string operator()(const plan::GatedStage& s) const {
-    return fmt::format("gated_activation<{}, {}>(context, {}, {}, {});", function_name(s.function),
+    return fmt::format("gated_activation<{}, {}>(context, {}, {}, {});", operator_type(s.function),
                        width(s.out, s.width), buffer(s.gate), buffer(s.up), buffer(s.out));
   }
   std::string operator()(const plan::BinaryStage& s) const {
-    const std::string op = binary_name(s.kind), elements = width(s.out, s.width);
+    const std::string op = operator_type(ir::Binary{s.kind}), elements = width(s.out, s.width);
     if (s.b.exists()) {
       return fmt::format("binary<{}, {}>(context, {}, {}, {});", op, elements, buffer(s.a),
                          buffer(s.b), buffer(s.out));
@@ -123,8 +132,8 @@ class Printer {
                        float_literal(s.value), buffer(s.out));
   }
   std::string operator()(const plan::UnaryStage& s) const {
-    return fmt::format("unary<{}, {}>(context, {}, {});", unary_name(s.kind), width(s.out, s.width),
-                       buffer(s.x), buffer(s.out));
+    return fmt::format("unary<{}, {}>(context, {}, {});", operator_type(ir::Unary{s.kind}),
+                       width(s.out, s.width), buffer(s.x), buffer(s.out));
   }
   std::string operator()(const plan::CopyStage& s) const {
     return fmt::format("copy_rows<{}>(context, {}, {});", width(s.out, s.width), buffer(s.x),
@@ -350,7 +359,7 @@ class Printer {
     const std::string out = buffer(s.out), bias = vector(s.bias);
     std::string shape = width(s.out, s.epilogue == kGated ? s.n / 2 : s.n);
     if (s.epilogue == kGated || s.function != ir::ActivationFn::kNone)
-      shape += ", " + function_name(s.function);
+      shape += ", " + operator_type(s.function);
     switch (s.epilogue) {
       case kStore:
         return fmt::format("Store<{}>{}", shape, fields({{"y", out}, {"bias", bias}}));

@@ -146,10 +146,9 @@ LLMC_NOINLINE inline void product_generic(const T* __restrict a, int64_t a_row,
       const T* from = b + p * b_row;
       T* to = y + i * n;
       if (b_column == 1) {
-        for (int64_t j = first_column; j < n; ++j) to[j] = add(to[j], multiply(x, from[j]));
+        for (int64_t j = first_column; j < n; ++j) to[j] = add(to[j], mul(x, from[j]));
       } else {
-        for (int64_t j = first_column; j < n; ++j)
-          to[j] = add(to[j], multiply(x, from[j * b_column]));
+        for (int64_t j = first_column; j < n; ++j) to[j] = add(to[j], mul(x, from[j * b_column]));
       }
     }
   }

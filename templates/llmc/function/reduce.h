@@ -26,7 +26,7 @@ struct Sum {
 struct Mean : Sum {
   template <class T>
   static LLMC_INLINE T finish(T sum, int64_t n) {
-    return divide(sum, static_cast<T>(n));
+    return div(sum, static_cast<T>(n));
   }
 };
 struct Product : Sum {
@@ -34,7 +34,7 @@ struct Product : Sum {
   static constexpr T first = 1;
   template <class T>
   static LLMC_INLINE T join(T a, T b) {
-    return multiply(a, b);
+    return mul(a, b);
   }
 };
 template <class T>
@@ -60,7 +60,7 @@ struct Max : Sum {
   static constexpr T first = smallest_of<T>();
   template <class T>
   static LLMC_INLINE T join(T a, T b) {
-    return maximum(a, b);
+    return max(a, b);
   }
 };
 struct Min : Sum {
@@ -68,7 +68,7 @@ struct Min : Sum {
   static constexpr T first = largest_of<T>();
   template <class T>
   static LLMC_INLINE T join(T a, T b) {
-    return minimum(a, b);
+    return min(a, b);
   }
 };
 /// For bools (0 and 1) the maximum is "any" and the minimum "all", so no other type is needed.

@@ -3,7 +3,8 @@
 #include "llmc/function/math.h"
 #include "llmc/function/trigonometry.h"
 
-/// The elementwise operators, one function each, as called by the loops of an emitted function.
+/// The elementwise operators, one function each with the name of the operator in the IR, as called
+/// by emitted loop nests.
 /// Floats: IEEE 754, NaN propagates. Integers wrap; x / 0 and x mod 0 are 0.
 namespace llmc {
 inline namespace LLMC_ISA {
@@ -32,7 +33,7 @@ LLMC_FLOAT_FUNCTION(
 LLMC_FLOAT_FUNCTION(silu, x / (1.0 + wide::exp<8>(-x)), x / (1.0 + wide::exp<13>(-x)))
 LLMC_FLOAT_FUNCTION(floor, wide::floor(x), wide::floor(x))
 LLMC_FLOAT_FUNCTION(ceil, wide::ceil(x), wide::ceil(x))
-LLMC_FLOAT_FUNCTION(round_even, wide::round_even(x), wide::round_even(x))
+LLMC_FLOAT_FUNCTION(round, wide::round_even(x), wide::round_even(x))
 #undef LLMC_FLOAT_FUNCTION
 
 LLMC_INLINE float sin(float x) {
@@ -62,7 +63,7 @@ LLMC_INLINE bool is_nan(T x) {
   return x != x;
 }
 template <class T>
-LLMC_INLINE bool is_infinite(T x) {
+LLMC_INLINE bool is_inf(T x) {
   return x == static_cast<T>(wide::kInfinity) || x == static_cast<T>(-wide::kInfinity);
 }
 /// Returns -1, 0 or 1; NaN for NaN.
@@ -72,25 +73,25 @@ LLMC_INLINE T sign(T x) {
   return x > zero ? one : x < zero ? static_cast<T>(zero - one) : x;
 }
 
-LLMC_INLINE float negate(float x) {
+LLMC_INLINE float neg(float x) {
   return -x;
 }
-LLMC_INLINE double negate(double x) {
+LLMC_INLINE double neg(double x) {
   return -x;
 }
 template <class T>
-LLMC_INLINE T negate(T x) {
+LLMC_INLINE T neg(T x) {
   return static_cast<T>(static_cast<Unsigned<T>>(0) - static_cast<Unsigned<T>>(x));
 }
-LLMC_INLINE float absolute(float x) {
+LLMC_INLINE float abs(float x) {
   return bits_float(float_bits(x) & 0x7fffffffu);
 }
-LLMC_INLINE double absolute(double x) {
+LLMC_INLINE double abs(double x) {
   return wide::absolute(x);
 }
 template <class T>
-LLMC_INLINE T absolute(T x) {
-  if constexpr (kIsSigned<T>) return x < 0 ? negate(x) : x;
+LLMC_INLINE T abs(T x) {
+  if constexpr (kIsSigned<T>) return x < 0 ? neg(x) : x;
   return x;
 }
 template <class T>
@@ -111,29 +112,29 @@ LLMC_INLINE T relu(T x) {
     }                                                                              \
   }
 LLMC_WRAPPING(add, +)
-LLMC_WRAPPING(subtract, -)
-LLMC_WRAPPING(multiply, *)
+LLMC_WRAPPING(sub, -)
+LLMC_WRAPPING(mul, *)
 #undef LLMC_WRAPPING
 
 /// Truncates, as ONNX defines for integers.
 template <class T>
-LLMC_INLINE T divide(T a, T b) {
+LLMC_INLINE T div(T a, T b) {
   if constexpr (kIsFloat<T>) {
     return a / b;
   } else {
     if (b == 0) return 0;
     if constexpr (kIsSigned<T>) {
-      if (b == static_cast<T>(-1)) return negate(a);
+      if (b == static_cast<T>(-1)) return neg(a);
     }
     return static_cast<T>(a / b);
   }
 }
 template <class T>
-LLMC_INLINE T minimum(T a, T b) {
+LLMC_INLINE T min(T a, T b) {
   return a != a || a < b ? a : b;
 }
 template <class T>
-LLMC_INLINE T maximum(T a, T b) {
+LLMC_INLINE T max(T a, T b) {
   return a != a || a > b ? a : b;
 }
 
@@ -157,7 +158,7 @@ LLMC_INLINE T float_remainder(T a, T b) {
 }
 /// The sign is that of the divisor for integers and that of the dividend for floats (fmod).
 template <class T>
-LLMC_INLINE T modulo(T a, T b) {
+LLMC_INLINE T mod(T a, T b) {
   if constexpr (kIsFloat<T>) {
     return float_remainder(a, b);
   } else {
@@ -189,7 +190,7 @@ LLMC_INLINE T integer_power(T base, int64_t exponent) {
 }
 /// The result has the type of the base, as ONNX defines.
 template <class T, class E>
-LLMC_INLINE T power(T base, E exponent) {
+LLMC_INLINE T pow(T base, E exponent) {
   if constexpr (__is_same(T, double)) {
     return wide::pow<true>(base, static_cast<double>(exponent));
   } else if constexpr (__is_same(T, float)) {
