@@ -24,15 +24,6 @@ Status NestLowerer::lower_view(const ir::Node& node,
   return ok_status();
 }
 
-Status NestLowerer::lower(const ir::Node& node, const ir::Reshape&) {
-  return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
-}
-Status NestLowerer::lower(const ir::Node& node, const ir::Squeeze&) {
-  return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
-}
-Status NestLowerer::lower(const ir::Node& node, const ir::Unsqueeze&) {
-  return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
-}
 Status NestLowerer::lower(const ir::Node& node, const ir::Transpose& op) {
   return lower_view(node, [&](const View& v) { return transposed(v, op.perm); });
 }

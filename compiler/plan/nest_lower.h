@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "compiler/plan/program.h"
@@ -19,6 +20,10 @@ inline constexpr std::size_t kMaxExpressionNodes = 96;
 /// Maximum number of elements of a value. Larger values cannot be allocated; arithmetic on sizes
 /// within this limit does not overflow.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
+
+/// Whether T is one of these operators.
+template <class T, class... Ops>
+concept OneOf = (std::is_same_v<T, Ops> || ...);
 
 /// Interface through which loop nests use the lowering of the graph. Dims are those of one row: in
 /// a decoder the `seq` dim counts 1, because nests run once for every token.
@@ -82,13 +87,13 @@ class NestLowerer {
   // ---- operators (nest_*.cpp). An error concerns one unsupported node.
   Status lower(const ir::Node& node, const ir::ConstantOp& op);
   Status lower(const ir::Node& node, const ir::Cast& op);
-  Status lower(const ir::Node& node, const ir::Reshape& op);
+  Status lower(const ir::Node& node, const OneOf<ir::Reshape, ir::Squeeze, ir::Unsqueeze> auto&) {
+    return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
+  }
   Status lower(const ir::Node& node, const ir::Transpose& op);
   Status lower(const ir::Node& node, const ir::Concat& op);
   Status lower(const ir::Node& node, const ir::Split& op);
   Status lower(const ir::Node& node, const ir::Slice& op);
-  Status lower(const ir::Node& node, const ir::Squeeze& op);
-  Status lower(const ir::Node& node, const ir::Unsqueeze& op);
   Status lower(const ir::Node& node, const ir::Gather& op);
   Status lower(const ir::Node& node, const ir::Expand& op);
   Status lower(const ir::Node& node, const ir::Tile& op);

@@ -46,10 +46,27 @@ struct RowAxes {
     return (*values)[*rows] == 0 && (*values)[rank(0) + *rows] == 0;
   }
 
-  bool operator()(const ir::Reshape&) const { return same_place(); }
-  bool operator()(const ir::Squeeze&) const { return same_place(); }
-  bool operator()(const ir::Unsqueeze&) const { return same_place(); }
-  bool operator()(const ir::Transpose&) const { return true; }
+  bool operator()(
+      const OneOf<ir::Transpose, ir::Expand, ir::ConstantOfShape, ir::Unary, ir::Binary, ir::Where,
+                  ir::Cast, ir::GatedActivation, ir::ConstantOp> auto&) const {
+    return true;
+  }
+  // No loop nest exists for these.
+  bool operator()(const OneOf<ir::Rope, ir::Attention, ir::Embedding, ir::Linear, ir::QkvProjection,
+                              ir::Loop, ir::Parameter> auto&) const {
+    return true;
+  }
+  bool operator()(const OneOf<ir::Shape, ir::Range, ir::ScaledAttention> auto&) const {
+    return false;
+  }
+  bool operator()(const OneOf<ir::Reshape, ir::Squeeze, ir::Unsqueeze> auto&) const {
+    return same_place();
+  }
+  bool operator()(
+      const OneOf<ir::Split, ir::Softmax, ir::ArgMax, ir::TopK, ir::CumSum> auto& op) const {
+    return !along(0, op.axis);
+  }
+  bool operator()(const OneOf<ir::LayerNorm, ir::RmsNorm> auto&) const { return !along(0, -1); }
   bool operator()(const ir::Slice&) const {
     if (!in(0)) return true;
     if (node.inputs.size() < 4 || !node.inputs[3].exists()) {
@@ -63,7 +80,6 @@ struct RowAxes {
     return axes && values.ok() &&
            std::ranges::none_of(*values, [&](std::int64_t axis) { return along(0, axis); });
   }
-  bool operator()(const ir::Split& op) const { return !along(0, op.axis); }
   bool operator()(const ir::Concat& op) const {
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
       if (along(i, op.axis)) return false;
@@ -78,46 +94,21 @@ struct RowAxes {
   }
   bool operator()(const ir::GatherNd&) const { return !in(0); }
   bool operator()(const ir::ScatterNd&) const { return !in(0) && !in(1) && !in(2); }
-  bool operator()(const ir::Expand&) const { return true; }
   bool operator()(const ir::Tile&) const {
     return !in(0) || (*dims[0])[*in(0)] == (*result_dims)[*out()];
   }
-  bool operator()(const ir::Shape&) const { return false; }
-  bool operator()(const ir::ConstantOfShape&) const { return true; }
-  bool operator()(const ir::Range&) const { return false; }
   bool operator()(const ir::Pad&) const { return !in(0) || zero_at_rows(1); }
   bool operator()(const ir::Trilu&) const { return !in(0) || *in(0) + 2 < rank(0); }
-  bool operator()(const ir::Unary&) const { return true; }
-  bool operator()(const ir::Binary&) const { return true; }
-  bool operator()(const ir::Where&) const { return true; }
-  bool operator()(const ir::Cast&) const { return true; }
-  bool operator()(const ir::GatedActivation&) const { return true; }
   bool operator()(const ir::MatMul&) const {
     return !along(0, -1) && !(rank(1) == 1 ? along(1, -1) : along(1, -2));
   }
   bool operator()(const ir::Gemm& op) const {
     return !along(0, op.trans_a ? 0 : 1) && !along(1, op.trans_b ? 1 : 0);
   }
-  bool operator()(const ir::Softmax& op) const { return !along(0, op.axis); }
   bool operator()(const ir::Reduce& op) const {
     if (op.axes.empty()) return !in(0);
     return std::ranges::none_of(op.axes, [&](std::int64_t axis) { return along(0, axis); });
   }
-  bool operator()(const ir::ArgMax& op) const { return !along(0, op.axis); }
-  bool operator()(const ir::TopK& op) const { return !along(0, op.axis); }
-  bool operator()(const ir::CumSum& op) const { return !along(0, op.axis); }
-  bool operator()(const ir::LayerNorm&) const { return !along(0, -1); }
-  bool operator()(const ir::RmsNorm&) const { return !along(0, -1); }
-  bool operator()(const ir::ConstantOp&) const { return true; }
-  bool operator()(const ir::ScaledAttention&) const { return false; }
-  // No loop nest exists for these.
-  bool operator()(const ir::Rope&) const { return true; }
-  bool operator()(const ir::Attention&) const { return true; }
-  bool operator()(const ir::Embedding&) const { return true; }
-  bool operator()(const ir::Linear&) const { return true; }
-  bool operator()(const ir::QkvProjection&) const { return true; }
-  bool operator()(const ir::Loop&) const { return true; }
-  bool operator()(const ir::Parameter&) const { return true; }
 
  private:
   /// Returns whether row-major order within a row is kept: the number of elements before the row
