@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "compiler/ir/shape_rules.h"
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
@@ -31,29 +33,41 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Expand&) {
   return lower_view(node, [&](const View& v) { return broadcast(v, dims(node.outputs[0])); });
 }
 
-Status NestLowerer::lower(const ir::Node& node, const ir::Slice&) {
-  const Sizes& from = dims(node.inputs[0]);
-  if (!all_constant(from) || !all_constant(dims(node.outputs[0])) || host_.elements(node.inputs[1]))
-    return lower_open_slice(node);
-  LLMC_TRY(const auto starts, integers(node, 1));
-  LLMC_TRY(const auto ends, integers(node, 2));
-  std::vector<std::int64_t> axes, steps(starts.size(), 1);
-  for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+Result<std::vector<std::pair<std::size_t, std::int64_t>>> NestLowerer::slice_axes(
+    const ir::Node& node, std::size_t count) const {
+  std::vector<std::int64_t> axes(count), steps(count, 1);
+  std::iota(axes.begin(), axes.end(), 0);
   if (has(node, 3)) {
     LLMC_TRY(axes, integers(node, 3));
   }
   if (has(node, 4)) {
     LLMC_TRY(steps, integers(node, 4));
   }
-  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+  if (axes.size() != count || steps.size() != count)
     return unsupported(node, "its bounds have different lengths");
+  std::vector<std::pair<std::size_t, std::int64_t>> result;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto axis = ir::normalize_axis(axes[i], dims(node.inputs[0]).size());
+    LLMC_CHECK(axis && steps[i] != 0);  // checked by inference
+    result.emplace_back(*axis, steps[i]);
+  }
+  return result;
+}
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Slice&) {
+  const Sizes& from = dims(node.inputs[0]);
+  if (!all_constant(from) || !all_constant(dims(node.outputs[0])) || host_.elements(node.inputs[1]))
+    return lower_open_slice(node);
+  LLMC_TRY(const auto starts, integers(node, 1));
+  LLMC_TRY(const auto ends, integers(node, 2));
+  LLMC_TRY(const auto axes, slice_axes(node, starts.size()));
+  if (ends.size() != starts.size()) return unsupported(node, "its bounds have different lengths");
   return lower_view(node, [&](const View& v) -> std::optional<View> {
     View view = v;
     for (std::size_t i = 0; i < starts.size(); ++i) {
-      const auto axis = ir::normalize_axis(axes[i], from.size());
-      LLMC_CHECK(axis && steps[i] != 0);  // checked by inference
-      const auto range = ir::slice_range(from[*axis].bound(), starts[i], ends[i], steps[i]);
-      view = sliced(view, *axis, range.start, range.step, range.count);
+      const auto [axis, step] = axes[i];
+      const auto range = ir::slice_range(from[axis].bound(), starts[i], ends[i], step);
+      view = sliced(view, axis, range.start, range.step, range.count);
     }
     return view;
   });

@@ -130,6 +130,9 @@ class NestLowerer {
   /// Lowers a node that computes open sizes to these sizes. Returns false for other nodes.
   bool lower_open_sizes(const ir::Node& node);
   Status lower_open_slice(const ir::Node& node);
+  /// Returns the axis and step of each of the `count` starts of a Slice.
+  Result<std::vector<std::pair<std::size_t, std::int64_t>>> slice_axes(const ir::Node& node,
+                                                                       std::size_t count) const;
 
   // ---- values
   const Sizes& dims(ir::ValueId value) const { return *values_.at(value).dims; }

@@ -267,30 +267,19 @@ Status NestLowerer::lower_open_slice(const ir::Node& node) {
   };
   const auto starts = numbers(1);
   if (!starts) return needs_numbers(node, "its first elements are not known when compiling");
-  std::vector<std::int64_t> axes, steps(starts->size(), 1);
-  for (std::size_t i = 0; i < starts->size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-  if (has(node, 3)) {
-    LLMC_TRY(axes, integers(node, 3));
-  }
-  if (has(node, 4)) {
-    LLMC_TRY(steps, integers(node, 4));
-  }
-  if (axes.size() != starts->size() || steps.size() != starts->size())
-    return unsupported(node, "its bounds have different lengths");
+  LLMC_TRY(const auto axes, slice_axes(node, starts->size()));
   const Sizes &from = dims(x), &to = dims(y);
   Sizes first(from.size(), 0);
   std::vector<std::int64_t> step(from.size(), 1);
   for (std::size_t i = 0; i < starts->size(); ++i) {
-    const auto axis = ir::normalize_axis(axes[i], from.size());
-    LLMC_CHECK(axis.has_value());  // checked by inference
-    const Size& size = from[*axis];
-    Size& start = first[*axis];
+    const auto [axis, by] = axes[i];
+    const Size& size = from[axis];
+    Size& start = first[axis];
     start = (*starts)[i];
-    step[*axis] = steps[i];
+    step[axis] = by;
     if (size.is_constant() && start.is_constant()) {
-      start = ir::slice_range(size.bound(), start.bound(), steps[i] > 0 ? INT64_MAX : INT64_MIN,
-                              steps[i])
-                  .start;
+      start =
+          ir::slice_range(size.bound(), start.bound(), by > 0 ? INT64_MAX : INT64_MIN, by).start;
     } else if (start.bound() <= INT64_MIN / 2) {
       start = 0;
     } else if (start.bound() < 0) {
