@@ -116,6 +116,12 @@ std::optional<BufferId> Lowerer::output_buffer(Scope& scope, const ir::Node& nod
   return new_buffer(name, *rows);
 }
 
+std::optional<BufferId> Lowerer::in_place_or_new(Scope& scope, const ir::Node& node,
+                                                 std::size_t operand, BufferId x,
+                                                 const std::string& name) {
+  return is_last_use(scope, node.inputs[operand]) ? x : output_buffer(scope, node, name);
+}
+
 bool Lowerer::is_last_use(Scope& scope, ir::ValueId value) {
   const auto* mine = std::get_if<Activation>(&binding(scope, value));
   if (!mine || mine->pinned) return false;

@@ -150,6 +150,9 @@ class Lowerer {
   BufferId new_buffer(const std::string& name, Rows rows);
   std::optional<BufferId> output_buffer(Scope& scope, const ir::Node& node,
                                         const std::string& name);
+  /// Returns the buffer `x` of the operand if this is its last use, else output_buffer().
+  std::optional<BufferId> in_place_or_new(Scope& scope, const ir::Node& node, std::size_t operand,
+                                          BufferId x, const std::string& name);
   /// Returns whether no node after the current one reads `value`, so that the result may reuse its
   /// buffer.
   bool is_last_use(Scope& scope, ir::ValueId value);

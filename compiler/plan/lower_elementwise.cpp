@@ -43,13 +43,9 @@ bool Lowerer::lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, 
   stage.parts = row / stage.width;  // heads, each normalized separately
   stage.norm = norm_input(scope, node, {.weight = 1, .bias = 2, .epsilon = epsilon, .kind = kind},
                           "norm", stage.width);
-  if (is_last_use(scope, node.inputs[0])) {
-    stage.out = *x;
-  } else if (const auto out = output_buffer(scope, node, "normed")) {
-    stage.out = *out;
-  } else {
-    return true;
-  }
+  const auto out = in_place_or_new(scope, node, 0, *x, "normed");
+  if (!out) return true;
+  stage.out = *out;
   const bool head = in_head(*x);
   bind(scope, node.outputs[0], stage.out);
   emit(scope, node, stage, fmt::format("[{}, {}]", head ? "1" : "tokens", row), head);
@@ -72,13 +68,9 @@ void Lowerer::lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op)
   stage.angles = *found;
   stage.heads = static_cast<std::uint64_t>(*heads);
   stage.head_dim = static_cast<std::uint64_t>(*dim);
-  if (is_last_use(scope, node.inputs[0])) {
-    stage.out = *x;
-  } else if (const auto out = output_buffer(scope, node, "rotated")) {
-    stage.out = *out;
-  } else {
-    return;
-  }
+  const auto out = in_place_or_new(scope, node, 0, *x, "rotated");
+  if (!out) return;
+  stage.out = *out;
   bind(scope, node.outputs[0], stage.out);
   emit(scope, node, stage, fmt::format("[tokens, {}, {}]", *heads, *dim), false);
 }
@@ -160,13 +152,10 @@ bool Lowerer::lower_binary(Scope& scope, const ir::Node& node, const ir::Binary&
       return false;
     }
   }
-  if (is_last_use(scope, node.inputs[first]) && rows->one_row == in_head(*a)) {
-    stage.out = *a;
-  } else if (const auto out = output_buffer(scope, node, "y")) {
-    stage.out = *out;
-  } else {
-    return true;
-  }
+  const auto out = rows->one_row == in_head(*a) ? in_place_or_new(scope, node, first, *a, "y")
+                                                : output_buffer(scope, node, "y");
+  if (!out) return true;
+  stage.out = *out;
   bind(scope, node.outputs[0], stage.out);
   emit(scope, node, stage, fmt::format("[{}, {}]", rows->one_row ? "1" : "tokens", rows->width),
        rows->one_row);
@@ -213,17 +202,12 @@ bool Lowerer::lower_unary(Scope& scope, const ir::Node& node, const ir::Unary& o
   const auto x = activation(scope, node, 0);
   if (!x || !has_kernel(op.kind)) return false;
   const std::uint64_t width = program_.buffers[x->index].width;
-  UnaryStage stage{op.kind, *x, {}, width};
-  if (is_last_use(scope, node.inputs[0])) {
-    stage.out = *x;
-  } else if (const auto out = output_buffer(scope, node, "y")) {
-    stage.out = *out;
-  } else {
-    return true;
-  }
-  const bool head = in_head(stage.out);
-  bind(scope, node.outputs[0], stage.out);
-  emit(scope, node, stage, fmt::format("[{}, {}]", head ? "1" : "tokens", width), head);
+  const auto out = in_place_or_new(scope, node, 0, *x, "y");
+  if (!out) return true;
+  const bool head = in_head(*out);
+  bind(scope, node.outputs[0], *out);
+  emit(scope, node, UnaryStage{op.kind, *x, *out, width},
+       fmt::format("[{}, {}]", head ? "1" : "tokens", width), head);
   return true;
 }
 
