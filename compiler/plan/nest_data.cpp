@@ -167,13 +167,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Trilu& op) {
   View above{View::kNoBuffer, to, Sizes(to.size(), 0), 0};  // column - row
   above.strides[to.size() - 1] = 1;
   above.strides[to.size() - 2] = -1;
-  ExpressionPtr diagonal = literal(ir::ElementType::kI64, 0);
-  if (has(node, 1)) {
-    // One element, of any rank.
-    const auto repeated = map_views(expression(node.inputs[1]),
-                                    [&](const View& v) { return broadcast(*reshaped(v, {}), to); });
-    diagonal = *repeated;
-  }
+  const ExpressionPtr diagonal =
+      has(node, 1) ? broadcast_to(node.inputs[1], to) : literal(ir::ElementType::kI64, 0);
   const auto kind = op.upper ? ir::BinaryKind::kGreaterOrEqual : ir::BinaryKind::kLessOrEqual;
   const ExpressionPtr keep =
       binary(kind, ir::ElementType::kBool, index_expression(above), diagonal);

@@ -44,8 +44,11 @@ View transposed(const View& view, const std::vector<std::int64_t>& perm) {
 }
 
 View broadcast(const View& view, const Sizes& dims) {
-  LLMC_CHECK(view.dims.size() <= dims.size());
   View result{view.buffer, dims, Sizes(dims.size(), 0), view.offset};
+  if (view.dims.size() > dims.size()) {
+    LLMC_CHECK(product(view.dims) == 1);
+    return result;
+  }
   const std::size_t lead = dims.size() - view.dims.size();
   for (std::size_t a = 0; a < view.dims.size(); ++a)
     if (view.dims[a] != 1 || dims[lead + a] == 1) result.strides[lead + a] = view.strides[a];

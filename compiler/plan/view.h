@@ -29,7 +29,8 @@ struct View {
 };
 
 View transposed(const View& view, const std::vector<std::int64_t>& perm);
-/// Broadcasts the view to `dims` by the rules of NumPy: repeated dims get a stride of 0.
+/// Broadcasts the view to `dims` by the rules of NumPy: repeated dims get a stride of 0. A single
+/// element may have more dims.
 View broadcast(const View& view, const Sizes& dims);
 /// Returns the same elements in row-major order with other dims; nullopt if strides cannot express
 /// this.
