@@ -215,12 +215,7 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
   else
     for (const std::string& stage : stages) parts.calls += stage;
 
-  std::string text;
-  if (plan.weights_bytes > 0 && plan.options.embed_weights)
-    text += fmt::format(
-        "\nextern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
-        "{}_weights[{}];\n",
-        name, plan.weights_bytes);
+  std::string text = weights_declaration(plan);
   text += fmt::format(
       "\nnamespace llmc {{\nnamespace {}_function {{\nnamespace {{\n\n"
       "constexpr uint64_t kWork = {};  // where scratch of kernels starts, in bytes\n",
@@ -280,21 +275,15 @@ std::string function_source(const Plan& plan, std::uint64_t weights_hash) {
 std::string function_header(const Plan& plan) {
   const std::string& name = plan.options.name;
   const std::string macro = macro_name(name);
-  std::string text = fmt::format(
-      "/*\n"
-      " * {0}: a graph compiled for {1} by llmc {2}.\n"
-      " * Link lib{0}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
-      " */\n"
-      "#ifndef {3}_H\n#define {3}_H\n\n"
-      "#include \"llmc/run.h\"\n\n"
-      "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
+  std::string text = header_begin(plan, "a graph", "llmc/run.h");
+  text += fmt::format(
       "/* Bytes of the arena, aligned to 64. Nothing in it survives a call. */\n"
-      "#define {3}_ARENA_BYTES {4}\n"
-      "#define {3}_THREADS_MAX {7}\n"
-      "#define {3}_INPUTS {5}\n"
-      "#define {3}_OUTPUTS {6}\n",
-      name, target::described(*plan.options.target), kCompilerVersion, macro, plan.arena_bytes,
-      plan.program.inputs.size(), plan.program.outputs.size(), plan.options.threads_max);
+      "#define {0}_ARENA_BYTES {1}\n"
+      "#define {0}_THREADS_MAX {2}\n"
+      "#define {0}_INPUTS {3}\n"
+      "#define {0}_OUTPUTS {4}\n",
+      macro, plan.arena_bytes, plan.options.threads_max, plan.program.inputs.size(),
+      plan.program.outputs.size());
   const DimNames dims(plan.program.open_dims);
   text += dim_macros(plan, dims, macro);
   std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
@@ -324,9 +313,8 @@ std::string function_header(const Plan& plan) {
       "int {0}_run_with(const void* const* inputs, void* const* outputs, void* arena,\n"
       "    const llmc_run_options* options);\n\n"
       "/* Whether this processor has the instructions the code was compiled for. */\n"
-      "int {0}_supported(void);\n\n"
-      "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
-      name);
+      "int {0}_supported(void);\n\n{1}",
+      name, kHeaderEnd);
   return text;
 }
 

@@ -274,35 +274,27 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"llmc/emitted.h\"\n"
       "{nests}"
       "#include \"llmc/kernels.h\"\n"
-      "#include \"llmc/model.h\"\n\n",
+      "#include \"llmc/model.h\"\n",
       fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
       fmt::arg("version", kCompilerVersion), fmt::arg("layers", program.layers),
       fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
       fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),
       fmt::arg("nests", has_nests ? "#include \"llmc/function.h\"\n" : ""));
-  if (plan.options.embed_weights) {
-    text += fmt::format(
-        "extern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
-        "{}_weights[{}];\n\n",
-        name, plan.weights_bytes);
-  }
+  text += weights_declaration(plan);
   if (plan.prompt.tokens > 0) {
     text += fmt::format(
-        "// The cache after the prompt that was compiled in, and the last layer's row of its last "
-        "token.\n"
+        "\n// The cache after the prompt that was compiled in, and the last layer's row of its "
+        "last token.\n"
         "struct {0}_prompt_data {{\n"
         "  unsigned char blocks[{1}];\n"
         "  float row[{2}];\n"
         "}};\n"
         "extern \"C\" __attribute__((visibility(\"hidden\"))) const {0}_prompt_data "
-        "{0}_prompt;\n\n",
+        "{0}_prompt;\n",
         name, plan.prompt.blocks_bytes, program.hidden_width);
   }
-  text += fmt::format(
-      "namespace {{\n\nusing namespace llmc;\n\n"
-      "{}\n",
-      model_constants(plan));
+  text += "\nnamespace {\n\nusing namespace llmc;\n\n" + model_constants(plan) + "\n";
   text += weight_offsets(plan);
   for (const plan::Stage& stage : program.forward) {
     if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op))
@@ -325,18 +317,11 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
 std::string header(const Plan& plan, std::uint64_t weights_hash) {
   const std::string& name = plan.options.name;
   const std::string macro = macro_name(name);
-  std::string text = fmt::format(
-      "/*\n"
-      " * {name}: a language model compiled for {target} by llmc {version}.\n"
-      " * Link lib{name}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
-      " */\n"
-      "#ifndef {macro}_H\n#define {macro}_H\n\n"
-      "#include \"llmc/llmc.h\"\n\n"
-      "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
-      "/* Of the arena that {name}_init takes, with {macro}_CTX tokens and {macro}_THREADS_MAX "
-      "threads;\n   aligned to LLMC_ALIGNMENT. After init nothing is allocated. */\n",
-      fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
-      fmt::arg("version", kCompilerVersion), fmt::arg("macro", macro));
+  std::string text = header_begin(plan, "a language model", "llmc/llmc.h");
+  text += fmt::format(
+      "/* Of the arena that {0}_init takes, with {1}_CTX tokens and {1}_THREADS_MAX threads;\n"
+      "   aligned to LLMC_ALIGNMENT. After init nothing is allocated. */\n",
+      name, macro);
   const auto constant = [&](const char* what, std::uint64_t value, const std::string& comment) {
     const std::string code = fmt::format("#define {}_{} {}u", macro, what, value);
     text += comment.empty() ? code + "\n"
@@ -380,10 +365,31 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "config);\n\n"
       "/* The model itself, for llmc_session_init. */\n"
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
-      "extern const llmc_model {0}_model;\n\n"
-      "#ifdef __cplusplus\n}}\n#endif\n\n#endif\n",
-      name, plan.options.embed_weights ? "config may be NULL" : "config gives the weights");
+      "extern const llmc_model {0}_model;\n\n{2}",
+      name, plan.options.embed_weights ? "config may be NULL" : "config gives the weights",
+      kHeaderEnd);
   return text;
+}
+
+std::string weights_declaration(const Plan& plan) {
+  if (plan.weights_bytes == 0 || !plan.options.embed_weights) return {};
+  return fmt::format(
+      "\nextern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
+      "{}_weights[{}];\n",
+      plan.options.name, plan.weights_bytes);
+}
+
+std::string header_begin(const Plan& plan, std::string_view what, std::string_view include) {
+  return fmt::format(
+      "/*\n"
+      " * {0}: {1} compiled for {2} by llmc {3}.\n"
+      " * Link lib{0}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
+      " */\n"
+      "#ifndef {4}_H\n#define {4}_H\n\n"
+      "#include \"{5}\"\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
+      plan.options.name, what, target::described(*plan.options.target), kCompilerVersion,
+      macro_name(plan.options.name), include);
 }
 
 std::string cmake_file(std::string_view name) {

@@ -18,6 +18,12 @@ std::string model_source(const plan::Plan& plan, std::uint64_t weights_hash);
 /// Returns NAME.h: the C header with the model's constants and NAME_init.
 std::string header(const plan::Plan& plan, std::uint64_t weights_hash);
 
+/// Text shared with plain_source.h: the declaration of embedded weights, empty if there are none,
+/// and the begin and the end of NAME.h. `what` describes the library: "a language model".
+std::string weights_declaration(const plan::Plan& plan);
+std::string header_begin(const plan::Plan& plan, std::string_view what, std::string_view include);
+inline constexpr std::string_view kHeaderEnd = "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+
 /// Return NAME.cmake, which defines the imported target NAME::NAME, and NAME.pc.
 std::string cmake_file(std::string_view name);
 /// `what` describes the compiled object: "language model", "function".
