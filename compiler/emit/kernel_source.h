@@ -36,7 +36,6 @@ std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& t
 
 /// Kinds of multiply-adds in matrix products, by weight type: 4-bit codes, 8-bit codes, floats.
 enum class Arithmetic : std::uint32_t { kNibbles, kBytes, kFloats };
-inline constexpr std::uint32_t kArithmetics = 3;
 
 inline constexpr const char* kPeakFunction = "llmc_peak";
 

@@ -340,7 +340,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
   constant("WEIGHTS_BYTES", plan.weights_bytes,
            plan.options.embed_weights
                ? std::string("read-only, in the library")
-               : fmt::format("read-only, in {}.weights.bin behind a header of 64 bytes", name));
+               : fmt::format("read-only, in {}.weights.bin after a header of 64 bytes", name));
   if (plan.prompt.tokens > 0) {
     constant("PROMPT_TOKENS", plan.prompt.tokens, "that every sequence begins with");
     constant("PROMPT_BYTES", plan.prompt.bytes, "of their cache, read-only, in the library");
@@ -349,8 +349,8 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
   text += token_ids(plan, macro);
   if (plan.options.grammar_bytes > 0) {
     text += fmt::format(
-        "\n/* Tables of the grammar that was compiled in ({2}), for llmc_grammar_init. A program "
-        "that\n   does not name them has none of them. */\n"
+        "\n/* Tables of the grammar that was compiled in ({2}), for llmc_grammar_init.\n"
+        "   Not linked unless referenced. */\n"
         "#define {1}_GRAMMAR_BYTES {3}u\n"
         "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
         "extern const unsigned char {0}_grammar[{1}_GRAMMAR_BYTES];\n",

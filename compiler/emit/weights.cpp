@@ -39,7 +39,7 @@ struct Group {
   std::vector<std::byte> bytes;
 };
 
-/// Adds the tensor's name to an error. Removes packed positions if the model has a different order.
+/// Sets the node of each diagnostic to the weight's name, or its label if it has none.
 Error named(const Error& error, const PackedWeight& weight) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) d.node = weight.name.empty() ? weight.label : weight.name;

@@ -8,13 +8,13 @@ bool Lowerer::note_attention(Scope& scope, const ir::Node& node, const Attention
                              std::uint32_t layer) {
   if (shape.heads == 0 || shape.kv_heads == 0 || shape.head_dim == 0 ||
       shape.heads % shape.kv_heads != 0) {
-    bad_input(node, fmt::format("{} query heads over {} key heads of {} cannot be", shape.heads,
-                                shape.kv_heads, shape.head_dim));
+    bad_input(node, fmt::format("invalid attention shape: {} query heads, {} KV heads, head_dim {}",
+                                shape.heads, shape.kv_heads, shape.head_dim));
     return false;
   }
   if (program_.attention.heads == 0) program_.attention = shape;
   if (program_.attention != shape) {
-    unsupported(node, "layers with different heads share no KV block");
+    unsupported(node, "all attention layers must have the same head counts");
     return false;
   }
   // Inside a loop the caches are already checked: the number is relative to the body.

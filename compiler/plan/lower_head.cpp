@@ -58,7 +58,7 @@ bool works_row_by_row(const Stage& stage) {
          std::holds_alternative<MapStage>(stage.op) || std::holds_alternative<CallStage>(stage.op);
 }
 
-/// Returns the buffers that stages [begin, end) read before they write them.
+/// Returns the buffers that the stages from `begin` on read before they write them.
 std::set<BufferId> live_in(const Program& program, const std::vector<Stage>& stages,
                            std::size_t begin) {
   std::set<BufferId> read, written;

@@ -174,7 +174,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   for (std::size_t i = 0; i < carried; ++i) {
     if (is_failed(i, i)) continue;  // the body is lowered only for its own errors
     const auto start = stored(scope, node.inputs[i]);
-    if (!start) return unsupported(node, "what its first layer starts with is no activation");
+    if (!start) return unsupported(node, "the initial value of the loop is not an activation");
     BufferId buffer = *start;
     const bool twice = std::ranges::count(carriers, buffer) != 0;
     if (twice || !is_last_use(scope, node.inputs[i])) {
@@ -190,7 +190,7 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   for (std::size_t i = 0; i < count * slots; ++i) {
     if (is_failed(carried + i, carried + i % slots)) continue;
     const auto* past = std::get_if<PastBinding>(&input(scope, node, carried + i));
-    if (!past) return unsupported(node, "a layer's own input is not its cache");
+    if (!past) return unsupported(node, "a per-layer input is not a KV cache");
     if (i == 0) loop.first_layer = past->layer;
     if (past->layer != loop.first_layer + i) {
       return unsupported(node, "the layers' caches are not in order");
@@ -217,11 +217,11 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
   for (std::size_t i = 0; i < carried; ++i) {
     const ir::ValueId carried_out = body.outputs()[i];
     const auto result = stored(inner, carried_out);
-    if (!result) return unsupported(node, "what it carries from layer to layer is no activation");
+    if (!result) return unsupported(node, "a value carried between layers is not an activation");
     if (*result != carriers[i]) {
       // A result in the storage of another carried value would be overwritten by an earlier copy.
       if (std::ranges::count(carriers, *result) != 0) {
-        return unsupported(node, "layers exchange the values they carry");
+        return unsupported(node, "layers swap carried values");
       }
       const ir::Node* made_by = inner.uses.producer(body.outputs()[i]);
       inner.stages.push_back(

@@ -239,7 +239,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
   const AxisSplit split = split_at(node, op.axis);
   const Sizes& to = dims(node.outputs[0]);
   const Size k = to[*ir::normalize_axis(op.axis, to.size())];
-  if (!at_most(k, split.size)) return unsupported(node, "wants more elements than the dim has");
+  if (!at_most(k, split.size)) return unsupported(node, "k exceeds the size of the axis");
   return along_axis(
       node, split,
       {.kernel = "top_k", .tags = {op.largest ? "Largest" : "Smallest"}, .numbers = {k}}, k);

@@ -68,8 +68,8 @@ SourceQuantization source_quantization_of(std::span<const ir::ConstantPtr> matri
   if (all) source.text = describe(*all);
   if (quantized != matrices.size()) {
     if (!source.text.empty())
-      source.requantize_reason = quantized > 0 ? "other layers arrive as floats"
-                                               : "merged with rows that arrive as floats";
+      source.requantize_reason =
+          quantized > 0 ? "other layers are stored as floats" : "merged with float rows";
     return source;
   }
   if (!all) return source;
