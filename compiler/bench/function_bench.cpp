@@ -25,8 +25,8 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   driver::CompileOptions compile = options.compile;
   for (const std::uint32_t threads : options.threads)
     compile.threads_max = std::max(compile.threads_max, threads);
-  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(compile, std::move(source),
-                                                              options.emulator, progress));
+  LLMC_TRY(const auto library,
+           exec::FunctionLibrary::compile(compile, std::move(source), options.emulator, progress));
   const plan::Plan& plan = library->plan(0);
   driver::report(progress, "run", 0, 0);
   FunctionBenchReport result;

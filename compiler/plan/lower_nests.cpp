@@ -55,8 +55,7 @@ ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
       lowerer.program_.buffers.push_back({.name = place == Place::kTokens ? "token" : "position",
                                           .width = 1,
                                           .place = place,
-                                          .element = ir::ElementType::kI32,
-                                          .weight = {}});
+                                          .element = ir::ElementType::kI32});
     }
     const ExpressionPtr number = load(ir::ElementType::kI32, View::dense(index, dims));
     return type == ir::ElementType::kI32 ? number : cast(type, number);
@@ -124,7 +123,6 @@ std::uint32_t Lowerer::Scope::scratch(const ir::Node& by, ir::ElementType elemen
   Program& program = lowerer.program_;
   Buffer buffer{.width = unsigned_of(count.bound()),
                 .element = element,
-                .weight = {},
                 .comment = std::move(comment),
                 .size = count};
   if (lowerer.is_plain_) {

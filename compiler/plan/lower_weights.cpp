@@ -173,7 +173,7 @@ WeightRef Lowerer::layer_data(Scope& scope, const ParameterBinding& parameter) {
   const auto p = static_cast<std::size_t>(parameter.index);
   const auto known = scope.data_fields.find(p);
   if (known != scope.data_fields.end()) return known->second;
-  LoopStage::Field field{.name = unique_label(scope, "constant"), .weights = {}};
+  LoopStage::Field field{.name = unique_label(scope, "constant")};
   std::vector<PackedWeight> weights;
   for (const ir::ConstantPtr& data : scope.op->parameters[p]) {
     PackedWeight weight{.use = WeightUse::kData, .data = data, .label = field.name};
@@ -236,7 +236,7 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
     return weight ? global_weight(std::move(*weight)) : WeightRef{};
   }
   spec.label = unique_label(scope, spec.label);
-  LoopStage::Field field{.name = spec.label, .weights = {}};
+  LoopStage::Field field{.name = spec.label};
   std::vector<PackedWeight> weights;
   for (std::size_t i = 0; i < constants.size(); ++i) {
     auto weight = packed(node, {constants[i], name_of(i)}, spec);
@@ -258,7 +258,7 @@ WeightRef Lowerer::vector_weight(Scope& scope, const ir::Node& node, std::size_t
     bad_input(node, fmt::format("a vector of its norm does not have {} elements", width));
     return {};
   }
-  return weight(scope, node, index, {.use = WeightUse::kVector, .shape = {}, .label = label});
+  return weight(scope, node, index, {.use = WeightUse::kVector, .label = label});
 }
 
 NormInput Lowerer::norm_input(Scope& scope, const ir::Node& node, const NormOperands& norm,
@@ -266,8 +266,7 @@ NormInput Lowerer::norm_input(Scope& scope, const ir::Node& node, const NormOper
   if (!norm.epsilon) return {};
   NormInput input{.weight = vector_weight(scope, node, norm.weight, label, width),
                   .epsilon = *norm.epsilon,
-                  .kind = norm.kind,
-                  .bias = {}};
+                  .kind = norm.kind};
   if (norm.kind == ir::NormKind::kLayer && present(node, norm.bias)) {
     input.bias = vector_weight(scope, node, norm.bias, label + "_bias", width);
   }
@@ -309,7 +308,6 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
     limit_positions(elements / rotary);
     result.table = weight(scope, node, frequencies,
                           {.use = WeightUse::kVector,
-                           .shape = {},
                            .label = "rope_table",
                            .row_count = position_rows(elements / rotary)});
     return result.table.exists() ? std::optional(result) : std::nullopt;
@@ -319,8 +317,7 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
     return std::nullopt;
   }
   const WeightRef ref =
-      weight(scope, node, frequencies,
-             {.use = WeightUse::kVector, .shape = {}, .label = "rope_frequencies"});
+      weight(scope, node, frequencies, {.use = WeightUse::kVector, .label = "rope_frequencies"});
   if (!ref.exists()) return std::nullopt;
   ir::Origin origin;  // of the angles, not of the node that applies the rotation
   if (const auto* constant = std::get_if<ConstantBinding>(&input(scope, node, frequencies))) {

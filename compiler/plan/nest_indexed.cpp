@@ -50,7 +50,6 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherElements& op) {
   const View to = result(y);
   emit(node, CallStage{.kernel = "gather_elements",
                        .types = {computed_in(element(data)), at.type},
-                       .tags = {},
                        .buffers = {read(from), read(at.view), written(to)},
                        .numbers = {dims(data)[*axis], static_cast<std::int64_t>(*axis),
                                    static_cast<std::int64_t>(dims(y).size()), dims(y),
@@ -91,7 +90,6 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherNd& op) {
   emit(node,
        CallStage{.kernel = "gather_tuples",
                  .types = {computed_in(element(data)), at.type},
-                 .tags = {},
                  .buffers = {read(source), read(at.view), written(to)},
                  .numbers = {product(part(from, 0, batch)), product(part(from, batch, from.size())),
                              product(part(tuples, batch, tuples.size() - 1)),
@@ -133,13 +131,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
   const ElementType type = computed_in(element(x));
   if (op.mode == ir::PadMode::kConstant) {
     // Fills the whole result, then copies the remaining part of x to its position.
-    ExpressionPtr fill = literal(type, 0);
-    if (has(node, 2)) {
-      const auto repeated = map_views(expression(node.inputs[2]), [&](const View& v) {
-        return broadcast(*reshaped(v, {}), to);
-      });
-      fill = *repeated;
-    }
+    const ExpressionPtr fill = has(node, 2) ? broadcast_to(node.inputs[2], to) : literal(type, 0);
     const ExpressionPtr value = expression(x);
     const View whole = result(y);
     View kept = whole;
@@ -184,7 +176,6 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
     const View next = View::dense(scratch(type, product(now), "padded"), now);
     emit(node, CallStage{.kernel = "gather",
                          .types = {type, type, ir::ElementType::kI64},
-                         .tags = {},
                          .buffers = {read(source), {indices, 0, false}, written(next)},
                          .numbers = {split.outer, split.size, split.inner, to[d]},
                          .can_fail = true});

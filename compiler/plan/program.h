@@ -61,7 +61,7 @@ struct NormInput {
   WeightRef weight;
   float epsilon = 0;
   ir::NormKind kind = ir::NormKind::kRms;
-  WeightRef bias;  // of a layer norm
+  WeightRef bias = {};  // of a layer norm
   bool exists() const { return weight.exists(); }
 };
 
@@ -218,8 +218,8 @@ struct LoopStage {
   std::uint32_t first_layer = 0;      // of the cache
   std::uint32_t layers_per_pass = 1;  // layers per execution of the body
   struct Field {
-    std::string name;                    // "qkv", "down_bias"
-    std::vector<std::uint32_t> weights;  // of Program::weights, one per iteration
+    std::string name;                         // "qkv", "down_bias"
+    std::vector<std::uint32_t> weights = {};  // of Program::weights, one per iteration
   };
   std::vector<Field> fields;
   std::vector<Stage> body;
