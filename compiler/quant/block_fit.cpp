@@ -8,8 +8,8 @@
 namespace llmc::quant {
 namespace {
 
-/// Number of steps in the initial range: fewer than 15 clips the ends (heavy tails), more leaves
-/// codes unused there (for an unfavourable position of the ends).
+/// Numbers of steps in the initial range: with fewer than 15, the ends of the range are clipped,
+/// which suits heavy tails; with more, codes at the ends stay unused.
 constexpr std::array<float, 3> kStartSteps{13.5f, 15, 16};
 constexpr int kRefits = 2;
 
@@ -98,14 +98,15 @@ using Lanes = FitBlock::Lanes;
 using Wide = float __attribute__((vector_size(32)));  // four lanes of each block
 using WideIntegers = int __attribute__((vector_size(32)));
 
-/// Adds the lanes of both blocks, each in the order of four lanes.
+/// Writes the sum of the lanes of each block to `first` and `second`, in the order used for four
+/// lanes.
 [[gnu::always_inline]] inline void add_lanes(const Wide& x, float& first, float& second) {
   first = (x[0] + x[2]) + (x[1] + x[3]);
   second = (x[4] + x[6]) + (x[5] + x[7]);
 }
 
-/// With `kUniform` all importances are 1 and the multiplication is omitted, which gives the same
-/// bits.
+/// Rounds both blocks. With `kUniform` all importances are 1 and the multiplication is omitted,
+/// which gives the same bits.
 template <bool kUniform, bool kAll>
 [[gnu::always_inline]] inline void round_both(const BlockPair& blocks, const FitPair& fits,
                                               RoundedPair& out) {
@@ -193,7 +194,8 @@ FitPair search(const Rounder& rounder, const BlockPair& blocks, float sign) {
   bool first = true;
   for (const float steps : kStartSteps) {
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-      // The min has the row's sign or is 0, so the codes must cover the range from there.
+      // The min has the row's sign or is 0, so the range of codes starts at 0 if all weights have
+      // the other sign.
       const float low = sign < 0 ? std::min(blocks[b]->low(), 0.0f) : blocks[b]->low();
       const float high = sign < 0 ? std::max(blocks[b]->high(), low) : blocks[b]->high();
       const float scale = (high - low) / steps;

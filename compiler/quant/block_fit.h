@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-/// The search for scale and min of one block of at most 32 weights, used by the 4-bit encoder. Only
+/// Searches scale and min of one block of at most 32 weights, for the 4-bit encoder. Uses only
 /// correctly rounded float operations in a fixed order of 4 lanes, so the result is the same on
 /// every host.
 namespace llmc::quant {
@@ -13,50 +13,51 @@ namespace llmc::quant {
 inline constexpr std::size_t kFitWidth = 32;
 inline constexpr float kLargestCode = 15.0f;
 
-/// A fit w ~ scale * c + min with c in 0..15.
+/// An approximation w ~ scale * c + min of each weight w by its code c in 0..15.
 struct Fit {
   float scale = 0, min = 0;
 };
 
-/// Result of rounding a block to codes. All sums are weighted by importance.
+/// Sums over a block that is rounded to codes c, each weighted by importance.
 struct Rounded {
-  float error = 0;  // of (w - scale*c - min)^2
+  float error = 0;  // sum of (w - scale*c - min)^2
   float c = 0, cc = 0, cw = 0;
 };
 
-/// Which sums are computed: those needed for another min with the same scale, or all.
+/// The sums that are computed: all, or only the error and the sum of codes, which suffice to find
+/// another min for the same scale.
 enum class Sums : std::uint8_t { kErrorAndCodes, kAll };
 
 class FitBlock;
-/// Two blocks are processed at the same time, because a single one mostly waits for the latency of
-/// its operations.
+/// Two blocks that are processed at the same time, because a single block mostly waits for the
+/// latency of its operations.
 using BlockPair = std::array<const FitBlock*, 2>;
 using FitPair = std::array<Fit, 2>;
 using RoundedPair = std::array<Rounded, 2>;
 
-/// A block: its weights and the importance of each one's squared error.
+/// The weights of a block and the importance of each weight's squared error.
 class FitBlock {
  public:
   using Lanes = float __attribute__((vector_size(16)));
   static constexpr std::size_t kVectors = kFitWidth / 4;
 
-  /// `importance` is empty (all 1) or as long as `weights`, and not negative. 1..32 weights.
+  /// Requires 1 to 32 weights. `importance` is empty (all 1) or as long as `weights`, and not
+  /// negative.
   FitBlock(std::span<const float> weights, std::span<const float> importance);
 
   float low() const { return low_; }
   float high() const { return high_; }
-  /// Returns whether there are 32 weights with importance 1.
+  /// Returns whether the block has 32 weights, all with importance 1.
   bool uniform() const { return uniform_; }
-  /// Missing elements have importance 0.
+  /// Return the weights and their importance, padded to 32 elements; the padding has importance 0.
   const std::array<Lanes, kVectors>& weights() const { return weights_; }
   const std::array<Lanes, kVectors>& importance() const { return importance_; }
 
-  /// Returns the codes of all 32 elements for a given fit; those of missing elements are
-  /// meaningless.
+  /// Writes the codes of all 32 elements for `fit` to `out`; the codes of padding are meaningless.
   void codes(Fit fit, std::span<float, kFitWidth> out) const;
-  /// Returns the least-squares fit of scale and min for the codes of `rounded`. With `sign` -1 or 1
-  /// the min stays on that side of zero; if it would be clamped to zero, the scale is the best one
-  /// for a min of zero.
+  /// Returns the least-squares scale and min for the codes of `rounded`. `sign` is -1 or 1, the
+  /// sign that the min must have unless it is 0. If the min has the other sign, it becomes 0, and
+  /// the scale is the best one for a min of 0.
   Fit refit(const Rounded& rounded, float sign) const;
   /// Returns the best min for an unchanged scale.
   float best_min(const Rounded& rounded, float scale) const {
@@ -78,11 +79,12 @@ struct Rounder {
   /// Rounds each block to codes (nearest, ties up, clamped to 0..15; all 0 when the scale is 0).
   void (*round)(const BlockPair& blocks, const FitPair& fits, Sums sums, RoundedPair& out);
 };
-/// Returns those that run on this machine, the fastest last; all give the same bits.
+/// Returns the rounders that run on this machine, the fastest last; all give the same bits.
 std::span<const Rounder> rounders();
 
-/// Returns for each block the best fit found from several initial ranges: round, refit, round
-/// again. (The alternation is Lloyd's; the initial ranges follow llama.cpp's make_qkx2_quants.)
+/// Returns the best fit of each block. Starts from several initial ranges and, for each, alternates
+/// rounding and refitting (Lloyd's algorithm; the initial ranges follow llama.cpp's
+/// make_qkx2_quants).
 FitPair search(const Rounder& rounder, const BlockPair& blocks, float sign);
 
 }  // namespace llmc::quant

@@ -23,7 +23,8 @@ int shift_of(CodedFormat format, int low) {
 
 Status check_parameters(const CodedRows& rows, std::size_t groups, std::size_t block,
                         std::uint64_t first_row) {
-  // A code differs by at most 512 from a zero point that is stored as an integer.
+  // A code differs by at most 512 from a zero point that is stored as an integer, so scales up to
+  // this limit cannot overflow.
   constexpr float kLargest = std::numeric_limits<float>::max() / 512;
   for (std::size_t i = 0; i < rows.scales.size(); ++i) {
     const float scale = rows.scales[i], zero = rows.zeros[i];

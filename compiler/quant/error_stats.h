@@ -5,7 +5,7 @@
 
 namespace llmc::quant {
 
-/// Error of decoded weights relative to the original ones.
+/// Accumulates the error of decoded weights relative to the original weights.
 struct ErrorStats {
   std::uint64_t count = 0;
   double squared_error = 0, squared_weight = 0;  // sums

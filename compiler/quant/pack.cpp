@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kLargestFloat = std::numeric_limits<float>::max();
 constexpr float kLargestF16 = 65504.0f;
-/// Larger values round to infinity.
+/// The largest finite bf16; larger values round to infinity.
 constexpr float kLargestBF16 = 0x1.fep127f;
 
 std::uint8_t* bytes_of(std::span<std::byte> out) {
@@ -25,20 +25,20 @@ const std::uint8_t* bytes_of(std::span<const std::byte> in) {
   return reinterpret_cast<const std::uint8_t*>(in.data());
 }
 
-/// Returns the number of rows of `columns` values.
+/// Returns the number of rows in `values` values of `columns` columns.
 std::size_t rows_of(std::size_t values, std::size_t columns) {
   LLMC_CHECK(columns > 0 && values % columns == 0);
   return values / columns;
 }
 
-/// Comparison that is false for NaN.
+/// Returns whether the magnitude is at most `largest`; false for NaN.
 bool fits(float value, float largest) {
   return value <= largest && value >= -largest;
 }
 
 Status check_values(std::span<const float> values, float largest, std::size_t columns,
                     std::uint64_t first_row) {
-  bool good = true;  // check without branches first: bad weights are rare
+  bool good = true;  // check without branches first, because invalid weights are rare
   for (const float value : values) good &= fits(value, largest);
   if (good) return ok_status();
   const auto bad = std::ranges::find_if(values, [&](float v) { return !fits(v, largest); });
@@ -50,13 +50,13 @@ Status check_values(std::span<const float> values, float largest, std::size_t co
                  finite ? "try --quant=f32" : "the model's file is damaged");
 }
 
-/// Encodes rows one after the other and reuses the encoders' memory.
+/// Encodes rows one at a time and reuses the encoders' memory.
 class PanelWriter {
  public:
   PanelWriter(WeightKind kind, std::span<const float> importance)
       : kind_(kind), importance_(importance) {}
 
-  /// `panel` must be zeroed; `lane` is 0..7.
+  /// Writes a row to lane `lane` (0..7) of `panel`, which must be zeroed.
   void write(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
     switch (kind_) {
       case WeightKind::kF32:

@@ -13,18 +13,18 @@ namespace llmc::quant {
 namespace {
 
 constexpr float kLargestScale = 15, kLargestMin = 255;
-/// Search for the min with a scale on the grid: initial offsets in steps of the codes, and the
-/// number of rounds for each.
+/// Parameters of the search for m with s on the grid: initial offsets of the range, in steps
+/// between codes, and the number of rounds for each offset.
 constexpr std::array<float, 3> kMinStarts{-0.5f, 0, 0.5f};
 constexpr int kMinRounds = 6;
 
-/// Returns floor(x + 0.5), clamped; for values near 0..limit.
+/// Returns floor(x + 0.5), clamped to lowest..limit.
 float round_clamped(float x, float lowest, float limit) {
   const float clamped = std::min(std::max(x, lowest), limit);
   return static_cast<float>(static_cast<int>(clamped + 0.5f));
 }
 
-/// Returns 2^e with the row's maximum magnitude in [2^e, 2^(e+1)), limited so that both it and its
+/// Returns 2^e such that `largest` is in [2^e, 2^(e+1)); e is limited so that both 2^e and its
 /// inverse are normal floats.
 float power_of_two_below(float largest) {
   const std::uint32_t exponent = float_bits(largest) >> 23 & 0xffu;
@@ -35,10 +35,10 @@ struct BlockCode {
   float s = 1, m = 0;
 };
 
-/// Searches s and m on the row's grid for one block: the steps of s near the float fit, each with
-/// its best min. Another scale moves the ends of the range, and rounding again moves the min only a
-/// little, so each search starts again with the range centered as in the fit, and half a step to
-/// each side. next() and take() alternate until nothing is left to try.
+/// Searches the s and m of one block. Tries the values of s near the float fit; for each s, the m
+/// with the least error. Rounding and refitting changes the min only a little, so for each s the
+/// search starts from three positions of the range: centered as in the fit, and half a step to each
+/// side. next() and take() alternate until all candidates are tried.
 class GridSearch {
  public:
   GridSearch() = default;
@@ -69,7 +69,7 @@ class GridSearch {
     }
   }
   Fit candidate() const { return {step_, min_ * m_}; }
-  /// Branch-free, because the outcome is unpredictable.
+  /// Records the error of the current candidate. Branch-free, because the outcome is unpredictable.
   void take(const Rounded& rounded) {
     const bool better = first_ | (rounded.error < least_);
     first_ = false;
@@ -86,7 +86,7 @@ class GridSearch {
     for (++s_; s_ <= last_s_; ++s_) {
       if (s_ < 1 || s_ > kLargestScale) continue;
       step_ = scale_ * s_;
-      // A block with a single value has no range to center; its min is the value.
+      // A block whose weights are all equal has no range to center; its min is the value.
       shift_ = fit_.scale > 0 ? (fit_.scale - step_) * (kLargestCode / 2) : 0;
       tried_.reset();
       start_ = 0;
@@ -97,19 +97,19 @@ class GridSearch {
 
   const FitBlock* block_ = nullptr;
   Fit fit_;
-  float scale_ = 0, min_ = 0, inverse_min_ = 0;  // of the row
+  float scale_ = 0, min_ = 0, inverse_min_ = 0;  // values of the row
   float s_ = 0, last_s_ = 0, step_ = 0, shift_ = 0;
   std::size_t start_ = kMinStarts.size();
   int round_ = 0;
   float m_ = 0;
-  std::bitset<256> tried_;  // the search continues in the same way from an m that was already tried
+  std::bitset<256> tried_;  // the values of m already tried
   bool first_ = true;
   float least_ = 0;
   BlockCode best_;
 };
 
-/// Searches all blocks of a row on its grid, several at a time: when one is done, the next takes
-/// its slot.
+/// Searches all blocks of a row, several at the same time: when one block is done, the next block
+/// takes its slot.
 void search_grid(const Rounder& rounder, std::span<const FitBlock> blocks,
                  std::span<const Fit> fits, float scale, float min, std::span<BlockCode> out) {
   struct Slot {
@@ -117,7 +117,8 @@ void search_grid(const Rounder& rounder, std::span<const FitBlock> blocks,
     std::size_t block = 0;
     bool busy = false;
   };
-  // Enough slots to hide latency: the next step of a block is decided long after it was rounded.
+  // Enough slots to hide latency: the next step of a block is chosen long after the block was
+  // rounded.
   std::array<Slot, 8> slots;
   std::size_t started = 0, working = slots.size();
   const auto advance = [&](Slot& slot) {  // to the next candidate, of the next block if necessary
@@ -163,8 +164,8 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
   LLMC_CHECK(largest <= kLargestQ4Weight);
   if (largest == 0) return;
 
-  // Squares of very large or small weights exceed a float's range, so the search uses the row times
-  // a power of two, which is exact.
+  // Squares of very large or very small weights exceed a float's range, so the search uses the row
+  // divided by a power of two, which is exact.
   const float unit = power_of_two_below(largest);
   const float sign = low < 0 ? -1.0f : 1.0f;
   std::vector<FitBlock> parts;
@@ -194,7 +195,7 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
 
   out.scale = f32_to_bf16(largest_scale / kLargestScale * unit);
   out.min = f32_to_bf16(sign * largest_min / kLargestMin * unit);
-  // Fit the blocks to the stored values, so that rounding S and M costs nothing.
+  // Fit the blocks to the stored S and M, so that their rounding causes no additional error.
   const float scale = bf16_to_f32(out.scale) / unit;
   const float min = bf16_to_f32(out.min) / unit;
   search_grid(rounder, parts, fits, scale, min, found);

@@ -8,7 +8,7 @@
 ///
 ///     w[k] = S * (s[b] * c[k]) + M * m[b],  b = k / 32
 ///
-/// c in 0..15, s in 1..15, m in 0..255; S and M are bf16, one pair per row; S >= 0; M < 0 if the
+/// c in 0..15, s in 1..15, m in 0..255. S and M are bf16, one pair per row; S >= 0. M < 0 if the
 /// row has a negative weight, else M >= 0.
 namespace llmc::quant {
 
@@ -20,15 +20,15 @@ struct Q4Row {
   std::vector<std::uint8_t> minimums;  // m, one per block of 32
 };
 
-/// Maximum magnitude of a weight; decoding then never overflows.
+/// Maximum magnitude of a weight; below it, decoding never overflows.
 inline constexpr float kLargestQ4Weight = 0x1p126f;
 
-/// Encodes a row of any length. Weights are finite and at most kLargestQ4Weight. `importance`
-/// weights the squared error of each element (not negative, finite); empty: all equal. A row of
-/// zeros has S = M = 0. Reuses `out`'s memory.
+/// Encodes a row of any length. The weights must be finite, with magnitudes of at most
+/// kLargestQ4Weight. `importance` is the factor of each squared error (finite, not negative);
+/// empty: all equal. A row of zeros gets S = M = 0. Reuses `out`'s memory.
 void encode_q4_row(std::span<const float> weights, std::span<const float> importance, Q4Row& out);
 
-/// Decodes the weights exactly as kernels do: each product and the sum are rounded to f32 once.
+/// Decodes the weights exactly as kernels do: each product and each sum is rounded to f32.
 void decode_q4_row(const Q4Row& row, std::span<float> weights);
 
 }  // namespace llmc::quant

@@ -11,8 +11,8 @@ namespace llmc::quant {
 namespace {
 
 constexpr float kLowest = -32, kHighest = 31;
-/// Initial codes of the weight with the maximum magnitude. Beyond -32 it is clipped and the others
-/// get finer steps.
+/// Codes tried for the weight with the maximum magnitude. With values beyond -32..31, this weight
+/// is clipped and the others get finer steps.
 constexpr float kExtremes[] = {-32, -31.5f, -31, -30, 31, -33};
 
 struct Q6Fit {
@@ -21,19 +21,20 @@ struct Q6Fit {
   std::int8_t codes[kBlock] = {};
 };
 
-/// Returns the codes of a block for the f16 nearest to a nonzero scale, and their error.
+/// Returns the codes of a block for the f16 nearest to the nonzero scale `wanted`, and their error.
 Q6Fit codes_for(std::span<const float> weights, float wanted) {
   Q6Fit result;
   wanted = std::clamp(wanted, -65504.0f, 65504.0f);
   result.scale = f32_to_f16(wanted);
-  // Below the smallest f16 there are still weights of several of its steps.
+  // The scale is below the smallest f16, but weights may be several of its steps: use the smallest
+  // f16.
   if (f16_to_f32(result.scale) == 0) result.scale = wanted < 0 ? 0x8001 : 0x0001;
   const float scale = f16_to_f32(result.scale);
   for (std::size_t k = 0; k < weights.size(); ++k) {
     const float steps = weights[k] / scale, x = std::clamp(steps, kLowest, kHighest);
     const auto code = static_cast<std::int8_t>(x < 0 ? x - 0.5f : x + 0.5f);
     result.codes[k] = code;
-    // Computed in steps, so that no square exceeds the range of floats.
+    // Computed in units of the scale, so that no square exceeds the range of floats.
     const float off = steps - static_cast<float>(code);
     result.error += off * off;
   }
@@ -67,7 +68,7 @@ void encode_q6_row(std::span<const float> weights, ScaledRow& out) {
     Q6Fit best;
     float best_error = std::numeric_limits<float>::infinity();
     const auto consider = [&](const Q6Fit& candidate) {
-      // Errors are in units of each candidate's step: convert to those of the block's largest
+      // Each error is in units of the candidate's scale: convert it to units of the block's largest
       // weight.
       const float step = f16_to_f32(candidate.scale) / extreme;
       const float error = candidate.error * (step * step);
@@ -81,7 +82,8 @@ void encode_q6_row(std::span<const float> weights, ScaledRow& out) {
       consider(first);
       consider(codes_for(block, best_scale(block, first)));
     }
-    // So far below any f16 that the errors exceed the range of floats: use zeros.
+    // The weights are so far below the smallest f16 that the errors exceed the range of floats: use
+    // zeros.
     if (best_error == std::numeric_limits<float>::infinity()) continue;
     out.scales[b] = best.scale;
     std::copy_n(best.codes, block.size(), out.codes.begin() + static_cast<std::ptrdiff_t>(begin));

@@ -13,7 +13,7 @@ constexpr float kLargestQ8 = 127;
 
 std::uint16_t block_scale(float largest) {
   std::uint16_t bits = f32_to_f16(largest / kLargestQ8);
-  // Subnormal scales are coarse: rounding one down would clip the largest weights.
+  // Subnormal scales are coarse: a scale that is rounded down could clip the largest weights.
   if (f16_to_f32(bits) * (kLargestQ8 + 0.5f) < largest) ++bits;
   return bits;
 }
