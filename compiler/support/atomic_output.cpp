@@ -25,7 +25,7 @@ std::string temporary_prefix(const fs::path& target) {
   return "." + target.filename().string() + std::string(kMark);
 }
 
-/// Returns whether `name` consists of a temporary_prefix and a random_suffix.
+/// Returns whether `name` consists of a temporary_prefix() and a random_suffix().
 bool is_temporary_name(std::string_view name) {
   constexpr std::size_t kSuffix = 6;
   if (name.size() < 1 + kMark.size() + kSuffix || name.front() != '.') return false;
@@ -40,7 +40,7 @@ void remove_if_stale(const fs::path& folder) {
   if (FolderLock::take(folder, FolderLock::Kind::kExclusive)) remove_tree(folder);
 }
 
-/// Removes unlocked temporary folders next to the target, left by killed processes.
+/// Removes unlocked temporary folders next to the target, which killed processes left.
 void remove_stale(const fs::path& target) {
   std::error_code ignored;
   const auto prefix = temporary_prefix(target);
@@ -69,8 +69,9 @@ Status sync_tree(const fs::path& path) {
   return sync(path);
 }
 
-/// Returns whether `folder` may be removed. Called for the folder at the target, and again for the
-/// one that a swap moved out, because other programs may have written to it in between.
+/// Returns whether `folder` may be removed. Called for the folder at the target before a swap, and
+/// again for the same folder after the swap, because other programs may have written to it in
+/// between.
 bool replaceable(const fs::path& folder, const AtomicDirectory::MayReplace& may_replace) {
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(folder, error)) || error) return false;
@@ -86,8 +87,9 @@ enum class Placed {
   kStuck,    // another folder is at the temporary name and must not be removed
 };
 
-/// On file systems without an atomic swap the target is moved aside first. If the process is killed
-/// between the two renames there is no target, but never an incomplete one.
+/// Moves without an atomic swap, on file systems that do not support it: first moves the target to
+/// another name. If the process is killed between the two renames, the target is missing, but never
+/// incomplete.
 Placed move_by_two_renames(const fs::path& temporary, const fs::path& target,
                            const AtomicDirectory::MayReplace& may_replace) {
   const std::string aside = temporary.string() + ".old";
@@ -100,12 +102,12 @@ Placed move_by_two_renames(const fs::path& temporary, const fs::path& target,
   }
   const int error = errno;
   ::rename(aside.c_str(),
-           target.c_str());  // if this fails, the folder stays aside and nothing removes it
+           target.c_str());  // if this fails, nothing removes the old folder
   errno = error;
   return allowed ? Placed::kFailed : Placed::kRefused;
 }
 
-/// Swaps or moves `temporary` to `target`.
+/// Swaps `temporary` with `target`, or moves it there if there is no target.
 Placed move_into_place(const fs::path& temporary, const fs::path& target,
                        const AtomicDirectory::MayReplace& may_replace) {
   const auto swap = [&] {
@@ -121,7 +123,7 @@ Placed move_into_place(const fs::path& temporary, const fs::path& target,
   return move_by_two_renames(temporary, target, may_replace);
 }
 
-/// Returns `folder` and its ancestors that do not exist, the deepest first.
+/// Returns those of `folder` and its ancestors that do not exist, the deepest first.
 std::vector<fs::path> missing_folders(fs::path folder) {
   std::vector<fs::path> missing;
   std::error_code error;
@@ -132,7 +134,7 @@ std::vector<fs::path> missing_folders(fs::path folder) {
   return missing;
 }
 
-/// Removes those folders that are empty, the deepest first.
+/// Removes the folders that are empty, in this order.
 void remove_empty(const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders)
     if (::rmdir(folder.c_str()) != 0) return;
@@ -184,9 +186,10 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
   }
   remove_stale(target);
 
-  // Another process may mistake the new folder for a stale one before we lock it.
+  // Retry: another process may mistake the new folder for a stale one, and remove it, before it is
+  // locked.
   for (int attempt = 0; attempt < 20; ++attempt) {
-    // Not mkdtemp, which uses mode 0700: the bundle is an ordinary folder.
+    // mkdtemp is unsuitable because it uses mode 0700: the bundle must have ordinary permissions.
     const fs::path name = target.parent_path() / (temporary_prefix(target) + random_suffix());
     if (::mkdir(name.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
@@ -236,7 +239,8 @@ Status AtomicDirectory::commit() {
   LLMC_RETURN_IF_ERROR(sync_tree(temporary_));
   if (!cleanup_.suspend())
     return bad_target(target_, "interrupted", "");  // the handler is removing it
-  // Hold the lock until the old folder is removed: at its temporary name it must not look stale.
+  // Hold the lock until the old folder is removed, so that it does not look stale at its temporary
+  // name.
   const auto old_lock = FolderLock::take(target_, FolderLock::Kind::kExclusive);
   const Placed placed = move_into_place(temporary_, target_, may_replace_);
   const int error = errno;
@@ -254,7 +258,7 @@ Status AtomicDirectory::commit() {
       result = system_error(target_, "move the finished folder into place", error);
   }
   if (placed == Placed::kDone) {
-    // The rename is durable after the parent folder has been synced.
+    // The rename is durable only after the parent folder has been synced.
     const int parent = ::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent >= 0) {
       ::fsync(parent);
@@ -277,7 +281,8 @@ Result<AtomicDirectories> AtomicDirectories::create(
 }
 
 AtomicDirectories::~AtomicDirectories() {
-  // The first one created the parent folder, which is empty only after all others are gone.
+  // Destroy the last folder first: the first one created the parent folders, which are empty only
+  // after all other folders are removed.
   while (!folders_.empty()) folders_.pop_back();
 }
 

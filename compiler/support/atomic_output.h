@@ -13,22 +13,22 @@
 namespace llmc {
 
 /// A folder that is created completely or not at all. Files are written to path(), a hidden folder
-/// next to the target; commit() syncs them and swaps it with the target in one rename, so that
-/// killing the process at any moment leaves the old folder or none. Destruction without commit()
-/// removes the written files; the next create() for the same target removes what a killed process
-/// left.
+/// next to the target. commit() syncs them and swaps the folder with the target in one rename, so
+/// that the target is the old or the new folder, or missing, but never incomplete, even if the
+/// process is killed. Destruction without commit() removes the written files. The next create() for
+/// the same target removes files left by killed processes.
 class AtomicDirectory {
  public:
-  /// Checks whether an existing, non-empty folder at the target may be replaced (and removed!).
-  /// create() returns its error, which says what the folder contains and what to do.
+  /// Checks whether an existing, non-empty folder at the target may be replaced, which deletes it.
+  /// The error, which create() returns, names the content that must not be deleted and suggests
+  /// what to do.
   using MayReplace = std::function<Status(const std::filesystem::path&)>;
 
-  /// Creates the temporary folder. Fails if the target is a file, is the current folder or contains
-  /// it (which would then be removed), is a non-empty folder that `may_replace` rejects, or if
-  /// nothing can be created next to it. Missing parent folders are created. Without a commit() they
-  /// are removed again if they are empty, also by a signal that install_signal_cleanup catches, but
-  /// not after SIGKILL. A symbolic link to a folder is followed, and the folder it points to is
-  /// replaced.
+  /// Creates the temporary folder and missing parent folders. If the target is a symbolic link to a
+  /// folder, the folder that it points to is replaced. Parents created here are removed if there is
+  /// no commit() and they are empty; signals that install_signal_cleanup() catches remove them too,
+  /// but SIGKILL does not. Fails if the target is a file, if it is or contains the current folder,
+  /// if `may_replace` rejects it, or if nothing can be created next to it.
   static Result<AtomicDirectory> create(const std::filesystem::path& target,
                                         const MayReplace& may_replace);
 
@@ -38,8 +38,8 @@ class AtomicDirectory {
 
   /// Returns the folder to write to.
   const std::filesystem::path& path() const { return temporary_; }
-  /// Moves the folder into place. On failure the target is unchanged, also if it meanwhile contains
-  /// something that `may_replace` rejects. Call only once.
+  /// Moves the folder to the target. If this fails, the target is unchanged. Fails if the target
+  /// now contains something that `may_replace` rejects. Call it at most once.
   Status commit();
 
  private:
@@ -51,15 +51,15 @@ class AtomicDirectory {
   std::filesystem::path target_, temporary_;
   std::vector<std::filesystem::path> made_parents_;  // created by create(), the deepest first
   MayReplace may_replace_;
-  std::optional<FolderLock>
-      lock_;  // lock of the temporary folder; none after it has been moved or removed
+  /// lock of the temporary folder; none after the folder has been moved or removed
+  std::optional<FolderLock> lock_;
   SignalCleanup cleanup_;
 };
 
 /// Several folders that are moved into place only after all are complete.
 class AtomicDirectories {
  public:
-  /// Creates an AtomicDirectory for each target. On failure nothing is left.
+  /// Creates an AtomicDirectory for each target. On failure, all of them are removed.
   static Result<AtomicDirectories> create(std::span<const std::filesystem::path> targets,
                                           const AtomicDirectory::MayReplace& may_replace);
   AtomicDirectories(AtomicDirectories&&) = default;
@@ -67,8 +67,8 @@ class AtomicDirectories {
   ~AtomicDirectories();
 
   const std::filesystem::path& path(std::size_t i) const { return folders_[i].path(); }
-  /// Moves the folders into place one by one. If one fails, which only happens if another program
-  /// changed the target meanwhile or the disk fails, the previous ones stay.
+  /// Moves the folders into place one by one. If one move fails, the previous moves are not undone.
+  /// This happens only if another program has changed the target or the disk fails.
   Status commit();
 
  private:
@@ -76,8 +76,8 @@ class AtomicDirectories {
   std::vector<AtomicDirectory> folders_;
 };
 
-/// Removes all temporary folders in `parent` that AtomicDirectories of killed processes left, for
-/// any target. Those of running processes are locked and stay.
+/// Removes the temporary folders in `parent` that AtomicDirectories of killed processes left, for
+/// any target. Folders of running processes are locked and are not removed.
 void remove_stale_directories(const std::filesystem::path& parent);
 
 }  // namespace llmc

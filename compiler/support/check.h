@@ -2,7 +2,7 @@
 
 namespace llmc {
 
-/// Prints the violated invariant and aborts: a bug in llmc, never a user error.
+/// Prints the violated invariant and aborts. Such a failure is a bug in llmc, never a user error.
 [[noreturn]] void check_failed(const char* file, int line, const char* condition);
 
 }  // namespace llmc

@@ -8,7 +8,7 @@
 
 namespace llmc {
 
-/// Returns a + b, a - b, a * b, or nullopt if the result does not fit the type.
+/// Return a + b, a - b and a * b, or nullopt if the result does not fit the type.
 template <std::integral T>
 constexpr std::optional<T> checked_add(T a, T b) {
   T result{};
@@ -28,7 +28,8 @@ constexpr std::optional<T> checked_mul(T a, T b) {
   return result;
 }
 
-/// Returns `value` rounded up to a multiple of `unit` (> 0), or nullopt if that does not fit.
+/// Returns `value` rounded up to a multiple of `unit`, which must be > 0; nullopt if the result
+/// does not fit the type.
 template <std::unsigned_integral T>
 constexpr std::optional<T> checked_round_up(T value, T unit) {
   const auto sum = checked_add<T>(value, unit - 1);
@@ -36,8 +37,8 @@ constexpr std::optional<T> checked_round_up(T value, T unit) {
   return *sum / unit * unit;
 }
 
-/// Returns the product of dims, 1 if there are none; nullopt if a dim is negative or the product
-/// does not fit.
+/// Returns the product of `dims`; 1 if it is empty. Returns nullopt if a dim is negative or the
+/// product does not fit.
 constexpr std::optional<std::int64_t> checked_product(std::span<const std::int64_t> dims) {
   std::int64_t count = 1;
   bool empty = false;

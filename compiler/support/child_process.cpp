@@ -18,7 +18,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxStandardError = 64 << 10;
-/// Time limit for a program whose ChildProcess is destroyed without a call of end().
+/// Time that a program gets to end by itself if its ChildProcess is destroyed without a call of
+/// end().
 constexpr milliseconds kPatienceAtDestruction{5000};
 
 /// Returns the milliseconds until `deadline`, for poll; at least 0.
@@ -68,8 +69,8 @@ void ChildProcess::drain_standard_error() {
   }
 }
 
-/// Waits until the socket is ready or the time has passed, and drains standard error, which must
-/// not block the program.
+/// Waits until the socket is ready or the time has passed. Also reads standard error, so that a
+/// full pipe does not block the program.
 void ChildProcess::wait_for(short events, int timeout_ms) {
   pollfd fds[2] = {{socket_, events, 0}, {error_.read, POLLIN, 0}};
   if (::poll(fds, 2, timeout_ms) > 0 && fds[1].revents != 0) drain_standard_error();
@@ -109,8 +110,8 @@ bool ChildProcess::receive(std::span<std::byte> bytes, std::optional<millisecond
   return true;
 }
 
-/// Returns whether it has ended; its exit code is then known, and the processes it left in its
-/// group are killed.
+/// Returns whether the program has ended; waits for it if `wait` is set. If it has ended, records
+/// its exit code and kills the other processes in its group.
 bool ChildProcess::reap(bool wait) {
   siginfo_t info{};
   int waited = 0;
@@ -119,7 +120,7 @@ bool ChildProcess::reap(bool wait) {
         ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | (wait ? 0 : WNOHANG));
   } while (waited < 0 && errno == EINTR);
   if (waited == 0 && info.si_pid == 0) return false;
-  // Until it is reaped, the number of its group cannot be reused.
+  // The number of the group cannot be reused before the program is reaped.
   if (waited == 0) group_->kill();
   int status = 0;
   pid_t result = 0;
@@ -127,7 +128,7 @@ bool ChildProcess::reap(bool wait) {
     result = ::waitpid(pid_, &status, wait ? 0 : WNOHANG);
   } while (result < 0 && errno == EINTR);
   if (result == 0) return false;
-  // If SIGCHLD is ignored, the exit code is lost, which must not look like success.
+  // If SIGCHLD is ignored, the exit code is lost; report a failure, not success.
   end_->exit_code = result < 0          ? -1
                     : WIFEXITED(status) ? WEXITSTATUS(status)
                                         : 128 + WTERMSIG(status);
@@ -136,7 +137,7 @@ bool ChildProcess::reap(bool wait) {
 
 const ChildProcess::End& ChildProcess::end(milliseconds patience) {
   if (end_) return *end_;
-  ::shutdown(socket_, SHUT_RDWR);  // also wakes threads that write to it
+  ::shutdown(socket_, SHUT_RDWR);  // also wakes threads that are writing to it
   end_.emplace();
   const auto deadline = Clock::now() + patience;
   for (milliseconds pause{0}; !reap(false);) {

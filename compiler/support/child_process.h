@@ -15,15 +15,15 @@
 
 namespace llmc {
 
-/// A running program, connected by its standard input and output; terminated on destruction and
-/// when this process ends in any way (RunningGroup).
+/// A running program, connected through its standard input and output. Terminated on destruction,
+/// and when this process ends, even by SIGKILL (RunningGroup).
 class ChildProcess {
  public:
   /// How the program ended.
   struct End {
     int exit_code;               // 128 + signal if a signal ended it; -1 if unknown
-    bool was_killed;             // by end(); it did not end by itself
-    std::string standard_error;  // its first 64 KiB
+    bool was_killed;             // whether end() killed it, because it did not end by itself
+    std::string standard_error;  // the first 64 KiB
   };
 
   /// Starts argv[0] (searched in PATH) with exactly these arguments, without a shell. Fails with
@@ -33,15 +33,17 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// Waits until all bytes are sent; false if the program no longer reads. Never raises SIGPIPE.
+  /// Sends all bytes; waits until the program reads them. Returns false if the program no longer
+  /// reads. Never raises SIGPIPE.
   bool send(std::span<const std::byte> bytes);
-  /// Waits until all of `bytes` have arrived; false if its output ends before, or after `limit`.
+  /// Waits until all of `bytes` have been received. Returns false if the program's output ends
+  /// first or `limit` has passed.
   bool receive(std::span<std::byte> bytes,
                std::optional<std::chrono::milliseconds> limit = std::nullopt);
 
-  /// Closes the program's input and waits until it ends; kills it after `patience`. Always kills
-  /// the processes it left in its process group. Afterwards send and receive fail, and further
-  /// calls return the same result.
+  /// Closes the program's input, waits until the program ends, and kills it after `patience`. Also
+  /// kills the other processes in its process group. Afterwards, send() and receive() fail, and
+  /// further calls return the same result.
   const End& end(std::chrono::milliseconds patience);
 
  private:

@@ -26,8 +26,8 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
 
 namespace {
 
-/// A message may contain further lines, such as the output of a compiler. They are indented, so
-/// that none of them looks like a message of llmc itself.
+/// Indents further lines of a message, such as the output of a compiler, so that none of them looks
+/// like a message of llmc itself. Truncates it after `max_bytes` bytes.
 std::string message_lines(std::string_view message, std::size_t max_bytes) {
   constexpr std::string_view kBreak = "\n  ";
   std::string out;
@@ -57,8 +57,8 @@ Diagnostic usage_error(std::string message, std::string hint) {
 }
 
 std::string format(const Diagnostic& diagnostic) {
-  // Messages may quote model text, so they are escaped as well; their limit is higher than that of
-  // names.
+  // Messages may quote text from the model, so they are escaped as well, with a higher length limit
+  // than names.
   constexpr std::size_t kMessageBytes = 4000;
   std::string out = "llmc: error: ";
   if (!diagnostic.file.empty()) out += printable(diagnostic.file, 1000) + ": ";

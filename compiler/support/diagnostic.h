@@ -17,7 +17,8 @@ enum class ErrorKind {
   kMismatch = 7,
 };
 
-/// An error that a user can cause: where (file, node, operator, if known), what, and what to do.
+/// An error that a user can cause: where it occurred (file, node, operator, if known), what is
+/// wrong, and what to do.
 struct Diagnostic {
   ErrorKind kind = ErrorKind::kBadInput;
   std::string file = {};     // path or file name; empty if no file is involved
@@ -27,26 +28,27 @@ struct Diagnostic {
   std::string hint = {};     // what to do about it; may be empty
 };
 
-/// Returns a failure without a file.
+/// Returns a Diagnostic without a file.
 Diagnostic failure(ErrorKind kind, std::string message, std::string hint = {});
 
-/// Returns a failure about `file`, a path or the name of a file.
+/// Returns a Diagnostic about `file`, a path or the name of a file.
 Diagnostic file_failure(ErrorKind kind, std::string file, std::string message,
                         std::string hint = {});
 
-/// Returns a mistake on the command line: kUsage, without a file.
+/// Returns a Diagnostic for a mistake on the command line: kUsage, without a file.
 Diagnostic usage_error(std::string message, std::string hint);
 
 inline int exit_code(ErrorKind kind) {
   return static_cast<int>(kind);
 }
 
-/// Formats as "llmc: error: block_3.onnx: node '/attn/…' (op X): message" and, if there is a hint,
-/// a second line "hint: …". Control characters and invalid UTF-8 of untrusted names are escaped.
+/// Returns "llmc: error: block_3.onnx: node '/attn/…' (op X): message" and, if there is a hint, a
+/// second line "hint: …". Control characters and invalid UTF-8 in untrusted names are escaped.
 std::string format(const Diagnostic& diagnostic);
 
-/// Makes text from a model safe for a terminal and for one line: control characters and invalid
-/// UTF-8 become \xNN; text beyond `max_bytes` is replaced by an ellipsis.
+/// Returns text from a model in a form that is safe for a terminal and fits on one line: control
+/// characters and invalid UTF-8 become \xNN, and an ellipsis replaces the text after `max_bytes`
+/// bytes.
 std::string printable(std::string_view text, std::size_t max_bytes = 200);
 
 }  // namespace llmc

@@ -24,7 +24,7 @@ class FileDescriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
-  /// Closes and reports errors: some file systems report a full disk only here.
+  /// Closes the file. Returns false on an error: some file systems report a full disk only here.
   bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
@@ -71,7 +71,7 @@ std::string random_suffix() {
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
-  // O_NONBLOCK: opening a named pipe must not wait for a writer.
+  // With O_NONBLOCK, opening a named pipe does not wait for a writer.
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return system_error(path, "open", errno);
   struct stat info{};
@@ -138,7 +138,7 @@ Status write_file(const std::filesystem::path& path, std::span<const std::byte> 
 }
 
 Status replace_file(const std::filesystem::path& path, std::string_view content) {
-  // Not mkstemp, which uses mode 0600: this file gets the permissions of any new file.
+  // mkstemp is unsuitable because it uses mode 0600: the file must have ordinary permissions.
   std::string temporary;
   int made = -1;
   for (int attempt = 0; attempt < 100 && made < 0; ++attempt) {

@@ -12,32 +12,33 @@
 
 namespace llmc {
 
-/// Returns a Diagnostic for a failed system call on `path`: "cannot WHAT: REASON", with the reason
-/// from errno.
+/// Returns the Diagnostic of a failed system call on `path`: "cannot WHAT: REASON". `error_number`
+/// is the call's errno.
 Diagnostic system_error(const std::filesystem::path& path, std::string_view what, int error_number);
 
-/// Returns six random letters and digits for the name of a temporary file; create the file
-/// exclusively.
+/// Returns six random letters and digits for the name of a temporary file. The name may exist:
+/// create the file exclusively.
 std::string random_suffix();
 
 /// Reads a regular file. Fails if it is missing, not regular, or larger than `max_bytes`.
 Result<std::string> read_file(const std::filesystem::path& path,
                               std::uint64_t max_bytes = std::uint64_t{1} << 30);
 
-/// Creates the folder and those that lead to it, unless they exist.
+/// Creates the folder and its missing parents. Succeeds if the folder exists.
 Status create_folders(const std::filesystem::path& folder);
 
-/// Writes bytes [offset, offset + bytes) of the file `source` to `out`. The caller checks `out`.
+/// Writes bytes [offset, offset + bytes) of the file `source` to `out`. Stops if a write fails: the
+/// caller must check `out`.
 Status copy_bytes(const std::filesystem::path& source, std::uint64_t offset, std::uint64_t bytes,
                   std::ostream& out);
 
-/// Creates or truncates `path` and writes `content`; short writes and full disks are errors. Not
-/// atomic: for files inside an AtomicDirectory.
+/// Creates or truncates `path` and writes `content`. Fails if not everything can be written, for
+/// example if the disk is full. Not atomic: use it for files inside an AtomicDirectory.
 Status write_file(const std::filesystem::path& path, std::string_view content);
 Status write_file(const std::filesystem::path& path, std::span<const std::byte> content);
 
-/// Writes `content` to a file next to `path`, syncs it, and renames it to `path`: a reader sees the
-/// old file or the new one.
+/// Writes `content` to a temporary file next to `path`, syncs it, and renames it to `path`, so that
+/// a reader sees either the old file or the new one.
 Status replace_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace llmc

@@ -11,8 +11,8 @@ namespace llmc {
 class FolderLock {
  public:
   enum class Kind { kShared, kExclusive };
-  /// Takes the lock without waiting. nullopt if a conflicting lock is held, if the folder does not
-  /// exist, or if another folder has taken its place.
+  /// Takes the lock without waiting. Returns nullopt if a conflicting lock is held, or if the
+  /// folder was removed, even if another folder now has its path.
   static std::optional<FolderLock> take(const std::filesystem::path& folder, Kind kind);
 
   FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

@@ -17,8 +17,8 @@ constexpr float f16_to_f32(std::uint16_t bits) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
 }
 
-/// Converts float to IEEE binary16, round to nearest even; overflow gives infinity; NaN stays NaN
-/// (quiet).
+/// Converts float to IEEE binary16, rounding to nearest even. Overflow gives infinity, and NaN
+/// gives a quiet NaN.
 constexpr std::uint16_t f32_to_f16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000u;
@@ -41,7 +41,7 @@ constexpr float bf16_to_f32(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// Converts float to bfloat16, round to nearest even; NaN stays NaN (quiet).
+/// Converts float to bfloat16, rounding to nearest even. NaN gives a quiet NaN.
 constexpr std::uint16_t f32_to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);

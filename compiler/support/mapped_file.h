@@ -9,8 +9,9 @@
 
 namespace llmc {
 
-/// A regular file mapped read-only. Pages are loaded when they are accessed, so a model of any size
-/// can be opened. Its address never changes; share the object as the owner of views into it.
+/// A regular file that is mapped read-only. Pages are loaded when they are accessed, so the file
+/// may be larger than memory. The address never changes; views into the file must share ownership
+/// of the object.
 class MappedFile {
  public:
   /// Fails if the file is missing, unreadable or not regular. An empty file maps to no bytes.
@@ -22,8 +23,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
-  /// Lets the kernel drop loaded pages, so that streaming a large file keeps little memory
-  /// resident.
+  /// Allows the kernel to drop loaded pages. Call it while reading a large file from start to end,
+  /// so that little memory stays resident.
   void drop_pages() const;
 
  private:

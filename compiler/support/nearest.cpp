@@ -6,8 +6,8 @@
 namespace llmc {
 namespace {
 
-/// Returns the number of letters to insert, delete or change, or neighbours to swap, that turn one
-/// word into the other (optimal string alignment).
+/// Returns the minimum number of edits that turn one word into the other (optimal string
+/// alignment): letters inserted, deleted or changed, or adjacent letters swapped.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -30,7 +30,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
   std::string_view best;
   if (word.size() > 80) return best;
-  std::size_t least = 3;  // words at this distance do not match
+  std::size_t least = 3;  // words with this distance or more do not match
   for (const std::string_view name : known) {
     const std::size_t distance = edit_distance(word, name);
     if (distance < least) least = distance, best = name;

@@ -5,9 +5,9 @@
 
 namespace llmc {
 
-/// Returns the member of `known` that `word` was probably meant to be: with at most two letters
-/// inserted, deleted or changed, or neighbours swapped. Empty if there is none. Words longer than
-/// 80 have no match.
+/// Returns the member of `known` that is most similar to `word`, with at most two edits: a letter
+/// inserted, deleted or changed, or two adjacent letters swapped. Empty if there is none, or if
+/// `word` is longer than 80 bytes.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace llmc

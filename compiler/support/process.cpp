@@ -21,7 +21,8 @@ namespace {
 /// Running process groups, for kill_running_commands. 0 marks a free slot.
 std::array<std::atomic<pid_t>, 64> running_groups{};
 
-/// Starts argv[0], searched in PATH, in process group `group`; 0: in a new one.
+/// Starts argv[0], which is searched in PATH, in process group `group`; 0: in a new group. Returns
+/// 0 or an errno.
 int spawn_in(pid_t group, const std::vector<std::string>& argv,
              const std::filesystem::path& working_directory, const Streams& streams, pid_t& pid) {
   for (const auto& argument : argv)
@@ -41,7 +42,7 @@ int spawn_in(pid_t group, const std::vector<std::string>& argv,
   }
   if (!working_directory.empty())
     posix_spawn_file_actions_addchdir_np(&actions, working_directory.c_str());
-  // A different group than ours, so that an interrupt also reaches the command's children.
+  // Uses a group other than this process's, so that an interrupt also kills the command's children.
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   posix_spawnattr_setpgroup(&attributes, group);
@@ -82,7 +83,7 @@ void Pipe::close_write() {
 
 RunningGroup::RunningGroup() {
   if (!pipe_.open()) return;
-  // `read` returns when this process closes its end of the pipe; signal 9 to 0 kills the own group.
+  // `read` returns when this process's end of the pipe is closed; then `kill -9 0` kills the group.
   const int error =
       spawn_in(0, {"/bin/sh", "-c", "read line; kill -9 0"}, {}, {pipe_.read, -1, -1}, guard_);
   pipe_.close_read();
@@ -96,7 +97,7 @@ RunningGroup::RunningGroup() {
 RunningGroup::~RunningGroup() {
   if (slot_ >= 0) running_groups[static_cast<std::size_t>(slot_)].store(0);
   if (guard_ == 0) return;
-  // Kill the guard before the pipe is closed, which would make it kill the processes that the
+  // Kill the guard before the pipe is closed. Otherwise the guard would kill processes that the
   // command left running.
   ::kill(guard_, SIGKILL);
   while (::waitpid(guard_, nullptr, 0) < 0 && errno == EINTR) {

@@ -26,23 +26,23 @@ struct Pipe {
   void close_write();
 };
 
-/// Descriptors of a new process's standard streams; -1: /dev/null.
+/// Descriptors for the standard streams of a new process; -1: /dev/null.
 struct Streams {
   int input, output, error;
 };
 
-/// The process group of one command. It is killed when this process ends, also by SIGKILL: the
-/// leader of the group is a guard process, which waits for the end of a pipe whose other end this
-/// process holds. The command joins the group before it is executed, so it can never be left
-/// behind. While the object lives, kill_running_commands kills the group, too.
+/// The process group of one command. It is killed when this process ends, even by SIGKILL: a guard
+/// process leads the group and waits until this process's end of a pipe is closed. The command
+/// joins the group before it is executed, so it cannot outlive this process.
+/// kill_running_commands() also kills the group.
 class RunningGroup {
  public:
-  /// Starts the guard. If there is no /bin/sh to run it, the command leads a separate group, which
-  /// survives a SIGKILL of this process.
+  /// Starts the guard. If it cannot be started because there is no /bin/sh, the command gets a
+  /// group without a guard, which survives a SIGKILL of this process.
   RunningGroup();
   RunningGroup(const RunningGroup&) = delete;
   RunningGroup& operator=(const RunningGroup&) = delete;
-  /// Ends the guard, not the command.
+  /// Kills the guard, not the command.
   ~RunningGroup();
 
   /// Kills every process of the group.
@@ -55,15 +55,16 @@ class RunningGroup {
   void watch(pid_t id);
 
   pid_t id_ = 0, guard_ = 0;  // 0: none
-  Pipe pipe_;                 // its write end stays open as long as this process lives
+  Pipe pipe_;                 // its write end stays open until this process ends
   int slot_ = -1;
 };
 
-/// Starts argv[0], searched in PATH, in `group`. Returns an errno, 0 for success.
+/// Starts argv[0], which is searched in PATH, in `group` and sets `pid`. Returns 0 or an errno.
 int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
           const Streams& streams, RunningGroup& group, pid_t& pid);
 
-/// Returns the kToolchain error for `program`, which could not be started.
+/// Returns the kToolchain error for `program`, which could not be started because of
+/// `error_number`, an errno.
 Diagnostic start_error(const std::string& program, int error_number);
 
 }  // namespace llmc

@@ -13,7 +13,7 @@
 namespace llmc {
 namespace {
 
-/// Bundles are two levels deep; the limit bounds the stack of a signal handler.
+/// Maximum depth of folders. It bounds the stack of a signal handler; bundles are two levels deep.
 constexpr int kMaxDepth = 16;
 
 /// Layout of the results of SYS_getdents64; readdir would allocate.
@@ -31,7 +31,8 @@ bool remove_entry(int folder, const char* name, int depth) {
   if (depth >= kMaxDepth) return false;
   const int fd = ::openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT;
-  // Removing entries while reading may make the kernel skip others: repeat until nothing is found.
+  // Removing entries while the folder is read may make the kernel skip others: repeat until no
+  // entry is found.
   for (bool removed_any = true; removed_any;) {
     removed_any = false;
     ::lseek(fd, 0, SEEK_SET);

@@ -4,8 +4,9 @@
 
 namespace llmc {
 
-/// Removes a file or a folder with its content, without following symbolic links. Neither allocates
-/// nor locks, so that a signal handler may call it. Returns true if nothing is left at `path`.
+/// Removes a file, or a folder with its content, without following symbolic links. Returns true if
+/// nothing is left at `path`. The first overload neither allocates nor locks, so a signal handler
+/// may call it.
 bool remove_tree(const char* path);
 inline bool remove_tree(const std::filesystem::path& path) {
   return remove_tree(path.c_str());

@@ -19,7 +19,8 @@ class Error {
   }
   const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
   const Diagnostic& first() const { return diagnostics_.front(); }
-  /// Sets `file` in diagnostics without one, so that inner layers need not know the file's name.
+  /// Sets `file` in the diagnostics that have none, so that inner functions need not know the
+  /// file's name.
   Error&& in_file(const std::string& file) && {
     for (auto& d : diagnostics_)
       if (d.file.empty()) d.file = file;
@@ -56,7 +57,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Result of an operation that returns nothing.
+/// The result of an operation that returns no value.
 struct Unit {};
 using Status = Result<Unit>;
 inline Status ok_status() {
@@ -65,15 +66,16 @@ inline Status ok_status() {
 
 #define LLMC_CONCAT_INNER(a, b) a##b
 #define LLMC_CONCAT(a, b) LLMC_CONCAT_INNER(a, b)
-/// LLMC_TRY(auto x, expression): defines x as the value; on an error the enclosing function returns
-/// it.
+/// LLMC_TRY(auto x, expression): evaluates a Result and defines x as its value. On an error, the
+/// enclosing function returns the error.
 #define LLMC_TRY(declaration, expression) \
   LLMC_TRY_INNER(LLMC_CONCAT(llmc_result_, __LINE__), declaration, expression)
 #define LLMC_TRY_INNER(result, declaration, expression) \
   auto result = (expression);                           \
   if (!result.ok()) return std::move(result).error();   \
   declaration = std::move(result).value()
-/// LLMC_RETURN_IF_ERROR(expression): for a Status.
+/// LLMC_RETURN_IF_ERROR(expression): evaluates a Status. On an error, the enclosing function
+/// returns it.
 #define LLMC_RETURN_IF_ERROR(expression)                      \
   do {                                                        \
     if (auto llmc_status_ = (expression); !llmc_status_.ok()) \

@@ -15,9 +15,9 @@
 namespace llmc {
 namespace {
 
-/// Data read by the signal handler. A slot changes free -> filling -> active -> free. suspend()
-/// takes it out, so that the handler, possibly on another thread, never removes a folder while it
-/// is being renamed.
+/// State of a slot that the signal handler reads. It changes from free to filling, active and free
+/// again. suspend() makes an active slot suspended, so that the handler, possibly on another
+/// thread, never removes a folder while it is being renamed.
 enum SlotState { kFree, kFilling, kActive, kSuspended, kRemoving };
 struct Slot {
   std::atomic<int> state{kFree};
@@ -45,7 +45,7 @@ bool move_slot(int slot, int from, int to) {
 }
 
 /// Removes the parents that were created for the slot's folder if they are empty, the deepest
-/// first. Shortens the path.
+/// first. Shortens the stored path.
 void remove_made_parents(Slot& slot) {
   for (std::size_t i = 0; i < slot.made_parents; ++i) {
     char* const name = std::strrchr(slot.path, '/');
@@ -63,8 +63,8 @@ void on_signal(int number) {
     removed[i] = slots[i].state.compare_exchange_strong(expected, kRemoving);
     if (removed[i]) remove_tree(slots[i].path);
   }
-  // Folders may share a parent, which is empty only after the last of them. The first one created
-  // it.
+  // Folders may share a parent, which is empty only after all of them are removed. The slot that
+  // created it is the first of them, so go from the last slot to the first.
   for (std::size_t i = slots.size(); i-- > 0;)
     if (removed[i]) remove_made_parents(slots[i]);
   ::signal(number, SIG_DFL);
@@ -80,7 +80,8 @@ SignalCleanup::SignalCleanup(SignalCleanup&& other) noexcept
     : slot_(std::exchange(other.slot_, -1)) {}
 
 SignalCleanup::~SignalCleanup() {
-  // Returning from main while the handler removes the folder would end the process too early.
+  // The handler is removing the folder: do not return, because the process could then end too
+  // early.
   if (!move_slot(slot_, kActive, kFree))
     for (;;) ::pause();
 }
@@ -100,7 +101,7 @@ void SignalCleanup::forget() {
 
 void end_by_signal(int number) {
   on_signal(number);
-  ::_exit(128 + number);  // the signal was blocked
+  ::_exit(128 + number);  // reached only if the signal was blocked
 }
 
 void install_signal_cleanup() {
@@ -110,7 +111,7 @@ void install_signal_cleanup() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction old{};
-    // A signal that the parent process set to be ignored (nohup) stays ignored.
+    // A signal that the parent process chose to ignore (nohup) stays ignored.
     if (::sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN)
       ::sigaction(number, &action, nullptr);
   }

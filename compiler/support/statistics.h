@@ -7,7 +7,7 @@
 
 namespace llmc {
 
-/// Median of an unsorted list; 0 of an empty one.
+/// Returns the median of an unsorted list; 0 if it is empty.
 inline double median(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t n = values.size();
@@ -15,8 +15,8 @@ inline double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// Returns the smallest value that at least `part` (0 to 1) of the values do not exceed (nearest
-/// rank). There must be a value.
+/// Returns the percentile at fraction `part` (0 to 1) of an unsorted list, by nearest rank. Requires
+/// at least one value.
 inline double percentile(std::vector<double> values, double part) {
   std::ranges::sort(values);
   const auto rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(values.size())));

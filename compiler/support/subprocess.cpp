@@ -20,8 +20,8 @@ Diagnostic lost_exit_code(const std::string& program, int error_number) {
                  "SIGCHLD may be ignored in this process");
 }
 
-/// Reads available data and closes the pipe at its end. Data beyond the limit is read and dropped,
-/// because the command would block on a full pipe.
+/// Reads available data; closes the pipe at the end of the data. Data beyond the limit is read and
+/// dropped, because the command would block on a full pipe.
 void drain(Pipe& pipe, std::string& text, std::size_t limit) {
   char buffer[65536];
   const ssize_t got = ::read(pipe.read, buffer, sizeof buffer);
@@ -60,7 +60,7 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv,
     wait_error = errno;
     break;
   }
-  // If SIGCHLD is ignored, the kernel discards the exit code, which must not look like success.
+  // If SIGCHLD is ignored, the kernel discards the exit code: report a failure, not success.
   if (wait_error != 0) return lost_exit_code(argv[0], wait_error);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;

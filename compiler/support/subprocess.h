@@ -10,8 +10,8 @@
 namespace llmc {
 
 struct CommandOptions {
-  std::filesystem::path working_directory;               // empty: that of the caller
-  std::size_t max_output_bytes = std::size_t{64} << 20;  // per stream; the rest is dropped
+  std::filesystem::path working_directory;               // empty: the caller's
+  std::size_t max_output_bytes = std::size_t{64} << 20;  // per stream; further output is dropped
 };
 
 struct CommandOutput {
@@ -22,19 +22,19 @@ struct CommandOutput {
   bool ok() const { return exit_code == 0; }
 };
 
-/// Runs argv[0] (searched in PATH) with exactly these arguments, without a shell, so nothing in
-/// them is interpreted. Standard input is /dev/null. Waits until it ends. Fails with kToolchain if
-/// the program cannot be started, or if its exit code is lost because this process ignores SIGCHLD;
-/// a non-zero exit code is not a failure here. The program and the processes it started are killed
-/// if this process ends first (RunningGroup).
+/// Runs argv[0], which is searched in PATH, with exactly these arguments and without a shell, and
+/// waits until it ends. Standard input is /dev/null. A non-zero exit code is not an error here. The
+/// program and the processes that it started are killed if this process ends first (RunningGroup).
+/// Fails with kToolchain if the program cannot be started, or if its exit code is lost because this
+/// process ignores SIGCHLD.
 Result<CommandOutput> run_command(const std::vector<std::string>& argv,
                                   const CommandOptions& options = {});
 
-/// Returns the file that PATH gives for `program`, or an empty path.
+/// Returns the path of `program`, searched in PATH; empty if it is not found.
 std::filesystem::path find_program(const std::string& program);
 
-/// Kills what run_command is running in any thread. Only for a signal handler that is about to end
-/// the process; async-signal-safe.
+/// Kills the commands that run_command() is running in all threads. Async-signal-safe; call it only
+/// from a signal handler that ends the process.
 void kill_running_commands();
 
 }  // namespace llmc

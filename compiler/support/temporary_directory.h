@@ -7,8 +7,8 @@
 
 namespace llmc {
 
-/// A folder in the system's folder for temporary files, accessible to this user only. Removed on
-/// destruction and when a signal ends the process.
+/// A folder in the system's temporary folder, accessible only to the current user. Removed on
+/// destruction, and when a signal ends the process.
 class TemporaryDirectory {
  public:
   static Result<TemporaryDirectory> create();

@@ -5,8 +5,8 @@
 namespace llmc {
 namespace {
 
-/// Returns whether the character is a line or paragraph separator or a bidirectional control, with
-/// which a name could disguise a message.
+/// Returns whether the character is a line separator, a paragraph separator or a bidirectional
+/// control. A name with such characters could disguise a message.
 bool rearranges_text(std::uint32_t c) {
   return (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
          (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;

@@ -5,9 +5,9 @@
 
 namespace llmc {
 
-/// Returns the size in bytes of the printable character at the front of `text`, or 0 if it must be
-/// escaped for a terminal or a text file: a control character, a byte that is not valid UTF-8, or a
-/// character that changes the direction or the line of the text around it.
+/// Returns the size in bytes of the printable character at the start of `text`. Returns 0 if it
+/// must be escaped for a terminal or a text file: a control character, a byte that is not valid
+/// UTF-8, or a character that changes the direction or the line of the surrounding text.
 std::size_t printable_utf8_length(std::string_view text);
 
 /// Appends "\xNN".

@@ -26,7 +26,7 @@ WorkerPool::WorkerPool(std::size_t threads) {
   try {
     while (threads_.size() + 1 < threads) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    // Continue with the threads that could be created.
+    // Continue with the threads that were created.
   }
 }
 

@@ -12,13 +12,13 @@
 
 namespace llmc {
 
-/// A fixed set of threads for many rounds of work, one round at a time.
+/// A fixed set of threads that runs rounds of work, one round at a time.
 class WorkerPool {
  public:
   using Task = std::function<Status(std::size_t)>;
 
-  /// Creates `threads` workers, including the caller; 0: the number of cores. Fewer if the system
-  /// cannot create more.
+  /// Creates `threads` workers, including the caller; 0: the number of cores. Creates fewer if the
+  /// system cannot create as many.
   explicit WorkerPool(std::size_t threads = 0);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -26,9 +26,9 @@ class WorkerPool {
 
   std::size_t threads() const { return threads_.size() + 1; }
 
-  /// Calls task(i) for every i below `count`; returns the error of the lowest failing i. Exceptions
-  /// of a task become errors, too: running out of memory must not end the process from inside a
-  /// thread.
+  /// Calls task(i) for every i below `count`. Returns the error of the lowest failing i. Exceptions
+  /// of a task become errors too, because running out of memory inside a thread must not end the
+  /// process.
   Status run(std::size_t count, const Task& task);
 
  private:
@@ -37,7 +37,7 @@ class WorkerPool {
 
   std::mutex mutex_;
   std::condition_variable started_, finished_;
-  std::size_t round_ = 0;    // changes when there is work
+  std::size_t round_ = 0;    // number of the round; changes when there is work
   std::size_t running_ = 0;  // workers that have not finished the round
   bool stop_ = false;
 

@@ -14,7 +14,7 @@ namespace {
 using std::string_view;
 
 constexpr string_view kGenericAliases[] = {"portable", "scalar"};
-/// Tokens per chunk if memory is not scarce.
+/// Default tokens per chunk of targets with ample memory.
 constexpr std::uint32_t kAppChunk = 128;
 
 constexpr string_view kX86Baseline[] = {"-march=x86-64"};
@@ -28,7 +28,7 @@ constexpr string_view kAvxVnniAliases[] = {"alderlake", "raptorlake",   "arrowla
 constexpr string_view kAvxVnniFlags[] = {"-mavx2", "-mfma", "-mf16c", "-mavxvnni"};
 constexpr Feature kAvxVnniFeatures[] = {Feature::kAvx2, Feature::kFma, Feature::kF16c,
                                         Feature::kAvxVnni};
-// x86-64-v4 does not include the dot products of bytes.
+// x86-64-v4 is not an alias, because it does not include the dot products of bytes.
 constexpr string_view kAvx512Aliases[] = {"avx512vnni", "avx512-vnni",    "cascadelake",
                                           "icelake",    "icelake-server", "rocketlake",
                                           "tigerlake",  "znver4",         "znver5"};
@@ -48,7 +48,7 @@ constexpr Feature kAmxFeatures[] = {Feature::kAvx2,     Feature::kFma,        Fe
                                     Feature::kAvx512dq, Feature::kAvx512Vnni, Feature::kAmxTile,
                                     Feature::kAmxInt8};
 
-// Without libgcc there are no outlined atomics to call.
+// Outlined atomics are functions of libgcc, which a bundle does not link.
 constexpr string_view kArm64Baseline[] = {"-march=armv8-a", "-mno-outline-atomics"};
 constexpr string_view kArm64Aliases[] = {"aarch64",    "armv8.2-a",  "neon",      "neoverse-n1",
                                          "cortex-a55", "cortex-a76", "cortex-x1", "apple-m1"};
@@ -64,7 +64,7 @@ constexpr string_view kLasxAliases[] = {"loongarch64", "loong64", "la464", "3a50
 constexpr string_view kLasxFlags[] = {"-march=la464"};
 constexpr Feature kLasxFeatures[] = {Feature::kLasx};
 
-// The checks of emitted libraries, available on their own architecture.
+// The checks that emitted libraries contain; each can be called only on its own architecture.
 constexpr Target::Check kBaselineCheck = cpu_has_baseline;
 #if defined(__x86_64__)
 constexpr Target::Check kAvx2Check = cpu_has_avx2, kAvxVnniCheck = cpu_has_avxvnni;
@@ -84,7 +84,7 @@ constexpr Target::Check kLasxCheck = cpu_has_lasx;
 constexpr Target::Check kLasxCheck = nullptr;
 #endif
 
-/// Target names of other tools that match no target exactly, and what to use instead.
+/// A target name of another tool that corresponds to no target exactly, and what to use instead.
 struct Suggestion {
   string_view name, text;
 };
@@ -142,7 +142,7 @@ constexpr Suggestion kSuggestions[] = {
     {"cortex-a710", kUseArm64I8mm},
     {"cortex-x3", kUseArm64I8mm},
 };
-/// The same for all names with this prefix.
+/// Suggestions for all names that begin with a prefix.
 constexpr Suggestion kFamilies[] = {
     {"cortex-m", kOfMicrocontrollers}, {"cortex-r", kOfMicrocontrollers},
     {"armv6", kOfMicrocontrollers},    {"stm32", kOfMicrocontrollers},
@@ -295,7 +295,7 @@ std::string lower_case(string_view name) {
   return result;
 }
 
-/// Returns the target at a lower optimization level.
+/// Returns `target` at optimization level `level`.
 constexpr Target at_level(Target target, std::uint32_t level) {
   target.opt_level = level;
   if (level == 1) {
@@ -424,7 +424,7 @@ const Target& portable_here() {
 }
 
 const Target& best_here() {
-  const Target* best = &kTargets[0];  // generic, if nothing runs here
+  const Target* best = &kTargets[0];  // generic, unless another target runs here
   std::size_t features = 0;
   for (const Target& target : kTargets) {
     if (runs_here(target) && target.features.size() >= features) {
