@@ -31,11 +31,10 @@ Result<GoldenHashes> read_golden(const fs::path& file) {
   if (!fs::exists(file, ignored)) return golden;
   LLMC_TRY(const std::string text, read_file(file, kMaxGoldenBytes));
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  const Diagnostic damaged{
-      .kind = ErrorKind::kBadInput,
-      .file = file.string(),
-      .message = "not a file of golden hashes",
-      .hint = "--golden names the file; --update writes a new one where none is"};
+  const Diagnostic damaged{.kind = ErrorKind::kBadInput,
+                           .file = file.string(),
+                           .message = "not a file of golden hashes",
+                           .hint = "use --golden FILE, or --update to create it"};
   if (!json.is_object() || !json.contains("hashes") || !json["hashes"].is_object()) return damaged;
   const auto numerics = json.find("numerics");
   if (numerics != json.end() && !numerics->is_string()) return damaged;

@@ -76,7 +76,7 @@ Status check_sizes(const plan::Plan& plan, const CompileOptions& options) {
   return ok_status();
 }
 
-/// Records the vocabulary of the tokenizer and builds the tables of the compiled-in grammar.
+/// Records the size of the tokenizer's vocabulary and builds the tables of the compiled-in grammar.
 Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   BundleContent& content = prepared.content;
   const std::uint64_t vocabulary = prepared.plans.front().program.vocabulary;
@@ -99,7 +99,7 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   return ok_status();
 }
 
-/// Plans the graph for each target; the passes must have run.
+/// Plans the graph for each target. The passes must have run.
 Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::PlanOptions planned,
                                              const CompileOptions& options,
                                              std::span<const std::string> targets,
@@ -117,16 +117,16 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
   return plans;
 }
 
-/// Prepares a plain graph: sizes of its dims, passes, plans.
+/// Prepares a plain graph: assigns its dims, runs the passes, and makes one plan per target.
 Result<Prepared> prepare_plain(const CompileOptions& options, importer::ImportedModel model,
                                std::span<const std::string> targets, const Progress& progress,
                                PhaseClock& clock) {
   if (options.grammar.given()) {
-    return usage_error("a grammar is for models that write text, and this one becomes a function",
+    return usage_error("a grammar needs a decoder; this graph is compiled as a function",
                        "leave the grammar out");
   }
   if (options.system_prompt)
-    return usage_error("a function of its inputs has no system prompt",
+    return usage_error("a system prompt needs a decoder; this graph is compiled as a function",
                        "leave out --system-prompt and --system-prompt-tokens");
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (!options.quant_given) planned.quant.clear();

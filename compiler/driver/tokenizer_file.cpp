@@ -47,7 +47,8 @@ std::unique_ptr<hosted::Tokenizer> read_tokenizer(const fs::path& path_of_model,
     planned.tokenizer_refused = loaded.failure().message;
     if (const std::string folder = path.parent_path().string() + "/";
         planned.tokenizer_refused.starts_with(
-            folder))  // bundles do not depend on the location of the model
+            // remove the folder, because bundles must not depend on the location of the model
+            folder))
       planned.tokenizer_refused.erase(0, folder.size());
     if (known) {
       prefix = known->prefix_ids;
@@ -64,14 +65,14 @@ std::unique_ptr<hosted::Tokenizer> read_tokenizer(const fs::path& path_of_model,
 std::optional<Diagnostic> tokenizer_too_large(const hosted::Tokenizer& tokenizer,
                                               const fs::path& file, std::int64_t vocabulary) {
   const auto size = static_cast<std::int64_t>(tokenizer.size());
-  std::int64_t texts = 0;  // number of tokens past the vocabulary that text can produce
+  std::int64_t texts = 0;  // number of tokens after the vocabulary that text can produce
   for (std::int64_t id = std::max<std::int64_t>(vocabulary, 0); id < size; ++id)
     texts += tokenizer.bytes_of(static_cast<std::int32_t>(id)).empty() ? 0 : 1;
   if (texts == 0) return std::nullopt;
   return file_failure(
       ErrorKind::kBadInput, file.string(),
-      fmt::format("the tokenizer has {} tokens, and the model's vocabulary {}: a text "
-                  "that needs one of the {} others cannot be run",
+      fmt::format("the tokenizer has {} tokens, the model {}: {} tokens that text can produce are "
+                  "outside the vocabulary",
                   size, vocabulary, texts),
       "it may belong to another model: put the model's own tokenizer there");
 }
