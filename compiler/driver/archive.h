@@ -7,12 +7,13 @@
 
 namespace llmc::driver {
 
-/// Returns whether `path` is a complete archive: its members end exactly at the end of the file.
+/// Returns whether `path` is a complete archive: its last member ends exactly at the end of the
+/// file.
 bool is_whole_archive(const std::filesystem::path& path);
 
-/// Replaces the data of the last member of the archive `archive` with the content of the file
-/// `content`; the member keeps its name. Both paths are relative to `folder`. Archivers hold a
-/// whole archive in memory. To avoid this for the weights, the archiver gets a small placeholder
+/// Replaces the content of the last member of the archive `archive` with the content of the file
+/// `content`; the member keeps its name. Both paths are relative to `folder`. Use it for large
+/// weights, because archivers hold a whole archive in memory: the archiver gets a small placeholder
 /// object with the same symbols, and this function then copies the real object from file to file.
 Status replace_last_member(const std::filesystem::path& folder, const std::string& archive,
                            const std::string& content);

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPlanSuffix = ".plan.json";
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20;
 
-/// Returns the NAME of each NAME.plan.json.
+/// Returns NAME for each file NAME.plan.json in `folder`.
 std::vector<std::string> planned_names(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -33,7 +33,7 @@ std::vector<std::string> planned_names(const fs::path& folder) {
   return names;
 }
 
-/// Reads "rounding" of a plan.json. Throws nlohmann's exceptions.
+/// Reads the member "rounding" of a plan.json. Throws the exceptions of nlohmann::json.
 plan::Rounding rounding_from(const nlohmann::json& json) {
   plan::Rounding rounding;
   for (const auto& name : json.at("formats")) {
@@ -80,8 +80,8 @@ std::optional<std::string> bundle_name(const fs::path& folder) {
 
 namespace {
 
-/// Returns the first entry in `folder`, relative to it, that its plan.json does not list; any entry
-/// if the folder is not a bundle.
+/// Returns the first entry in `folder`, relative to it, that its plan.json does not list. If the
+/// folder is not a bundle, returns any entry.
 std::optional<fs::path> first_foreign(const fs::path& folder, std::error_code& error) {
   std::set<fs::path> files, folders;
   nlohmann::json json;
@@ -144,7 +144,7 @@ Status write_build_script(const fs::path& folder, const std::string& script) {
   const fs::path path = folder / "src/build.sh";
   LLMC_RETURN_IF_ERROR(write_file(path, std::string_view(script)));
   std::error_code error;
-  // Copies read permissions, which the umask determined, to execute permissions.
+  // Everyone who can read the script may execute it; the umask determined who can read it.
   const fs::perms readers = fs::status(path, error).permissions();
   fs::perms runners = fs::perms::owner_exec;
   if ((readers & fs::perms::group_read) != fs::perms::none) runners |= fs::perms::group_exec;

@@ -15,56 +15,57 @@
 /// Reads and checks the files of a bundle's folder.
 namespace llmc::driver {
 
-/// Returns the NAME of the bundle in `folder`, which contains NAME.plan.json, NAME.h and libNAME.a.
-/// Returns nullopt if the folder is not a bundle or contains two.
+/// Returns NAME if `folder` is a bundle: it contains NAME.plan.json, NAME.h and libNAME.a. Returns
+/// nullopt if it is not a bundle, or contains two.
 std::optional<std::string> bundle_name(const std::filesystem::path& folder);
 
 /// Returns whether `folder` appears to be a bundle, complete or damaged: it contains a
 /// NAME.plan.json and no .onnx file.
 bool looks_like_bundle(const std::filesystem::path& folder);
 
-/// Returns the replacement check for AtomicDirectory, so that llmc deletes only its own output. It
-/// allows an empty folder, or a bundle in which plan.json lists every file, folder and link at any
-/// depth. The error names the first unlisted entry, and reports whether the folder is or contains
-/// the model to compile.
+/// Returns the check that AtomicDirectory runs before it replaces a folder, so that llmc deletes
+/// only its own output. The check accepts an empty folder, and a bundle whose plan.json lists every
+/// file, folder and link in it. Otherwise its error names the first entry that is not listed, and
+/// states whether the folder is or contains the model to compile.
 AtomicDirectory::MayReplace replaces_bundle(const std::filesystem::path& model);
 
 /// Writes src/build.sh and makes it executable for everyone who can read it. The folder src must
 /// exist.
 Status write_build_script(const std::filesystem::path& folder, const std::string& script);
 
-/// Writes NAME.plan.json of a finished bundle: the JSON object `plan`, extended by "files", the
-/// list of files in the folder. Returns that list.
+/// Writes NAME.plan.json of a finished bundle: the JSON object `plan` with an additional member
+/// "files", the list of the files in the folder. Returns that list.
 Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& folder,
                                                  const std::string& name, const std::string& plan);
 
-/// Returns the text of NAME.plan.json of a complete bundle of a model or a function: a JSON object.
-/// Fails with kBadInput like read_bundle().
+/// Returns the text of NAME.plan.json of a complete bundle of a model or a function. The text is a
+/// JSON object. Fails like read_bundle().
 Result<std::string> read_plan_file(const std::filesystem::path& folder);
 
 /// The fields of NAME.plan.json that are needed to load a bundle.
 struct BundleFacts {
   std::string name, target;
   std::uint32_t opt_level = 0;
-  std::uint32_t ctx = 0;             // context in tokens; 0: not recorded
-  std::string tokenizer_file;        // may be empty
-  std::string tokenizer_refused;     // why the model's tokenizer was rejected; empty if it was not
+  std::uint32_t ctx = 0;       // context in tokens; 0: not recorded
+  std::string tokenizer_file;  // may be empty
+  /// why the model's tokenizer was rejected; empty if it was not rejected
+  std::string tokenizer_refused;
   std::vector<std::int32_t> prompt;  // compiled-in prompt ids; empty without a prompt
   std::string quant;                 // CompileOptions::quant; empty in bundles of older versions
   KvFormats kv = {};
   std::string numerics;  // numerics version of the code (plan::kNumericsVersion)
-  std::map<std::string, std::string>
-      golden;  // golden hashes of the model for these formats (golden.h)
+  /// golden hashes of the model for its formats, by key (golden.h)
+  std::map<std::string, std::string> golden;
   bool embed_weights = true;
   std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
-  std::uint64_t grammar_bytes = 0;       // size of the compiled-in grammar's tables
+  std::uint64_t grammar_bytes = 0;       // size of the tables of the compiled-in grammar
   std::uint64_t cache_token_bytes = 0;   // 0 in bundles of older versions
   plan::Rounding rounding;               // empty in bundles of older versions
   std::vector<plan::Products> products;  // empty in bundles of older versions
 };
 /// Reads the facts of a bundle. Fails with kBadInput, "damaged bundle: …", if a file is missing,
-/// truncated or invalid; also if the folder is not a bundle.
+/// truncated or invalid, or if the folder is not a bundle.
 Result<BundleFacts> read_bundle(const std::filesystem::path& folder);
 
 }  // namespace llmc::driver

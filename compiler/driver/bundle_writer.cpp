@@ -130,14 +130,14 @@ Result<std::vector<std::string>> BundleWriter::finish() {
                          plan::to_json(plan_, fmt::format("{:016x}", weights_hash_)));
 }
 
-/// Returns the weights file, or the object that embeds the weights. In the archive that llvm-ar
-/// creates, a placeholder named NAME_weights.o takes the place of that object.
+/// Returns the name of the weights file or, if the weights are embedded, of the object that
+/// contains them. llvm-ar gets a placeholder NAME_weights.o instead of that object.
 std::string BundleWriter::weights_file() const {
   if (!plan_.options.embed_weights) return name_ + ".weights.bin";
   return fmt::format("{}/weights", ModelCode::kObjects);
 }
 
-/// Returns the parts of the library that contain only data; the weights are last.
+/// Returns the names of the library's parts that contain only data; the weights are last.
 std::vector<std::string> BundleWriter::data_parts() const {
   std::vector<std::string> parts;
   if (!content_.grammar.empty()) parts.emplace_back("grammar");

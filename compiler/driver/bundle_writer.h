@@ -19,35 +19,35 @@
 
 namespace llmc::driver {
 
-/// Content that all bundles of one model share, independent of the target.
+/// Content that is the same in the bundles of one model for all targets.
 struct BundleContent {
   std::unique_ptr<hosted::Tokenizer> tokenizer;  // may be nullptr
   hosted::ChatDescription chat;
-  std::string grammar;  // tables; empty without a grammar
+  std::string grammar;  // the grammar's tables; empty without a grammar
 };
 
 /// Writes the files of one bundle into an AtomicDirectory. Call the functions in the order of
 /// declaration.
 class BundleWriter {
  public:
-  /// All arguments must outlive the writer. It stores the size of the code and the hash of the
-  /// prompt in `plan`.
+  /// All arguments must outlive the writer. The writer stores the size of the code and the hash of
+  /// the prompt in `plan`.
   BundleWriter(const CompileOptions& options, const Toolchain& toolchain,
                const BundleContent& content, plan::Plan& plan, std::filesystem::path folder,
                const Progress& progress);
 
-  /// Weights are added in pieces, so that one encoding serves the bundles of several targets.
+  /// Weights are added in pieces, so that they are encoded once for the bundles of all targets.
   Status begin_weights();
   Status add_weights(std::span<const std::byte> data);
   Status end_weights();
   Status write_sources();
-  /// Compiles the library, except for the data that add_prompt() adds.
+  /// Compiles the library, without the data that add_prompt() adds.
   Status compile();
-  /// Returns the prompt's read-only data, computed by the library itself or by the same model
+  /// Returns the prompt's read-only data. The library itself computes it, or the same model
   /// compiled for the host (prompt_data.h).
   Result<std::string> compute_prompt();
   Status add_prompt(const std::string& data);
-  /// Completes the bundle. Returns its files.
+  /// Completes the bundle. Returns its files, relative to the folder and sorted.
   Result<std::vector<std::string>> finish();
 
  private:

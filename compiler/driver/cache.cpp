@@ -26,15 +26,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the current identity of a program, so that a replaced program invalidates the cache.
+/// Returns a text that changes when the program is replaced, so that this invalidates the cache.
 std::string program_identity(const fs::path& program) {
   struct stat info{};
   if (::stat(program.c_str(), &info) != 0) return {};
   return fmt::format("{}.{}.{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
-/// Hashes the files that define a model's tokens and its end-of-text tokens. The importer does not
-/// list these files.
+/// Returns the content of the files that define a model's tokens and end-of-text tokens, which the
+/// importer does not list.
 Result<std::string> vocabulary_files(const fs::path& model) {
   LLMC_TRY(const hosted::ChatDescription chat, read_chat_files(model));
   std::string text = hosted::to_json(chat);
@@ -97,7 +97,8 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
       resources_hash());
   LLMC_TRY(const std::string vocabulary, vocabulary_files(model.path));
   text += " " + vocabulary;
-  // Free-form strings are hashed with their lengths, so that different lists have different input.
+  // Strings are hashed with their lengths, so that different lists cannot have the same input to
+  // the hash.
   std::vector<std::string> words = options.cflags;
   if (const auto& prompt = options.system_prompt)
     words.insert(words.end(), {prompt->text, fmt::format("{}", fmt::join(prompt->ids, ","))});

@@ -15,23 +15,23 @@ namespace llmc::driver {
 /// Returns $XDG_CACHE_HOME/llmc or ~/.cache/llmc; empty if neither variable is set.
 std::filesystem::path cache_folder();
 
-/// Returns whether the same model and options always produce the same code. This is false with
-/// compiler flags that may read other files, such as --sysroot, because the content of these files
+/// Returns whether the same model and options always produce the same code. This is false for
+/// compiler flags that may read other files, such as --sysroot, because the content of those files
 /// can change.
 bool is_cacheable(const CompileOptions& options);
 
-/// Returns a key of 32 hexadecimal digits. It covers the content of the model, every option that
-/// affects the code, the runtime sources, the version of llmc and the compiler (path, size and
-/// modification time of its file). `options` must be cacheable. Fails with kToolchain if no
-/// compiler is found.
+/// Returns a key of 32 hexadecimal digits. It depends on the content of the model, every option
+/// that affects the code, the runtime sources, the version of llmc, and the compiler (path, size
+/// and modification time). `options` must be cacheable. Fails with kToolchain if no compiler is
+/// found.
 Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options);
 
 /// Marks an entry as most recently used.
 void touch_entry(const std::filesystem::path& entry);
 
 /// Removes incomplete entries of interrupted processes, then the least recently used entries until
-/// the total size is at most `limit_bytes`. Never removes `keep` or an entry that is protected by a
-/// FolderLock.
+/// the total size is at most `limit_bytes`. Never removes `keep`, or an entry that a FolderLock
+/// protects.
 void trim_cache(const std::filesystem::path& folder, std::uint64_t limit_bytes,
                 const std::filesystem::path& keep);
 

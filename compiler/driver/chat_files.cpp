@@ -21,12 +21,12 @@ using hosted::ChatDescription;
 constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{1} << 20;
 constexpr std::size_t kMaxStopIds = 1000;
 
-/// Reads the files in a model's folders and keeps the first error.
+/// Reads files in a model's folders, and keeps the first error.
 class FolderReader {
  public:
   explicit FolderReader(std::vector<fs::path> folders) : folders_(std::move(folders)) {}
 
-  /// Returns the object in the file; empty if the file does not exist, or after an error.
+  /// Returns the object in a file; empty if the file does not exist or on an error.
   Json object(const char* name) {
     auto config = read_model_config(folders_, name);
     if (!config.ok()) {
@@ -47,7 +47,7 @@ class FolderReader {
     return std::nullopt;
   }
 
-  /// Returns a string of the object read last; empty if it is missing or null.
+  /// Returns the string `key` of `object`; empty if it is missing or null.
   std::string text(const Json& object, const char* key) {
     const auto it = object.find(key);
     if (it == object.end() || it->is_null()) return {};
@@ -56,7 +56,7 @@ class FolderReader {
     return {};
   }
 
-  /// Returns the text of a token: a string, or an object that contains it.
+  /// Returns the text of the token `key`: a string, or an object that contains it.
   std::string token(const Json& object, const char* key) {
     const auto it = object.find(key);
     if (it != object.end() && it->is_object()) return text(*it, "content");
@@ -76,7 +76,7 @@ class FolderReader {
     }
   }
 
-  /// Returns a string with exactly one %s, or an empty string.
+  /// Returns the string `key` if it contains exactly one %s, else an empty string.
   std::string pattern(const Json& object, const char* key) {
     std::string value = text(object, key);
     const std::size_t at = value.find("%s");
@@ -85,9 +85,9 @@ class FolderReader {
     return value == "%s" ? std::string() : value;  // plain text: not a template
   }
 
-  /// Appends the value of `key` as the parameter `name`; does nothing if it is missing or null. The
-  /// first of several keys for the same parameter takes precedence. Hugging Face's -1 for "off"
-  /// becomes 0.
+  /// Appends the value of `key` as the sampling parameter `name`. Does nothing if it is missing or
+  /// null, or if an earlier key has set the parameter. A value of -1, with which Hugging Face
+  /// disables a parameter, becomes 0.
   void sampling(const Json& object, const char* key, const char* name,
                 hosted::SamplingValues& values) {
     const auto it = object.find(key);
@@ -178,7 +178,7 @@ void read_mnn_sampling(FolderReader& reader, const Json& object, hosted::Samplin
   for (const auto& [key, name] : kKeys) reader.sampling(object, key, name, out);
 }
 
-/// Reads MNN's configuration. Values from earlier files take precedence.
+/// Reads MNN's configuration. Values from files that were read earlier take precedence.
 void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDescription& out) {
   if (out.has_template()) return;
   if (const auto it = object.find("jinja"); it != object.end() && it->is_object()) {
@@ -197,7 +197,7 @@ void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDe
     }
   }
   if (!out.has_template()) return;
-  out.add_prefix = true;  // MNN's templates leave the prefix to the tokenizer
+  out.add_prefix = true;  // the tokenizer adds the prefix, because MNN's templates do not
   out.source = file;
 }
 

@@ -12,20 +12,20 @@ namespace llmc::driver {
 constexpr const char* kChatSuffix = ".chat.json";
 
 /// Reads the chat description of `model`, a folder or one .onnx file. Each file is read from the
-/// first of model_folders() that has it. The template is the first of:
+/// first of model_folders() that contains it. The template is the first that exists of:
 ///   chat_template.jinja;
 ///   `chat_template` of tokenizer_config.json or chat_template.json;
 ///   `jinja`, `user_prompt_template` with its related keys, or `prompt_template` of
 ///     llm_config.json or config.json (MNN).
-/// The texts of the begin and end tokens come from tokenizer_config.json. The ids that end an
-/// answer come from generation_config.json, config.json and genai_config.json. Recommended sampling
-/// parameters come from generation_config.json or, if it has none, from llm_config.json or
-/// config.json of MNN. If no file has a template, the description states so. Fails with kBadInput
-/// if a file is not valid JSON or one of these values has the wrong type. The template itself is
-/// not parsed.
+/// The texts of the begin and end tokens come from tokenizer_config.json. The ids of tokens that
+/// end an answer come from generation_config.json, config.json and genai_config.json. Recommended
+/// sampling parameters come from generation_config.json or, if it has none, from MNN's
+/// llm_config.json or config.json. If no file contains a template, the description states so. The
+/// template itself is not parsed. Fails with kBadInput if a file is not valid JSON or one of these
+/// values has the wrong type.
 Result<hosted::ChatDescription> read_chat_files(const std::filesystem::path& model);
 
-/// Returns the chat description of a bundle, which stores it in NAME.chat.json, or of a model.
+/// Returns the chat description of a model, or of a bundle, which stores it in NAME.chat.json.
 Result<hosted::ChatDescription> chat_of(const std::filesystem::path& model_or_bundle);
 
 }  // namespace llmc::driver

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Encodes the weights once and passes them to the writers of all bundles. The stored weights do
-/// not depend on the target.
+/// Encodes the weights once and writes them to all bundles, because stored weights do not depend on
+/// the target.
 Status write_weights(const plan::Plan& plan, std::deque<BundleWriter>& writers,
                      const Progress& progress) {
   if (plan.weights_bytes == 0) return ok_status();
@@ -34,16 +34,16 @@ Status write_weights(const plan::Plan& plan, std::deque<BundleWriter>& writers,
   return ok_status();
 }
 
-/// Returns whether both plans store a prompt's keys and values as the same bytes. The values are
-/// identical on every target (docs/numerics.md), so blocks of the same shape are identical too.
+/// Returns whether the keys and values of the prompt are the same bytes in both plans. The values
+/// are the same on every target (docs/numerics.md), so this requires only blocks of the same shape.
 bool same_prompt_data(const plan::Plan& a, const plan::Plan& b) {
   return a.prompt.bytes == b.prompt.bytes && a.kv.block == b.kv.block &&
          a.kv.block_bytes == b.kv.block_bytes &&
          a.options.target->token_group == b.options.target->token_group;
 }
 
-/// Computes the system prompt once for all plans with identical data, preferably with a bundle's
-/// own code.
+/// Computes the system prompt once for all plans with identical data. Uses a bundle's own code if
+/// possible.
 Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>& writers) {
   std::size_t first = 0;
   while (first + 1 < plans.size() && !target::runs_here(*plans[first].options.target)) ++first;
@@ -61,7 +61,7 @@ Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>
 }
 
 /// Performs all steps after planning and writes one bundle per plan to `folders`. All bundles are
-/// complete before the first one is renamed to its final path. `times`: durations of the earlier
+/// complete before the first is renamed to its final path. `times`: durations of the earlier
 /// phases, which are added to the first bundle.
 Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
                                           std::span<const fs::path> folders,
@@ -102,7 +102,7 @@ Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
   return bundles;
 }
 
-/// Imports options.model as a decoder without checking that it is one.
+/// Imports options.model as a decoder, without checking that it is one.
 Result<Source> import_given(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
   Source source;

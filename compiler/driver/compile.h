@@ -34,26 +34,26 @@ struct Bundle {
 /// bundle's name and the grammar. Fails with kUsage, or kBadInput for the grammar.
 Status check_options(const CompileOptions& options, std::span<const std::string> targets);
 
-/// Writes the bundle atomically. A system prompt's keys and values are computed by host code for
-/// every target; the results are bit-identical. Fails with kBadInput (model, options, output
-/// folder), kUnsupported (one diagnostic for each operator without a stage), kOverBudget or
-/// kToolchain.
+/// Compiles options.model and writes its bundle atomically. The keys and values of a system prompt
+/// are computed by code for the host; they are the same for every target. Fails with kBadInput
+/// (model, options, output folder), kUnsupported (one diagnostic for each operator without a
+/// stage), kOverBudget or kToolchain.
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
 
-/// Compiles a model for several targets: the bundle of targets[i] is written to folders[i].
-/// `source` must be the result of read_source(options). Ignores options.target and options.out_dir.
-/// Weights are encoded once. After a failure all folders are unchanged, unless the failure occurs
-/// while finished bundles are renamed.
+/// Compiles a model for several targets and writes the bundle of targets[i] to folders[i]. `source`
+/// must be the result of read_source(options). Ignores options.target and options.out_dir. Weights
+/// are encoded once. On failure all folders are unchanged, unless the failure occurs while finished
+/// bundles are renamed.
 Result<std::vector<Bundle>> compile_model(const CompileOptions& options, Source source,
                                           std::span<const std::string> targets,
                                           std::span<const std::filesystem::path> folders,
                                           const Progress& progress = {});
 
-/// Writes the bundle of a stage-level graph, which is the output of the passes. Matrices without a
-/// format get options.quant. Ignores options.model.
+/// Writes the bundle of a stage-level graph, the output of the passes. Matrices without a format
+/// get options.quant. Ignores options.model.
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options);
 
-/// Returns the plan that compile_model() would use, without reading weights or running clang;
+/// Returns the plan that compile_model() would use, without reading weights or running clang; its
 /// code_bytes is an estimate. Fails with kOverBudget if max_ram is set and exceeded.
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress = {});
 Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options, Source source,

@@ -14,15 +14,15 @@ namespace {
 
 using DimSizes = std::map<std::string, std::int64_t>;
 
-/// A size that is given for a sum of symbols.
+/// A sum of symbols and its requested size.
 struct GivenSum {
   std::string name;
   ir::Dim sum;
   std::int64_t size = 0;
 };
 
-/// Returns the symbols in the shapes of the inputs that have no size in `given`, each once, in
-/// order of appearance.
+/// Returns the symbols in the shapes of the inputs that have no size in `given`, without
+/// duplicates, in order of appearance.
 std::vector<std::string> open_symbols(const ir::Graph& graph, const plan::DimRanges& given) {
   std::vector<std::string> symbols;
   std::set<std::string> seen;
@@ -49,8 +49,8 @@ Diagnostic unknown_dim(const std::string& name, const std::vector<std::string>& 
           "its symbols are: " + known);
 }
 
-/// Determines the only symbol of `given.sum` without a size. Returns whether it succeeded; false
-/// while several symbols have no size. `dims`: the sizes that were requested.
+/// Computes the size of the only symbol in `given.sum` that has no size yet. Returns false if
+/// several symbols have no size. `dims`: the requested sizes.
 Result<bool> solve(const GivenSum& given, const plan::DimRanges& dims, DimSizes& sizes) {
   std::int64_t rest = given.size;
   const std::pair<const std::string, std::int64_t>* open = nullptr;
@@ -78,7 +78,7 @@ Result<bool> solve(const GivenSum& given, const plan::DimRanges& dims, DimSizes&
   return true;
 }
 
-/// Returns a number for each symbol that `dims` sets to a number.
+/// Returns the size of each symbol that has one: set by `dims`, or computed from the size of a sum.
 Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges& dims) {
   const std::vector<std::string> symbols = open_symbols(graph, {});
   const std::set<std::string> known(symbols.begin(), symbols.end());
@@ -125,8 +125,8 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges&
   return sizes;
 }
 
-/// Returns `--dim name=N` for a shell. The name is complete, because --dim compares all of it, and
-/// quoted, because it comes from the model.
+/// Returns `--dim name=N` in a form that a shell accepts. The name is not truncated, because --dim
+/// compares all of it, and it is quoted, because it comes from the model.
 std::string dim_flag(const std::string& symbol) {
   const bool batch = symbol.find("batch") != std::string::npos;
   return "--dim " + shell_quoted(symbol + (batch ? "=1" : "=N"));
@@ -165,7 +165,8 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
 }
 
 std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given) {
-  // Limits for the message: a truncated flag could end inside its quotes.
+  // Limits of the message. It contains only complete flags: a truncated one could end inside its
+  // quotes.
   constexpr std::size_t kMaxFlags = 32, kMaxBytes = 3000;
   const std::vector<std::string> symbols = open_symbols(graph, given);
   std::string flags;

@@ -9,14 +9,15 @@
 /// Sizes of the symbolic dims of plain graphs (--dim).
 namespace llmc::driver {
 
-/// Assigns sizes to symbols in the shapes of the inputs and infers all types again; symbols with a
-/// range remain symbolic. `dims` names symbols or sums in the input shapes ("past_sequence_length +
-/// 1"). Fails with kUsage for an unknown name, contradictory sizes, a negative size, a size of 0
-/// that leaves every output empty, a range that is empty or contains 0, and a range of a sum.
+/// Assigns sizes to the symbols in the shapes of the inputs and infers all types again. Symbols
+/// with a range remain symbolic. The keys of `dims` are symbols, or sums that occur in the input
+/// shapes ("past_sequence_length + 1"). Fails with kUsage for an unknown name, contradictory sizes,
+/// a negative size, a size of 0 with which every output is empty, a range that is empty or contains
+/// 0, and a range of a sum.
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
 /// Returns the flags that set all symbolic sizes of the graph's inputs that `given` does not set:
-/// "--dim batch_size=1 --dim length=N". Empty if all sizes are set.
+/// "--dim batch_size=1 --dim length=N". Empty if there are none.
 std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given = {});
 
 }  // namespace llmc::driver

@@ -5,7 +5,7 @@
 
 namespace llmc::driver {
 
-/// Returns the error kind of a failing status of a compiled library.
+/// Returns the error kind for a status of a compiled library other than LLMC_OK.
 inline ErrorKind kind_of(llmc_status status) {
   const bool unsupported = status == LLMC_ERROR_CPU || status == LLMC_ERROR_VERSION;
   return unsupported ? ErrorKind::kUnsupported : ErrorKind::kBadInput;

@@ -30,8 +30,8 @@ class ModelCode {
   const std::vector<std::string>& core_sources() const { return core_sources_; }
   /// Returns the compiler arguments for the model's source.
   std::vector<std::string> arguments() const;
-  /// Compiles the model's source and the core's sources in parallel, with one clang process for
-  /// each. Returns the objects, relative to the folder; the model's object is the first.
+  /// Compiles the core's sources one after the other, and the model's source in parallel with them.
+  /// Returns the objects, relative to the folder; the model's object is the first.
   Result<std::vector<std::string>> compile(const Progress& progress = {}) const;
 
   /// Returns build/NAME_PART.o.

@@ -15,13 +15,13 @@ struct ModelConfig {
   nlohmann::json object = nlohmann::json::object();  // empty if the file does not exist
 };
 
-/// Reads `name` in the first of `folders` that has it. Fails with kBadInput if it is not a JSON
-/// object or is larger than 64 MiB. The limit is large because tokenizer_config.json lists added
-/// tokens, several megabytes for large vocabularies.
+/// Reads `name` in the first of `folders` that contains it. Fails with kBadInput if it is not a
+/// JSON object or is larger than 64 MiB. The limit is this large because tokenizer_config.json
+/// lists added tokens, which are several megabytes for large vocabularies.
 Result<ModelConfig> read_model_config(const std::vector<std::filesystem::path>& folders,
                                       const char* name);
 
-/// Returns the error "`what` is wrong" for a configuration file.
+/// Returns the kBadInput error for a configuration file whose `what` is wrong.
 Diagnostic bad_model_config(const std::filesystem::path& file, std::string what);
 
 }  // namespace llmc::driver

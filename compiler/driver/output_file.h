@@ -11,7 +11,7 @@
 
 namespace llmc::driver {
 
-/// A new file that is written incrementally and hashed at the same time. Not atomic: for files
+/// A new file that is written in pieces and hashed at the same time. Not atomic: use it for files
 /// inside an AtomicDirectory.
 class OutputFile {
  public:
@@ -22,12 +22,13 @@ class OutputFile {
 
   Status write(std::span<const std::byte> data);
   Status write(std::string_view data);
-  /// Overwrites bytes at `offset` that were already written. The hash does not include them.
+  /// Overwrites bytes at `offset` that were already written. The hash still covers the old bytes.
   Status patch(std::uint64_t offset, std::string_view data);
-  /// Restarts the hash.
+  /// Restarts the hash: it then covers only bytes written later.
   void reset_hash();
   std::uint64_t hash() const;
-  /// Closes the file. The call is required: some file systems report a full disk only here.
+  /// Closes the file. This call is required, because some file systems report a full disk only
+  /// here.
   Status close();
 
  private:

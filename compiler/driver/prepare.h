@@ -35,20 +35,21 @@ struct Prepared {
   std::vector<plan::Plan> plans;  // one per target
 };
 
-/// Checks the options that do not depend on the target. Returns the corresponding plan options.
+/// Checks the options that do not depend on the target. Returns the plan options that correspond to
+/// them.
 Result<plan::PlanOptions> plan_options(const CompileOptions& options);
 
-/// Reads the tokenizer, chat description and grammar, runs the passes and plans for each of
-/// `targets`. Fails like compile_model().
+/// Reads the tokenizer, chat description and grammar, runs the passes, and makes one plan per
+/// target. Fails like compile_model().
 Result<Prepared> prepare(const CompileOptions& options, Source source,
                          std::span<const std::string> targets, const Progress& progress,
                          PhaseClock& clock);
-/// Prepares a stage-level graph of a decoder.
+/// Prepares the stage-level graph of a decoder.
 Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& options);
 
-/// Runs passes on a plain graph whose shapes are fixed or have ranges (options.open_dims), and
-/// plans it. `inputs`: inputs of the function's signature, including those that became constants.
-/// `quant`: format of the matrices; kUnset keeps the format of the model.
+/// Runs the passes on a plain graph and plans it. Its shapes must be fixed or have ranges
+/// (options.open_dims). `inputs`: the inputs of the function's signature, including those that
+/// became constants. `quant`: the format of the matrices; kUnset keeps their format in the model.
 Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                               const plan::PlanOptions& options,
                               ir::WeightFormat quant = ir::WeightFormat::kUnset);

@@ -6,9 +6,9 @@
 
 namespace llmc::driver {
 
-/// Progress callback: `done` of `total` units of `phase` ("import", "passes", "plan", "weights",
-/// "compile", "reference", …) are complete; a total of 0 means unknown. May be empty. Called on the
-/// thread that called the driver.
+/// A callback for progress: `done` of `total` units of `phase` ("import", "passes", "plan",
+/// "weights", "compile", "reference", …) are complete. A total of 0 means unknown. May be empty.
+/// Called on the thread that called the driver.
 using Progress =
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>;
 

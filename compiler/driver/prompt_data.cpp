@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// In the bundle's folder of objects, which is deleted when the bundle is complete.
+/// Path of the library in the bundle's folder. It is in the folder of objects, which is deleted
+/// when the bundle is complete.
 constexpr const char* kLibrary = "build/prompt.so";
 constexpr const char* kHostFolder = "build/host";
 
@@ -31,7 +32,7 @@ Diagnostic failed(llmc_status status, const std::string& message) {
   return failure(kind_of(status), "the system prompt was not computed: " + printable(message));
 }
 
-/// Copies the weights from an object that embeds them to a file that a library can map.
+/// Copies the weights from an object that embeds them to a file that the library can map.
 Status write_weights_file(const PromptJob& job, const fs::path& path) {
   const llmc_weights_header header = emit::weights_header(job.plan.weights_bytes, job.weights_hash);
   std::ofstream out(path, std::ios::binary);
@@ -43,7 +44,7 @@ Status write_weights_file(const PromptJob& job, const fs::path& path) {
   return ok_status();
 }
 
-/// Converts a saved state (llmc/model.h) to cache blocks followed by the final row.
+/// Converts a saved state (llmc/model.h) to cache blocks followed by the row of the last token.
 std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model& model,
                       const plan::Plan& plan) {
   const plan::PromptPlan& prompt = plan.prompt;
@@ -52,7 +53,7 @@ std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model&
   LLMC_CHECK(header.tokens == prompt.tokens && header.has_row == 1);
   LLMC_CHECK(model.kv_block == plan.kv.block && model.kv_block_bytes == plan.kv.block_bytes);
   const llmc_state_layout at = llmc_state_layout_of(&model, prompt.tokens, 1);
-  // Aligned like the cache's blocks; slots after the last token are zero.
+  // Aligned like the cache's blocks. Slots after the last token are zero.
   struct alignas(LLMC_ALIGNMENT) Line {
     unsigned char bytes[LLMC_ALIGNMENT];
   };
@@ -69,7 +70,7 @@ std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model&
   return {reinterpret_cast<const char*>(data), prompt.bytes};
 }
 
-/// Runs the prompt in a library for the host. `weights` is empty if the library embeds them.
+/// Runs the prompt in a library for the host. `weights` is empty if the library embeds the weights.
 Result<std::string> run_prompt(const fs::path& library, const plan::Plan& plan,
                                const fs::path& weights) {
   const auto loaded = hosted::ModelLibrary::open(library, plan.options.name);
@@ -83,7 +84,7 @@ Result<std::string> run_prompt(const fs::path& library, const plan::Plan& plan,
   config.threads = threads;
   config.parallel_for = hosted::ThreadPool::run;
   config.parallel_user = pool->get();
-  config.begin = LLMC_BEGIN_EMPTY;  // the prompt itself is computed here
+  config.begin = LLMC_BEGIN_EMPTY;  // do not use the compiled-in prompt, which is computed here
   std::optional<hosted::MappedWeights> mapped;
   if (!weights.empty()) {
     auto opened = hosted::MappedWeights::open(weights);

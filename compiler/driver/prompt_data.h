@@ -16,17 +16,19 @@ struct PromptJob {
   const Toolchain& toolchain;
   const plan::Plan& plan;        // must have a prompt
   std::filesystem::path folder;  // the bundle's folder
-  std::string
-      archive;  // in `folder`: the library with zeros for the prompt and without embedded weights
-  std::string weights;           // in `folder`: NAME.weights.bin, or the object of embedded weights
+  /// in `folder`: the library, without embedded weights and with zeros instead of the prompt
+  std::string archive;
+  /// In `folder`: NAME.weights.bin, or the object that embeds the weights.
+  std::string weights;
   std::uint64_t weights_at = 0;  // offset of the weights in that object
   std::uint64_t weights_hash = 0;
-  std::vector<std::string> cflags = {};  // the user's; in a build for the host, only -O… applies
+  /// The user's flags; only -O… applies to a build for the host.
+  std::vector<std::string> cflags = {};
 };
 
-/// Runs the prompt and returns its read-only data, plan.prompt.bytes bytes (plan::PromptPlan). Uses
-/// the bundle's own code if the host can execute it, else the same model compiled for the host.
-/// Keys, values and their layout in blocks are identical on every target.
+/// Computes the prompt and returns its read-only data, plan.prompt.bytes bytes (plan::PromptPlan).
+/// Uses the bundle's own code if the host can execute it, else the same model compiled for the
+/// host. The data is the same in both cases.
 Result<std::string> prompt_data(const PromptJob& job);
 
 }  // namespace llmc::driver

@@ -37,7 +37,7 @@ const Resource* find_header(std::string_view include) {
   return nullptr;
 }
 
-/// Calls f with the path between quotes or angle brackets of each #include line.
+/// Calls f with the path in each #include line, without the quotes or angle brackets.
 template <class F>
 void for_each_include(std::string_view text, F f) {
   constexpr std::string_view kInclude = "#include ";
@@ -76,7 +76,7 @@ std::string bundle_path(std::string_view path) {
 
 namespace {
 
-/// Returns `sources` and everything that they and `text` include, directly or indirectly.
+/// Returns `sources`, and everything that they and `text` include, directly or indirectly.
 std::vector<Resource> with_includes(std::string_view text, const std::vector<Resource>& sources) {
   std::set<std::string_view> paths;
   std::vector<Resource> used;
@@ -90,7 +90,8 @@ std::vector<Resource> with_includes(std::string_view text, const std::vector<Res
   };
   for (const Resource& resource : sources) add(resource);
   add_includes(text);
-  for (std::size_t i = 0; i < used.size(); ++i) add_includes(used[i].content);  // `used` grows
+  // `used` grows in the loop
+  for (std::size_t i = 0; i < used.size(); ++i) add_includes(used[i].content);
   std::ranges::sort(used, {}, &Resource::path);
   return used;
 }

@@ -22,25 +22,25 @@ struct Resource {
 const std::vector<Resource>& resources();
 
 /// Returns the path of a resource in a bundle: "src/llmc/…" for "templates/llmc/…" and
-/// "runtime/include/llmc/…" (but "llmc/llmc.h" for the public header, at the top level),
-/// "src/core/…" for "runtime/core/…". "runtime/runner/…" maps to "src/runner/…", which bundles do
-/// not contain.
+/// "runtime/include/llmc/…", "llmc/llmc.h" for the public header, "src/core/…" for
+/// "runtime/core/…". Also "src/runner/…" for "runtime/runner/…", which bundles do not contain.
 std::string bundle_path(std::string_view resource_path);
 
 /// Returns the resources that a bundle needs: those that `source` includes, directly or indirectly,
 /// and the runtime core.
 std::vector<Resource> resources_for(std::string_view source);
 
-/// Returns only the headers among them, for a source that needs no runtime.
+/// Returns the headers that `source` includes, directly or indirectly, for a source that needs no
+/// runtime.
 std::vector<Resource> headers_for(std::string_view source);
 
-/// Returns the sources of runners (runner_process.h) and everything that they include.
+/// Returns the sources of runners (runner_process.h), and everything that they include.
 std::vector<Resource> runner_resources();
 
-/// Writes resources into a folder, at their bundle_path().
+/// Writes each resource to `folder`, to its bundle_path().
 Status write_resources(const std::filesystem::path& folder, std::span<const Resource> resources);
 
-/// Returns a hash of the content of all resources.
+/// Returns a hash of all resources.
 std::uint64_t resources_hash();
 
 }  // namespace llmc::driver

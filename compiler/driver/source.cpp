@@ -10,7 +10,7 @@
 namespace llmc::driver {
 namespace {
 
-/// Adds a hint to an error of options that make a decoder a function, which may be unintended.
+/// Adds a hint to an error: options made a decoder a function, which may be unintended.
 Error with_decoder_hint(Error error) {
   std::vector<Diagnostic> all = error.diagnostics();
   Diagnostic& last = all.back();
@@ -21,13 +21,14 @@ Error with_decoder_hint(Error error) {
   return Error(std::move(all));
 }
 
-/// Returns whether `options.model` is a decoder. A model that cannot be imported as one is not.
+/// Returns whether `options.model` is a decoder; false if it cannot be imported as one.
 bool is_decoder(const CompileOptions& options) {
   const auto model = options.reader.bind(options.model);
   return model.ok() && model->is_decoder();
 }
 
-/// Checks options.dims for the graph of a decoder, and reports that it becomes a function.
+/// Checks options.dims for the graph of a decoder, and reports the warning that it becomes a
+/// function.
 Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph) {
   const auto range =
       std::ranges::find_if(options.dims, [](const auto& dim) { return !dim.second.is_number(); });

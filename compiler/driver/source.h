@@ -10,21 +10,21 @@ namespace llmc::driver {
 /// An imported model and whether it is compiled as a decoder or a function.
 struct Source {
   importer::ImportedModel model;
-  bool is_function =
-      false;  // a plain graph: requested (options.function, options.dims), or not a decoder
+  /// Compile as a function: requested (options.function, options.dims), or not a decoder.
+  bool is_function = false;
   double import_seconds = 0;
 };
-/// Imports `options.model` with options.reader. Fails with kUnsupported for a decoder without a
-/// cache, unless it is compiled as a function. If options.dims makes a decoder a function, reports
-/// this to options.import.on_warning, and fails with kUsage if a size remains symbolic.
+/// Imports `options.model` with options.reader. If options.dims makes a decoder a function, reports
+/// this to options.import.on_warning. Fails with kUsage if such a decoder's size remains symbolic.
+/// Fails with kUnsupported for a decoder without a cache that is not compiled as a function.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
-/// Returns a kUnsupported error: `model` is not a decoder, but the command generates or evaluates
-/// text. The hint names the commands that accept the model.
+/// Returns a kUnsupported error: the command generates or evaluates text, but `model` is not a
+/// decoder. The hint names the commands that accept the model.
 Diagnostic not_a_decoder(const importer::ImportedModel& model);
 
-/// Returns a kUsage error: inputs of `options.model` have symbolic sizes, which `flags`
-/// (missing_dims) set.
+/// Returns a kUsage error: inputs of `options.model` have symbolic sizes. The hint suggests
+/// `flags`, the result of missing_dims().
 Diagnostic open_sizes(const CompileOptions& options, const std::string& flags);
 
 }  // namespace llmc::driver

@@ -8,8 +8,8 @@
 namespace llmc::driver {
 namespace {
 
-/// First user messages with different initial characters. Tokenizers that merge text with the
-/// preceding text do so differently for each of them.
+/// First user messages that begin with different kinds of characters. A tokenizer may merge the
+/// beginning of a message with the preceding text, and does so differently for each kind.
 constexpr const char* kProbeMessages[] = {"Xq7f", "hello", " a", "\nb",      "\n\n",
                                           "7",    ".",     "(",  "\xC3\xA9", "\xE4\xBD\xA0"};
 
@@ -20,7 +20,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-/// Shortens `all` to the common prefix of `all` and `other`.
+/// Truncates `all` to the common prefix of `all` and `other`.
 template <class List>
 void keep_common(List& all, const List& other) {
   const auto [end, ignored] = std::ranges::mismatch(all, other);

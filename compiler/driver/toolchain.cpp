@@ -37,7 +37,8 @@ std::string first_lines(std::string_view text, int lines = 8) {
   return out;
 }
 
-/// Returns the hint for a compiler that failed without a signal; `program` may not be clang.
+/// Returns the hint for a compiler that failed but was not ended by a signal; `program` may not be
+/// clang.
 std::string compiler_hint(const std::string& program) {
   const auto version = run_command({program, "--version"}, {});
   if (version.ok() && version->ok() &&
@@ -94,7 +95,7 @@ std::string_view processor_of(std::string_view triple) {
   return name;
 }
 
-/// Returns whether code for the triple's operating system has an object format other than ELF.
+/// Returns whether the triple's operating system uses an object format other than ELF.
 bool is_other_format(std::string_view triple) {
   constexpr std::string_view kSystems[] = {"apple",   "darwin", "macos",     "ios",     "tvos",
                                            "watchos", "xros",   "driverkit", "windows", "win32",
@@ -111,7 +112,7 @@ std::string identifier(std::string_view name) {
   return result;
 }
 
-/// Joins the words of a shell command; with an indent, in lines of about 100 columns.
+/// Joins arguments to a shell command. With an indent, breaks it into lines of about 100 columns.
 std::string joined(const std::vector<std::string>& arguments, std::string_view indent = {}) {
   constexpr std::size_t kColumns = 98;
   std::string text;
@@ -174,7 +175,7 @@ std::vector<std::string> model_arguments(const target::Target& target, std::stri
   arguments.insert(arguments.end(), target.model_flags.begin(), target.model_flags.end());
   if (!target.simd_define.empty()) arguments.push_back(fmt::format("-D{}=1", target.simd_define));
   arguments.push_back(fmt::format("-DLLMC_OPT_LEVEL={}", target.opt_level));
-  // Kernels of two models must never share an inline function, regardless of compiler flags.
+  // Two models must never share an inline function of the kernels, with any compiler flags.
   arguments.push_back(fmt::format("-DLLMC_ISA={}_{}", name, identifier(target.name)));
   arguments.insert(arguments.end(), {kModelLevel, "-fvisibility=hidden", "-I.", "-Isrc"});
   arguments.insert(arguments.end(), extra.begin(), extra.end());
@@ -253,7 +254,7 @@ Status link_shared(const Toolchain& toolchain, const target::Target& target,
                    const std::filesystem::path& instead) {
   std::vector<std::string> argv{toolchain.compiler, fmt::format("--target={}", target.triple),
                                 "-shared", "-nostdlib", "-Wl,-Bsymbolic"};
-  // The first of two definitions takes precedence.
+  // With this flag, the first of two definitions takes precedence.
   if (!instead.empty()) argv.insert(argv.end(), {"-Wl,-z,muldefs", instead.string()});
   argv.insert(argv.end(), {"-Wl,--whole-archive", archive.string(), "-Wl,--no-whole-archive", "-lc",
                            "-o", library.string()});
@@ -306,8 +307,7 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
   const auto base = [](const std::string& path) {
     return shell_quoted(std::filesystem::path(path).filename().string());
   };
-  // Every source begins with the same flags. g++ does not support some of them, and does not need
-  // them.
+  // Every source begins with the same flags. g++ does not need some of them and rejects them.
   std::vector<std::string> common = common_arguments(target), only_clang, own;
   own.assign(arguments.begin() + static_cast<std::ptrdiff_t>(common.size()), arguments.end());
   std::erase(own, kModelLevel);

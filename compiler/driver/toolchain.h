@@ -16,44 +16,46 @@ struct Toolchain {
   std::string archiver;  // path
 };
 
-/// Finds the compiler: `cc` or, if it is empty, $LLMC_CC, clang++-19 or clang++; and the archiver:
-/// llvm-ar-19, llvm-ar or ar. Fails with kToolchain, and a hint what to install, if one is missing.
+/// Finds the compiler and the archiver. The compiler is `cc` or, if that is empty, $LLMC_CC,
+/// clang++-19 or clang++; the archiver is llvm-ar-19, llvm-ar or ar. Fails with kToolchain if one
+/// is missing; the hint names what to install.
 Result<Toolchain> find_toolchain(const std::string& cc);
 
-/// Checks that the compiler supports `target`: compiles an empty source with the model's arguments.
-/// Fails with kToolchain if the compiler does not support the architecture or one of the flags.
+/// Checks that the compiler supports `target` by compiling an empty source with the model's
+/// arguments. Fails with kToolchain if the compiler does not support the architecture or one of the
+/// flags.
 Status try_target(const Toolchain& toolchain, const target::Target& target);
 
 /// Return the compiler arguments for the model's source and for a source of the runtime core. Run
-/// both in the bundle's folder; they name no file outside it.
+/// the compiler in the bundle's folder; the arguments name no file outside it.
 std::vector<std::string> model_arguments(const target::Target& target, std::string_view name,
                                          const std::vector<std::string>& extra);
 std::vector<std::string> core_arguments(const target::Target& target);
-/// Returns the arguments for the source of a function, whose arena holds values of different types
-/// in the same memory.
+/// Returns the arguments for the source of a function. They allow its arena to hold values of
+/// different types in the same memory.
 std::vector<std::string> function_arguments(const target::Target& target, std::string_view name,
                                             const std::vector<std::string>& extra);
 
-/// Fails with kUsage for a flag that selects a CPU architecture or operating system other than the
+/// Fails with kUsage if a flag selects another CPU architecture or operating system than the
 /// target's, such as `--target=arm64-apple-macos`.
 Status check_cflags(const std::vector<std::string>& cflags, const target::Target& target);
 
-/// Fails with kToolchain unless the file is an ELF object for the target's architecture. LLVM
-/// bitcode (-flto) is rejected, because linkers without the LTO plugin cannot read it.
+/// Checks that the file is an ELF object for the target's architecture. Fails with kToolchain if it
+/// is not. LLVM bitcode (-flto) is rejected, because linkers without the LTO plugin cannot read it.
 Status check_object(const std::filesystem::path& object, const target::Target& target);
 
-/// Runs the compiler in `folder` with `arguments` and `-c source -o object`. If it fails, returns
-/// kToolchain with the first lines of its output.
+/// Runs the compiler in `folder` with `arguments` and `-c source -o object`. Fails with kToolchain
+/// and the first lines of the compiler's output.
 Status compile_source(const Toolchain& toolchain, const std::filesystem::path& folder,
                       std::vector<std::string> arguments, const std::string& source,
                       const std::string& object);
 
-/// Creates a deterministic archive with an index in `folder`.
+/// Creates a deterministic archive with a symbol index in `folder`.
 Status make_archive(const Toolchain& toolchain, const std::filesystem::path& folder,
                     const std::string& archive, const std::vector<std::string>& objects);
 
 /// Links the whole archive into a shared library for the host. If `instead` is not empty, the
-/// definitions in this object replace those in the archive.
+/// definitions in that object replace those in the archive.
 Status link_shared(const Toolchain& toolchain, const target::Target& target,
                    const std::filesystem::path& archive, const std::filesystem::path& library,
                    const std::filesystem::path& instead = {});
@@ -63,16 +65,16 @@ Status compile_shared(const Toolchain& toolchain, const std::filesystem::path& f
                       std::vector<std::string> arguments, const std::string& source,
                       const std::string& library);
 
-/// Links C++ `sources` and an archive or object into a static program without a C library.
-/// `sources` are relative to `folder`, where they are compiled; `input` and `program` are absolute
-/// paths.
+/// Links the C++ sources and an archive or object (`input`) into a static program without a C
+/// library. `sources` are relative to `folder`, where they are compiled; `input` and `program` are
+/// absolute paths.
 Status link_program(const Toolchain& toolchain, const target::Target& target,
                     const std::filesystem::path& folder, const std::vector<std::string>& defines,
                     const std::vector<std::string>& sources, const std::filesystem::path& input,
                     const std::filesystem::path& program);
 
-/// Returns src/build.sh, a script with which a user repeats the build with g++ or clang.
-/// `model_arguments` must begin with the same flags as core_arguments(). All core sources must be
+/// Returns the content of src/build.sh, a script with which a user repeats the build with g++ or
+/// clang. `model_arguments` must begin with the flags of core_arguments(). All core sources must be
 /// in one folder. `kept`: data objects, such as NAME_weights.o, in archive order; the script
 /// extracts them from the existing library.
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
@@ -80,7 +82,7 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
                          const std::vector<std::string>& core_sources,
                          const std::vector<std::string>& kept);
 
-/// Quotes `text` as one word of a shell command.
+/// Returns `text` quoted as one word of a shell command.
 std::string shell_quoted(std::string_view text);
 
 }  // namespace llmc::driver

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using ConfigJson = nlohmann::json;
 
-/// In order of precedence: later keys are older names for the same value.
+/// Keys in order of precedence; the later ones are older names of the same value.
 constexpr const char* kContextKeys[] = {"max_position_embeddings",
                                         "n_positions",
                                         "max_sequence_length",
