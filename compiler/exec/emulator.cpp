@@ -26,7 +26,7 @@ std::vector<std::string> words(std::string_view text) {
   }
 }
 
-/// Path of a program in the cross environment, else in PATH; empty if it is in neither.
+/// Returns the path of a program in the cross folders, else in PATH; empty if it is in neither.
 fs::path search(const std::string& program) {
   if (program.find('/') != program.npos) return program;
   for (const fs::path& folder : cross_folders()) {
@@ -42,7 +42,7 @@ Result<std::optional<Emulator>> named(const std::string& command, std::string_vi
     return failure(ErrorKind::kUsage, fmt::format("{} is an empty command", where),
                    "write a command, such as 'qemu-aarch64 -cpu max'");
   }
-  // A program without a folder may be the cross environment's qemu.
+  // A program name without a folder may be the qemu in a cross folder.
   std::string& program = emulator.command.front();
   if (const fs::path path = search(program); !path.empty()) program = path.string();
   return std::optional(std::move(emulator));

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 struct Free {
   void operator()(std::byte* p) const { std::free(p); }
 };
-/// At least one byte of zeros, aligned to 64 bytes and a multiple of 64 long.
+/// A block of zeros, aligned to 64 bytes. Its size is a multiple of 64 and not 0.
 using Block = std::unique_ptr<std::byte[], Free>;
 Result<Block> allocate(std::uint64_t bytes) {
   const std::uint64_t size = (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64;
@@ -70,7 +70,7 @@ struct FunctionLibrary::State {
   void* handle = nullptr;
 
   std::optional<Emulator> emulator;          // set if the code runs in a runner
-  std::optional<TemporaryDirectory> folder;  // with the runner
+  std::optional<TemporaryDirectory> folder;  // contains the runner
   std::unique_ptr<RunnerProcess> process;
 
   ~State() {
@@ -110,7 +110,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   std::vector<const plan::Plan*> plans;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
-    // Constants stay in this process and are not written to a file.
+    // Plan constants as a file of weights, but keep them in memory.
     plan::PlanOptions options;
     options.target = target;
     options.name = jobs[i].name;
@@ -205,7 +205,7 @@ Status FunctionLibrary::State::load(const fs::path& library) {
   return ok_status();
 }
 
-/// The program and its constants, in `folder`.
+/// Links the runner and writes its file of constants, both in `folder`.
 Status FunctionLibrary::State::link(const driver::Toolchain& toolchain,
                                     const target::Target& target,
                                     std::vector<std::string> arguments) {
@@ -316,7 +316,7 @@ Result<LocalCall> local_call(const plan::Plan& plan, const std::byte* weights,
   call.inputs.push_back(weights);
   for (const plan::Port& port : plan.program.outputs) {
     LLMC_TRY(Block block, allocate(port.bytes(dims)));
-    // Fill outputs, so that elements that are never written are found.
+    // Fill outputs, so that elements that the code does not write are detected.
     std::memset(block.get(), 0xa5, port.bytes(dims));
     call.outputs.push_back(block.get());
     call.blocks.push_back(std::move(block));

@@ -15,27 +15,29 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// Functions that are compiled and run in the same command, in this process or in a runner.
+/// Compiles functions and runs them in the same command, in this process or in a runner.
 namespace llmc::exec {
 
-/// Compiled functions: loaded into this process, or in a runner under an emulator (emulator.h).
+/// A set of compiled functions, loaded into this process or in a runner under an emulator
+/// (emulator.h).
 class FunctionLibrary {
  public:
   struct Job {
     const ir::Graph* graph = nullptr;
-    std::vector<ir::Value> inputs = {};  // of the signature (plan_graph)
+    std::vector<ir::Value> inputs = {};  // inputs of the signature, as for plan_graph()
     std::string name;                    // a unique C identifier
-    /// The plan, if there is one, with any storage of weights; graph and inputs are then unused.
+    /// The plan, if it already exists, with any storage of weights; then `graph` and `inputs` are
+    /// unused.
     const plan::Plan* plan = nullptr;
     ir::WeightFormat quant = ir::WeightFormat::kUnset;  // as for plan_graph
-    plan::DimRanges open_dims = {};  // of the graph: ranges of the symbols in its inputs' shapes
+    plan::DimRanges open_dims = {};  // ranges of the symbols in the shapes of the graph's inputs
   };
-  /// For each job the error that prevented its code, if any.
+  /// For each job: the error because of which it has no code, if any.
   using Outcome = std::vector<std::optional<Error>>;
 
-  /// Compiles graphs with one run of clang and loads them. An unsupported graph gets its error in
-  /// `outcome` and no code; only failures of the toolchain or emulator are returned. `emulator` as
-  /// for find_emulator, `cc` as for find_toolchain; `cflags` are appended to clang's arguments.
+  /// Compiles graphs with one run of clang and loads them. An unsupported graph gets an error in
+  /// `outcome` and no code. `emulator` as for find_emulator(), `cc` as for find_toolchain();
+  /// `cflags` are appended to clang's arguments. Fails only if the toolchain or the emulator fails.
   static Result<std::unique_ptr<FunctionLibrary>> compile(
       std::span<const Job> jobs, const std::string& target, const std::vector<std::string>& cflags,
       Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,
@@ -55,25 +57,26 @@ class FunctionLibrary {
   FunctionLibrary(const FunctionLibrary&) = delete;
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
 
-  /// Runs job `index`, which must have code, on `threads` threads (in a runner: one). `inputs` have
-  /// the order and types of its signature; their dims are the sizes of the open dims. kBadInput if
-  /// the code reports a bad index or a size is out of its range; kToolchain if the runner ends,
-  /// which the next call restarts. Not thread-safe.
+  /// Runs job `index`, which must have code, on `threads` threads (in a runner: 1). `inputs` must
+  /// have the order and element types of its signature; their dims give the sizes of the open dims.
+  /// Not thread-safe. Fails with kBadInput if the code reports an invalid index or a size is
+  /// outside its range. Fails with kToolchain if the runner ends; the next call restarts it.
   Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
                                            std::span<const ir::ConstantPtr> inputs,
                                            std::uint32_t threads = 1) const;
-  /// Runs job `index` once to warm up and `repetitions` times; returns the seconds of each call,
-  /// excluding the allocation of inputs and outputs. In a runner, sending both is included. Errors
-  /// as run().
+  /// Runs job `index` once to warm up and then `repetitions` times. Returns the seconds of each
+  /// repetition, without the allocation of inputs and outputs. In a runner, the time to send both
+  /// is included. Fails like run().
   Result<std::vector<double>> time(std::size_t index, std::span<const ir::ConstantPtr> inputs,
                                    std::uint32_t repetitions, std::uint32_t threads = 1) const;
   const plan::Plan& plan(std::size_t index) const;
-  /// The emulator's command; empty if the code runs in this process.
+  /// Returns the emulator's command; empty if the code runs in this process.
   std::string emulator() const;
 
  private:
   struct State;
-  /// The sizes of the open dims, by name; kBadInput for other types than those of the function.
+  /// Returns the sizes of the open dims by name. Fails with kBadInput if the type of an input
+  /// differs from the function's.
   using DimSizes = std::map<std::string, std::int64_t>;
   Result<DimSizes> check_inputs(std::size_t index, std::span<const ir::ConstantPtr> inputs) const;
   explicit FunctionLibrary(std::unique_ptr<State> state);

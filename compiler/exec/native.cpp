@@ -57,17 +57,18 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_RETURN_IF_ERROR(link_model(options.compile.cc, *target, facts.name, facts.grammar_bytes > 0,
                                   folder, emulator.has_value(), linked.binary));
   linked.facts = std::move(facts);
-  // The file of a loaded library is no longer needed and is removed now, so that it cannot remain
-  // if the process is killed. A runner is executed for each session.
+  // The file of a library is no longer needed when it is loaded. It is removed now, so that it does
+  // not remain if the process is killed. A runner's file is needed to start each session.
   if (emulator) linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
   return load_linked(std::move(linked), std::move(emulator));
 }
 
-/// Compiles the bundle into `folder`, with the library or the runner next to it.
+/// Writes the bundle to `folder`, and the shared library or the runner next to it.
 Status build(driver::CompileOptions options, const fs::path& folder, bool runner,
              const driver::Progress& progress) {
   options.out_dir = folder / kBundleFolder;
-  options.weights = driver::WeightsStorage::kFile;  // mapped: not copied into two more files
+  // mapped, so that the binary and the library contain no copies of the weights
+  options.weights = driver::WeightsStorage::kFile;
   LLMC_TRY(const driver::Bundle bundle, driver::compile_model(options, progress));
   const plan::PlanOptions& made = bundle.plan.options;
   return link_model(options.cc, *made.target, bundle.name, made.grammar_bytes > 0, options.out_dir,
@@ -85,8 +86,8 @@ Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, b
   return linked;
 }
 
-/// File next to a cached binary with the binary's size. An emulator's error does not show whether
-/// the runner or the emulator is damaged, so runners are checked by size.
+/// Returns the path of the file that records the size of a cached binary. Runners are checked by
+/// size, because an emulator's error does not show whether the runner or the emulator is damaged.
 fs::path size_file(const fs::path& binary) {
   return binary.string() + ".size";
 }
@@ -98,7 +99,7 @@ Status note_size(const fs::path& binary) {
   return write_file(size_file(binary), std::to_string(bytes));
 }
 
-/// Whether the binary is executable and has its recorded size.
+/// Returns whether the binary is executable and has its recorded size.
 bool has_recorded_size(const fs::path& binary) {
   std::error_code error;
   const fs::file_status status = fs::status(binary, error);
@@ -154,7 +155,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     if (linked.ok() && has_recorded_size(linked->binary)) {
       linked->from_cache = true;
       auto cached = load_linked(*std::move(linked), emulator);
-      // Failures of the emulator do not invalidate the entry.
+      // A failure of the emulator does not mean that the entry is damaged.
       if (cached.ok() || cached.error().first().kind == ErrorKind::kToolchain) {
         driver::touch_entry(entry);
         return cached;
@@ -166,9 +167,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     auto created = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
     if (!created.ok()) {
       Diagnostic d = created.error().first();
-      d.hint =
-          "cannot write the cache: use --no-cache, or set XDG_CACHE_HOME to a folder that "
-          "can";
+      d.hint = "cannot write the cache: use --no-cache, or set XDG_CACHE_HOME to a writable folder";
       return d;
     }
     AtomicDirectory output = *std::move(created);

@@ -17,30 +17,32 @@
 /// libraries in this process (native_library.h) and programs under an emulator (native_runner.h).
 namespace llmc::exec {
 
+/// Options to compile and load a model.
 struct NativeOptions {
   driver::CompileOptions compile;  // out_dir and weights are unused; model may be a bundle
   bool use_cache = true;           // false: compile into a temporary folder, removed on unload
-  std::uint64_t cache_limit_bytes = std::uint64_t{8} << 30;  // beyond it, remove oldest entries
-  /// Command of an emulator, used for any target; empty: find_emulator chooses.
+  /// size above which the cache removes its least recently used entries
+  std::uint64_t cache_limit_bytes = std::uint64_t{8} << 30;
+  /// Command of an emulator, used for any target; empty: see find_emulator().
   std::string emulator = {};
 };
 
-/// Where a linked model is and what belongs to it.
+/// The files of a linked model, and the objects that keep them in place.
 struct LinkedModel {
   driver::BundleFacts facts;
-  std::filesystem::path path;    // as the user gave it, for messages
+  std::filesystem::path path;    // the path that the user passed, for messages
   std::filesystem::path bundle;  // folder with NAME.h, NAME.plan.json, …
   std::filesystem::path binary;  // shared library or runner
   bool from_cache = false;
-  /// Holds any of the above for as long as the model lives, when they are nobody else's.
+  /// Owns the temporary files, if any, while the model is loaded.
   std::shared_ptr<const TemporaryDirectory> temporary;
-  /// Keeps the cache's entry from being removed.
+  /// Prevents the removal of the model's cache entry.
   std::shared_ptr<const FolderLock> in_use;
 
   std::filesystem::path weights_file() const { return bundle / (facts.name + ".weights.bin"); }
 };
 
-/// A compiled model, loaded or ready to start. Owns its temporary files.
+/// A compiled model that is loaded, or whose runner can be started. Owns its temporary files.
 class NativeModel {
  public:
   virtual ~NativeModel() = default;
@@ -49,11 +51,11 @@ class NativeModel {
   const std::filesystem::path& bundle() const { return linked_.bundle; }
   const ModelFacts& model() const { return facts_; }
   bool from_cache() const { return linked_.from_cache; }
-  /// The emulator's command; empty when the code runs in this process.
+  /// Returns the emulator's command; empty if the code runs in this process.
   const std::string& emulator() const { return emulator_; }
 
-  /// kUsage when the library was compiled for fewer threads, kUnsupported when the CPU lacks the
-  /// target's features.
+  /// Starts a session. Fails with kUsage if the library was compiled for fewer threads, and with
+  /// kUnsupported if the CPU lacks features of the target.
   Result<std::unique_ptr<Session>> start(const SessionOptions& options) const;
   Result<std::unique_ptr<Session>> start(std::uint32_t threads) const {
     return start(SessionOptions{.threads = threads});
@@ -65,7 +67,7 @@ class NativeModel {
   const LinkedModel& linked() const { return linked_; }
 
  private:
-  /// With a number of threads that was checked.
+  /// Starts a session; options.threads is already validated.
   virtual Result<SessionHandle> open(const SessionOptions& options) const = 0;
 
   const LinkedModel linked_;
@@ -73,9 +75,10 @@ class NativeModel {
   const std::string emulator_;
 };
 
-/// Compiles `options.compile.model` for its target unless it is cached (key: contents of the model,
-/// options, this llmc), links it and loads it or starts its runner. Bundles are only linked. Errors
-/// of find_emulator if this machine cannot run the target.
+/// Compiles `options.compile.model` for its target, links it, and loads it or starts its runner. A
+/// model that is in the cache is not compiled again (the key depends on the model's content, the
+/// options and this llmc). A bundle is only linked. Fails like find_emulator() if this machine
+/// cannot run the target.
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const driver::Progress& progress = {});
 

@@ -12,7 +12,7 @@ namespace llmc::exec {
 namespace {
 
 struct LoadedSession {
-  std::unique_ptr<hosted::ThreadPool> pool;  // outlives the session that calls it
+  std::unique_ptr<hosted::ThreadPool> pool;  // must outlive the session, which calls it
   std::unique_ptr<hosted::LibrarySession> session;
 };
 
@@ -60,7 +60,7 @@ class LoadedModel final : public NativeModel {
         .grammar = library_->grammar()};
   }
 
-  const std::optional<hosted::MappedWeights> weights_;  // when they are in a file
+  const std::optional<hosted::MappedWeights> weights_;  // set if the weights are in a file
   const std::unique_ptr<hosted::ModelLibrary> library_;
 };
 

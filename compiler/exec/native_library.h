@@ -4,7 +4,7 @@
 
 namespace llmc::exec {
 
-/// Maps the weights when they are in a file, and loads the shared library into this process.
+/// Loads the shared library into this process. If the weights are in a file, maps the file.
 Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked);
 
 }  // namespace llmc::exec

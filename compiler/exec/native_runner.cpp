@@ -22,13 +22,13 @@ Bytes value_bytes(const T& value) {
   return array_bytes(&value, 1);
 }
 
-/// The session of a runner process: what an llmc_session* of kRunnerApi points to.
+/// The session of a runner process. An llmc_session* of kRunnerApi points to it.
 struct RunnerSession {
   std::unique_ptr<RunnerProcess> process;
   std::uint32_t vocabulary;
-  RunnerProcess::Reply reply = {};  // to the last request
-  std::string message = {};         // of the last reply
-  std::vector<float> logits = {};   // of the last request
+  RunnerProcess::Reply reply = {};  // reply to the last request
+  std::string message = {};         // message of the last reply
+  std::vector<float> logits = {};   // logits that the last request returned
   std::optional<Error> failure = {};
 
   llmc_status request(Request what, std::uint32_t argument, std::initializer_list<Bytes> parts = {},
@@ -43,14 +43,14 @@ struct RunnerSession {
     message = status == LLMC_OK ? std::string() : reply.message();
     return status;
   }
-  /// Asks for a number, which `result` receives.
+  /// Requests a number and writes it to `result`.
   template <class T>
   llmc_status request_value(Request what, std::uint32_t argument, T* result) {
     const llmc_status status = request(what, argument);
     if (status == LLMC_OK) *result = static_cast<T>(reply.value);
     return status;
   }
-  /// Asks for at most `n` elements for `results`, and returns their number in `count`.
+  /// Requests at most `n` elements, writes them to `results`, and returns their number in `count`.
   template <class T>
   llmc_status request_array(Request what, std::uint32_t argument,
                             std::initializer_list<Bytes> parts, T* results, std::size_t n,
@@ -77,22 +77,22 @@ RunnerSession& runner_of(llmc_session* session) {
   return *reinterpret_cast<RunnerSession*>(session);
 }
 
-/// What an llmc_grammar* of kRunnerApi points to: tables to be sent, or none for the compiled-in
-/// grammar. The runner checks them.
+/// The object that an llmc_grammar* of kRunnerApi points to: tables to be sent; empty for the
+/// compiled-in grammar. The runner checks the tables.
 using RunnerGrammar = Bytes;
 
-/// A function that only sends a number.
+/// Implements a function of llmc.h whose only argument is a number.
 template <Request what, class T>
 llmc_status send_number(llmc_session* s, T number) {
   return runner_of(s).request(what, static_cast<std::uint32_t>(number));
 }
-/// A function that only returns a number.
+/// Implements a function of llmc.h that only returns a number.
 template <Request what, class T>
 llmc_status receive_number(llmc_session* s, T* number) {
   return runner_of(s).request_value(what, 0, number);
 }
 
-/// The functions of llmc.h as requests to the runner.
+/// Implements the functions of llmc.h as requests to the runner.
 constexpr hosted::LibraryApi kRunnerApi{
     .prefill =
         [](llmc_session* s, const std::int32_t* tokens, std::size_t n, std::size_t*) {
@@ -229,13 +229,13 @@ class RunnerModel final : public NativeModel {
 
   const Emulator command_;
   mutable std::mutex mutex_;
-  mutable std::unique_ptr<RunnerProcess> waiting_;  // has no session yet
+  mutable std::unique_ptr<RunnerProcess> waiting_;  // a process without a session yet
 };
 
 }  // namespace
 
 Result<std::unique_ptr<NativeModel>> load_runner(LinkedModel linked, Emulator emulator) {
-  // A first process tells the model's facts; the first session runs in it.
+  // The first process provides the model's facts; the first session runs in it.
   LLMC_TRY(auto process, RunnerProcess::start(emulator, linked.binary, runner::Kind::kModel));
   return std::unique_ptr<NativeModel>(
       std::make_unique<RunnerModel>(std::move(linked), std::move(emulator), std::move(process)));

@@ -28,14 +28,14 @@ ir::ConstantPtr random_input(const plan::Port& port, int max_integer) {
         append_bytes(bytes, static_cast<double>(value));
         break;
       case ir::ElementType::kF16:
-        // Sign and fraction; the magnitude is in [0.5, 1).
+        // The bits are the sign and the fraction; the magnitude is in [0.5, 1).
         append_bytes(bytes, static_cast<std::uint16_t>((state >> 16 & 0x83ffu) | 0x3800u));
         break;
       case ir::ElementType::kBF16:
         append_bytes(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
         break;
       default: {
-        // Different values, as in masks and ids. Little-endian, like every host of llmc.
+        // Masks and ids need different values. Little-endian, like every host of llmc.
         const std::int64_t integer = i % 3 != 1 ? max_integer : 0;
         const auto* const from = reinterpret_cast<const std::byte*>(&integer);
         bytes.insert(bytes.end(), from, from + width);

@@ -8,13 +8,13 @@
 
 namespace llmc::exec {
 
-/// One run on one thread with pseudorandom inputs, the same in every call: floats in (-1, 1),
-/// integers and bools 0 and `max_integer`.
+/// The inputs and outputs of one run with pseudorandom inputs on one thread. The inputs are the
+/// same in every call: floats in (-1, 1); integers and bools 0 and `max_integer`.
 struct RandomRun {
-  int max_integer = 1;  // 0 if 1 is an index out of range
+  int max_integer = 1;  // 1, or 0 if 1 is an index out of range
   std::vector<ir::ConstantPtr> inputs, outputs;
 };
-/// Runs job `index` of the library. Errors as FunctionLibrary::run.
+/// Runs job `index` of the library. Fails like FunctionLibrary::run().
 Result<RandomRun> run_with_random_inputs(const FunctionLibrary& library, std::size_t index);
 
 }  // namespace llmc::exec

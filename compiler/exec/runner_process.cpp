@@ -19,9 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-/// Time limit for each reply while an emulator is tried.
+/// Time limit for each reply in try_emulator().
 constexpr milliseconds kTrialLimit{15'000};
-/// Time limit for a runner that no longer replies to end by itself.
+/// Time that a runner that no longer replies gets to end by itself.
 constexpr milliseconds kPatience{2'000};
 constexpr std::uint64_t kMaxMessage = 4096;
 constexpr std::string_view kFeaturesHint =
@@ -33,7 +33,7 @@ std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-/// The last lines of a program's output, such as an emulator's error, without escape codes.
+/// Returns the last lines of a program's output, such as an emulator's error, without escape codes.
 std::string last_lines(std::string_view text, int lines = 6) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::size_t begin = text.size();
@@ -174,7 +174,7 @@ Diagnostic RunnerProcess::broken(const std::string& what) {
     const bool signal = end.exit_code > kSignals && end.exit_code <= kLastSignal;
     how = signal ? fmt::format(" (signal {})", end.exit_code - kSignals)
                  : fmt::format(" (exit code {})", end.exit_code);
-    // After the handshake only an illegal instruction points to missing features.
+    // After the handshake, only an illegal instruction can mean that CPU features are missing.
     if (hello_.version == runner::kVersion && end.exit_code != kSignals + SIGILL)
       hint = end.exit_code == kSignals + SIGKILL ? "out of memory?" : "";
   }

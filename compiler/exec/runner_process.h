@@ -18,24 +18,25 @@
 /// Processes that execute compiled code (runtime/runner), with or without an emulator.
 namespace llmc::exec {
 
-/// Links the archive of model `name` with its runner. `has_grammar`: it defines NAME_grammar.
+/// Links the archive of model `name` with its runner. `has_grammar`: whether the archive defines
+/// NAME_grammar.
 Status link_model_runner(const driver::Toolchain& toolchain, const target::Target& target,
                          const std::filesystem::path& archive, std::string_view name,
                          bool has_grammar, const std::filesystem::path& program);
 
-/// Links an object with functions and the table llmc_runner_functions (function_runner.cpp) with
-/// their runner.
+/// Links a runner with an object that contains functions and the table llmc_runner_functions
+/// (function_runner.cpp).
 Status link_function_runner(const driver::Toolchain& toolchain, const target::Target& target,
                             const std::filesystem::path& object,
                             const std::filesystem::path& program);
 
-/// Checks that the emulator runs code for `target`: links and runs a program without functions,
-/// which checks the CPU features. kToolchain if it cannot be linked, does not run or does not reply
-/// within seconds, kUnsupported if features are missing.
+/// Checks that the emulator can run code for `target`: links and runs a program without functions,
+/// which checks the CPU features. Fails with kToolchain if the program cannot be linked, does not
+/// run or does not reply within seconds. Fails with kUnsupported if CPU features are missing.
 Status try_emulator(const driver::Toolchain& toolchain, const target::Target& target,
                     const Emulator& emulator);
 
-/// find_emulator followed by try_emulator.
+/// Calls find_emulator(), and try_emulator() for its result.
 Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& toolchain,
                                                       const target::Target& target,
                                                       const std::string& given);
@@ -44,17 +45,18 @@ Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& t
 class RunnerProcess {
  public:
   using Limit = std::chrono::milliseconds;
-  /// Generous, for busy machines: an emulator starts in much less than a second.
+  /// Maximum time until the hello. Long, for busy machines: an emulator usually starts in much less
+  /// than a second.
   static constexpr Limit kHelloLimit{60'000};
 
-  /// Starts the program and waits for its hello. kToolchain if the emulator is missing, ends, sends
-  /// nothing within `limit` or sends an invalid hello.
+  /// Starts the program and waits for its hello. Fails with kToolchain if the emulator is missing
+  /// or ends, or if no valid hello arrives within `limit`.
   static Result<std::unique_ptr<RunnerProcess>> start(const Emulator& emulator,
                                                       const std::filesystem::path& program,
                                                       runner::Kind kind, Limit limit = kHelloLimit);
 
-  /// Starts a runner of functions and loads the file of their constants; an empty path: none. As
-  /// start(); kUnsupported if the CPU lacks instructions of the functions.
+  /// Starts a runner of functions, which loads the file of their constants (empty: none). Fails
+  /// like start(), and with kUnsupported if the CPU lacks instructions that the functions use.
   static Result<std::unique_ptr<RunnerProcess>> start_functions(
       const Emulator& emulator, const std::filesystem::path& program,
       const std::filesystem::path& constants, Limit limit = kHelloLimit);
@@ -73,11 +75,12 @@ class RunnerProcess {
   };
   using Bytes = std::span<const std::byte>;
   /// Waits until the process exits by itself, so that an emulator's plugin can write its results.
-  /// kToolchain if it does not exit or fails. No requests can be sent afterwards.
+  /// Call it only after the last request. Fails with kToolchain if the process does not exit, or
+  /// exits with an error.
   Status finish();
 
-  /// Sends a request and waits for its reply of at most `max_bytes`, or for an error message.
-  /// kToolchain if the runner ends, or does not reply within `limit` (nullopt: no limit).
+  /// Sends a request and waits for its reply of at most `max_bytes` or for an error message. Fails
+  /// with kToolchain if the runner ends, or does not reply within `limit` (nullopt: no limit).
   Result<Reply> request(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
                         std::uint64_t max_bytes, std::optional<Limit> limit = std::nullopt);
 

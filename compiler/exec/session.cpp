@@ -11,7 +11,7 @@
 namespace llmc::exec {
 
 struct Session::Grammar {
-  std::vector<std::uint64_t> tables;  // for their alignment
+  std::vector<std::uint64_t> tables;  // 64-bit elements, for the alignment
   alignas(8) std::array<unsigned char, LLMC_GRAMMAR_BYTES> memory;
 };
 
@@ -48,7 +48,8 @@ Status Session::set_logit_bias(std::vector<llmc_logit_bias> biases) {
 Status Session::set_dry_breakers(hosted::DryBreakers breakers) {
   const llmc_dry_breakers table = breakers.table();
   LLMC_RETURN_IF_ERROR(call(&Api::set_dry_breakers, &table));
-  breakers_ = std::move(breakers);  // the vectors' memory stays where it is
+  // moving a vector does not move its elements, to which the session points
+  breakers_ = std::move(breakers);
   return ok_status();
 }
 

@@ -18,33 +18,35 @@
 namespace llmc::exec {
 
 using Api = hosted::LibraryApi;
-/// The numbers of llmc_model that its users need.
+/// The numbers of llmc_model that users of a session need.
 using ModelFacts = runner::ModelFacts;
 
 struct SessionOptions {
   std::uint32_t threads = 1;
-  std::uint32_t chunk = 0;  // tokens of a prompt run at once; 0: the model's
+  std::uint32_t chunk = 0;  // prompt tokens per forward pass; 0: the model's maximum
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::uint32_t begin = LLMC_BEGIN_PROMPT;
   std::uint32_t full_context = LLMC_FULL_STATUS;  // LLMC_FULL_…
-  std::uint32_t keep_first = 0;                   // with LLMC_FULL_SLIDE, tokens that stay for good
+  /// with LLMC_FULL_SLIDE: number of first tokens that are never removed
+  std::uint32_t keep_first = 0;
 };
 
-/// A session and the functions that take it: those of a loaded library, or functions that forward
-/// to a runner process.
+/// A session and the functions that operate on it: those of a loaded library, or functions that
+/// send requests to a runner process.
 struct SessionHandle {
   std::shared_ptr<void> owner;
-  const Api* api = nullptr;  // without state_… and new_sequence in a runner
+  const Api* api = nullptr;  // in a runner: without the functions state_… and new_sequence
   llmc_session* session = nullptr;
-  const std::string* message = nullptr;           // what was logged, or empty
-  const std::optional<Error>* failure = nullptr;  // why the runner has ended; nullptr: none runs
-  std::span<const std::byte> grammar;  // tables of the compiled-in one, unless in a runner
+  /// The last message that the session logged, or empty.
+  const std::string* message = nullptr;
+  const std::optional<Error>* failure = nullptr;  // why the runner ended; nullptr: no runner
+  std::span<const std::byte> grammar;  // tables of the compiled-in grammar; empty in a runner
 };
 
-/// A session of llmc.h with workers and an arena of its own. Its functions are called by call() and
-/// get(); the others have methods because they check, convert or keep memory. The model must
-/// outlive it. Errors: what the library refuses is kBadInput or kUnsupported and leaves the session
-/// as it was; kToolchain when an emulator ends, and everything fails from then on.
+/// A session of llmc.h with its own threads and arena. Most functions of llmc.h are called through
+/// call() and get(); those that check, convert or keep data have methods of their own. The model
+/// must outlive the session. Errors of the library are kBadInput or kUnsupported and leave the
+/// session unchanged. If the emulator ends, this call and all later calls fail with kToolchain.
 class Session {
  public:
   Session(const ModelFacts& model, const SessionOptions& options, std::filesystem::path path,
@@ -60,7 +62,7 @@ class Session {
   Status call(Function Api::* function, Arguments... arguments) {
     return check((api().*function)(handle_.session, arguments...));
   }
-  /// Calls a function and returns what it writes to its last parameter:
+  /// Calls a function and returns the value that it writes to its last parameter:
   /// get<std::int32_t>(&Api::step).
   template <class Value, class Function, class... Arguments>
   Result<Value> get(Function Api::* function, Arguments... arguments) {
@@ -74,30 +76,32 @@ class Session {
     return static_cast<std::uint32_t>(api().position(handle_.session));
   }
 
-  /// Appends `tokens`. kBadInput when the context is full, and does not slide, or a token is
-  /// outside the vocabulary.
+  /// Appends `tokens` and runs the model on them. Fails with kBadInput if a token is outside the
+  /// vocabulary, or if the context is full and does not slide.
   Status prefill(std::span<const std::int32_t> tokens);
-  /// The logits after the last token; empty when nothing was run. Valid until the next call.
+  /// Returns the logits after the last token; empty if no token was run. Valid until the next call.
   Result<std::span<const float>> logits() { return rows(api().logits(handle_.session), 1); }
-  /// After token `row` of the last chunk that was run; empty outside it.
+  /// Returns the logits after token `row` of the last chunk; empty if there is no such token.
   Result<std::span<const float>> logits_at(std::uint32_t row) {
     return rows(api().logits_at(handle_.session, row), 1);
   }
-  /// After `count` tokens from `row` on, at most ModelFacts::batch, with one pass over the weights.
+  /// Returns the logits after `count` tokens, beginning with token `row`; `count` is at most
+  /// ModelFacts::batch. Reads the weights once.
   Result<std::span<const float>> logits_rows(std::uint32_t row, std::uint32_t count) {
     return rows(api().logits_rows(handle_.session, row, count), count);
   }
-  /// The `n` most likely next tokens (llmc_candidates).
+  /// Returns the `n` most likely next tokens (llmc_candidates).
   Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n);
   Status set_logit_bias(std::vector<llmc_logit_bias> biases);
   Status set_dry_breakers(hosted::DryBreakers breakers);
-  /// Sets the grammar of these tables, or without any the compiled-in one. kBadInput when they are
-  /// damaged or of another vocabulary.
+  /// Sets the grammar with these tables; empty: the compiled-in grammar. Fails with kBadInput if
+  /// the tables are damaged or made for another vocabulary.
   Status set_grammar(std::string_view tables);
-  /// The selected sequence's tokens and cache as bytes (llmc_state_save). kUnsupported under an
-  /// emulator.
+  /// Returns the tokens and cache of the selected sequence as bytes (llmc_state_save). Fails with
+  /// kUnsupported under an emulator.
   Result<std::string> save_state();
-  /// kBadInput, and nothing changes, for what is no saved state or another model's.
+  /// Restores the result of save_state(). Fails with kBadInput, and changes nothing, if `state` is
+  /// not a saved state of this model.
   Status load_state(std::string_view state);
 
  private:
@@ -107,9 +111,9 @@ class Session {
 
   const std::uint32_t context_, vocabulary_;
   const bool slides_;
-  const std::filesystem::path path_;  // as the user gave it, for messages
+  const std::filesystem::path path_;  // the path that the user passed, for messages
   const SessionHandle handle_;
-  // The session keeps pointers into these.
+  // The session keeps pointers to these members.
   std::vector<llmc_logit_bias> biases_;
   hosted::DryBreakers breakers_;
   struct Grammar;
