@@ -12,7 +12,8 @@
 namespace llmc::evaluate {
 namespace {
 
-/// Tokens in the cache before the steps; kUsage if the steps do not fit.
+/// Returns the tokens in the cache before the decode steps. Fails with kUsage if the steps exceed
+/// the context.
 Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::uint32_t context) {
   LLMC_TRY(const Windows windows, Windows::cut(options.text.tokens, options.text.windows, context));
   std::vector<std::int32_t> prompt = windows.at(0).tokens;
@@ -23,7 +24,7 @@ Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::
                      "use fewer --steps, or compile with a larger --ctx");
 }
 
-/// The median time of greedy steps, in seconds.
+/// Returns the median time of greedy decode steps, in seconds.
 Result<double> measure_steps(const exec::NativeModel& native,
                              const std::vector<std::int32_t>& prompt,
                              const CompareOptions& options) {

@@ -9,6 +9,7 @@
 /// Comparison of weight and cache formats by size, speed and quality.
 namespace llmc::evaluate {
 
+/// A combination of weight and cache formats.
 struct Mode {
   ir::WeightFormat quant = ir::WeightFormat::kQ4;
   KvFormats kv = {};
@@ -16,25 +17,27 @@ struct Mode {
 };
 
 struct CompareOptions {
-  exec::NativeOptions native;  // quant and kv are set here
+  exec::NativeOptions native;  // quant and kv are ignored; `modes` gives them
   std::uint32_t threads = 1;
   MeasuredText text;
   std::vector<Mode> modes;
-  std::uint32_t steps = 64;  // greedy decode steps, of which the median time is reported
+  std::uint32_t steps = 64;  // number of greedy decode steps; their median time is reported
 };
 
+/// The result for one mode.
 struct CompareRow {
   Mode mode;
-  std::uint64_t weight_bytes_per_token = 0;  // read by a step (embedding: one row)
+  /// Weights read by one decode step, with one row of the embedding.
+  std::uint64_t weight_bytes_per_token = 0;
   std::uint64_t cache_bytes_per_token = 0;
-  PerplexityReport quality;  // with the divergence from f32 weights and an f32 cache
-  double step_seconds = 0;   // median
+  PerplexityReport quality;  // includes the divergence from f32 weights and an f32 cache
+  double step_seconds = 0;   // median time of a decode step
   std::uint32_t depth = 0;   // tokens in the cache before the first step
 };
 
-/// Measures the modes one by one against the base, which stays loaded. The steps follow the first
-/// half of the first window. Calls `row_done` with each completed row. Errors as
-/// measure_perplexity, and kUsage if the steps do not fit the context.
+/// Measures each mode and compares it with f32 weights and an f32 cache, a model that stays loaded.
+/// The decode steps follow the first half of the first window. Calls `row_done` after each mode.
+/// Fails like measure_perplexity(), and with kUsage if the steps exceed the context.
 Result<std::vector<CompareRow>> compare_modes(
     const CompareOptions& options, const driver::Progress& progress = {},
     const std::function<void(const CompareRow&)>& row_done = {});

@@ -27,7 +27,7 @@ Status run(const IdentityOptions& options, std::uint32_t chunk, std::uint32_t vo
       comparison.add(logits);
     }
   }
-  // With NaN logits there is no greedy token.
+  // Stop at NaN logits, for which no greedy token is defined.
   for (std::uint32_t i = 0; i < options.steps && comparison.nan_logits() == 0; ++i) {
     LLMC_TRY([[maybe_unused]] const std::int32_t token, session.step());
     LLMC_TRY(const std::span<const float> logits, session.logits());
@@ -99,7 +99,8 @@ void LogitComparison::add(std::span<const float> logits) {
     expected_.insert(expected_.end(), logits.begin(), logits.end());
     return;
   }
-  if (difference_) return;  // later positions differ as a consequence
+  // report only the first difference, because it makes later positions differ too
+  if (difference_) return;
   const std::size_t begin = position * logits.size();
   LLMC_CHECK(begin + logits.size() <= expected_.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -124,7 +125,7 @@ Result<IdentityReport> measure_identity(const IdentityOptions& options,
   LLMC_CHECK(!options.targets.empty() && !options.opt_levels.empty() && !options.threads.empty() &&
              !options.chunks.empty() && options.tokens > 0);
   IdentityReport report;
-  std::uint64_t done = 0;  // completed cells; compiling is part of a cell
+  std::uint64_t done = 0;  // completed cells; the time to compile belongs to a cell
   const std::uint64_t total = options.models.size() * options.formats.size() *
                               std::max<std::size_t>(1, options.caches.size()) *
                               options.targets.size() * options.opt_levels.size() *

@@ -18,38 +18,41 @@
 /// sizes.
 namespace llmc::evaluate {
 
+/// The combinations to run.
 struct IdentityOptions {
   std::vector<std::filesystem::path> models;
   std::vector<ir::WeightFormat> formats = {ir::WeightFormat::kQ4};
   std::vector<KvFormats> caches;                // empty: the default for each format
-  std::vector<std::string> targets;             // the first is the reference
-  std::vector<std::uint32_t> opt_levels = {3};  // for each target
+  std::vector<std::string> targets;             // the first target is the reference
+  std::vector<std::uint32_t> opt_levels = {3};  // levels run on each target
   std::vector<std::uint32_t> threads = {1, 2, 4};
   std::vector<std::uint32_t> chunks = {1, 7, 32};
-  std::uint32_t tokens = 64;  // of the prompt, at least 1
-  std::uint32_t steps = 64;   // greedy steps after it
-  /// Compiler, flags and cache for all targets. Model, target, level, formats, context, chunk and
-  /// threads are overwritten.
+  std::uint32_t tokens = 64;  // length of the prompt, at least 1
+  std::uint32_t steps = 64;   // greedy decode steps after the prompt
+  /// Compiler, flags and cache for all targets. The model, target, level, formats, context, chunk
+  /// and threads in it are ignored.
   exec::NativeOptions native;
-  std::map<std::string, std::string> emulators;  // target -> command; as for find_emulator
+  std::map<std::string, std::string> emulators;  // command by target, as for find_emulator()
 };
 
 /// The first logit that differs from the reference.
 struct LogitDifference {
   std::uint32_t chunk = 0;     // tokens per chunk of the prompt
-  std::uint32_t position = 0;  // of the token before the logits
+  std::uint32_t position = 0;  // position of the token before the logits
   std::uint32_t logit = 0;
   float expected = 0, actual = 0;
 };
 
-/// Compares the logits of one run with those of the first run, position by position.
+/// Compares the logits of one run with those of the first run, position by position. The first run
+/// stores its logits.
 class LogitComparison {
  public:
-  /// Fills `expected` if it is empty; it must outlive this object.
+  /// If `expected` is empty, this is the first run, and add() fills it. `expected` must outlive
+  /// this object.
   LogitComparison(std::uint32_t chunk, std::vector<float>& expected)
       : chunk_(chunk), expected_(expected), first_(expected.empty()) {}
 
-  /// Adds the logits of the next position, always the same number.
+  /// Adds the logits of the next position. Every call must pass the same number of logits.
   void add(std::span<const float> logits);
 
   std::string hash() const { return hash_.text(); }
@@ -66,13 +69,15 @@ class LogitComparison {
   std::optional<LogitDifference> difference_;
 };
 
-/// All chunk sizes with one number of threads on one target.
+/// The result for all chunk sizes with one number of threads on one target.
 struct IdentityCell {
   std::string target;
   std::uint32_t opt_level = 3;
   std::uint32_t threads = 1;
-  std::string hash;              // of the first chunk size with a difference, else of all
-  std::uint64_t nan_logits = 0;  // of one chunk size; all NaN count as equal (docs/numerics.md)
+  /// Hash for the first chunk size with a difference; without a difference the same for all.
+  std::string hash;
+  /// Number of NaN logits with one chunk size; all NaN count as equal (docs/numerics.md).
+  std::uint64_t nan_logits = 0;
   std::optional<LogitDifference> difference;
 };
 
@@ -80,7 +85,7 @@ struct IdentityRow {
   std::filesystem::path model;
   ir::WeightFormat format = ir::WeightFormat::kQ4;
   KvFormats kv = {};
-  std::vector<IdentityCell> cells;  // targets in order, for each its levels, for each its threads
+  std::vector<IdentityCell> cells;  // ordered by target, then level, then number of threads
 };
 
 struct IdentityReport {
@@ -89,9 +94,9 @@ struct IdentityReport {
 };
 
 /// Compiles and runs all combinations. A hash covers the logits after every token of the prompt and
-/// every step. Differences are results, not errors. Calls `row_done` with each completed row.
-/// Errors as load_native, with the model's path; kUsage if prompt and steps do not fit a context.
-/// Progress counts cells.
+/// after every step. Differences are results, not errors. Calls `row_done` with each completed row.
+/// Progress counts cells. Fails like load_native(), with the model's path, and with kUsage if the
+/// prompt and the steps exceed the context.
 Result<IdentityReport> measure_identity(
     const IdentityOptions& options, const driver::Progress& progress = {},
     const std::function<void(const IdentityRow&)>& row_done = {});

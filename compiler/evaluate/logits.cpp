@@ -69,10 +69,10 @@ double kl_divergence(std::span<const float> base, double base_log_sum,
   for (std::size_t i = 0; i < base.size(); ++i) {
     const double log_p = base[i] - base_log_sum;
     const double p = std::exp(log_p);
-    if (p == 0) continue;  // the term's limit is 0, but log_p may be infinite
+    if (p == 0) continue;  // the limit of the term is 0, but log_p may be infinite
     divergence += p * (log_p - (tested[i] - tested_log_sum));
   }
-  return std::max(divergence, 0.0);  // removes rounding errors; keeps NaN
+  return std::max(divergence, 0.0);  // removes negative rounding errors; keeps NaN
 }
 
 }  // namespace llmc::evaluate

@@ -10,14 +10,15 @@ struct XXH64_state_s;
 /// Hashes and statistics of logit vectors.
 namespace llmc::evaluate {
 
-/// A pseudorandom sequence of `count` ids from the whole vocabulary; depends on its size only.
+/// Returns `count` pseudorandom ids below `vocabulary`, always the same for the same arguments.
 std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count);
 
-/// The bits of a logit, the same for every NaN: sign and payload of NaN depend on the processor and
-/// are not specified (docs/numerics.md).
+/// Returns the bits of a logit, with one value for every NaN: the sign and payload of NaN depend on
+/// the processor and are not specified (docs/numerics.md).
 std::uint32_t logit_bits(float logit);
 
-/// xxh64 with seed 0 over logit_bits of logit vectors, in the order of add().
+/// Hash of logit vectors: xxh64 with seed 0 over the logit_bits() of all logits, in the order of
+/// add().
 class LogitHash {
  public:
   LogitHash();
@@ -26,22 +27,24 @@ class LogitHash {
   ~LogitHash();
 
   void add(std::span<const float> logits);
-  /// 16 hexadecimal digits.
+  /// Returns the hash as 16 hexadecimal digits.
   std::string text() const;
 
  private:
   XXH64_state_s* state_;
 };
 
-/// log(sum(exp(x))) in double; x must not be empty. x - log_sum_exp is the log of the softmax.
+/// Returns log(sum(exp(x))) over `logits`, in double. Requires at least one logit. The
+/// log-probability of a token is its logit minus this value.
 double log_sum_exp(std::span<const float> logits);
 
-/// The token with the largest logit; of equal ones the lowest id.
+/// Returns the token with the largest logit; the lowest id if several are equal.
 std::int32_t likeliest(std::span<const float> logits);
 
-/// Kullback-Leibler divergence of softmax(tested) from softmax(base), in nats: the sum of
-/// p_base · (ln p_base - ln p_tested) over the vocabulary. Takes the log_sum_exp of each. At least
-/// 0; infinite if p_tested is 0 for a token whose p_base is not; NaN if a logit is NaN.
+/// Returns the Kullback-Leibler divergence of softmax(tested) from softmax(base), in nats: the sum
+/// of p_base · (ln p_base - ln p_tested) over the vocabulary. `base_log_sum` and `tested_log_sum`
+/// are the log_sum_exp() of `base` and `tested`. The result is at least 0; infinite if p_tested is
+/// 0 for a token with p_base > 0; NaN if a logit is NaN.
 double kl_divergence(std::span<const float> base, double base_log_sum,
                      std::span<const float> tested, double tested_log_sum);
 

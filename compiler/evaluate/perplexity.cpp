@@ -28,7 +28,7 @@ Status check_tokens(const MeasuredText& text, std::uint32_t vocabulary) {
   return ok_status();
 }
 
-/// Adds the text's file to errors about it.
+/// Cuts the text into windows; errors contain the name of its file.
 Result<Windows> cut(const MeasuredText& text, std::uint32_t context) {
   auto windows = Windows::cut(text.tokens, text.windows, context);
   if (!windows.ok() && windows.error().first().kind == ErrorKind::kBadInput && !text.file.empty())
@@ -36,7 +36,7 @@ Result<Windows> cut(const MeasuredText& text, std::uint32_t context) {
   return windows;
 }
 
-/// One model, or two that process the same tokens in lockstep.
+/// Runs one model, or two models that process the same tokens, chunk by chunk.
 class WindowReader {
  public:
   WindowReader(const exec::NativeModel& tested, std::unique_ptr<Session> tested_session,
@@ -52,7 +52,7 @@ class WindowReader {
   }
 
   /// Runs a window and adds its counted tokens to the scores. Calls `read` with the number of
-  /// tokens run.
+  /// tokens that were run.
   Status read(const Windows::Window& window, Scores& scores,
               const std::function<void(std::size_t)>& read) {
     LLMC_RETURN_IF_ERROR(tested_->call(&exec::Api::rewind, 0));
@@ -74,7 +74,7 @@ class WindowReader {
   }
 
  private:
-  /// Scores `tokens`, which follow rows `row` … of the chunk.
+  /// Scores `tokens`, which follow the rows of the chunk that begin with `row`.
   Status score(std::size_t row, std::span<const std::int32_t> tokens, Scores& scores) {
     LLMC_TRY(const std::span<const float> tested, rows_of(*tested_, row, tokens.size()));
     std::span<const float> base;
@@ -114,7 +114,7 @@ class WindowReader {
 }  // namespace
 
 Status check_length(const MeasuredText& text) {
-  // A default size is reduced to the context.
+  // A default window size is limited to the context.
   if (text.windows.size == 0) return ok_status();
   const auto windows = cut(text, plan::kMaxContext);
   return windows.ok() ? ok_status() : Status(windows.error());

@@ -15,7 +15,7 @@ Diagnostic unsupported(std::string message) {
                  "the reference runs decoders: token ids and caches in, logits out");
 }
 
-/// Dims of an input with `tokens` new tokens after `past` old ones.
+/// Returns the dims of an input for `tokens` new tokens after `past` previous tokens.
 Result<std::vector<std::int64_t>> bind(const ir::Value& value, std::int64_t tokens,
                                        std::int64_t past) {
   const std::map<std::string, std::int64_t> symbols{{"seq", tokens}, {"past", past}};

@@ -10,14 +10,15 @@
 
 namespace llmc::evaluate {
 
-/// Runs the imported graph of a decoder in the interpreter like a session: keeps the returned
-/// caches and passes them to the next call.
+/// Runs the imported graph of a decoder in the interpreter, like a session: keeps the caches that
+/// each call returns and passes them to the next call.
 class ReferenceRun {
  public:
-  /// kUnsupported if the graph has inputs or outputs that decoders do not have.
+  /// Prepares a run. Fails with kUnsupported if the graph has inputs or outputs that decoders do
+  /// not have.
   static Result<ReferenceRun> create(const ir::Graph& graph, std::int64_t vocabulary);
 
-  /// Runs `tokens` after all previous ones; returns the logits after the last one.
+  /// Runs `tokens` after all previous tokens. Returns the logits after the last token.
   Result<std::vector<float>> run(std::span<const std::int32_t> tokens);
 
  private:
@@ -26,7 +27,8 @@ class ReferenceRun {
 
   reference::Interpreter interpreter_;
   std::vector<InputKind> inputs_;
-  std::vector<reference::Tensor> caches_;  // in the order of the graph's past inputs
+  /// In the order of the graph's inputs for past keys and values.
+  std::vector<reference::Tensor> caches_;
   std::int64_t position_ = 0, vocabulary_ = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace llmc::evaluate {
 namespace {
 
-/// exp of a mean, with the error to first order.
+/// Returns exp of a mean. The error is a first-order approximation.
 Estimate exponential(Estimate mean) {
   const double value = std::exp(mean.value);
   return {value, value * mean.error};

@@ -19,7 +19,7 @@ std::string type_text(const ir::Constant& data) {
   return fmt::format("{}[{}]", ir::to_string(data.element()), fmt::join(data.dims(), ", "));
 }
 
-/// Amount by which an element exceeds the tolerance; not positive within it.
+/// Returns by how much an element exceeds the tolerance; not positive if it does not.
 double excess(double actual, double expected, bool exact, double relative, double absolute) {
   if (std::isnan(actual) || std::isnan(expected))
     return std::isnan(actual) && std::isnan(expected) ? 0 : HUGE_VAL;
@@ -51,7 +51,7 @@ Result<std::unique_ptr<exec::FunctionLibrary>> compile(const TestOnnxOptions& op
   return library;
 }
 
-/// The model for all data sets.
+/// Compiles the model once for all data sets.
 Result<std::unique_ptr<exec::FunctionLibrary>> compile_once(const TestOnnxOptions& options,
                                                             const importer::ModelReader& reader,
                                                             const driver::Progress& progress) {
@@ -64,7 +64,8 @@ Result<std::unique_ptr<exec::FunctionLibrary>> compile_once(const TestOnnxOption
   return compile(options, graph, progress);
 }
 
-/// `compiled`: the model for all data sets, or nullptr to compile it for this one.
+/// Runs one data set. `compiled`: the model for all data sets, or nullptr to compile it for this
+/// one.
 Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::path& folder,
                                    const importer::ModelReader& reader,
                                    const exec::FunctionLibrary* compiled,
@@ -97,8 +98,8 @@ Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::pat
   return result;
 }
 
-/// The graph of a model's folder (importer::find_model), or `model` itself. kUnsupported for a
-/// split export, which has no single graph.
+/// Returns the graph in a model's folder (importer::find_model), or `model` itself. Fails with
+/// kUnsupported for a split export, which has no single graph.
 Result<fs::path> graph_of(const fs::path& model) {
   std::error_code unknown;
   if (!fs::is_directory(model, unknown)) return model;

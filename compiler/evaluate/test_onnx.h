@@ -12,30 +12,31 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// Checks a plain graph, compiled to a native function, on ONNX test data
-/// (compiler/onnx/test_data.h).
+/// Tests the native function of a plain graph with ONNX test data (compiler/onnx/test_data.h).
 namespace llmc::evaluate {
 
 /// Tolerance for floats: |actual - expected| <= absolute + relative * |expected|. Integers and
 /// bools must be equal.
 struct Tolerance {
   double relative = 1e-3;
-  /// Default: 1e-7 plus 1e-5 times the largest expected element. The factor is 5e-3 for f16 and
-  /// 4e-2 for bf16, because the data may have been rounded after every operator.
+  /// Absolute tolerance. By default 1e-7 plus 1e-5 times the largest expected element; the factor
+  /// is 5e-3 for f16 and 4e-2 for bf16, because expected data may have been rounded after every
+  /// operator.
   std::optional<double> absolute;
 };
 
 /// The difference of one output from its expected value.
 struct OutputDifference {
-  std::string name;  // from the model; untrusted text
+  std::string name;  // output name in the model; untrusted text
   ir::ElementType element = ir::ElementType::kF32;
   std::vector<std::int64_t> dims;
-  std::string problem;              // a type mismatch; empty if elements were compared
-  std::uint64_t mismatches = 0;     // elements beyond the tolerance
-  std::int64_t worst = -1;          // row-major index of the largest excess; -1: none
-  double difference = 0;            // largest |a - e|
-  double largest = 0;               // largest finite |e|
-  double actual = 0, expected = 0;  // at `worst`
+  std::string problem;           // a type mismatch; empty if elements were compared
+  std::uint64_t mismatches = 0;  // number of elements beyond the tolerance
+  /// row-major index of the element that exceeds the tolerance most; -1: none
+  std::int64_t worst = -1;
+  double difference = 0;            // maximum of |actual - expected|
+  double largest = 0;               // maximum of |expected| among finite elements
+  double actual = 0, expected = 0;  // values at index `worst`
 
   bool ok() const { return problem.empty() && mismatches == 0; }
 };
@@ -50,22 +51,23 @@ struct TestOnnxOptions {
   Tolerance tolerance;
   std::string optimisation = "-O2";
   std::string emulator = {};  // as for find_emulator
-  /// Not empty: the graph is compiled once for these sizes and ranges, which give every symbol of
-  /// its inputs' shapes; the data sets' sizes must be among them.
+  /// If not empty, the graph is compiled once for these sizes and ranges. They must set every
+  /// symbol in the shapes of its inputs and include the sizes of all data sets.
   plan::DimRanges dims = {};
 };
 
 struct DataSetResult {
   std::filesystem::path folder;
-  std::vector<std::string> bound;  // inputs bound as constants because shapes depend on them
+  std::vector<std::string> bound;  // inputs that became constants because shapes depend on them
   std::uint64_t arena_bytes = 0, weights_bytes = 0;
   std::vector<OutputDifference> outputs;
 
   bool ok() const;
 };
 
-/// Compiles the model for each data set's shapes, or once for `options.dims`, and runs it. Errors:
-/// kBadInput (files, data), kUnsupported, kToolchain. Differences are results, not errors.
+/// Compiles the model for each data set's shapes, or once for `options.dims`, and runs it.
+/// Differences are results, not errors. Fails with kBadInput (files, data), kUnsupported or
+/// kToolchain.
 Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
                                              const driver::Progress& progress = {});
 

@@ -20,24 +20,24 @@ namespace {
 
 constexpr std::size_t kShortPrompt = 24;
 constexpr std::uint32_t kShortSteps = 8;
-/// Length of the long run: several KV blocks of the default 32 tokens; its first part is longer
-/// than the default chunk of any target.
+/// Prompt tokens of the long run: several KV blocks of the default 32 tokens. Its first call is
+/// longer than the default chunk of any target.
 constexpr std::size_t kLongPrompt = 200;
 constexpr std::uint32_t kLongSteps = 4;
-/// Chunk of the long run's second pass: not a multiple of a KV block.
+/// Chunk size of the long run's second pass; not a multiple of a KV block.
 constexpr std::uint32_t kOtherChunk = 48;
-/// Models with more multiply-adds per token run the long prompt without the interpreter, which
+/// Maximum multiply-adds per token with which the interpreter runs the long prompt; beyond that it
 /// would take minutes.
 constexpr std::uint64_t kMaxReferenceMacs = 250'000'000;
 
-/// Maximum mean divergence, in nats. A cache that is not f32 counts as f16.
+/// Returns the maximum mean divergence, in nats. A cache that is not f32 counts as f16.
 double kl_limit(ir::WeightFormat format, KvFormats kv) {
   if (format == ir::WeightFormat::kF32 && kv != KvFormats{}) format = ir::WeightFormat::kF16;
   return plan::weight_format_info(format).max_kl;
 }
 
-/// Maximum difference of a logit due to the order of float operations, relative to the largest
-/// magnitude. Used if weights and cache are not rounded.
+/// Returns the maximum difference of a logit that is due to the order of float operations, relative
+/// to the largest magnitude. Applies if neither weights nor cache are rounded.
 double relative_limit(ir::WeightFormat format, KvFormats kv) {
   return format == ir::WeightFormat::kF32 && kv == KvFormats{} ? 1e-4 : 0;
 }
@@ -54,7 +54,7 @@ void compare(std::span<const float> native, std::span<const float> reference, Ve
   point.reference_token = likeliest(reference);
 }
 
-/// Splits the run: two thirds of the prompt in one call, the rest in a second one, then steps.
+/// Tokens of one call. A run consists of two thirds of the prompt, the rest of it, and the steps.
 struct Piece {
   const char* phase;
   std::vector<std::int32_t> tokens;
@@ -67,7 +67,7 @@ std::vector<Piece> pieces_of(const std::vector<std::int32_t>& prompt) {
   return pieces;
 }
 
-/// Runs `prompt` and `run.steps` greedy steps, and appends a point after each piece unless `points`
+/// Runs `prompt` and `steps` greedy decode steps. Appends a point after each piece unless `points`
 /// is nullptr.
 Status run_points(const std::vector<std::int32_t>& prompt, std::uint32_t steps,
                   exec::Session& session, ReferenceRun* reference, std::vector<VerifyPoint>* points,
@@ -99,8 +99,8 @@ Status run_points(const std::vector<std::int32_t>& prompt, std::uint32_t steps,
   return ok_status();
 }
 
-/// `done`: the format that determines the error. It may differ from the requested one, because
-/// weights may keep their codes.
+/// Computes the statistics of the report. `done`: the format that determines the error; it may
+/// differ from the requested one, because weights may keep their codes.
 void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
   std::size_t agree = 0, count = 0;
   for (const VerifyRun& run : report.runs) {
@@ -127,7 +127,7 @@ void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
                          report.relative_difference <= report.relative_difference_allowed);
 }
 
-/// The file with the hashes; empty: those in the bundle.
+/// Returns the file with the golden hashes; empty: the bundle contains them.
 std::filesystem::path golden_file(const VerifyOptions& options) {
   if (!options.golden.empty()) return options.golden;
   const std::filesystem::path& model = options.native.compile.model;
@@ -171,7 +171,7 @@ Status check_golden(const VerifyOptions& options, const driver::BundleFacts& fac
   return ok_status();
 }
 
-/// kUsage if the requested prompt has invalid ids or does not fit.
+/// Fails with kUsage if the requested prompt has invalid ids or exceeds the context.
 Status check_prompt(const VerifyOptions& options, std::size_t tokens,
                     const exec::ModelFacts& model) {
   for (const std::int32_t id : options.prompt) {
@@ -234,7 +234,8 @@ class Verifier {
   }
 
  private:
-  /// kBadInput for a reference with other numbers of layers or logits than the native model.
+  /// Fails with kBadInput if the reference has other numbers of layers or logits than the native
+  /// model.
   Status check_same_model(const importer::ImportedModel& reference) const {
     const std::int64_t vocabulary = reference.module.vocabulary();
     const auto layers = static_cast<std::int64_t>(reference.module.states.size());
@@ -250,11 +251,11 @@ class Verifier {
                         "give the original model by --model");
   }
 
-  /// The hash of a run in chunks of `chunk` tokens; 0: the model's.
+  /// Returns the hash of a run in chunks of `chunk` tokens; 0: the model's default.
   Result<std::string> hash_of(const VerifyRun& run, const std::vector<std::int32_t>& prompt,
                               std::uint32_t chunk, ReferenceRun* reference,
                               std::vector<VerifyPoint>* points) const {
-    // Hashes do not depend on a compiled-in prompt.
+    // Begin without the compiled-in prompt, because hashes do not depend on it.
     LLMC_TRY(const auto session,
              native_.start(exec::SessionOptions{
                  .threads = options_.threads, .chunk = chunk, .begin = LLMC_BEGIN_EMPTY}));
@@ -271,7 +272,8 @@ class Verifier {
   std::optional<ir::Graph> reference_;
 };
 
-/// The long run, shortened to the context; an empty prompt if it is not longer than the short run.
+/// Returns the prompt length of the long run, limited to the context; 0 if the run would not be
+/// longer than the short one.
 std::size_t long_prompt(const exec::ModelFacts& model) {
   const std::size_t room = model.ctx > kLongSteps ? model.ctx - kLongSteps : 0;
   const std::size_t tokens = std::min(kLongPrompt, room);

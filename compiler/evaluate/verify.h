@@ -12,48 +12,50 @@
 #include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
 
-/// Compares native code with the interpreter, which runs the original graph, and with stored
-/// hashes.
+/// Compares the logits of native code with those of the interpreter, which runs the imported graph,
+/// and with stored hashes.
 namespace llmc::evaluate {
 
 struct VerifyOptions {
   exec::NativeOptions native;  // compile.model: a model or a bundle
   std::uint32_t threads = 1;
-  std::vector<std::int32_t> prompt;  // ids; empty: fixed sequences within the vocabulary
-  std::uint32_t steps = 8;           // greedy steps after the prompt
-  bool long_run = true;              // without `prompt`: the long run after the short one
+  std::vector<std::int32_t> prompt;  // token ids; empty: fixed sequences within the vocabulary
+  std::uint32_t steps = 8;           // greedy decode steps after the prompt
+  bool long_run = true;              // without `prompt`: also do the long run, after the short one
   bool reference = true;             // compare with the interpreter (slow for large models)
-  /// The model from which a bundle was compiled, for the reference; empty: no reference.
+  /// The model that the bundle was compiled from, for the reference; empty: no reference.
   std::filesystem::path reference_model;
   std::filesystem::path golden;  // empty: the model's default file, or the hashes of the bundle
-  bool require_golden = false;   // a missing hash is a mismatch
+  bool require_golden = false;   // treat a missing hash as a mismatch
   bool update = false;           // rewrite the golden file instead of comparing
 };
 
-/// A comparison of logits at one position.
+/// Comparison of the logits at one position.
 struct VerifyPoint {
   std::string phase;  // "prefill", "chunk", "step"
   std::uint32_t position = 0;
-  double max_difference = 0;  // largest |native - reference|
-  double largest_logit = 0;   // largest |reference|
+  double max_difference = 0;  // maximum of |native - reference|
+  double largest_logit = 0;   // maximum of |reference|
   double kl = 0;              // KL(softmax(reference) || softmax(native)), nats
-  std::int32_t native_token = 0, reference_token = 0;  // argmax of each; reference -1: not run
+  /// token with the largest logit of each; reference_token -1: the reference was not run
+  std::int32_t native_token = 0, reference_token = 0;
 };
 
-/// A prompt, prefilled in two calls, and greedy steps after it.
+/// The result of a prompt, prefilled in two calls, and greedy decode steps after it.
 struct VerifyRun {
   std::string name;  // "short" and "long", or "given" for VerifyOptions::prompt
   std::uint32_t prompt_tokens = 0, steps = 0;
-  std::uint32_t kv_blocks = 0;  // with the run's tokens
+  std::uint32_t kv_blocks = 0;  // KV blocks that hold the tokens of the run
   std::uint32_t chunk = 0, chunks = 0;
   bool reference = false;  // whether the interpreter ran
   std::vector<VerifyPoint> points;
 
-  std::string hash;                        // of the bits of all logits at the points
-  std::string golden_key;                  // "q4,kv=f16", …: the same for all targets and threads
+  std::string hash;  // hash of the bits of all logits at the points
+  /// "q4,kv=f16", …: the same for all targets and numbers of threads
+  std::string golden_key;
   std::optional<std::string> golden_hash;  // the stored value, if any
 
-  /// The same tokens in chunks of another size, which must give the same bits; 0: not run.
+  /// Chunk size of a second run with the same tokens, which must give the same bits; 0: not run.
   std::uint32_t other_chunk = 0;
   std::string other_hash;
 
@@ -62,33 +64,33 @@ struct VerifyRun {
 };
 
 struct VerifyReport {
-  std::vector<VerifyRun>
-      runs;             // at least one; the long run is left out if the context is too small
-  std::string not_run;  // reason why a run or the reference is omitted; empty: none is
+  /// At least one; the long run is omitted if the context is too small.
+  std::vector<VerifyRun> runs;
+  std::string not_run;  // why a run or the reference is omitted; empty: none is omitted
 
-  // Over the points of all runs with a reference.
+  // Statistics over the points of all runs with a reference.
   double max_difference = 0, mean_kl = 0, max_kl = 0;
-  double greedy_agreement = 1;     // fraction of points with equal argmax
-  double relative_difference = 0;  // largest max_difference / largest_logit of a point
-  /// Limits of mean_kl and, for f32, of relative_difference (0: none), and whether they are met.
+  double greedy_agreement = 1;     // fraction of points at which both select the same token
+  double relative_difference = 0;  // maximum of max_difference / largest_logit of a point
+  /// Upper limits of mean_kl and of relative_difference, which applies only to f32 (0: no limit).
   double max_kl_allowed = 0, relative_difference_allowed = 0;
-  plan::Rounding rounding;  // of the weights; the limits are those of rounding.coarsest()
+  plan::Rounding rounding;  // of the weights; the limits depend on rounding.coarsest()
   bool reference_ok = true;
 
-  std::filesystem::path golden_file;  // or the plan.json with the hashes
-  /// Versions of the numerics: of the stored hashes, and of the code that ran.
+  std::filesystem::path golden_file;  // or the plan.json that contains the hashes
+  /// Numerics versions of the stored hashes and of the code that ran.
   std::string golden_numerics, numerics;
   bool golden_required = false, golden_updated = false;
 
   bool chunks_ok() const;
-  /// Whether no stored hash differs and no required one is missing.
+  /// Returns whether no stored hash differs and no required hash is missing.
   bool golden_ok() const;
   bool ok() const { return reference_ok && chunks_ok() && golden_ok(); }
 };
 
-/// Runs native code and compares. Without VerifyOptions::prompt there are two runs: a short one of
-/// one KV block, and a long one of several KV blocks and chunks. Differences are in the report, not
-/// errors; the command exits with code 7 if !ok().
+/// Runs native code and compares its logits. Without VerifyOptions::prompt there are two runs: a
+/// short one within one KV block, and a long one with several KV blocks and chunks. Differences are
+/// in the report and are not errors; if !ok(), the command exits with code 7.
 Result<VerifyReport> verify_model(const VerifyOptions& options,
                                   const driver::Progress& progress = {});
 

@@ -15,29 +15,33 @@ namespace llmc::evaluate {
 struct VerifyPlainOptions {
   driver::CompileOptions compile;  // model, target, dims, quant, cc, cflags
   std::string emulator = {};       // as for find_emulator
-  std::uint32_t threads = 1;  // of a second run, which must be bit-identical; under an emulator 1
+  /// threads of a second run, which must give the same bits; 1 under an emulator
+  std::uint32_t threads = 1;
 };
 
 struct VerifyPlainReport {
   struct Output {
-    OutputDifference largest;  // with the tolerance of floats without quantization
-    /// Root mean square of the differences, relative to that of the expected elements.
+    /// Largest difference, with the tolerance for floats that are not quantized.
+    OutputDifference largest;
+    /// Root mean square of the differences divided by that of the expected elements.
     double relative_error = 0;
     bool ok = true;
   };
   std::vector<Output> outputs;
   double relative_error_allowed = 0;  // 0: each element must be within its tolerance
   plan::Rounding rounding;
-  std::string hash;  // of the bits of all outputs, 16 hex digits: equal for all targets and threads
+  /// Hash of the bits of all outputs, 16 hexadecimal digits; the same for all targets and threads.
+  std::string hash;
   std::uint32_t threads = 1;
-  bool same_bits = true;  // whether both runs are bit-identical
+  bool same_bits = true;  // whether both runs gave the same bits
   std::string emulator;
 
   bool ok() const;
 };
 
 /// Compiles the graph of `source`, the result of read_source(options.compile), and runs it on
-/// pseudorandom inputs (exec/random_inputs.h). Errors as compile_model; differences are results.
+/// pseudorandom inputs (exec/random_inputs.h). Differences are results, not errors. Fails like
+/// compile_model().
 Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver::Source source,
                                        const driver::Progress& progress = {});
 

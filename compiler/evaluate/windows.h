@@ -5,42 +5,46 @@
 
 #include "compiler/support/result.h"
 
-/// Splitting a text into windows to measure perplexity (docs/quality.md).
+/// Splits a text into windows to measure perplexity (docs/quality.md).
 namespace llmc::evaluate {
 
-/// The counted tokens of windows that do not overlap.
+/// The tokens of each window that are counted, if windows do not overlap.
 enum class ScoredTokens : std::uint8_t {
-  kSecondHalf,  // each has at least half a window of context, as in llama.cpp
-  kAll,         // every token of the text, also those with little context at a window's start
+  kSecondHalf,  // each counted token has at least half a window of context, as in llama.cpp
+  kAll,         // every token of the text, even those with little context at the start of a window
 };
 
-inline constexpr std::uint32_t kDefaultWindow = 512;  // llama.cpp's
+inline constexpr std::uint32_t kDefaultWindow = 512;  // the same as in llama.cpp
 
 struct WindowOptions {
-  std::uint32_t size = 0;         // tokens of a window; 0: kDefaultWindow, at most the context
-  std::uint32_t stride = 0;       // tokens from one window to the next; 0: windows do not overlap
-  std::uint32_t max_windows = 0;  // 0: all
-  ScoredTokens scored = ScoredTokens::kSecondHalf;  // without a stride
+  std::uint32_t size = 0;  // tokens per window; 0: kDefaultWindow, limited to the context
+  /// tokens between the starts of two windows; 0: windows do not overlap
+  std::uint32_t stride = 0;
+  std::uint32_t max_windows = 0;                    // 0: all
+  ScoredTokens scored = ScoredTokens::kSecondHalf;  // applies without a stride
   std::int32_t bos = -1;                            // BOS token id; -1: none
 };
 
-/// Tokens of the longest window. A stride adds half of itself, as in llama.cpp; the default size
-/// is reduced to leave room for that.
+/// Returns the number of tokens of the longest window. With a stride, a window is longer than
+/// `size` by half the stride, as in llama.cpp; the default size is then reduced so that the window
+/// fits the context.
 std::uint64_t window_width(const WindowOptions& options, std::uint32_t context);
 
-/// A text in windows, each processed from an empty cache.
+/// A text that is cut into windows; each window starts with an empty cache.
 ///
-/// kSecondHalf without a stride: `bos` is put before the text; window i has the tokens
-/// [i·size, (i+1)·size), with the first replaced by `bos`; tokens size/2 + 1 … size - 1 are
-/// counted. An incomplete window at the end is dropped.
-/// kAll without a stride: each window is `bos` and size - 1 tokens; all tokens except a window's
-/// first are counted; the last window may be shorter.
-/// With a stride: windows of size + stride/2 tokens start at multiples of the stride; the last
-/// `stride` tokens of each are counted.
+/// kSecondHalf without a stride: `bos` is inserted before the text. Window i has the tokens
+/// [i·size, (i+1)·size), the first of which is replaced by `bos`. Its tokens size/2 + 1 … size - 1
+/// are counted. An incomplete window at the end is dropped.
+///
+/// kAll without a stride: each window has `bos` and size - 1 tokens of the text. Every token of a
+/// window except its first is counted. The last window may be shorter.
+///
+/// With a stride: windows of size + stride/2 tokens start at multiples of the stride. The last
+/// `stride` tokens of each window are counted.
 class Windows {
  public:
-  /// kUsage if windows do not fit `context` or have no tokens to count; kBadInput if the text is
-  /// shorter than a window.
+  /// Cuts the text. Fails with kUsage if a window exceeds `context` or has no tokens to count, and
+  /// with kBadInput if the text is shorter than a window.
   static Result<Windows> cut(std::vector<std::int32_t> text, const WindowOptions& options,
                              std::uint32_t context);
 
@@ -55,7 +59,8 @@ class Windows {
  private:
   std::vector<std::int32_t> text_;
   std::int32_t bos_ = -1;
-  bool bos_in_front_ = false;  // true: BOS is inserted; false: it replaces a token
+  /// Whether BOS is inserted before the first token of a window (true) or replaces it (false).
+  bool bos_in_front_ = false;
   std::uint32_t width_ = 0, step_ = 0, first_ = 1;
   std::size_t count_ = 0;
 };
