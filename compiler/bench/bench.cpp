@@ -18,7 +18,7 @@ struct Test {
   std::uint32_t compiled_in;  // tokens of the compiled-in prompt
 
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
-  /// Tokens that stay in the cache: at least one before a generated token.
+  /// Returns the number of tokens that stay in the cache: at least one before a generated token.
   std::uint32_t kept() const {
     return compiled_in + (is_prompt() || depth == 0 ? depth : depth - 1);
   }
@@ -27,7 +27,7 @@ struct Test {
   friend bool operator==(const Test&, const Test&) = default;
 };
 
-/// The requested tests without duplicates; kUsage if one does not fit.
+/// Returns the requested tests without duplicates. Fails with kUsage if one exceeds the limits.
 Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::ModelFacts& model) {
   const std::uint32_t context = model.ctx, room = context - model.prompt_tokens;
   const auto prompts = options.prompts.value_or(std::vector{std::min(128u, room)});
@@ -74,14 +74,14 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
   return tokens;
 }
 
-/// A session that runs tests one by one.
+/// Runs tests one after the other in one session.
 class BenchSession {
  public:
   BenchSession(std::unique_ptr<exec::Session> session, std::uint32_t vocabulary, StageClock* clock)
       : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
 
-  /// Fills the cache of each sequence with test.kept() tokens. Only those of a compiled-in prompt
-  /// are shared.
+  /// Fills the cache of each sequence with test.kept() tokens. Sequences share only the tokens of a
+  /// compiled-in prompt.
   Status fill(const Test& test) {
     LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, 0));
     LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::reset));
@@ -99,10 +99,10 @@ class BenchSession {
 
   struct Run {
     double seconds = 0;
-    std::vector<double> steps;  // of a generation test
-    PartSeconds parts{};        // if there is a clock
+    std::vector<double> steps;  // seconds per step of a generation test
+    PartSeconds parts{};        // set if there is a clock
   };
-  /// Runs the test once after the tokens of fill().
+  /// Runs the test once, after the tokens of fill().
   Result<Run> run(const Test& test) {
     const auto input = tokens_for(test.is_prompt() ? test.tokens : 1, vocabulary_);
     LLMC_RETURN_IF_ERROR(each([&]() -> Status {
@@ -150,7 +150,7 @@ class BenchSession {
 
   std::unique_ptr<exec::Session> session_;
   std::vector<std::uint32_t> sequences_ = {0};
-  std::vector<std::int32_t> tokens_;  // of the last step
+  std::vector<std::int32_t> tokens_;  // tokens of the last step, one per sequence
   std::uint32_t vocabulary_;
   StageClock* clock_;
 };
@@ -167,7 +167,7 @@ void finish(BenchResult& result) {
   result.deviation = sample_deviation(rates);
 }
 
-/// Runs a test in both sessions, alternating; the second one may be null.
+/// Runs a test alternately in both sessions; the second may be nullptr.
 Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32_t repetitions,
                             BenchSession& plain, BenchSession* timed,
                             const std::function<void()>& tick) {

@@ -18,35 +18,35 @@ struct BenchOptions {
   exec::NativeOptions native;
   std::vector<std::uint32_t> threads = {1};
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
-  /// Tokens of the prompt and of the generation tests; {} or {0}: none. Default: 128 and 64, or
-  /// fewer if the context is smaller.
+  /// Numbers of tokens of the prompt tests and of the generation tests; {} or {0}: no test.
+  /// Default: 128 and 64, or fewer if the context is smaller.
   std::optional<std::vector<std::uint32_t>> prompts = std::nullopt, generations = std::nullopt;
-  /// Tokens in the cache before a test, in addition to a compiled-in prompt.
+  /// Numbers of tokens in the cache before a test, in addition to a compiled-in prompt.
   std::vector<std::uint32_t> depths = {0};
-  /// Numbers of sequences that generation tests decode together.
+  /// Numbers of sequences that generation tests decode per step.
   std::vector<std::uint32_t> parallel = {1};
   std::uint32_t repetitions = 5;
-  bool layers = false;  // also measure the stages
-  /// Called immediately before and after the tests if this machine runs the code, to measure its
-  /// peak speed at the same time.
+  bool layers = false;  // also measure the time of each stage
+  /// Called immediately before and after the tests, if this machine runs the code, so that its peak
+  /// speed can be measured under the same conditions.
   std::function<Status(const struct BenchReport&)> sample = {};
 };
 
-/// Seconds of generated tokens by position, each the minimum of all repetitions: interference by
-/// other programs varies between repetitions, the cost of the cache does not.
+/// Seconds per generated token by position. Each value is the minimum of all repetitions, because
+/// interference by other programs varies between repetitions but the cost of the cache does not.
 struct StepTimes {
-  std::uint32_t first_position = 0;  // of seconds[0]
+  std::uint32_t first_position = 0;  // position of seconds[0]
   std::vector<double> seconds;
 
-  /// Quantile `part`, in 0 .. 1, of the times; nearest rank.
+  /// Returns the percentile of the times at fraction `part` (0 to 1), by nearest rank.
   double percentile(double part) const;
-  /// Index of the largest time.
+  /// Returns the index of the largest time.
   std::size_t largest() const;
 };
 
-/// Stage times of a test.
+/// Time of each kind of stage in a test.
 struct PartTimes {
-  PartSeconds seconds{};  // of the repetition with the median time
+  PartSeconds seconds{};  // times of the repetition with the median total
   double total() const;
 };
 
@@ -54,13 +54,13 @@ struct BenchResult {
   enum class Test : std::uint8_t { kPrompt, kGeneration };
   Test test = Test::kPrompt;
   std::uint32_t threads = 1;
-  std::uint32_t tokens = 0, depth = 0;  // of each sequence
+  std::uint32_t tokens = 0, depth = 0;  // numbers of tokens of each sequence
   std::uint32_t sequences = 1;
   std::vector<double> seconds;      // one per repetition, without the warm-up
-  double tokens_per_second = 0;     // of all sequences, from the median time
+  double tokens_per_second = 0;     // for all sequences together, from the median time
   double deviation = 0;             // standard deviation of tokens/s
   double minimum = 0, maximum = 0;  // tokens/s
-  StepTimes steps = {};             // of a generation test
+  StepTimes steps = {};             // times of a generation test
   std::optional<PartTimes> parts = std::nullopt;
 
   std::uint64_t all_tokens() const { return std::uint64_t{tokens} * sequences; }
@@ -68,18 +68,21 @@ struct BenchResult {
 
 struct BenchReport {
   std::vector<BenchResult> results;  // by threads, depth, prompts before generations, sequences
-  std::uint64_t weight_bytes_per_token = 0;  // read by a generation step (embedding: one row)
+  /// weights read by one generation step, with one row of the embedding
+  std::uint64_t weight_bytes_per_token = 0;
   std::uint64_t weight_bytes = 0;
-  std::vector<plan::Products> products;  // of one token; empty if the bundle does not list them
+  /// Products for one token; empty if the bundle does not list them.
+  std::vector<plan::Products> products;
   std::string target;
   std::uint32_t opt_level = 0;
-  std::string emulator;  // its command; empty if this processor ran the code
+  std::string emulator;  // the emulator's command; empty if this processor ran the code
 
-  /// Multiply-adds with weights of a whole test; the head is computed once per prompt.
+  /// Returns the multiply-adds with weights in a whole test; the head is computed once per prompt.
   double macs(const BenchResult& result, const plan::Products& products) const;
 };
 
-/// kUsage if there is no test, or if one exceeds the context or the number of sequences.
+/// Runs all tests. Fails with kUsage if there is no test, or if one exceeds the context or the
+/// maximum number of sequences.
 Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progress& progress = {});
 
 }  // namespace llmc::bench

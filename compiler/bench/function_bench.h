@@ -8,14 +8,14 @@
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 
-/// Execution time of a graph that is compiled as a function.
+/// Measures the execution time of a graph that is compiled as a function.
 namespace llmc::bench {
 
 struct FunctionBenchOptions {
   driver::CompileOptions compile;  // model, target, dims, cc, cflags
   std::string emulator = {};       // as for find_emulator
   std::uint32_t repetitions = 20;
-  std::vector<std::uint32_t> threads = {};  // empty: 1 and 2, under an emulator 1
+  std::vector<std::uint32_t> threads = {};  // empty: 1 and 2; under an emulator 1
 };
 
 struct FunctionBenchReport {
@@ -23,21 +23,21 @@ struct FunctionBenchReport {
   std::uint64_t weights_bytes = 0, arena_bytes = 0;
   std::string target;
   std::uint32_t opt_level = 0;
-  std::string emulator;  // its command; empty if this processor ran the code
-  int max_integer = 1;   // of integer and bool inputs (exec/random_inputs.h)
+  std::string emulator;  // the emulator's command; empty if this processor ran the code
+  int max_integer = 1;   // value of integer and bool inputs (exec/random_inputs.h)
   struct Test {
     std::uint32_t threads = 1;
-    std::vector<double> seconds;  // one per run, without the warm-up
+    std::vector<double> seconds;  // one per run; the warm-up run is not included
     double median_seconds() const;
-    double deviation() const;  // standard deviation in seconds; 0 for one run
+    double deviation() const;  // standard deviation in seconds; 0 for a single run
   };
   std::vector<Test> tests;  // one for each number of threads
 };
 
-/// Compiles the graph of `source`, the result of read_source(options.compile), for the sizes of
-/// `compile.dims` and runs it on pseudorandom inputs (exec/random_inputs.h). Errors as
-/// compile_model; kBadInput if both integers are invalid, and kUsage for several threads under an
-/// emulator.
+/// Compiles the graph of `source`, the result of read_source(options.compile), for the sizes in
+/// `compile.dims`, and runs it on pseudorandom inputs (exec/random_inputs.h). Fails like
+/// compile_model(). Also fails with kBadInput if the function rejects both 0 and 1 as integers, and
+/// with kUsage for several threads under an emulator.
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
                                            driver::Source source,
                                            const driver::Progress& progress = {});

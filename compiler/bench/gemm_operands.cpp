@@ -35,7 +35,7 @@ struct Fill {
   unsigned char* weights;
   std::uint32_t parts;
 
-  /// The first row of a part; parts do not share panels.
+  /// Returns the first row of a part; no panel belongs to two parts.
   std::uint64_t row(std::uint64_t part) const {
     return std::min(kernel.rows, panel_count(kernel.rows) * part / parts * kPanelRows);
   }
@@ -76,7 +76,7 @@ std::uint64_t GemmOperands::hash() const {
 }
 
 Status check_memory(const emit::GemmKernel& kernel) {
-  // Sides are below 2^20, so that no sum or product here exceeds 64 bits.
+  // Each size is below 2^20, so no sum or product here exceeds 64 bits.
   const std::uint64_t bytes = kernel.weight_bytes() + kernel.work_bytes() +
                               (kernel.rows + kernel.columns) * kernel.tokens * sizeof(float);
   const auto pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);

@@ -11,7 +11,7 @@
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
 
-/// Operands of a measured kernel.
+/// The operands of a kernel that is measured.
 namespace llmc::bench {
 
 struct GemmOperands {
@@ -23,23 +23,23 @@ struct GemmOperands {
   Block weights, x, y, work;  // each aligned to 64 bytes
   std::size_t weight_bytes = 0, x_floats = 0, y_floats = 0;
 
-  /// Fills weights and x with pseudorandom numbers, the same on every machine. kOverBudget if
-  /// allocation fails.
+  /// Allocates the operands, and fills weights and x with pseudorandom numbers, which are the same
+  /// on every machine. Fails with kOverBudget if the allocation fails.
   static Result<GemmOperands> create(const emit::GemmKernel& kernel);
 
   const float* input() const { return reinterpret_cast<const float*>(x.get()); }
   float* output() const { return reinterpret_cast<float*>(y.get()); }
-  /// Fills y, so that elements that the kernel does not write are detected.
+  /// Overwrites y, so that elements that the kernel does not write are detected.
   void forget_result();
   std::uint64_t hash() const;
 };
 
-/// kOverBudget if the operands exceed 4 GiB or half of this machine's memory.
+/// Fails with kOverBudget if the operands exceed 4 GiB or half of this machine's memory.
 Status check_memory(const emit::GemmKernel& kernel);
 
-/// Writes `source` as gemm.cpp, and the headers that it includes, into `folder`.
+/// Writes `source` as gemm.cpp, and the headers that it includes, to `folder`.
 Status write_kernel_sources(const std::filesystem::path& folder, const std::string& source);
-/// Replaces the target's tile header among them by `tiles`.
+/// Replaces the target's tile header in `folder` with `tiles`.
 Status write_tiles(const std::filesystem::path& folder, const target::Target& target,
                    const std::string& tiles);
 

@@ -23,7 +23,7 @@ llmc_sampling draws(std::uint64_t seed) {
   return sampling;
 }
 
-/// Two sessions with the prompt prefilled; the first one is constrained by the grammar.
+/// Rewinds the session, prefills the prompt, and sets the grammar unless `tables` is nullptr.
 Status begin(Session& session, std::span<const std::int32_t> prompt,
              const std::string_view* tables) {
   LLMC_RETURN_IF_ERROR(session.call(&exec::Api::rewind, 0));
@@ -56,7 +56,8 @@ Result<std::vector<std::vector<std::int32_t>>> draw_texts(Session& session, std:
   return texts;
 }
 
-/// One replay: seconds of each step's sampling with and without the grammar, and of its token.
+/// Seconds of one replay by step: sampling with the grammar, sampling without it, and running the
+/// token.
 struct Replay {
   std::vector<double> held, plain, run;
 };
@@ -125,7 +126,7 @@ Result<GrammarBenchReport> bench_grammar(const exec::NativeModel& model, std::st
     for (std::uint32_t i = 0; i <= options.repetitions; ++i) {
       const llmc_sampling sampling = drawn ? draws(i) : llmc_sampling{};
       LLMC_TRY(const Replay once, replay(*held, *plain, report.texts, prompt, tables, sampling));
-      if (i == 0) continue;  // a warm-up
+      if (i == 0) continue;  // the first iteration is the warm-up
       keep_minimum(minimum.held, once.held);
       keep_minimum(minimum.plain, once.plain);
       keep_minimum(minimum.run, once.run);

@@ -8,7 +8,7 @@
 #include "compiler/exec/native.h"
 #include "compiler/support/result.h"
 
-/// The cost of a grammar per generation step.
+/// Measures the cost of a grammar per generation step.
 namespace llmc::bench {
 
 struct GrammarBenchOptions {
@@ -17,26 +17,28 @@ struct GrammarBenchOptions {
   std::uint32_t repetitions = 5;
 };
 
-/// Seconds by step, each the minimum of all repetitions.
+/// Seconds by step; each value is the minimum of all repetitions.
 struct GrammarSteps {
-  std::vector<double> step;  // sampling and running a token, with the grammar
-  std::vector<double> cost;  // additional time of sampling with the grammar; at least 0
+  std::vector<double> step;  // time to sample and run a token, with the grammar
+  std::vector<double> cost;  // additional time to sample with the grammar; at least 0
 
-  /// Quantile `part`, in 0 .. 1, of cost / step; nearest rank.
+  /// Returns the percentile of cost / step at fraction `part` (0 to 1), by nearest rank.
   double share(double part) const;
-  /// Index of the largest share.
+  /// Returns the index of the step with the largest cost / step.
   std::size_t worst() const;
 };
 
 struct GrammarBenchReport {
-  std::vector<std::vector<std::int32_t>> texts;  // sampled with the grammar; one step per token
+  /// Texts sampled with the grammar; one step per token.
+  std::vector<std::vector<std::int32_t>> texts;
   GrammarSteps greedy, drawn;
 };
 
-/// Samples texts with the grammar (tables as for Session::set_grammar) after `prompt`, then replays
-/// their tokens in two sessions, one with the grammar and one without, and measures the sampling of
-/// both at each step, greedy and with llama.cpp's defaults. kBadInput if the grammar accepts only
-/// the empty text, kUsage if the prompt fills the context.
+/// Samples texts after `prompt` with the grammar (tables as for Session::set_grammar()). Then
+/// replays their tokens in two sessions, one with the grammar and one without, and measures the
+/// time of sampling in both at each step, greedy and with llama.cpp's default parameters. Fails
+/// with kBadInput if the grammar accepts only the empty text, and with kUsage if the prompt fills
+/// the context.
 Result<GrammarBenchReport> bench_grammar(const exec::NativeModel& model, std::string_view tables,
                                          std::span<const std::int32_t> prompt,
                                          const GrammarBenchOptions& options);

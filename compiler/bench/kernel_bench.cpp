@@ -28,7 +28,7 @@ constexpr std::uint64_t kMaxSide = 1u << 20, kMaxTokens = 4096;
 
 using GemmFunction = void (*)(const llmc_run*, const float*, float*);
 
-/// One level of one format with some number of threads.
+/// One level of one format with one number of threads.
 struct Candidate {
   KernelTimes* times;
   GemmFunction function;
@@ -48,7 +48,7 @@ double run_once(const Candidate& candidate, const GemmOperands& operands, std::u
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
 }
 
-/// Times of one format, appended to `results`.
+/// Measures the times of one format and appends them to `results`.
 Status bench_native(const KernelBenchOptions& options, WeightKind format,
                     const driver::Toolchain& toolchain, const driver::Progress& progress,
                     std::vector<KernelTimes>& results) {
@@ -86,7 +86,7 @@ Status bench_native(const KernelBenchOptions& options, WeightKind format,
       candidates.push_back({&times.back(), libraries[l]->function<GemmFunction>(), pools[t].get()});
     }
   }
-  // Alternating, so that interference by other programs affects all of them.
+  // Run all candidates alternately, so that interference by other programs affects all of them.
   const std::uint64_t total = (options.repetitions + 1) * candidates.size();
   std::uint64_t done = 0;
   for (std::uint32_t repetition = 0; repetition <= options.repetitions; ++repetition) {

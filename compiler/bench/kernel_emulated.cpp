@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folder with the plugin and a qemu built with plugin support; empty if there is none.
+/// Returns the folder with the plugin and a qemu that supports plugins; empty if there is none.
 fs::path plugin_folder(const target::Target& target) {
   if (target.emulator.empty()) return {};
   std::error_code ignored;
@@ -31,14 +31,14 @@ fs::path plugin_folder(const target::Target& target) {
   return {};
 }
 
-/// A path escaped for qemu's option -plugin, whose fields are separated by commas.
+/// Returns a path escaped for qemu's option -plugin, whose fields are separated by commas.
 std::string escaped_path(const fs::path& path) {
   std::string word = path.string();
   for (std::size_t at = 0; (at = word.find(',', at)) != word.npos; at += 2) word.insert(at, 1, ',');
   return word;
 }
 
-/// The kernel at one level as a program.
+/// A program that contains the kernel at one level.
 struct Program {
   KernelTimes* times;
   fs::path path;
@@ -57,7 +57,7 @@ Status make_program(const driver::Toolchain& toolchain, const target::Target& ta
   return exec::link_function_runner(toolchain, target, folder.path() / "gemm.o", program);
 }
 
-/// A process that has loaded the weights.
+/// A process of such a program that has loaded the weights.
 class Running {
  public:
   static Result<Running> start(const exec::Emulator& emulator, const fs::path& program,
@@ -96,7 +96,7 @@ class Running {
   std::unique_ptr<exec::RunnerProcess> process_;
 };
 
-/// Reads the line "total" of the plugin's file.
+/// Reads the line "total" of the file that the plugin writes.
 Result<InstructionCounts> read_counts(const fs::path& file) {
   LLMC_TRY(const std::string text, read_file(file));
   const std::size_t at = text.rfind("total\t");
@@ -108,7 +108,7 @@ Result<InstructionCounts> read_counts(const fs::path& file) {
                  "build it again by tools/instructions/setup.sh");
 }
 
-/// Instructions of a process that runs the kernel `times` times.
+/// Returns the instructions of a whole process that runs the kernel `times` times.
 Result<InstructionCounts> count(const CountingEmulator& counting, const emit::GemmKernel& kernel,
                                 GemmOperands& operands, const fs::path& program,
                                 const fs::path& weights, std::uint32_t times) {
@@ -128,7 +128,7 @@ Result<InstructionCounts> count(const CountingEmulator& counting, const emit::Ge
 }  // namespace
 
 Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBenchOptions& options) {
-  // An emulator for the highest level runs the others too.
+  // An emulator that supports the highest level also runs the others.
   LLMC_TRY(const target::Target* const target,
            target::find(options.target, std::ranges::max(options.levels)));
   const bool here = options.emulator.empty() && !options.count && target::runs_here(*target);

@@ -14,14 +14,14 @@ namespace llmc::bench {
 /// An emulator, and the plugin that counts executed instructions (tools/instructions).
 struct CountingEmulator {
   exec::Emulator emulator;
-  std::filesystem::path plugin;  // empty: time is measured
+  std::filesystem::path plugin;  // empty: measure time
 };
 
-/// The emulator for all levels; nullopt: run in this process. Errors: as find_emulator, and
-/// kToolchain if the plugin is needed to count instructions but missing.
+/// Returns the emulator for all levels; nullopt: run in this process. Fails like find_emulator(),
+/// and with kToolchain if instructions must be counted but the plugin is missing.
 Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBenchOptions& options);
 
-/// Appends times or counts of one format on one thread to `results`.
+/// Measures one format on one thread and appends its times or instruction counts to `results`.
 Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator& emulator,
                       WeightKind format, const driver::Toolchain& toolchain,
                       const driver::Progress& progress, std::vector<KernelTimes>& results);

@@ -10,12 +10,13 @@
 
 namespace llmc::bench {
 
-/// A function of an emitted source, compiled for a target of this machine with the flags of models.
-/// Unloaded on destruction.
+/// A function of an emitted source, compiled for a target that this machine can run, with the
+/// compiler flags of models. Unloaded on destruction.
 class LoadedSource {
  public:
-  /// `function`: its name. Flags are appended to clang's. `tiles`, unless nullptr: for write_tiles.
-  /// kToolchain if clang or the loader fails.
+  /// Compiles and loads `source`. `function`: the function's name. `cflags` are appended to clang's
+  /// arguments. `tiles`: as for write_tiles(), or nullptr. Fails with kToolchain if clang or the
+  /// loader fails.
   static Result<std::unique_ptr<LoadedSource>> compile(const driver::Toolchain& toolchain,
                                                        const target::Target& target,
                                                        const std::string& source,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kSampleSeconds = 2e-3;
 
-/// CPU time of this thread: excludes preemption by other programs.
+/// Returns the CPU time of this thread in seconds, which excludes preemption by other programs.
 double thread_seconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

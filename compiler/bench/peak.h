@@ -9,18 +9,20 @@
 
 namespace llmc::bench {
 
-/// The arithmetic of products with a matrix of this format (PackedWeight::format_name()).
+/// Returns the arithmetic of products with a matrix of this format (PackedWeight::format_name()).
 emit::Arithmetic arithmetic_of(std::string_view format);
 
-/// Peak throughput of the multiply-adds in a target's products on this machine.
+/// Measures the peak throughput, on this machine, of the multiply-adds that a target's products
+/// use.
 class Peak {
  public:
   static Result<std::unique_ptr<Peak>> compile(const driver::Toolchain& toolchain,
                                                const target::Target& target,
                                                const std::vector<std::string>& cflags);
 
-  /// Multiply-adds per second of `threads` parallel threads, by each thread's CPU time, which
-  /// excludes preemption. A single 0 if the processor lacks a feature.
+  /// Returns `samples` measurements in multiply-adds per second of `threads` parallel threads. Each
+  /// uses the threads' CPU time, which excludes preemption. Returns a single 0 if the processor
+  /// lacks a feature.
   std::vector<double> measure(emit::Arithmetic arithmetic, std::uint32_t threads,
                               std::uint32_t samples) const;
 

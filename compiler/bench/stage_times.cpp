@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kHook = "llmc_stage_hook";
 constexpr const char* kSource = "src/model.cpp";
 
-/// Sets the hook of a loaded library; false if it has none.
+/// Sets the hook of a loaded library. Returns false if the library has none.
 bool set_hook(const fs::path& library, StageHook hook) {
   void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (handle == nullptr) return false;

@@ -7,18 +7,19 @@
 #include "compiler/exec/native.h"
 #include "llmc/parts.h"
 
-/// Time measurement of stages, by compiling the model again with calls at the end of each stage.
+/// Measures the time of stages by compiling the model again with a call after each stage.
 namespace llmc::bench {
 
-/// Seconds, indexed by Part.
+/// Seconds by Part.
 using PartSeconds = std::array<double, kParts>;
 
-/// Receives the calls of StageHook::end: adds the time since the last call to the finished part.
+/// Receives the calls of StageHook::end and adds the time since the previous call to the finished
+/// part.
 class StageClock {
  public:
   void start();
-  /// Seconds since start(). Time after the last stage is added to kRest, so that the sum is the
-  /// total.
+  /// Stops the clock and returns the seconds since start(). The time after the last stage is part
+  /// of kRest, so the sum is the total time.
   PartSeconds stop();
   static void end(void* clock, std::uint32_t part);
 
@@ -29,10 +30,10 @@ class StageClock {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// Compiles the source in the bundle of `model` with marks after its stages and loads it beside the
-/// same weights; sessions of the result report to `clock`, one at a time. `compile`: compiler and
-/// flags. kUsage when the model runs under an emulator, kBadInput when its bundle's source has no
-/// marks.
+/// Compiles the source in `model`'s bundle with a call after each stage, and loads it with the same
+/// weights. Sessions of the result report to `clock`; run only one at a time. `compile`: compiler
+/// and flags. Fails with kUsage if the model runs under an emulator, and with kBadInput if the
+/// source has no marks.
 Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
     const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock);
 

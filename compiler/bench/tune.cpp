@@ -12,13 +12,13 @@
 namespace llmc::bench {
 namespace {
 
-/// The values to try for a number of the header.
+/// A tile constant and the values to try.
 struct Choice {
   const char* name;
   std::vector<std::uint32_t> values;
 };
 
-/// A kernel and the numbers that only it depends on.
+/// A kernel and the tile constants that only it depends on.
 struct Kernel {
   const char* what;
   WeightKind format;
@@ -26,8 +26,8 @@ struct Kernel {
   std::vector<Choice> choices;
 };
 
-/// Numbers of tokens leave remainders in every tile, as prompts do. For one token the weights
-/// exceed the second-level cache.
+/// Returns the kernels. The numbers of tokens leave a remainder in every tile, like most prompts.
+/// With one token, the weights exceed the second-level cache.
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
       {"q4, a prompt of 100 tokens",
@@ -58,7 +58,7 @@ std::uint32_t* find(Tiles& tiles, std::string_view name) {
   return at == tiles.end() ? nullptr : &at->value;
 }
 
-/// The kernel's numbers in the header, with their values.
+/// Returns the constants of the header that belong to the kernel.
 Tiles values_of(const Kernel& kernel, Tiles tiles) {
   Tiles values;
   for (const Choice& choice : kernel.choices)
@@ -67,12 +67,12 @@ Tiles values_of(const Kernel& kernel, Tiles tiles) {
   return values;
 }
 
-/// Maximum number of accumulators, in registers of 8 lanes. Targets have at most 32 such registers;
-/// operands may be loaded again for each use.
+/// Maximum number of accumulators, in registers of 8 lanes. Targets have at most 32 such registers,
+/// and operands may be loaded again for each use.
 constexpr std::uint32_t kMaxSums = 32;
 
-/// Every combination of the kernel's values that may fit the registers of a machine, the current
-/// one first. The header's other numbers do not change.
+/// Returns every combination of the kernel's values that may fit a machine's registers; the current
+/// one is the first. The header's other constants do not change.
 std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   std::vector<Tiles> sets{today};
   for (const Choice& choice : kernel.choices) {
@@ -99,7 +99,7 @@ std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   return sets;
 }
 
-/// The minimum time, which is least affected by other programs.
+/// Returns the minimum time, which other programs affect least.
 double cost(const KernelTimes& times) {
   return times.instructions ? static_cast<double>(times.instructions->all)
                             : std::ranges::min(times.seconds);
@@ -145,7 +145,7 @@ Result<TunedKernel> tune_kernel(const TuneOptions& options, const Kernel& kernel
 }  // namespace
 
 Result<Tiles> parse_tiles(std::string_view header) {
-  // Find constants "kName = 12": a word, " = " and a number.
+  // Find each constant "kName = 12": a word, " = " and a number.
   Tiles tiles;
   for (std::size_t at = 0; (at = header.find(" = ", at)) != header.npos; at += 3) {
     const std::size_t blank = header.rfind(' ', at - 1);

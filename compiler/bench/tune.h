@@ -10,8 +10,8 @@
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 
-/// Search of a target's best tiles by measurement. The numbers of tokens and panels that a kernel
-/// computes together affect its speed, never its results.
+/// Searches a target's best tile sizes by measurement. The numbers of tokens and panels that a
+/// kernel computes together affect its speed but not its results.
 namespace llmc::bench {
 
 /// A constant of a tile header (templates/llmc/tiles/TARGET.h), such as kTokenTile = 6.
@@ -21,45 +21,45 @@ struct TileConstant {
 };
 using Tiles = std::vector<TileConstant>;
 
-/// The constants of a tile header, in its order. kInternal if there are none.
+/// Returns the constants of a tile header, in order. Fails with kInternal if there are none.
 Result<Tiles> parse_tiles(std::string_view header);
-/// The header with other values and unchanged comments and order.
+/// Returns the header with the values of `tiles`; comments and order are unchanged.
 std::string with_tiles(std::string_view header, const Tiles& tiles);
 
 struct TuneOptions {
-  /// Target, toolchain, emulator and number of repetitions (KernelBenchOptions). Shapes, formats,
-  /// levels and threads are overwritten.
+  /// Target, toolchain, emulator and number of repetitions. The shapes, formats, levels and threads
+  /// in it are ignored.
   KernelBenchOptions bench;
-  /// Minimum relative gain at which new values replace the current ones.
+  /// Minimum relative gain for which new values replace the current ones.
   double min_gain = 0.02;
 };
 
-/// One measured combination of a kernel's numbers.
+/// One combination of a kernel's tile constants and its measurement.
 struct TunedCandidate {
-  Tiles values;  // of the kernel's numbers only
+  Tiles values;  // constants of the kernel only
   KernelTimes times;
 };
 
-/// A kernel, its numbers and the measured candidates.
+/// A kernel and its measured candidates.
 struct TunedKernel {
   std::string what;                        // "q4, 128 tokens"
-  std::vector<TunedCandidate> candidates;  // the first one has the current values
+  std::vector<TunedCandidate> candidates;  // the first has the current values
   std::size_t best = 0;
 };
 
 struct TuneReport {
   std::vector<TunedKernel> kernels;
-  Tiles tiles;         // the best values of all numbers of the target
+  Tiles tiles;         // the best values of all constants of the target
   std::string header;  // the tile header with these values
-  std::string path;    // of the header in the repository
+  std::string path;    // path of the header in the repository
   std::string emulator;
   bool changed = false;
 };
 
-/// Measures each kernel with every combination of its numbers, alternately, on one thread: the
-/// minimum time, or executed instructions under an emulator that counts them. Combinations that
-/// need more registers than any machine has are skipped. Errors: as bench_gemm; kMismatch if tiles
-/// change results.
+/// Measures each kernel alternately with every combination of its tile constants, on one thread:
+/// the minimum time or, under an emulator that counts them, the executed instructions. Skips
+/// combinations that need more registers than any machine has. Fails like bench_gemm(), and with
+/// kMismatch if tile sizes change results.
 Result<TuneReport> tune(const TuneOptions& options, const driver::Progress& progress = {});
 
 }  // namespace llmc::bench
