@@ -5,7 +5,7 @@
 #include "exact_exp.h"
 #include "llmc/arena.h"
 
-/// The candidates of a draw and the operations that sampler stages perform on them.
+/// The candidates for the next token, and the operations that sampler stages perform on them.
 namespace llmc::core {
 
 struct Candidate {
@@ -14,36 +14,39 @@ struct Candidate {
 };
 static_assert(sizeof(Candidate) == LLMC_CANDIDATE_BYTES);
 
-/// The order of candidates used everywhere: higher logit first, lower id among equals.
+/// Returns whether `a` comes before `b` in the common order of candidates: higher logit first, then
+/// lower id.
 inline bool better(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-/// The remaining candidates, in memory of the arena. A logit of -infinity marks a token that cannot
-/// be drawn.
+/// The remaining candidates, stored in the arena. A token with a logit of -infinity cannot be
+/// drawn.
 struct Candidates {
   Candidate* entries;
   uint32_t count;
   float best;   // maximum logit; finite
-  bool sorted;  // entries are in the order of `better`
-  bool by_id;   // holds all tokens of the vocabulary, entries[id].id == id
+  bool sorted;  // the entries are in the order of better()
+  bool by_id;   // contains all tokens of the vocabulary, and entries[id].id == id
 };
 
-/// Returns e^(logit - best), in 0 .. 1: the candidate's probability up to a common factor.
+/// Returns e^(logit - best), in 0 .. 1: the candidate's probability times a factor that is the same
+/// for all candidates.
 inline double weight(const Candidates& candidates, const Candidate& candidate) {
   return exact_exp(double{candidate.logit} - double{candidates.best});
 }
 /// Returns the sum of all weights, added in the order of the entries.
 double total_weight(const Candidates& candidates);
-/// Returns -infinity if no token can be drawn.
+/// Returns the maximum logit; -infinity if no token can be drawn.
 float largest_logit(const Candidates& candidates);
-/// Returns the nearest float, clamped to finite values unless `sum` is -infinity.
+/// Returns the float nearest to `sum`, limited to finite values unless `sum` is -infinity.
 float to_logit(double sum);
-/// Returns logit + by, clamped to finite values if the logit was finite, unless `by` is -infinity.
+/// Returns logit + by. The result is limited to finite values if the logit is finite and `by` is
+/// not -infinity.
 float moved(float logit, double by);
 
-/// Restores a heap below entries[root]: the subtrees are heaps with the last entry in the order of
-/// `before` at their roots; moves entries[root] down to its place.
+/// Moves entries[root] down to its place in a heap whose root is the last entry in the order of
+/// `before`. Both subtrees of `root` must be heaps.
 template <class Before>
 void sift_down(Candidate* entries, uint32_t count, uint32_t root, const Before& before) {
   const Candidate moving = entries[root];
@@ -58,8 +61,8 @@ void sift_down(Candidate* entries, uint32_t count, uint32_t root, const Before& 
   entries[hole] = moving;
 }
 
-/// Moves the first `n` entries in the order of `before`, a strict order of all entries, to the
-/// front, sorted. In place; O(count · log n).
+/// Moves the first `n` entries in the order of `before`, a strict total order, to the front and
+/// sorts them. In place; O(count · log n).
 template <class Before>
 void select_first(Candidate* entries, uint32_t count, uint32_t n, const Before& before) {
   if (n > count) n = count;
@@ -83,19 +86,20 @@ void select_first(Candidate* entries, uint32_t count, uint32_t n, const Before& 
 struct Better {
   bool operator()(const Candidate& a, const Candidate& b) const { return better(a, b); }
 };
-/// Same as select_first with the order of `better`.
+/// Does the same as select_first() with the order of better().
 void select_best(Candidate* entries, uint32_t count, uint32_t n);
 
-/// Lazily sorted view of the candidates: sorts a first batch, then twice as many whenever more are
-/// needed.
+/// A view of the candidates that sorts them when they are needed: first a batch, then each time
+/// twice as many.
 template <class Before>
 class InOrder {
  public:
-  /// The first `ordered` entries are already sorted.
+  /// Requires that the first `ordered` entries are already sorted.
   InOrder(Candidates& candidates, Before before, uint32_t ordered)
       : candidates_(candidates), before_(before), ordered_(ordered) {}
 
-  /// Requires i < count and i at most one above the largest index so far.
+  /// Returns the i-th candidate. Requires i < count; i may exceed the largest index so far by at
+  /// most one.
   const Candidate& operator[](uint32_t i) {
     if (i >= ordered_) {
       const uint32_t left = candidates_.count - ordered_;
@@ -107,7 +111,7 @@ class InOrder {
     }
     return candidates_.entries[i];
   }
-  /// Returns the number of sorted entries at the front.
+  /// Returns how many entries at the front are sorted.
   uint32_t ordered() const { return ordered_; }
 
  private:
@@ -125,8 +129,8 @@ struct Drawn {
   int32_t token;
   double probability;  // relative to the candidates
 };
-/// Draws one candidate with probability proportional to its weight; overwrites the logits with the
-/// weights. `uniform` is in [0, 1).
+/// Draws one candidate with a probability proportional to its weight. Overwrites the logits with
+/// the weights. `uniform` is in [0, 1).
 Drawn draw(Candidates& candidates, double uniform);
 
 }  // namespace llmc::core

@@ -6,19 +6,19 @@
 namespace llmc::core {
 
 /// Converts the application's configuration to this version of the struct. Fields that an older
-/// header lacks become zero; fields of a newer header must be zero (LLMC_ERROR_VERSION). NULL: all
-/// zero.
+/// header does not have become zero. Fields that only a newer header has must be zero
+/// (LLMC_ERROR_VERSION). If `given` is NULL, all fields become zero.
 llmc_status read_config(const llmc_config* given, llmc_config* config);
 
-/// Returns whether the calling thread has the floating-point mode that the numerics contract
-/// requires: round to nearest even, subnormals neither flushed nor treated as zero. Programs linked
-/// with -ffast-math and audio code change it. Reads the processor's control register.
+/// Returns whether the calling thread has the floating-point mode that exact results require: round
+/// to nearest even; subnormals are neither flushed nor treated as zero. Programs linked with
+/// -ffast-math and audio code often change this mode. Reads the processor's control register.
 bool float_mode_is_default();
 
-/// Checks that the model descriptor is valid and matches this runtime.
+/// Checks that the model descriptor is valid and has the version of this runtime.
 llmc_status check_model(const llmc_model* model);
 
-/// Returns the embedded weights, or the given ones after their header.
+/// Sets *weights to the embedded weights, or to those of the configuration, after their header.
 llmc_status find_weights(const llmc_model& model, const llmc_config& config,
                          const unsigned char** weights);
 

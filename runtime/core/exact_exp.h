@@ -4,15 +4,15 @@
 
 namespace llmc::core {
 
-/// Returns e^x for x <= 0 with a relative error below 1e-14 and the same bits on every target: only
-/// double additions and multiplications, in one order, without contraction. Returns 0 for NaN and
-/// below -708, where e^x leaves the normal range.
+/// Returns e^x for x <= 0 with a relative error below 1e-14. The result has the same bits on every
+/// target, because it uses only double additions and multiplications in a fixed order, without
+/// contraction. Returns 0 for NaN and for x < -708, where e^x is below the normal range.
 ///
-/// Cody and Waite: x = n·ln 2 + r with |r| <= ln 2 / 2, then the Taylor series of e^r, whose term
-/// 14 is below 1e-17.
+/// Uses the reduction of Cody and Waite, x = n·ln 2 + r with |r| <= ln 2 / 2, then the Taylor
+/// series of e^r, whose term 14 is below 1e-17.
 inline double exact_exp(double x) {
   constexpr double kLog2E = 1.4426950408889634;
-  constexpr double kLn2High = 6.93147180369123816490e-01;  // 33 bits: n * kLn2High is exact
+  constexpr double kLn2High = 6.93147180369123816490e-01;  // 33 bits, so n * kLn2High is exact
   constexpr double kLn2Low = 1.90821492927058770002e-10;
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
   constexpr double kInverseFactorials[] = {1.0 / 6227020800.0,

@@ -6,15 +6,16 @@ namespace llmc::core {
 
 inline constexpr double kLn2 = 0.6931471805599453;
 
-/// Returns ln x with a relative error below 1e-14 and the same bits on every target: only double
-/// additions, multiplications and one division, in one order, without contraction. Returns
-/// -infinity for 0, infinity for infinity, NaN for NaN and negative numbers.
+/// Returns ln x with a relative error below 1e-14. The result has the same bits on every target,
+/// because it uses only double additions, multiplications and one division in a fixed order,
+/// without contraction. Returns -infinity for 0, infinity for infinity, and NaN for NaN and
+/// negative numbers.
 ///
-/// x = m·2^n with sqrt(1/2) < m <= sqrt(2); ln m = 2 artanh f with f = (m - 1) / (m + 1). The
-/// series f + f^3/3 + … is cut after f^23/23: |f| < 0.172, so the next term is below 1e-19.
+/// Uses x = m·2^n with sqrt(1/2) < m <= sqrt(2), and ln m = 2 artanh f with f = (m - 1) / (m + 1).
+/// The series f + f^3/3 + … ends with f^23/23: |f| < 0.172, so the next term is below 1e-19.
 inline double exact_log(double x) {
   constexpr double kSqrt2 = 1.4142135623730951;
-  constexpr double kLn2High = 6.93147180369123816490e-01;  // 33 bits: n * kLn2High is exact
+  constexpr double kLn2High = 6.93147180369123816490e-01;  // 33 bits, so n * kLn2High is exact
   constexpr double kLn2Low = 1.90821492927058770002e-10;
   constexpr double kInverseOdds[] = {1.0 / 23.0, 1.0 / 21.0, 1.0 / 19.0, 1.0 / 17.0,
                                      1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0,

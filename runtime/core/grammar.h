@@ -4,35 +4,36 @@
 
 namespace llmc::core {
 
-/// A state of the automaton and the index of the frame it returns to, or kNoFrame.
+/// An entry of a stack: a state of the automaton, and the index of the frame below it; kNoFrame:
+/// none.
 struct GrammarFrame {
   uint32_t state;
   uint32_t below;
 };
 inline constexpr uint32_t kNoFrame = UINT32_MAX;
 
-/// Maximum number of frames in the stacks of all paths together. Stacks share their common frames,
-/// so in practice there are few.
+/// Maximum number of frames in the stacks of all paths together. Few are needed in practice,
+/// because stacks share their common frames.
 inline constexpr uint32_t kMaxGrammarFrames = 1024;
 
-/// Consumes a text token by token and computes which tokens can follow. Keeps a set of stacks, one
-/// for each way to parse the text so far (a path).
+/// Reads a text token by token and computes which tokens can come next. Keeps a set of stacks, one
+/// for each possible way to parse the text so far (a path).
 class GrammarMatcher {
  public:
-  /// Starts a text. The tables must stay valid.
+  /// Starts a text. `tables` must stay valid.
   void begin(const GrammarTables& tables);
   const GrammarTables& tables() const { return *tables_; }
 
-  /// Consumes a token. Nothing changes on LLMC_ERROR_GRAMMAR (the token is not allowed here) and
-  /// LLMC_ERROR_GRAMMAR_DEPTH (more paths or frames than there is room for).
+  /// Consumes a token. On an error nothing has changed: LLMC_ERROR_GRAMMAR if the token is not
+  /// allowed here, LLMC_ERROR_GRAMMAR_DEPTH if there are too many paths or frames.
   llmc_status accept(uint32_t token);
-  /// Sets the bits of the tokens that can come next in mask[words], words >= tables().words().
+  /// Sets mask[words] to the tokens that can come next. Requires words >= tables().words().
   void allow(uint32_t* mask, uint32_t words);
   /// Returns LLMC_GRAMMAR_INCOMPLETE, _MAY_END or _COMPLETE.
   int text_state() const;
 
  private:
-  /// Paths being tried; frames from frame_count_ on belong to them.
+  /// Paths that are being tried. The frames from index frame_count_ belong to them.
   struct Trial {
     GrammarFrame* paths;
     uint32_t count;
@@ -57,20 +58,20 @@ class GrammarMatcher {
   bool ended_;  // a token that ends a text was consumed
   GrammarFrame paths_[kMaxGrammarPaths];
   GrammarFrame work_[2][kMaxGrammarPaths];
-  GrammarFrame frames_[kMaxGrammarFrames];  // a frame comes after the one below it
-  uint16_t place_[kMaxGrammarFrames];       // new indices while frames are compacted
+  GrammarFrame frames_[kMaxGrammarFrames];  // a frame is stored after the frame below it
+  uint16_t place_[kMaxGrammarFrames];       // new indices of frames while they are compacted
 };
 
 }  // namespace llmc::core
 
-/// Lives in memory of the application. Its state belongs to one session, or to the caller of
+/// A grammar in memory of the application. Its state belongs to one session, or to the caller of
 /// llmc_grammar_accept.
 struct llmc_grammar {
   llmc::core::GrammarTables tables;
-  uint32_t words;  // size of the masks of the session that used it last
-  uint32_t from;   // in a session: position of the text's first token
-  uint32_t count;  // tokens consumed so far
-  uint64_t hash;   // of these tokens
+  uint32_t words;  // size of the masks of the session that last used it
+  uint32_t from;   // in a session: position of the first token of the text
+  uint32_t count;  // number of tokens consumed so far
+  uint64_t hash;   // hash of these tokens
   llmc::core::GrammarMatcher matcher;
 };
 static_assert(sizeof(llmc_grammar) <= LLMC_GRAMMAR_BYTES);

@@ -6,22 +6,23 @@
 
 namespace llmc::core {
 
-/// Connects a sequence to its grammar. Function pointers are used so that programs without grammars
-/// do not link that code. All zero: no grammar.
+/// Connects a sequence to its grammar. Uses function pointers, so that programs without grammars do
+/// not link that code. All fields are zero without a grammar.
 struct GrammarHook {
   llmc_grammar* grammar;
-  uint32_t from;   // position of the text's first token
+  uint32_t from;   // position of the first token of the text
   uint32_t words;  // size of the masks
-  /// Brings the grammar to the end of the history. Returns the errors of GrammarMatcher::accept, or
-  /// LLMC_ERROR_POSITION if the history ends before the text begins, as after a rewind.
+  /// Consumes the tokens up to the end of the history. Returns the errors of
+  /// GrammarMatcher::accept, or LLMC_ERROR_POSITION if the history ends before the text begins, as
+  /// after a rewind.
   llmc_status (*follow)(const GrammarHook& hook, const TokenHistory& history);
-  /// Implements TokenFilter::allow; `grammar` is the llmc_grammar.
+  /// Implements TokenFilter::allow. `grammar` is the llmc_grammar.
   void (*allow)(void* grammar, uint32_t* mask);
   int (*text_state)(const llmc_grammar* grammar);
 };
 
 /// Creates the hook of a grammar for a model. LLMC_ERROR_GRAMMAR_TABLES if the grammar was made for
-/// another vocabulary: a larger one or, if the model's vocabulary hash is known, different tokens.
+/// a larger vocabulary or, if the model's vocabulary hash is known, for different tokens.
 llmc_status make_grammar_hook(llmc_grammar* grammar, const llmc_model& model, uint32_t from,
                               GrammarHook* hook);
 

@@ -8,12 +8,12 @@
 
 namespace llmc::core {
 
-/// Maximum number of simultaneous paths through a grammar, and that plus one: one path beyond the
-/// limit, or a duplicate, is tried before it is rejected.
+/// Maximum number of simultaneous paths through a grammar, and the maximum number of ways to try:
+/// one more, because a path beyond the limit, or a duplicate, is tried before it is rejected.
 inline constexpr uint32_t kMaxGrammarPaths = 64, kGrammarWays = kMaxGrammarPaths + 1;
 static_assert(kMaxGrammarPaths < LLMC_GRAMMAR_ROOM_UNKNOWN);
 
-/// Pointers to the parts of a grammar's tables (llmc/grammar.h), which stay in place.
+/// Pointers to the parts of a grammar's tables (llmc/grammar.h), which are not copied.
 struct GrammarTables {
   llmc_grammar_header header;
   const llmc_grammar_state* states;
@@ -28,11 +28,11 @@ struct GrammarTables {
   const uint32_t* offsets;
   const uint8_t* text;
 
-  /// Upper bounds for one path that reads one token: frames pushed by all resulting paths, and the
-  /// number of these paths, at most kGrammarWays.
+  /// Upper bounds for one path that reads one token: the number of frames that all resulting paths
+  /// push, and the number of these paths, at most kGrammarWays.
   uint32_t max_pushed, max_ways;
-  /// The same bounds for one path that reads one byte (frames pushed before it splits), and the
-  /// sets of bytes that push frames or split paths.
+  /// The same bounds for one path that reads one byte (with the frames pushed before it splits),
+  /// and the sets of bytes that push frames or split paths.
   uint32_t max_pushed_by_byte, max_ways_by_byte;
   uint32_t pushing[8], parting[8];
 
@@ -43,8 +43,8 @@ struct GrammarTables {
   bool accepts(uint32_t state) const { return states[state].mask_accept % 2 != 0; }
 };
 
-/// Checks every number of the tables, so that later accesses stay within them.
-/// LLMC_ERROR_GRAMMAR_TABLES if one is invalid or the data is not aligned to 8 bytes.
+/// Checks every number in the tables, so that later accesses stay within them.
+/// LLMC_ERROR_GRAMMAR_TABLES if a number is invalid or the data is not aligned to 8 bytes.
 llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables);
 
 }  // namespace llmc::core

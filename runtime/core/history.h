@@ -4,8 +4,8 @@
 
 namespace llmc::core {
 
-/// The tokens of a sequence, oldest first. They are stored at the start of the cache's blocks and
-/// are shared and copied with them. Valid until the next change of the session.
+/// The tokens of a sequence, oldest first. They are stored at the start of the cache's blocks, and
+/// are shared and copied with the blocks. Valid until the next change of the session.
 class TokenHistory {
  public:
   TokenHistory(unsigned char* const* blocks, uint32_t block_tokens, uint32_t count)

@@ -5,15 +5,15 @@
 
 #include "history.h"
 
-/// Assigns blocks to sequences. Blocks are taken from one pool as sequences grow and return to it
-/// when no sequence uses them. Sequences with a common prefix may share blocks, and may use
-/// read-only blocks outside the pool. A shared block is copied before it is written to.
+/// Assigns cache blocks to sequences. A growing sequence takes blocks from one pool; a block
+/// returns to the pool when no sequence uses it. Sequences with a common prefix may share blocks,
+/// and may use read-only blocks outside the pool. A shared block is copied before it is written to.
 namespace llmc::core {
 
 /// The part of a sequence that the cache manages.
 struct CachedTokens {
-  unsigned char** blocks;   // [blocks of a whole context]; the first `held` are valid
-  unsigned char* replaced;  // the block that a reservation replaced by a copy; null: none
+  unsigned char** blocks;   // [number of blocks of a full context]; the first `held` are valid
+  unsigned char* replaced;  // the block that a reservation has replaced by a copy; null: none
   uint32_t held;
   uint32_t position;  // number of stored tokens
 };
@@ -35,35 +35,36 @@ class KvCache {
     return {s.blocks, at_.block_tokens, s.position};
   }
 
-  /// Reserves exclusive blocks for `tokens` (<= room) more tokens. Returns false without any change
-  /// if the pool has too few. The reservation must be committed or abandoned before the sequence is
-  /// used in another way.
+  /// Reserves blocks that no other sequence uses for `tokens` (<= room) more tokens. Returns false
+  /// without any change if the pool has too few blocks. The reservation must be committed or
+  /// abandoned before any other use of the sequence.
   bool reserve(CachedTokens& s, uint32_t tokens);
-  /// Stores the ids of the next `count` reserved tokens and mirostat's state after them.
+  /// Stores the ids of the next `count` reserved tokens, and mirostat's state after them.
   void note(const CachedTokens& s, const int32_t* tokens, uint32_t count, float mu = 0.0f) const;
-  /// Mirostat's state (sampler.h) after the token at `position`, which must exist.
+  /// Returns mirostat's state (sampler.h) after the token at `position`, which must exist.
   float& mu(const CachedTokens& s, uint32_t position) const;
-  /// Returns the state after the last token, or the initial state if there is none.
+  /// Returns mirostat's state after the last token; the initial state if there is no token.
   float mu(const CachedTokens& s) const { return s.position == 0 ? 0.0f : mu(s, s.position - 1); }
-  /// Advances `position` by `tokens` reserved tokens that all workers have written. Only this
-  /// function and truncate change `position`, so a reader never sees tokens whose K and V are still
-  /// being written.
+  /// Increases `position` by `tokens` reserved tokens whose K and V all workers have written. Only
+  /// this function and truncate() change `position`, so a reader never sees tokens whose K and V
+  /// are still being written.
   static void commit(CachedTokens& s, uint32_t tokens) { s.position += tokens; }
   /// Ends a reservation.
   static void finish(CachedTokens& s) { s.replaced = nullptr; }
-  /// Undoes a reservation, including its committed tokens: position becomes `start` again.
+  /// Undoes a reservation, including the tokens that were committed from it: `position` becomes
+  /// `start` again.
   void abandon(CachedTokens& s, uint32_t start);
 
-  /// Drops all tokens from `keep` (<= position) on and reserves blocks for up to `tokens` in total.
-  /// Returns false without any change if the pool has too few blocks.
+  /// Drops all tokens from position `keep` (<= position), and reserves blocks for a total of
+  /// `tokens`. Returns false without any change if the pool has too few blocks.
   bool replace(CachedTokens& s, uint32_t keep, uint32_t tokens);
 
-  /// Drops all tokens from `position` on.
+  /// Drops all tokens from `position` to the end.
   void truncate(CachedTokens& s, uint32_t position);
   /// Makes an empty sequence share the tokens and blocks of `from`.
   void share(const CachedTokens& from, CachedTokens& to);
-  /// Makes an empty sequence one of `tokens` tokens in contiguous blocks outside the pool, starting
-  /// at `first`. They are never written or released.
+  /// Sets an empty sequence to `tokens` tokens in contiguous blocks outside the pool, which begin
+  /// at `first`. The blocks are never written to or released.
   void adopt(CachedTokens& s, const unsigned char* first, uint32_t tokens) const;
 
  private:

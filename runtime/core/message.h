@@ -7,7 +7,7 @@
 
 namespace llmc::core {
 
-/// Builds one line for the log callback, truncated if too long.
+/// Builds one line for the log callback. A long line is truncated.
 class Message {
  public:
   Message& text(const char* text) {
@@ -42,7 +42,7 @@ inline bool is_token(int32_t token, uint32_t vocab) {
   return token >= 0 && static_cast<uint32_t>(token) < vocab;
 }
 
-/// Logs which token is outside the vocabulary, with its index in an array unless `index` is null.
+/// Logs that a token is outside the vocabulary, with its index in an array unless `index` is null.
 /// Returns LLMC_ERROR_TOKEN.
 inline llmc_status refuse_token(const llmc_config& config, int32_t token, uint32_t vocab,
                                 const size_t* index = nullptr) {

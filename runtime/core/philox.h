@@ -8,9 +8,9 @@ struct PhiloxBlock {
   uint32_t word[4];
 };
 
-/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011):
-/// 128 random bits that depend only on counter and key. There is no state, so a draw can be
-/// repeated after a rewind.
+/// Returns 128 random bits that depend only on `counter` and `key`: Philox4x32-10 (Salmon, Moraes,
+/// Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011). There is no state, so a draw
+/// can be repeated after a rewind.
 inline PhiloxBlock philox4x32(PhiloxBlock counter, uint64_t key) {
   uint32_t key0 = static_cast<uint32_t>(key);
   uint32_t key1 = static_cast<uint32_t>(key >> 32);
@@ -27,7 +27,7 @@ inline PhiloxBlock philox4x32(PhiloxBlock counter, uint64_t key) {
   return counter;
 }
 
-/// Returns draw number `stream` for the token at `position`: uniform in [0, 1), 53 bits.
+/// Returns random number `stream` for the token at `position`: uniform in [0, 1), with 53 bits.
 inline double uniform_draw(uint64_t seed, uint64_t position, uint32_t stream) {
   const PhiloxBlock block = philox4x32(
       {{static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream, 0}}, seed);

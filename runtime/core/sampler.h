@@ -12,7 +12,7 @@ namespace llmc::core {
 inline constexpr uint32_t kTokenDraw = 0;
 inline constexpr uint32_t kXtcDraw = 1;
 
-/// What stages read besides the candidates.
+/// The data that stages read, in addition to the candidates.
 struct SamplerContext {
   const llmc_sampling& sampling;
   const TokenHistory& history;
@@ -21,19 +21,19 @@ struct SamplerContext {
   uint32_t position() const { return history.count(); }  // position of the token to be chosen
 };
 
-/// A stage of the sampler: removes candidates or changes their logits. At least one candidate with
-/// a finite logit remains. Each stage is documented at its definition, in sampler_history.cpp and
-/// sampler_stages.cpp.
+/// A stage of the sampler, which removes candidates or changes their logits. At least one candidate
+/// with a finite logit must remain. Each stage is documented at its definition, in
+/// sampler_history.cpp or sampler_stages.cpp.
 struct SamplerStage {
   uint8_t name;        // LLMC_SAMPLER_…
   bool first;          // requires and preserves Candidates::by_id
-  bool keeps_best;     // the most likely candidate remains the most likely
-  bool with_mirostat;  // runs with mirostat, too
+  bool keeps_best;     // the most likely candidate does not change
+  bool with_mirostat;  // also runs with mirostat
   bool (*on)(const llmc_sampling& sampling);
   void (*apply)(Candidates& candidates,
                 const SamplerContext& context);  // called if on() returns true
 };
-/// Returns the stage LLMC_SAMPLER_…, or NULL if there is none.
+/// Returns the stage with the name LLMC_SAMPLER_…; NULL if there is none.
 const SamplerStage* find_stage(uint8_t name);
 
 // Functions of the stages.
@@ -56,37 +56,41 @@ void apply_min_p(Candidates& candidates, const SamplerContext& context);
 void apply_xtc(Candidates& candidates, const SamplerContext& context);
 void apply_temperature(Candidates& candidates, const SamplerContext& context);
 
-/// Restricts the next token for a reason outside the model, such as a grammar.
+/// Restricts which tokens may be chosen, for a reason outside the model, such as a grammar.
 struct TokenFilter {
   /// Writes all words of `mask`, u32[vocab / 32, rounded up]: bit i % 32 of word i / 32 is set if
-  /// token i may come next. Bits past the vocabulary are ignored. NULL: all tokens may. Called
-  /// whenever a choice is made or inspected, possibly several times at one position.
+  /// token i may come next. Bits past the vocabulary are ignored. NULL: all tokens may come next.
+  /// Called whenever a token is chosen or its candidates are read, possibly several times at one
+  /// position.
   void (*allow)(void* state, uint32_t* mask) = nullptr;
   void* state = nullptr;
 };
 
-// Mirostat: removal of candidates, and the state after a token was drawn with a given probability.
+// Mirostat: removing candidates, and the state after a token that was drawn with a given
+// probability.
 void cut_mirostat_1(Candidates& candidates, float mu, uint32_t vocab);
 void cut_mirostat_2(Candidates& candidates, float mu);
 float next_mu(const llmc_sampling& sampling, float mu, double probability);
 
-/// All inputs of a choice.
+/// The input of a choice.
 struct SamplerInput {
   const float* logits;  // [vocab]
   uint32_t vocab;
-  uint32_t best;  // index of the first maximum of logits (llmc_model.head)
+  uint32_t best;  // index of the first maximum of `logits` (llmc_model.head)
   const TokenHistory& history;
   const llmc_sampling& sampling;
   const llmc_logit_bias* biases = nullptr;  // [bias_count], with valid token ids
   size_t bias_count = 0;
   llmc_dry_breakers breakers = {};
   TokenFilter filter = {};
-  /// Logits of the guide (llmc_set_guidance), index of their first maximum, and the scale. NULL: no
-  /// guidance.
+  /// Logits of the guide (llmc_set_guidance), the index of their first maximum, and the scale.
+  /// guide is NULL without guidance.
   const float* guide = nullptr;
   uint32_t guide_best = 0;
   float guidance = 1.0f;
-  float mu = 0.0f;  // mirostat's state; +0: initial state. Never +0 after a token, but possibly -0
+  /// Mirostat's state; +0 is the initial state, and after a token the state is never +0, but may be
+  /// -0.
+  float mu = 0.0f;
 };
 
 struct Choice {
@@ -94,22 +98,22 @@ struct Choice {
   float mu;  // mirostat's state after the token is appended
 };
 
-/// Returns LLMC_OK, LLMC_ERROR_SAMPLING (a parameter is not finite or out of range), or
-/// LLMC_ERROR_VERSION (a reserved word is set).
+/// Returns LLMC_ERROR_SAMPLING if a parameter is not finite or out of range, LLMC_ERROR_VERSION if
+/// a reserved word is not zero, else LLMC_OK.
 llmc_status check_sampling(const llmc_sampling& sampling);
 
-/// Chooses the next token; `room` has space for vocab entries. LLMC_ERROR_NOT_FINITE if the maximum
-/// logit is infinite or all are NaN; individual NaN logits count as impossible.
+/// Chooses the next token. `room` is memory for `vocab` candidates. LLMC_ERROR_NOT_FINITE if the
+/// maximum logit is infinite or all logits are NaN; other tokens with NaN logits cannot be chosen.
 /// LLMC_ERROR_NO_CANDIDATE if biases and filter leave no token.
 llmc_status sample_token(const SamplerInput& input, Candidate* room, Choice* choice);
 
-/// Writes the `n` most likely next tokens to candidates[*count] (llmc_candidates). Returns the
-/// errors of sample_token.
+/// Writes the `n` most likely next tokens to `candidates` and their number to *count
+/// (llmc_candidates). Returns the errors of sample_token().
 llmc_status likeliest_tokens(const SamplerInput& input, int which, Candidate* room,
                              llmc_candidate* candidates, size_t n, size_t* count);
 
-/// Computes ln of the softmax of logits[vocab] at `token`. Returns the errors of sample_token.
-/// `best` as in SamplerInput.
+/// Computes the natural logarithm of the softmax of logits[vocab] at `token`. `best` as in
+/// SamplerInput. Returns the errors of sample_token().
 llmc_status log_probability(const float* logits, uint32_t vocab, uint32_t best, uint32_t token,
                             float* logprob);
 

@@ -12,14 +12,14 @@ namespace llmc::core {
 static_assert(sizeof(llmc_segment) <= LLMC_SEGMENT_BYTES);
 static_assert(sizeof(uint64_t) + sizeof(uint32_t) == LLMC_LOGITS_NOTE_BYTES);
 
-/// A slot of the logits buffer and the generation of its content. Each generation is used once, so
-/// the slot still holds the same logits if its generation is unchanged.
+/// A slot of the logits buffer, and the generation of its content. Each generation number is used
+/// once: if the slot still has this generation, it still contains the same logits.
 struct LogitsSlot {
   uint32_t slot;
   uint64_t generation;  // 0: never valid
 };
 
-/// A token that counts as drawn if it is appended next, and mirostat's state after it.
+/// A token that was chosen and, if it is appended next, updates mirostat's state.
 struct DrawnToken {
   Choice choice;
   uint32_t position;
@@ -33,7 +33,8 @@ struct Guidance {
   float scale;
 };
 
-/// Inputs of a sequence's choices besides its parameters. The application owns the arrays.
+/// Restrictions of a sequence's choices, in addition to its sampling parameters. The application
+/// owns the arrays.
 struct SamplingConstraints {
   const llmc_logit_bias* biases;
   size_t bias_count;
@@ -44,41 +45,43 @@ struct SamplingConstraints {
 
 struct Sequence {
   CachedTokens cached;
-  float* last_row;    // f32[hidden]: the last layer's row of the last token, if has_row
-  LogitsSlot logits;  // slot of its logits, unless overwritten
+  float* last_row;    // f32[hidden]: the last layer's row of the last token, if has_row is set
+  LogitsSlot logits;  // slot of its logits, which other logits may have overwritten
   llmc_sampling sampling;
   SamplingConstraints constraints;
   DrawnToken drawn;
-  DrawnToken stepped;  // the same during a step, so that a failing step leaves `drawn` unchanged
+  /// Value for `drawn` during a step, so that a step that fails leaves `drawn` unchanged.
+  DrawnToken stepped;
   bool alive;
-  bool has_row;   // the logits after the last token can be computed
-  bool in_batch;  // takes part in the current call
+  bool has_row;   // whether the logits after the last token can be computed
+  bool in_batch;  // whether it takes part in the current call
 };
 static_assert(sizeof(Sequence) <= LLMC_SEQUENCE_BYTES);
 
 }  // namespace llmc::core
 
-/// The fields of a session, at the start of the arena.
+/// The fields of a session, stored at the start of the arena.
 struct llmc_session {
   const llmc_model* model;
   llmc_config config;  // callbacks, and the sampling parameters of new sequences
-  llmc_run run;        // of the last forward; fields that never change are set once
+  llmc_run run;        // arguments of the last forward pass; fields that never change are set once
   llmc_segment* segments;
   llmc::core::KvCache cache;
   llmc::core::Candidate* candidates;
   unsigned char* sequences;         // [model->sequences][LLMC_SEQUENCE_BYTES]
   float* logits;                    // [model->batch][vocab]
-  uint64_t* generations;            // [model->batch] of the slots; 0: empty
-  uint32_t* best;                   // [model->batch] index of the first maximum
+  uint64_t* generations;            // [model->batch] generations of the slots; 0: empty
+  uint32_t* best;                   // [model->batch] indices of the first maximum of each slot
   int32_t* tokens;                  // [ctx + model->batch], used during a call
   uint32_t* stepped;                // [model->batch] sequences of the current step
-  uint64_t generations_used;        // number of generations used so far
-  llmc::core::LogitsSlot row_slot;  // slot of the last chunk's row requested last
+  uint64_t generations_used;        // number of generation numbers used so far
+  llmc::core::LogitsSlot row_slot;  // slot of the row of the last chunk that was requested last
   uint32_t row;
   uint32_t current;  // number of the selected sequence
   uint32_t chunk;
-  uint32_t last_chunk;  // rows of the selected sequence's last forward still in scratch; 0: none
-  bool busy;            // in a call: callbacks must not change the session
+  /// Number of rows of the selected sequence's last forward pass that are still in scratch; 0: none
+  uint32_t last_chunk;
+  bool busy;  // a call is in progress: callbacks must not change the session
 
   llmc::core::Sequence& sequence(uint32_t i) {
     return *reinterpret_cast<llmc::core::Sequence*>(sequences + uint64_t{i} * LLMC_SEQUENCE_BYTES);
@@ -92,21 +95,22 @@ static_assert(sizeof(llmc_session) <= LLMC_SESSION_BYTES);
 
 namespace llmc::core {
 
-/// Returns the number of compiled-in prompt tokens that the session's sequences begin with.
+/// Returns the number of tokens of the compiled-in prompt with which the session's sequences begin.
 inline uint32_t prompt_tokens(const llmc_session& session) {
   return session.config.begin == LLMC_BEGIN_EMPTY ? 0 : session.model->prefix_tokens;
 }
 
-/// Fills a sequence without blocks with these tokens and resets its drawn tokens.
+/// Sets a sequence without blocks to the tokens of the compiled-in prompt, if any, and resets its
+/// drawn tokens.
 void begin(llmc_session& session, Sequence& sequence);
-/// Initializes a new sequence: begin(), and the sampling parameters of the configuration.
+/// Initializes a new sequence: calls begin() and sets the sampling parameters of the configuration.
 void open_sequence(llmc_session& session, Sequence& sequence);
 
 bool exists(llmc_session& session, uint32_t sequence);
-/// Returns whether this sequence guides a sequence other than `but`.
+/// Returns whether this sequence guides any sequence other than `but`.
 bool guides_another(llmc_session& session, uint32_t sequence, uint32_t but);
 
-/// Marks the session as busy for the lifetime of this object.
+/// Marks the session as busy until this object is destroyed.
 class ReentrancyGuard {
  public:
   explicit ReentrancyGuard(llmc_session& session) : session_(session) { session_.busy = true; }
