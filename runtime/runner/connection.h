@@ -5,10 +5,10 @@
 
 namespace llmc::runner {
 
-/// Connection to the program that started this one, over standard input and output.
+/// The connection to the program that started this one, over standard input and output.
 class Connection {
  public:
-  /// Reads the next request and its data; false at the end of input.
+  /// Reads the next request and its data. Returns false at the end of the input or on an error.
   bool next() {
     if (!read_all(&request_, sizeof request_) || request_.bytes > kMaxRequestBytes) return false;
     if (request_.bytes > capacity_) {
@@ -41,7 +41,7 @@ class Connection {
   uint64_t capacity_ = 0;
 };
 
-/// Copies the path after a Start, zero-terminated; returns false if it does not fit.
+/// Copies the path after a Start to `path`, zero-terminated. Returns false if it does not fit.
 template <size_t N>
 bool copy_path(const Connection& connection, char (&path)[N]) {
   const uint64_t length = connection.request().bytes - sizeof(Start);

@@ -1,6 +1,7 @@
 #pragma once
 
-/// System call numbers of the architectures that use Linux' common table (asm-generic/unistd.h).
+/// System call numbers of the architectures that use the common table of Linux
+/// (asm-generic/unistd.h).
 namespace llmc::runner {
 
 enum CallNumber : long {

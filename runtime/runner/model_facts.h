@@ -5,7 +5,7 @@
 
 namespace llmc::runner {
 
-/// `grammar_bytes`: size of the compiled-in grammar's tables.
+/// Returns the facts of a model. `grammar_bytes`: size of the tables of the compiled-in grammar.
 inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
   ModelFacts facts{.vocab = model.vocab,
                    .hidden = model.hidden,

@@ -4,12 +4,12 @@
 #include <stdint.h>
 
 /// Protocol between a runner and the program that started it, over the runner's standard input and
-/// output (docs/runtime.md). Little-endian records with a fixed layout, the same on every target.
-/// The runner sends a Hello first; then each request gets one reply, in order, until the input
-/// ends. Both sides must come from the same build.
+/// output (docs/runtime.md). Its little-endian records have the same fixed layout on every target.
+/// The runner first sends a Hello. Each request then gets one reply, in order, until the input
+/// ends. Both programs must come from the same build.
 namespace llmc::runner {
 
-/// Incremented with any change below.
+/// Version of the protocol; incremented with any change below.
 inline constexpr uint32_t kVersion = 7;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
@@ -20,9 +20,9 @@ struct ModelFacts {
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
   uint32_t ctx, chunk, kv_block, threads_max, sequences, batch;
   uint64_t weights_bytes, weights_hash, arena_bytes;
-  uint32_t embedded_weights;  // 1: kStart takes no file
-  uint32_t grammar_bytes;     // size of the compiled-in grammar's tables; 0: there is none
-  uint32_t prompt_tokens;     // tokens of the compiled-in prompt
+  uint32_t embedded_weights;  // 1: kStart takes no weights file
+  uint32_t grammar_bytes;     // size of the tables of the compiled-in grammar; 0: there is none
+  uint32_t prompt_tokens;     // number of tokens of the compiled-in prompt
   uint32_t reserved = 0;
   char target[64];  // zero-terminated
 };
@@ -35,8 +35,8 @@ struct Hello {
 };
 
 enum class Request : uint32_t {
-  /// Start, followed by the path of the weights file, if any. Model: creates the session, only
-  /// once. Functions: maps the constants.
+  /// Data: Start, then the path of the weights file, if any. For a model: creates the session;
+  /// allowed only once. For functions: maps the file of constants.
   kStart = 1,
   kPrefill = 2,      // int32_t tokens[]
   kStep = 3,         // value: the token that was chosen and appended
@@ -45,8 +45,8 @@ enum class Request : uint32_t {
   kLogits = 6,       // float[vocab], or nothing if there are none
   kLogitsAt = 7,     // argument: row of the last chunk; float[vocab]
   kRewind = 8,       // argument: tokens to keep
-  /// Call, followed by the sizes of inputs and outputs as uint64_t, then the inputs. Replies with
-  /// the outputs. argument: index of the function.
+  /// Data: Call, the sizes of inputs and outputs as uint64_t, then the inputs. argument: index of
+  /// the function. The reply contains the outputs.
   kCall = 9,
   kLogitsRows = 10,      // argument: row; uint32_t rows; float[rows][vocab], or nothing
   kSelect = 11,          // argument: sequence
@@ -59,7 +59,7 @@ enum class Request : uint32_t {
   kCandidates = 18,      // Candidates; llmc_candidate[]
   kLogprob = 19,         // argument: token; float
   kSetGuidance = 20,     // argument: number of the guide; float
-  kSetGrammar = 21,      // its tables, or nothing for the compiled-in one
+  kSetGrammar = 21,      // the grammar's tables; empty: the compiled-in grammar
   kTextState = 22,       // value: LLMC_GRAMMAR_INCOMPLETE, …
   kReset = 23,           // returns to the initial tokens
 };
@@ -67,21 +67,21 @@ enum class Request : uint32_t {
 struct RequestHeader {
   Request what;
   uint32_t argument;
-  uint64_t bytes;  // bytes of data that follow
+  uint64_t bytes;  // number of bytes of data that follow
 };
 
 struct ReplyHeader {
-  /// llmc_status, or the function's own status for kCall. If it is not 0, the data is a message,
+  /// llmc_status; for kCall, the function's own status. If it is not 0, the data is a message,
   /// possibly empty, and the session is unchanged.
   uint32_t status;
   int32_t value;
-  uint64_t position;  // tokens in the session's cache
-  uint64_t bytes;     // bytes of data that follow
+  uint64_t position;  // number of tokens in the session's cache
+  uint64_t bytes;     // number of bytes of data that follow
 };
 
 struct Start {
   uint32_t threads;
-  uint32_t chunk;             // 0: the model's
+  uint32_t chunk;             // 0: the model's maximum
   uint32_t cores = 0;         // LLMC_CORES_…
   uint32_t begin = 0;         // LLMC_BEGIN_…
   uint32_t full_context = 0;  // LLMC_FULL_…
@@ -102,11 +102,11 @@ struct Call {
   uint64_t weights_offset;  // offset of the function's constants in the file
   uint64_t arena_bytes;
   uint32_t inputs, outputs;
-  uint32_t dims = 0;  // sizes of open dims
+  uint32_t dims = 0;  // number of open dims, whose sizes follow
   uint32_t reserved = 0;
 };
 
-/// Size limit of requests, far above any context; detects garbage.
+/// Maximum size of a request in bytes, far above any valid one; detects invalid input.
 inline constexpr uint64_t kMaxRequestBytes = uint64_t{1} << 34;
 
 }  // namespace llmc::runner

@@ -4,13 +4,14 @@
 
 namespace llmc::runner {
 
-/// Threads for llmc_config::parallel_for. Items are assigned round-robin; the return of run() is
-/// the barrier. Lives as long as the program.
+/// Threads for llmc_config::parallel_for. Items are assigned to threads round-robin; run() returns
+/// after all of them are done. Never destroyed.
 class Workers {
  public:
-  /// Starts threads in addition to the caller's; returns false if the system cannot create one.
+  /// Starts `threads` - 1 threads in addition to the caller's. Returns false if the system cannot
+  /// create one.
   bool start(uint32_t threads);
-  /// Implements llmc_parallel_for; `self` is a Workers.
+  /// Implements llmc_parallel_for. `self` is a Workers.
   static void run(void* self, void (*fn)(void* arg, uint32_t i), void* arg, uint32_t n);
 
  private:
@@ -22,12 +23,13 @@ class Workers {
   void do_share(uint32_t index);
 
   uint32_t threads_ = 1;
-  // The job: written before job_ changes, read after.
+  // The current job: written before job_ changes, read after it has changed.
   void (*fn_)(void*, uint32_t) = nullptr;
   void* arg_ = nullptr;
   uint32_t n_ = 0;
-  alignas(64) uint32_t job_ = 0;      // counts jobs; threads sleep on it
-  alignas(64) uint32_t running_ = 0;  // number of threads still in the job; the caller sleeps on it
+  alignas(64) uint32_t job_ = 0;  // number of the job; threads sleep until it changes
+  /// number of threads still working on the job; the caller sleeps until it is 0
+  alignas(64) uint32_t running_ = 0;
 };
 
 }  // namespace llmc::runner
