@@ -21,13 +21,14 @@
 #define LLMC_ARENA_FUNCTION static inline
 #endif
 
-/* Bytes reserved for the session's own fields and for those of each sequence. */
+/* Number of bytes reserved for the session's own fields, and for the fields of each sequence. */
 #define LLMC_SESSION_BYTES 768u
 #define LLMC_SEQUENCE_BYTES 512u
-/* Size of an address, the same on every target. */
+/* Number of bytes reserved for an address, the same on every target. */
 #define LLMC_ADDRESS_BYTES 8u
 #define LLMC_SEGMENT_BYTES 24u
-/* What the runtime notes about each row of logits: a generation (u64) and the best id (u32). */
+/* Bytes that the runtime stores about each row of logits: a generation (u64) and the id with the
+ * largest logit (u32). */
 #define LLMC_LOGITS_NOTE_BYTES 12u
 /* Size of one candidate of the sampler: a token id and its logit. */
 #define LLMC_CANDIDATE_BYTES 8u
@@ -45,18 +46,18 @@ typedef struct llmc_arena_needs {
   uint64_t kv_block_bytes;
 } llmc_arena_needs;
 
-/* Offsets from the start of the arena, and the total size, in bytes. If the sizes do not fit 64
- * bits or a divisor is 0, total is UINT64_MAX and the offsets are undefined. */
+/* Offsets from the start of the arena and the total size, all in bytes. If a size does not fit 64
+ * bits or kv_block is 0, total is UINT64_MAX and the offsets are undefined. */
 typedef struct llmc_arena_layout {
   uint64_t blocks_of_sequence; /* ctx / kv_block, rounded up */
-  uint64_t last_row_bytes;     /* distance from one sequence's last row to the next */
+  uint64_t last_row_bytes;     /* bytes between the last rows of two successive sequences */
   uint64_t sequences, block_tables, last_rows, block_users, free_blocks, segments, logits_notes;
   uint64_t logits, candidates, tokens, scratch, kv_pool;
   uint64_t total;
 } llmc_arena_layout;
 
-/* Returns a + b * c rounded up to a multiple of LLMC_ALIGNMENT, or UINT64_MAX if that does not fit
- * or a is UINT64_MAX. */
+/* Returns a + b * c, rounded up to a multiple of LLMC_ALIGNMENT. Returns UINT64_MAX if the result
+ * does not fit 64 bits, or if a is UINT64_MAX. */
 LLMC_ARENA_FUNCTION uint64_t llmc_arena_after(uint64_t a, uint64_t b, uint64_t c) {
   const uint64_t limit = UINT64_MAX - (LLMC_ALIGNMENT - 1);
   if (a > limit) return UINT64_MAX;
@@ -67,7 +68,7 @@ LLMC_ARENA_FUNCTION uint64_t llmc_arena_after(uint64_t a, uint64_t b, uint64_t c
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs needs) {
   llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
   if (needs.kv_block == 0) return at;
-  at.blocks_of_sequence = needs.ctx; /* widen before adding: ctx may be near 2^32 */
+  at.blocks_of_sequence = needs.ctx; /* widen before the addition: ctx may be near 2^32 */
   at.blocks_of_sequence = (at.blocks_of_sequence + needs.kv_block - 1) / needs.kv_block;
   at.last_row_bytes = llmc_arena_after(0, needs.hidden, sizeof(float));
   at.sequences = LLMC_SESSION_BYTES;
@@ -95,8 +96,8 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_mode
   return llmc_arena_layout_of(needs);
 }
 
-/* Offsets of the parts of a saved state (llmc_state_header), in bytes from its start. total is
- * UINT64_MAX if the sizes do not fit 64 bits. */
+/* Offsets in bytes of the parts of a saved state (llmc_state_header). total is UINT64_MAX if a size
+ * does not fit 64 bits. */
 typedef struct llmc_state_layout {
   uint64_t ids, row, kv, mus;
   uint64_t total;

@@ -29,26 +29,27 @@ typedef struct llmc_grammar_header {
   char magic[8];            /* LLMC_GRAMMAR_MAGIC without its terminating zero */
   uint64_t bytes;           /* total size, including this header */
   uint64_t hash;            /* llmc_grammar_hash of everything after this field */
-  uint64_t vocabulary_hash; /* hash of offsets and text, that is, of the tokens the tables were
-                               made for; a model with another hash refuses the tables
-                               (llmc_model.vocabulary_hash) */
+  uint64_t vocabulary_hash; /* hash of offsets and text, that is, of the tokens for which the
+                               tables were made; must be equal to llmc_model.vocabulary_hash
+                               unless that is 0 */
   uint32_t vocab;           /* number of token ids */
   uint32_t start;           /* start state */
   uint32_t states, edges, frames, contexts, masks, bitmaps, flips, dependents, stops, text_bytes;
 } llmc_grammar_header;
 
-/* The lists of an entry end where those of the next entry begin. The last entry is a sentinel. */
+/* A state. The lists of an entry end where the lists of the next entry begin. The last entry is a
+ * sentinel. */
 typedef struct llmc_grammar_state {
   uint32_t first_edge;
   uint32_t first_context;
-  uint32_t mask_accept; /* mask * 2 + 1 if the rule may end here (which pops the top frame), mask
-                         * 2 if not */
-  uint32_t room; /* upper bound of what reading one token needs, whatever the stack: simultaneous
-                    paths + 256 * pushed frames; LLMC_GRAMMAR_ROOM_UNKNOWN: no bound known */
+  uint32_t mask_accept; /* mask * 2 + 1 if the rule may end in this state (which pops the top
+                           frame), else mask * 2 */
+  uint32_t room; /* upper bound for reading one token with any stack: simultaneous paths + 256 *
+                    pushed frames; LLMC_GRAMMAR_ROOM_UNKNOWN: no bound is known */
 } llmc_grammar_state;
 
-/* Bytes low .. high lead to `target` and push frames[first_frame .. first_frame + frame_count), the
- * last one on top. */
+/* A transition: bytes low .. high lead to `target` and push frames[first_frame .. first_frame +
+ * frame_count); the last of these is the top. */
 typedef struct llmc_grammar_edge {
   uint8_t low, high;
   uint16_t frame_count;
@@ -56,17 +57,17 @@ typedef struct llmc_grammar_edge {
   uint32_t first_frame;
 } llmc_grammar_edge;
 
-/* The mask of a state when `frame` is on top of the stack, and refined contexts for the frame below
- * it. For a frame that is not in the list, the mask of the state without this context applies. */
+/* The mask of a state when `frame` is on top of the stack, and a list of contexts for the frame
+ * below it. If that frame is not in the list, `mask` applies. */
 typedef struct llmc_grammar_context {
   uint32_t frame;
   uint32_t first_context;
   uint32_t mask;
 } llmc_grammar_context;
 
-/* Tokens that a state allows whatever is on the stack: those of bitmap `base - 1` (base 0: none),
- * inverted for each of the flips. Whether a dependent is allowed depends on the stack. All other
- * tokens are not allowed. */
+/* The tokens that a state allows with any stack: those of bitmap `base - 1` (base 0: none),
+ * inverted for each token in the list of flips. Whether a token in the list of dependents is
+ * allowed depends on the stack. All other tokens are not allowed. */
 typedef struct llmc_grammar_mask {
   uint32_t base;
   uint32_t first_flip;
@@ -75,8 +76,8 @@ typedef struct llmc_grammar_mask {
 
 #define LLMC_GRAMMAR_ROOM_UNKNOWN 255u
 
-/* FNV-1a over 4-byte words instead of bytes, with a shift that mixes the high bits into the low
- * ones. */
+/* Returns a hash of words[0 .. count): FNV-1a over 4-byte words instead of bytes, with a shift that
+ * mixes the high bits into the low bits. */
 #ifdef __cplusplus
 inline
 #else

@@ -1,8 +1,6 @@
-/*
- * llmc: helpers for programs on an operating system, in libllmc_hosted.a: threads, weights from a
+/* llmc: functions for programs on an operating system, in libllmc_hosted.a: threads, weights from a
  * file, tokenizers, grammars, conversations. C99 or C++; link with -lstdc++ -lpthread -ldl -lm. A
- * compiled model needs nothing of this. These functions never throw.
- */
+ * compiled model does not need this library. The functions never throw. */
 #ifndef LLMC_HOSTED_H
 #define LLMC_HOSTED_H
 
@@ -16,42 +14,43 @@ extern "C" {
 
 typedef struct llmc_pool llmc_pool;
 
-/* Returns the number of cores this process may run on, at least 1. */
+/* Returns the number of cores that this process may use, at least 1. */
 uint32_t llmc_usable_cores(void);
 /* Creates a pool of `threads` workers, including the calling thread; 0: llmc_usable_cores(). */
 llmc_status llmc_pool_create(uint32_t threads, llmc_pool** pool);
-/* Ends the threads. The pool must be idle. NULL is ignored. */
+/* Ends the threads of an idle pool. NULL has no effect. */
 void llmc_pool_destroy(llmc_pool* pool);
 uint32_t llmc_pool_threads(const llmc_pool* pool);
-/* For llmc_config: parallel_for = llmc_pool_parallel_for, parallel_user = the pool, threads =
- * llmc_pool_threads(pool). Sessions may share a pool; they then take turns. */
+/* Function for llmc_config.parallel_for, with parallel_user = the pool and threads =
+ * llmc_pool_threads(pool). Several sessions may share a pool; it runs one call at a time. */
 void llmc_pool_parallel_for(void* pool, void (*fn)(void* arg, uint32_t i), void* arg, uint32_t n);
 
 /* ---- Weights ---- */
 
-/* Maps NAME.weights.bin. Pass both values to llmc_config. */
+/* Maps NAME.weights.bin. Set weights and weights_bytes of llmc_config to both results. */
 llmc_status llmc_map_weights(const char* path, const void** weights, size_t* bytes);
-/* Unmaps the weights. No session may use them any more. */
+/* Unmaps the weights, which no session may use any more. */
 void llmc_unmap_weights(const void* weights, size_t bytes);
 
 /* ---- Tokenizers ---- */
 
 typedef struct llmc_tokenizer llmc_tokenizer;
 
-/* Loads NAME.tokenizer.bin of a bundle (mapped) or one of its source formats: MNN's tokenizer.txt,
- * sentencepiece's .model, Hugging Face's tokenizer.json, tiktoken's list. On failure `message` (may
- * be NULL) receives a sentence that says what is wrong, cut to message_bytes including its zero. */
+/* Loads the tables NAME.tokenizer.bin of a bundle, which are mapped, or a tokenizer in one of these
+ * formats: MNN's tokenizer.txt, sentencepiece's .model, Hugging Face's tokenizer.json, tiktoken's
+ * list. On failure `message` (may be NULL) receives one sentence, truncated to message_bytes
+ * including the terminating zero. */
 llmc_status llmc_tokenizer_load(const char* path, llmc_tokenizer** tokenizer, char* message,
                                 size_t message_bytes);
-/* Creates a tokenizer on the content of a NAME.tokenizer.bin in memory, aligned to 8 bytes, which
- * must stay valid as long as the tokenizer. A program that creates tokenizers only in this way does
+/* Creates a tokenizer from the content of a NAME.tokenizer.bin in memory, which must be aligned to
+ * 8 bytes and outlive the tokenizer. A program that creates tokenizers only with this function does
  * not link the readers of the other formats. */
 llmc_status llmc_tokenizer_from_tables(const void* tables, size_t bytes, llmc_tokenizer** tokenizer,
                                        char* message, size_t message_bytes);
 void llmc_tokenizer_free(llmc_tokenizer* tokenizer);
-/* Returns the number of tokens; ids are below it. */
+/* Returns the number of tokens. All ids are smaller. */
 size_t llmc_tokenizer_size(const llmc_tokenizer* tokenizer);
-/* Returns the id that begins a prompt, or -1 if there is none. */
+/* Returns the id of the token that begins a prompt; -1 if there is none. */
 int32_t llmc_tokenizer_bos(const llmc_tokenizer* tokenizer);
 /* Returns non-zero if generation ends with this id. */
 int llmc_tokenizer_is_stop(const llmc_tokenizer* tokenizer, int32_t id);
@@ -61,162 +60,168 @@ enum {
   LLMC_ENCODE_SPECIAL = 2, /* parse names of control tokens in the text as those tokens */
   LLMC_ENCODE_SUFFIX = 4   /* end with the ids that end the input of an encoder */
 };
-/* Tokenizes text[0 .. bytes). *count receives the number of ids. If that exceeds `capacity`,
- * returns LLMC_ERROR_BUFFER and ids (may then be NULL) holds the first `capacity` of them. */
+/* Tokenizes text[0 .. bytes) and sets *count to the number of ids. If there are more than
+ * `capacity`, writes the first `capacity` of them and returns LLMC_ERROR_BUFFER. `ids` may be NULL
+ * if `capacity` is 0. */
 llmc_status llmc_tokenizer_encode(const llmc_tokenizer* tokenizer, const char* text, size_t bytes,
                                   unsigned flags, int32_t* ids, size_t capacity, size_t* count);
 
-/* Turns a stream of tokens into text, whole UTF-8 characters only. */
+/* Converts a stream of tokens to text, whole UTF-8 characters only. */
 typedef struct llmc_decoder llmc_decoder;
 
-/* Creates a decoder; the tokenizer must outlive it. at_start: the first token begins a text, so the
- * space that the tokenizer inserts there is dropped. */
+/* Creates a decoder. The tokenizer must outlive it. at_start: non-zero if the first token begins a
+ * text, so that the space that the tokenizer inserts there is removed. */
 llmc_status llmc_decoder_create(const llmc_tokenizer* tokenizer, int at_start,
                                 llmc_decoder** decoder);
 void llmc_decoder_free(llmc_decoder* decoder);
-/* Returns the text that this token completes, possibly empty, zero-terminated. It is valid until
+/* Adds a token and returns the text that it completes: zero-terminated, possibly empty, valid until
  * the next call with this decoder. `bytes` may be NULL. */
 llmc_status llmc_decoder_add(llmc_decoder* decoder, int32_t id, const char** text, size_t* bytes);
-/* Returns what is still incomplete, as replacement characters. */
+/* Returns the incomplete rest of the text, as replacement characters. */
 llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t* bytes);
 
 /* ---- Grammars ---- */
 
 typedef enum llmc_grammar_kind {
   LLMC_GRAMMAR_GBNF = 0,       /* a grammar in llama.cpp's form */
-  LLMC_GRAMMAR_JSON_SCHEMA = 1 /* a JSON schema: texts are documents that are valid for it */
+  LLMC_GRAMMAR_JSON_SCHEMA = 1 /* a JSON schema; its texts are the documents that are valid for
+                                  it */
 } llmc_grammar_kind;
 
 /* Optional settings. Zero the struct, set `size`, then the fields you need. */
 typedef struct llmc_grammar_options {
   size_t size;           /* sizeof(llmc_grammar_options) */
-  size_t vocab;          /* llmc_vocabulary_size of the session; 0: llmc_tokenizer_size */
-  const char* chat_path; /* NAME.chat.json of the bundle, if it has one: the tokens that end an
-                            answer are part of the model's vocabulary; NULL: none */
-  const char* root;      /* of LLMC_GRAMMAR_GBNF: the rule that texts match; NULL: "root" */
-  uint64_t max_bytes;    /* of the tables; 0: 256 MiB */
-  uint64_t max_steps;    /* of the walks through the vocabulary, which bounds the time; 0: 20
-                            billion, which take minutes */
+  size_t vocab;          /* llmc_vocabulary_size of the session; 0: use llmc_tokenizer_size */
+  const char* chat_path; /* NAME.chat.json of the bundle, which lists the tokens that end an
+                            answer; NULL: none */
+  const char* root;      /* LLMC_GRAMMAR_GBNF: the rule that texts must match; NULL: "root" */
+  uint64_t max_bytes;    /* maximum size of the tables; 0: 256 MiB */
+  uint64_t max_steps;    /* maximum number of steps through the vocabulary, which bounds the
+                            time; 0: 20 billion, which take minutes */
 } llmc_grammar_options;
 
-/* Builds the tables of a grammar or schema text[0 .. bytes), UTF-8: the bytes that `llmc compile
- * --grammar` or `--json-schema` puts into a library as NAME_grammar. Give both values to
- * llmc_grammar_init. The caller owns them and frees them with llmc_grammar_tables_free; they are
- * aligned to 8 bytes. `options` may be NULL. docs/grammar.md lists what is supported.
+/* Compiles a grammar or JSON schema text[0 .. bytes), UTF-8, to tables, the data that `llmc compile
+ * --grammar` or `--json-schema` stores in a library as NAME_grammar. Pass *tables and *tables_bytes
+ * to llmc_grammar_init. The tables are aligned to 8 bytes. The caller owns them and frees them with
+ * llmc_grammar_tables_free. `options` may be NULL. docs/grammar.md lists the supported constructs.
  *
- * LLMC_ERROR_FORMAT: the text is malformed, uses what is not supported, or exceeds a limit;
- * `message` (may be NULL) says what, with line and column of a grammar or the place in a schema
- * (#/properties/a), cut to message_bytes with its zero. LLMC_ERROR_FILE and LLMC_ERROR_FORMAT also
- * for options->chat_path. LLMC_ERROR_VERSION: options->size is too small. LLMC_ERROR_ARGUMENT: a
- * NULL, or an unknown kind. On failure *tables is NULL and *tables_bytes is 0.
+ * LLMC_ERROR_FORMAT: the text or the file options->chat_path is malformed, contains an unsupported
+ * construct, or exceeds a limit. LLMC_ERROR_FILE: options->chat_path cannot be read.
+ * LLMC_ERROR_VERSION: options->size is too small. LLMC_ERROR_ARGUMENT: a pointer is NULL or `kind`
+ * is unknown. `message` (may be NULL) receives the reason, with the line and column in a grammar or
+ * the place in a schema (#/properties/a), truncated to message_bytes including the terminating
+ * zero. On failure *tables is NULL and *tables_bytes is 0.
  *
- * Thread safe: it only reads the tokenizer, which several calls may share. */
+ * Thread-safe: several calls may use the same tokenizer at the same time. */
 llmc_status llmc_grammar_compile(const llmc_tokenizer* tokenizer, llmc_grammar_kind kind,
                                  const char* text, size_t bytes,
                                  const llmc_grammar_options* options, const void** tables,
                                  size_t* tables_bytes, char* message, size_t message_bytes);
-/* Requires that no grammar uses the tables any more. NULL: no effect. */
+/* Frees tables that no grammar uses any more. NULL has no effect. */
 void llmc_grammar_tables_free(const void* tables);
 
 /* ---- Stop texts ---- */
 
-/* Finds texts that end a generation, even across token boundaries, and withholds text that may
- * become one. llmc_chat_answer has this built in (llmc_chat_options.stop). */
+/* Finds texts that end a generation, even if they extend over several tokens. Withholds text that
+ * may be the beginning of such a text. llmc_chat_answer uses this for llmc_chat_options.stop. */
 typedef struct llmc_stop_texts llmc_stop_texts;
 
-/* Copies the zero-terminated texts[0 .. count). LLMC_ERROR_ARGUMENT if one is empty or not UTF-8.
- */
+/* Copies the zero-terminated texts[0 .. count). LLMC_ERROR_ARGUMENT if one of them is empty or not
+ * UTF-8. */
 llmc_status llmc_stop_texts_create(const char* const* texts, size_t count,
                                    llmc_stop_texts** stop_texts);
 void llmc_stop_texts_free(llmc_stop_texts* stop_texts);
-/* Adds a piece of text as llmc_decoder_add returns it. *text receives what may be shown:
- * zero-terminated, whole characters, possibly empty, valid until the next call with this object.
- * `shown_bytes` may be NULL. If several stop texts match, the one that ends first counts, and the
- * longest of those that end together. */
+/* Adds a piece of text, such as a result of llmc_decoder_add. *text receives the text that may be
+ * shown: zero-terminated, whole characters, possibly empty, valid until the next call with this
+ * object. `shown_bytes` may be NULL. If several stop texts match, the one that ends first applies;
+ * if several end at the same place, the longest. */
 llmc_status llmc_stop_texts_add(llmc_stop_texts* stop_texts, const char* piece, size_t bytes,
                                 const char** text, size_t* shown_bytes);
-/* Returns non-zero once a stop text was found: generation ends here. Neither the stop text nor
- * anything after it is returned. */
+/* Returns non-zero after a stop text was found: the generation must end. The functions return
+ * neither the stop text nor any text after it. */
 int llmc_stop_texts_found(const llmc_stop_texts* stop_texts);
-/* Returns the withheld text at the end of a generation that no stop text ended. Then the object is
- * ready for another generation. */
+/* Returns the withheld text. Call it at the end of a generation that no stop text ended. The object
+ * can then be used for another generation. */
 llmc_status llmc_stop_texts_finish(llmc_stop_texts* stop_texts, const char** text, size_t* bytes);
 
 /* ---- Sampling ---- */
 
 /* Sets the fields of `sampling` for which the model's files (generation_config.json, MNN's
- * llm_config.json) recommend values, and leaves the others unchanged: call llmc_sampling_defaults
- * first. `path`: NAME.chat.json of the bundle, which may be missing if the model recommends nothing
- * (LLMC_ERROR_FILE). On failure `sampling` is unchanged and `message` (may be NULL) receives the
- * reason. */
+ * llm_config.json) recommend values. Call llmc_sampling_defaults first, because the other fields
+ * are unchanged. `path`: NAME.chat.json of the bundle. LLMC_ERROR_FILE if it does not exist, which
+ * is usual for a model without recommended values. On failure `sampling` is unchanged and `message`
+ * (may be NULL) receives the reason. */
 llmc_status llmc_sampling_load(const char* path, llmc_sampling* sampling, char* message,
                                size_t message_bytes);
 
 /* ---- Conversations ---- */
 
-/* Messages and the answers to them, in the format the model was trained on. The KV cache is reused:
- * an answer runs only those tokens of the conversation that are not cached yet. */
+/* A conversation: messages and the answers to them, in the format that the model was trained on. An
+ * answer runs only the tokens of the conversation that are not in the KV cache. */
 typedef struct llmc_chat llmc_chat;
 
-/* Creates a conversation that has exclusive use of the session. The session and the tokenizer must
- * outlive it. `path`: NAME.chat.json of the bundle; NULL or a file without a template: messages are
- * concatenated without a format. Tokens that the session already holds stay in front of the
- * conversation. In a session that still holds exactly the system message that was compiled into the
- * model, that message is the first one of the conversation. LLMC_ERROR_FORMAT if the template
- * cannot be used; `message` (may be NULL) receives the reason. */
+/* Creates a conversation, which has exclusive use of the session. The session and the tokenizer
+ * must outlive it. `path`: NAME.chat.json of the bundle. If it is NULL or the file has no template,
+ * messages are concatenated without a format. Tokens that are already in the session stay before
+ * the conversation. If they are exactly the compiled-in system message, that message is the first
+ * of the conversation. LLMC_ERROR_FORMAT if the template cannot be used; `message` (may be NULL)
+ * receives the reason. */
 llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
                              const char* path, llmc_chat** chat, char* message,
                              size_t message_bytes);
 void llmc_chat_free(llmc_chat* chat);
 
 /* Appends a UTF-8 message without running the model. `role`: "system", "user" or "assistant"; NULL:
- * "user". Roles are ignored without a template. */
+ * "user". Without a template the role has no effect. */
 llmc_status llmc_chat_add(llmc_chat* chat, const char* role, const char* text, size_t bytes);
 
 /* Why an answer ended. */
 typedef enum llmc_stopped {
-  LLMC_STOPPED_TOKEN = 0,     /* a token that ends an answer: the usual case */
+  LLMC_STOPPED_TOKEN = 0,     /* a token that ends an answer: the usual reason */
   LLMC_STOPPED_TEXT = 1,      /* one of the stop texts */
   LLMC_STOPPED_LENGTH = 2,    /* max_tokens was reached */
-  LLMC_STOPPED_CONTEXT = 3,   /* the context is full; use llmc_chat_reset, forget_oldest, or a
+  LLMC_STOPPED_CONTEXT = 3,   /* the context is full: use llmc_chat_reset, forget_oldest or a
                                  larger --ctx */
   LLMC_STOPPED_CANCELLED = 4, /* llmc_chat_cancel was called */
   LLMC_STOPPED_CALLBACK = 5,  /* the callback returned non-zero */
-  LLMC_STOPPED_GRAMMAR = 6    /* no token can follow in a text of the grammar */
+  LLMC_STOPPED_GRAMMAR = 6    /* no token can continue the text of the grammar */
 } llmc_stopped;
 
 /* Optional settings. Zero the struct, set `size`, then the fields you need. */
 typedef struct llmc_chat_options {
   size_t size;             /* sizeof(llmc_chat_options) */
-  size_t max_tokens;       /* 0: no limit but the context */
-  const char* const* stop; /* texts (UTF-8) that end the answer and are not part of it, matched
-                              across token boundaries; empty ones are ignored */
+  size_t max_tokens;       /* 0: limited only by the context */
+  const char* const* stop; /* texts (UTF-8) that end the answer and are not part of it, even if
+                              they extend over several tokens; empty texts are ignored */
   size_t stop_count;
-  /* Receives the answer piece by piece: whole UTF-8 characters, also zero-terminated, valid during
-   * the call. Return non-zero to stop. May be NULL. */
+  /* Receives the answer in pieces: whole UTF-8 characters, zero-terminated, valid during the call.
+   * Return non-zero to end the answer. May be NULL. */
   int (*text)(void* user, const char* text, size_t bytes);
   void* user;
-  /* Non-zero: when the context is full, drop the oldest turns (without a template: messages), run
-   * the remaining ones again and continue the answer. The system message and the last turn stay.
-   * Mirostat continues with its state after the last token that was not run again. */
+  /* Non-zero: when the context is full, remove the oldest turns (without a template: the oldest
+   * messages), run the remaining ones again, and continue the answer. The system message and the
+   * last turn are never removed. Mirostat continues with its state after the last token that was
+   * not run again. */
   int forget_oldest;
 } llmc_chat_options;
 
 typedef struct llmc_chat_result {
   llmc_stopped why;
-  int begun;            /* 0: cancelled before the messages were run; no answer was added */
-  size_t tokens;        /* in the answer */
-  size_t prompt_tokens; /* tokens run before the answer, and again after forgetting turns */
-  size_t kept_tokens;   /* tokens of the conversation reused from the cache */
+  int begun;            /* 0: cancelled before the messages were run, so no answer was added */
+  size_t tokens;        /* number of tokens in the answer */
+  size_t prompt_tokens; /* tokens run before the answer, including those run again after turns
+                           were removed */
+  size_t kept_tokens;   /* tokens of the conversation that were reused from the cache */
   double prompt_seconds, seconds;
-  size_t forgotten; /* messages dropped (forget_oldest) */
+  size_t forgotten; /* number of messages removed (forget_oldest) */
 } llmc_chat_result;
 
-/* Generates the answer to the messages added so far and appends it to the conversation. `options`
- * and `result` may be NULL. On an error no answer is appended: LLMC_ERROR_CONTEXT_FULL if the
- * messages do not fit, LLMC_ERROR_FORMAT if the template rejects them (llmc_chat_message returns
- * the reason), and errors of the session. During the call, including its callback, only
- * llmc_chat_cancel may be called for this chat; functions that change it return LLMC_ERROR_BUSY. */
+/* Generates the answer to the messages added so far, and appends it to the conversation. `options`
+ * and `result` may be NULL. On an error no answer is appended. LLMC_ERROR_CONTEXT_FULL: the
+ * messages do not fit. LLMC_ERROR_FORMAT: the template rejects them (llmc_chat_message returns the
+ * reason). Errors of the session are returned as well. During the call, including its callback,
+ * only llmc_chat_cancel may be called for this chat; functions that change it return
+ * LLMC_ERROR_BUSY. */
 llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
                              llmc_chat_result* result);
 /* Returns a sentence about the last error, or "". Valid until the next call with this chat. */
@@ -225,32 +230,32 @@ const char* llmc_chat_message(const llmc_chat* chat);
  * with this chat. */
 const char* llmc_chat_text(const llmc_chat* chat, size_t* bytes);
 
-/* Ends the answer in progress after the current token (or, while messages are run, after the
- * current chunk), or else the next answer at its start. May be called from any thread and from a
- * signal handler: it sets a lock-free flag. */
+/* Ends the answer in progress after the current token, or after the current chunk while messages
+ * are run. If no answer is in progress, ends the next one when it starts. May be called from any
+ * thread and from a signal handler: it sets a lock-free flag. */
 void llmc_chat_cancel(llmc_chat* chat);
 
-/* Constrains each later answer to a grammar, which restarts with every answer. NULL: no grammar.
- * The grammar is kept, not copied. Returns the statuses of llmc_set_grammar. */
+/* Constrains all later answers to a grammar, which restarts with every answer. NULL: no grammar.
+ * The pointer is kept: the grammar must stay valid. Returns the statuses of llmc_set_grammar. */
 llmc_status llmc_chat_set_grammar(llmc_chat* chat, llmc_grammar* grammar);
 
-/* Removes the last message: an unanswered question or an answer. */
+/* Removes the last message: a question without an answer, or an answer. */
 llmc_status llmc_chat_drop_last(llmc_chat* chat);
 /* Removes all messages except a leading system message, and their tokens. */
 llmc_status llmc_chat_reset(llmc_chat* chat);
 
 /* Returns the messages as zero-terminated JSON, in the format of `llmc chat`, and the KV cache of
  * their tokens, so that they need not be run again. Both are valid until the next llmc_chat_save of
- * this chat. `bytes` may be NULL, and so may `cache` and `cache_bytes` together, to save the
- * messages alone. (`llmc chat` stores the cache in a file named "cache" next to the JSON.) On an
- * error the JSON is "" and the cache is NULL; LLMC_ERROR_STATE if the cache begins with tokens that
- * are not part of the conversation. */
+ * this chat. `bytes` may be NULL. If `cache` and `cache_bytes` are both NULL, only the messages are
+ * saved. (`llmc chat` stores the cache in a file named "cache" next to the JSON.) On an error the
+ * JSON is "" and the cache is NULL. LLMC_ERROR_STATE: the cache begins with tokens that are not
+ * part of the conversation. */
 llmc_status llmc_chat_save(llmc_chat* chat, const char** json, size_t* bytes, const void** cache,
                            size_t* cache_bytes);
-/* Replaces the messages with saved ones, without running the model. `cache`: the cache that was
- * saved with them, or NULL. LLMC_ERROR_STATE and LLMC_ERROR_STATE_MODEL concern the cache only
- * (damaged, of other messages, or of another model): the messages are loaded, and the next answer
- * runs their tokens. After any other error, such as LLMC_ERROR_FORMAT, nothing has changed.
+/* Replaces the messages with saved messages, without running the model. `cache`: the cache that was
+ * saved with them, or NULL. LLMC_ERROR_STATE and LLMC_ERROR_STATE_MODEL: the cache is damaged or
+ * belongs to other messages or to another model; the messages are loaded, and the next answer runs
+ * their tokens. After any other error, such as LLMC_ERROR_FORMAT, nothing has changed.
  * llmc_chat_message returns the reason. */
 llmc_status llmc_chat_load(llmc_chat* chat, const char* json, size_t bytes, const void* cache,
                            size_t cache_bytes);

@@ -40,29 +40,30 @@ typedef enum llmc_status {
   LLMC_ERROR_VERSION = 2,         /* header, model and runtime have different versions */
   LLMC_ERROR_MODEL = 3,           /* the model descriptor is inconsistent */
   LLMC_ERROR_ARENA_SMALL = 4,     /* fewer bytes than NAME_ARENA_BYTES */
-  LLMC_ERROR_ARENA_ALIGNMENT = 5, /* the arena does not start at a multiple of LLMC_ALIGNMENT */
-  LLMC_ERROR_CPU = 6,             /* the CPU lacks instructions the model was compiled for */
-  LLMC_ERROR_WEIGHTS = 7,         /* weights are missing, misaligned, or of another model */
+  LLMC_ERROR_ARENA_ALIGNMENT = 5, /* the arena's address is not a multiple of LLMC_ALIGNMENT */
+  LLMC_ERROR_CPU = 6,             /* the CPU lacks instructions that the model was compiled for */
+  LLMC_ERROR_WEIGHTS = 7,         /* weights are missing, misaligned, or belong to another model */
   LLMC_ERROR_THREADS = 8,         /* more threads than the model was compiled for */
   LLMC_ERROR_SAMPLING = 9,        /* a sampling parameter is NaN or out of range */
   LLMC_ERROR_TOKEN = 10,          /* a token id outside the vocabulary */
   LLMC_ERROR_CONTEXT_FULL = 11,   /* the context has no room for these tokens */
-  LLMC_ERROR_POSITION = 12,       /* a position after the end of the sequence */
+  LLMC_ERROR_POSITION = 12,       /* the position is after the end of the sequence */
   LLMC_ERROR_NO_LOGITS = 13,      /* no tokens were run since init, reset or rewind */
   LLMC_ERROR_NOT_FINITE = 14,     /* the logits have no finite maximum */
   LLMC_ERROR_CANCELLED = 15,      /* the cancel callback returned non-zero */
   LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
   LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread is not in the default floating-point mode */
-  LLMC_ERROR_SEQUENCE = 18,       /* no such sequence, or no room for another one */
+  LLMC_ERROR_SEQUENCE = 18,       /* the sequence does not exist, or there is no room for another
+                                     one */
   LLMC_ERROR_POOL_FULL = 19,      /* the pool of KV blocks has too few free blocks */
-  LLMC_ERROR_STATE = 20,          /* not a saved state, or a damaged one */
+  LLMC_ERROR_STATE = 20,          /* the data is damaged or not a saved state */
   LLMC_ERROR_STATE_MODEL = 21,    /* the saved state belongs to another model or cache format */
   LLMC_ERROR_NO_CANDIDATE = 24,   /* logit bias and grammar leave no token to choose from */
-  LLMC_ERROR_GRAMMAR_TABLES = 25, /* grammar tables are damaged or for another vocabulary */
-  LLMC_ERROR_GRAMMAR = 26,        /* a token that the grammar does not allow here */
-  LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting too deep, or too many ambiguous readings */
+  LLMC_ERROR_GRAMMAR_TABLES = 25, /* grammar tables are damaged or made for another vocabulary */
+  LLMC_ERROR_GRAMMAR = 26,        /* the grammar does not allow a token at its place */
+  LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting is too deep, or too many readings are ambiguous */
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
-  /* Returned by the hosted library (hosted.h) only. */
+  /* Returned only by the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
   LLMC_ERROR_FORMAT = 33, /* the content of a file is invalid */
   LLMC_ERROR_MEMORY = 34  /* out of memory or threads */
@@ -71,8 +72,8 @@ typedef enum llmc_status {
 /* Returns one English sentence for a status, without a full stop. Never NULL. */
 const char* llmc_status_text(llmc_status status);
 
-/* Calls fn(arg, i) exactly once for every i in 0 .. n-1, in parallel where possible. Returns after
- * all calls have returned and their writes are visible to the caller. Must not fail. */
+/* Calls fn(arg, i) exactly once for every i in 0 .. n-1, in parallel if possible. Returns after all
+ * calls have returned and their writes are visible to the caller. Must not fail. */
 typedef void (*llmc_parallel_for)(void* user, void (*fn)(void* arg, uint32_t i), void* arg,
                                   uint32_t n);
 
@@ -89,153 +90,164 @@ enum {
   LLMC_SAMPLER_TEMPERATURE = 9
 };
 
-/* How the next token is chosen, with llama.cpp's names, meanings and order. All zero: greedy. A
- * stage is off when its parameter is zero, and works on the candidates that the stages before it
- * left. The default order is that of the enumeration above. After the stages one token is drawn at
- * random. docs/sampling.md describes the stages. */
+/* Parameters for choosing the next token, with the names, meanings and order of llama.cpp. All
+ * zero: greedy. Each stage processes the candidates that the stages before it left; after the last
+ * stage one token is drawn at random. Most stages are off if their parameter is zero. The default
+ * order is that of the enumeration above. docs/sampling.md describes the stages. */
 typedef struct llmc_sampling {
-  uint64_t seed;     /* a choice is a function of the seed, the position, the logits, the
-                        previous tokens and the settings of the sequence, so it can be repeated */
-  float temperature; /* <= 0: greedy, whatever the order of stages: the most likely remaining
-                        token, the lowest id among equals */
+  uint64_t seed;     /* a choice depends only on the seed, the position, the logits, the previous
+                        tokens and the settings of the sequence, so it can be repeated */
+  float temperature; /* <= 0: greedy with any order of stages: the most likely remaining token,
+                        the lowest id if several are equally likely */
   int32_t top_k;     /* keep the k most likely tokens; <= 0: all */
-  float top_p;       /* keep the smallest set of most likely tokens with total probability p; off if
-                        <= 0 or >= 1 */
-  float min_p; /* keep tokens at least min_p times as likely as the most likely one; <= 0: all */
-  float tfs_z; /* tail-free sampling: cut the tail where the curvature of the probabilities
-                  vanishes; <= 0, >= 1: all */
-  float typical_p;         /* keep the most typical tokens with this total probability; <= 0, >= 1:
-                              all */
-  float xtc_probability;   /* XTC: with this probability, drop tokens … */
-  float xtc_threshold;     /* … above this probability, except the least likely of them; above 0.5:
-                              never */
-  int32_t repeat_last_n;   /* window of the next three, in tokens; 0: none, -1: all */
+  float top_p;       /* keep the smallest set of most likely tokens with total probability p; <=
+                        0, >= 1: off */
+  float min_p;     /* keep tokens that are at least min_p times as likely as the most likely token;
+                      <= 0: all */
+  float tfs_z;     /* tail-free sampling: remove the tail, where the curvature of the probabilities
+                      vanishes; <= 0, >= 1: off */
+  float typical_p; /* keep the most typical tokens with this total probability; <= 0, >=
+                      1: off */
+  float xtc_probability;   /* XTC: the probability that XTC is applied at a position */
+  float xtc_threshold;     /* XTC: remove all tokens above this probability except the least
+                              likely of them; above 0.5: off */
+  int32_t repeat_last_n;   /* window of the next three parameters, in tokens; 0: none, -1: all */
   float repeat_penalty;    /* above 1: makes tokens in the window less likely; 0, 1: off */
   float frequency_penalty; /* subtracted from a token's logit for each occurrence in the window */
   float presence_penalty;  /* subtracted once if the token occurs in the window */
-  float dry_multiplier;    /* DRY: a token that extends a repetition of `length` tokens loses
-                              multiplier * base^(length - allowed_length); 0: off */
+  float dry_multiplier;    /* DRY: subtracts multiplier * base^(length - allowed_length) from the
+                              logit of a token that extends a repetition of `length` tokens; 0:
+                              off */
   float dry_base;          /* base of that power; below 1: off */
-  int32_t dry_allowed_length; /* repetitions shorter than this are not penalized */
+  int32_t dry_allowed_length; /* shorter repetitions are not penalized */
   int32_t dry_penalty_last_n; /* DRY's window, in tokens; 0: none, -1: all */
-  int32_t mirostat; /* version of mirostat, 1 or 2, which replaces all stages but penalties, dry and
-                       temperature; 0: off */
+  int32_t mirostat;      /* version of mirostat, 1 or 2, which replaces all stages except penalties,
+                            dry and temperature; 0: off */
   float mirostat_lr;     /* learning rate of mirostat */
   float mirostat_ent;    /* target surprise, in bits per token */
-  uint8_t samplers[16];  /* LLMC_SAMPLER_… in the order wanted, terminated by 0; penalties and
-                            dry come first; empty: the default order */
-  uint32_t reserved[23]; /* must be zero; for parameters of later stages */
+  uint8_t samplers[16];  /* LLMC_SAMPLER_… in order, terminated by 0; penalties and dry must be
+                            the first; empty: the default order */
+  uint32_t reserved[23]; /* must be zero; reserved for parameters of later stages */
 } llmc_sampling;
 
 /* Orders of stages for llmc_sampling_order: llama.cpp's order of 2024 (penalties, top_k, tfs_z,
- * typical_p, top_p, min_p, temperature) and its present one (penalties, dry, top_k, typical_p,
- * top_p, min_p, xtc, temperature). The default order agrees with both. */
+ * typical_p, top_p, min_p, temperature) and its present order (penalties, dry, top_k, typical_p,
+ * top_p, min_p, xtc, temperature). The default order is compatible with both. */
 enum { LLMC_SAMPLERS_DEFAULT = 0, LLMC_SAMPLERS_2024 = 1, LLMC_SAMPLERS_TODAY = 2 };
 
 enum { LLMC_LOG_ERROR = 0, LLMC_LOG_WARNING = 1, LLMC_LOG_INFO = 2 };
 
-/* Whether the cores behind parallel_for are equally fast. On even cores each thread takes one equal
- * range of a stage; on uneven ones (big.LITTLE) threads take small ranges as they go. Affects
- * speed, never results. */
+/* Whether the cores that parallel_for uses have the same speed. With even cores, each thread
+ * computes one equal range of a stage. With uneven cores (big.LITTLE), each thread repeatedly takes
+ * a small range. Affects speed, never results. */
 enum { LLMC_CORES_OF_TARGET = 0, LLMC_CORES_EVEN = 1, LLMC_CORES_UNEVEN = 2 };
 
-/* When the context is full: return LLMC_ERROR_CONTEXT_FULL, or call llmc_slide automatically. */
+/* What happens when the context is full: return LLMC_ERROR_CONTEXT_FULL, or call llmc_slide
+ * automatically. */
 enum { LLMC_FULL_STATUS = 0, LLMC_FULL_SLIDE = 1 };
 
-/* What sequences begin with: the prompt that was compiled into the model, if any, or nothing. */
+/* What each sequence begins with: the compiled-in prompt, if any, or nothing. */
 enum { LLMC_BEGIN_PROMPT = 0, LLMC_BEGIN_EMPTY = 1 };
 
 /* Optional settings. Zero the struct, set `size`, then the fields you need. NULL means all
  * defaults. */
 typedef struct llmc_config {
   size_t size;      /* sizeof(llmc_config) */
-  uint32_t threads; /* worker slots; 0: one, or with parallel_for all the model allows */
+  uint32_t threads; /* worker slots; 0: one or, with parallel_for, the model's maximum */
   uint32_t chunk;   /* maximum number of prompt tokens per forward pass; 0 or larger than the
-                       model's: the model's. Affects speed, never results. */
+                       model's maximum: that maximum. Affects speed, never results. */
   llmc_parallel_for parallel_for; /* NULL: everything runs on the calling thread */
   void* parallel_user;
   int (*cancel)(void* user); /* called before each chunk and step, but only once for tokens that
-                                make the context slide; non-zero: LLMC_ERROR_CANCELLED */
+                                make the context slide; if it returns non-zero, the call returns
+                                LLMC_ERROR_CANCELLED */
   void* cancel_user;
-  void (*log)(void* user, int level, const char* text); /* NULL: silent. `text` is one line. */
+  void (*log)(void* user, int level, const char* text); /* receives one line of text; NULL: no
+                                                           messages */
   void* log_user;
-  const void* weights; /* content of NAME.weights.bin if it was not embedded; kept, not copied */
+  const void* weights; /* content of NAME.weights.bin if the weights are not embedded; must stay
+                          valid */
   size_t weights_bytes;
   llmc_sampling sampling;
-  uint32_t cores; /* LLMC_CORES_…; 0: as usual for the model's target */
-  /* What happens when the context is full (LLMC_FULL_…). Batches always return the status. */
+  uint32_t cores; /* LLMC_CORES_…; 0: the default of the model's target */
+  /* What happens when the context is full (LLMC_FULL_…). Batches always return
+   * LLMC_ERROR_CONTEXT_FULL. */
   uint32_t full_context;
   uint32_t keep_first;   /* LLMC_FULL_SLIDE: number of leading tokens that are never dropped */
-  uint32_t slide_tokens; /* number of tokens dropped after them, or more if more are needed; 0:
-                            half of those that may be dropped */
+  uint32_t slide_tokens; /* number of tokens dropped after them; more are dropped if necessary;
+                            0: half of the tokens that may be dropped */
   uint32_t begin;        /* LLMC_BEGIN_… */
-  uint32_t reserved;     /* zero */
+  uint32_t reserved;     /* must be zero */
 } llmc_config;
 
-typedef struct llmc_session llmc_session; /* lives in the arena; is not destroyed */
+typedef struct llmc_session llmc_session; /* stored in the arena; needs no destruction */
 typedef struct llmc_model llmc_model;     /* a compiled model; see model.h */
 
-/* Creates a session in arena[0 .. bytes). NAME_init of a compiled model calls this with its model.
- * Of `config` only the pointers in it are kept. On an error *session is NULL. */
+/* Creates a session in arena[0 .. bytes). NAME_init of a compiled model calls this function with
+ * its model. `config` is copied, but the data that it points to is not. On an error *session is
+ * NULL. */
 llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes,
                               const llmc_config* config, llmc_session** session);
 
-/* Appends `n` tokens and computes the logits after the last one. `done` (may be NULL) counts the
- * tokens of this call that are in the cache. It grows chunk by chunk, so that a cancel callback can
- * show progress. At the end it is n, or 0 after an error: a cancelled prompt is rolled back
- * completely. Splitting a prompt over several calls gives the same bits. n = 0 changes nothing. */
+/* Appends `n` tokens and computes the logits after the last one. `done` (may be NULL) receives the
+ * number of these tokens that are in the cache. It grows after each chunk, so that a cancel
+ * callback can show progress; at the end it is n, or 0 on an error, because a failed or cancelled
+ * prompt is rolled back completely. Splitting a prompt into several calls gives the same bits. n =
+ * 0 changes nothing. */
 llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n, size_t* done);
 
 /* Chooses the next token from the logits, appends it and computes the next logits. */
 llmc_status llmc_step(llmc_session* session, int32_t* token);
 
-/* The two halves of llmc_step. Sampling does not change the session: a second call returns the same
- * token. With mirostat, appending the token that llmc_sample returned updates mirostat's state,
- * also if it is the first of several appended tokens; other tokens leave the state unchanged. A
- * rewind restores the state of that position, and appending the first dropped token again updates
- * the state as before. */
+/* Perform the two halves of llmc_step: choosing a token, and appending it. llmc_sample does not
+ * change the session: a second call returns the same token. With mirostat, appending the token that
+ * llmc_sample returned updates mirostat's state, even if it is the first of several appended
+ * tokens; other tokens leave the state unchanged. A rewind restores mirostat's state at that
+ * position. If the first dropped token is then appended again, the state is updated as before. */
 llmc_status llmc_sample(llmc_session* session, int32_t* token);
 llmc_status llmc_append(llmc_session* session, int32_t token);
 
 /* Replaces the sampling parameters of the selected sequence. NULL: greedy. */
 llmc_status llmc_set_sampling(llmc_session* session, const llmc_sampling* sampling);
-/* Sets llama.cpp's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05. Stages that are off
- * in llama.cpp are off, with llama.cpp's values for that; the seed is 0. */
+/* Sets llama.cpp's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, seed 0. Stages that
+ * are off in llama.cpp are off, with the values that llama.cpp uses for this. */
 void llmc_sampling_defaults(llmc_sampling* sampling);
-/* Sets sampling->samplers to one of LLMC_SAMPLERS_…. LLMC_ERROR_ARGUMENT for any other value. */
+/* Sets sampling->samplers to the order LLMC_SAMPLERS_…. LLMC_ERROR_ARGUMENT for any other value. */
 llmc_status llmc_sampling_order(llmc_sampling* sampling, int order);
 
-/* Token sequences that break repetitions for DRY, such as ends of sentences. */
+/* Token sequences at which DRY ends a repetition, such as ends of sentences. */
 typedef struct llmc_dry_breakers {
   const int32_t* heads; /* [count] first token of each breaker, ascending; may contain duplicates */
   const uint32_t* tail_begins; /* [count + 1] ascending: the other tokens of breaker i are */
   const int32_t* tails;        /* tails[tail_begins[i]] to tails[tail_begins[i + 1] - 1] */
   uint32_t count;
 } llmc_dry_breakers;
-/* Sets DRY's breakers. Kept, not copied: the arrays must stay valid until replaced. NULL: none.
- * LLMC_ERROR_SAMPLING if they are not in order, LLMC_ERROR_TOKEN for ids outside the vocabulary. */
+/* Sets DRY's breakers. NULL: none. The arrays are not copied: they must stay valid until replaced.
+ * LLMC_ERROR_SAMPLING if they are not in ascending order, LLMC_ERROR_TOKEN for ids outside the
+ * vocabulary. */
 llmc_status llmc_set_dry_breakers(llmc_session* session, const llmc_dry_breakers* breakers);
 
-/* A value added to a token's logit; -infinity: the token is never chosen. */
+/* A value to add to a token's logit; -infinity: the token is never chosen. */
 typedef struct llmc_logit_bias {
   int32_t token;
   float bias;
 } llmc_logit_bias;
-/* Adds these biases to the logits before all stages, from now on. The biases of a token that occurs
- * twice are added up. Kept, not copied: biases[n] must stay valid until replaced. n = 0: none.
- * LLMC_ERROR_SAMPLING for NaN or +infinity. */
+/* Sets the biases that are added to the logits before all stages. If a token occurs several times,
+ * the sum of its biases is added. The array is not copied: biases[n] must stay valid until
+ * replaced. n = 0: none. LLMC_ERROR_SAMPLING for NaN or +infinity. */
 llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* biases, size_t n);
 
 /* Enables classifier-free guidance (llama.cpp's --cfg-scale) of the selected sequence by the
- * sequence `guide`, such as one with a negative prompt. Before the bias and all stages the logits
- * become q + scale * (p - q), where p and q are the log probabilities after the selected sequence
- * and after the guide. scale > 1: away from the guide; 1: no guidance.
+ * sequence `guide`, for example one with a negative prompt. Before the bias and all stages the
+ * logits become q + scale * (p - q), where p and q are the log probabilities after the selected
+ * sequence and after the guide. scale > 1: away from the guide; 1: no guidance.
  * llmc_step and llmc_step_batch also append the chosen token to the guide, in the same pass over
- * the weights. The guide then counts as a member of the batch, in which the context never slides.
- * All other functions (prompt, rewind) affect one sequence only. A fork is not guided. Sampling
- * returns LLMC_ERROR_NO_LOGITS until the guide has tokens. LLMC_ERROR_SEQUENCE: no such sequence.
- * LLMC_ERROR_ARGUMENT: the guide is the selected sequence, guides another one or is guided itself,
- * the selected sequence is a guide, or the model was compiled with a batch of 1. */
+ * the weights. The guide then counts as a member of the batch, and the context does not slide. All
+ * other functions (such as llmc_prefill and llmc_rewind) affect only one sequence. A fork is not
+ * guided. Sampling returns LLMC_ERROR_NO_LOGITS until the guide has tokens.
+ * LLMC_ERROR_SEQUENCE: there is no such sequence. LLMC_ERROR_ARGUMENT: the guide is the selected
+ * sequence, the guide guides another sequence or is guided itself, the selected sequence is a
+ * guide, or the model was compiled with a batch of 1. */
 llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale);
 
 /* A possible next token. */
@@ -248,35 +260,38 @@ enum {
                                  guidance, bias and grammar */
   LLMC_CANDIDATES_SAMPLER = 1 /* the probabilities of the random draw, after all stages */
 };
-/* Writes the `n` most likely next tokens in descending order, the lowest id first among equals, and
- * their number to *count, which is less than n if fewer are possible. The session is unchanged. */
+/* Writes the `n` most likely next tokens in descending order of probability; tokens with equal
+ * probability by ascending id. Sets *count to their number, which is less than n if fewer tokens
+ * are possible. The session is unchanged. */
 llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* candidates, size_t n,
                             size_t* count);
-/* Returns the model's probability of one token as a natural logarithm, as with
+/* Sets *logprob to the natural logarithm of the model's probability of one token, as with
  * LLMC_CANDIDATES_MODEL. */
 llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob);
 
 /* Returns the logits after the last token, float[llmc_vocabulary_size], or NULL if there are none.
  * Valid until the next call with this session. */
 const float* llmc_logits(llmc_session* session);
-/* Returns the logits after token `row` of the last chunk (row < llmc_last_chunk), for perplexity,
- * or NULL for other rows. Shares its memory with llmc_logits; sampling is not affected. */
+/* Returns the logits after token `row` of the last chunk (row < llmc_last_chunk), for perplexity;
+ * NULL for other rows. They use the same memory as those of llmc_logits. Sampling is not affected.
+ */
 const float* llmc_logits_at(llmc_session* session, size_t row);
-/* Returns the logits after `rows` tokens from `row` on, float[rows][llmc_vocabulary_size], with one
- * pass over the weights; at most llmc_batch_size rows. */
+/* Returns the logits after `rows` consecutive tokens of the last chunk, beginning with token `row`:
+ * float[rows][llmc_vocabulary_size]. Reads the weights once. `rows` is at most llmc_batch_size. */
 const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows);
-/* Returns the number of tokens in the last chunk that was run. 0 after init, reset, rewind, loading
- * a state, a slide that leaves no tokens after the dropped ones, a batch (a guided step is one), a
- * prompt that was cancelled after its first chunk, and selecting another sequence. */
+/* Returns the number of tokens in the last chunk that was run. Returns 0 after init, reset, rewind,
+ * loading a state, selecting another sequence, a batch (including a guided step), a slide that
+ * leaves no tokens after the dropped ones, and a prompt that was cancelled after its first chunk.
+ */
 size_t llmc_last_chunk(const llmc_session* session);
 
-size_t llmc_position(const llmc_session* session); /* tokens in the cache */
-/* Returns the number of tokens of the compiled-in prompt that this session's sequences begin with
- * and that llmc_reset returns to. 0 if there is no such prompt or config.begin is LLMC_BEGIN_EMPTY.
+size_t llmc_position(const llmc_session* session); /* number of tokens in the cache */
+/* Returns the number of tokens of the compiled-in prompt with which this session's sequences begin,
+ * and which llmc_reset restores. 0 if there is no such prompt or config.begin is LLMC_BEGIN_EMPTY.
  */
 size_t llmc_prompt_size(const llmc_session* session);
-/* Copies the ids of `n` tokens in the cache from position `first` on. LLMC_ERROR_POSITION if there
- * are fewer. */
+/* Copies the ids of `n` tokens in the cache, beginning at position `first`. LLMC_ERROR_POSITION if
+ * there are fewer. */
 llmc_status llmc_tokens(const llmc_session* session, size_t first, int32_t* tokens, size_t n);
 size_t llmc_context_size(const llmc_session* session);
 size_t llmc_chunk_size(const llmc_session* session);
@@ -284,30 +299,31 @@ size_t llmc_batch_size(const llmc_session* session); /* the compiler's --batch *
 size_t llmc_vocabulary_size(const llmc_session* session);
 size_t llmc_thread_count(const llmc_session* session);
 
-/* Drops all tokens from `position` on and releases their cache blocks. There are then no logits
- * until a token is appended, unless `position` is the end of the sequence, which changes nothing.
- * Tokens of a compiled-in prompt are dropped like any others; llmc_reset restores them. */
+/* Drops the token at `position` and all tokens after it, and releases their cache blocks. There are
+ * then no logits until a token is appended. If `position` is the end of the sequence, nothing
+ * changes. Tokens of a compiled-in prompt are dropped like all others; llmc_reset restores them. */
 llmc_status llmc_rewind(llmc_session* session, size_t position);
-/* Rewinds to the beginning: to position 0, or to the end of the compiled-in prompt, whose logits
- * are then available again. */
+/* Rewinds to the beginning: to position 0 or, with a compiled-in prompt, to its end, where its
+ * logits are available again. */
 llmc_status llmc_reset(llmc_session* session);
 /* Drops `drop` tokens after the first `keep_first`. The tokens after them are run again at their
- * new positions, so that logits and cache are those of a sequence that never had the dropped
- * tokens. This takes the time of a prompt of that length. `cancel` is called once before it begins.
+ * new positions, so that logits and cache are as if the dropped tokens had never existed. This
+ * takes as long as a prompt of these tokens. `cancel` is called once, before the function begins.
  * If no tokens follow the dropped ones, there are no logits until a token is appended. With
- * mirostat, all tokens run again get the state of the last one, from which sampling continues. */
+ * mirostat, all tokens that are run again get the state of the last one, with which sampling
+ * continues. */
 llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop);
 
 /* ---- Saved states ----
  *
- * A state holds the selected sequence's token ids, KV cache, mirostat's state after each token and,
- * if the sequence has logits (not after a rewind), the last layer's row from which they are
- * computed. It is a byte string of any alignment, for a file, another session or another machine.
- * Besides these it contains only hashes and sizes that identify the model (see llmc_state_load). It
- * does not depend on the target, the chunk size, the block size or the threads.
- * Sampling parameters, logit bias, guidance and grammar are neither saved nor changed by a load: a
- * grammar's text still begins at the position at which llmc_set_grammar was called. If the loaded
- * state is shorter than that, sampling returns LLMC_ERROR_POSITION. */
+ * A state contains the selected sequence's token ids, its KV cache, mirostat's state after each
+ * token and, if the sequence has logits (not after a rewind), the last layer's row from which they
+ * are computed. It also contains hashes and sizes that identify the model (see llmc_state_load). It
+ * is a byte string of any alignment, for a file, another session or another machine. It does not
+ * depend on the target, the chunk size, the block size or the threads.
+ * Sampling parameters, logit bias, guidance and grammar are not saved, and loading a state does not
+ * change them. The text of a grammar still begins at the position at which llmc_set_grammar was
+ * called; if the loaded state is shorter, sampling returns LLMC_ERROR_POSITION. */
 
 /* Returns the number of bytes that llmc_state_save would write now. */
 size_t llmc_state_bytes(const llmc_session* session);
@@ -328,31 +344,31 @@ llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t by
 /* ---- Several sequences ----
  *
  * A session holds up to llmc_sequence_limit sequences, each with its own tokens, logits and
- * sampling parameters. Sequence 0 exists and is selected from the start. The functions above act on
- * the selected sequence. Forked sequences share the cache blocks of their common tokens until one
- * of them writes to a shared block and gets its own copy. Every function that appends tokens
+ * sampling parameters. Sequence 0 always exists and is selected at first. The functions above apply
+ * to the selected sequence. A forked sequence shares the cache blocks of the common tokens; a
+ * sequence that writes to a shared block gets its own copy. Every function that appends tokens
  * returns LLMC_ERROR_POOL_FULL if the pool has too few free blocks. */
 
 llmc_status llmc_select(llmc_session* session, uint32_t sequence);
 uint32_t llmc_selected(const llmc_session* session);
-/* Creates an empty sequence, or one that holds the compiled-in prompt, which takes no block of the
- * pool. Its sampling parameters are those of the configuration. LLMC_ERROR_SEQUENCE if the session
- * already has llmc_sequence_limit sequences. */
+/* Creates a sequence that is empty or, with a compiled-in prompt, contains that prompt, which takes
+ * no block of the pool. Its sampling parameters are those of the configuration. LLMC_ERROR_SEQUENCE
+ * if the session already has llmc_sequence_limit sequences. */
 llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
-/* Creates a sequence with the same tokens, logits and sampling parameters; it takes no block.
- * Because the seed is also the same, both generate the same tokens until the parameters are changed
- * (llmc_set_sampling). */
+/* Creates a sequence with the same tokens, logits and sampling parameters, without taking blocks of
+ * the pool. Because the seed is also the same, both sequences generate the same tokens until the
+ * parameters of one are changed (llmc_set_sampling). */
 llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
-/* Ends a sequence; its number may be reused. It must neither be selected nor guide another sequence
- * (LLMC_ERROR_ARGUMENT). */
+/* Ends a sequence; its number may be reused. LLMC_ERROR_ARGUMENT if the sequence is selected or
+ * guides another sequence. */
 llmc_status llmc_release(llmc_session* session, uint32_t sequence);
 
-/* Appends tokens[i] to sequences[i] for n <= llmc_batch_size different sequences, reading the
- * weights once. Gives the same bits as n calls of llmc_append, one for each. On an error no
- * sequence has changed. */
+/* Appends tokens[i] to sequences[i] for n <= llmc_batch_size different sequences. Reads the weights
+ * once. Gives the same bits as n calls of llmc_append. On an error no sequence has changed. */
 llmc_status llmc_append_batch(llmc_session* session, const uint32_t* sequences, size_t n,
                               const int32_t* tokens);
-/* Performs llmc_step for all of them; tokens[i] receives the token chosen for sequences[i]. */
+/* Performs llmc_step for n different sequences; tokens[i] receives the token chosen for
+ * sequences[i]. Limits and errors as for llmc_append_batch. */
 llmc_status llmc_step_batch(llmc_session* session, const uint32_t* sequences, size_t n,
                             int32_t* tokens);
 
@@ -362,31 +378,31 @@ size_t llmc_free_blocks(const llmc_session* session);    /* free blocks in the p
 
 /* ---- Grammars ----
  *
- * Constrains generated text to a grammar. The tables are compiled ahead of time from the grammar
- * and the model's tokenizer: docs/grammar.md. A grammar is used by one thread at a time, together
- * with all sessions it is set in. Tables may be shared by any number of grammars. */
+ * Grammars constrain generated text. Their tables are compiled ahead of time from a grammar and the
+ * model's tokenizer: docs/grammar.md. Only one thread at a time may use a grammar and the sessions
+ * in which it is set. Any number of grammars may share tables. */
 
 typedef struct llmc_grammar llmc_grammar;
-/* Size of the memory for llmc_grammar_init, the same for every grammar. */
+/* Number of bytes of memory for llmc_grammar_init, the same for every grammar. */
 #define LLMC_GRAMMAR_BYTES 12288u
 
-/* Checks the tables and creates a grammar, at the start of a text, in memory[0 .. bytes). Both must
- * be aligned to 8 bytes. The tables are kept, not copied. The grammar needs no destruction.
- * LLMC_ERROR_BUFFER: fewer bytes than LLMC_GRAMMAR_BYTES; LLMC_ERROR_ARGUMENT: a NULL pointer or
- * misaligned memory; LLMC_ERROR_GRAMMAR_TABLES: tables damaged, misaligned, or of another version.
- */
+/* Checks the tables and creates a grammar, at the start of a text, in memory[0 .. bytes). The
+ * memory and the tables must be aligned to 8 bytes. The tables are not copied and must stay valid.
+ * The grammar needs no destruction. LLMC_ERROR_BUFFER: fewer bytes than LLMC_GRAMMAR_BYTES.
+ * LLMC_ERROR_ARGUMENT: a NULL pointer or misaligned memory. LLMC_ERROR_GRAMMAR_TABLES: the tables
+ * are damaged, misaligned, or of another version. */
 llmc_status llmc_grammar_init(void* memory, size_t bytes, const void* tables, size_t tables_bytes,
                               llmc_grammar** grammar);
 
-/* For programs that choose tokens themselves, without a session. llmc_grammar_restart returns to
- * the start of a text. llmc_grammar_accept consumes one token; on an error the grammar is
- * unchanged. llmc_grammar_allow writes which tokens can come next: token i is bit i % 32 of mask[i
- * / 32]; `words` must be at least what the vocabulary needs. */
+/* Functions for programs that choose tokens themselves, without a session. llmc_grammar_restart
+ * returns to the start of a text. llmc_grammar_accept consumes one token; on an error the grammar
+ * is unchanged. llmc_grammar_allow writes which tokens can come next: bit i % 32 of mask[i / 32] is
+ * set if token i can. `words` must be at least the size of the vocabulary / 32, rounded up. */
 llmc_status llmc_grammar_restart(llmc_grammar* grammar);
 llmc_status llmc_grammar_accept(llmc_grammar* grammar, int32_t token);
 llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t words);
 
-/* How far a text of a grammar has come. The names LLMC_TEXT_… are older and mean the same. */
+/* State of a text of a grammar. The names LLMC_TEXT_… are older and mean the same. */
 enum {
   LLMC_GRAMMAR_INCOMPLETE = 0, /* the text cannot end here */
   LLMC_GRAMMAR_MAY_END = 1,    /* the text can end or continue */
@@ -399,19 +415,22 @@ enum {
 int llmc_grammar_text_state(const llmc_grammar* grammar);
 
 /* Constrains the selected sequence to a grammar: sampled tokens continue a text of the grammar that
- * begins at this position. Tokens appended in other ways become part of that text without a check;
- * sampling reports them. The grammar is kept, not copied. Its state is a function of the tokens
- * after this position, so rewinds need no call, and forks share it. The start of the text stays at
- * this position: if a rewind, a reset or a shorter loaded state ends before it, sampling returns
- * LLMC_ERROR_POSITION until tokens up to that position were appended again or this function was
- * called again. For sequences stepped in turn, one grammar each is faster: a shared one reads the
- * whole text again at every change of sequence. Sliding cannot drop tokens of the text
- * (LLMC_ERROR_CONTEXT_FULL). NULL: no grammar. LLMC_ERROR_GRAMMAR_TABLES: made for another
- * vocabulary. Later, sampling returns LLMC_ERROR_GRAMMAR if the text contains tokens that the
- * grammar does not allow, LLMC_ERROR_GRAMMAR_DEPTH, or LLMC_ERROR_NO_CANDIDATE if no token can
+ * begins at the current position. NULL: no grammar. The pointer is kept: the grammar must stay
+ * valid. Tokens that are appended without sampling become part of the text without a check;
+ * sampling reports errors in them. The grammar's state depends only on the tokens after this
+ * position, so nothing need be called after a rewind, and forks share the grammar. If sequences
+ * that share a grammar are stepped in turn, it reads the whole text again at every change of
+ * sequence: one grammar per sequence is faster.
+ * The start of the text does not change. If a rewind, a reset or a shorter loaded state ends before
+ * it, sampling returns LLMC_ERROR_POSITION until tokens are appended up to that position or this
+ * function is called again. Sliding cannot drop tokens of the text (LLMC_ERROR_CONTEXT_FULL).
+ * LLMC_ERROR_GRAMMAR_TABLES: the tables were made for another vocabulary. Later, sampling returns
+ * LLMC_ERROR_GRAMMAR if the text contains tokens that the grammar does not allow,
+ * LLMC_ERROR_GRAMMAR_DEPTH if nesting is too deep, and LLMC_ERROR_NO_CANDIDATE if no token can
  * follow. */
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar);
-/* Returns the same for the selected sequence; LLMC_GRAMMAR_MAY_END without a grammar. */
+/* Sets *state to the state of the selected sequence's text (LLMC_GRAMMAR_…); LLMC_GRAMMAR_MAY_END
+ * without a grammar. */
 llmc_status llmc_text_state(llmc_session* session, int* state);
 
 #if defined(__GNUC__)

@@ -1,4 +1,4 @@
-/* Interface between a compiled model's code and the runtime core. Applications need llmc.h only. */
+/* Interface between a compiled model's code and the runtime core. Applications need only llmc.h. */
 #ifndef LLMC_MODEL_H
 #define LLMC_MODEL_H
 
@@ -8,16 +8,16 @@
 extern "C" {
 #endif
 
-/* Incremented whenever llmc_run, llmc_model, the layout of the cache or of the arena changes. */
+/* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
+ * the layout of the arena changes. */
 #define LLMC_MODEL_ABI 6u
 
 /* Consecutive rows of a run that continue one sequence. Only stages that depend on a token's
- * position use segments; all others compute row by row. */
+ * position use segments; all other stages compute row by row. */
 typedef struct llmc_segment {
-  /* One block for each kv_block tokens, covering all positions up to position + rows - 1; 64-byte
-   * aligned, anywhere in memory. Blocks that will be written belong to this segment alone; the
-   * others are only read. Slots that are not stored yet hold garbage, which may include NaN bits.
-   */
+  /* One block per kv_block tokens, for all positions up to position + rows - 1; 64-byte aligned,
+   * anywhere in memory. Blocks that this run writes to belong only to this segment; other blocks
+   * are only read. Slots without a token contain undefined bits, which may be NaN. */
   unsigned char* const* blocks;
   uint32_t row;      /* first row */
   uint32_t rows;     /* at least 1 */
@@ -25,11 +25,11 @@ typedef struct llmc_segment {
   uint32_t reserved;
 } llmc_segment;
 
-/* Arguments of one call into the model. Filled in by the core, read by kernels. */
+/* Arguments of one call of a model's code. The core sets them and kernels read them. */
 typedef struct llmc_run {
   const int32_t* tokens;          /* [count], each in 0 .. vocab-1 */
-  const llmc_segment* segments;   /* [segment_count], of different sequences; together they cover
-                                     rows 0 to count - 1 in order */
+  const llmc_segment* segments;   /* [segment_count], of different sequences; in order, they
+                                     cover rows 0 to count - 1 */
   uint32_t segment_count;         /* 1 .. batch */
   uint32_t count;                 /* 1 .. chunk */
   unsigned char* scratch;         /* [scratch_bytes], 64-byte aligned */
@@ -37,8 +37,8 @@ typedef struct llmc_run {
   uint32_t threads;               /* worker slots, 1 .. threads_max */
   llmc_parallel_for parallel_for; /* never NULL here */
   void* user;                     /* first argument of parallel_for */
-  uint32_t uneven;                /* non-zero: workers take ranges dynamically, for cores of
-                                     different speed */
+  uint32_t uneven;                /* non-zero: workers take ranges dynamically, because cores
+                                     differ in speed */
 } llmc_run;
 
 /* A compiled model: constants, pointers to its data, and functions. A model NAME defines `const
@@ -50,63 +50,69 @@ struct llmc_model {
   const char* target; /* "avx2", …; for messages */
 
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
-  uint32_t ctx;          /* maximum tokens of a sequence */
-  uint32_t sequences;    /* maximum sequences of a session */
-  uint32_t batch;        /* maximum segments of one forward and rows of one head; at most chunk */
-  uint32_t chunk;        /* maximum tokens of one forward */
+  uint32_t ctx;          /* maximum number of tokens of a sequence */
+  uint32_t sequences;    /* maximum number of sequences of a session */
+  uint32_t batch;        /* maximum number of segments per call of forward and of rows per call
+                            of head; at most chunk */
+  uint32_t chunk;        /* maximum number of tokens per call of forward */
   uint32_t kv_block;     /* tokens per cache block */
-  uint32_t pool_blocks;  /* blocks in the arena, shared by all sequences */
-  uint32_t threads_max;  /* maximum worker slots; scratch_bytes depends on it */
+  uint32_t pool_blocks;  /* number of blocks in the arena, which all sequences share */
+  uint32_t threads_max;  /* maximum number of worker slots; scratch_bytes depends on it */
   uint32_t uneven_cores; /* non-zero: the target's cores usually differ in speed */
 
   uint64_t weights_bytes;  /* without the header of the weights file */
-  uint64_t weights_hash;   /* hash of those bytes; identifies the matching weights file */
-  uint64_t program_hash;   /* hash of everything else that determines the results: stages,
-                              constants */
+  uint64_t weights_hash;   /* hash of the weights; identifies the matching weights file */
+  uint64_t program_hash;   /* hash of the stages and constants, which also determine the results */
   uint64_t scratch_bytes;  /* multiple of 64 */
-  uint64_t hidden_offset;  /* in scratch: the last layer's rows after a forward,
+  uint64_t hidden_offset;  /* offset in scratch of the last layer's rows after a call of forward,
                               f32[chunk][hidden] */
-  uint64_t kv_token_bytes; /* bytes per token in a saved state: all layers, without padding */
+  uint64_t kv_token_bytes; /* bytes per token in a saved state: K and V of all layers, without
+                              padding */
   uint32_t kv_format;      /* how K and V are stored; 0: f32 */
-  uint32_t prefix_tokens;  /* tokens of the compiled-in prompt, whose KV is in prefix_blocks; at
-                              most ctx */
-  uint64_t kv_block_bytes; /* LLMC_KV_TOKENS_BYTES(kv_block), then all layers; multiple of 64 */
+  uint32_t prefix_tokens;  /* number of tokens of the compiled-in prompt, whose K and V are in
+                              prefix_blocks; at most ctx */
+  uint64_t kv_block_bytes; /* LLMC_KV_TOKENS_BYTES(kv_block) plus K and V of all layers; a
+                              multiple of 64 */
   uint64_t arena_bytes;    /* llmc_arena_layout_of(…).total: NAME_ARENA_BYTES */
 
-  const unsigned char* weights; /* embedded, 64-byte aligned; NULL: passed with llmc_config */
+  const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
+                                   them */
 
-  int (*cpu_supported)(void); /* NULL: any CPU of the architecture; returns 0: refuse with
-                                 LLMC_ERROR_CPU */
-  /* Runs the rows and stores their K and V. The last layer's rows stay in scratch until the next
-   * forward; head does not change them. */
+  int (*cpu_supported)(void); /* returns whether this CPU can run the code; if not,
+                                 llmc_session_init returns LLMC_ERROR_CPU; NULL: any CPU of the
+                                 architecture can */
+  /* Runs the model for the rows and stores their K and V. The last layer's rows stay in scratch
+   * until the next call; head does not change them. */
   void (*forward)(const llmc_run* run);
-  /* Computes the logits of `rows`, f32[count][hidden]: the last layer's rows of this or an earlier
-   * forward; count is 1 .. batch. logits: f32[count][vocab]. best[i]: index of the first maximum of
-   * row i, ignoring NaN; 0 if all are NaN or -infinity. Of `run` only the fields that all runs
-   * share are used: scratch, weights, threads. */
+  /* Computes the logits, f32[count][vocab], of `rows`, f32[count][hidden], which are last layer's
+   * rows of this or an earlier call of forward; count is 1 .. batch. best[i] is the index of the
+   * first maximum of row i, ignoring NaN; 0 if all logits are NaN or -infinity. Uses only
+   * fields of `run` that are the same in all runs, such as scratch, weights and threads. */
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
-  /* Converts K and V of the tokens in slots first .. first + count - 1 of a block to or from
-   * [count][kv_token_bytes], the format of saved states, which is the same for every target and
-   * block size. */
+  /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
+   * format of saved states, [count][kv_token_bytes], which is the same for every target and block
+   * size. */
   void (*kv_save)(const unsigned char* block, uint32_t first, uint32_t count, unsigned char* to);
   void (*kv_load)(unsigned char* block, uint32_t first, uint32_t count, const unsigned char* from);
 
-  /* If prefix_tokens > 0: its blocks, contiguous, 64-byte aligned, read-only. */
+  /* If prefix_tokens > 0: the blocks of the compiled-in prompt, contiguous, 64-byte aligned,
+   * read-only. */
   const unsigned char* prefix_blocks;
-  const float* prefix_row; /* f32[hidden]: the last layer's row of the last prefix token; NULL:
+  const float* prefix_row; /* f32[hidden]: the last layer's row of the prompt's last token; NULL:
                               unknown */
 
-  /* vocabulary_hash of grammars made for the model's tokenizer; 0: the model has no tokenizer. */
+  /* vocabulary_hash of grammars that are made for the model's tokenizer; 0: the model has no
+   * tokenizer. */
   uint64_t vocabulary_hash;
 };
 
-/* A saved state, little-endian: this header, then the following parts, each padded with zeros to a
- * multiple of 64 bytes (llmc_state_layout_of in arena.h gives their offsets): the ids
- * int32_t[tokens]; if has_row, the last layer's row of the last token f32[hidden]; what kv_save
- * returns for all tokens; mirostat's state after each token float[tokens]. Without has_row (after a
- * rewind) there are no logits until a token is appended. For one model, states with equal tokens,
- * equal mirostat states and equal has_row are equal byte for byte. */
+/* Header of a saved state, little-endian. The following parts come after it, each padded with zeros
+ * to a multiple of 64 bytes (llmc_state_layout_of in arena.h gives their offsets): the ids,
+ * int32_t[tokens]; if has_row, the last layer's row of the last token, f32[hidden]; the bytes that
+ * kv_save writes for all tokens; mirostat's state after each token, float[tokens]. Without has_row
+ * (after a rewind) there are no logits until a token is appended. For one model, states with equal
+ * tokens, equal mirostat states and equal has_row are identical bytes. */
 #define LLMC_STATE_VERSION 3u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its terminating zero */
@@ -121,16 +127,16 @@ typedef struct llmc_state_header {
   unsigned char zero[32];
 } llmc_state_header;
 
-/* Every cache block begins with the core's data about its tokens: int32_t[kv_block] ids and
- * float[kv_block] states of the sampler after each token. The model's K and V begin at this offset.
- */
+/* Size of the data at the start of every cache block, which the core stores about its tokens:
+ * int32_t[kv_block] ids and float[kv_block] states of mirostat after each token. The model's K and
+ * V begin at this offset. */
 #define LLMC_KV_TOKENS_BYTES(kv_block) (((uint64_t)(kv_block) * 8 + 63) / 64 * 64)
 
 /* The first 64 bytes of NAME.weights.bin, little-endian; the weights follow. */
 #define LLMC_WEIGHTS_MAGIC "llmcwts1"
 typedef struct llmc_weights_header {
   char magic[8];  /* LLMC_WEIGHTS_MAGIC without its terminating zero */
-  uint64_t bytes; /* weights_bytes; the file has 64 bytes more */
+  uint64_t bytes; /* weights_bytes; the file is 64 bytes longer */
   uint64_t hash;  /* weights_hash */
   unsigned char zero[40];
 } llmc_weights_header;
