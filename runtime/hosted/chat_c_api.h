@@ -9,7 +9,7 @@
 #include "runtime/hosted/chat/conversation.h"
 #include "runtime/hosted/linked_sequence.h"
 
-/// Implementation of llmc_chat, shared by the source files of its functions.
+/// Implementation of llmc_chat, shared by several source files.
 struct llmc_chat {
   llmc_chat(llmc_session* session, llmc::hosted::ChatFormat made, std::vector<std::int32_t> begun)
       : sequence(session),
@@ -25,7 +25,8 @@ struct llmc_chat {
   llmc::hosted::ChatFormat format;
   llmc::hosted::Conversation conversation;
   std::atomic<bool> cancel = false;
-  bool answering = false;  // the callback must not change the conversation
+  /// Whether an answer is in progress; the callback must not change the conversation.
+  bool answering = false;
   std::string message, text;
   std::string saved, saved_cache;  // results of llmc_chat_save
 };

@@ -9,25 +9,26 @@
 
 namespace llmc::hosted {
 
-/// DRY's sequence breakers as token ids; owns the memory that llmc_dry_breakers points to.
+/// DRY's sequence breakers as token ids. Owns the memory that an llmc_dry_breakers points to.
 struct DryBreakers {
   std::vector<std::int32_t> heads;
   std::vector<std::uint32_t> tail_begins = {0};
   std::vector<std::int32_t> tails;
 
-  /// Valid until this object changes.
+  /// Returns the breakers for llmc_set_dry_breakers. Valid until this object changes.
   llmc_dry_breakers table() const {
     return {heads.data(), tail_begins.data(), tails.data(),
             static_cast<std::uint32_t>(heads.size())};
   }
 };
 
-/// Returns llama.cpp's defaults: "\n", ":", "\"" and "*".
+/// Returns llama.cpp's default breakers: "\n", ":", "\"" and "*".
 std::vector<std::string> default_dry_breakers();
 
-/// Returns all ways in which tokens can spell the strings: a token that contains a string breaks by
-/// itself; a token that ends with a prefix of a string breaks if the tokens of the remainder follow
-/// (at most 20 of them). Empty strings are ignored, and so are ids from `limit` on.
+/// Returns all token sequences that spell one of the strings. A token that contains a string is a
+/// breaker by itself. A token that ends with a prefix of a string is a breaker if the tokens of the
+/// remaining string follow (at most 20 of them). Ignores empty strings, and ids that are not below
+/// `limit`.
 DryBreakers dry_breakers(const Tokenizer& tokenizer, const std::vector<std::string>& strings,
                          std::size_t limit);
 

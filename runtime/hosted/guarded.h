@@ -4,7 +4,7 @@
 
 namespace llmc::hosted {
 
-/// Calls `body` and returns its status; converts exceptions to a status.
+/// Calls `body` and returns its status. Converts exceptions to a status.
 template <class Body>
 llmc_status guarded(Body&& body) noexcept {
   try {

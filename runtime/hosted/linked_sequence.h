@@ -7,13 +7,14 @@ namespace llmc::hosted {
 /// A session of a library that is linked into this program.
 class LinkedSequence final : public Sequence {
  public:
-  /// The session's grammar functions, as pointers, so that only programs with a grammar link them.
+  /// The session's grammar functions. They are pointers, so that only programs with a grammar link
+  /// the functions.
   struct GrammarCalls {
     llmc_status (*set)(llmc_session*, llmc_grammar*) = nullptr;
     llmc_status (*text_state)(llmc_session*, int*) = nullptr;
   };
 
-  /// The session's functions for saved states, likewise.
+  /// The session's functions for saved states. They are pointers for the same reason.
   struct StateCalls {
     size_t (*bytes)(const llmc_session*) = nullptr;
     llmc_status (*save)(llmc_session*, void*, size_t, size_t*) = nullptr;
@@ -52,9 +53,9 @@ class LinkedSequence final : public Sequence {
   std::size_t chunk() const override { return llmc_chunk_size(session_); }
   std::size_t vocabulary() const override { return llmc_vocabulary_size(session_); }
 
-  /// Constrains every text that begins from now on to the grammar; nullptr: no grammar.
+  /// Constrains every text that begins after this call to the grammar; nullptr: no grammar.
   llmc_status hold_to(llmc_grammar* grammar, GrammarCalls calls) {
-    // Detects errors now; begin_text() sets it again for each text.
+    // This call only detects errors: begin_text() sets the grammar for each text.
     if (const llmc_status bad = calls.set(session_, grammar)) return bad;
     grammar_ = grammar;
     calls_ = calls;

@@ -9,18 +9,19 @@
 
 namespace llmc::hosted {
 
-/// A file mapped for reading. Pages are loaded when they are used and shared between processes.
-/// Pass bytes() to llmc_config::weights. The file must not shrink while it is mapped.
+/// A file that is mapped read-only. Pages are loaded when they are accessed, and processes share
+/// them. Pass bytes() to llmc_config::weights. The file must not shrink while it is mapped.
 class MappedWeights {
  public:
-  /// LLMC_ERROR_FILE if it cannot be opened or mapped, is not a regular file, or is empty.
+  /// Maps a file. LLMC_ERROR_FILE if it cannot be opened or mapped, is not a regular file, or is
+  /// empty.
   static Outcome<MappedWeights> open(const std::filesystem::path& path);
   MappedWeights(MappedWeights&& other) noexcept;
   MappedWeights& operator=(MappedWeights&& other) noexcept;
   ~MappedWeights();
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Transfers the mapping to the caller, who must call unmap().
+  /// Transfers ownership of the mapping to the caller, who must call unmap().
   std::span<const std::byte> release() { return std::exchange(bytes_, {}); }
   static void unmap(std::span<const std::byte> bytes);
 

@@ -15,7 +15,7 @@
 namespace llmc::hosted {
 
 // clang-format off
-/// The functions of llmc.h that callers of a loaded library use, without `llmc_`.
+/// The names, without `llmc_`, of the functions of llmc.h that callers of a loaded library use.
 #define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
   F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)                       \
   F(set_sampling) F(set_logit_bias) F(set_dry_breakers) F(set_guidance)                      \
@@ -25,25 +25,26 @@ namespace llmc::hosted {
   F(grammar_init) F(set_grammar) F(text_state) F(status_text)
 // clang-format on
 
-/// Pointers to them in a loaded library, which has its own copy and version of the runtime.
+/// Pointers to these functions in a loaded library, which has its own copy and version of the
+/// runtime.
 struct LibraryApi {
 #define LLMC_LIBRARY_POINTER(name) decltype(&llmc_##name) name = nullptr;
   LLMC_LIBRARY_FUNCTIONS(LLMC_LIBRARY_POINTER)
 #undef LLMC_LIBRARY_POINTER
 };
 
-/// A session of a loaded library; owns its arena.
+/// A session of a loaded library. Owns its arena.
 class LibrarySession {
  public:
   ~LibrarySession();
   LibrarySession(const LibrarySession&) = delete;
   LibrarySession& operator=(const LibrarySession&) = delete;
 
-  /// Handle for the functions of api().
+  /// Returns the session for the functions of api().
   llmc_session* handle() const { return session_; }
   const LibraryApi& api() const { return *api_; }
-  /// Returns the last message that the library logged, unless the configuration had a log callback;
-  /// or empty.
+  /// Returns the last message that the library logged; empty if there is none, or if the
+  /// configuration has its own log callback.
   const std::string& last_message() const { return message_; }
 
  private:
@@ -57,14 +58,14 @@ class LibrarySession {
   std::string message_;
 };
 
-/// A compiled model as a shared library (an archive linked with -shared -Wl,-Bsymbolic
-/// --whole-archive), loaded with dlopen. It must outlive its sessions.
+/// A compiled model as a shared library that is loaded with dlopen. The library is a model's
+/// archive linked with -shared -Wl,-Bsymbolic,--whole-archive. Must outlive its sessions.
 class ModelLibrary {
  public:
-  /// `name` is the name under which the model was compiled: the library exports `NAME_model` and
-  /// `NAME_init`. LLMC_ERROR_FILE if it cannot be loaded; LLMC_ERROR_ARGUMENT if `name` is not a C
-  /// identifier; LLMC_ERROR_FORMAT if a function is missing; LLMC_ERROR_VERSION if the versions
-  /// differ.
+  /// Loads a library. `name` is the name of the compiled model: the library exports `NAME_model`
+  /// and `NAME_init`. LLMC_ERROR_FILE if it cannot be loaded. LLMC_ERROR_ARGUMENT if `name` is not
+  /// a C identifier. LLMC_ERROR_FORMAT if a function is missing. LLMC_ERROR_VERSION if its version
+  /// is not this runtime's.
   static Outcome<std::unique_ptr<ModelLibrary>> open(const std::filesystem::path& path,
                                                      std::string_view name);
   ~ModelLibrary();
@@ -76,8 +77,8 @@ class ModelLibrary {
   /// Returns the tables of the compiled-in grammar for llmc_grammar_init; empty if there is none.
   std::span<const std::byte> grammar() const { return grammar_; }
 
-  /// Creates a session with a new arena of model().arena_bytes. A Failure contains the library's
-  /// status and log message.
+  /// Creates a session with a new arena of model().arena_bytes bytes. On failure returns the
+  /// library's status and log message.
   Outcome<std::unique_ptr<LibrarySession>> start(const llmc_config& config) const;
 
  private:

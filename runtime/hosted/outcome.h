@@ -9,13 +9,13 @@
 
 namespace llmc::hosted {
 
-/// An error, for programs (status) and for people (message: one sentence without a full stop that
-/// names the file, if any).
+/// An error: a status for programs, and a message for people. The message is one sentence without a
+/// full stop; it names the file, if any.
 struct Failure {
   llmc_status status = LLMC_ERROR_FORMAT;
   std::string message;
   bool unsupported = false;  // the input may be valid but needs an unsupported feature
-  std::string hint = {};     // what to do about it; may be empty
+  std::string hint = {};     // suggestion what to do; may be empty
 };
 
 /// A value, or the failure that prevented it.
@@ -27,7 +27,7 @@ class [[nodiscard]] Outcome {
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  /// Require ok(); otherwise they throw std::bad_variant_access.
+  /// Return the value. If !ok(), they throw std::bad_variant_access.
   T& operator*() & { return std::get<0>(state_); }
   const T& operator*() const& { return std::get<0>(state_); }
   T&& operator*() && { return std::get<0>(std::move(state_)); }

@@ -13,11 +13,11 @@ struct llmc_tokenizer {
 
 namespace llmc::hosted {
 
-/// Returns a tokenizer to C, or the message of a failure.
+/// Passes a loaded tokenizer to a C caller, or the message of a failure. Returns the status.
 llmc_status hand_out_tokenizer(Outcome<std::unique_ptr<Tokenizer>> loaded,
                                llmc_tokenizer** tokenizer, char* message,
                                std::size_t message_bytes);
-/// Copies as much as fits, including a terminating zero.
+/// Copies as much of the message as fits, including a terminating zero.
 void copy_message(const std::string& from, char* to, std::size_t bytes);
 
 }  // namespace llmc::hosted

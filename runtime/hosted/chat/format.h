@@ -16,32 +16,34 @@ namespace llmc::hosted {
 struct Message {
   std::string role;     // "system", "user", "assistant"
   std::string content;  // UTF-8
-  std::string ending;   // of an answer: spelling of the token that ended it; or empty
+  std::string ending;   // of an answer: spelling of the token that ended it; may be empty
 };
 
-/// Renders conversations as the text a model was trained on, and determines what ends an answer.
+/// Renders conversations as the text that a model was trained on, and determines what ends an
+/// answer.
 class ChatFormat {
  public:
-  /// The tokenizer must outlive this object. Without a template (description.has_template()) the
-  /// messages are concatenated. LLMC_ERROR_FORMAT if the template cannot be used.
+  /// Creates the format of `description`. The tokenizer must outlive it. Without a template
+  /// (description.has_template()) messages are concatenated. LLMC_ERROR_FORMAT if the template
+  /// cannot be used.
   static Outcome<ChatFormat> create(ChatDescription description, const Tokenizer& tokenizer);
 
   bool has_template() const { return description_.has_template(); }
-  /// Returns the text of the conversation; `open`: up to where the next answer begins. Without a
-  /// template: the text after the last message that has an ending. Failure if the template rejects
-  /// it.
+  /// Returns the text of the conversation; with `open`, including the text with which the next
+  /// answer begins. Without a template, returns the text after the last message that has an ending.
+  /// Fails if the template rejects the messages.
   Outcome<std::string> render(std::span<const Message> messages, bool open) const;
-  /// Returns the ids of rendered text. With a template, names of control tokens are parsed as
-  /// these.
+  /// Returns the ids of rendered text. With a template, names of control tokens are converted to
+  /// these tokens.
   std::vector<std::int32_t> encode(std::string_view text) const;
-  /// Returns the ids of text that follows other text; nullopt if they depend on the text before it,
-  /// that is, unless it begins with a control token.
+  /// Returns the ids of text that follows other text. Returns nullopt unless it begins with a
+  /// control token, because its ids could then depend on the text before it.
   std::optional<std::vector<std::int32_t>> encode_continuation(std::string_view text) const;
 
   bool is_stop(std::int32_t id) const;
   std::span<const std::int32_t> stop_ids() const { return stop_ids_; }
-  /// Returns texts that end an answer because the model's next turn begins with them; empty if a
-  /// token does.
+  /// Returns the texts that end an answer because the next turn begins with them; empty if a token
+  /// ends it.
   const std::vector<std::string>& stop_texts() const { return stop_texts_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
@@ -52,7 +54,7 @@ class ChatFormat {
   void add_stop(std::int32_t id);
   Outcome<std::string> render_jinja(std::span<const Message> messages, bool open) const;
   Outcome<std::string> render_prompts(std::span<const Message> messages, bool open) const;
-  /// Determines what follows an answer by rendering a sample conversation.
+  /// Determines what comes after an answer by rendering a sample conversation.
   void find_end_of_turn();
 
   ChatDescription description_;

@@ -8,7 +8,7 @@
 
 namespace llmc::hosted::grammar {
 
-/// A deterministic automaton of one rule.
+/// The deterministic automaton of one rule.
 struct Dfa {
   struct Edge {
     std::uint32_t low = 0, high = 0;  // as in Nfa::Arc; edges of a state do not overlap
@@ -22,12 +22,14 @@ struct Dfa {
   std::uint32_t start = 0;
 };
 
-/// Builds the deterministic automaton by the subset construction; calls are symbols like bytes.
-/// nullopt if it has more than `max_states` states or their subsets more than `max_members` nodes.
+/// Builds the deterministic automaton by the subset construction; calls are symbols, like bytes.
+/// Returns nullopt if it would have more than `max_states` states, or if their subsets would have
+/// more than `max_members` nodes in total.
 std::optional<Dfa> determinize(const Nfa& nfa, std::size_t max_states, std::size_t max_members);
 
-/// Returns the minimal automaton: every state is reachable and reaches an accepting one. It has no
-/// states if nothing matches. A. Valmari, "Fast brief practical DFA minimization", 2012.
+/// Returns the minimal automaton, in which every state is reachable and can reach an accepting
+/// state. It has no states if nothing matches. Algorithm: A. Valmari, "Fast brief practical DFA
+/// minimization", 2012.
 Dfa minimized(const Dfa& dfa);
 
 }  // namespace llmc::hosted::grammar

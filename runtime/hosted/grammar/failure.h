@@ -7,8 +7,8 @@
 
 #include "runtime/hosted/outcome.h"
 
-/// Failures of grammars. This folder throws Failure internally, because nearly every step of a
-/// parser may fail; parse_gbnf, parse_json_schema and build_tables return it.
+/// Creates the failures of grammars. Functions in this folder throw Failure, because nearly every
+/// step of a parser may fail; parse_gbnf(), parse_json_schema() and build_tables() return it.
 namespace llmc::hosted::grammar {
 
 /// Concatenates strings, characters and decimal integers.
@@ -27,15 +27,15 @@ std::string concat(const Parts&... parts) {
   return text;
 }
 
-/// Makes text of a grammar safe for a message: control characters and invalid UTF-8 become \xNN;
-/// text longer than `max_bytes` ends with an ellipsis.
+/// Returns text of a grammar in a form that is safe for a message: control characters and invalid
+/// UTF-8 become \xNN, and an ellipsis replaces the text after `max_bytes` bytes.
 std::string printable(std::string_view text, std::size_t max_bytes = 200);
 
-/// Failure of a grammar that is invalid.
+/// Returns the failure of an invalid grammar.
 inline Failure malformed(std::string message, std::string hint = {}) {
   return {LLMC_ERROR_FORMAT, std::move(message), false, std::move(hint)};
 }
-/// Failure of a grammar that uses an unsupported feature or exceeds a limit.
+/// Returns the failure of a grammar that needs an unsupported feature or exceeds a limit.
 inline Failure unsupported(std::string message, std::string hint = {}) {
   return {LLMC_ERROR_FORMAT, std::move(message), true, std::move(hint)};
 }

@@ -9,8 +9,8 @@ namespace llmc::hosted::grammar {
 
 /// Parses a grammar in the format of llama.cpp's .gbnf files: rules `name ::= …`, alternatives `|`,
 /// literals and classes with escapes, groups, `.`, `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`, comments
-/// `#`. Rule `root` matches the whole text. Failures name line and column; token ids (`<…>`) are
-/// unsupported.
+/// `#`. Rule `root` matches the whole text. Token ids (`<…>`) are not supported. Failures state the
+/// line and the column.
 Outcome<Grammar> parse_gbnf(std::string_view text, std::string_view root = "root");
 
 }  // namespace llmc::hosted::grammar

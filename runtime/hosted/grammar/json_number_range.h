@@ -7,10 +7,10 @@
 #include "runtime/hosted/grammar/grammar.h"
 #include "runtime/hosted/grammar/json_document.h"
 
-/// Ranges of numbers as expressions over decimal digits.
+/// Converts ranges of numbers to expressions over decimal digits.
 namespace llmc::hosted::grammar {
 
-/// A bound of a schema as an exact decimal value: that of the number's shortest decimal text.
+/// A bound in a schema as an exact decimal value: the number's shortest decimal text.
 struct DecimalBound {
   bool negative = false;
   bool exclusive = false;
@@ -18,7 +18,7 @@ struct DecimalBound {
   std::string fraction;     // digits without trailing zeros
 };
 
-/// nullopt: unbounded on that side.
+/// The bounds of a number; nullopt: no bound on that side.
 struct NumberBounds {
   std::optional<DecimalBound> lower, upper;
 };
@@ -29,10 +29,10 @@ DecimalBound decimal_bound(const Json& number, bool exclusive);
 DecimalBound larger_bound(const DecimalBound& a, const DecimalBound& b);
 /// Returns the stricter of two upper bounds.
 DecimalBound smaller_bound(const DecimalBound& a, const DecimalBound& b);
-/// Whether no real number satisfies both bounds.
+/// Returns whether no real number satisfies both bounds.
 bool are_contradictory(const NumberBounds& bounds);
 
-/// Why there is no expression.
+/// The reason why there is no expression.
 enum class RangeProblem : std::uint8_t {
   kNone,
   kEmpty,    // no number of this kind satisfies the bounds
@@ -43,15 +43,15 @@ struct NumberRange {
   Expr expr;
 };
 
-/// Returns the integers within the bounds, without exponent, fraction or -0. On an unbounded side
-/// they have up to 16 digits, or 18 if the other bound has at least 16. A bound of more than 18
-/// digits is ignored where it restricts nothing, else kTooWide.
+/// Returns the integers within the bounds, without exponent, fraction or -0. Without a bound on one
+/// side, they have up to 16 digits, or 18 if the other bound has at least 16. A bound of more than
+/// 18 digits is ignored if it excludes none of these integers; otherwise the problem is kTooWide.
 NumberRange integers_between(const NumberBounds& bounds);
-/// Returns the decimals within the bounds, without exponent. If a bound has up to D digits before
-/// the point, fractions have up to 15 - D digits: different decimals are then different doubles. At
-/// most 15 digits precede the point.
+/// Returns the decimal numbers within the bounds, without exponent. They have at most 15 digits
+/// before the point. If the bounds have up to D digits before the point, fractions have up to 15 -
+/// D digits, so that different decimals are different doubles.
 NumberRange decimals_between(const NumberBounds& bounds);
-/// Returns first .. last, each padded with zeros to `width` digits.
+/// Returns the integers first .. last, each padded with zeros to `width` digits.
 Expr fixed_width_between(std::uint64_t first, std::uint64_t last, std::uint32_t width);
 
 }  // namespace llmc::hosted::grammar

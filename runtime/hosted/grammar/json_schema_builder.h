@@ -16,8 +16,8 @@
 
 namespace llmc::hosted::grammar {
 
-/// Converts one schema document to a grammar. `path`: JSON pointer to the current schema, for
-/// messages and names of rules. `depth`: number of schemas around it.
+/// Converts one schema document to a grammar. In the functions below, `path` is the JSON pointer to
+/// the current schema, for messages and names of rules; `depth` is the number of enclosing schemas.
 class SchemaBuilder {
  public:
   explicit SchemaBuilder(const Json& root) : root_(root), disjointness_(root) {}
@@ -27,22 +27,22 @@ class SchemaBuilder {
  private:
   struct Property {
     std::string key;
-    std::uint32_t rule = 0;  // of the value
+    std::uint32_t rule = 0;  // rule of the value
     bool required = false;
   };
-  /// Number of items or characters, inclusive.
+  /// A range of a number of items or characters; both ends are included.
   struct CountRange {
     std::uint32_t min_count = 0, max_count = kUnbounded;
   };
 
-  /// Puts the path before the message.
+  /// Returns the failure with the path before its message.
   static Failure with_path(const std::string& path, Failure failure);
   static Failure invalid(const std::string& path, const std::string& message);
   static Failure unsupported(const std::string& path, const std::string& what);
-  /// Throws if a keyword is not in `known` and restricts documents.
+  /// Throws if `node` has a keyword that is not in `known` and restricts documents.
   static void require_known(const Json& node, const std::string& path,
                             const std::set<std::string_view>& known, std::string_view sibling = {});
-  /// Whether the keyword restricts no document.
+  /// Returns whether the keyword restricts no document.
   static bool is_annotation(std::string_view keyword);
   std::uint32_t add_rule(std::string name, Expr body);
 
@@ -50,16 +50,17 @@ class SchemaBuilder {
   Expr schema(const Json& node, const std::string& path, std::uint32_t depth);
   Expr typed(const std::string& type, const Json& node, const std::string& path,
              std::uint32_t depth);
-  /// Returns the types of `type` or, without it, those that the keywords apply to; empty: any.
+  /// Returns the types in `type`; if it is missing, the types to which the other keywords apply.
+  /// Empty: any type.
   static std::vector<std::string> types_of(const Json& node, const std::string& path);
   Expr referenced(const Json& node, const std::string& path);
   static std::string pointer_of(const Json& reference, const std::string& path);
   Expr combined(const Json& node, const char* key, const std::string& path, std::uint32_t depth);
-  /// Returns a rule for a schema; equal schemas without nested ones share it.
+  /// Returns a rule for a schema. Equal schemas without nested schemas share a rule.
   std::uint32_t value_rule(const Json& node, const std::string& path, std::uint32_t depth);
-  /// Returns the rule that a schema refers to, or a new one.
+  /// Returns the rule of the schema that `node` refers to; otherwise a new rule.
   std::uint32_t rule_of(const Json& node, const std::string& path, std::uint32_t depth);
-  /// Any document: refers to one rule, which the first call adds.
+  /// Returns an expression for any document, a reference to one rule, which the first call adds.
   Expr any_value();
 
   // json_schema_scalars.cpp
@@ -69,11 +70,11 @@ class SchemaBuilder {
   static Expr number(const Json& node, const std::string& path, bool whole);
 
   // json_schema_containers.cpp
-  /// Returns the range of two keywords. Throws if it is empty.
+  /// Returns the range that two keywords define. Throws if it is empty.
   static CountRange counts_of(const Json& node, const char* min_key, const char* max_key,
                               const std::string& path);
   Expr array(const Json& node, const std::string& path, std::uint32_t depth);
-  /// An array with `prefixItems`, or with `items` false.
+  /// Returns an expression for an array with `prefixItems`, or with `items` false.
   Expr tuple(const Json& node, CountRange counts, const std::string& path, std::uint32_t depth);
   Expr object(const Json& node, const std::string& path, std::uint32_t depth);
   static std::vector<std::string> required_of(const Json& node, const std::string& path);
@@ -84,7 +85,8 @@ class SchemaBuilder {
   Disjointness disjointness_;
   Grammar grammar_;
   std::map<std::string, std::uint32_t> rules_of_pointers_;
-  std::map<std::string, std::uint32_t> simple_rules_;  // by their keywords and values
+  /// Rules of schemas without nested schemas, by their keywords and values.
+  std::map<std::string, std::uint32_t> simple_rules_;
   std::optional<std::uint32_t> any_value_;
   std::vector<std::pair<std::uint32_t, std::string>> pending_;  // rules without a body
 };

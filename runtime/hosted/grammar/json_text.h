@@ -5,31 +5,32 @@
 
 #include "runtime/hosted/grammar/grammar.h"
 
-/// Expressions for parts of JSON text.
+/// Returns expressions for parts of JSON text.
 namespace llmc::hosted::grammar {
 
-/// The characters of `set` in a string, plain where JSON allows it and in every escaped form. A
-/// surrogate pair is one character; a lone surrogate is not one.
+/// Returns the characters of `set` inside a string, unescaped if JSON allows this, and in every
+/// escaped form. A surrogate pair is one character; a lone surrogate is not a character.
 Expr json_characters(const CodePointSet& set);
-/// A string of `min_count` to `max_count` characters with its quotes.
+/// Returns a string of `min_count` to `max_count` characters, with its quotes.
 Expr json_string(std::uint32_t min_count, std::uint32_t max_count);
-/// The strings that match a regular expression of JSON schema's `pattern`, with quotes. A subset of
-/// ECMA 262; matches anywhere in the string unless anchored. Throws if unsupported.
+/// Returns the strings, with quotes, that match a regular expression of JSON schema's `pattern`, a
+/// subset of ECMA 262. Unless it is anchored, it may match anywhere in the string. Throws if it is
+/// not supported.
 Expr json_pattern(std::string_view pattern);
 
-/// An integer of up to 16 digits.
+/// Returns an integer of up to 16 digits.
 Expr json_integer();
-/// A number of up to 16 digits before and after the point and up to 2 in the exponent, so that it
-/// is a finite double.
+/// Returns a number of up to 16 digits before and after the point and up to 2 in the exponent, so
+/// that its value is a finite double.
 Expr json_number();
 
 Expr json_boolean();
 
-/// At most one space, after ':' and ','.
+/// Returns the optional space after ':' and ','.
 Expr json_optional_space();
-/// A comma, an optional space, and an item.
+/// Returns a comma, an optional space, and an item.
 Expr json_next_item(Expr item);
-/// `min_count` to `max_count` items, separated by commas. Requires min_count >= 1.
+/// Returns `min_count` to `max_count` items, separated by commas. Requires min_count >= 1.
 Expr json_list(Expr item, std::uint32_t min_count, std::uint32_t max_count);
 Expr json_pair(Expr key, Expr value);
 Expr json_enclosed(std::string open, Expr inner, std::string close);

@@ -9,17 +9,17 @@
 
 namespace llmc::hosted::grammar {
 
-/// Stores the masks of the tables, without duplicates. Most masks are stored as a few differences
-/// from the bitmap of another one.
+/// Stores the masks of the tables without duplicates. Most masks are stored as a few differences
+/// from the bitmap of another mask.
 class MaskStore {
  public:
   /// `vocabulary`: number of token ids.
   explicit MaskStore(std::uint32_t vocabulary) : words_((vocabulary + 31) / 32) {}
 
-  /// Returns the index of the mask of these tokens, which is added if it is new.
+  /// Returns the index of the mask with these tokens. Adds the mask if it is new.
   std::uint32_t add(const TokenClasses& classes);
 
-  /// All masks, and the final entry that ends the lists of the last one.
+  /// Returns all masks, and a final entry that ends the lists of the last one.
   std::vector<llmc_grammar_mask> masks() const;
   const std::vector<std::uint32_t>& bitmaps() const { return bitmaps_; }
   const std::vector<std::uint32_t>& flips() const { return flips_; }
@@ -32,7 +32,7 @@ class MaskStore {
   }
 
  private:
-  /// Whether mask `index` has these tokens.
+  /// Returns whether mask `index` has these tokens.
   bool is_equal(std::uint32_t index, std::vector<std::uint32_t> bitmap,
                 const std::vector<std::uint32_t>& dependents) const;
 

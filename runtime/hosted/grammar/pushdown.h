@@ -8,10 +8,10 @@
 
 namespace llmc::hosted::grammar {
 
-/// A pushdown automaton over bytes. An edge reads a byte, goes to its target and pushes frames, the
-/// states to return to. An accepting state may pop a frame and continue there without reading.
-/// Rules that are not recursive are copied to each place of use while that stays small, so that
-/// most grammars without recursion push no frames.
+/// A pushdown automaton over bytes. An edge reads a byte, goes to its target, and pushes frames,
+/// which are the states to return to. An accepting state may pop a frame and continue in its state
+/// without reading a byte. Rules that are not recursive are copied to each place of use if the
+/// copies are small, so that most grammars without recursion push no frames.
 struct Pushdown {
   struct Edge {
     std::uint8_t low = 0, high = 0;
@@ -21,7 +21,7 @@ struct Pushdown {
   struct State {
     std::vector<Edge> edges;  // sorted by `low`; they may overlap
     bool accepts = false;
-    std::uint32_t rule = 0;  // of the grammar
+    std::uint32_t rule = 0;  // rule of the grammar
   };
   struct FrameList {
     std::uint32_t first = 0, count = 0;  // range of `frames`
@@ -29,8 +29,9 @@ struct Pushdown {
   std::vector<State> states;
   std::uint32_t start = 0;
   std::vector<FrameList> frame_lists;
-  std::vector<std::uint32_t> frames;  // states; the last one of a list is the top of the stack.
-                                      // Lists with equal ends share them
+  /// States; the last one of each list becomes the top of the stack; lists with equal ends share
+  /// them.
+  std::vector<std::uint32_t> frames;
 
   /// Returns the frames that an edge pushes.
   std::span<const std::uint32_t> pushed(const Edge& edge) const {
@@ -40,31 +41,33 @@ struct Pushdown {
 };
 
 struct PushdownLimits {
-  std::size_t nodes = 400'000;       // of the nondeterministic automata
-  std::size_t states = 200'000;      // of all deterministic automata
-  std::size_t edges = 4'000'000;     // including those of called rules
-  std::size_t members = 48'000'000;  // of the subsets that the states of one deterministic
-                                     // automaton represent
-  std::size_t pushed = 1024;         // by one edge: capacity of a grammar at run time
-  std::size_t frames = 16'000'000;   // of all frame lists; of all sets in FramesBelow
+  std::size_t nodes = 400'000;    // nodes of the nondeterministic automata
+  std::size_t states = 200'000;   // states of all deterministic automata
+  std::size_t edges = 4'000'000;  // edges, including those of called rules
+  /// nodes in the subsets that the states of one deterministic automaton represent
+  std::size_t members = 48'000'000;
+  /// Frames that one edge pushes, which a grammar can store at run time.
+  std::size_t pushed = 1024;
+  std::size_t frames = 16'000'000;  // frames in all frame lists; frames in all sets of FramesBelow
 };
 
-/// Throws, naming the rule, for left recursion, for rules that cannot terminate, and if a limit is
-/// exceeded.
+/// Builds the automaton of a grammar. Throws for left recursion, for rules that cannot terminate,
+/// and if a limit is exceeded; the message names the rule.
 Pushdown build_pushdown(const Grammar& grammar, const PushdownLimits& limits = {});
 
-/// For each state a superset of the frames that can be directly below it on the stack, sorted;
-/// kBottom: the stack is empty.
+/// For each state, a sorted superset of the frames that can be directly below it on the stack.
+/// kBottom means that the stack is empty.
 inline constexpr std::uint32_t kBottom = UINT32_MAX;
 struct FramesBelow {
-  std::vector<std::uint32_t> set_of;             // by state: index into `sets`
+  std::vector<std::uint32_t> set_of;             // by state: index in `sets`
   std::vector<std::vector<std::uint32_t>> sets;  // without duplicates
 
   const std::vector<std::uint32_t>& operator[](std::uint32_t state) const {
     return sets[set_of[state]];
   }
 };
-/// Throws, naming the rule, if the sets have more than limits.frames members.
+/// Computes the sets. Throws if they have more than limits.frames members in total; the message
+/// names the rule.
 FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
                          const PushdownLimits& limits = {});
 

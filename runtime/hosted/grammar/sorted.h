@@ -5,7 +5,7 @@
 #include <iterator>
 #include <vector>
 
-/// Sets as sorted vectors without duplicates.
+/// Operations on sets that are stored as sorted vectors without duplicates.
 namespace llmc::hosted::grammar {
 
 /// Sorts and removes duplicates.

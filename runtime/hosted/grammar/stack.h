@@ -5,8 +5,8 @@
 
 namespace llmc::hosted::grammar {
 
-/// Whether two stacks have the same states. `a` and `b` are indices of their top frames {state,
-/// below}; a number past the frames is the end of a stack and equals only itself.
+/// Returns whether two stacks contain the same states. `a` and `b` are the indices of their top
+/// frames {state, below}. An index past the frames is the end of a stack and equals only itself.
 template <class Frame>
 bool same_stack(const std::vector<Frame>& frames, std::uint32_t a, std::uint32_t b) {
   while (a != b) {

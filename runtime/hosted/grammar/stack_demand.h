@@ -10,40 +10,41 @@
 
 namespace llmc::hosted::grammar {
 
-/// Upper bounds of what reading any token needs from one path, with any stack: simultaneous paths,
-/// and frames that all of them push.
+/// Upper bounds of the resources for reading any one token, starting with one path and any stack:
+/// the number of simultaneous paths, and the number of frames that all of them push.
 struct StackDemand {
   std::uint32_t paths = 1, frames = 0;
 };
 
-/// Computes the demand of one state after another by reading all tokens. When a path pops the last
-/// known frame, each frame that can be below is assumed in turn; paths and frames are counted per
-/// assumed stack.
+/// Computes the demand of one state at a time by reading all tokens. When a path pops its last
+/// known frame, every frame that can be below is assumed in turn. Paths and frames are counted
+/// separately for each assumed stack.
 class StackDemandFinder {
  public:
-  /// Keeps references to the arguments. Requires below == frames_below(pushdown).
+  /// Requires below == frames_below(pushdown). Keeps references to the arguments.
   StackDemandFinder(const Pushdown& pushdown, const FramesBelow& below,
                     const ReachableBytes& reachable, const TokenTree& tree);
 
-  /// nullopt if the number of paths, stacks, frames or steps exceeds its limit.
+  /// Returns the demand of a state; nullopt if the number of paths, stacks, frames or steps exceeds
+  /// its limit.
   std::optional<StackDemand> find(std::uint32_t state);
 
-  /// A superset of the tree's nodes that the last state can reach with some stack, in ascending
-  /// order. Requires that the last find() returned a value.
+  /// Returns a superset of the tree's nodes that can be reached from the state of the last find()
+  /// with some stack, in ascending order. Requires that this call returned a value.
   const std::vector<std::uint32_t>& reached() const { return reached_; }
 
-  /// Number of steps of all calls, a measure of time.
+  /// Returns the number of steps of all calls, a measure of time.
   std::uint64_t steps() const { return steps_; }
 
  private:
-  /// Assumed frames of a stack, below those that the path pushed.
+  /// The assumed frames of a stack, which are below the frames that the path pushed.
   struct Stack {
-    std::uint32_t above = 0;    // index of the same stack without its deepest frame
-    std::uint32_t deepest = 0;  // that frame; of stack 0 the start state
+    std::uint32_t above = 0;    // index of the stack that is the same without its deepest frame
+    std::uint32_t deepest = 0;  // that frame; for stack 0 the start state
   };
   struct Frame {
     std::uint32_t state = 0;
-    std::uint32_t below = 0;  // index into frames_, or kStacks + index of a stack
+    std::uint32_t below = 0;  // index in frames_, or kStacks + index of a stack
     std::uint32_t stack = 0;  // index of the stack below all pushed frames
   };
   static constexpr std::uint32_t kStacks = std::uint32_t{1} << 31;
@@ -59,13 +60,13 @@ class StackDemandFinder {
   const ReachableBytes& reachable_;
   const TokenTree& tree_;
   bool stackless_ = true;         // no frames are pushed and all states are deterministic
-  std::uint32_t max_pushed_ = 0;  // maximum over all edges
+  std::uint32_t max_pushed_ = 0;  // maximum number of frames that an edge pushes
   std::vector<Stack> stacks_;
-  std::vector<Frame> frames_;  // pushed on the paths to the current node
+  std::vector<Frame> frames_;  // frames pushed on the paths to the current node
   std::vector<Frame> paths_;   // by level of the tree: states with their stacks
   std::vector<std::uint32_t> own_, best_, reached_;
   std::uint64_t steps_ = 0;
-  bool found_duplicate_ = false;  // a dropped duplicate path had pushed frames
+  bool found_duplicate_ = false;  // a duplicate path that was dropped had pushed frames
   bool too_many_ = false;
 };
 

@@ -13,8 +13,8 @@ namespace llmc::hosted::grammar {
 struct TableFacts {
   std::uint64_t bytes = 0;
   std::uint32_t states = 0, edges = 0, masks = 0, bitmaps = 0, flips = 0;
-  std::uint32_t max_dependents = 0;  // tokens that one state checks at each step
-  bool has_stack = false;            // some edge pushes frames
+  std::uint32_t max_dependents = 0;  // maximum number of tokens that one state checks at each step
+  bool has_stack = false;            // whether an edge pushes frames
 };
 
 struct Tables {
@@ -24,11 +24,11 @@ struct Tables {
 
 struct TableLimits {
   std::uint64_t bytes = std::uint64_t{256} << 20;
-  std::uint64_t steps = 20'000'000'000;  // of the walks through the vocabulary: minutes
+  std::uint64_t steps = 20'000'000'000;  // steps through the vocabulary; the maximum takes minutes
 };
 
-/// Builds the tables of a grammar for a vocabulary. Fails as build_pushdown does, if the tables
-/// exceed a limit, and if no text of the grammar begins with a token.
+/// Builds the tables of a grammar for a vocabulary. Fails like build_pushdown(), and also if the
+/// tables exceed a limit, or if no token begins a text of the grammar.
 Outcome<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
                              const TableLimits& limits = {});
 

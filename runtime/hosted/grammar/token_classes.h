@@ -10,32 +10,33 @@
 
 namespace llmc::hosted::grammar {
 
-/// Tokens by whether a state allows them; tokens in neither list are never allowed.
+/// Tokens by whether a state allows them. Tokens in neither list are never allowed.
 struct TokenClasses {
   struct Below;
-  std::vector<std::uint32_t> allowed;     // sorted ids: allowed with every stack
-  std::vector<std::uint32_t> dependents;  // sorted ids: allowed depending on the stack
-  // If there are many dependents: the classes for each frame that can be next on the stack.
+  std::vector<std::uint32_t> allowed;     // sorted ids of tokens that are allowed with every stack
+  std::vector<std::uint32_t> dependents;  // sorted ids of tokens that are allowed with some stacks
+  // If there are many dependents: the classes for each frame that can be on top of the stack.
   std::vector<Below> below;
 };
 struct TokenClasses::Below {
   std::uint32_t frame = 0;  // in ascending order
-  TokenClasses classes;     // `allowed` includes those of every stack
+  TokenClasses classes;     // `allowed` includes the tokens that are allowed with every stack
 };
 
-/// Classifies all tokens for one state after another.
+/// Classifies all tokens for one state at a time.
 class TokenClassifier {
  public:
-  /// Keeps references to the arguments. Requires below == frames_below(pushdown).
+  /// Requires below == frames_below(pushdown). Keeps references to the arguments.
   TokenClassifier(const Pushdown& pushdown, const FramesBelow& below,
                   const ReachableBytes& reachable, const TokenTree& tree);
 
-  /// nullopt if some token is so ambiguous that reading it needs more than kMaxPaths paths.
-  /// `reached`: StackDemandFinder::reached() of the state, or null if not known.
+  /// Returns the classes for a state; nullopt if a token is so ambiguous that reading it needs more
+  /// than kMaxPaths paths. `reached`: StackDemandFinder::reached() of the state, or null if it is
+  /// not known.
   std::optional<TokenClasses> classify(std::uint32_t state,
                                        const std::vector<std::uint32_t>* reached = nullptr);
 
-  /// Number of steps of all calls, a measure of time.
+  /// Returns the number of steps of all calls, a measure of time.
   std::uint64_t steps() const { return steps_; }
 
   static constexpr std::size_t kMaxPaths = 512;
@@ -43,18 +44,18 @@ class TokenClassifier {
  private:
   struct Frame {
     std::uint32_t state = 0;
-    std::uint32_t below = 0;  // index into frames_, or kBottom
+    std::uint32_t below = 0;  // index in frames_, or kBottom
   };
   struct Below;
-  /// Classes of the tree's nodes, in ascending order.
+  /// The nodes of the tree by class, in ascending order.
   struct NodeClasses {
-    std::vector<std::uint32_t> allowed;    // with every stack
-    std::vector<std::uint32_t> dependent;  // depending on the stack
-    std::vector<Below> below;              // by next frame, if they were tried one by one
+    std::vector<std::uint32_t> allowed;    // allowed with every stack
+    std::vector<std::uint32_t> dependent;  // allowed with some stacks
+    std::vector<Below> below;              // by next frame, if the frames were tried one by one
   };
   struct Below {
     std::uint32_t frame = 0;
-    NodeClasses nodes;  // classes of what is dependent without the frame
+    NodeClasses nodes;  // classes of the nodes that are dependent if the frame is not known
   };
 
   NodeClasses examine(std::uint32_t state, const std::vector<std::uint32_t>& context,
@@ -73,12 +74,12 @@ class TokenClassifier {
   const FramesBelow& below_;
   const ReachableBytes& reachable_;
   const TokenTree& tree_;
-  std::vector<Frame> frames_;  // of all stacks of the current walk
+  std::vector<Frame> frames_;  // frames of all stacks of the current walk
   std::vector<Frame> paths_;   // by level of the tree: states with their stacks
   std::vector<std::uint8_t> selected_;
   std::uint64_t steps_ = 0;
   const std::vector<std::uint32_t>* reached_ = nullptr;
-  std::size_t walks_ = 0;  // of the current state
+  std::size_t walks_ = 0;  // number of walks for the current state
   bool too_many_ = false;
 };
 

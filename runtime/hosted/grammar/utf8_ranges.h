@@ -13,14 +13,15 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// Ranges of the 1 to 4 bytes of a UTF-8 character; every combination is a character.
+/// Ranges for each of the 1 to 4 bytes of a UTF-8 character. Every combination of bytes is a
+/// character.
 struct Utf8Sequence {
   std::array<ByteRange, 4> bytes;
   std::uint8_t length = 0;
 };
 
-/// Returns disjoint sequences that cover exactly the characters of `set`. Requires a normalized
-/// set.
+/// Returns disjoint sequences that together contain exactly the characters of `set`, which must be
+/// normalized.
 std::vector<Utf8Sequence> utf8_sequences(const CodePointSet& set);
 
 }  // namespace llmc::hosted::grammar

@@ -8,7 +8,7 @@
 
 #include "runtime/hosted/jinja/value.h"
 
-/// Syntax tree of a template. The parser (parser.h) limits its depth.
+/// The syntax tree of a template. The parser (parser.h) limits its depth.
 namespace llmc::hosted::jinja {
 
 struct Expression;
@@ -22,7 +22,7 @@ struct Expression {
     kDict,         // children: key, value, key, value, …
     kAttribute,    // children[0].name
     kIndex,        // children[0][children[1]]
-    kSlice,        // children[0][children[1]:children[2]:children[3]], the last three may be NULL
+    kSlice,        // children[0][children[1]:children[2]:children[3]]; the last three may be NULL
     kCall,         // children[0](children[1] …, keywords)
     kFilter,       // children[0]|name(children[1] …, keywords)
     kTest,         // children[0] is name(children[1] …)
@@ -46,13 +46,14 @@ using Body = std::vector<std::unique_ptr<const Statement>>;
 
 struct Statement {
   enum class Kind : std::uint8_t {
-    kText,      // text
-    kOutput,    // expression
-    kIf,        // branches; the else has no condition
-    kFor,       // for targets in expression, condition of items (may be NULL), body, otherwise
-    kSet,       // targets, or text.targets[0] for an attribute of a namespace; = expression
+    kText,    // text
+    kOutput,  // expression
+    kIf,      // branches; the branch of `else` has no condition
+    kFor,     // for targets in expression; condition of the items (may be NULL), body, otherwise
+    /// Targets = expression; for an attribute of a namespace, text.targets[0] = expression.
+    kSet,
     kSetBlock,  // targets[0] = output of the body
-    kMacro,     // text(targets, with defaults), body
+    kMacro,     // text(targets, with defaults): body
     kGroup,     // body
     kBreak,
     kContinue,
@@ -66,7 +67,7 @@ struct Statement {
   std::string text;
   ExpressionPtr expression, condition;
   std::vector<std::string> targets;
-  std::vector<ExpressionPtr> defaults;  // those of the last targets
+  std::vector<ExpressionPtr> defaults;  // default values of the last targets
   std::vector<Branch> branches;
   Body body, otherwise;
 };

@@ -13,7 +13,7 @@ namespace llmc::hosted::jinja {
 /// Renders a template's tree once. Throws TemplateError with the line of the innermost expression.
 class Evaluator {
  public:
-  /// `globals`: variables passed to the template. `now`: seconds since 1970, for strftime_now.
+  /// `globals`: the variables of the template. `now`: seconds since 1970, for strftime_now.
   Evaluator(std::vector<std::pair<std::string, Value>> globals, std::int64_t now, Budget& budget);
 
   /// Returns the output of the body.
@@ -37,12 +37,12 @@ class Evaluator {
   void assign(const std::string& name, Value value);
   void assign_all(const std::vector<std::string>& names, const Value& value);
   void write(std::string_view text);
-  /// Returns the output of a body without writing it.
+  /// Returns the output of `body` without writing it.
   std::string captured(const Body& body);
 
   Value evaluate(const Expression& expression);
   Value evaluate_kind(const Expression& expression);
-  /// Evaluates an optional part of an expression.
+  /// Returns the value of a part of an expression that may be missing (nullptr).
   Value optional(const ExpressionPtr& expression);
   Value name(const std::string& name);
   Value list(const Expression& expression);
@@ -53,7 +53,7 @@ class Evaluator {
   bool comparison(const Expression& expression);
   Arguments arguments(const Expression& expression, std::string name);
 
-  std::vector<Frame> frames_;  // the first one belongs to the whole template
+  std::vector<Frame> frames_;  // the first frame belongs to the whole template
   const std::int64_t now_;
   Budget& budget_;
   std::uint32_t depth_ = 0;

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-/// Converts templates to tokens and handles whitespace around tags as Hugging Face's environment of
-/// chat templates does: trim_blocks (removes the newline after a block), lstrip_blocks (removes
-/// blanks between the start of a line and a block), `-` and `+` in tags. The last newline of the
-/// template is removed.
+/// Converts templates to tokens. Handles whitespace around tags like Hugging Face's environment for
+/// chat templates: trim_blocks (removes the newline after a block), lstrip_blocks (removes blanks
+/// between the start of a line and a block), and `-` and `+` in tags. Removes the last newline of
+/// the template.
 namespace llmc::hosted::jinja {
 
 struct Token {
@@ -19,7 +19,7 @@ struct Token {
     kBlockBegin,
     kBlockEnd,
     kName,
-    kString,  // text: its value
+    kString,  // text: the value of the string
     kInteger,
     kFloat,
     kOperator,
@@ -30,7 +30,8 @@ struct Token {
   std::uint32_t line = 0;
 };
 
-/// Throws TemplateError with the line if the source is not a template. The last token is kEnd.
+/// Returns the tokens of a template; the last is kEnd. Throws TemplateError with the line if the
+/// source is not a template.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace llmc::hosted::jinja

@@ -10,22 +10,24 @@
 namespace llmc::hosted::jinja {
 
 /// Parses a template. Throws TemplateError with the line for syntax errors, unsupported tags and
-/// too deep nesting. Names of filters, tests, methods and functions and the arguments of filters
-/// and tests are checked too, so that a template is rejected as a whole, not while rendering. A
-/// function that the template checks first (`is defined`) may be missing.
+/// too deep nesting. Also checks the names of filters, tests, methods and functions, and the
+/// arguments of filters and tests, so that invalid templates are rejected before rendering. A
+/// function may be unknown if the template tests it (`is defined`) before the call.
 Body parse_template(std::string_view source);
 
-/// Return whether a filter, a test, a function, or a method of some type has this name.
+/// Return whether there is a filter, a test, a method of any type, or a loop attribute with this
+/// name.
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);
 bool is_method(std::string_view name);
 bool is_loop_attribute(std::string_view name);
-const char* builtin_named(std::string_view name);  // nullptr: there is none
+/// Returns the function's name; nullptr if there is none
+const char* builtin_named(std::string_view name);
 
-/// Returns what is wrong with a filter's arguments, or an empty string.
+/// Returns why a filter cannot have these arguments; empty if it can.
 std::string filter_misuse(std::string_view name, std::size_t positional,
                           std::span<const std::string_view> keywords);
-/// Returns the number of arguments of a test.
+/// Returns the number of arguments that a test requires.
 std::size_t test_arguments(std::string_view name);
 
 }  // namespace llmc::hosted::jinja

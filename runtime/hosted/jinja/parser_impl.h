@@ -12,7 +12,8 @@
 
 namespace llmc::hosted::jinja {
 
-/// Token cursor shared by the parsers of statements and expressions.
+/// The tokens of a template and the current position, for the parsers of statements and
+/// expressions.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -36,10 +37,10 @@ class TokenStream {
   bool take_name(std::string_view text) { return is_name(text) && (next(), true); }
   void expect_operator(std::string_view text);
   void expect(Token::Kind kind, std::string_view what);
-  /// Consumes a name that is not a keyword.
+  /// Consumes and returns a name that is not a keyword.
   std::string expect_name();
   [[noreturn]] void fail(const std::string& message) const;
-  /// Returns the next token's text for messages.
+  /// Returns the text of the next token for messages.
   std::string shown() const;
 
  private:
@@ -50,16 +51,16 @@ class TokenStream {
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
-  /// `conditional`: an `if` may follow.
+  /// Parses an expression. `conditional`: it may contain `if`.
   ExpressionPtr parse(bool conditional = true);
-  /// Same, but commas make a tuple.
+  /// Parses an expression, or several that are separated by commas, which are a tuple.
   ExpressionPtr parse_tuple(bool conditional = true);
 
-  /// Records that the template assigns to this name somewhere.
+  /// Records that the template assigns a value to this name.
   void assigned(const std::string& name) { assigned_.insert(name); }
-  /// Marks that parsing enters or leaves a macro's body.
+  /// Records that parsing enters or leaves the body of a macro.
   void inside_macro(bool inside) { macros_ += inside ? 1 : -1; }
-  /// Call after parsing: throws TemplateError for names that are never defined.
+  /// Throws TemplateError for names that are never defined. Call it after parsing.
   void check_names() const;
 
  private:
@@ -67,7 +68,7 @@ class ExpressionParser {
   class Nested;
 
   Made make(Expression::Kind kind) const;
-  /// Adds a child and checks the depth of the tree.
+  /// Adds a child to `parent` and checks the depth of the tree.
   void add(Expression& parent, ExpressionPtr child) const;
   ExpressionPtr binary(std::string name, ExpressionPtr left, ExpressionPtr right) const;
   ExpressionPtr conditional();

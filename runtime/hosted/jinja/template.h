@@ -10,20 +10,20 @@
 
 namespace llmc::hosted::jinja {
 
-/// The subset of Jinja that chat templates use, with the whitespace rules of Hugging Face's
-/// environment (trim_blocks, lstrip_blocks). docs/chat.md lists the features; everything else is
-/// rejected with its name and line. Templates come from models, so their nesting, computation and
-/// output are limited.
+/// A template in the subset of Jinja that chat templates use, with the whitespace rules of Hugging
+/// Face's environment (trim_blocks, lstrip_blocks). docs/chat.md lists the supported features; a
+/// template with any other feature is rejected, and the message states its name and line. Templates
+/// come from models, so their nesting, computation and output are limited.
 class Template {
  public:
-  /// `name` identifies the template in messages. LLMC_ERROR_FORMAT if it is invalid.
+  /// Parses a template. `name` is its name in messages. LLMC_ERROR_FORMAT if it is invalid.
   static Outcome<Template> parse(std::string_view source, std::string name);
   ~Template();
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;
 
-  /// Renders the template with these variables, an object. `now`: seconds since 1970, for
-  /// strftime_now. LLMC_ERROR_FORMAT if the template rejects them or fails.
+  /// Renders the template. `variables` is an object. `now`: seconds since 1970, for strftime_now.
+  /// LLMC_ERROR_FORMAT if the template rejects the variables or fails.
   Outcome<std::string> render(const nlohmann::ordered_json& variables, std::int64_t now) const;
 
  private:

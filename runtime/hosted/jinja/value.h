@@ -17,7 +17,7 @@ namespace llmc::hosted::jinja {
 
 using Json = nlohmann::ordered_json;
 
-/// An error in a template or while rendering it. Only thrown inside this folder, because any of a
+/// An error in a template or while rendering it. It is thrown only inside this folder, where a
 /// hundred small operations may fail; Template converts it to a Failure.
 struct TemplateError : std::runtime_error {
   explicit TemplateError(const std::string& message, std::uint32_t at = 0)
@@ -25,15 +25,15 @@ struct TemplateError : std::runtime_error {
   std::uint32_t line;  // 0: unknown
 };
 
-/// A common limit of time and memory: every evaluated node costs kNode, and created bytes and list
-/// items cost their number. Throws TemplateError when it is exceeded.
+/// A common limit of time and memory. Every evaluated node costs kNode units, and every created
+/// byte or list item costs one. Throws TemplateError when the limit is exceeded.
 class Budget {
  public:
   static constexpr std::size_t kNode = 16;
   explicit Budget(std::size_t units) : left_(units) {}
   void spend(std::size_t units);
-  /// Spends for a search of `part` bytes in `text` bytes, which may compare all of them at each
-  /// position.
+  /// Spends the cost of a search for `part` bytes in `text` bytes, which may compare all of them at
+  /// each position.
   void spend_search(std::size_t text, std::size_t part);
 
  private:
@@ -48,21 +48,22 @@ struct Namespace;
 struct Loop;
 
 struct Undefined {
-  std::shared_ptr<const std::string> name;  // name that was looked up, for messages; may be NULL
+  /// The name that was looked up, for messages; may be NULL.
+  std::shared_ptr<const std::string> name;
 };
 struct None {};
 /// A function that is available in every template.
 struct Builtin {
   const char* name;
 };
-/// A macro and the frame of variables (Evaluator) in which it was defined and which it sees when
-/// called. The macro is stored in that frame or passed to calls from there, so the frame outlives
-/// it.
+/// A macro, and the frame of variables (Evaluator) in which it was defined, which it uses when it
+/// is called. The macro is stored in that frame, or passed to calls from there, so the frame
+/// outlives it.
 struct Macro {
   const Statement* statement;
   std::size_t frame;
 };
-/// object.NAME of a method without a call; it supports no other operation.
+/// A method object.NAME that is not called. It supports no operations.
 struct Method {
   std::shared_ptr<const std::string> name;
 };
@@ -82,22 +83,22 @@ class Value {
   explicit Value(T&& data) : data(std::forward<T>(data)) {}
   static Value undefined(std::string name);
   static Value text(std::string text);
-  /// Converts plain data. Throws TemplateError if it is nested too deeply.
+  /// Converts JSON data to a value. Throws TemplateError if it is nested too deeply.
   static Value from_json(const Json& json);
 
   template <class T>
   const T* as() const {
     return std::get_if<T>(&data);
   }
-  /// Return the text, list or dict, or nullptr if the value is of another type.
+  /// Return the text, list or dict; nullptr if the value has another type.
   const std::string* string() const;
   const List* list() const;
   const Dict* dict() const;
   bool is_undefined() const { return as<Undefined>() != nullptr; }
-  /// Returns whether this is data: not a namespace, loop, macro or function. Lists and dicts
-  /// contain only data, so that there are no cycles.
+  /// Returns whether the value is data: not a namespace, loop, macro, method or function. Lists and
+  /// dicts contain only data, so there are no cycles.
   bool is_plain() const;
-  /// Returns the nesting of lists and dicts; 0 for all other values.
+  /// Returns the depth of nested lists and dicts; 0 for all other values.
   std::uint32_t depth() const;
 
   Data data;
@@ -124,7 +125,7 @@ struct Loop {
   std::size_t index0 = 0;
 };
 
-/// Throw TemplateError if an item is not plain data or nested too deeply.
+/// Create a value. They throw TemplateError if an item is not data or is nested too deeply.
 Value make_list(std::vector<Value> items, Budget& budget);
 Value make_tuple(std::vector<Value> items, Budget& budget);
 Value make_dict(std::vector<std::pair<std::string, Value>> items, Budget& budget);
@@ -135,26 +136,28 @@ std::string describe(const Value& value);
 bool truthy(const Value& value);
 /// Implements Python's str().
 std::string to_text(const Value& value, Budget& budget);
-/// The arguments of json.dumps.
+/// The arguments of Python's json.dumps.
 struct JsonStyle {
-  std::optional<std::string> indent;  // per level; nullopt: everything on one line
+  std::optional<std::string> indent;  // indentation per level; nullopt: one line
   std::string between = ", ", after_key = ": ";
   bool ascii = false, sorted = false;
 };
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
-/// Formats a float as Python's repr().
+/// Formats a number like Python's repr().
 std::string float_text(double value);
 
-/// Returns the value as a number, if it is one; bools count, as in Python.
+/// Return the value as a number; nullopt if it is not one. Bools are numbers, as in Python.
 std::optional<double> number(const Value& value);
 std::optional<std::int64_t> whole(const Value& value);
 
 bool equal(const Value& a, const Value& b, Budget& budget);
-/// Returns <0, 0 or >0. Throws TemplateError for values without an order.
+/// Returns a negative number, 0 or a positive number. Throws TemplateError for values without an
+/// order.
 int compare(const Value& a, const Value& b, Budget& budget);
-/// Returns whether `container` contains `item`: substring of a text, item of a list, key of a dict.
+/// Returns whether `container` contains `item`: a part of a text, an item of a list, or a key of a
+/// dict.
 bool contains(const Value& container, const Value& item, Budget& budget);
-/// Returns the items that a for loop visits. Throws TemplateError for values that are not
+/// Returns the items over which a for loop iterates. Throws TemplateError for values that are not
 /// sequences.
 std::shared_ptr<const List> items_of(const Value& value, Budget& budget);
 

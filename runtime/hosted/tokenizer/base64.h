@@ -6,7 +6,7 @@
 
 namespace llmc::hosted {
 
-/// Decodes standard base64 with padding (RFC 4648, section 4); nullopt for anything else.
+/// Decodes standard base64 with padding (RFC 4648, section 4). Returns nullopt for any other text.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace llmc::hosted

@@ -10,15 +10,16 @@
 
 namespace llmc::hosted {
 
-/// Partitions the code points into classes whose members belong to the same sets of a collection.
-/// One lookup gives the class of a character, another one whether a set contains it.
+/// Partitions the code points into classes, so that the members of a class belong to the same sets
+/// of a collection. One lookup finds the class of a character; a second lookup finds whether a set
+/// contains it.
 class CharacterClasses {
  public:
   using Class = std::uint8_t;
-  static constexpr Class kEnd = 0;  // past the end of the text; in no set
+  static constexpr Class kEnd = 0;  // after the end of the text; in no set
   static constexpr std::size_t kMaxClasses = 256;
 
-  /// Returns false if the sets need too many classes.
+  /// Builds the classes. Returns false if the sets need more than kMaxClasses.
   bool build(const std::vector<CharacterSet>& sets);
 
   Class of(std::uint32_t code_point) const {
@@ -29,13 +30,13 @@ class CharacterClasses {
     return members_[set * kMaxClasses + character] != 0;
   }
 
-  /// A character of a text; `bytes` is 0 at its end.
+  /// A character of a text. `bytes` is 0 at the end of the text.
   struct At {
     Class kind = kEnd;
     std::uint32_t bytes = 0;
   };
-  /// Returns the character at `place`. `byte_level`: each byte stands for the character that
-  /// byte-level vocabularies use for it. A byte that is not UTF-8 is an unassigned character.
+  /// Returns the character at byte `place`. `byte_level`: each byte represents the character with
+  /// which byte-level vocabularies spell it. A byte that is not UTF-8 is an unassigned character.
   At at(std::string_view text, std::size_t place, bool byte_level) const {
     if (place >= text.size()) return {};
     const auto byte = static_cast<unsigned char>(text[place]);
@@ -48,7 +49,7 @@ class CharacterClasses {
   using Page = std::array<Class, 256>;
   At decoded(std::string_view text) const;
 
-  Page first_{};     // the first page, which most text uses
+  Page first_{};     // the first page, which contains the characters of most texts
   Page of_bytes_{};  // characters that represent bytes
   std::vector<std::uint16_t> page_of_;
   std::vector<Page> pages_;

@@ -9,16 +9,17 @@ namespace llmc::hosted {
 
 inline constexpr std::uint32_t kLastCodePoint = 0x10FFFF;
 
-/// A set of code points: sorted ranges (both ends included) without overlaps.
+/// A set of code points: sorted ranges that do not overlap; both ends are included.
 class CharacterSet {
  public:
   CharacterSet() = default;
   CharacterSet(std::uint32_t first, std::uint32_t last) : ranges_{{first, last}} {}
   static CharacterSet of_categories(CategorySet categories);
   static CharacterSet white_space();  // \s
-  /// \w in brackets: the words of UTS 18 except join controls.
+  /// Returns \w as it is inside brackets: the word characters of UTS 18 without join controls.
   static CharacterSet word();
-  /// \w and \b outside brackets, where Oniguruma includes six number characters of Latin-1.
+  /// Returns \w and \b as they are outside brackets, where Oniguruma includes six number characters
+  /// of Latin-1.
   static CharacterSet bare_word();
 
   void add(const CharacterSet& other);

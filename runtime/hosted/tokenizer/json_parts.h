@@ -8,7 +8,7 @@
 #include "runtime/hosted/tokenizer/problem.h"
 #include "runtime/hosted/tokenizer/spec.h"
 
-/// Readers of the parts of a tokenizer.json. Each returns a problem, or an empty one.
+/// Reads the parts of a tokenizer.json. Each function returns a problem, which is empty on success.
 namespace llmc::hosted {
 
 using Json = nlohmann::json;
@@ -23,20 +23,20 @@ bool json_flag(const Json& value, bool otherwise = false);
 /// Reads "normalizer" and appends its steps.
 Problem read_normalizer(const Json& normalizer, std::vector<SpecStep>& steps);
 
-/// Reads "pre_tokenizer" and appends its steps; `byte_level`: text consists of byte spellings from
-/// here on.
+/// Reads "pre_tokenizer" and appends its steps. Sets `byte_level` if a step converts the text to
+/// byte spellings.
 Problem read_pretokenizer(const Json& splitter, std::vector<SpecStep>& steps, bool& byte_level);
 
-/// Result of "decoder": how a token's name is decoded.
+/// The content of "decoder": how the name of a token is decoded.
 struct Decoding {
   bool byte_level = false;
-  bool fused = false;  // the following decoders apply to the complete text
+  bool fused = false;  // the decoders after this one apply to the complete text
   Tokenizer::LeadingSpaces leading = Tokenizer::LeadingSpaces::kKept;
   std::vector<std::function<std::string(const std::string&)>> steps;
 };
 Problem read_decoder(const Json& decoder, Decoding& decoding);
 
-/// Reads "post_processor": ids before and after a text.
+/// Reads "post_processor": the ids before and after a text.
 Problem read_post_processor(const Json& processor, SpecialIds& ids);
 
 }  // namespace llmc::hosted

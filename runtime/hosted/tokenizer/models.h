@@ -10,14 +10,13 @@
 
 #include "runtime/hosted/tokenizer/tables.h"
 
-/// The models, which convert a word to ids. An object encodes one text after the other and reuses
-/// its memory.
+/// The models, which convert a word to ids. An object encodes many words and reuses its memory.
 namespace llmc::hosted {
 
 using Ids = std::vector<std::int32_t>;
 
-/// Appends ids. If the vocabulary has no token, appends byte tokens (if `bytes` is set and they
-/// exist), else the unknown token, only one for a run of them if `fuse`.
+/// Appends ids. For text without a token, appends byte tokens if `bytes` is set and they exist,
+/// else the unknown token. With `fuse`, several consecutive unknown tokens become one.
 class Emitter {
  public:
   Emitter(const Tables& tables, bool bytes, bool fuse, Ids& ids);
@@ -34,8 +33,8 @@ class Emitter {
   Ids& ids_;
 };
 
-/// Byte-pair encoding: repeatedly merges the two neighbours with the lowest rank, the leftmost
-/// among equals, until no pair has a rank. O(n log n) for n characters.
+/// Byte-pair encoding: repeatedly merges the two neighbours whose pair has the lowest rank, the
+/// leftmost if several are equal, until no pair has a rank. O(n log n) for n characters.
 class BpeModel {
  public:
   explicit BpeModel(const Tables& tables);
@@ -44,18 +43,19 @@ class BpeModel {
  private:
   struct Symbol {
     std::uint32_t node = kNoNode;
-    std::uint32_t start = 0, bytes = 0;     // position in the word; bytes 0: already merged
+    /// Position in the word; bytes is 0 after it was merged into its neighbour.
+    std::uint32_t start = 0, bytes = 0;
     std::int32_t previous = -1, next = -1;  // index of a neighbour; -1: none
-    std::uint32_t rank = 0,
-                  result = kNoNode;  // of the pair with the next symbol; kNoNode: they do not merge
-    bool whole = false;              // a user-defined symbol, never merged
+    /// Rank and result of merging with the next symbol; kNoNode: they do not merge.
+    std::uint32_t rank = 0, result = kNoNode;
+    bool whole = false;  // a user-defined symbol, which is never merged
   };
   void start(std::string_view word);
   void start_characters(std::string_view word);
   void start_sentencepiece(std::string_view word);
   void add(std::uint32_t node, std::size_t at, std::size_t bytes, bool whole = false);
   std::uint32_t character(std::string_view text) const;
-  /// Looks up the merge of the symbol with the next one.
+  /// Sets the rank and result of merging the symbol with the next one.
   void look(std::int32_t at);
   void join(std::int32_t at);
   void merge_few();
@@ -75,12 +75,12 @@ class BpeModel {
     }
   };
   std::vector<Candidate> heap_;
-  // The two parts from which each unused token was last merged.
+  // For each unused token, the two parts from which it was last merged.
   std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> halves_;
 };
 
-/// Finds the segmentation with the highest sum of scores (Viterbi), in sentencepiece's precision or
-/// in double.
+/// Finds the segmentation with the highest sum of scores (Viterbi). Computes sums in float, like
+/// sentencepiece, or in double.
 class UnigramModel {
  public:
   explicit UnigramModel(const Tables& tables) : tables_(tables) {}
@@ -97,7 +97,7 @@ class UnigramModel {
   std::vector<std::pair<std::string_view, std::int32_t>> path_;
 };
 
-/// Takes the longest piece first, as BERT does.
+/// Repeatedly removes the longest possible piece from the front of a word, like BERT.
 class WordPieceModel {
  public:
   explicit WordPieceModel(const Tables& tables) : tables_(tables) {}

@@ -13,12 +13,12 @@ namespace llmc::hosted {
 enum class Pretokenizer : std::uint32_t {
   kPattern,       // split at matches of the regular expression `first`, with `flags`
   kLiteral,       // split at each `first`
-  kSpaceInFront,  // insert a space before every text that has none
-  kMetaspace,     // replace spaces by `first` and insert one at the start; flags: MetaspaceFlag
+  kSpaceInFront,  // insert a space before every text that does not begin with one
+  kMetaspace,     // replace spaces with `first` and insert one at the start; flags: MetaspaceFlag
   kCount,
 };
 
-/// How matches are handled (Hugging Face's names).
+/// What happens to matches (Hugging Face's names).
 enum class SplitBehavior : std::uint32_t {
   kRemoved,
   kIsolated,
@@ -28,27 +28,28 @@ enum class SplitBehavior : std::uint32_t {
   kCount,
 };
 
-/// Flags of a split: behavior << 8, combined with these.
+/// Flags of a split. The behavior, shifted left by 8, is combined with them.
 enum SplitFlag : std::uint32_t {
-  kSplitInverted = 1 << 16,   // the text between matches counts as the match
-  kSplitByteLevel = 1 << 17,  // each byte stands for the character that spells it
+  kSplitInverted = 1 << 16,  // the text between matches is treated as the match
+  /// Each byte represents the character with which byte-level vocabularies spell it.
+  kSplitByteLevel = 1 << 17,
 };
 enum MetaspaceFlag : std::uint32_t {
-  kMetaspaceAlways = 1,  // before every part
-  kMetaspaceFirst = 2,   // only at the start of the text
+  kMetaspaceAlways = 1,  // insert before every part
+  kMetaspaceFirst = 2,   // insert only at the start of the text
   kMetaspaceSplits = 4,
 };
 
-/// A part of the text that will be split further or tokenized.
+/// A part of the text, which further steps split or which is tokenized.
 struct Part {
   std::string_view text;
-  bool begins = false;  // at the start of the text
+  bool begins = false;  // whether it is at the start of the text
 };
 
-/// Texts created by steps; they live as long as parts point to them.
+/// Texts that steps create. They stay valid while parts refer to them.
 using TextStore = std::deque<std::string>;
 
-/// Returns whether a step of a tables file is valid; Tables compiles the patterns.
+/// Returns whether a step in a tables file is valid, except for its pattern, which Tables compiles.
 bool is_pretokenizer(const StepRecord& step);
 /// Applies step `index` of the tables to all parts.
 void pretokenize(const Tables& tables, std::size_t index, std::vector<Part>& parts,

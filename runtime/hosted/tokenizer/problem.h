@@ -7,7 +7,7 @@
 
 namespace llmc::hosted {
 
-/// A problem with a part of a file; empty: no problem.
+/// A description of what is wrong with a part of a file; empty: nothing is wrong.
 struct Problem {
   Problem() = default;
   Problem(std::string what, bool is_unsupported = false)  // NOLINT
@@ -19,7 +19,7 @@ struct Problem {
   bool unsupported = false;  // the file may be valid but needs an unsupported feature
 };
 
-/// Returns the problem of a missing feature; the only source of this message.
+/// Returns the problem of an unsupported feature. No other function creates this message.
 inline Problem not_supported(const std::string& what) {
   return {what + " is not supported", true};
 }

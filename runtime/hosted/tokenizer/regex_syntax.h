@@ -7,17 +7,19 @@
 #include "runtime/hosted/tokenizer/character_set.h"
 #include "runtime/hosted/tokenizer/problem.h"
 
-/// Parses the regular expressions of tokenizer files. Syntax and meaning are those of Oniguruma,
-/// the engine of Hugging Face's tokenizers.
+/// Parses the regular expressions of tokenizer files, with the syntax and meaning of Oniguruma, the
+/// engine that Hugging Face's tokenizers use.
 namespace llmc::hosted {
 
 enum class RegexKind : std::uint8_t {
   kEmpty,
   kSet,       // one character of `set`
   kSequence,  // all parts in sequence
-  kChoice,    // the first of the parts with which the rest also matches
-  kRepeat,    // its part, min_count to max_count times
-  kLook,  // its part matches after this position or, if `lookbehind`, before it; consumes nothing
+  kChoice,    // the first of the parts after which the rest also matches
+  kRepeat,    // parts[0], min_count to max_count times
+  /// `parts[0]` matches after this position or, if `lookbehind` is set, before it; consumes
+  /// nothing.
+  kLook,
   kAnchor,
 };
 
@@ -47,10 +49,12 @@ struct RegexNode {
 
 struct Regex {
   RegexNode root;
-  std::vector<CharacterSet> sets;  // without duplicates; the first one is the words of \b
+  std::vector<CharacterSet>
+      sets;  // without duplicates; the first is the set of word characters of \b
 };
 
-/// Returns what is wrong, or what cannot be matched exactly as Oniguruma does.
+/// Parses an expression. Returns what is wrong with it, or what cannot be matched exactly as
+/// Oniguruma does.
 Problem parse_regex(std::string_view expression, Regex& out);
 
 /// Returns whether the node may match the empty string.

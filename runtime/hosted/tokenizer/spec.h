@@ -13,17 +13,17 @@
 #include "runtime/hosted/tokenizer/split_patterns.h"
 #include "runtime/hosted/tokenizer/tables.h"
 
-/// The content of tokenizer files as plain data, from which tables are built, and the readers of
-/// these files.
+/// The content of tokenizer files as plain data, from which tables are built, and the functions
+/// that read these files.
 namespace llmc::hosted {
 
 /// One token of a vocabulary.
 struct SpecToken {
-  std::string name;     // the key in models
-  std::string surface;  // the text it represents
+  std::string name;     // the key in the model
+  std::string surface;  // the text that it represents
   double score = 0;     // unigram
   std::uint32_t flags = 0;
-  bool in_model = true;  // the model can produce it for ordinary text
+  bool in_model = true;  // whether the model can produce it for ordinary text
 };
 
 struct SpecStep {
@@ -36,7 +36,7 @@ SpecStep step_of(Kind kind, std::uint32_t flags = 0, std::string first = {},
   return {static_cast<std::uint32_t>(kind), flags, std::move(first), std::move(second)};
 }
 
-/// Returns a step that splits at the matches of a regular expression. `flags`: SplitFlag.
+/// Returns a step that splits text at the matches of a regular expression. `flags`: SplitFlag.
 inline SpecStep split_step(std::string_view expression, SplitBehavior behavior,
                            std::uint32_t flags = 0) {
   return step_of(Pretokenizer::kPattern, static_cast<std::uint32_t>(behavior) << 8 | flags,
@@ -47,7 +47,7 @@ struct SpecAdded {
   std::string text;
   std::int32_t id = 0;
   std::uint32_t flags = 0;  // AddedFlag
-  bool normalized = false;  // matched in normalized text
+  bool normalized = false;  // whether it is matched in normalized text
 };
 
 struct SpecMerge {
@@ -57,8 +57,9 @@ struct SpecMerge {
 struct TokenizerSpec {
   Settings settings;
   std::vector<SpecToken> tokens;
-  std::vector<SpecToken> extras;       // nodes that are not tokens; score: the token, or -1
-  std::vector<std::int32_t> reads_as;  // empty: each token as itself
+  std::vector<SpecToken> extras;  // nodes that are not tokens; score: the id of a token, or -1
+  /// By token: TokenRecord::reads_as. Empty: each token itself.
+  std::vector<std::int32_t> reads_as;
   std::vector<std::pair<SpecMerge, std::uint32_t>> merges;  // with their ranks
   std::vector<SpecAdded> added;
   std::vector<SpecStep> normalizers, pretokenizers;
@@ -67,8 +68,8 @@ struct TokenizerSpec {
   SpecialIds ids;
 };
 
-/// Builds and checks the tables of a tokenizer. LLMC_ERROR_FORMAT if `spec` is inconsistent; `name`
-/// identifies the file in messages.
+/// Builds and checks the tables of a tokenizer. `name` is the name of the file in messages.
+/// LLMC_ERROR_FORMAT if `spec` is inconsistent.
 Outcome<std::vector<std::byte>> make_tables(const TokenizerSpec& spec, const std::string& name);
 
 /// Builds a tokenizer that owns its tables.
@@ -101,12 +102,12 @@ struct PieceVocabulary {
 };
 Outcome<TokenizerSpec> spec_of_pieces(PieceVocabulary vocabulary, const std::string& name);
 
-/// Returns a byte-level BPE tokenizer in which a token's id is its rank; control tokens are
-/// `ids.special`. `pattern`: the regular expression that splits the text.
+/// Returns the spec of a byte-level BPE tokenizer in which the id of a token is its rank.
+/// `ids.special` are the control tokens. `pattern`: the regular expression that splits the text.
 Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds ids,
                                      std::string_view pattern, const std::string& name);
 
-/// The content of related files next to a tokenizer file; empty: there is none.
+/// The content of the files next to a tokenizer file; empty: there is no such file.
 struct SiblingFiles {
   std::string config = {};    // tokenizer_config.json
   std::string added = {};     // added_tokens.json
@@ -114,48 +115,49 @@ struct SiblingFiles {
   std::string encoding = {};  // NAME.tiktoken.json of a NAME.tiktoken
 };
 
-/// Reads a sentencepiece .model file (a ModelProto message) and the tokens that were added to it.
+/// Reads a sentencepiece .model file (a ModelProto message) and the tokens that sibling files add
+/// to it.
 Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content,
                                                 const SiblingFiles& siblings,
                                                 const std::string& name);
 
-/// Reads MNN's tokenizer.txt. Type 0 defines neither algorithm nor normalization: if all scores are
-/// whole numbers, they are merge ranks (BPE), else log probabilities (unigram); text is normalized
-/// like Llama's (a leading space is added, nothing is replaced or removed). Types 1 and 3 do not
-/// name their pattern: text is split and normalized like Qwen's. Type 2 is BERT's word pieces,
-/// lowercase if no token has a capital letter.
+/// Reads MNN's tokenizer.txt. Type 0 defines neither the algorithm nor the normalization. If all
+/// scores are whole numbers, they are merge ranks (BPE), else log probabilities (unigram). Text is
+/// normalized like Llama's: a leading space is added, and nothing is replaced or removed. Types 1
+/// and 3 do not define their pattern: text is split and normalized like Qwen's. Type 2 is BERT's
+/// word pieces, which are lower case if no token has a capital letter.
 Outcome<TokenizerSpec> read_tokenizer_text(std::string_view content, const std::string& name);
 /// Returns whether `content` starts like a tokenizer.txt.
 bool is_tokenizer_text(std::string_view content);
 
-/// Reads Hugging Face's tokenizer.json. Parts that could only be approximated are rejected by name.
-/// Files next to it may add tokens and define which ones begin and end a text (config_files.h).
+/// Reads Hugging Face's tokenizer.json. Rejects, by name, parts that could only be approximated.
+/// Sibling files may add tokens and define which tokens begin and end a text (config_files.h).
 Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const SiblingFiles& siblings,
                                            const std::string& name);
 
-/// Reads tiktoken's list of `BASE64 RANK` lines. `settings`: JSON with the pattern and the special
-/// tokens, {"pattern": "llama3", "special": {"<|eot|>": 5}, "prefix": ["…"], "stop": ["…"]}; if
-/// empty, the file's name must be an encoding of tiktoken (cl100k_base, o200k_base, r50k_base,
-/// p50k_base).
+/// Reads tiktoken's list of `BASE64 RANK` lines. `settings` is JSON with the pattern and the
+/// special tokens: {"pattern": "llama3", "special": {"<|eot|>": 5}, "prefix": ["…"], "stop":
+/// ["…"]}. If it is empty, the file must have the name of one of tiktoken's encodings (cl100k_base,
+/// o200k_base, r50k_base, p50k_base).
 Outcome<TokenizerSpec> read_tiktoken(std::string_view content, std::string_view settings,
                                      const std::string& name);
-/// Returns whether `content` starts like such a list.
+/// Returns whether `content` starts like a tiktoken list.
 bool is_tiktoken(std::string_view content);
 
-/// Finds the token of each byte, for byte-level vocabularies. Returns what is wrong, or an empty
-/// string.
+/// Finds the token of each byte, for byte-level vocabularies. Returns what is wrong; empty on
+/// success.
 std::string find_bytes(TokenizerSpec& spec);
 
-/// Converts the printable spelling of a byte-level token to bytes; returns false if it contains
-/// another character.
+/// Converts the printable spelling of a byte-level token to bytes. Returns false if it contains a
+/// character that represents no byte.
 bool bytes_of_spelling(std::string_view spelling, std::string& bytes);
 
-/// Appends the steps of BERT's normalization and splitting.
+/// Append the steps of BERT's normalization and of its splitting.
 void add_bert_steps(bool clean, bool ideographs, bool strip_accents, bool lowercase,
                     TokenizerSpec& out);
 void add_bert_splitting(TokenizerSpec& out);
-/// Returns the text of a word piece: preceded by a space unless it continues a word. `tidy`: no
-/// space before punctuation and contractions, as in Hugging Face's clean-up.
+/// Returns the text of a word piece, with a space before it unless it continues a word. With `tidy`
+/// there is no space before punctuation and contractions, as in Hugging Face's clean-up.
 std::string word_piece_surface(std::string_view name, std::string_view continuation, bool tidy);
 
 }  // namespace llmc::hosted

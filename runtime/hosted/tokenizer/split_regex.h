@@ -12,10 +12,10 @@
 namespace llmc::hosted {
 
 /// A compiled regular expression. It matches like Oniguruma, which tries alternatives in order, but
-/// in time linear in the text for every expression.
+/// always in time linear in the text.
 class SplitRegex {
  public:
-  /// Returns what is wrong with the expression or not supported, or an empty problem.
+  /// Compiles an expression. Returns what is wrong with it or not supported; empty on success.
   Problem compile(std::string_view expression);
 
  private:
@@ -25,8 +25,8 @@ class SplitRegex {
   enum class Op : std::uint8_t {
     kAccept,
     kSet,     // one character of `set`
-    kRun,     // `min_count` to `max_count` characters of `set`, as many as there are
-    kChoice,  // `count` branches from `first` on
+    kRun,     // `min_count` to `max_count` characters of `set`, as many as possible
+    kChoice,  // `count` branches, beginning with branch `first`
     kLook,    // the program at `body`
     kAnchor,
   };
@@ -38,12 +38,13 @@ class SplitRegex {
     std::uint32_t set = 0, body = 0;
     std::uint32_t min_count = 0, max_count = 0;
     std::uint32_t first = 0, count = 0;
-    std::uint32_t memo =
-        0;  // of choices, looks and runs: index among instructions of the same kind
+    /// Choices, looks and runs: index among the instructions of the same kind.
+    std::uint32_t memo = 0;
   };
   struct Branch {
     std::uint32_t entry = 0;
-    std::bitset<CharacterClasses::kMaxClasses> first;  // classes its match can begin with
+    /// Classes of the characters with which its match can begin.
+    std::bitset<CharacterClasses::kMaxClasses> first;
   };
 
   CharacterClasses classes_;
@@ -53,21 +54,21 @@ class SplitRegex {
   std::uint32_t choices_ = 0, looks_ = 0, runs_ = 0;
 };
 
-/// Finds matches in texts. Memoized results are kept until the next text.
+/// Finds matches in a text. Results are memoized until the text changes.
 class RegexMatcher {
  public:
   RegexMatcher(const SplitRegex& regex, bool byte_level) : regex_(regex), byte_level_(byte_level) {}
 
   void set_text(std::string_view text);
-  /// Returns the size of the match that begins at `place`; 0: none.
+  /// Returns the size in bytes of the match that begins at `place`; 0: none.
   std::size_t match(std::size_t place);
-  /// Returns the size of the character at `place`.
+  /// Returns the size in bytes of the character at `place`.
   std::size_t character(std::size_t place) const { return at(place).bytes; }
 
  private:
   static constexpr std::size_t kNoMatch = static_cast<std::size_t>(-1);
   struct Frame {
-    std::uint32_t instruction = 0, branch = 0;  // the next branch to try
+    std::uint32_t instruction = 0, branch = 0;  // `branch`: the next branch to try
     std::size_t place = 0;
   };
   struct KnownRun {
@@ -96,9 +97,9 @@ class RegexMatcher {
   const bool byte_level_;
   std::string_view text_;
   std::vector<Frame> stack_;
-  // By choice and position: no branch matches; within a look, one does.
+  // By choice and position: no branch matches; inside a look, a branch matches.
   std::vector<bool> failed_, succeeded_;
-  // By look and position.
+  // By look and position: the look does not match; the look matches.
   std::vector<bool> look_failed_, look_succeeded_;
   std::vector<KnownRun> known_runs_;
 };

@@ -9,7 +9,7 @@
 
 namespace llmc::hosted {
 
-/// Creates a tokenizer on `tables`; `keep` owns their memory.
+/// Creates a tokenizer from `tables`. `keep` owns their memory.
 Outcome<std::unique_ptr<Tokenizer>> tokenizer_of_tables(std::span<const std::byte> tables,
                                                         std::shared_ptr<const void> keep,
                                                         const std::string& name);

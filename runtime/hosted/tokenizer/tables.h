@@ -12,24 +12,24 @@
 
 #include "runtime/hosted/outcome.h"
 
-/// A tokenizer as tables, identical in memory and in a NAME.tokenizer.bin: a header, then sections.
-/// Little-endian; every section begins at a multiple of 8. All content is checked when the tables
-/// are opened, so later code need not check it.
+/// The tables of a tokenizer, which are identical in memory and in a NAME.tokenizer.bin: a header,
+/// then sections. They are little-endian, and the offset of every section is a multiple of 8. All
+/// content is checked when the tables are opened, so later code need not check it.
 namespace llmc::hosted {
 
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr std::uint32_t kTablesVersion = 2;
 inline constexpr char kTablesMagic[8] = {'L', 'L', 'M', 'C', 'T', 'O', 'K', '\n'};
-/// Upper bound of the number of ids.
+/// Maximum number of ids.
 inline constexpr std::size_t kMaxTokens = std::size_t{1} << 24;
-/// Maximum size of a token; bounds all work that depends on a token's length.
+/// Maximum size of a token in bytes. It bounds all work that depends on the length of a token.
 inline constexpr std::size_t kMaxTokenBytes = 1024;
-inline constexpr std::uint32_t kMaxWordCharacters = 1000;  // of WordPiece
+inline constexpr std::uint32_t kMaxWordCharacters = 1000;  // maximum word length of WordPiece
 inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
 /// Maximum number of consecutive occupied slots of a hash table. A table is at most two thirds
-/// full; random runs are then about 200 long among 16 million. Longer runs occur only in a
-/// vocabulary that was made to be slow.
+/// full, so the longest random run among 16 million slots has a length of about 200. Only
+/// vocabularies that are made to be slow have longer runs.
 inline constexpr std::size_t kMaxProbes = 512;
 
 /// A range of the text section.
@@ -39,11 +39,12 @@ struct TextRef {
 
 enum class ModelKind : std::uint32_t { kBpe, kUnigram, kWordPiece };
 
-/// How text before the first word is read, and how words are divided into characters.
+/// The units into which the model divides a word first.
 enum class Units : std::uint32_t {
-  kBytes,          // a token for each byte
-  kCharacters,     // a token for each character, or its bytes, or unknown (Hugging Face)
-  kSentencePiece,  // same, but unknown ones are reported last; user-defined symbols are not split
+  kBytes,       // a token for each byte
+  kCharacters,  // a token for each character, its bytes, or the unknown token (Hugging Face)
+  /// Same, but unknown characters are reported last; user-defined symbols are not split.
+  kSentencePiece,
 };
 
 struct Settings {
@@ -51,34 +52,36 @@ struct Settings {
   Units units = Units::kBytes;
   std::uint32_t leading_spaces = 0;        // Tokenizer::LeadingSpaces
   std::int32_t unknown = -1;               // token for text that is not in the vocabulary; -1: none
-  std::uint32_t byte_fallback = 0;         // unknown characters become byte tokens
-  std::uint32_t fuse_unknown = 0;          // a run of unknown characters is one token
-  std::uint32_t whole_words = 0;           // a word that is a token is not split
-  std::uint32_t single_precision = 0;      // sums of scores are rounded to float
+  std::uint32_t byte_fallback = 0;         // whether unknown characters become byte tokens
+  std::uint32_t fuse_unknown = 0;          // whether a run of unknown characters is one token
+  std::uint32_t whole_words = 0;           // whether a word that is a token is not split
+  std::uint32_t single_precision = 0;      // whether sums of scores are rounded to float
   std::uint32_t most_word_characters = 0;  // WordPiece: longer words are unknown
-  std::uint32_t longest_token = 0;         // bytes of the longest key
-  TextRef continuation;                    // WordPiece: prefix of all but a word's first piece
-  double unknown_score = 0,
-         symbol_score = 0;  // unigram: of unknown characters, of bytes of user-defined symbols
+  std::uint32_t longest_token = 0;         // size in bytes of the longest key
+  /// WordPiece: prefix of all pieces of a word except the first.
+  TextRef continuation;
+  /// Unigram: the score of an unknown character, and the score per byte of a user-defined symbol.
+  double unknown_score = 0, symbol_score = 0;
 };
 
 enum TokenFlag : std::uint32_t {
   kControlToken = 1,  // not text
   kUnusedToken = 2,   // sentencepiece's unused tokens: matched, then split again
-  kSymbolToken = 4,   // sentencepiece's user-defined
+  kSymbolToken = 4,   // sentencepiece's user-defined symbols
 };
 
 struct TokenRecord {
-  TextRef name;     // spelling in the vocabulary, the key in models
-  TextRef surface;  // the text it represents
+  TextRef name;     // spelling in the vocabulary, the key in the model
+  TextRef surface;  // the text that it represents
   std::uint32_t flags = 0;
-  std::int32_t reads_as = -1;  // sentencepiece: the token of the same name, usually itself
+  std::int32_t reads_as = -1;  // sentencepiece: the token with the same name, usually this one
 };
 
-/// BPE: the result of merging two neighbours. Nodes are tokens, followed by `extras`.
+/// BPE: the result of merging two neighbours. A node is a token or, after the last token, an
+/// element of `extras`.
 struct MergeRecord {
   std::uint32_t left = kNoNode, right = kNoNode;  // kNoNode: an empty slot
-  std::uint32_t rank = 0, result = 0;             // the lowest rank is merged first
+  std::uint32_t rank = 0, result = 0;             // the pair with the lowest rank is merged first
 };
 
 /// A key in a sorted list of texts, and its value.
@@ -94,7 +97,7 @@ enum AddedFlag : std::uint32_t {
   kAddedSingleWord = 8,
 };
 
-/// A step of a pipeline, which defines the meaning of `kind` and the other fields.
+/// A step of a pipeline. The pipeline defines the meaning of `kind` and of the other fields.
 struct StepRecord {
   std::uint32_t kind = 0, flags = 0;
   TextRef first, second;
@@ -126,10 +129,10 @@ inline constexpr std::size_t kSections = static_cast<std::size_t>(Section::kCoun
 struct TablesHeader {
   char magic[8] = {};
   std::uint32_t version = 0, sections = 0;
-  std::uint64_t bytes = 0;     // of header and sections
-  std::uint64_t checksum = 0;  // table_hash of everything after the header
+  std::uint64_t bytes = 0;     // total size of the header and the sections
+  std::uint64_t checksum = 0;  // table_hash() of everything after the header
   struct SectionRange {
-    std::uint64_t offset = 0, count = 0;  // from the start of the header; number of elements
+    std::uint64_t offset = 0, count = 0;  // offset from the start of the header; number of elements
   } ranges[kSections];
 };
 
@@ -162,7 +165,7 @@ inline std::uint64_t pair_hash(std::uint32_t left, std::uint32_t right) {
   return hash ^ hash >> 32;
 }
 
-/// Sorted texts, searched byte by byte like a trie.
+/// Sorted texts that are searched byte by byte, like a trie.
 class TextIndex {
  public:
   TextIndex() = default;
@@ -173,9 +176,9 @@ class TextIndex {
    public:
     explicit Cursor(const TextIndex& index)
         : index_(index), first_(index.records_.data()), last_(first_ + index.records_.size()) {}
-    /// Consumes one byte; returns false if no record begins like this.
+    /// Consumes one byte. Returns false if no record begins with the consumed bytes.
     bool advance(char byte);
-    /// Returns the record that equals the consumed bytes, or nullptr.
+    /// Returns the record that equals the consumed bytes; nullptr if there is none.
     const IndexRecord* match() const {
       return first_ != last_ && first_->text.bytes == depth_ ? first_ : nullptr;
     }
@@ -187,7 +190,7 @@ class TextIndex {
     std::size_t depth_ = 0;
   };
 
-  /// Returns the longest record that `text` begins with, or nullptr.
+  /// Returns the longest record with which `text` begins; nullptr if there is none.
   const IndexRecord* longest(std::string_view text) const;
   bool empty() const { return records_.empty(); }
 
@@ -199,26 +202,27 @@ class TextIndex {
 
 class SplitRegex;
 
-/// View of the opened tables of a tokenizer, which must outlive it.
+/// A view of the tables of a tokenizer. The tables must outlive it.
 class Tables {
  public:
-  /// LLMC_ERROR_FORMAT if they are incomplete or inconsistent. `bytes` must be aligned to 8.
+  /// Opens and checks tables, which must be aligned to 8 bytes. LLMC_ERROR_FORMAT if they are
+  /// incomplete or inconsistent.
   static Outcome<Tables> open(std::span<const std::byte> bytes, const std::string& name);
 
   const Settings& settings() const { return *settings_; }
   std::string_view text(TextRef ref) const { return {pool_ + ref.at, ref.bytes}; }
   std::span<const TokenRecord> tokens() const { return tokens_; }
-  /// Returns a token or an extra node.
+  /// Returns a token, or a node that is not a token (kExtras).
   const TokenRecord& node(std::uint32_t index) const {
     return index < tokens_.size() ? tokens_[index] : extras_[index - tokens_.size()];
   }
   std::size_t nodes() const { return tokens_.size() + extras_.size(); }
-  /// Returns whether there are unused tokens (kUnusedToken).
+  /// Returns whether the vocabulary has unused tokens (kUnusedToken).
   bool has_unused() const { return has_unused_; }
   std::span<const double> scores() const { return scores_; }
-  /// Returns the token with this name, or kNoNode.
+  /// Returns the token with this name; kNoNode if there is none.
   std::uint32_t find(std::string_view name) const;
-  /// Returns the merge of the two nodes, or nullptr.
+  /// Returns the merge of two nodes; nullptr if they do not merge.
   const MergeRecord* merge(std::uint32_t left, std::uint32_t right) const;
   std::span<const TokenRecord> extras() const { return extras_; }
   const TextIndex& pieces() const { return pieces_; }
@@ -227,7 +231,7 @@ class Tables {
   const TextIndex& added_after() const { return added_after_; }
   std::span<const StepRecord> normalizers() const { return normalizers_; }
   std::span<const StepRecord> pretokenizers() const { return pretokenizers_; }
-  /// Returns the regular expression of a step that splits at a pattern.
+  /// Returns the regular expression of a step kPattern.
   const SplitRegex& pattern(std::size_t step) const { return *patterns_[step]; }
   std::int32_t byte_token(unsigned char byte) const { return byte_nodes_[byte]; }
   std::span<const std::int32_t> ids(Section section) const;
@@ -235,7 +239,7 @@ class Tables {
  private:
   template <class T>
   std::span<const T> section(Section which) const;
-  /// These functions return what is wrong, or an empty string.
+  /// Return what is wrong; empty if nothing is.
   std::string read_places(std::span<const std::byte> bytes);
   std::string check_tokens();
   std::string check_model() const;
@@ -254,13 +258,13 @@ class Tables {
   std::span<const MergeRecord> merges_;
   std::span<const StepRecord> normalizers_, pretokenizers_;
   std::span<const std::int32_t> byte_nodes_;
-  std::vector<std::shared_ptr<const SplitRegex>>
-      patterns_;  // by step; null: a step of another kind
+  /// By step; null for steps without a pattern.
+  std::vector<std::shared_ptr<const SplitRegex>> patterns_;
   TextIndex pieces_, symbols_, added_, added_after_;
   bool has_unused_ = false;
 };
 
-/// Returns whether the content is a tables file, complete or not.
+/// Returns whether the content begins like a tables file, which may be incomplete.
 bool is_tables(std::string_view content);
 
 }  // namespace llmc::hosted

@@ -17,12 +17,12 @@ enum class Category : std::uint8_t {
   // clang-format on
 };
 
-/// Sets of categories, one bit each.
+/// A set of categories, one bit each.
 using CategorySet = std::uint32_t;
 constexpr CategorySet set_of(Category category) {
   return CategorySet{1} << static_cast<unsigned>(category);
 }
-/// All categories from `first` to `last`.
+/// Returns the categories from `first` to `last`.
 constexpr CategorySet set_of(Category first, Category last) {
   return (set_of(last) << 1) - set_of(first);
 }
@@ -46,28 +46,28 @@ struct CodePointRange {
 /// Returns the characters of some categories, sorted.
 std::vector<CodePointRange> category_ranges(CategorySet categories);
 
-/// White_Space.
+/// Returns the property White_Space.
 bool is_space(std::uint32_t code_point);
-/// \w of Unicode's regular expressions (UTS 18, annex C): these categories, other alphabetic
-/// characters, and join controls.
+/// Returns whether the character matches \w in Unicode's regular expressions (UTS 18, annex C): a
+/// character of kWordCategories, another alphabetic character, or a join control.
 bool is_word(std::uint32_t code_point);
 inline constexpr CategorySet kWordCategories =
     kLetters | kMarks | set_of(Category::kNd, Category::kNl) | set_of(Category::kPc);
-/// Circled and squared letters: symbols that are alphabetic.
+/// Circled and squared letters, which are alphabetic symbols.
 inline constexpr CodePointRange kAlphabeticSymbols[] = {
     {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
-/// Canonical_Combining_Class.
+/// Returns the property Canonical_Combining_Class.
 std::uint8_t combining_class(std::uint32_t code_point);
-/// Appends the lowercase form (Lowercase_Mapping, without conditions) in UTF-8.
+/// Appends the lower-case form (Lowercase_Mapping, without conditions) in UTF-8.
 void append_lower(std::uint32_t code_point, std::string& out);
 
 enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
-/// Returns the normal form of `text` (UAX 15). Bytes that are not UTF-8 are unchanged, and nothing
-/// is reordered or composed across them. O(n log n).
+/// Returns the normal form of `text` (UAX 15). Bytes that are not UTF-8 are unchanged, and
+/// characters are not reordered or composed across them. O(n log n).
 std::string normalize_unicode(std::string_view text, NormalForm form);
 
-/// Returns the size (> 0) of the first extended grapheme cluster (UAX 29) of `text`, which must not
-/// be empty.
+/// Returns the size in bytes (> 0) of the first extended grapheme cluster (UAX 29) of `text`, which
+/// must not be empty.
 std::size_t first_grapheme(std::string_view text);
 
 }  // namespace llmc::hosted

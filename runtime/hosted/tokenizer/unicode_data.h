@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <iterator>
 
-/// The tables for unicode.h.
+/// The data of unicode.h.
 namespace llmc::hosted {
 
 #include "runtime/hosted/tokenizer/unicode_tables.inc"
 
-/// Returns the value of the run that contains `code_point`; entries are first code point << bits |
-/// value.
+/// Returns the value of the run that contains `code_point`. Each entry is the first code point of a
+/// run, shifted left by `bits`, combined with the value of the run.
 template <std::size_t N>
 std::uint32_t run_value(const std::uint32_t (&runs)[N], std::uint32_t code_point, unsigned bits) {
   const std::uint32_t mask = (std::uint32_t{1} << bits) - 1;

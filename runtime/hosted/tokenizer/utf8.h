@@ -24,11 +24,12 @@ bool is_utf8(std::string_view text);
 /// Appends a code point (not a surrogate, at most U+10FFFF) in UTF-8.
 void append_utf8(std::uint32_t code_point, std::string& out);
 
-/// Returns whether `text` is an incomplete character whose remaining bytes may still follow.
+/// Returns whether `text` is an incomplete character, which further bytes may complete.
 bool is_utf8_prefix(std::string_view text);
 
-/// Moves the complete characters of `pending` to the result, with invalid bytes as U+FFFD; leaves
-/// at most three bytes that may become a character. `last`: nothing follows, so nothing is left.
+/// Removes the complete characters from `pending` and returns them, with U+FFFD for each invalid
+/// byte. Leaves at most three bytes that may become a character. With `last`, no text follows, so
+/// it leaves nothing.
 std::string take_whole_utf8(std::string& pending, bool last);
 
 }  // namespace llmc::hosted

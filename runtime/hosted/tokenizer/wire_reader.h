@@ -6,7 +6,7 @@
 
 namespace llmc::hosted {
 
-/// A field of a protocol-buffers message.
+/// A field of a protocol buffers message.
 struct WireField {
   std::uint32_t number = 0;
   enum class Kind : std::uint8_t { kVarint, kFixed64, kBytes, kFixed32 } kind = Kind::kVarint;
@@ -14,12 +14,12 @@ struct WireField {
   std::string_view bytes;   // kBytes
 };
 
-/// Reads the fields of a message in order. Every length is checked; groups, reserved numbers and
-/// over-long varints are errors.
+/// Reads the fields of a message in order and checks every length. Groups, reserved field numbers
+/// and varints that are too long are errors.
 class WireReader {
  public:
   explicit WireReader(std::string_view message) : rest_(message) {}
-  /// Returns the next field; nullopt at the end or after an error.
+  /// Returns the next field; nullopt at the end of the message or after an error.
   std::optional<WireField> next();
   /// Returns whether there was an error.
   bool failed() const { return failed_; }
