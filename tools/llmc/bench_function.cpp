@@ -69,22 +69,20 @@ Json function_json(const std::string& model, const bench::FunctionBenchReport& r
 
 }  // namespace
 
-int bench_function(const CLI::App& app, const ModelOptions& model_options,
-                   const exec::NativeOptions& native, driver::Source source,
-                   const FunctionBench& options, const Globals& globals) {
-  if (const Status usable = check_function_options(app, model_options); !usable.ok())
-    return fail(usable.error());
+Result<int> bench_function(const CLI::App& app, const ModelOptions& model_options,
+                           const exec::NativeOptions& native, driver::Source source,
+                           const FunctionBench& options, const Globals& globals) {
+  LLMC_RETURN_IF_ERROR(check_function_options(app, model_options));
   note_without_effect(model_options, globals);
   bench::FunctionBenchOptions bench{.compile = native.compile, .emulator = native.emulator};
   if (options.repetitions) bench.repetitions = *options.repetitions;
   bench.threads = options.threads;
   Progress line(globals);
-  const auto report = bench::bench_function(bench, std::move(source), progress_of(line));
+  LLMC_TRY(const auto report, bench::bench_function(bench, std::move(source), progress_of(line)));
   line.clear();
-  if (!report.ok()) return fail(report.error());
   const std::string model = native.compile.model.string();
   if (globals.json || options.format == TableFormat::kJson) {
-    print_json(function_json(model, *report));
+    print_json(function_json(model, report));
     return 0;
   }
   const auto ms = [](double seconds) { return fmt::format("{:.4f}", seconds * 1e3); };
@@ -95,7 +93,7 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
                                {.title = "to", .csv_title = "to ms"},
                                {.title = "deviation", .csv_title = "deviation ms"},
                                {"runs/s"}});
-  for (const bench::FunctionBenchReport::Test& test : report->tests) {
+  for (const bench::FunctionBenchReport::Test& test : report.tests) {
     const auto [shortest, longest] = std::ranges::minmax(test.seconds);
     table.add({"run", fmt::to_string(test.threads), ms(test.median_seconds()), ms(shortest),
                ms(longest), ms(test.deviation()),
@@ -105,14 +103,14 @@ int bench_function(const CLI::App& app, const ModelOptions& model_options,
   std::string about = fmt::format(
       "{} ({}): a function of {}; constants {}, arena {}\nmedian, fastest and slowest of {} runs; "
       "floats in (-1, 1), integers and bools {}",
-      printable(model), report->target, inputs_text(*report), human_bytes(report->weights_bytes),
-      human_bytes(report->arena_bytes), bench.repetitions,
-      report->max_integer == 0 ? "0" : "0 and 1");
-  if (!report->emulator.empty())
+      printable(model), report.target, inputs_text(report), human_bytes(report.weights_bytes),
+      human_bytes(report.arena_bytes), bench.repetitions,
+      report.max_integer == 0 ? "0" : "0 and 1");
+  if (!report.emulator.empty())
     about += fmt::format(
         "\nunder {}: includes the time to send inputs and outputs; not representative of the "
         "processor",
-        report->emulator);
+        report.emulator);
   note(globals, about);
   return 0;
 }

@@ -61,18 +61,17 @@ Result<bench::GrammarBenchReport> measure(const GrammarOptions& grammar, const M
 
 }  // namespace
 
-int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
-                  const GrammarBench& options, const Globals& globals) {
+Result<int> bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
+                          const GrammarBench& options, const Globals& globals) {
   std::unique_ptr<hosted::Tokenizer> tokenizer;
   std::string about;
-  const auto report = measure(grammar, model, options, globals, tokenizer, about);
-  if (!report.ok()) return fail(report.error());
-  const std::pair<const char*, const bench::GrammarSteps&> ways[] = {{"greedy", report->greedy},
-                                                                     {"drawn", report->drawn}};
+  LLMC_TRY(const auto report, measure(grammar, model, options, globals, tokenizer, about));
+  const std::pair<const char*, const bench::GrammarSteps&> ways[] = {{"greedy", report.greedy},
+                                                                     {"drawn", report.drawn}};
   if (options.format == TableFormat::kJson) {
-    Json json{{"texts", report->texts.size()}, {"steps", report->greedy.step.size()}};
+    Json json{{"texts", report.texts.size()}, {"steps", report.greedy.step.size()}};
     for (const auto& [name, steps] : ways)
-      json[name] = steps_json(steps, before(*report, *tokenizer, steps.worst()));
+      json[name] = steps_json(steps, before(report, *tokenizer, steps.worst()));
     print_json(json);
     return 0;
   }
@@ -91,11 +90,11 @@ int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
     table.add({name, micros(median(steps.step)), micros(median(steps.cost)),
                percent(steps.share(0.5)), percent(steps.share(0.95)), percent(steps.share(1)),
                micros(steps.cost[steps.worst()]),
-               fmt::format("`{}`", before(*report, *tokenizer, steps.worst()))});
+               fmt::format("`{}`", before(report, *tokenizer, steps.worst()))});
   }
   print(table.text());
   note(globals, fmt::format("{}; {} steps of {} texts, each the minimum of {} runs", about,
-                            report->greedy.step.size(), report->texts.size(), options.repetitions));
+                            report.greedy.step.size(), report.texts.size(), options.repetitions));
   return 0;
 }
 

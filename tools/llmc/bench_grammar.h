@@ -12,7 +12,7 @@ struct GrammarBench {
 
 /// `llmc bench --grammar`: prints the cost of a grammar per generation step and the slowest steps.
 /// Returns the exit code.
-int bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
-                  const GrammarBench& options, const Globals& globals);
+Result<int> bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
+                          const GrammarBench& options, const Globals& globals);
 
 }  // namespace llmc::cli

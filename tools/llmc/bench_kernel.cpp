@@ -166,39 +166,37 @@ void add_counting(CLI::App& app, bool& count, std::string& plugin, const std::st
       ->group(group);
 }
 
-int bench_kernel(const KernelOptions& kernel, const ModelOptions& model, const KernelRun& run,
-                 const Globals& globals) {
-  const auto options = bench_options(kernel, model, run);
-  if (!options.ok()) return fail(options.error());
-  const auto found = target::find(options->target, std::ranges::max(options->levels));
+Result<int> bench_kernel(const KernelOptions& kernel, const ModelOptions& model,
+                         const KernelRun& run, const Globals& globals) {
+  LLMC_TRY(const auto options, bench_options(kernel, model, run));
+  const auto found = target::find(options.target, std::ranges::max(options.levels));
   const bool emulated =
-      !options->emulator.empty() || options->count || (found.ok() && !target::runs_here(**found));
+      !options.emulator.empty() || options.count || (found.ok() && !target::runs_here(**found));
   // An emulator executes a few hundred million multiply-adds per second.
   constexpr double kManyMacs = 5e8;
-  if (emulated && options->shape.macs() > kManyMacs) {
+  if (emulated && options.shape.macs() > kManyMacs) {
     note(globals,
          fmt::format("{:.1f} billion multiply-adds take minutes per level under an emulator; a "
                      "smaller --shape, such as 1024x1024x32, has the same ratios",
-                     options->shape.macs() * 1e-9));
+                     options.shape.macs() * 1e-9));
   }
   Progress line(globals);
-  const auto report = bench::bench_gemm(*options, progress_of(line));
+  LLMC_TRY(const auto report, bench::bench_gemm(options, progress_of(line)));
   line.clear();
-  if (!report.ok()) return fail(report.error());
   if (run.format == TableFormat::kJson) {
-    print_json(json_of(*options, *report));
+    print_json(json_of(options, report));
   } else {
-    print(kernel_table(*options, *report, run.format).text());
-    note(globals, explanation(*options, *report));
+    print(kernel_table(options, report, run.format).text());
+    note(globals, explanation(options, report));
   }
-  const auto [one, other] = bench::find_mismatch(*report);
+  const auto [one, other] = bench::find_mismatch(report);
   if (one == nullptr) return 0;
-  return fail(failure(
+  return failure(
       ErrorKind::kMismatch,
       fmt::format("results of {} differ between level {} with {} threads and level {} with {}",
                   plan::to_string(one->format), other->level, other->threads, one->level,
                   one->threads),
-      "this is a bug in llmc; please report it with the table"));
+      "this is a bug in llmc; please report it with the table");
 }
 
 }  // namespace llmc::cli

@@ -30,7 +30,7 @@ struct KernelRun {
   TableFormat format = TableFormat::kText;
 };
 /// Runs the benchmark and returns the exit code; kMismatch if the levels' results differ in bits.
-int bench_kernel(const KernelOptions& options, const ModelOptions& model, const KernelRun& run,
-                 const Globals& globals);
+Result<int> bench_kernel(const KernelOptions& options, const ModelOptions& model,
+                         const KernelRun& run, const Globals& globals);
 
 }  // namespace llmc::cli

@@ -70,11 +70,10 @@ void show_bundle_files(const std::filesystem::path& folder, const Json& plan) {
 
 }  // namespace
 
-int show_bundle(const std::filesystem::path& folder, bool files, std::uint64_t max_ram,
-                const Globals& globals) {
-  const auto text = driver::read_plan_file(folder);
-  if (!text.ok()) return fail(text.error());
-  const Json plan = Json::parse(*text);
+Result<int> show_bundle(const std::filesystem::path& folder, bool files, std::uint64_t max_ram,
+                        const Globals& globals) {
+  LLMC_TRY(const auto text, driver::read_plan_file(folder));
+  const Json plan = Json::parse(text);
   const Diagnostic damaged{.kind = ErrorKind::kBadInput,
                            .file = folder.string(),
                            .message = fmt::format("damaged bundle: {}.plan.json was changed",
@@ -90,13 +89,12 @@ int show_bundle(const std::filesystem::path& folder, bool files, std::uint64_t m
       if (files) show_bundle_files(folder, plan);
     }
     if (max_ram == 0 || arena <= max_ram) return 0;
-    return fail(
-        file_failure(ErrorKind::kOverBudget, folder.string(),
-                     fmt::format("the bundle needs {} bytes of RAM, {} more than --max-ram", arena,
-                                 arena - max_ram),
-                     "compile the model again with a smaller --ctx, --chunk or --threads-max"));
+    return file_failure(ErrorKind::kOverBudget, folder.string(),
+                        fmt::format("the bundle needs {} bytes of RAM, {} more than --max-ram",
+                                    arena, arena - max_ram),
+                        "compile the model again with a smaller --ctx, --chunk or --threads-max");
   } catch (const Json::exception&) {
-    return fail(damaged);
+    return damaged;
   }
 }
 

@@ -9,7 +9,7 @@ namespace llmc::cli {
 /// Prints a bundle's plan.json in the form of a model's plan, for `plan` and `inspect`; with
 /// `files` also the list of its files. --json prints plan.json unchanged. kOverBudget if the arena
 /// exceeds `max_ram` bytes (0: no limit). Returns the exit code.
-int show_bundle(const std::filesystem::path& folder, bool files, std::uint64_t max_ram,
-                const Globals& globals);
+Result<int> show_bundle(const std::filesystem::path& folder, bool files, std::uint64_t max_ram,
+                        const Globals& globals);
 
 }  // namespace llmc::cli

@@ -21,9 +21,9 @@ struct Globals {
   int verbose = 0;     // -v: notes on what is done, -vv: times of every pass
 };
 
-/// Adds a command's options to `app` and returns the action to run after parsing; the action
-/// returns the exit code.
-using Action = std::function<int()>;
+/// Adds a command's options to `app` and returns the action to run after parsing. The action
+/// returns the exit code, or the error that main() prints by fail().
+using Action = std::function<Result<int>()>;
 using Command = Action (*)(CLI::App& app, const Globals& globals);
 
 Action add_inspect(CLI::App& app, const Globals& globals);

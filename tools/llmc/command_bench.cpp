@@ -128,11 +128,11 @@ class LimitSamples {
 };
 
 /// Measures the cost of a grammar for one number of tokens and threads.
-int grammar(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
+Result<int> grammar(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
   for (const char* const other : {"--n-prompt", "--n-depth", "--layers"}) {
     if (app.get_option(other)->count() > 0)
-      return fail(usage_error(fmt::format("{} cannot be combined with a grammar", other),
-                              "grammar benchmarks take -n, -t and -r"));
+      return usage_error(fmt::format("{} cannot be combined with a grammar", other),
+                         "grammar benchmarks take -n, -t and -r");
   }
   GrammarBench options{.cores = command.cores,
                        .repetitions = command.repetitions,
@@ -146,53 +146,46 @@ int grammar(const BenchCommand& command, const CLI::App& app, const Globals& glo
     value = values[0];
     return ok_status();
   };
-  if (const Status ok = one("--n-gen", command.generations, options.tokens, plan::kMaxContext);
-      !ok.ok())
-    return fail(ok.error());
-  if (const Status ok = one("--threads", command.threads, options.threads, plan::kMaxThreads);
-      !ok.ok())
-    return fail(ok.error());
+  LLMC_RETURN_IF_ERROR(one("--n-gen", command.generations, options.tokens, plan::kMaxContext));
+  LLMC_RETURN_IF_ERROR(one("--threads", command.threads, options.threads, plan::kMaxThreads));
   return bench_grammar(command.grammar, command.model, options, globals);
 }
 
 /// Measures a graph that is compiled as a function and returns the exit code; nullopt for a
 /// decoder.
-std::optional<int> measure_function(const BenchCommand& command, exec::NativeOptions native,
-                                    const CLI::App& app, const Globals& globals) {
+Result<std::optional<int>> measure_function(const BenchCommand& command, exec::NativeOptions native,
+                                            const CLI::App& app, const Globals& globals) {
   native.compile.import.on_warning = warn_once(globals);
-  auto source = function_to_run(command.function, native.compile);
-  if (!source.ok()) return fail(source.error());
-  if (!*source) return std::nullopt;
+  LLMC_TRY(auto source, function_to_run(command.function, native.compile));
+  if (!source) return std::optional<int>();
   FunctionBench options{.format = command.format};
   if (app.get_option("--repetitions")->count() > 0) options.repetitions = command.repetitions;
   if (app.get_option("--threads")->count() > 0) {
-    auto threads = parse_counts(command.threads, "--threads", plan::kMaxThreads, 1);
-    if (!threads.ok()) return fail(threads.error());
-    options.threads = *std::move(threads);
+    LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
   }
-  return bench_function(app, command.model, native, **std::move(source), options, globals);
+  LLMC_TRY(std::optional<int> code,
+           bench_function(app, command.model, native, *std::move(source), options, globals));
+  return code;
 }
 
-int bench(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
-  auto native = native_options(command.model, globals);
-  if (!native.ok()) return fail(native.error());
-  if (const auto code = measure_function(command, *native, app, globals)) return *code;
-  auto options = bench_options(command, *std::move(native));
-  if (!options.ok()) return fail(options.error());
+Result<int> bench(const BenchCommand& command, const CLI::App& app, const Globals& globals) {
+  LLMC_TRY(auto native, native_options(command.model, globals));
+  LLMC_TRY(const auto code, measure_function(command, native, app, globals));
+  if (code) return *code;
+  LLMC_TRY(auto options, bench_options(command, std::move(native)));
   Progress line(globals);
   LimitSamples samples;
-  options->sample = [&](const bench::BenchReport& about) {
+  options.sample = [&](const bench::BenchReport& about) {
     line.update("limits of the machine", 0, 0);
-    return samples.take(*options, about);
+    return samples.take(options, about);
   };
-  const auto report = bench::run_bench(*options, progress_of(line));
+  LLMC_TRY(const auto report, bench::run_bench(options, progress_of(line)));
   line.clear();
-  if (!report.ok()) return fail(report.error());
   const MachineLimits limits = samples.medians();
 
   // The options of a bundle's compilation are unknown here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
-  const BenchTables tables{.report = *report,
+  const BenchTables tables{.report = report,
                            .limits = limits,
                            .model = command.model.model,
                            .quant = bundle ? "" : command.model.quant,
@@ -235,9 +228,9 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   app.add_flag("--layers", command->layers, "Times of stages, and of tokens by position");
   add_cores(app, command->cores);
   add_table_format(app, command->format);
-  return [command, &app, &globals] {
+  return [command, &app, &globals]() -> Result<int> {
     const bool kernel = !command->kernel.kernel.empty();
-    if (const Status usable = check_options(app, kernel); !usable.ok()) return fail(usable.error());
+    LLMC_RETURN_IF_ERROR(check_options(app, kernel));
     if (command->grammar.given()) return grammar(*command, app, globals);
     if (!kernel) return bench(*command, app, globals);
     KernelRun run{.repetitions = command->repetitions,

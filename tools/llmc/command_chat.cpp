@@ -64,50 +64,34 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
                      "by --no-template");
 }
 
-int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
-  if (!command.config.empty()) {
-    if (const Status applied = apply_config_file(app, command.config); !applied.ok())
-      return fail(applied.error());
-  }
+Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
+  if (!command.config.empty()) LLMC_RETURN_IF_ERROR(apply_config_file(app, command.config));
   if (command.count == 0) {
-    return fail(
-        usage_error("-n 0: answers would be empty", "use -n -1, the default, for no limit"));
+    return usage_error("-n 0: answers would be empty", "use -n -1, the default, for no limit");
   }
-  if (const auto checked = compile_options(command.model); !checked.ok())
-    return fail(checked.error());
-  const auto source = grammar_source(command.grammar);
-  if (!source.ok()) return fail(source.error());
-  const auto tokenizer = load_tokenizer(command.model.model, "");
-  if (!tokenizer.ok()) return fail(tokenizer.error());
+  LLMC_RETURN_IF_ERROR(compile_options(command.model));
+  LLMC_TRY(const auto source, grammar_source(command.grammar));
+  LLMC_TRY(const auto tokenizer, load_tokenizer(command.model.model, ""));
   ChatSettings settings;
-  const auto description = driver::chat_of(command.model.model);
-  if (!description.ok()) return fail(description.error());
-  apply_recommended(description->sampling, command.sampling, globals);
-  const auto format = make_format(command, *description, **tokenizer, settings.no_template);
-  if (!format.ok()) return fail(format.error());
-  const auto native = load(command.model, globals);
-  if (!native.ok()) return fail(native.error());
-  const exec::ModelFacts& model = (*native)->model();
-  const auto threads = threads_for(command.threads, model.threads_max);
-  if (!threads.ok()) return fail(threads.error());
-  const auto session = (*native)->start({.threads = *threads, .cores = command.cores});
-  if (!session.ok()) return fail(session.error());
-  if (const Status set = use_sampling(command.sampling, tokenizer->get(), model.vocab, **session);
-      !set.ok())
-    return fail(set.error());
+  LLMC_TRY(const auto description, driver::chat_of(command.model.model));
+  apply_recommended(description.sampling, command.sampling, globals);
+  LLMC_TRY(const auto format, make_format(command, description, *tokenizer, settings.no_template));
+  LLMC_TRY(const auto native, load(command.model, globals));
+  const exec::ModelFacts& model = native->model();
+  LLMC_TRY(const auto threads, threads_for(command.threads, model.threads_max));
+  LLMC_TRY(const auto session, native->start({.threads = threads, .cores = command.cores}));
+  LLMC_RETURN_IF_ERROR(use_sampling(command.sampling, tokenizer.get(), model.vocab, *session));
 
-  auto grammar =
-      grammar_for(command.grammar, *source, command.model, model, tokenizer->get(), globals);
-  if (!grammar.ok()) return fail(grammar.error());
-  const auto compiled = compiled_prompt(**native);
-  if (!compiled.ok()) return fail(compiled.error());
-  NativeSequence sequence(**session, model, *std::move(grammar));
-  hosted::Conversation conversation(sequence, *format, compiled->begun);
-  conversation.set_system(command.system_option->count() > 0 ? command.system : compiled->message);
+  LLMC_TRY(auto grammar,
+           grammar_for(command.grammar, source, command.model, model, tokenizer.get(), globals));
+  LLMC_TRY(const auto compiled, compiled_prompt(*native));
+  NativeSequence sequence(*session, model, std::move(grammar));
+  hosted::Conversation conversation(sequence, format, compiled.begun);
+  conversation.set_system(command.system_option->count() > 0 ? command.system : compiled.message);
   note_idle_sampling(command.sampling, globals);
   if (const std::string seed = seed_text(command.sampling); !seed.empty())
     remark(globals, seed.substr(seed.find("seed")));
-  settings.model = (*native)->name();
+  settings.model = native->name();
   settings.target = model.target;
   settings.max_tokens = command.count > 0 ? static_cast<std::size_t>(command.count) : 0;
   settings.stop_texts = command.stop_texts;
@@ -116,7 +100,7 @@ int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   std::unique_ptr<LineReader> lines;
   if (command.prompt_option->count() > 0) {
     lines = plain_reader(nullptr);
-    return ChatLoop(std::move(settings), globals, conversation, *format, sequence, *lines, nullptr)
+    return ChatLoop(std::move(settings), globals, conversation, format, sequence, *lines, nullptr)
         .run_once(command.prompt);
   }
   if (::isatty(STDIN_FILENO) == 1) {
@@ -125,7 +109,7 @@ int chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   } else {
     lines = plain_reader(nullptr);
   }
-  return ChatLoop(std::move(settings), globals, conversation, *format, sequence, *lines,
+  return ChatLoop(std::move(settings), globals, conversation, format, sequence, *lines,
                   interrupts ? &*interrupts : nullptr)
       .run();
 }

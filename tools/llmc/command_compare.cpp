@@ -110,22 +110,17 @@ Json row_json(const evaluate::CompareRow& row) {
               {"step_seconds", row.step_seconds}};
 }
 
-int compare(const CompareCommand& command, const Globals& globals) {
-  const auto modes = modes_of(command);
-  if (!modes.ok()) return fail(modes.error());
-  const auto native = native_options(command.model, globals);
-  if (!native.ok()) return fail(native.error());
-  auto text = measured_text(command.text, command.model.model);
-  if (!text.ok()) return fail(text.error());
-  evaluate::CompareOptions options{.native = *native,
+Result<int> compare(const CompareCommand& command, const Globals& globals) {
+  LLMC_TRY(const auto modes, modes_of(command));
+  LLMC_TRY(const auto native, native_options(command.model, globals));
+  LLMC_TRY(auto text, measured_text(command.text, command.model.model));
+  evaluate::CompareOptions options{.native = native,
                                    .threads = command.threads,
-                                   .text = *std::move(text),
-                                   .modes = *modes,
+                                   .text = std::move(text),
+                                   .modes = modes,
                                    .steps = command.steps};
-  if (const Status fits = fit_context(command.model, command.steps, options.text.windows,
-                                      options.native.compile, globals);
-      !fits.ok())
-    return fail(fits.error());
+  LLMC_RETURN_IF_ERROR(fit_context(command.model, command.steps, options.text.windows,
+                                   options.native.compile, globals));
   const bool json = globals.json || command.format == TableFormat::kJson;
   Progress line(globals);
   const Table table = compare_table(command.format);
@@ -139,10 +134,9 @@ int compare(const CompareCommand& command, const Globals& globals) {
     print(table.row(compare_cells(row)));
     std::fflush(stdout);
   };
-  const auto rows = evaluate::compare_modes(options, progress_of(line), row_done);
+  LLMC_TRY(const auto rows, evaluate::compare_modes(options, progress_of(line), row_done));
   line.clear();
-  if (!rows.ok()) return fail(rows.error());
-  const evaluate::CompareRow& first = rows->front();
+  const evaluate::CompareRow& first = rows.front();
   const std::int32_t bos = options.text.windows.bos;
   if (json) {
     Json result{{"model", command.model.model}, {"target", first.quality.target}};
@@ -150,7 +144,7 @@ int compare(const CompareCommand& command, const Globals& globals) {
     result["steps"] = command.steps;
     result["depth"] = first.depth;
     result["rows"] = Json::array();
-    for (const evaluate::CompareRow& row : *rows) result["rows"].push_back(row_json(row));
+    for (const evaluate::CompareRow& row : rows) result["rows"].push_back(row_json(row));
     print_json(result);
     return 0;
   }

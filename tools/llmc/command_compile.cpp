@@ -106,22 +106,21 @@ Json bundle_json(const driver::Bundle& bundle, const ChosenTarget& chosen) {
               {"plan", Json::parse(plan::to_json(bundle.plan, {}))}};
 }
 
-int compile_source(const driver::CompileOptions& options, driver::Source source,
-                   const Outputs& outputs, const Globals& globals, Progress& line,
-                   const IrDump* dump) {
+Result<int> compile_source(const driver::CompileOptions& options, driver::Source source,
+                           const Outputs& outputs, const Globals& globals, Progress& line,
+                           const IrDump* dump) {
   const double import_seconds = source.import_seconds;
-  const auto bundles = driver::compile_model(options, std::move(source), outputs.targets,
-                                             outputs.folders, progress_of(line));
+  LLMC_TRY(const auto bundles, driver::compile_model(options, std::move(source), outputs.targets,
+                                                     outputs.folders, progress_of(line)));
   line.clear();
-  if (!bundles.ok()) return fail(bundles.error());
-  if (const Status dumped = check_dump(dump); !dumped.ok()) return fail(dumped.error());
+  LLMC_RETURN_IF_ERROR(check_dump(dump));
   if (globals.verbose > 0) note(globals, fmt::format("{:8.2f} s   {}", import_seconds, "import"));
   Json list = Json::array();
-  note_warnings(globals, bundles->front().plan);
+  note_warnings(globals, bundles.front().plan);
   if (!outputs.quant.empty())
-    note_kept_codes(globals, plan::rounding_of(bundles->front().plan.program), outputs.quant);
-  for (std::size_t i = 0; i < bundles->size(); ++i) {
-    const driver::Bundle& bundle = (*bundles)[i];
+    note_kept_codes(globals, plan::rounding_of(bundles.front().plan.program), outputs.quant);
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    const driver::Bundle& bundle = bundles[i];
     const ChosenTarget& chosen = outputs.chosen[i];
     if (globals.verbose > 0)
       for (const auto& [phase, seconds] : bundle.times)
@@ -140,41 +139,31 @@ int compile_source(const driver::CompileOptions& options, driver::Source source,
   return 0;
 }
 
-int compile(const CompileCommand& command, const Globals& globals) {
-  auto options = compile_options(command.model);
-  if (!options.ok()) return fail(options.error());
-  if (const Status status = apply(command.function, *options); !status.ok())
-    return fail(status.error());
-  if (const Status status = apply(command.system_prompt, *options); !status.ok())
-    return fail(status.error());
-  const auto outputs = outputs_of(command, *options);
-  if (!outputs.ok()) return fail(outputs.error());
-  options->weights =
+Result<int> compile(const CompileCommand& command, const Globals& globals) {
+  LLMC_TRY(auto options, compile_options(command.model));
+  LLMC_RETURN_IF_ERROR(apply(command.function, options));
+  LLMC_RETURN_IF_ERROR(apply(command.system_prompt, options));
+  LLMC_TRY(const auto outputs, outputs_of(command, options));
+  options.weights =
       command.weights == "file" ? driver::WeightsStorage::kFile : driver::WeightsStorage::kEmbed;
-  auto max_ram = parse_bytes(command.max_ram, "--max-ram");
-  if (!max_ram.ok()) return fail(max_ram.error());
-  options->max_ram = *max_ram;
-  if (const Status given = take_grammar(command.grammar, *options); !given.ok())
-    return fail(given.error());
+  LLMC_TRY(options.max_ram, parse_bytes(command.max_ram, "--max-ram"));
+  LLMC_RETURN_IF_ERROR(take_grammar(command.grammar, options));
 
   std::unique_ptr<IrDump> dump;
   if (!command.dump_ir.empty()) dump = std::make_unique<IrDump>(command.dump_ir);
-  options->want_ir = dump != nullptr;
-  options->import.on_warning = warn_once(globals);
+  options.want_ir = dump != nullptr;
+  options.import.on_warning = warn_once(globals);
   Progress line(globals);
-  options->on_pass = [&](std::string_view pass, double seconds, const std::string& text) {
+  options.on_pass = [&](std::string_view pass, double seconds, const std::string& text) {
     if (dump) dump->write(pass, text);
     if (globals.verbose > 1) note(globals, fmt::format("{:8.1f} ms  pass {}", seconds * 1e3, pass));
   };
 
-  if (const Status checked = driver::check_options(*options, outputs->targets); !checked.ok())
-    return fail(checked.error());
-  if (const auto toolchain = driver::find_toolchain(options->cc); !toolchain.ok())
-    return fail(toolchain.error());
-  auto source = import_source(*options, globals, line);
-  if (!source.ok()) return fail(source.error());
-  if (source->is_function) note_without_effect(command.model, globals);
-  return compile_source(*options, *std::move(source), *outputs, globals, line, dump.get());
+  LLMC_RETURN_IF_ERROR(driver::check_options(options, outputs.targets));
+  LLMC_RETURN_IF_ERROR(driver::find_toolchain(options.cc));
+  LLMC_TRY(auto source, import_source(options, globals, line));
+  if (source.is_function) note_without_effect(command.model, globals);
+  return compile_source(options, std::move(source), outputs, globals, line, dump.get());
 }
 
 }  // namespace

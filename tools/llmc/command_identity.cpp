@@ -216,42 +216,39 @@ class IdentityTable {
   std::optional<Table> table_;
 };
 
-int identity(const IdentityCommand& command, const Globals& globals) {
-  const auto options = options_of(command, globals);
-  if (!options.ok()) return fail(options.error());
-  if (options->targets.empty())
-    return fail(
-        usage_error("no target runs on this machine",
-                    "`llmc targets --cc` prints the reasons; tools/cross.sh fetches emulators"));
+Result<int> identity(const IdentityCommand& command, const Globals& globals) {
+  LLMC_TRY(const auto options, options_of(command, globals));
+  if (options.targets.empty())
+    return usage_error("no target runs on this machine",
+                       "`llmc targets --cc` prints the reasons; tools/cross.sh fetches emulators");
   Progress line(globals);
   const bool json = globals.json || command.format == TableFormat::kJson;
   IdentityTable table(command.format,
-                      options->opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
+                      options.opt_levels != std::vector<std::uint32_t>{target::kMaxOptLevel});
   const auto row_done = [&, first = true](const evaluate::IdentityRow& row) mutable {
     line.clear();
     if (first) {
       note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; hash of "
                                 "the bits of all logits after each token",
-                                options->tokens, command.chunks, options->steps));
+                                options.tokens, command.chunks, options.steps));
     }
     first = false;
     if (!json) table.add(row);
   };
-  const auto report = evaluate::measure_identity(*options, progress_of(line), row_done);
+  LLMC_TRY(const auto report, evaluate::measure_identity(options, progress_of(line), row_done));
   line.clear();
-  if (!report.ok()) return fail(report.error());
   if (json) {
-    print_json(to_json(*options, *report));
+    print_json(to_json(options, report));
   } else {
-    table.print_differences(*report, globals);
+    table.print_differences(report, globals);
   }
-  if (report->differences() == 0) return 0;
+  if (report.differences() == 0) return 0;
   std::size_t cells = 0;
-  for (const evaluate::IdentityRow& row : report->rows) cells += row.cells.size();
-  return fail(failure(ErrorKind::kMismatch,
-                      fmt::format("{} of {} cells differ from the first of their row",
-                                  report->differences(), cells),
-                      "a kernel does not follow the order of operations in docs/numerics.md"));
+  for (const evaluate::IdentityRow& row : report.rows) cells += row.cells.size();
+  return failure(
+      ErrorKind::kMismatch,
+      fmt::format("{} of {} cells differ from the first of their row", report.differences(), cells),
+      "a kernel does not follow the order of operations in docs/numerics.md");
 }
 
 }  // namespace

@@ -276,41 +276,38 @@ Result<Facts> collect(driver::CompileOptions options) {
   return facts;
 }
 
-int inspect(const InspectCommand& command, const Globals& globals) {
+Result<int> inspect(const InspectCommand& command, const Globals& globals) {
   if (driver::looks_like_bundle(command.model)) {
     if (command.function.function || !command.function.dims.empty())
-      return fail(
-          usage_error("--function and --dim cannot change a compiled bundle", "remove them"));
+      return usage_error("--function and --dim cannot change a compiled bundle", "remove them");
     return show_bundle(command.model, /*files=*/true, 0, globals);
   }
   note_model_file(globals, command.model);
   ModelOptions defaults;
   defaults.model = command.model;
   defaults.use = ModelUse::kPlan;
-  auto options = compile_options(defaults);
-  if (!options.ok()) return fail(options.error());
-  if (const Status status = apply(command.function, *options); !status.ok())
-    return fail(status.error());
+  LLMC_TRY(auto options, compile_options(defaults));
+  LLMC_RETURN_IF_ERROR(apply(command.function, options));
   const auto warn = warn_once(globals);
-  options->import.on_warning = warn;
-  const auto facts = collect(*options);
-  if (!facts.ok()) return fail(facts.error());
+  options.import.on_warning = warn;
+  LLMC_TRY(const auto facts, collect(options));
   if (globals.json) {
-    show_json(*facts);
+    show_json(facts);
   } else {
-    show_files(*facts);
-    show_graphs(*facts, globals.verbose > 0);
-    if (facts->function)
-      print(facts->is_decoder()
+    show_files(facts);
+    show_graphs(facts, globals.verbose > 0);
+    if (facts.function)
+      print(facts.is_decoder()
                 ? "a decoder: --function compiles its graph as a function (docs/functions.md)\n"
                 : "not a decoder (token ids, a KV cache and logits): `llmc compile` compiles it as "
                   "a function (docs/functions.md)\n");
-    if (facts->architecture) show_architecture(*facts->architecture);
-    if (!facts->loops.is_null()) print("loops: " + loops_text(facts->loops) + "\n");
+    if (facts.architecture) show_architecture(*facts.architecture);
+    if (!facts.loops.is_null()) print("loops: " + loops_text(facts.loops) + "\n");
   }
-  std::ranges::for_each(facts->files.warnings, warn);
+  std::ranges::for_each(facts.files.warnings, warn);
   // All errors of compilation go to stderr and determine the exit code.
-  return facts->errors.empty() ? 0 : fail(Error(facts->errors));
+  if (!facts.errors.empty()) return Error(facts.errors);
+  return 0;
 }
 
 }  // namespace

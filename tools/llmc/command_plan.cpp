@@ -34,59 +34,48 @@ Status check_bundle_options(const PlanCommand& command) {
       "remove the option, or compile the model again with it");
 }
 
-int plan(const PlanCommand& command, const Globals& globals) {
-  auto options = compile_options(command.model);
-  if (!options.ok()) return fail(options.error());
+Result<int> plan(const PlanCommand& command, const Globals& globals) {
+  LLMC_TRY(auto options, compile_options(command.model));
   if (driver::looks_like_bundle(command.model.model)) {
-    if (const Status fits = check_bundle_options(command); !fits.ok()) return fail(fits.error());
-    const auto limit = parse_bytes(command.max_ram, "--max-ram");
-    if (!limit.ok()) return fail(limit.error());
-    return show_bundle(command.model.model, /*files=*/false, *limit, globals);
+    LLMC_RETURN_IF_ERROR(check_bundle_options(command));
+    LLMC_TRY(const auto limit, parse_bytes(command.max_ram, "--max-ram"));
+    return show_bundle(command.model.model, /*files=*/false, limit, globals);
   }
-  if (const Status status = apply(command.function, *options); !status.ok())
-    return fail(status.error());
-  if (const Status status = apply(command.system_prompt, *options); !status.ok())
-    return fail(status.error());
-  const auto max_ram = parse_bytes(command.max_ram, "--max-ram");
-  if (!max_ram.ok()) return fail(max_ram.error());
-  if (const Status given = take_grammar(command.grammar, *options); !given.ok())
-    return fail(given.error());
+  LLMC_RETURN_IF_ERROR(apply(command.function, options));
+  LLMC_RETURN_IF_ERROR(apply(command.system_prompt, options));
+  LLMC_TRY(const auto max_ram, parse_bytes(command.max_ram, "--max-ram"));
+  LLMC_RETURN_IF_ERROR(take_grammar(command.grammar, options));
 
-  const auto chosen = chosen_targets(command.model);
-  if (!chosen.ok()) return fail(chosen.error());
+  LLMC_TRY(const auto chosen, chosen_targets(command.model));
   std::vector<std::string> targets;
-  for (const ChosenTarget& target : *chosen) targets.push_back(target.name);
+  for (const ChosenTarget& target : chosen) targets.push_back(target.name);
 
-  if (const Status checked = driver::check_options(*options, targets); !checked.ok())
-    return fail(checked.error());
-  options->import.on_warning = warn_once(globals);
+  LLMC_RETURN_IF_ERROR(driver::check_options(options, targets));
+  options.import.on_warning = warn_once(globals);
   Progress line(globals);
-  auto source = import_source(*options, globals, line);
-  if (!source.ok()) return fail(source.error());
-  if (source->is_function) note_without_effect(command.model, globals);
-  const auto planned = driver::plan_model(*options, *std::move(source), targets, progress_of(line));
+  LLMC_TRY(auto source, import_source(options, globals, line));
+  if (source.is_function) note_without_effect(command.model, globals);
+  LLMC_TRY(const auto planned,
+           driver::plan_model(options, std::move(source), targets, progress_of(line)));
   line.clear();
-  if (!planned.ok()) return fail(planned.error());
   Json list = Json::array();
-  for (std::size_t i = 0; i < planned->size(); ++i) {
-    const plan::Plan& plan = (*planned)[i];
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    const plan::Plan& plan = planned[i];
     if (globals.json) {
       list.push_back(Json::parse(plan::to_json(plan, {})));
-      list.back()["target_reason"] = (*chosen)[i].reason;
+      list.back()["target_reason"] = chosen[i].reason;
     } else {
-      print((i == 0 ? "" : "\n") + target_line(*plan.options.target, (*chosen)[i]) +
-            plan_text(plan) + "\n");
+      print((i == 0 ? "" : "\n") + target_line(*plan.options.target, chosen[i]) + plan_text(plan) +
+            "\n");
     }
   }
   if (globals.json) print_json(list.size() == 1 ? list.front() : list);
   flush_stdout();  // before the notes, if both streams go to the same place
-  note_warnings(globals, planned->front());
+  note_warnings(globals, planned.front());
   if (command.model.quant_option->count() > 0)
-    note_kept_codes(globals, plan::rounding_of(planned->front().program), command.model.quant);
+    note_kept_codes(globals, plan::rounding_of(planned.front().program), command.model.quant);
   // Sizes over the budget are printed too, because the user has to reduce them.
-  for (const plan::Plan& plan : *planned)
-    if (const Status kept = plan::check_budget(plan, *max_ram); !kept.ok())
-      return fail(kept.error());
+  for (const plan::Plan& plan : planned) LLMC_RETURN_IF_ERROR(plan::check_budget(plan, max_ram));
   return 0;
 }
 

@@ -33,51 +33,46 @@ std::string divergence_text(const evaluate::Divergence& d) {
          with_error("same top token", {d.same_top.value * 100, d.same_top.error * 100}, 3, " %");
 }
 
-int ppl(const PplCommand& command, const Globals& globals) {
-  const auto native = native_options(command.model, globals);
-  if (!native.ok()) return fail(native.error());
-  auto text = measured_text(command.text, command.model.model);
-  if (!text.ok()) return fail(text.error());
-  evaluate::PerplexityOptions options{.native = *native,
+Result<int> ppl(const PplCommand& command, const Globals& globals) {
+  LLMC_TRY(const auto native, native_options(command.model, globals));
+  LLMC_TRY(auto text, measured_text(command.text, command.model.model));
+  evaluate::PerplexityOptions options{.native = native,
                                       .threads = command.threads,
-                                      .text = *std::move(text),
+                                      .text = std::move(text),
                                       .divergence = command.kl};
-  if (const Status fits =
-          fit_context(command.model, 0, options.text.windows, options.native.compile, globals);
-      !fits.ok())
-    return fail(fits.error());
+  LLMC_RETURN_IF_ERROR(
+      fit_context(command.model, 0, options.text.windows, options.native.compile, globals));
   Progress line(globals);
-  const auto report = evaluate::measure_perplexity(options, progress_of(line));
+  LLMC_TRY(const auto report, evaluate::measure_perplexity(options, progress_of(line)));
   line.clear();
-  if (!report.ok()) return fail(report.error());
   // The options of a bundle's compilation are unknown here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
   const std::string kv = plan::to_string(options.native.compile.kv);
   const std::int32_t bos = options.text.windows.bos;
-  const auto& divergence = report->divergence;
+  const auto& divergence = report.divergence;
   if (globals.json) {
-    Json json{{"perplexity", report->perplexity.value},
-              {"perplexity_standard_error", report->perplexity.error},
-              {"mean_nll", report->mean_loss.value},
-              {"standard_error", report->mean_loss.error},
+    Json json{{"perplexity", report.perplexity.value},
+              {"perplexity_standard_error", report.perplexity.error},
+              {"mean_nll", report.mean_loss.value},
+              {"standard_error", report.mean_loss.error},
               {"quant", bundle ? Json(nullptr) : Json(command.model.quant)},
               {"kv", bundle ? Json(nullptr) : Json(kv)},
-              {"target", report->target}};
-    json.update(windows_json(command.text, *report, bos));
-    json["seconds"] = report->seconds;
+              {"target", report.target}};
+    json.update(windows_json(command.text, report, bos));
+    json["seconds"] = report.seconds;
     if (divergence) json["kl"] = cli::to_json(*divergence);
     print_json(json);
     return 0;
   }
   const std::string result =
-      fmt::format("{:.4f} +- {:.4f}\n", report->perplexity.value, report->perplexity.error);
+      fmt::format("{:.4f} +- {:.4f}\n", report.perplexity.value, report.perplexity.error);
   print(divergence ? fmt::format("{:<22}", "perplexity") + result + divergence_text(*divergence)
                    : result);
   const std::string made_of =
-      bundle ? "a bundle for " + report->target : fmt::format("{}, kv {}", command.model.quant, kv);
+      bundle ? "a bundle for " + report.target : fmt::format("{}, kv {}", command.model.quant, kv);
   note(globals,
-       fmt::format("{}: {}; {:.1f} tokens/s", made_of, windows_text(command.text, *report, bos),
-                   static_cast<double>(report->predicted) / report->seconds));
+       fmt::format("{}: {}; {:.1f} tokens/s", made_of, windows_text(command.text, report, bos),
+                   static_cast<double>(report.predicted) / report.seconds));
   return 0;
 }
 

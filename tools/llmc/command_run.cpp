@@ -253,23 +253,16 @@ RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& desc
   return stops;
 }
 
-int run(RunCommand& command, const Globals& globals) {
+Result<int> run(RunCommand& command, const Globals& globals) {
   const bool by_ids = command.ids_option->count() > 0;
-  if (const Status good = check_run_options(command); !good.ok()) return fail(good.error());
-  const auto prompt = text_of(command.prompt, command.file_option, command.file);
-  if (!prompt.ok()) return fail(prompt.error());
-  const auto negative =
-      text_of(command.guidance.prompt, command.guidance.file_option, command.guidance.file);
-  if (!negative.ok()) return fail(negative.error());
-  if (const auto checked = compile_options(command.model); !checked.ok())
-    return fail(checked.error());
-  if (const Status read = apply(command.system_prompt, command.model.compile); !read.ok())
-    return fail(read.error());
-  const auto source = grammar_source(command.grammar);
-  if (!source.ok()) return fail(source.error());
-  if (const auto able = check_context(command.context, source->given(), command.guidance.on());
-      !able.ok())
-    return fail(able.error());
+  LLMC_RETURN_IF_ERROR(check_run_options(command));
+  LLMC_TRY(const auto prompt, text_of(command.prompt, command.file_option, command.file));
+  LLMC_TRY(const auto negative,
+           text_of(command.guidance.prompt, command.guidance.file_option, command.guidance.file));
+  LLMC_RETURN_IF_ERROR(compile_options(command.model));
+  LLMC_RETURN_IF_ERROR(apply(command.system_prompt, command.model.compile));
+  LLMC_TRY(const auto source, grammar_source(command.grammar));
+  LLMC_RETURN_IF_ERROR(check_context(command.context, source.given(), command.guidance.on()));
   // With --ids the tokenizer is optional and only used to print text.
   std::unique_ptr<hosted::Tokenizer> tokenizer;
   auto loaded = load_tokenizer(
@@ -279,82 +272,70 @@ int run(RunCommand& command, const Globals& globals) {
   if (loaded.ok()) {
     tokenizer = std::move(*loaded);
   } else if (!by_ids || command.guidance.on() || !command.stop_texts.empty()) {
-    return fail(loaded.error());
+    return loaded.error();
   }
-  const auto description = driver::chat_of(command.model.model);
-  if (!description.ok()) return fail(description.error());
-  apply_recommended(description->sampling, command.sampling, globals);
+  LLMC_TRY(const auto description, driver::chat_of(command.model.model));
+  apply_recommended(description.sampling, command.sampling, globals);
   note_idle_sampling(command.sampling, globals);
-  const bool has_template = description->has_template();
+  const bool has_template = description.has_template();
   if (command.chat && !has_template) {
-    if (const Status decoder = check_decoder(command.model.model); !decoder.ok())
-      return fail(decoder.error());
-    return fail(usage_error(printable(command.model.model) + " has no chat template",
-                            "remove --chat to continue the prompt without a template"));
+    LLMC_RETURN_IF_ERROR(check_decoder(command.model.model));
+    return usage_error(printable(command.model.model) + " has no chat template",
+                       "remove --chat to continue the prompt without a template");
   }
   std::optional<hosted::ChatFormat> format;
   if (tokenizer) {
-    hosted::ChatDescription used = *description;
+    hosted::ChatDescription used = description;
     if (!command.chat) {
       used.jinja.clear();
       used.user.clear();
     }
-    auto made = chat_format(std::move(used), *tokenizer, command.model.model,
-                            "remove --chat to continue the prompt without a template");
-    if (!made.ok()) return fail(made.error());
-    format = *std::move(made);
+    LLMC_TRY(format, chat_format(std::move(used), *tokenizer, command.model.model,
+                                 "remove --chat to continue the prompt without a template"));
   }
   if (tokenizer && !by_ids && !command.special && !command.chat) {
-    note_control_tokens(*tokenizer, *prompt, globals);
-    if (command.guidance.on()) note_control_tokens(*tokenizer, *negative, globals);
+    note_control_tokens(*tokenizer, prompt, globals);
+    if (command.guidance.on()) note_control_tokens(*tokenizer, negative, globals);
   }
-  const auto native = load(command.model, globals);
-  if (!native.ok()) return fail(native.error());
-  const exec::ModelFacts& model = (*native)->model();
-  if (const auto able = check_guidance(command.guidance, model); !able.ok())
-    return fail(able.error());
-  const auto prompts = prompt_ids(command, *prompt, *negative, **native, tokenizer.get(),
-                                  command.chat ? &*format : nullptr);
-  if (!prompts.ok()) return fail(prompts.error());
-  const auto grammar =
-      grammar_for(command.grammar, *source, command.model, model, tokenizer.get(), globals);
-  if (!grammar.ok()) return fail(grammar.error());
-  if (const Status able =
-          check_context(command.context, grammar->has_value(), command.guidance.on());
-      !able.ok())
-    return fail(able.error());
+  LLMC_TRY(const auto native, load(command.model, globals));
+  const exec::ModelFacts& model = native->model();
+  LLMC_RETURN_IF_ERROR(check_guidance(command.guidance, model));
+  LLMC_TRY(const auto prompts, prompt_ids(command, prompt, negative, *native, tokenizer.get(),
+                                          command.chat ? &*format : nullptr));
+  LLMC_TRY(const auto grammar,
+           grammar_for(command.grammar, source, command.model, model, tokenizer.get(), globals));
+  LLMC_RETURN_IF_ERROR(check_context(command.context, grammar.has_value(), command.guidance.on()));
 
   const RunOutput output =
       output_of(command, globals, tokenizer.get(),
-                by_ids && tokenizer ? tokenizer->decode(prompts->text) : *prompt);
-  const auto result = generate(command, **native, *prompts, tokenizer.get(),
-                               stops_of(command, *description, format), *grammar, output);
-  if (!result.ok()) return fail(result.error());
+                by_ids && tokenizer ? tokenizer->decode(prompts.text) : prompt);
+  LLMC_TRY(const auto result, generate(command, *native, prompts, tokenizer.get(),
+                                       stops_of(command, description, format), grammar, output));
   if (!finish_stdout()) return 0;  // main() reports it and sets the exit code
-  const double generated = static_cast<double>(result->ids.size());
-  const double prompt_rate = static_cast<double>(prompts->text.size()) / result->prompt_seconds;
-  const double rate = result->generation_seconds > 0 ? generated / result->generation_seconds : 0;
+  const double generated = static_cast<double>(result.ids.size());
+  const double prompt_rate = static_cast<double>(prompts.text.size()) / result.prompt_seconds;
+  const double rate = result.generation_seconds > 0 ? generated / result.generation_seconds : 0;
   if (globals.json) {
-    print_json_line(summary(*result, *prompts, command, model, tokenizer.get(),
-                            grammar->has_value(), prompt_rate, rate));
-    note_empty(*result, command, has_template, tokenizer.get(), globals);
+    print_json_line(summary(result, prompts, command, model, tokenizer.get(), grammar.has_value(),
+                            prompt_rate, rate));
+    note_empty(result, command, has_template, tokenizer.get(), globals);
     return 0;
   }
   if (!tokenizer) {
     std::string line;
-    for (const std::int32_t id : result->ids)
+    for (const std::int32_t id : result.ids)
       line += fmt::format("{}{}", line.empty() ? "" : ",", id);
     print(line);
   }
   print("\n");
-  print(logprobs_text(result->ids, result->logprobs, tokenizer.get()));
+  print(logprobs_text(result.ids, result.logprobs, tokenizer.get()));
   flush_stdout();  // before the note, if both streams go to the same place
-  note_empty(*result, command, has_template, tokenizer.get(), globals);
+  note_empty(result, command, has_template, tokenizer.get(), globals);
   note(globals,
        fmt::format(
            "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}{}",
-           prompts->text.size(), after_compiled_in(compiled_in(*prompts, model)), prompt_rate,
-           result->ids.size(), rate, stop_reason(*result, model.ctx, grammar->has_value()),
+           prompts.text.size(), after_compiled_in(compiled_in(prompts, model)), prompt_rate,
+           result.ids.size(), rate, stop_reason(result, model.ctx, grammar.has_value()),
            model.target, seed_text(command.sampling)));
   return 0;
 }

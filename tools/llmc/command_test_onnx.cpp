@@ -25,29 +25,22 @@ std::string outcome(const evaluate::OutputDifference& output) {
   return text;
 }
 
-int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
+Result<int> test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   evaluate::TestOnnxOptions options;
   options.model = command.model;
   options.data = command.data;
   options.tolerance = command.tolerance;
-  auto dims = parse_dims(command.dims);
-  if (!dims.ok()) return fail(dims.error());
-  options.dims = *std::move(dims);
-  const auto target = checked_target(command.target);
-  if (!target.ok()) return fail(target.error());
-  options.target = *target;
+  LLMC_TRY(options.dims, parse_dims(command.dims));
+  LLMC_TRY(options.target, checked_target(command.target));
   options.emulator = command.emulator;
-  const auto level = parse_opt_level(command.opt_level);
-  if (!level.ok()) return fail(level.error());
-  options.opt_level = *level;
+  LLMC_TRY(options.opt_level, parse_opt_level(command.opt_level));
   note_model_file(globals, command.model);
   Progress line(globals);
-  const auto results = evaluate::test_onnx(options, progress_of(line));
+  LLMC_TRY(const auto results, evaluate::test_onnx(options, progress_of(line)));
   line.clear();
-  if (!results.ok()) return fail(results.error());
   std::size_t passed = 0;
   Json sets = Json::array();
-  for (const evaluate::DataSetResult& set : *results) {
+  for (const evaluate::DataSetResult& set : results) {
     passed += set.ok() ? 1 : 0;
     Json outputs = Json::array();
     if (!globals.json) print(fmt::format("{}\n", set.folder.filename().string()));
@@ -76,11 +69,11 @@ int test_onnx(const TestOnnxCommand& command, const Globals& globals) {
                         {"outputs", outputs}});
   }
   if (globals.json) {
-    print_json(Json{{"passed", passed}, {"of", results->size()}, {"data_sets", sets}});
+    print_json(Json{{"passed", passed}, {"of", results.size()}, {"data_sets", sets}});
   } else {
-    print(fmt::format("{} of {} data sets agree\n", passed, results->size()));
+    print(fmt::format("{} of {} data sets agree\n", passed, results.size()));
   }
-  return passed == results->size() ? 0 : exit_code(ErrorKind::kMismatch);
+  return passed == results.size() ? 0 : exit_code(ErrorKind::kMismatch);
 }
 
 }  // namespace

@@ -21,42 +21,36 @@ struct TokenizeCommand {
   bool c_table = false;
 };
 
-int decode(const TokenizeCommand& command, const hosted::Tokenizer& tokenizer,
-           const Globals& globals) {
-  const auto ids =
-      parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(tokenizer.size()) - 1);
-  if (!ids.ok()) return fail(ids.error());
-  const std::string text = tokenizer.decode(*ids);
+Result<int> decode(const TokenizeCommand& command, const hosted::Tokenizer& tokenizer,
+                   const Globals& globals) {
+  LLMC_TRY(const auto ids,
+           parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(tokenizer.size()) - 1));
+  const std::string text = tokenizer.decode(ids);
   if (globals.json) {
-    print_json(Json{{"ids", *ids}, {"text", text}});
+    print_json(Json{{"ids", ids}, {"text", text}});
   } else {
     print(text + "\n");
   }
   return 0;
 }
 
-int tokenize(const TokenizeCommand& command, const Globals& globals) {
+Result<int> tokenize(const TokenizeCommand& command, const Globals& globals) {
   if (command.c_table) {
-    const auto loaded = load_tokenizer(command.model, "", Wanted::kTokenizerAlone);
-    if (!loaded.ok()) return fail(loaded.error());
-    print(c_table(**loaded));
+    LLMC_TRY(const auto loaded, load_tokenizer(command.model, "", Wanted::kTokenizerAlone));
+    print(c_table(*loaded));
     return 0;
   }
   if (command.text_option->count() + command.file_option->count() + command.ids_option->count() ==
       0) {
-    return fail(
-        usage_error("TEXT, --file, --ids or --c-table is required", "use '' for an empty text"));
+    return usage_error("TEXT, --file, --ids or --c-table is required", "use '' for an empty text");
   }
-  const auto loaded = load_tokenizer(command.model, "", Wanted::kTokenizerAlone);
-  if (!loaded.ok()) return fail(loaded.error());
-  const hosted::Tokenizer& tokenizer = **loaded;
+  LLMC_TRY(const auto loaded, load_tokenizer(command.model, "", Wanted::kTokenizerAlone));
+  const hosted::Tokenizer& tokenizer = *loaded;
   if (command.ids_option->count() > 0) return decode(command, tokenizer, globals);
 
   std::string text = command.text;
   if (command.file_option->count() > 0) {
-    auto read = read_text(command.file);
-    if (!read.ok()) return fail(read.error());
-    text = std::move(*read);
+    LLMC_TRY(text, read_text(command.file));
   }
   const auto ids = tokenizer.encode(text, {.add_prefix = !command.no_prefix,
                                            .parse_special = command.special,

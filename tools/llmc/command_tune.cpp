@@ -86,11 +86,10 @@ void print_kernel(const bench::TunedKernel& kernel, TableFormat format) {
   print(fmt::format("{}\n\n{}\n", kernel.what, table.text()));
 }
 
-int tune(const TuneCommand& command, const Globals& globals) {
-  const auto target = checked_target(command.target);
-  if (!target.ok()) return fail(target.error());
+Result<int> tune(const TuneCommand& command, const Globals& globals) {
+  LLMC_TRY(const auto target, checked_target(command.target));
   bench::TuneOptions options;
-  options.bench.target = *target;
+  options.bench.target = target;
   options.bench.cc = command.cc;
   options.bench.cflags = command.cflags;
   options.bench.emulator = command.emulator;
@@ -98,27 +97,23 @@ int tune(const TuneCommand& command, const Globals& globals) {
   options.bench.count = command.count;
   options.bench.repetitions = command.repetitions;
   Progress line(globals);
-  const auto report = bench::tune(options, progress_of(line));
+  LLMC_TRY(const auto report, bench::tune(options, progress_of(line)));
   line.clear();
-  if (!report.ok()) return fail(report.error());
   if (globals.json || command.format == TableFormat::kJson) {
-    print_json(to_json(*target, *report));
+    print_json(to_json(target, report));
   } else {
-    for (const bench::TunedKernel& kernel : report->kernels) print_kernel(kernel, command.format);
-    print(fmt::format("{}: {}\n", *target, values_text(report->tiles)));
+    for (const bench::TunedKernel& kernel : report.kernels) print_kernel(kernel, command.format);
+    print(fmt::format("{}: {}\n", target, values_text(report.tiles)));
   }
-  if (!command.output.empty()) {
-    if (const Status written = write_file(command.output, report->header); !written.ok())
-      return fail(written.error());
-  }
+  if (!command.output.empty()) LLMC_RETURN_IF_ERROR(write_file(command.output, report.header));
   const std::string where =
       command.output.empty() ? "use --header FILE to write" : command.output + " has";
   note(globals,
        fmt::format("{}; {} the text of {}; build llmc again to use other numbers",
-                   report->changed ? "better tiles were found"
-                                   : fmt::format("the current tiles are the best, within {:g} %",
-                                                 100 * options.min_gain),
-                   where, report->path));
+                   report.changed ? "better tiles were found"
+                                  : fmt::format("the current tiles are the best, within {:g} %",
+                                                100 * options.min_gain),
+                   where, report.path));
   return 0;
 }
 

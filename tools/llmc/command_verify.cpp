@@ -245,17 +245,15 @@ Diagnostic failure_of(const evaluate::VerifyReport& report, const VerifyCommand&
   return d;
 }
 
-int verify(const VerifyCommand& command, const CLI::App& app, const Globals& globals) {
-  auto native = native_options(command.model, globals);
-  if (!native.ok()) return fail(native.error());
-  native->compile.import.on_warning = warn_once(globals);
-  auto plain = function_to_run(command.function, native->compile);
-  if (!plain.ok()) return fail(plain.error());
-  if (*plain)
-    return verify_function(app, command.model, *native, **std::move(plain), command.threads,
+Result<int> verify(const VerifyCommand& command, const CLI::App& app, const Globals& globals) {
+  LLMC_TRY(auto native, native_options(command.model, globals));
+  native.compile.import.on_warning = warn_once(globals);
+  LLMC_TRY(auto plain, function_to_run(command.function, native.compile));
+  if (plain)
+    return verify_function(app, command.model, native, *std::move(plain), command.threads,
                            command.format, globals);
   evaluate::VerifyOptions options;
-  options.native = *native;
+  options.native = native;
   options.threads = command.threads;
   options.steps = command.steps;
   options.golden = command.golden;
@@ -266,24 +264,22 @@ int verify(const VerifyCommand& command, const CLI::App& app, const Globals& glo
   options.long_run = !command.only_short;
   options.reference = !command.no_reference;
   if (command.ids_option->count() > 0) {
-    auto ids = parse_numbers(command.ids, "--ids");
-    if (!ids.ok()) return fail(ids.error());
-    options.prompt = std::move(*ids);
+    LLMC_TRY(options.prompt, parse_numbers(command.ids, "--ids"));
   }
   const bool bundle = driver::looks_like_bundle(command.model.model);
   Progress line(globals);
-  const auto report = evaluate::verify_model(options, progress_of(line));
+  LLMC_TRY(const auto report, evaluate::verify_model(options, progress_of(line)));
   line.clear();
-  if (!report.ok()) return fail(report.error());
   if (globals.json || command.format == TableFormat::kJson) {
-    print_json(to_json(*report));
+    print_json(to_json(report));
   } else {
-    print_report(*report, command.format, globals);
-    if (!report->not_run.empty()) remark(globals, report->not_run);
+    print_report(report, command.format, globals);
+    if (!report.not_run.empty()) remark(globals, report.not_run);
     if (bundle && options.reference && command.reference_model.empty())
       remark(globals, "a bundle has no graph: give --model MODEL to compare with the reference");
   }
-  return report->ok() ? 0 : fail(failure_of(*report, command, bundle));
+  if (!report.ok()) return failure_of(report, command, bundle);
+  return 0;
 }
 
 }  // namespace

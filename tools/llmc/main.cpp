@@ -209,7 +209,8 @@ int run_command_line(int argc, char** argv) {
     return code == 0 ? 0 : llmc::exit_code(llmc::ErrorKind::kUsage);
   }
   for (const std::string& spelling : spelled->notes) remark(globals, spelling);
-  const int code = action();
+  const llmc::Result<int> result = action();
+  const int code = result.ok() ? *result : fail(result.error());
   note_parse_counts(globals);
   if (!finish_stdout() && code == 0) {
     return fail(llmc::file_failure(llmc::ErrorKind::kBadInput, "standard output",

@@ -31,58 +31,58 @@ Json plain_json(const evaluate::VerifyPlainReport& report) {
 
 }  // namespace
 
-int verify_function(const CLI::App& app, const ModelOptions& model,
-                    const exec::NativeOptions& native, driver::Source source, std::uint32_t threads,
-                    TableFormat format, const Globals& globals) {
+Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
+                            const exec::NativeOptions& native, driver::Source source,
+                            std::uint32_t threads, TableFormat format, const Globals& globals) {
   for (const char* const name : {"--ids", "--steps", "--model", "--golden", "--require-golden",
                                  "--update", "--short", "--no-reference"}) {
     if (app.get_option(name)->count() > 0)
-      return fail(usage_error(fmt::format("{} does not apply to a function, which is run once on "
-                                          "pseudorandom inputs",
-                                          name),
-                              "remove the option"));
+      return usage_error(fmt::format("{} does not apply to a function, which is run once on "
+                                     "pseudorandom inputs",
+                                     name),
+                         "remove the option");
   }
   note_without_effect(model, globals);
   Progress line(globals);
-  const auto report = evaluate::verify_plain(
-      {.compile = native.compile, .emulator = native.emulator, .threads = threads},
-      std::move(source), progress_of(line));
+  LLMC_TRY(const auto report,
+           evaluate::verify_plain(
+               {.compile = native.compile, .emulator = native.emulator, .threads = threads},
+               std::move(source), progress_of(line)));
   line.clear();
-  if (!report.ok()) return fail(report.error());
   if (globals.json || format == TableFormat::kJson) {
-    print_json(plain_json(*report));
+    print_json(plain_json(report));
   } else {
     Table table(format, {{"output", Column::Align::kLeft},
                          {"largest |d|"},
                          {"of"},
                          {"relative error"},
                          {"result", Column::Align::kLeft}});
-    for (const auto& output : report->outputs)
+    for (const auto& output : report.outputs)
       table.add({printable(output.largest.name, 60),
                  fmt::format("{:.2e}", output.largest.difference),
                  fmt::format("{:.3g}", output.largest.largest),
                  fmt::format("{:.2e}", output.relative_error), output.ok ? "ok" : "MISMATCH"});
     print(table.text());
     flush_stdout();
-    std::string about = fmt::format("bits of all outputs: {}", report->hash);
-    if (report->threads > 1)
-      about += fmt::format("; {} on {} threads", report->same_bits ? "the same" : "OTHERS",
-                           report->threads);
-    if (report->relative_error_allowed > 0)
+    std::string about = fmt::format("bits of all outputs: {}", report.hash);
+    if (report.threads > 1)
+      about += fmt::format("; {} on {} threads", report.same_bits ? "the same" : "OTHERS",
+                           report.threads);
+    if (report.relative_error_allowed > 0)
       about += fmt::format("\nlimit of the relative error: {} for rounding to {}",
-                           report->relative_error_allowed,
-                           plan::weight_format_name(report->rounding.coarsest()));
+                           report.relative_error_allowed,
+                           plan::weight_format_name(report.rounding.coarsest()));
     note(globals, about);
   }
-  if (report->ok()) return 0;
-  return fail(Diagnostic{
+  if (report.ok()) return 0;
+  return Diagnostic{
       .kind = ErrorKind::kMismatch,
       .file = model.model,
-      .message = report->same_bits
+      .message = report.same_bits
                      ? "native code differs from the reference by more than the format's "
                        "limit"
                      : "results on several threads differ from those on one",
-      .hint = "compare with --quant=f32, which has only rounding differences"});
+      .hint = "compare with --quant=f32, which has only rounding differences"};
 }
 
 }  // namespace llmc::cli

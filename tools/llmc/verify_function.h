@@ -10,8 +10,8 @@ namespace llmc::cli {
 
 /// `llmc verify` of a graph that is compiled as a function: compares its outputs with the
 /// interpreter's and returns the exit code. kUsage for options that apply to texts.
-int verify_function(const CLI::App& app, const ModelOptions& model,
-                    const exec::NativeOptions& native, driver::Source source, std::uint32_t threads,
-                    TableFormat format, const Globals& globals);
+Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
+                            const exec::NativeOptions& native, driver::Source source,
+                            std::uint32_t threads, TableFormat format, const Globals& globals);
 
 }  // namespace llmc::cli
