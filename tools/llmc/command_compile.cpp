@@ -7,27 +7,18 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
-#include "compiler/driver/source.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/names.h"
-#include "tools/llmc/function_text.h"
-#include "tools/llmc/grammar_options.h"
-#include "tools/llmc/options.h"
+#include "tools/llmc/build_options.h"
 #include "tools/llmc/plan_text.h"
-#include "tools/llmc/system_prompt_options.h"
 
 namespace llmc::cli {
 namespace {
 
-struct CompileCommand {
-  ModelOptions model;
-  FunctionOptions function;
-  SystemPromptOptions system_prompt;
+struct CompileCommand : BuildOptions {
   std::optional<std::string> out;
   std::string weights = "embed";
   std::string dump_ir;
-  std::string max_ram;
-  GrammarOptions grammar;
 };
 
 /// Writes a file NN-pass.ir after each pass and keeps the first failure.
@@ -63,14 +54,12 @@ struct Outputs {
   std::vector<ChosenTarget> chosen;
   std::vector<std::string> targets;
   std::vector<std::filesystem::path> folders;
-  std::string quant;  // --quant, if given
 };
 
 /// Returns the folders of the bundles. -o is the bundle of a single target, or the parent folder of
 /// NAME-TARGET for several; the default parent folder is the current one.
 Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileOptions& options) {
   Outputs outputs;
-  if (command.model.quant_option->count() > 0) outputs.quant = command.model.quant;
   LLMC_TRY(outputs.chosen, chosen_targets(command.model));
   const bool several = outputs.chosen.size() > 1;
   if (command.out && command.out->empty())
@@ -92,11 +81,6 @@ Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileO
   return outputs;
 }
 
-/// An object for one bundle, an array for several.
-void print_bundles(Json bundles) {
-  print_json(bundles.size() == 1 ? bundles.front() : bundles);
-}
-
 Json bundle_json(const driver::Bundle& bundle, const ChosenTarget& chosen) {
   return Json{{"folder", bundle.folder.string()},
               {"name", bundle.name},
@@ -106,9 +90,9 @@ Json bundle_json(const driver::Bundle& bundle, const ChosenTarget& chosen) {
               {"plan", Json::parse(plan::to_json(bundle.plan, {}))}};
 }
 
-Result<int> compile_source(const driver::CompileOptions& options, driver::Source source,
-                           const Outputs& outputs, const Globals& globals, Progress& line,
-                           const IrDump* dump) {
+Result<int> compile_source(const CompileCommand& command, const driver::CompileOptions& options,
+                           driver::Source source, const Outputs& outputs, const Globals& globals,
+                           Progress& line, const IrDump* dump) {
   const double import_seconds = source.import_seconds;
   LLMC_TRY(const auto bundles, driver::compile_model(options, std::move(source), outputs.targets,
                                                      outputs.folders, progress_of(line)));
@@ -116,9 +100,7 @@ Result<int> compile_source(const driver::CompileOptions& options, driver::Source
   LLMC_RETURN_IF_ERROR(check_dump(dump));
   if (globals.verbose > 0) note(globals, fmt::format("{:8.2f} s   {}", import_seconds, "import"));
   Json list = Json::array();
-  note_warnings(globals, bundles.front().plan);
-  if (!outputs.quant.empty())
-    note_kept_codes(globals, plan::rounding_of(bundles.front().plan.program), outputs.quant);
+  note_plan(command, bundles.front().plan, globals);
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     const driver::Bundle& bundle = bundles[i];
     const ChosenTarget& chosen = outputs.chosen[i];
@@ -135,24 +117,19 @@ Result<int> compile_source(const driver::CompileOptions& options, driver::Source
     print(fmt::format("{}\n", bundle.folder.string()));
     flush_stdout();
   }
-  if (globals.json) print_bundles(std::move(list));
+  if (globals.json) print_targets(list);
   return 0;
 }
 
 Result<int> compile(const CompileCommand& command, const Globals& globals) {
-  LLMC_TRY(auto options, compile_options(command.model));
-  LLMC_RETURN_IF_ERROR(apply(command.function, options));
-  LLMC_RETURN_IF_ERROR(apply(command.system_prompt, options));
+  LLMC_TRY(auto options, driver_options(command));
   LLMC_TRY(const auto outputs, outputs_of(command, options));
   options.weights =
       command.weights == "file" ? driver::WeightsStorage::kFile : driver::WeightsStorage::kEmbed;
-  LLMC_TRY(options.max_ram, parse_bytes(command.max_ram, "--max-ram"));
-  LLMC_RETURN_IF_ERROR(take_grammar(command.grammar, options));
 
   std::unique_ptr<IrDump> dump;
   if (!command.dump_ir.empty()) dump = std::make_unique<IrDump>(command.dump_ir);
   options.want_ir = dump != nullptr;
-  options.import.on_warning = warn_once(globals);
   Progress line(globals);
   options.on_pass = [&](std::string_view pass, double seconds, const std::string& text) {
     if (dump) dump->write(pass, text);
@@ -161,19 +138,14 @@ Result<int> compile(const CompileCommand& command, const Globals& globals) {
 
   LLMC_RETURN_IF_ERROR(driver::check_options(options, outputs.targets));
   LLMC_RETURN_IF_ERROR(driver::find_toolchain(options.cc));
-  LLMC_TRY(auto source, import_source(options, globals, line));
-  if (source.is_function) note_without_effect(command.model, globals);
-  return compile_source(options, std::move(source), outputs, globals, line, dump.get());
+  LLMC_TRY(auto source, import_source(command, options, globals, line));
+  return compile_source(command, options, std::move(source), outputs, globals, line, dump.get());
 }
 
 }  // namespace
 
 Action add_compile(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<CompileCommand>();
-  add_model_options(app, command->model, ModelUse::kCompile);
-  add_function_options(app, command->function);
-  add_grammar_options(app, command->grammar);
-  add_system_prompt_options(app, command->system_prompt);
   app.add_option(
          "-o,--output", command->out,
          "Folder of the bundle (default: ./NAME-TARGET); with several targets, parent folder of "
@@ -187,9 +159,7 @@ Action add_compile(CLI::App& app, const Globals& globals) {
          "Storage of weights, embed: in the library, file: NAME.weights.bin (default: embed)")
       ->check(CLI::IsMember({"embed", "file"}))
       ->type_name("PLACE");
-  app.add_option("--max-ram", command->max_ram,
-                 "Maximum arena size, such as 512K or 64M; exit code 5 above it")
-      ->type_name("BYTES");
+  add_build_options(app, *command, ModelUse::kCompile);
   app.add_option("--dump-ir", command->dump_ir, "Folder for dumps of the graph after each pass")
       ->type_name("FOLDER");
   return [command, &globals] { return compile(*command, globals); };

@@ -105,11 +105,6 @@ Result<driver::GrammarSource> grammar_source(const GrammarOptions& options) {
   return source;
 }
 
-Status take_grammar(const GrammarOptions& options, driver::CompileOptions& compile) {
-  LLMC_TRY(compile.grammar, grammar_source(options));
-  return ok_status();
-}
-
 Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
                                                const driver::GrammarSource& source,
                                                const ModelOptions& model_options,

@@ -27,9 +27,6 @@ void add_no_grammar(CLI::App& app, GrammarOptions& options);
 /// operations. nullopt if no option is given. Errors: those of read_text and parse_grammar.
 Result<driver::GrammarSource> grammar_source(const GrammarOptions& options);
 
-/// The same for the options of a compilation.
-Status take_grammar(const GrammarOptions& options, driver::CompileOptions& compile);
-
 /// The grammar of a model's texts, for Session::set_grammar: the tables of `source`, or an empty
 /// string for the compiled-in grammar. nullopt if there is neither, and for --no-grammar.
 /// Errors of driver::grammar_tables; `tokenizer` may be null.

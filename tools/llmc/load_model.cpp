@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "compiler/driver/bundle_files.h"
-#include "compiler/driver/source.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 
@@ -24,14 +23,6 @@ driver::Progress progress_of(Progress& line) {
   return [&line](std::string_view phase, std::uint64_t done, std::uint64_t total) {
     line.update(phase, done, total);
   };
-}
-
-Result<driver::Source> import_source(const driver::CompileOptions& options, const Globals& globals,
-                                     Progress& line) {
-  note_model_file(globals, options.model.string());
-  auto source = driver::read_source(options, progress_of(line));
-  if (!source.ok()) line.clear();
-  return source;
 }
 
 Result<std::unique_ptr<exec::NativeModel>> load(const ModelOptions& options,

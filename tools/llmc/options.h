@@ -10,10 +10,6 @@
 #include "tools/llmc/cli.h"
 
 /// Options shared by several commands.
-namespace llmc::driver {
-struct Source;
-}  // namespace llmc::driver
-
 namespace llmc::cli {
 
 /// The use of MODEL in a command, which determines its options.
@@ -77,11 +73,6 @@ CLI::Option* add_opt_level(CLI::App& app, std::string& level);
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);
 /// The same for commands that execute code. Calls note_model_file: use it once.
 Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals);
-/// Imports `options.model` (driver::read_source) for commands that execute no code, and notes the
-/// chosen file of a folder. `line` shows progress; it is cleared on failure.
-Result<driver::Source> import_source(const driver::CompileOptions& options, const Globals& globals,
-                                     Progress& line);
-
 /// Adds --emulator, for commands that execute code.
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 

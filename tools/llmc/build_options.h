@@ -1,0 +1,35 @@
+#pragma once
+
+#include "compiler/driver/source.h"
+#include "tools/llmc/function_text.h"
+#include "tools/llmc/grammar_options.h"
+#include "tools/llmc/options.h"
+#include "tools/llmc/system_prompt_options.h"
+
+namespace llmc::cli {
+
+/// Options of `plan` and `compile`.
+struct BuildOptions {
+  ModelOptions model;
+  FunctionOptions function;
+  SystemPromptOptions system_prompt;
+  GrammarOptions grammar;
+  std::string max_ram;
+};
+void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use);
+
+/// The options for the driver. Reads the grammar and the system prompt.
+Result<driver::CompileOptions> driver_options(const BuildOptions& options);
+
+/// Imports the model and prints notes about the chosen file of a folder and about options without
+/// effect. `line` shows progress.
+Result<driver::Source> import_source(const BuildOptions& options, driver::CompileOptions& compile,
+                                     const Globals& globals, Progress& line);
+
+/// Prints the plan's warnings, and a note if --quant was given but weights keep the model's codes.
+void note_plan(const BuildOptions& options, const plan::Plan& plan, const Globals& globals);
+
+/// Prints the object of a single target, an array for several.
+void print_targets(const Json& list);
+
+}  // namespace llmc::cli
