@@ -8,7 +8,7 @@ namespace llmc::ir {
 
 namespace {
 
-/// The largest (or smallest) element.
+/// Returns the largest (or smallest) value over `dims`.
 std::optional<Dim> extreme(const AffineIndex& x, const std::vector<Dim>& dims, bool largest) {
   std::optional<Dim> result = x.start;
   for (std::size_t a = 0; a < x.steps.size() && result; ++a) {

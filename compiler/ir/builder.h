@@ -11,12 +11,12 @@
 
 namespace llmc::ir {
 
-/// Appends nodes to a graph and infers their types. Keeps the shape values up to date, so that
-/// building a graph of n nodes needs n inferences. Value names are made unique with a suffix.
+/// Appends nodes to a graph and infers their types. It updates the shape values with each node, so
+/// that building a graph of n nodes needs n inferences. It makes value names unique with a suffix.
 class Builder {
  public:
   Builder();
-  /// Appends to `graph`.
+  /// Builds on `graph`.
   explicit Builder(Graph graph);
 
   const Graph& graph() const { return graph_; }
@@ -25,11 +25,10 @@ class Builder {
 
   ValueId input(std::string name, TensorType type);
   ValueId constant(ConstantPtr data, std::string name = {}, Origin origin = {});
-  /// Appends a node and returns all outputs. `names` may have fewer elements than there are
-  /// outputs.
+  /// Appends a node and returns its outputs. Outputs without an element in `names` have no name.
   Result<std::vector<ValueId>> add(Op op, std::vector<ValueId> inputs, Origin origin = {},
                                    std::vector<std::string> names = {});
-  /// Same for operators with one output.
+  /// Appends a node with one output and returns it.
   Result<ValueId> add_one(Op op, std::vector<ValueId> inputs, Origin origin = {},
                           std::string name = {});
   void output(ValueId value) { graph_.add_output(value); }

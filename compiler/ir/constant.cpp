@@ -11,7 +11,7 @@
 namespace llmc::ir {
 namespace {
 
-/// Dense elements in memory; base of owned and mapped constants.
+/// Constant whose elements are dense in memory; base of owned and mapped constants.
 class DenseConstant : public Constant {
  public:
   void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const override {
@@ -69,7 +69,7 @@ class MappedConstant final : public DenseConstant, public PagedConstant {
   const MappedFile* file_;  // owner of the memory, if it is a file
 };
 
-/// The elements of another constant with other dims.
+/// View of a dense constant with other dims.
 class ReshapedConstant final : public DenseConstant, public PagedConstant {
  public:
   ReshapedConstant(ConstantPtr source, std::vector<std::int64_t> dims)
@@ -82,7 +82,7 @@ class ReshapedConstant final : public DenseConstant, public PagedConstant {
   ConstantPtr source_;
 };
 
-/// Values computed from their index.
+/// Constant whose elements are computed from their index.
 class ComputedConstant : public Constant {
  public:
   void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const override {
@@ -142,8 +142,8 @@ class RandomConstant final : public ComputedConstant {
   }
 
  private:
-  /// Counter-based, so that any row can be read independently: splitmix64's mixing function
-  /// (Steele, Lea and Flood 2014) of seed and index; its top 24 bits become a number in [-1, 1).
+  /// Applies splitmix64's mixing function (Steele, Lea and Flood 2014) to seed and index, and maps
+  /// the top 24 bits to [-1, 1). Being counter-based, it can compute any row independently.
   float float_at(std::uint64_t index) const override {
     std::uint64_t z = (seed_ + 1) * 0xd1342543de82ef95u + (index + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -247,7 +247,7 @@ ConstantPtr make_mapped_file(ElementType element, std::vector<std::int64_t> dims
 ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims) {
   LLMC_CHECK(source && checked_byte_count(source->element(), dims) == source->byte_count());
   if (source->dims() == dims) return source;
-  // The text form of small constants contains their values.
+  // Maximum size of a constant whose text form contains its values.
   constexpr std::size_t kSmallBytes = 128;
   if (source->window().empty() || source->byte_count() <= kSmallBytes)
     return make_constant(source->element(), std::move(dims), source->bytes());

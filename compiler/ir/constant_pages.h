@@ -17,11 +17,11 @@ class PagedConstant {
   virtual void drop_pages() const = 0;
 };
 
-/// Releases the memory of the constant's mapped pages until they are read again; useful after one
-/// pass over large weights. Other threads may read meanwhile.
+/// Releases the resident memory of the constant's mapped pages. The next read loads them again,
+/// also in other threads at the same time. Useful after one pass over large weights.
 void drop_pages(const Constant& constant);
 
-/// As make_mapped, for a file whose pages can be dropped.
+/// Makes a view like make_mapped(), whose pages drop_pages() can release.
 ConstantPtr make_mapped_file(ElementType element, std::vector<std::int64_t> dims,
                              std::shared_ptr<const MappedFile> file,
                              std::span<const std::byte> window, std::string name);

@@ -8,7 +8,8 @@
 #include "compiler/ir/constant_pages.h"
 #include "compiler/support/checked_math.h"
 
-/// Matrices of quantized models: packed integers, and their values given scales and zero points.
+/// Matrices of quantized models: packed integers, and the floats computed from codes, scales and
+/// zero points.
 namespace llmc::ir {
 namespace {
 

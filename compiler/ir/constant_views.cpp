@@ -7,8 +7,8 @@
 #include "compiler/ir/constant_pages.h"
 #include "compiler/support/checked_math.h"
 
-/// Lazy rank-2 rearrangements. All of them implement read_block by reading blocks of their sources,
-/// so that stacked views of a mapped matrix access each byte about once in any reading order.
+/// Lazy rank-2 rearrangements. All of them implement read_block by reading blocks of their sources.
+/// Nested views of a mapped matrix therefore read each byte about once, in any order of reads.
 namespace llmc::ir {
 namespace {
 
@@ -22,7 +22,7 @@ class ViewConstant : public Constant, public PagedConstant {
   using Constant::Constant;
 };
 
-/// Returns rows [at, at + count) of `out`.
+/// Returns the part of `out` for its rows [at, at + count).
 QuantizedRows rows_part(const QuantizedRows& out, std::int64_t at, std::int64_t count,
                         std::int64_t width, std::int64_t blocks) {
   const auto part = [&](std::span<float> span, std::int64_t row) {
@@ -42,7 +42,7 @@ class TransposedConstant final : public ViewConstant {
   void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
                   std::span<float> out) const override {
     check_block(*this, row, rows, column, columns, out.size());
-    // Tiles that fit the L1 cache on both sides.
+    // Rows and columns of a tile. Source and destination tile fit the L1 cache together.
     constexpr std::int64_t kTile = 64;
     std::vector<float> tile(static_cast<std::size_t>(kTile * std::min(rows, kTile)));
     for (std::int64_t j = 0; j < columns; j += kTile) {
@@ -134,7 +134,8 @@ class ConcatConstant final : public ViewConstant {
   }
 
  private:
-  /// Calls visit(source, its first row, rows, offset in [row, row + rows)) in order.
+  /// Calls visit(source, first row in it, number of rows, offset from `row`) for each source that
+  /// overlaps rows [row, row + rows), in order.
   template <class Visit>
   void for_sources(std::int64_t row, std::int64_t rows, Visit visit) const {
     std::int64_t first = 0;  // the source's first row in the result
@@ -210,8 +211,8 @@ class ReorderedConstant final : public ViewConstant {
   }
 
  private:
-  /// Calls visit(first row in the source or -1, rows, offset in [row, row + rows)) for each run of
-  /// adjacent rows.
+  /// Calls visit(first row in the source or -1, number of rows, offset from `row`) for each run of
+  /// adjacent source rows in rows [row, row + rows).
   template <class Visit>
   void for_runs(std::int64_t row, std::int64_t rows, Visit visit) const {
     for (std::int64_t i = 0; i < rows;) {

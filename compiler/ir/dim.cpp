@@ -6,10 +6,10 @@
 namespace llmc::ir {
 namespace {
 
-/// Maximum length of a dim expression's text; real ones are far shorter.
+/// Maximum length of the text of a dim expression, in bytes. Real models have far shorter ones.
 constexpr std::size_t kMaxDimTextBytes = 4096;
 
-/// Maximum number of symbols of a sum; the cost of each operation grows with them.
+/// Maximum number of symbols in a dim, which bounds the cost of each operation.
 constexpr std::size_t kMaxTerms = 64;
 
 class DimParser {
@@ -52,7 +52,7 @@ class DimParser {
       if (!symbol) return std::nullopt;
       return mul(Dim(negative ? -1 : 1), *symbol);
     }
-    // Accumulate with the sign, so that the smallest int64 can be parsed, too.
+    // Accumulate with the sign: INT64_MIN has no positive counterpart.
     std::int64_t value = 0;
     while (!rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9') {
       const std::int64_t digit = rest_.front() - '0';
@@ -97,7 +97,7 @@ std::string Dim::to_string() const {
   if (terms_.empty()) return std::to_string(constant_);
   std::string out;
   const auto append = [&](std::int64_t value, const std::string* symbol) {
-    // Print the unsigned magnitude: the smallest int64 has no positive counterpart.
+    // Print the unsigned magnitude: INT64_MIN has no positive counterpart.
     const bool negative = value < 0;
     const std::uint64_t magnitude =
         negative ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
@@ -149,7 +149,7 @@ std::optional<Dim> mul(const Dim& a, const Dim& b) {
 
 std::optional<Dim> div_exact(const Dim& a, const Dim& b) {
   if (!b.is_constant() || b.constant_ == 0) {
-    // A symbolic quotient is exact in one case: a equals b.
+    // Division by a symbolic dim is exact only if a equals b.
     if (a == b) return Dim(1);
     return std::nullopt;
   }

@@ -8,12 +8,12 @@
 
 namespace llmc::ir {
 
-/// A dimension that may contain symbols: constant + sum of coefficient * symbol, for example `past
-/// + seq` or `4*seq`. Symbols are names such as "seq", "past", "total". For an expression that is
-/// not affine (a product of two symbols), inference creates a new symbol.
+/// A dimension that may be symbolic: constant + sum of coefficient * symbol, for example `past +
+/// seq` or `4*seq`. Symbols are names such as "seq", "past", "total". If a size is not affine (a
+/// product of two symbols), type inference creates a new symbol for it.
 ///
-/// Value semantics; two dims are equal if they are the same expression. Operations whose
-/// coefficients would overflow return std::nullopt.
+/// Two dims are equal if they are the same expression. Operations whose coefficients would overflow
+/// return std::nullopt.
 class Dim {
  public:
   Dim() = default;
@@ -44,7 +44,8 @@ class Dim {
   friend std::optional<Dim> sub(const Dim& a, const Dim& b);
   /// Returns nullopt if neither side is a constant (not affine) or on overflow.
   friend std::optional<Dim> mul(const Dim& a, const Dim& b);
-  /// Exact division only: nullopt unless b is a nonzero constant that divides every coefficient.
+  /// Returns the exact quotient; nullopt unless b equals a, or is a nonzero constant that divides
+  /// every coefficient of a.
   friend std::optional<Dim> div_exact(const Dim& a, const Dim& b);
 
  private:

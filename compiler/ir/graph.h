@@ -29,7 +29,8 @@ struct Value {
   TensorType type;
 };
 
-/// Origin of a node, for messages and for comments in the emitted source (untrusted text).
+/// File and node of the model from which a node was imported: untrusted text for messages and for
+/// comments in the emitted source.
 struct Origin {
   std::string file;
   std::string node;
@@ -43,8 +44,8 @@ struct Node {
 };
 
 /// A dataflow graph in execution order and single-assignment form: each value is a graph input or
-/// the output of exactly one node that comes before its users. Value semantics: passes take a graph
-/// and return one.
+/// the output of exactly one node that comes before its users. Graphs are copied by value: a pass
+/// takes a graph and returns a new one.
 class Graph {
  public:
   std::string name;
@@ -83,9 +84,9 @@ class UseDef {
   explicit UseDef(const Graph& graph);
   /// Returns the node that computes `value`; nullptr for graph inputs and kNoValue.
   const Node* producer(ValueId value) const;
-  /// Returns the output slot of the producer.
+  /// Returns the index of `value` among the outputs of its producer.
   std::size_t producer_slot(ValueId value) const;
-  std::size_t use_count(ValueId value) const;  // graph outputs count as uses
+  std::size_t use_count(ValueId value) const;  // each graph output counts as a use
   const std::vector<NodeId>& users(ValueId value) const;
   bool is_graph_output(ValueId value) const;
   /// Returns the constant that defines `value`, or nullptr.

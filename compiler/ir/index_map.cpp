@@ -9,7 +9,7 @@
 namespace llmc::ir {
 namespace {
 
-/// Operators other than Identity with a rule below.
+/// Whether T is an operator with a rule below. Unary kIdentity is handled separately.
 template <class T>
 constexpr bool has_rule =
     (std::is_same_v<T, Reshape> || std::is_same_v<T, Transpose> || std::is_same_v<T, Squeeze> ||
@@ -17,11 +17,11 @@ constexpr bool has_rule =
      std::is_same_v<T, Slice> || std::is_same_v<T, Split> || std::is_same_v<T, Concat> ||
      std::is_same_v<T, Gather>);
 
-/// a / b if the division is exact for all values of the symbols.
+/// Returns a / b if the division is exact for all values of the symbols, otherwise nullopt.
 std::optional<Dim> quotient(const Dim& a, const Dim& b) {
   if (a == b) return Dim(1);
   if (b.is_constant() || a.terms().empty()) return div_exact(a, b);
-  // b has symbols: the result can only be a number, the ratio of any coefficient.
+  // b is symbolic, so the quotient must be a number: the ratio of the coefficients of any symbol.
   const auto& [symbol, coefficient] = *b.terms().begin();
   const auto same = a.terms().find(symbol);
   if (same == a.terms().end() || same->second % coefficient != 0) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<Dim> quotient(const Dim& a, const Dim& b) {
   return mul(b, ratio) == a ? std::optional(ratio) : std::nullopt;
 }
 
-/// start + more * step
+/// Adds more * step to `start`. Returns false on overflow.
 bool add_product(Dim& start, const Dim& more, const Dim& step) {
   const auto offset = mul(more, step);
   const auto result = offset ? add(start, *offset) : std::nullopt;
@@ -37,13 +37,14 @@ bool add_product(Dim& start, const Dim& more, const Dim& step) {
   return result.has_value();
 }
 
-/// `index` counted from the front of an axis of `size`; nullopt if its sign is not known.
+/// Returns `index` counted from the front of an axis of `size` elements; nullopt if its sign is
+/// unknown.
 std::optional<Dim> from_front(const Dim& index, const Dim& size) {
   const auto result = is_negative(index) ? add(index, size) : std::optional(index);
   return result && is_non_negative(*result) ? result : std::nullopt;
 }
 
-/// All elements as numbers; nullopt if one has a symbol.
+/// Returns all elements as numbers; nullopt if one is symbolic.
 std::optional<std::vector<std::int64_t>> as_numbers(const std::vector<Dim>& dims) {
   std::vector<std::int64_t> out;
   for (const Dim& dim : dims) {
@@ -53,7 +54,7 @@ std::optional<std::vector<std::int64_t>> as_numbers(const std::vector<Dim>& dims
   return out;
 }
 
-/// The rules; `slot` is the result's position among the node's outputs.
+/// Index maps of output `slot` of one node, by operator.
 class MapRules {
  public:
   using Maps = std::vector<IndexMap>;
@@ -66,7 +67,7 @@ class MapRules {
   }
   Maps operator()(const Transpose& op) const { return {transpose_map(op.perm, from().size())}; }
   Maps operator()(const Expand&) const {
-    // Broadcasting in the other direction repeats the operand, too; dims of the result decide.
+    // Shapes may also be broadcast to the operand. The map only needs the result dims.
     return from().size() <= to().size() ? Maps{expand_map(from(), to())} : Maps{};
   }
   Maps operator()(const Reshape&) const { return known(reshape_map(from(), to())); }
@@ -127,7 +128,7 @@ class MapRules {
       AxisIndex& index = map.axes[*axis];
       const Dim &size = from()[*axis], &start = (*starts)[i];
       if (size.is_constant() && start.is_constant()) {
-        // The start does not depend on the end.
+        // The end does not change the clamped start.
         index.start = slice_range(*size.constant(), *start.constant(),
                                   steps[i] > 0 ? INT64_MAX : INT64_MIN, steps[i])
                           .start;
@@ -150,7 +151,7 @@ class MapRules {
       map.axes.push_back(a == *axis ? *index : AxisIndex{0, {{a < *axis ? a : a + rank - 1}}, {}});
     return {map};
   }
-  /// Other operators compute values or read positions from an operand.
+  /// Other operators compute new values or read positions at run time, so they have no map.
   template <class T>
   Maps operator()(const T&) const {
     static_assert(!has_rule<T>);
@@ -167,7 +168,8 @@ class MapRules {
   }
   static Maps known(std::optional<IndexMap> map) { return map ? Maps{std::move(*map)} : Maps{}; }
 
-  /// The longer of two ranks has the dims of 1 at `axes`, the operand if `removed`.
+  /// Returns the map between two shapes of which one has additional dims of 1 at `axes`: the
+  /// operand if `removed`, else the result.
   static IndexMap inserted(const std::vector<std::int64_t>& axes, std::size_t rank, bool removed) {
     IndexMap map;
     std::size_t other = 0;
@@ -179,7 +181,8 @@ class MapRules {
     return map;
   }
 
-  /// The index along an axis of `size`, as a function of the result's axes from `first` on.
+  /// Returns the gathered index along an axis of `size` elements, as a function of the result's
+  /// axes from `first` on.
   std::optional<AxisIndex> gathered(const Dim& size, std::size_t first) const {
     if (operands_.affine)
       if (auto affine = operands_.affine(node_.inputs[1])) {
@@ -206,7 +209,7 @@ class MapRules {
     if (!values || !dims || values->empty()) return std::nullopt;
     if (const auto affine = fit_index(*values, *dims)) return affine_axis(*affine, first);
     AxisIndex index;
-    // 0 0 1 1 …: each element in turn, repeated.
+    // Indices 0 0 1 1 …: each element is repeated equally often.
     const auto repeats = std::ranges::count(*values, 0);
     const auto is_repeat = [repeats, i = std::int64_t{0}](std::int64_t v) mutable {
       return v == i++ / repeats;
@@ -298,9 +301,9 @@ IndexMap expand_map(const std::vector<Dim>& from, const std::vector<Dim>& to) {
 std::optional<IndexMap> reshape_map(const std::vector<Dim>& from, const std::vector<Dim>& to) {
   IndexMap map;
   map.axes.resize(from.size());
-  if (std::ranges::any_of(from, is_zero)) return map;  // no elements
-  // Both start at the outermost digit: `left` is the rest of result axis k, `rest` that of operand
-  // axis a. Dims of 1 at the same position correspond.
+  if (std::ranges::any_of(from, is_zero)) return map;  // the operand has no elements
+  // Split off digits from the outermost: `left` is the remaining size of result axis k, `rest` that
+  // of operand axis a. Dims of 1 at the same position correspond to each other.
   std::size_t k = 0;
   Dim left = to.empty() ? Dim(1) : to[0];
   const auto next = [&] {
@@ -338,7 +341,7 @@ std::optional<IndexMap> reshape_map(const std::vector<Dim>& from, const std::vec
 std::optional<AffineIndex> compose(const AffineIndex& x, const IndexMap& map,
                                    std::size_t result_rank) {
   AffineIndex result{x.start, std::vector<Dim>(result_rank, 0)};
-  // Digits of each result axis, the outermost first.
+  // Digits of each result axis, outermost first.
   std::vector<std::vector<IndexTerm>> digits(result_rank);
   for (std::size_t a = 0; a < map.axes.size(); ++a) {
     const AxisIndex& index = map.axes[a];
@@ -359,8 +362,8 @@ std::optional<AffineIndex> compose(const AffineIndex& x, const IndexMap& map,
   for (std::size_t k = 0; k < result_rank; ++k) {
     auto& all = digits[k];
     if (std::ranges::all_of(all, [](const IndexTerm& d) { return d.step == Dim(0); })) continue;
-    // Digits d0, d1, … of a whole number n, from the innermost: if each counts as much as its
-    // divisor, the sum is the step of d0 times n.
+    // The digits d0, d1, … of an integer n, from the innermost: if step = divisor * (step of d0)
+    // for each, their sum is (step of d0) * n.
     std::optional<Dim> divisor = Dim(1);
     for (auto digit = all.rbegin(); digit != all.rend(); ++digit) {
       if (!divisor || digit->divisor != *divisor ||

@@ -8,9 +8,9 @@
 #include "compiler/ir/affine_index.h"
 #include "compiler/ir/graph.h"
 
-/// Index maps of view operators: the operand element of each result element, by one rule for each
-/// operator. With r[k] the index of the result along its axis k and i[a] the index of the operand
-/// along its axis a:
+/// Index maps of view operators: which operand element each result element is. There is one rule
+/// for each operator. r[k] is the index of the result along its axis k, and i[a] is the index of
+/// the operand along its axis a:
 ///
 ///   Identity         i[a] = r[a]
 ///   Transpose        i[perm[k]] = r[k]
@@ -26,28 +26,30 @@
 ///   Reshape          both indices are mixed-radix representations of the row-major position:
 ///                    i[a] = sum of step * ((r[k] / divisor) mod modulus) over the common digits
 ///
-/// where lead = rank(result) - rank(operand). Axes that a rule does not mention are unchanged. Dims
+/// where lead = rank(result) - rank(operand). Rules do not list axes whose index is unchanged. Dims
 /// may be symbolic.
 namespace llmc::ir {
 
 /// step * ((r[axis] / divisor) mod modulus)
 struct IndexTerm {
-  std::size_t axis = 0;  // of the result
+  std::size_t axis = 0;  // axis of the result
   Dim step = 1, divisor = 1;
   std::optional<Dim> modulus = {};
 
   bool is_linear() const { return !modulus && divisor == Dim(1); }
 };
 
-/// Index along one axis of the operand: start + sum of terms, or the table's element at that place.
+/// Index along one axis of the operand: start + sum of terms, or, with a table, its element at that
+/// position.
 struct AxisIndex {
   Dim start = 0;
   std::vector<IndexTerm> terms;
-  std::vector<std::int64_t> table;  // empty: none; all elements are >= 0
+  std::vector<std::int64_t> table;  // empty: no table; all elements are >= 0
 
-  /// k if the index is r[k].
+  /// Returns k if the index is r[k], otherwise nullopt.
   std::optional<std::size_t> result_axis() const;
-  /// The index if it is the same for all elements of a result with `dims`.
+  /// Returns the index if it is the same for all elements of a result with `dims`, otherwise
+  /// nullopt.
   std::optional<Dim> fixed(const std::vector<Dim>& dims) const;
 };
 
@@ -58,56 +60,59 @@ struct IndexMap {
     Dim begin, size;
   };
 
-  std::size_t operand = 0;      // which input of the node
-  std::vector<AxisIndex> axes;  // of that input
-  std::optional<Range> range;   // where the map applies; absent: everywhere
+  std::size_t operand = 0;      // position among the node's inputs
+  std::vector<AxisIndex> axes;  // for each axis of the operand
+  std::optional<Range> range;   // result indices to which the map applies; absent: all
 };
 
-/// How index_maps reads integer operands (indices, starts, axes). Each function may be absent and
-/// may return nullopt for unknown values.
+/// Callbacks through which index_maps reads integer operands (indices, starts, axes). Each may be
+/// empty, and may return nullopt for unknown values.
 struct IndexOperands {
   std::function<std::optional<std::vector<Dim>>(ValueId)> elements;
-  std::function<std::optional<AffineIndex>(ValueId)> affine;  // preferred for indices of Gather
+  std::function<std::optional<AffineIndex>(ValueId)> affine;  // used first for indices of Gather
 };
 
-/// Whether the operator is Reshape, Squeeze or Unsqueeze: elements keep their row-major position.
+/// Returns whether the operator is Reshape, Squeeze or Unsqueeze, which keep the row-major position
+/// of each element.
 bool is_reshape(const Op& op);
-/// Whether index_maps has a rule for the operator: its results hold elements of its operands, at
-/// places that do not depend on floats.
+/// Returns whether index_maps has a rule for the operator: each result element is an operand
+/// element, selected without reading floats.
 bool is_view(const Op& op);
 
-/// Maps of result `slot` of `node`, whose types must be set: one for each operand of a Concat, one
-/// for other view operators. Empty if the node is not a view or its map is unknown.
+/// Returns the maps of output `slot` of `node`: one for each operand of a Concat, one for any other
+/// view operator. Returns no map if the node is not a view or its map is unknown. The types of the
+/// node's operands and outputs must be set.
 std::vector<IndexMap> index_maps(const Graph& graph, const Node& node, std::size_t slot,
                                  const IndexOperands& operands);
 
-/// Rules as functions of dims.
+/// Return the map of one operator from ranks and dims.
 IndexMap identity_map(std::size_t rank);
-/// An empty `perm` reverses the axes.
+/// Returns an empty `perm` reverses the axes.
 IndexMap transpose_map(const std::vector<std::int64_t>& perm, std::size_t rank);
-/// Requires that `from` broadcasts to `to` in one direction.
+/// Requires that `from` can be broadcast to `to` without changing `to`.
 IndexMap expand_map(const std::vector<Dim>& from, const std::vector<Dim>& to);
-/// nullopt if the dims have no common digits, such as [4, 6] and [3, 8].
+/// Returns nullopt if the dims have no common digits, such as [4, 6] and [3, 8].
 std::optional<IndexMap> reshape_map(const std::vector<Dim>& from, const std::vector<Dim>& to);
 
-/// `x`, a function of the operand's index, as a function of the result's index; nullopt if that is
-/// not affine or overflows. Ignores `range`.
+/// Converts `x`, a function of the operand's index, to a function of the result's index. Returns
+/// nullopt if that is not affine or overflows. Ignores `map.range`.
 std::optional<AffineIndex> compose(const AffineIndex& x, const IndexMap& map,
                                    std::size_t result_rank);
 
-/// The map restricted to the operand's axes from `operand_lead` on and the result's axes from
-/// `result_lead` on; nullopt if leading and inner axes depend on each other.
+/// Returns the map between the inner axes: those of the operand from `operand_lead` on and those of
+/// the result from `result_lead` on. Returns nullopt if a leading axis depends on an inner one or
+/// the reverse.
 std::optional<IndexMap> inner_axes(const IndexMap& map, std::size_t operand_lead,
                                    std::size_t result_lead);
 
-/// One element of one of the operands, by its row-major position.
+/// One operand element.
 struct ElementSource {
   std::size_t operand = 0;
   std::int64_t element = 0;
 };
-/// The source of each element of a result with `dims`, row-major. operand_dims[m] are the dims of
-/// the operand of maps[m]. nullopt if a map has symbols, reads out of range or leaves an element
-/// undefined. The caller limits the number of elements.
+/// Returns the source of each element of a result with `dims`, row-major. operand_dims[m] are the
+/// dims of the operand of maps[m]. Returns nullopt if a map is symbolic, an index is out of range,
+/// or no map defines an element. The caller must limit the number of elements.
 std::optional<std::vector<ElementSource>> element_sources(
     const std::vector<IndexMap>& maps, const std::vector<std::vector<std::int64_t>>& operand_dims,
     const std::vector<std::int64_t>& dims);

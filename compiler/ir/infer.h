@@ -11,8 +11,8 @@
 
 namespace llmc::ir {
 
-/// Creates symbols "d0", "d1", … for sizes that are not affine expressions of known ones, skipping
-/// symbols that `graph` already uses.
+/// Creates symbols "d0", "d1", … for sizes that are not affine expressions of known sizes. Skips
+/// symbols that are in use.
 class FreshSymbols {
  public:
   FreshSymbols() = default;
@@ -28,20 +28,21 @@ class FreshSymbols {
   std::uint64_t counter_ = 0;
 };
 
-/// Infers the types of the outputs of `node` from the types of its inputs, its attributes and the
-/// shape values known so far. `node` need not be in `graph` yet, but its inputs must be. Fails,
-/// with node and op set, if operands do not fit the operator; dims that merely might differ are
-/// assumed to be equal.
+/// Returns the types of the outputs of `node`, inferred from the types of its inputs, its
+/// attributes and the known shape values. The inputs must be in `graph`; `node` need not be. Fails
+/// if the operands do not fit the operator. Dims that may differ, but need not, are assumed to be
+/// equal.
 Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node,
                                       const ShapeValues& known, FreshSymbols& fresh);
-/// Same, computing the shape values of `graph` each time: for single queries.
+/// Does the same, but computes the shape values of `graph` in each call. Use it for single queries.
 Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node);
 
-/// Infers all values again, in order, including loop bodies. If the result would need a new symbol,
-/// the previous dim is kept. Fails at the first node that does not fit.
+/// Infers the types of all values again, in order, including loop bodies. Where inference would
+/// create a new symbol, the existing dim is kept. Fails at the first node whose operands do not
+/// fit.
 Result<Graph> infer_graph(Graph graph);
 
-/// Returns whether two dims can be equal: not if they differ by a nonzero number.
+/// Returns whether two dims may be equal: false only if they differ by a nonzero number.
 bool compatible(const Dim& a, const Dim& b);
 /// Returns whether element types and ranks are equal and dims compatible.
 bool compatible(const TensorType& a, const TensorType& b);

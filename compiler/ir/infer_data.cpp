@@ -8,8 +8,7 @@
 namespace llmc::ir {
 namespace {
 
-/// Returns the sizes given by a shape operand; if its elements are unknown, as many new symbols as
-/// it has elements.
+/// Returns the elements of a shape operand; if they are unknown, a new symbol for each.
 Result<std::vector<Dim>> target_shape(const InferContext& c, std::size_t operand) {
   LLMC_RETURN_IF_ERROR(c.want_integer(operand));
   LLMC_RETURN_IF_ERROR(c.want_rank(operand, 1));
@@ -34,8 +33,9 @@ std::optional<Dim> product(const std::vector<Dim>& dims) {
   return out;
 }
 
-/// Returns a / b for the -1 of a Reshape. Cancels equal factors first, so that seq * x / seq is
-/// exact although the products are not affine.
+/// Returns the size that replaces -1 in a Reshape: the product of `total` divided by that of
+/// `taken`. Cancels equal factors first, so that seq * x / seq is exact although the products are
+/// not affine.
 std::optional<Dim> remaining_size(std::vector<Dim> total, std::vector<Dim> taken) {
   for (auto it = taken.begin(); it != taken.end();) {
     const auto same = std::find(total.begin(), total.end(), *it);
@@ -50,10 +50,11 @@ std::optional<Dim> remaining_size(std::vector<Dim> total, std::vector<Dim> taken
   return a && b ? div_exact(*a, *b) : std::nullopt;
 }
 
-/// Returns the length of x[start:end] over a dim that may be symbolic, with step 1; nullopt if it
-/// cannot be determined. Symbolic bounds are assumed to be inside the dim, as exporters write them.
+/// Returns the length of x[start:end], with step 1, of a dim that may be symbolic; nullopt if it
+/// cannot be determined. Assumes that symbolic bounds are inside the dim, as exporters write them.
 std::optional<Dim> slice_length(const Dim& dim, const Dim& start, const Dim& end) {
-  // Converts a bound to a position from the front; nullopt if clamping cannot be decided.
+  // Converts a bound to a position counted from the front; nullopt if it is unknown whether the
+  // bound is clamped.
   const auto position = [&](const Dim& bound) -> std::optional<Dim> {
     if (bound.is_constant() && *bound.constant() >= INT64_MAX / 2) return dim;
     if (bound.is_constant() && *bound.constant() <= INT64_MIN / 2) return Dim(0);
@@ -61,8 +62,8 @@ std::optional<Dim> slice_length(const Dim& dim, const Dim& start, const Dim& end
     if (!from_front) return std::nullopt;
     const auto below_end = sub(dim, *from_front);
     if (below_end && is_non_negative(*below_end)) {
-      // x[-k:] of a symbolic dim: with fewer than k elements the start is clamped. Assuming one
-      // element is safe; more is not.
+      // The start in x[-k:] is clamped if the dim is smaller than k. A symbolic dim may be assumed
+      // to be at least 1, but not more.
       if (is_negative(bound) && bound.is_constant() && bound != Dim(-1) &&
           !is_non_negative(*from_front))
         return std::nullopt;
@@ -70,7 +71,7 @@ std::optional<Dim> slice_length(const Dim& dim, const Dim& start, const Dim& end
     }
     const auto beyond = sub(*from_front, dim);
     if (beyond && is_non_negative(*beyond)) return dim;
-    // A number compared with a symbol is undecidable; a symbol compared with a symbol is trusted.
+    // A number may exceed a symbolic dim, so it cannot be decided. A symbolic bound is trusted.
     return bound.is_constant() && bound != Dim(0) ? std::nullopt : from_front;
   };
   const auto from = position(start), to = position(end);
@@ -304,9 +305,9 @@ Result<Types> infer_op(const InferContext& c, const ConstantOfShape& op) {
 
 namespace {
 
-/// Returns the node that computes `value`; nullptr if it is not found. Values are mostly in the
-/// order of their nodes. In a large graph only that position is tried, so that n lookups cost less
-/// than n²; a value that is not found counts as unknown.
+/// Returns the node that computes `value`; nullptr if it is not found. Most values are in the order
+/// of their nodes. In a large graph only that position is tried, so that n lookups cost less than
+/// n²; a value that is not found is treated as unknown.
 const Node* find_producer(const Graph& graph, ValueId value) {
   constexpr std::size_t kMaxScanned = 4096;
   const std::vector<Node>& nodes = graph.nodes();
@@ -322,15 +323,14 @@ const Node* find_producer(const Graph& graph, ValueId value) {
   return found == nodes.end() ? nullptr : &*found;
 }
 
-/// Returns the only element of a constant operand.
+/// Returns the element of a constant operand with one element; otherwise nullopt.
 std::optional<double> constant_number(const InferContext& c, std::size_t i) {
   const auto* constant = op_as<ConstantOp>(find_producer(c.graph(), c.node().inputs[i]));
   if (!constant || constant->data->element_count() != 1) return std::nullopt;
   return to_doubles(*constant->data)[0];
 }
 
-/// Returns the number of elements of a range of floats, whose bounds are not sizes, if they are
-/// constants.
+/// Returns the length of a Range of floats if its operands are constants, otherwise nullopt.
 std::optional<Dim> float_range_length(const InferContext& c) {
   const auto start = constant_number(c, 0), limit = constant_number(c, 1);
   const auto step = constant_number(c, 2);
@@ -359,7 +359,7 @@ Result<Types> infer_op(const InferContext& c, const Range&) {
     const auto difference = sub(limit->front(), start->front());
     if (difference && difference->is_constant()) {
       const std::int64_t d = *difference->constant();
-      // Rounds up without the overflow of adding step - 1.
+      // Round up; adding step - 1 before the division could overflow.
       if (d == INT64_MIN) return c.error("the range is too long");
       const bool none = (step > 0) != (d > 0) || d == 0;
       length = none ? 0 : (step == -1 ? -d : d / step + (d % step != 0 ? 1 : 0));

@@ -9,7 +9,7 @@ Dim dim(std::int64_t n) {
   return Dim(n);
 }
 
-/// Checks a per-channel vector operand (weight, bias) of `width` elements.
+/// Checks that an operand (weight, bias) is a float vector of `width` elements.
 Status want_vector(const InferContext& c, std::size_t operand, const Dim& width,
                    const std::string& what) {
   LLMC_RETURN_IF_ERROR(c.want_float(operand));
@@ -17,8 +17,8 @@ Status want_vector(const InferContext& c, std::size_t operand, const Dim& width,
   return c.want_equal(c.type(operand).dims[0], width, "length of the " + what);
 }
 
-/// Checks the head counts of an attention-like operator: positive, and a multiple of query heads
-/// per KV head. Their products must fit.
+/// Checks the head counts and head size of an attention operator: all are positive, `heads` is a
+/// multiple of `kv_heads`, and products of them do not overflow.
 Status want_heads(const InferContext& c, std::int64_t heads, std::int64_t kv_heads,
                   std::int64_t head_dim) {
   constexpr std::int64_t kMaxHeadCount = 1 << 20;
@@ -37,7 +37,7 @@ Status want_epsilon(const InferContext& c, float epsilon) {
   return c.error("epsilon is negative or not a number");
 }
 
-/// Checks the operands of a rotation: positions with one element per token, and frequencies or a
+/// Checks the operands of a RoPE: positions, with one element per token, and frequencies or a
 /// table.
 Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_dim,
                      const Dim& tokens, std::size_t positions, std::size_t frequencies) {
@@ -58,8 +58,8 @@ Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_
                       rope.table ? "width of the rotation table" : "number of frequencies");
 }
 
-/// Returns the number of tokens of an activation: the product of all dims but the last; a new
-/// symbol if that is not affine.
+/// Returns the number of tokens in an activation: the product of all dims except the last; a new
+/// symbol if the product is not affine.
 Dim tokens_of(const InferContext& c, const TensorType& x) {
   Dim tokens(1);
   for (std::size_t i = 0; i + 1 < x.rank(); ++i) {
@@ -208,7 +208,7 @@ Result<Types> infer_op(const InferContext& c, const Linear& op) {
   }
   if (c.has(4)) {
     LLMC_RETURN_IF_ERROR(c.want_float(4));
-    // The residual is added row by row; its shape may group the tokens differently.
+    // The residual is added token by token; its leading dims may differ from those of x.
     if (c.rank(4) == 0) return c.error("the residual is a scalar");
     LLMC_RETURN_IF_ERROR(
         c.want_equal(c.type(4).dims.back(), out.dims.back(), "width of the residual"));
@@ -293,7 +293,7 @@ Result<Types> infer_op(const InferContext& c, const Loop& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const Parameter&) {
-  // Only the enclosing loop knows the constant; verify compares the two.
+  // The type comes from the enclosing loop's constants; verify() compares the two.
   if (c.node().outputs.size() != 1) return c.error("the type of a parameter is missing");
   return Types{c.graph().value(c.node().outputs[0]).type};
 }

@@ -12,7 +12,7 @@ Result<std::size_t> axis_of(const InferContext& c, std::int64_t axis) {
   return c.error("axis " + std::to_string(axis) + " is outside " + to_string(c.type(0)));
 }
 
-/// Checks indices (operand 1) that address single elements of operand 0 along `axis`.
+/// Checks operand 1, indices of single elements of operand 0 along `axis`.
 Status want_element_indices(const InferContext& c, std::size_t axis) {
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
   LLMC_RETURN_IF_ERROR(c.want_rank(1, c.rank(0)));
@@ -25,7 +25,8 @@ Status want_element_indices(const InferContext& c, std::size_t axis) {
   return ok_status();
 }
 
-/// Returns how many dims of operand 0, from `first` on, the last dim of the indices addresses.
+/// Returns the number of dims of operand 0, from `first` on, that an index tuple (last dim of
+/// operand 1) addresses.
 Result<std::size_t> tuple_length(const InferContext& c, std::size_t first) {
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
   if (c.rank(1) == 0) return c.error("the indices are a scalar");

@@ -90,7 +90,8 @@ Result<Types> infer_op(const InferContext& c, const MatMul&) {
   auto a = c.type(0).dims, b = c.type(1).dims;
   LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
   if (a.empty() || b.empty()) return c.error("an operand is a scalar");
-  // numpy: a vector on the left is a row, on the right a column; the added dim is removed again.
+  // As in numpy, a left vector is a row and a right vector a column; the added dim is removed from
+  // the result.
   const bool row = a.size() == 1, column = b.size() == 1;
   if (row) a.insert(a.begin(), Dim(1));
   if (column) b.push_back(Dim(1));

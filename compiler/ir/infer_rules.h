@@ -8,13 +8,13 @@
 #include "compiler/ir/infer.h"
 #include "compiler/ir/op_info.h"
 
-/// The inference rules, one per operator, by family in infer_data.cpp, infer_index.cpp,
+/// Type inference rules, one for each operator. They are in infer_data.cpp, infer_index.cpp,
 /// infer_math.cpp and infer_fused.cpp.
 namespace llmc::ir {
 
 using Types = std::vector<TensorType>;
 
-/// Context of a rule: the operands of one node, whose count has been checked.
+/// Operands of the node to which a rule is applied. Their number has been checked.
 class InferContext {
  public:
   InferContext(const Graph& graph, const Node& node, const ShapeValues& known, FreshSymbols& fresh)
@@ -32,16 +32,16 @@ class InferContext {
   Dim fresh() const { return fresh_.next(); }
 
   Diagnostic error(std::string message, std::string hint = {}) const;
-  /// Return an error unless operand i has this rank / is a float / is an integer tensor.
+  /// Check that operand i has this rank, is a float tensor, or is an integer tensor.
   Status want_rank(std::size_t i, std::size_t rank) const;
   Status want_float(std::size_t i) const;
   Status want_integer(std::size_t i) const;
-  /// Returns an error if `a` and `b` cannot be equal; `what` names them.
+  /// Checks that `a` and `b` may be equal. `what` names them in the error.
   Status want_equal(const Dim& a, const Dim& b, const std::string& what) const;
 
-  /// Broadcasts shapes as in numpy.
+  /// Returns the shape to which both shapes are broadcast, as in numpy.
   Result<std::vector<Dim>> broadcast(const std::vector<Dim>& a, const std::vector<Dim>& b) const;
-  /// Returns the common dim of two operands: a number takes precedence over symbols.
+  /// Returns the common dim of two operands: `a` if it is a number, else `b`.
   static const Dim& merged(const Dim& a, const Dim& b) { return a.is_constant() ? a : b; }
 
  private:
@@ -51,7 +51,7 @@ class InferContext {
   FreshSymbols& fresh_;
 };
 
-/// infer_op(c, op) of every operator: the types of the node's results.
+/// Declares infer_op(c, op) for every operator. It returns the types of the node's outputs.
 #define LLMC_INFER_OP(T) infer_op(const InferContext& c, const T& op)
 Result<Types> LLMC_IR_OPS(LLMC_INFER_OP);
 #undef LLMC_INFER_OP

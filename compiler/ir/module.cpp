@@ -18,7 +18,7 @@ const TensorType* find_type(const Graph& graph, const std::vector<ValueId>& amon
   return at == among.end() ? nullptr : &graph.value(*at).type;
 }
 
-/// Whether `type` is that of the state, with any number of tokens.
+/// Returns whether `type` is the type of the state for some number of tokens.
 bool is_cache(const State& state, const TensorType& type) {
   const bool tokens_first = state.layout == CacheLayout::kSequenceFirst;
   return type.element == ElementType::kF32 && type.rank() == 5 && type.dims[0] == Dim(2) &&

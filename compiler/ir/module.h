@@ -7,12 +7,13 @@
 
 #include "compiler/ir/graph.h"
 
-/// The compiled unit: graphs, values that outlive a call, and the purpose of inputs and outputs.
+/// The compiled unit: its graphs, the values that outlive a call, and the purposes of inputs and
+/// outputs.
 namespace llmc::ir {
 
 /// Names of entries.
-inline constexpr std::string_view kForward = "forward";  // a decoder: tokens and past to logits
-inline constexpr std::string_view kRun = "run";  // a plain graph, its own inputs and outputs
+inline constexpr std::string_view kForward = "forward";  // a decoder: token ids and cache to logits
+inline constexpr std::string_view kRun = "run";  // a plain graph with its own inputs and outputs
 
 /// One graph that the caller or the runtime runs.
 struct Entry {
@@ -20,31 +21,32 @@ struct Entry {
   Graph graph;
 };
 
-/// A value that outlives a call and belongs to a sequence.
+/// Kind of a value that outlives a call and belongs to a sequence.
 enum class StateKind : std::uint8_t {
-  /// Keys and values of all earlier tokens: f32[2, 1, past, kv_heads, head_dim], or heads first.
-  /// A call appends its tokens, so dropping the last ones rewinds the state.
+  /// Keys and values of all earlier tokens: f32[2, 1, past, kv_heads, head_dim], or heads first. A
+  /// call appends its tokens. Dropping the last tokens rewinds the state.
   kAttentionCache,
 };
 
-/// One state. Inputs and outputs are named, because passes keep their names but renumber values.
+/// One state of a module. Its input and output are given by name, because passes keep names but
+/// change ValueIds.
 struct State {
   StateKind kind = StateKind::kAttentionCache;
-  std::int64_t layer = 0;  // in the order in which the graph attends
+  std::int64_t layer = 0;  // layers are numbered in execution order
   std::string input;       // graph input with the state before the call
   std::string output;      // graph output with the state after it
   CacheLayout layout = CacheLayout::kSequenceFirst;
   std::int64_t kv_heads = 0, head_dim = 0;
 };
 
-/// Names of the other inputs and outputs of kForward by purpose; empty: there is no such value. A
-/// plain graph binds none.
+/// Names of the other inputs and outputs of kForward, by purpose. Empty: there is no such value, as
+/// for all purposes in a plain graph.
 struct Interface {
   std::string token_ids;  // i64[seq]
   std::string mask;       // f32[1, 1, seq, past + seq], added to the scores
   std::string positions;  // i64[1, seq]
-  std::string logits;     // f32[…, vocabulary]: of the last token, or a row for each token
-  std::string hidden;     // f32[…, width], a row for each token: of a graph that ends before logits
+  std::string logits;     // f32[…, vocabulary]: one row for the last token, or one row per token
+  std::string hidden;     // f32[…, width], one row per token, if the graph ends before the logits
 };
 
 /// A module owns its graphs; copies share the data of constants.
@@ -53,20 +55,21 @@ struct Module {
   std::vector<State> states;  // by layer
   Interface interface;
 
-  /// The only entry.
+  /// Returns the graph of the only entry.
   const Graph& graph() const { return entries.front().graph; }
   Graph& graph() { return entries.front().graph; }
-  /// Whether it can generate text: it has token ids, logits and a cache.
+  /// Returns whether the module can generate text: it has token ids, logits and a cache.
   bool is_decoder() const { return !states.empty(); }
-  /// The number of logits in a row; 0 for a plain graph.
+  /// Returns the number of logits per token; 0 for a plain graph.
   std::int64_t vocabulary() const;
 };
 
-/// A module of one plain graph.
+/// Returns a module whose only entry is the plain graph.
 Module plain_module(Graph graph);
 
-/// Checks that the names of states and interface are inputs and outputs of the entry, that no value
-/// has two roles, and that types are those documented above. kInternal with the first violation.
+/// Checks that the names in states and interface are inputs and outputs of the entry, that no value
+/// has two purposes, and that types are as documented above. Fails with kInternal for the first
+/// violation.
 Status verify_interface(const Module& module);
 
 }  // namespace llmc::ir

@@ -11,10 +11,10 @@
 #include "compiler/ir/constant.h"
 #include "compiler/ir/type.h"
 
-/// The closed set of operators. Each is a plain struct of attributes. Its operands are the node's
-/// inputs, in the order given in its comment (a trailing `?` marks an optional one). To add one,
-/// define the struct here and add it to LLMC_IR_OPS; errors of compiler and linker then show what
-/// is missing (docs/adding-an-op.md).
+/// The closed set of operators. Each operator is a plain struct of attributes. Its comment lists
+/// the operands, which are the node's inputs, in order; a trailing `?` marks an optional operand.
+/// To add an operator, define the struct here and add it to LLMC_IR_OPS. Compiler and linker errors
+/// then show what is missing (docs/adding-an-op.md).
 namespace llmc::ir {
 
 class Graph;
@@ -25,15 +25,17 @@ class Graph;
 struct ConstantOp {
   ConstantPtr data;
 };
-/// x -> same elements, other element type (float to integer truncates toward zero)
+/// x -> x converted to element type `to` (float to integer truncates toward zero)
 struct Cast {
   ElementType to = ElementType::kF32;
 };
-/// (x, shape i64[r]) -> x reshaped; 0 copies a dim unless allow_zero, one -1 is inferred
+/// (x, shape i64[r]) -> x reshaped. In `shape`, 0 copies the dim of x unless allow_zero is set, and
+/// one -1 is replaced by the remaining size.
 struct Reshape {
   bool allow_zero = false;
 };
-/// x -> x with dims permuted: dim i of the result is dim perm[i] of x; empty reverses the dims
+/// x -> x with dims permuted: dim i of the result is dim perm[i] of x. An empty `perm` reverses the
+/// dims.
 struct Transpose {
   std::vector<std::int64_t> perm;
 };
@@ -41,14 +43,15 @@ struct Transpose {
 struct Concat {
   std::int64_t axis = 0;
 };
-/// (x) -> parts of `sizes` along axis; sizes are explicit after import
+/// (x) -> consecutive parts of x along axis, with the given sizes
 struct Split {
   std::int64_t axis = 0;
   std::vector<std::int64_t> sizes;
 };
 /// (x, starts, ends, axes?, steps?) -> x[starts:ends:steps]
 struct Slice {};
-/// (x) -> x without / with size-1 dims at `axes` (>= 0, ascending after import)
+/// Squeeze: (x) -> x without the dims of size 1 at `axes`. Unsqueeze: (x) -> x with dims of size 1
+/// inserted at `axes` of the result. Axes are >= 0 and ascending after import.
 struct Squeeze {
   std::vector<std::int64_t> axes;
 };
@@ -59,11 +62,11 @@ struct Unsqueeze {
 struct Gather {
   std::int64_t axis = 0;
 };
-/// (x, shape) -> x broadcast to shape (in both directions, as in ONNX)
+/// (x, shape) -> x broadcast to the common shape of x and `shape`, as in ONNX
 struct Expand {};
-/// (x, repeats) -> x repeated
+/// (x, repeats i64[rank]) -> x repeated repeats[i] times along dim i
 struct Tile {};
-/// x -> i64[end - begin] the dims of x
+/// x -> dims [begin, end) of x, i64[end - begin]
 struct Shape {
   std::int64_t begin = 0;
   std::int64_t end = INT64_MAX;
@@ -74,16 +77,17 @@ struct ConstantOfShape {
 };
 /// (start, limit, delta) -> 1-D range
 struct Range {};
-/// (data, indices) of equal rank -> data[…, indices[i…], …] along axis, with the shape of indices
+/// (data, indices) of equal rank -> data[…, indices[i…], …] with the index along axis, in the shape
+/// of indices
 struct GatherElements {
   std::int64_t axis = 0;
 };
-/// (data, indices[…, k]) -> data[b…, indices[b…, j, :]]: slices addressed by k dims after the
-/// `batch_dims` leading ones that both share
+/// (data, indices[…, k]) -> data[b…, indices[b…, j, :]]: an index tuple addresses the k dims of
+/// data that follow the first `batch_dims` dims, which both operands share
 struct GatherNd {
   std::int64_t batch_dims = 0;
 };
-/// How a scattered element is combined with the existing one.
+/// Function that combines a scattered element with the existing one.
 enum class ScatterReduction : std::uint8_t { kNone, kAdd, kMul, kMin, kMax };
 /// (data, indices, updates) -> data with updates[i…] stored at data[…, indices[i…], …] along axis,
 /// in row-major order of the updates
@@ -101,8 +105,8 @@ enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge, kWrap };
 struct Pad {
   PadMode mode = PadMode::kConstant;
 };
-/// (x, k?) -> the upper (or lower) triangle of the last two dims, shifted up by k diagonals; zeros
-/// elsewhere
+/// (x, k?) -> the upper (or lower) triangle of the last two dims, whose diagonal is shifted up by
+/// k; zeros elsewhere
 struct Trilu {
   bool upper = true;
 };
@@ -157,8 +161,9 @@ enum class BinaryKind : std::uint8_t {
   kOr,
   kXor
 };
-/// (a, b) -> f(a, b) with numpy broadcasting; comparisons give bool; integer division truncates;
-/// the sign of mod is that of the divisor (for floats: of the dividend)
+/// (a, b) -> f(a, b) with numpy broadcasting. Comparisons return bools. Integer division truncates.
+/// The result of kMod has the sign of the divisor for integers, and that of the dividend for
+/// floats.
 struct Binary {
   BinaryKind kind = BinaryKind::kAdd;
 };
@@ -179,27 +184,27 @@ struct Softmax {
   std::int64_t axis = -1;
 };
 enum class ReduceKind : std::uint8_t { kSum, kMean, kMax, kMin, kProd };
-/// x -> reduced over `axes` (explicit after import; empty = all)
+/// x -> x reduced over `axes`; empty: over all axes
 struct Reduce {
   ReduceKind kind = ReduceKind::kSum;
   std::vector<std::int64_t> axes;
   bool keep_dims = true;
 };
-/// x -> i64 index of the maximum (minimum) along axis, the first (last) among equals
+/// x -> i64 index of the maximum (or minimum) along axis: the first (or last) of equal elements
 struct ArgMax {
   std::int64_t axis = 0;
   bool keep_dims = true;
   bool minimum = false;
   bool last = false;
 };
-/// (x, k i64 scalar) -> (values, i64 indices) of the k largest (smallest) along axis, best first,
-/// the lower index first among equals
+/// (x, k i64 scalar) -> (values, i64 indices) of the k largest (or smallest) elements along axis,
+/// in descending (or ascending) order; equal elements in order of their indices
 struct TopK {
   std::int64_t axis = -1;
   bool largest = true;
 };
-/// x -> running sums along axis, from the end with `reverse`, without the element itself with
-/// `exclusive`
+/// x -> cumulative sums along axis. `reverse` sums from the end; `exclusive` excludes the element
+/// itself.
 struct CumSum {
   std::int64_t axis = 0;
   bool exclusive = false;
@@ -211,7 +216,7 @@ struct LayerNorm {
 };
 
 // ---- Operators created by fusion ----------------------------------------------------------------
-// Activations of a decoder are [tokens, width] or any shape with the same row-major bytes.
+// Activations of a decoder are [tokens, width], or any shape with the same row-major order.
 
 /// (x[…, n], weight[n]) -> x / sqrt(mean(x^2, last dim) + epsilon) * weight   (Zhang & Sennrich
 /// 2019)
@@ -220,10 +225,10 @@ struct RmsNorm {
 };
 
 /// (x[1, S, heads, dim] or with `heads_first` x[1, heads, S, dim], positions i64[S elements],
-/// frequencies f32[rotary_dim / 2]) -> x rotated by the angle position * frequency. Half form: pair
-/// (i, i + rotary_dim/2); interleaved: pair (2i, 2i+1). Dims from rotary_dim on are copied. With
-/// `table`, the third operand is f32[max_positions, rotary_dim] = cos | sin halves. (Su et al.
-/// 2021.)
+/// frequencies f32[rotary_dim / 2]) -> x rotated by the angle position * frequency. Elements (i, i
+/// + rotary_dim/2) form a pair, with `interleaved` elements (2i, 2i+1). Elements from rotary_dim on
+/// are copied. With `table`, the third operand is f32[max_positions, rotary_dim], and each row
+/// holds cosines, then sines. (Su et al. 2021.)
 struct Rope {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;
@@ -241,9 +246,9 @@ enum class CacheLayout : std::uint8_t {
 /// (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim], past[2,1,P,kv_heads,dim] or heads
 /// first)
 ///     -> (out[1,S,heads*dim], present: past with the S new tokens appended)
-/// score = scale * q.k; query i of S sees keys 0 .. P+i, with a window w > 0 only the last w of
-/// them (including its own); query head h reads KV head h / (heads/kv_heads). With softcap c > 0
-/// the score is c * tanh(score / c); masking comes after that.
+/// score = scale * q.k. Query i attends to keys 0 .. P+i; with window w > 0, only to the last w of
+/// them, which include its own. Query head h reads KV head h / (heads/kv_heads). With softcap c >
+/// 0, the score is replaced by c * tanh(score / c) before masking.
 struct Attention {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
@@ -252,16 +257,17 @@ struct Attention {
   CacheLayout cache_layout = CacheLayout::kSequenceFirst;
 };
 
-/// (q f32[…, S, D], k f32[…, D, T], v f32[…, T, W], bias f32, mask bool) ->
-/// softmax(s) . v f32[…, S, W] without a cache, where s is scale * q . k, plus `bias` or, where
-/// `mask` is not `keeps`, `fill` in its place. At most one of bias and mask is there; both
-/// broadcast to the scores, as the leading dims of q, k and v do to each other (numpy).
+/// (q f32[…, S, D], k f32[…, D, T], v f32[…, T, W], bias f32, mask bool) -> softmax(s) . v f32[…,
+/// S, W], attention without a cache. Score s is scale * q . k. With `bias`, the bias is added. With
+/// `mask`, scores are replaced by `fill` where mask != keeps. At most one of bias and mask is
+/// present. Both are broadcast to the scores; the leading dims of q, k and v are broadcast to each
+/// other (numpy).
 struct ScaledAttention {
   float scale = 1, fill = 0;
   bool keeps = true;
 };
 
-/// A function of one element, defined by the UnaryKind of the same name.
+/// An elementwise function, defined by the UnaryKind with the same name.
 enum class ActivationFn : std::uint8_t {
   kNone,
   kSilu,
@@ -273,7 +279,7 @@ enum class ActivationFn : std::uint8_t {
 };
 /// Returns the unary operator with this function; kIdentity for kNone.
 UnaryKind unary_kind(ActivationFn function);
-/// Returns nullopt for operators that are not one of the functions above.
+/// Returns the function of the unary operator, or nullopt if it is not an ActivationFn.
 std::optional<ActivationFn> activation_fn(UnaryKind kind);
 
 /// (gate, up) -> function(gate) * up   (Shazeer 2020: SwiGLU, GEGLU, ReGLU, …)
@@ -298,38 +304,38 @@ enum class WeightRole : std::uint8_t {
   kHead,
   kLinear /* none of the others */
 };
-/// "down": the matrix's name in plans and emitted sources.
+/// Returns the matrix's name in plans and emitted sources, such as "down".
 std::string_view to_string(WeightRole role);
 
-/// (ids[…], table[vocab, n]) -> f32[…, n]: Gather on axis 0 of a constant table, as a stage. In a
-/// decoder the ids are its tokens, i64[S], or positions (learned positions).
+/// (ids[…], table[vocab, n]) -> f32[…, n]: rows of a constant table, as one stage. In a decoder,
+/// ids are the token ids, i64[S], or the positions (learned position embedding).
 struct Embedding {
   WeightRole role = WeightRole::kEmbedding;
   WeightFormat format = WeightFormat::kUnset;
 };
 
-/// RmsNorm or LayerNorm.
+/// Normalization of an operand: RmsNorm or LayerNorm.
 enum class NormKind : std::uint8_t { kRms, kLayer };
 
 /// y[…, N] = function(norm(x)[…, K] . weight[N, K]^T + bias) + residual, one stage of the emitted
-/// model. `gated`: rows of the weight are gate|up, and the result function(gate) * up has N/2
-/// columns. Inputs: (x, weight constant [N, K], bias?, norm_weight?, residual?, norm_bias?) with
-/// kNoValue for absent ones; norm_weight is present exactly if norm_epsilon is, norm_bias only with
-/// kLayer.
+/// model. With `gated`, the first N/2 rows of the weight are the gate, the others `up`, and the
+/// result function(gate) * up has N/2 columns. Inputs: (x, weight constant [N, K], bias?,
+/// norm_weight?, residual?, norm_bias?) with kNoValue for an absent operand. norm_weight is present
+/// if and only if norm_epsilon is set. norm_bias is present only with kLayer.
 struct Linear {
   ActivationFn function = ActivationFn::kNone;
   bool gated = false;
-  std::optional<float> norm_epsilon;  // set: x is normalized first
+  std::optional<float> norm_epsilon;  // if set, x is normalized first
   NormKind norm_kind = NormKind::kRms;
   WeightRole role = WeightRole::kLinear;
   WeightFormat format = WeightFormat::kUnset;
 };
 
-/// norm + merged q/k/v projection + bias + RMS norm of each head of q and of k + RoPE, one stage.
-/// (x, weight [(heads + 2*kv_heads)*dim, K], bias?, norm_weight?, positions?, frequencies or
-/// table?, norm_bias?, q_norm_weight[dim]?, k_norm_weight[dim]?)
+/// One stage: norm, merged q/k/v projection, bias, RMS norm of each head of q and k, RoPE. (x,
+/// weight [(heads + 2*kv_heads)*dim, K], bias?, norm_weight?, positions?, frequencies or table?,
+/// norm_bias?, q_norm_weight[dim]?, k_norm_weight[dim]?)
 ///     -> (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim])
-/// Both weights of the head norms are present exactly if qk_norm_epsilon is.
+/// q_norm_weight and k_norm_weight are present if and only if qk_norm_epsilon is set.
 struct QkvProjection {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::optional<float> norm_epsilon;
@@ -338,15 +344,15 @@ struct QkvProjection {
   std::optional<Rope> rope;
   WeightRole role = WeightRole::kQueryKeyValue;
   WeightFormat format = WeightFormat::kUnset;
-  WeightFormat value_format = WeightFormat::kUnset;  // of the value rows; kUnset: as `format`
+  WeightFormat value_format = WeightFormat::kUnset;  // format of the value rows; kUnset: `format`
 };
 
-/// Repeated layers as one body. Inputs: `carried` values, then per-iteration values (cache slots)
-/// grouped iteration-major, then invariants. Outputs: the carried values after the last iteration,
-/// then the per-iteration results (presents), iteration-major.
-/// Inputs of the body graph: carried values, per-iteration inputs of one iteration, invariants.
-/// Constants that differ between iterations are Parameter nodes in the body: parameter p of
-/// iteration i is parameters[p][i].
+/// Repeated layers with one body graph. Inputs: `carried` loop-carried values, then the
+/// per-iteration inputs (caches) of iteration 0, of iteration 1, …, then invariants. Outputs: the
+/// loop-carried values after the last iteration, then the per-iteration outputs (updated caches) of
+/// iteration 0, of iteration 1, …. Inputs of the body graph: loop-carried values, per-iteration
+/// inputs of one iteration, invariants. Constants that differ between iterations are Parameter
+/// nodes in the body: parameter p in iteration i is parameters[p][i].
 struct Loop {
   std::int64_t count = 0;
   std::int64_t carried = 0;
@@ -357,13 +363,13 @@ struct Loop {
       parameter_names;  // their names in the model, with the same dims
   std::shared_ptr<const Graph> body;
 };
-/// Only in a Loop body: () -> the constant of the current iteration
+/// () -> parameters[index] of the current iteration. Only in a Loop body.
 struct Parameter {
   std::int64_t index = 0;
 };
 
-/// X(name) of every operator, separated by commas: the alternatives of Op, and the declarations of
-/// a function with an overload for each.
+/// Expands to X(name) for every operator, separated by commas. Used for the alternatives of Op, and
+/// to declare one overload of a function for each operator.
 #define LLMC_IR_OPS(X)                                                                           \
   X(ConstantOp), X(Cast), X(Reshape), X(Transpose), X(Concat), X(Split), X(Slice), X(Squeeze),   \
       X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd), \

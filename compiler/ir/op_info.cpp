@@ -117,7 +117,7 @@ std::optional<std::string> operand_problem(const Node& node, bool outputs) {
     }
     return "takes " + range + ", got " + std::to_string(got);
   }
-  // A variadic operator has no optional operands: all of them are elements of its list.
+  // A variadic operator has no optional operands: each operand is an element of its list.
   const bool variadic = expected.max_inputs == Arity::kAny;
   for (std::size_t i = 0; i < got; ++i)
     if (!node.inputs[i].exists() && (variadic || i < expected.min_inputs))

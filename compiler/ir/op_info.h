@@ -14,12 +14,12 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/op.h"
 
-/// Static description of each operator for printing, parsing and verifying: its name, the numbers
-/// of operands and results, and its attributes. An operator of `Op` without an entry here does not
-/// compile (docs/adding-an-op.md).
+/// Static description of each operator for printing, parsing and verifying: name, numbers of
+/// operands and results, attributes. Every operator of `Op` must have an entry here, otherwise
+/// compilation fails (docs/adding-an-op.md).
 namespace llmc::ir {
 
-/// Names of an enum's values, in order.
+/// Names of an enum's values in text form, in order.
 template <class E>
 struct EnumInfo;
 
@@ -95,8 +95,8 @@ struct EnumInfo<WeightRole> {
                                                           "linear"};
 };
 
-/// Operand and result counts. Operands from `min_inputs` on are optional: omitted at the end, or
-/// kNoValue.
+/// Numbers of operands and results. Operands from `min_inputs` on are optional: trailing ones are
+/// omitted, others are kNoValue.
 struct Arity {
   static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   std::size_t min_inputs = 0;
@@ -104,7 +104,7 @@ struct Arity {
   std::size_t outputs = 1;  // kAny: depends on the attributes
 };
 
-/// When an attribute is printed.
+/// Condition under which an attribute is printed.
 enum class PrintRule { kAlways, kUnlessDefault };
 
 template <class T, class Member>
@@ -126,15 +126,15 @@ constexpr Field<T, Member> rare(std::string_view name, Member T::* member) {
 template <class T>
 struct OpInfo;
 
-/// An operator without attributes, or the base of one with attributes.
+/// Base of OpInfo; describes an operator without attributes.
 template <std::size_t Min, std::size_t Max = Min, std::size_t Outputs = 1>
 struct PlainOp {
   static constexpr Arity arity{Min, Max, Outputs};
   static constexpr std::tuple<> fields{};
-  /// Whether f64 operands are computed in f64. Operators of ONNX do.
+  /// Whether f64 operands are computed in f64. ONNX requires this of its operators.
   static constexpr bool kTakesF64 = true;
 };
-/// PlainOp of an operator that is defined for f32 only (and types that widen to it).
+/// PlainOp for an operator that computes in f32 only, also for narrower operand types.
 template <std::size_t Min, std::size_t Max = Min, std::size_t Outputs = 1>
 struct FusedOp : PlainOp<Min, Max, Outputs> {
   static constexpr bool kTakesF64 = false;
@@ -375,7 +375,7 @@ struct OpInfo<Parameter> : PlainOp<0> {
   static constexpr auto fields = std::tuple(field("index", &Parameter::index));
 };
 
-/// Whether T is one struct for several operators, which differ in `kind`.
+/// Whether struct T represents several operators, distinguished by `kind`.
 template <class T>
 concept HasKind = requires(T op) {
   op.kind;
@@ -393,8 +393,7 @@ Arity arity(const Op& op);
 std::vector<std::string_view> op_names();
 /// Returns the operator `name` with default attributes, or nullopt.
 std::optional<Op> make_op(std::string_view name);
-/// Returns the number of results of `op` as far as its attributes define it; 0 for a Loop with
-/// invalid counts.
+/// Returns the number of results of `op`; 0 for a Loop with invalid counts.
 std::size_t output_count(const Op& op);
 /// Returns an error about the number of operands and results of `node`, or nullopt. With
 /// `outputs` false only operands are checked, because inference runs before the results exist.

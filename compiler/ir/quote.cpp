@@ -18,7 +18,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-/// Returns the length of the bare name at the front; 0 if there is none.
+/// Returns the length of the bare name at the start of `text`; 0 if there is none.
 std::size_t bare_length(std::string_view text) {
   if (text.empty() || !is_start(text.front())) return 0;
   std::size_t length = 0;

@@ -4,13 +4,14 @@
 #include <string>
 #include <string_view>
 
-/// Conversion of untrusted names to text and back, byte for byte: bare if possible, else quoted and
-/// escaped.
+/// Lossless conversion of untrusted names to text and back. Names are bare if possible, otherwise
+/// quoted and escaped.
 namespace llmc::ir {
 
 /// Returns whether the name matches [A-Za-z_/][A-Za-z0-9_./]* without "//", which begins a comment.
 bool is_bare_name(std::string_view name);
-/// Returns the text in double quotes, with \" \\ \n \t, and \xNN for what is unsafe on a terminal.
+/// Returns the text in double quotes, with the escapes \" \\ \n \t, and \xNN for bytes that are
+/// unsafe on a terminal.
 std::string quoted(std::string_view text);
 /// Returns the name, quoted unless it is a bare name.
 std::string name_text(std::string_view name);

@@ -17,8 +17,9 @@ struct SliceRange {
   std::int64_t count = 0;
 };
 
-/// The elements x[start:end:step] of a dim: ONNX Slice-13. Negative starts and ends count from the
-/// end and are clamped, so INT64_MAX and INT64_MIN represent the ends. step != 0.
+/// Returns the range of indices that x[start:end:step] selects from a dim of size `dim`, as in ONNX
+/// Slice-13. Negative `start` and `end` count from the end of the dim. Both are clamped, so
+/// INT64_MAX and INT64_MIN represent the two ends. Requires step != 0.
 inline SliceRange slice_range(std::int64_t dim, std::int64_t start, std::int64_t end,
                               std::int64_t step) {
   const auto from_end = [dim](std::int64_t i) { return i < 0 ? std::max(i, -dim - 1) + dim : i; };
@@ -32,7 +33,7 @@ inline SliceRange slice_range(std::int64_t dim, std::int64_t start, std::int64_t
   } else {
     start = std::clamp<std::int64_t>(from_end(start), 0, dim - 1);
     end = std::clamp<std::int64_t>(from_end(end), -1, dim - 1);
-    // Quotient of two negative numbers; end - start is at least -dim, so nothing overflows.
+    // Dividend and divisor are negative; end - start is at least -dim, so nothing overflows.
     if (start > end) range.count = (end - start + 1) / step + 1;
   }
   range.start = start;
@@ -53,7 +54,8 @@ inline std::optional<std::size_t> normalize_axis(std::int64_t axis, std::size_t 
   return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
 }
 
-/// Same for several axes, in ascending order; nullopt if one is out of range or occurs twice.
+/// Returns the axes counted from the front, in ascending order; nullopt if one is out of range or
+/// occurs twice.
 inline std::optional<std::vector<std::size_t>> normalize_axes(const std::vector<std::int64_t>& axes,
                                                               std::size_t rank) {
   std::vector<std::size_t> out;

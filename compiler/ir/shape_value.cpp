@@ -10,20 +10,21 @@
 namespace llmc::ir {
 namespace {
 
-/// Maximum number of elements tracked per tensor. Shapes have a handful of elements; the limit
-/// excludes index tables and lists of positions.
+/// Maximum number of known elements per tensor. Shapes have few elements; the limit excludes index
+/// tables and lists of positions.
 constexpr std::size_t kMaxElements = 256;
 
 using Elements = std::vector<Dim>;
 
-/// Returns whether at most one dim is not 1. Then the order of elements does not depend on the
-/// rank, and elementwise operators broadcast such tensors as vectors or scalars.
+/// Returns whether at most one dim is not 1. Elementwise operators treat such tensors as vectors or
+/// scalars, whatever their rank.
 bool is_vector_like(const TensorType& type) {
   return std::count(type.dims.begin(), type.dims.end(), Dim(1)) + 1 >=
          static_cast<std::ptrdiff_t>(type.rank());
 }
 
-/// Computes what is known about result `slot` of one node from what is known about its operands.
+/// Computes the known elements of output `slot` of one node from the known elements of its
+/// operands.
 class Recorder {
  public:
   Recorder(const Graph& graph, const ShapeValues& known, const Node& node, std::size_t slot)
@@ -43,7 +44,8 @@ class Recorder {
     return Elements(integers->begin(), integers->end());
   }
   std::optional<Elements> operator()(const Cast& op) const {
-    // Narrow types may truncate a value; only types that can hold any size keep a symbolic one.
+    // A conversion to a narrow type may change a symbolic value, so only types that hold any size
+    // keep it.
     const bool wide = op.to == ElementType::kI64 || op.to == ElementType::kI32;
     if (!wide || is_float(input_type(0).element)) return std::nullopt;
     return copy(0);
@@ -140,7 +142,7 @@ class Recorder {
     }
     return result ? std::optional(Elements{*result}) : std::nullopt;
   }
-  /// Views read their operands; other operators do not compute shapes.
+  /// Handles views; other operators do not compute shapes.
   template <class T>
   std::optional<Elements> operator()(const T&) const {
     const auto count = output_size();
@@ -174,7 +176,7 @@ class Recorder {
     const auto* x = input(i);
     return x ? std::optional(*x) : std::nullopt;
   }
-  /// Returns the elements of an operand if all are numbers.
+  /// Returns the elements of an operand if all are numbers, otherwise nullopt.
   std::optional<std::vector<std::int64_t>> numbers(std::size_t i) const {
     const auto* x = input(i);
     if (!x) return std::nullopt;
@@ -193,7 +195,8 @@ class Recorder {
     }
     return sizes;
   }
-  /// Returns the number of elements of the result, if they are few and in a line.
+  /// Returns the number of elements of the result; nullopt if it exceeds kMaxElements or the result
+  /// is not vector-like.
   std::optional<std::size_t> output_size() const {
     const auto& type = graph_.value(node_.outputs[slot_]).type;
     const auto count = element_count(type);
@@ -206,7 +209,7 @@ class Recorder {
   static bool fits(const std::vector<T>* x, std::size_t size) {
     return x && (x->size() == 1 || x->size() == size);
   }
-  /// Returns element i with broadcasting.
+  /// Returns element i; a single element is broadcast.
   template <class T>
   static T at(const std::vector<T>& x, std::size_t i) {
     return x.size() == 1 ? x.front() : x[i];
@@ -225,7 +228,7 @@ class Recorder {
       return known ? std::optional(Dim(*known ? 1 : 0)) : std::nullopt;
     };
     const auto difference = sub(a, b);
-    // a >= b and a < b, if the symbols allow a decision.
+    // Decide a >= b and a < b if they hold for all values of the symbols.
     const bool not_less = difference && is_non_negative(*difference);
     const auto gap = difference ? mul(*difference, Dim(-1)) : std::nullopt;
     const bool not_greater = gap && is_non_negative(*gap);
@@ -277,7 +280,7 @@ class Recorder {
     return std::nullopt;
   }
 
-  /// Truncating division: of numbers, or exact.
+  /// Returns a / b: truncated for numbers, otherwise only if the division is exact.
   static std::optional<Dim> divide(const Dim& a, const Dim& b) {
     if (a.is_constant() && b.is_constant()) {
       if (b == Dim(0) || (b == Dim(-1) && a == Dim(INT64_MIN))) return std::nullopt;
@@ -302,7 +305,7 @@ const std::vector<Dim>* ShapeValues::find(ValueId value) const {
 void ShapeValues::record(const Graph& graph, const Node& node) {
   if (operand_problem(node))
     return;  // an invalid graph, which verify reports; here the value is unknown
-  // Dims do not wrap like arithmetic in narrow types.
+  // Unlike Dims, arithmetic in narrow types wraps.
   const bool computes = std::holds_alternative<Unary>(node.op) ||
                         std::holds_alternative<Binary>(node.op) ||
                         std::holds_alternative<Reduce>(node.op);
@@ -338,7 +341,7 @@ std::optional<bool> known_equal(const Dim& a, const Dim& b) {
   const auto difference = sub(a, b);
   if (!difference) return std::nullopt;
   if (difference->is_constant()) return *difference == Dim(0);
-  // Strictly positive or strictly negative for all values of the symbols.
+  // The dims differ if the difference is positive, or negative, for all values of the symbols.
   const auto opposite = mul(*difference, Dim(-1));
   if (is_non_negative(*difference) && difference->constant_part() > 0) return false;
   if (opposite && is_non_negative(*opposite) && opposite->constant_part() > 0) return false;

@@ -8,19 +8,19 @@
 
 namespace llmc::ir {
 
-/// Integer (and bool) tensors whose elements are known as dims, for example the results of Shape ->
-/// Gather -> Unsqueeze -> Concat or OneHot. At most one of their dims is not 1; elements are in
-/// row-major order. They let Reshape, Expand, Tile, Slice and ConstantOfShape with computed shapes
-/// have symbolic result types instead of unknown ones.
+/// Integer and bool tensors whose elements are known as Dims, for example the result of Shape ->
+/// Gather -> Unsqueeze -> Concat. With them, Reshape, Expand, Tile, Slice and ConstantOfShape with
+/// computed shapes have symbolic result types instead of unknown ones. At most one dim of such a
+/// tensor is not 1, and elements are in row-major order.
 ///
-/// Bools are 0 and 1. Symbols represent sizes, so an expression without negative terms is known to
-/// be non-negative, and `Equal(seq, -1)` is known to be false.
+/// Bools are 0 and 1. Symbols represent sizes, so an expression without negative terms is
+/// non-negative, and `Equal(seq, -1)` is false.
 class ShapeValues {
  public:
-  /// Returns the elements of `value`, or nullptr if they are unknown. A scalar has one.
+  /// Returns the elements of `value`, or nullptr if they are unknown. A scalar has one element.
   const std::vector<Dim>* find(ValueId value) const;
   void set(ValueId value, std::vector<Dim> elements) { known_[value] = std::move(elements); }
-  /// Records what is known about the outputs of `node`, whose types must be set.
+  /// Records the known elements of the outputs of `node`, whose types must be set.
   void record(const Graph& graph, const Node& node);
   /// Calls record() for every node of `graph`.
   static ShapeValues of(const Graph& graph);
@@ -29,14 +29,14 @@ class ShapeValues {
   std::map<ValueId, std::vector<Dim>> known_;
 };
 
-/// Returns whether the dim is non-negative for all symbols: all coefficients and the constant are
-/// >= 0.
+/// Returns whether the dim is non-negative for all values of the symbols: all coefficients and the
+/// constant are >= 0.
 bool is_non_negative(const Dim& dim);
-/// Returns whether the dim counts as negative for all symbols: coefficients <= 0 and the constant <
-/// 0, or both <= 0 with at least one symbol, where a size of zero would make it a no-op.
+/// Returns whether the dim is treated as negative: no coefficient is positive, and the constant is
+/// negative, or it is zero and there is a symbol. The latter assumes that sizes are not all zero.
 bool is_negative(const Dim& dim);
-/// Returns false if the dims differ for all values of the symbols, true if they are the same
-/// expression, and nullopt if it depends.
+/// Returns true if the dims are the same expression, false if they differ for all values of the
+/// symbols, and nullopt otherwise.
 std::optional<bool> known_equal(const Dim& a, const Dim& b);
 
 }  // namespace llmc::ir

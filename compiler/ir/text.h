@@ -15,28 +15,28 @@
 ///     return %n
 ///   }
 ///
-/// An absent operand is `_`. Values without a name are printed as numbers. Names that are not plain
-/// words are quoted and escaped. `print(parse(print(g)))` equals `print(g)`. The grammar is in
-/// docs/ir-text.md.
+/// `_` is an absent operand. Values without a name are printed as numbers. Names that are not bare
+/// names (quote.h) are quoted and escaped. `print(parse(print(g)))` equals `print(g)`.
+/// docs/ir-text.md has the grammar.
 namespace llmc::ir {
 
 std::string print(const Graph& graph);
-/// Returns one node in text form, without indentation and newline.
+/// Returns one node in text form, without indentation or newline.
 std::string print(const Graph& graph, const Node& node);
 
 struct ParseOptions {
-  /// Returns the data of `mapped "name"`; without this function such constants are an error. May
-  /// return nullptr.
+  /// Returns the data of `mapped "name"`, or nullptr if there is none. If this function is not set,
+  /// such constants are errors.
   std::function<ConstantPtr(ElementType, const std::vector<std::int64_t>&, const std::string&)>
       resolve;
-  /// Infer the types: fill in omitted ones and reject wrong ones. Without it every type must be
-  /// given; for tests that need an invalid graph.
+  /// Whether types are inferred: omitted types are filled in and wrong ones rejected. Otherwise the
+  /// text must contain every type; for tests that need an invalid graph.
   bool infer_types = true;
-  /// Name of the text in errors.
+  /// File name used in errors.
   std::string file;
 };
 
-/// Errors contain line and column. Malicious text can cause nothing but an error.
+/// Parses a graph in text form. The text may be untrusted. Errors contain line and column.
 Result<Graph> parse(std::string_view text, const ParseOptions& options = {});
 
 }  // namespace llmc::ir

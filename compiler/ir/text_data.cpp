@@ -5,7 +5,7 @@
 namespace llmc::ir {
 namespace {
 
-/// Maximum nesting of views; parsing is recursive, and real graphs have far fewer.
+/// Maximum nesting depth of views, because parsing is recursive. Real graphs nest far less.
 constexpr int kMaxDepth = 32;
 
 }  // namespace

@@ -9,8 +9,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Returns the length of an unsigned number: digits, fraction, exponent with a sign. The caller
-/// converts and checks it.
+/// Returns the length of the unsigned number at the start of `text`: digits, fraction, signed
+/// exponent. The caller converts it and checks its syntax.
 std::size_t number_length(std::string_view text) {
   std::size_t n = 0;
   while (n < text.size()) {

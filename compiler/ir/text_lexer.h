@@ -10,8 +10,8 @@ namespace llmc::ir {
 
 enum class TokenKind : std::uint8_t {
   kEnd,
-  kName,          // bare word: name, keyword or symbol
-  kString,        // quoted, unescaped in `text`
+  kName,          // bare name, keyword or symbol
+  kString,        // quoted string; `text` is its unescaped content
   kValue,         // %name; `text` is the name
   kUnnamedValue,  // %12; `text` is the digits
   kNumber,        // unsigned, as written
@@ -27,21 +27,21 @@ struct Token {
   bool is_word(std::string_view word) const { return kind == TokenKind::kName && text == word; }
 };
 
-/// Splits IR text into tokens with a lookahead of one. `//` begins a comment.
+/// Splits IR text into tokens, with one token of lookahead. `//` begins a comment.
 class Lexer {
  public:
-  /// `file` is used in errors.
+  /// `file` is the file name used in errors.
   Lexer(std::string_view text, std::string file);
 
   const Token& peek() const { return token_; }
   /// Returns the current token and advances. Fails if the next token is malformed.
   Result<Token> take();
-  /// Consumes the current token if it is this character; returns whether it was.
+  /// Consumes the current token if it is the character `punct`. Returns whether it did.
   Result<bool> take_if(char punct);
   Status expect(char punct);
   Status expect_word(std::string_view word);
 
-  /// Reads the first token. Call before anything else.
+  /// Reads the first token. Must be called before all other functions.
   Status start() { return advance(); }
 
   /// Return an error at the current token, at a given token, or about an unexpected token.

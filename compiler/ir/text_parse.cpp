@@ -14,7 +14,7 @@ class GraphParser {
   GraphParser(Lexer& lexer, const ParseOptions& options, int depth)
       : lexer_(lexer), options_(options), read_(lexer, options), depth_(depth) {}
 
-  /// `header` is "graph" or "body".
+  /// Parses one graph. `header` is its keyword, "graph" or "body".
   Result<Graph> run(std::string_view header) {
     LLMC_RETURN_IF_ERROR(lexer_.expect_word(header));
     LLMC_RETURN_IF_ERROR(lexer_.expect('@'));
@@ -47,7 +47,7 @@ class GraphParser {
   struct NewValue {
     Token token;
     std::string key;   // "%name" or a number
-    std::string name;  // empty for numbered ones
+    std::string name;  // empty for a numbered value
   };
 
   static std::string key_of(const Token& token) {
@@ -69,7 +69,7 @@ class GraphParser {
     return ok_status();
   }
 
-  /// Parses %name, or _ for an absent operand.
+  /// Parses one operand: %name, or _ if it is absent.
   Result<ValueId> operand() {
     if (lexer_.peek().is_word("_")) {
       LLMC_TRY([[maybe_unused]] auto token, lexer_.take());
@@ -101,7 +101,7 @@ class GraphParser {
     auto op = make_op(word.text);
     if (!op) return lexer_.error_at(word, "no operator is called '" + word.text + "'");
     Node node{std::move(*op), {}, {}, {}};
-    // A value after an operand without a comma belongs to the next line.
+    // A value that follows an operand without a comma begins the next line.
     for (bool more = begins_operand(lexer_.peek()); more;) {
       LLMC_TRY(const auto id, operand());
       node.inputs.push_back(id);
@@ -118,7 +118,7 @@ class GraphParser {
     return finish(std::move(node), word, results, std::move(written));
   }
 
-  /// Parses the types after ':'; none if they are omitted.
+  /// Parses the types after ':'. Returns none if they are omitted.
   Result<std::vector<TensorType>> written_types(std::size_t count) {
     std::vector<TensorType> types;
     LLMC_TRY(const bool written, lexer_.take_if(':'));

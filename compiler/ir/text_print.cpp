@@ -87,7 +87,7 @@ class Printer {
       for (const ValueId id : node.outputs) number(id);
   }
 
-  /// `header` is "graph" or "body".
+  /// Appends the graph to `out`. `header` is its keyword, "graph" or "body".
   void print_graph(std::string& out, const char* header, const std::string& indent) const {
     out += fmt::format("{} @{}(", header, name_text(graph_.name));
     for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {

@@ -8,7 +8,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/text_lexer.h"
 
-/// Parses the parts of a node: numbers, types, data and attributes.
+/// Parsing of numbers, types, data and attributes in IR text.
 namespace llmc::ir {
 
 class ValueReader {
@@ -17,17 +17,17 @@ class ValueReader {
 
   Result<std::int64_t> integer();
   Result<std::uint64_t> unsigned_integer();
-  /// A decimal, nan or inf, with an optional sign.
+  /// Parses a decimal, nan or inf, with an optional sign.
   Result<double> number();
   Result<std::string> string();
-  /// name or "name"
+  /// Parses name or "name".
   Result<std::string> name();
   Result<Dim> dim();
-  /// f32[1, seq]
+  /// Parses a type, such as f32[1, seq].
   Result<TensorType> type();
-  /// f32[2] {1, 2}: a type with constant dims, then data.
+  /// Parses a constant: a type with constant dims, then data, such as f32[2] {1, 2}.
   Result<ConstantPtr> constant();
-  /// {name = value, …}, if present.
+  /// Parses {name = value, …}, if present, into `op`.
   Status attributes(Op& op);
 
  private:
@@ -55,7 +55,7 @@ class ValueReader {
 
   Lexer& lexer_;
   const ParseOptions& options_;
-  int depth_ = 0;  // nesting of data expressions
+  int depth_ = 0;  // nesting depth of data expressions
 };
 
 }  // namespace llmc::ir

@@ -31,7 +31,7 @@ enum class ElementType : std::uint8_t {
 std::size_t element_bytes(ElementType type);
 bool is_float(ElementType type);
 bool is_integer(ElementType type);  // bool is not an integer
-/// "f32", "i64", "bool", ...
+/// Returns "f32", "i64", "bool", …
 std::string_view to_string(ElementType type);
 std::optional<ElementType> parse_element_type(std::string_view text);
 
@@ -44,7 +44,7 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-/// "f32[1, seq, 64]"
+/// Returns, for example, "f32[1, seq, 64]".
 std::string to_string(const TensorType& type);
 /// Returns the product of the dims if all are constants and it fits, else nullopt.
 std::optional<std::int64_t> element_count(const TensorType& type);

@@ -19,8 +19,8 @@ class Verifier {
     for (const ValueId input : graph_.inputs()) LLMC_RETURN_IF_ERROR(define(input, "an input"));
     std::vector<Diagnostic> problems;
     for (const Node& node : graph_.nodes()) {
-      // Continue after an invalid node, so that one run reports all of them; its results count as
-      // defined.
+      // Continue after an invalid node, so that one run reports all of them. Its outputs are
+      // treated as defined.
       auto status = check_node(node);
       if (!status.ok()) {
         problems.push_back(at(node, status.error().first()));
@@ -96,7 +96,7 @@ class Verifier {
                      std::to_string(types.size()));
     for (std::size_t i = 0; i < types.size(); ++i) {
       const auto& written = graph_.value(node.outputs[i]).type;
-      // Types of data must be equal; others may be expressed in different symbols.
+      // Types of constants must be equal; other types may use different symbols.
       const bool same = std::holds_alternative<ConstantOp>(node.op) ? written == types[i]
                                                                     : compatible(written, types[i]);
       if (!same)
