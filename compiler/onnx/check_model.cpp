@@ -19,7 +19,8 @@ std::string shown_domain(std::string_view domain) {
   return domain.empty() ? "ai.onnx" : printable(domain, 80);
 }
 
-/// The one value field that the attribute uses; UNDEFINED for none, nullopt for more than one.
+/// Returns the type of the value field that is set in the attribute; UNDEFINED if none is set,
+/// nullopt if several are.
 std::optional<AttributeProto::AttributeType> value_field(const AttributeProto& a) {
   const std::pair<bool, AttributeProto::AttributeType> fields[] = {
       {a.has_f(), AttributeProto::FLOAT},
@@ -92,7 +93,7 @@ class ModelChecker {
     return ok_status();
   }
 
-  /// `function`: what imports them; empty for the model.
+  /// Checks the operator-set imports of a function, or of the model if `function` is empty.
   Status check_imports(const Imports& imports, const std::string& function) const {
     std::set<std::string_view> seen;
     for (const auto& set : imports) {
@@ -188,7 +189,7 @@ class ModelChecker {
     return ok_status();
   }
 
-  /// An absent value is 0 or an empty list, as proto3 encodes them.
+  /// Checks the type of an attribute. An absent value is 0 or an empty list, as encoded by proto3.
   Status check_attribute(const NodeProto& node, const AttributeProto& attribute) const {
     const auto used = value_field(attribute);
     const std::string name = "attribute '" + printable(attribute.name(), 80) + "' ";

@@ -6,14 +6,14 @@
 
 namespace llmc::importer {
 
-/// The newest supported versions of ONNX: release 1.21.
+/// Newest supported operator-set and IR versions: those of ONNX 1.21.
 inline constexpr std::int64_t kNewestOpset = 26, kNewestIrVersion = 13;
 
-/// Checks the rules of ONNX that do not depend on operators: supported versions, one import per
-/// operator set, nodes with an operator and an output, attributes given once with a value of their
-/// declared type, initializers with the type and shape of the graph input they initialize,
-/// functions with distinct parameters. Nodes of functions and branches are checked too.
-/// kUnsupported for versions newer than those above.
+/// Checks the rules of ONNX that do not depend on operators: versions are supported; each operator
+/// set is imported once; each node has an operator and an output; each attribute occurs once and
+/// has a value of its declared type; an initializer of a graph input has its type and shape;
+/// function parameters are distinct. Also checks the nodes of functions and branches. Fails with
+/// kUnsupported if a version is newer than those above, otherwise with kBadInput.
 Status check_model(const OnnxFile& file);
 
 }  // namespace llmc::importer

@@ -35,7 +35,8 @@ class Reader {
     return it->get<bool>();
   }
 
-  /// [2, 1, 0, kv, D] or [2, 1, kv, 0, D], or the same after a dim with the number of layers.
+  /// Reads a cache shape: [2, 1, 0, kv, D] or [2, 1, kv, 0, D], optionally preceded by the number
+  /// of layers.
   std::optional<CacheShape> cache_shape(const char* key) {
     const auto it = object_.find(key);
     if (it == object_.end()) return std::nullopt;

@@ -10,14 +10,14 @@
 
 namespace llmc::importer {
 
-/// The shape of one layer's cache as llm_config.json gives it: [2, 1, past, kv, D] or
-/// [2, 1, kv, past, D], with 0 for past.
+/// Shape of one layer's cache: [2, 1, past, kv_heads, head_dim] or [2, 1, kv_heads, past,
+/// head_dim].
 struct CacheShape {
   ir::CacheLayout layout = ir::CacheLayout::kSequenceFirst;
   std::int64_t kv_heads = 0, head_dim = 0;
 };
 
-/// The fields of llm_config.json that llmc reads: all optional and untrusted.
+/// The fields of llm_config.json that llmc reads. All are optional and untrusted.
 struct LlmConfig {
   std::optional<std::int64_t> hidden;
   std::optional<std::int64_t> layers;
@@ -25,9 +25,9 @@ struct LlmConfig {
   std::string prompt_template;
 };
 
-/// kBadInput if `text` is not a JSON object or a field has the wrong type or an invalid value.
-/// kUnsupported for masks other than additive floats and for models that read images. Unknown
-/// fields are ignored.
+/// Parses llm_config.json. Ignores unknown fields. Fails with kBadInput if `text` is not a JSON
+/// object, or if a field has a wrong type or an invalid value. Fails with kUnsupported for masks
+/// other than additive floats and for models that read images.
 Result<LlmConfig> parse_config(std::string_view text, const std::string& file);
 
 }  // namespace llmc::importer

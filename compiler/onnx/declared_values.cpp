@@ -13,7 +13,7 @@ using onnx::NodeProto;
 using onnx::TensorProto;
 using onnx::ValueInfoProto;
 
-/// Further contradictions are dropped.
+/// Maximum number of recorded contradictions; further ones are ignored.
 constexpr std::size_t kMaxNoted = 1000;
 
 // Both lists are sorted.
@@ -102,7 +102,7 @@ constexpr std::string_view kOneFloatType[] = {"Abs",
                                               "Trilu",
                                               "Unsqueeze",
                                               "Where"};
-/// Operators whose output 0 has the type of operand 0; other operands may have other types.
+/// Operators whose output 0 has the type of operand 0, whatever the types of other operands.
 constexpr std::string_view kTypeOfFirst[] = {"Dropout", "Pow"};
 /// Operators of kOneFloatType whose result is a bool.
 constexpr std::string_view kGivesBool[] = {"Equal", "Greater", "GreaterOrEqual", "Less",
@@ -112,8 +112,8 @@ bool is_standard(const NodeProto& node) {
   return plain_domain(node.domain()).empty();
 }
 
-/// Whether the IR's type `computed` can represent the file's type `declared`: the IR uses f32 for
-/// 16-bit floats and 8-bit integers for 4-bit ones.
+/// Returns whether the IR's type `computed` can represent the file's type `declared`: the IR uses
+/// f32 for 16-bit floats and 8-bit integers for 4-bit ones.
 bool can_be(int declared, ir::ElementType computed) {
   using ir::ElementType;
   if (declared == kUint4) return computed == ElementType::kU8;
@@ -146,8 +146,8 @@ std::string declared_text(const ValueInfoProto& value) {
   return text + (dims.size() > kMaxRank + 1 ? ", …]" : "]");
 }
 
-/// Returns whether both have the same sizes except for dims of 1, whose positions vary between
-/// blocks of split models.
+/// Returns whether both shapes have the same sizes, in order, without dims of 1. Blocks of split
+/// models declare dims of 1 at different positions.
 bool differ_in_ones(const google::protobuf::RepeatedPtrField<onnx::TensorShapeProto_Dimension>& a,
                     const ir::TensorType& b) {
   std::vector<std::optional<std::int64_t>> declared, computed;

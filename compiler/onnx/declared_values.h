@@ -11,16 +11,17 @@
 
 namespace llmc::importer {
 
-/// The ONNX float type of each value, by name. The IR computes float16 and bfloat16 in f32, so
-/// their types are tracked here. Values of unknown type have no entry.
+/// The ONNX float type of each value, by name. The IR represents float16 and bfloat16 values as
+/// f32, so this class tracks the original types. Values of unknown type have no entry.
 class FloatTypes {
  public:
-  /// `data_type`: TensorProto.data_type; ignored unless it is float, float16 or bfloat16.
+  /// Sets the type of a value to the TensorProto.data_type `data_type`. Ignores types other than
+  /// float, float16 and bfloat16.
   void set(const std::string& name, int data_type);
   std::optional<int> find(const std::string& name) const;
   void erase(const std::string& name) { types_.erase(name); }
-  /// Infers the types of the node's outputs. Returns an error text if ONNX requires operands of one
-  /// type and their types differ.
+  /// Infers the types of the node's outputs. Returns an error message if ONNX requires operands of
+  /// equal type and their types differ.
   std::optional<std::string> infer(const onnx::NodeProto& node);
 
  private:
@@ -38,18 +39,21 @@ class DeclaredValues {
   void enter(const onnx::GraphProto& branch);
   void leave(const onnx::GraphProto& branch);
 
-  /// Records the binding of graph input `value`. If its element type or rank differs from the
-  /// declared one, the declarations of other values do not apply, and only sizes are compared.
+  /// Records that graph input `value` is bound to type `bound`. If element type or rank differ from
+  /// the declared ones, the declarations of other values do not apply, and check() compares only
+  /// sizes.
   void note_input(const onnx::ValueInfoProto& value, const ir::TensorType& bound);
-  /// `node`: the node that computes the value, for messages; nullptr if there is none.
-  /// `float_type`: from FloatTypes. `compare_elements`: whether the value has ONNX's element type.
+  /// Compares the declaration of value `name` with its inferred type `computed`. `node` is the node
+  /// that computes the value, for messages, or nullptr. `float_type` is its type in FloatTypes.
+  /// `compare_elements` is false if the element type differs on purpose.
   Status check(const std::string& name, const ir::TensorType& computed, const onnx::NodeProto* node,
                std::optional<int> float_type, bool compare_elements = true);
 
   std::vector<Diagnostic> take_warnings() { return std::move(warnings_); }
 
  private:
-  /// Warns of a declared size that differs; for an input also of a symbolic one.
+  /// Adds a warning for a declared size that differs, and for an input also if it is declared
+  /// symbolic.
   void warn_of_size(const onnx::ValueInfoProto& declared, const ir::TensorType& computed,
                     bool is_input);
 

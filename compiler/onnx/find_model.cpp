@@ -40,7 +40,7 @@ constexpr Storage kStorages[] = {
     {"_q4f16", "the most exact weights"},
 };
 
-/// A file that may be the model. Lower ranks are better.
+/// A file that may be the model. The lowest rank is preferred.
 struct Candidate {
   std::size_t name_rank, storage_rank;
   std::string file;
@@ -77,7 +77,8 @@ std::vector<std::string> graphs_of(const FolderContents& contents) {
   return graphs;
 }
 
-/// The best of `graphs`, and the reason if there are several. `folder`: relative, for the note.
+/// Returns the best of `graphs`, with a note on the choice if there are several. `folder` is the
+/// relative path used in the note.
 std::optional<ModelFile> best_of(const std::vector<std::string>& graphs, const fs::path& folder) {
   std::vector<Candidate> candidates;
   for (const std::string& name : graphs)
@@ -114,7 +115,7 @@ std::optional<Diagnostic> encoder_decoder(const std::vector<std::string>& graphs
                           " --function --dim NAME=N");
 }
 
-/// The folders snapshots/COMMIT of an entry of Hugging Face's cache, sorted.
+/// Returns the folders snapshots/COMMIT of an entry of Hugging Face's cache, sorted.
 std::vector<std::string> snapshots_in(const fs::path& path) {
   std::vector<std::string> found;
   std::error_code error;
@@ -127,7 +128,8 @@ std::vector<std::string> snapshots_in(const fs::path& path) {
   return found;
 }
 
-/// `graphs`: .onnx files of other names, `others`: all files of the folder itself.
+/// Returns the error for a folder without a model. `graphs` are .onnx files with other names;
+/// `others` are all files in the folder itself.
 Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs,
                     const std::vector<std::string>& others) {
   Diagnostic d;
@@ -144,7 +146,7 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
     d.hint = "give one of its snapshots: " + list_of(snapshots);
     return d;
   }
-  // Weights in formats of other programs.
+  // Weight files in the formats of other programs.
   std::vector<std::string> weights;
   for (const std::string& name : others) {
     const fs::path extension = fs::path(name).extension();

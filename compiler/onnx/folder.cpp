@@ -10,7 +10,7 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// The digits of "block_DIGITS.onnx"; nullopt for other names.
+/// Returns the digits of "block_DIGITS.onnx"; nullopt for other names.
 std::optional<std::string> block_digits(const std::string& name) {
   constexpr std::string_view kPrefix = "block_", kSuffix = ".onnx";
   if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) ||
@@ -46,7 +46,7 @@ Status order_blocks(std::vector<std::string>& names) {
   return ok_status();
 }
 
-/// The field of the contents for the file called `name`, or nullptr.
+/// Returns the field of `contents` for the file name, or nullptr for other files.
 std::optional<std::string>* known_slot(FolderContents& contents, std::string_view name) {
   if (name == "embeddings_bf16.bin" || name == "embedding_bf16.bin")
     return &contents.embedding_table;
@@ -66,7 +66,7 @@ Result<std::string_view> read_text(FileSet& files, const std::string& name, File
     return file_failure(ErrorKind::kBadInput, name,
                         "is larger than the " + std::to_string(max_bytes) + " bytes allowed");
   }
-  // The set of files keeps the mapping.
+  // The FileSet owns the mapping.
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 

@@ -21,17 +21,18 @@ struct FolderContents {
   std::vector<std::string> others;
 };
 
-/// Lists the folder. Fails if the folder cannot be read and on gaps, duplicates and leading zeros
-/// in the numbers of the blocks. A folder without blocks is accepted.
+/// Lists the folder. Fails if the folder cannot be read, or if block numbers have gaps, duplicates
+/// or leading zeros. A folder without blocks is accepted.
 Result<FolderContents> list_folder(const std::filesystem::path& folder);
 
-/// The files of a model in one .onnx file: the folder's contents without `blocks` and `others`.
+/// Returns the contents of the folder of a single-file model: `blocks` and `others` are empty.
 FolderContents known_files(const std::filesystem::path& folder);
 
-/// Reads llm_config.json; an empty configuration if there is none.
+/// Reads llm_config.json. Returns an empty configuration if there is no such file.
 Result<LlmConfig> read_config(FileSet& files, const FolderContents& contents);
 
-/// Reads the tokenizer, if there is one, and checks it against the size of the vocabulary.
+/// Reads the tokenizer, if there is one. Fails if it does not fit `vocabulary`, the number of
+/// logits.
 Result<std::optional<TokenizerFile>> read_tokenizer(FileSet& files, const FolderContents& contents,
                                                     std::int64_t vocabulary);
 

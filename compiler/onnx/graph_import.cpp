@@ -35,7 +35,7 @@ class Importer {
     for (const auto& name : graph_.outputs) {
       LLMC_RETURN_IF_ERROR(materialize(name, name));
       outputs.push_back(scope_.values.at(name));
-      // Those that nodes make have been checked.
+      // Values computed by nodes have been checked already.
       if (graph_.used_inputs.contains(name) || tensors_.contains(name))
         LLMC_RETURN_IF_ERROR(check_declared(name, nullptr));
     }
@@ -60,10 +60,11 @@ class Importer {
       float_types_.set(name, tensor->data_type());
   }
 
-  /// `node` makes the value; nullptr for inputs and initializers.
+  /// Compares a value with its declaration. `node` computes the value; nullptr for inputs and
+  /// initializers.
   Status check_declared(const std::string& name, const NodeProto* node) {
     const auto& type = builder_.graph().value(scope_.values.at(name)).type;
-    // Where floats replace codes (Bindings::float_products), element types differ on purpose.
+    // If floats replace codes (Bindings::float_products), element types differ on purpose.
     const bool codes =
         node && !scope_.float_products.empty() &&
         (node->op_type() == "DynamicQuantizeLinear" || node->op_type() == "MatMulInteger");
@@ -175,7 +176,7 @@ class Importer {
       LLMC_RETURN_IF_ERROR(materialize(inner, node_name(node)));
       results.emplace_back(outer, scope_.values.at(inner));
     }
-    // The names inside a branch are its own: another branch may use them again.
+    // Names inside a branch are local to it; another branch may define them again.
     for (const auto& [name, maker] : definitions) {
       scope_.values.erase(name);
       tensors_.erase(name);
@@ -202,13 +203,13 @@ class Importer {
     return ok_status();
   }
 
-  /// Continues without this node's results, to find further unsupported nodes.
+  /// Omits an unsupported node, so that conversion finds all of them.
   Status skip(const NodeProto& node) {
     missing_.insert(node.output().begin(), node.output().end());
     return ok_status();
   }
 
-  /// Requires a value for `name`. Initializers are added to the graph at their first use.
+  /// Checks that `name` has a value; adds an initializer to the graph when it is first used.
   Status materialize(const std::string& name, const std::string& who) {
     if (scope_.values.contains(name)) return ok_status();
     const auto tensor = tensors_.find(name);
@@ -233,18 +234,19 @@ class Importer {
   std::vector<Diagnostic> unsupported_;
   std::set<std::pair<std::string, std::string>> reported_;  // operator, message
   static constexpr int kMaxDepth = 32;
-  int depth_ = 0;  // of branches
+  int depth_ = 0;  // nesting depth of branches
 };
 
 constexpr std::size_t kMaxDimNameBytes = 200;
 
-/// Whether a name can be typed for --dim: short, valid UTF-8, without control characters.
+/// Returns whether a user can type the name in --dim: it is short, valid UTF-8 without control
+/// characters.
 bool is_usable_name(const std::string& name) {
   return !name.empty() && printable(name, kMaxDimNameBytes) == name;
 }
 
-/// Returns the size that a dim without a value declares: a symbol, or a sum of others such as
-/// "past_sequence_length + 1". nullopt for a dim without a usable name.
+/// Returns the symbolic size that a dim's name declares: a symbol, or a sum such as
+/// "past_sequence_length + 1". Returns nullopt for a dim without a usable name.
 std::optional<ir::Dim> declared_size(const std::string& name) {
   if (!is_usable_name(name)) return std::nullopt;
   if (const auto sum = ir::parse_dim(name)) return sum->is_constant() ? std::nullopt : sum;

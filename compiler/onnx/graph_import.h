@@ -10,7 +10,7 @@
 
 namespace llmc::importer {
 
-/// The graph of one file, checked and ordered, not converted yet.
+/// The graph of one file, checked and ordered, before conversion to the IR.
 struct OrderedGraph {
   /// Nodes needed for the requested outputs, in execution order (indices into graph().node()).
   std::vector<int> nodes;
@@ -21,38 +21,40 @@ struct OrderedGraph {
   std::vector<std::string> outputs;   // as requested
 };
 
-/// Orders the nodes needed for `outputs`; empty: all graph outputs. kBadInput for a value that is
-/// computed nowhere or more than once, an unknown output, or a cycle.
+/// Orders the nodes needed for `outputs`, or for all graph outputs if it is empty. Fails with
+/// kBadInput if a value is not defined or is defined more than once, an output is unknown, or the
+/// graph has a cycle.
 Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs = {});
 
-/// The values that a file's inputs are bound to, by name.
+/// Values to which the inputs of a file are bound, by input name.
 struct Bindings {
   std::map<std::string, ir::ValueId> values;
-  /// Inputs that are several values stacked along a new first axis.
+  /// Inputs that are bound to several values, stacked along a new first axis.
   std::map<std::string, std::vector<ir::ValueId>> stacked;
-  /// Products of dynamically quantized activations (DynamicQuantizeLinear, MatMulInteger with a
-  /// constant matrix) become float products with the dequantized matrix: decoders quantize
-  /// activations in their own kernels, with finer scales than the graph.
+  /// Whether products of dynamically quantized activations (DynamicQuantizeLinear, MatMulInteger
+  /// with a constant matrix) become float products with the dequantized matrix. Decoders use this,
+  /// because their kernels quantize activations with finer scales than the graph.
   bool float_products = false;
-  /// Inputs that are constants.
+  /// Inputs that are bound to constants.
   std::map<std::string, ir::ConstantPtr> constants;
-  /// Casts to f16 and bf16 round. Decoders do not round, because they compute f16 in f32.
+  /// Whether casts to f16 and bf16 round. In decoders they do not, because f16 values are computed
+  /// in f32.
   bool exact_casts = false;
 };
 
 /// Appends the graph's nodes to `builder` and returns the outputs, in the order of `graph.outputs`.
-/// `inputs` must bind every input in `graph.used_inputs`. `prefix` is put before value names.
-/// kUnsupported with one diagnostic for each kind of unsupported node.
+/// `inputs` must bind every input in `graph.used_inputs`. `prefix` is prepended to value names.
+/// Fails with kUnsupported if nodes are unsupported, with one diagnostic for each kind.
 Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                               const OnnxFile& file, const OrderedGraph& graph,
                                               const Bindings& inputs, const std::string& prefix);
 
-/// Returns the name of a dim that has neither a size nor a name of its own.
+/// Returns the generated name of dim `index` of `input`, which is declared without a size or name.
 std::string unnamed_dim(const std::string& input, std::size_t index);
 
-/// The type that the file declares. Dims without a size become symbols of the declared name, sums
-/// of symbols where the name is one ("past_sequence_length + 1"), or unnamed_dim(). Fails when no
-/// element type or rank is declared.
+/// Returns the type that the file declares. A dim without a size becomes a symbol with the declared
+/// name, a sum of symbols for a name such as "past_sequence_length + 1", or unnamed_dim(). Fails if
+/// the file does not declare element type or rank.
 Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfoProto& value);
 
 }  // namespace llmc::importer

@@ -8,7 +8,7 @@ namespace {
 
 using onnx::NodeProto;
 
-/// The names that a node reads: its operands, and outer values that its subgraphs read.
+/// Appends the names that a node reads: its operands, and outer values that its subgraphs read.
 void append_reads(const NodeProto& node, std::vector<std::string>& reads);
 
 void append_captures(const onnx::GraphProto& graph, std::vector<std::string>& reads) {

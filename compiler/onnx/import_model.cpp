@@ -10,8 +10,8 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// Replaces file names in messages by the path that the user gave. For a file without the suffix
-/// .onnx, the error becomes "is not an ONNX file".
+/// Replaces file names in messages by the path that the user gave. Replaces the error by "is not an
+/// ONNX file" if the file does not end in .onnx.
 Error in_typed_path(const Error& error, const ModelFiles& model) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) {
@@ -22,7 +22,7 @@ Error in_typed_path(const Error& error, const ModelFiles& model) {
     std::error_code unknown;
     if (!fs::is_regular_file(model.files.root() / model.name, unknown) ||
         d.message.starts_with("is a "))
-      continue;  // the message says so
+      continue;  // the message mentions it
     d.message = "is not an ONNX file";
     d.hint = "give the folder of a split export, or the path of one .onnx file";
   }
@@ -45,14 +45,15 @@ Error with_hints(const Error& error) {
   return Error(std::move(diagnostics));
 }
 
-/// Finds the files of a model. kBadInput if the path does not exist or leads outside the folder, or
-/// the folder cannot be read. For a folder without a model, sets `refused` instead.
+/// Finds the files of a model. Fails with kBadInput if the path does not exist or leads outside the
+/// folder, or if the folder cannot be read. If the folder has no model, sets `refused` instead of
+/// failing.
 Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) return system_error(path, "open", error ? error.value() : ENOENT);
   const bool is_folder = fs::is_directory(status);
-  // A model that is named directly may be a link; its folder is that of the target.
+  // A single-file model may be a link; its folder is that of the link's target.
   fs::path real = path;
   if (!is_folder) {
     LLMC_TRY(real, resolve_model_file(path));
@@ -82,7 +83,8 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
   return model;
 }
 
-/// `inputs`: of a plain graph; nullptr: bind the model as a decoder if it is one.
+/// Binds the model as a plain graph with `inputs`. If `inputs` is nullptr, binds it as a decoder if
+/// possible.
 Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
                                   const PlainInputs* inputs) {
   if (model.name.empty()) return bind_split_blocks(files, model.contents);

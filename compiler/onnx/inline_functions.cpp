@@ -18,13 +18,13 @@ using onnx::NodeProto;
 
 constexpr std::int64_t kMaxNodes = 1 << 20;
 constexpr int kMaxInlineDepth = 64;
-constexpr std::size_t kMaxPrefix = 120;  // characters of the caller's name in value names
+constexpr std::size_t kMaxPrefix = 120;  // maximum length of the caller's name in value names
 
 using FunctionKey = std::array<std::string, 3>;  // domain, name, overload
 using Names = std::map<std::string, std::string>;
 
-/// Contents of the length-delimited fields of that number which the protobuf classes of older ONNX
-/// releases do not know.
+/// Returns the contents of the length-delimited fields with number `field` that the protobuf
+/// classes of older ONNX releases treat as unknown.
 template <class Proto>
 std::vector<std::string> newer_fields(const Proto& message, int number) {
   std::vector<std::string> found;
@@ -38,7 +38,7 @@ std::vector<std::string> newer_fields(const Proto& message, int number) {
   return found;
 }
 
-/// Field numbers of onnx.proto since IR versions 9 and 10.
+/// Field numbers in onnx.proto that were added with IR versions 9 and 10.
 constexpr int kNodeOverload = 8, kFunctionDefaults = 11, kFunctionOverload = 13;
 
 template <class Proto>
@@ -105,7 +105,7 @@ class Inliner {
     return it == functions_.end() ? nullptr : it->second;
   }
 
-  /// The graph with its calls replaced, those in subgraphs too.
+  /// Replaces the calls in a graph and its subgraphs.
   Status expand(GraphProto& graph, int depth) {
     google::protobuf::RepeatedPtrField<NodeProto> nodes;
     nodes.Swap(graph.mutable_node());
@@ -150,8 +150,8 @@ class Inliner {
     Names names;
     for (int i = 0; i < function.input_size(); ++i)
       names[function.input(i)] = i < node.input_size() ? node.input(i) : std::string();
-    // Results get the caller's names. Parameters returned unchanged and results returned twice get
-    // an Identity.
+    // Results get the caller's names. A parameter that is returned unchanged, or a result that is
+    // returned twice, gets an Identity.
     std::vector<std::pair<std::string, std::string>> passed;  // inner, outer
     for (int i = 0; i < node.output_size(); ++i) {
       if (node.output(i).empty()) continue;
@@ -183,7 +183,7 @@ class Inliner {
     return ok_status();
   }
 
-  /// The operator-set version of a function's node, if it differs from the model's.
+  /// Records the operator-set version of a function's node if it differs from the model's.
   void note_opset(NodeProto& node, const FunctionProto& function) const {
     set_own_opset(node, std::nullopt);
     for (const auto& set : function.opset_import()) {

@@ -10,7 +10,8 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// Dims without a size or name are shown as `--dim` takes them for an input, as "?" for an output.
+/// Describes an input or output. A dim without a size or name is shown as its --dim name for an
+/// input, as "?" for an output.
 DeclaredValue describe(const onnx::ValueInfoProto& value, bool is_input) {
   DeclaredValue out;
   out.name = value.name();
@@ -27,7 +28,8 @@ DeclaredValue describe(const onnx::ValueInfoProto& value, bool is_input) {
   return out;
 }
 
-/// Bytes of a tensor's data by its dims; 0 for dims that are not valid (binding reports them).
+/// Returns the size of a tensor's data in bytes, computed from its dims; 0 for invalid dims, which
+/// binding reports.
 std::uint64_t data_bytes(const onnx::TensorProto& tensor) {
   const auto element = element_type(tensor.data_type());
   if (!element) return 0;
@@ -117,7 +119,7 @@ Result<Inspection> inspect_model(const fs::path& path, const ModelReader& reader
     else if (!unreadable)
       unreadable = file.error();
   }
-  // The error of a single file that cannot be read is that of binding it.
+  // If a single file cannot be read, its error is returned.
   if (found->whole_folder && result.onnx.empty() && unreadable) return *std::move(unreadable);
 
   auto model = reader.bind(path);

@@ -23,24 +23,24 @@ struct InspectedOnnx {
   std::string producer;
   std::int64_t ir_version = 0;
   std::map<std::string, std::int64_t> opsets;     // domain ("" is ai.onnx) -> version
-  std::vector<DeclaredValue> inputs, outputs;     // without initializers listed as inputs
+  std::vector<DeclaredValue> inputs, outputs;     // inputs without an initializer
   std::map<std::string, std::int64_t> operators;  // "MatMul" or "com.microsoft.X" -> nodes
   std::int64_t nodes = 0, initializers = 0;
-  std::uint64_t weight_bytes = 0;  // tensor data, external data included
+  std::uint64_t weight_bytes = 0;  // size of all tensors, including external data
 };
 
-/// The description of the files that `llmc inspect` prints.
+/// Description of a model's files, as printed by `llmc inspect`.
 struct Inspection {
   std::filesystem::path path;
   std::vector<FileInfo> files;
-  std::vector<InspectedOnnx> onnx;     // blocks in order, then embedding, head or the one model
-  std::vector<Diagnostic> warnings;    // ImportedModel::warnings
-  std::optional<ImportedModel> model;  // if it could be bound
-  std::optional<Error> refused;        // the error of binding it otherwise
+  std::vector<InspectedOnnx> onnx;   // blocks in order, then embedding and head; or the single file
+  std::vector<Diagnostic> warnings;  // ImportedModel::warnings
+  std::optional<ImportedModel> model;  // if binding succeeded
+  std::optional<Error> refused;        // otherwise, the error of binding
 };
 
 /// Describes the files of a model and binds it. Fails only if there is nothing to describe: the
-/// path does not exist, is not a model, is unreadable or not protobuf.
+/// path does not exist, is unreadable, is not a model or is not protobuf.
 Result<Inspection> inspect_model(const std::filesystem::path& path, const ModelReader& reader = {});
 
 }  // namespace llmc::importer

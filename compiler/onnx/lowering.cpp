@@ -66,7 +66,7 @@ ValueId flattened(NodeContext& n, ValueId x, std::int64_t axis) {
   }
   if (columns && *columns > 0) return reshaped(n, x, {-1, *columns});
   if (rows && *rows > 0) return reshaped(n, x, {*rows, -1});
-  // Neither is constant: each is a product computed at run time.
+  // Neither size is constant: compute each product at run time.
   const auto runtime = [&](std::int64_t begin, std::int64_t end) {
     return reduce(n, ir::ReduceKind::kProd, n.make(ir::Shape{begin, end}, {x}), {0});
   };

@@ -12,10 +12,10 @@
 #include "compiler/ir/module.h"
 #include "compiler/support/result.h"
 
-/// From ONNX files to the IR: the files of a model become a module and plain data.
+/// Import of ONNX models: converts the files of a model to a module of the IR.
 namespace llmc::importer {
 
-/// The use of a file of a model.
+/// Purpose of a file in a model.
 enum class FileRole : std::uint8_t {
   kBlock,         // block_i.onnx
   kEmbedding,     // embeddings_bf16.bin or embedding.onnx
@@ -44,62 +44,65 @@ enum class TokenizerKind : std::uint8_t {
 };
 std::string_view to_string(TokenizerKind kind);
 
-/// A tokenizer file whose structure has been checked (every id below the number of tokens).
+/// A tokenizer file whose structure has been checked. Every id is below the number of tokens.
 struct TokenizerFile {
   std::filesystem::path path;
   TokenizerKind kind = TokenizerKind::kSentencePieceText;
-  std::int64_t tokens = 0;  // listed in the file; 0 for kSentencePieceModel, which is not read
+  std::int64_t tokens =
+      0;  // number of tokens in the file; 0 for kSentencePieceModel, which is not read
   std::vector<std::int64_t> special_ids, stop_ids, prefix_ids;
 };
 
 struct ImportedModel {
-  /// A decoder's `forward` has the inputs `input_ids` i64[seq]; `attention_mask`
-  /// f32[1, 1, seq, past + seq], additive, if used; `position_ids` i64[1, seq], if used; `past.0` …
-  /// f32[2, 1, past, kv_heads, D] or [2, 1, kv_heads, past, D]. Its outputs are `logits`
-  /// f32[…, vocabulary] (the last row only, or a row per token) and `present.0` … with past + seq
-  /// tokens. Symbols are "seq" and "past". A plain graph's `run` keeps its own inputs and outputs.
-  /// Constants are windows into mapped files, which the graph keeps alive.
+  /// A decoder's `forward` has the inputs `input_ids` i64[seq]; if used, `attention_mask` f32[1, 1,
+  /// seq, past + seq], additive; if used, `position_ids` i64[1, seq]; and `past.0` … f32[2, 1,
+  /// past, kv_heads, D] or [2, 1, kv_heads, past, D]. Its outputs are `logits` f32[…, vocabulary]
+  /// (for the last token or for each token) and `present.0` … with past + seq tokens. Symbols are
+  /// "seq" and "past". A plain graph's `run` keeps its own inputs and outputs. Constants are views
+  /// of mapped files, which the graph keeps alive.
   ir::Module module;
-  /// Of a plain graph: it has token ids, logits and symbolic sizes like a decoder, but no cache.
+  /// Whether a plain graph has token ids, logits and symbolic sizes like a decoder, but no cache.
   bool lacks_cache = false;
   std::filesystem::path path;   // as given
   std::vector<FileInfo> files;  // sorted by name
   std::string prompt_template;  // llm_config.json, with %s for the user's text; may be empty
   std::optional<TokenizerFile> tokenizer;
-  /// Contradictions in the files that do not change results; at most kMaxWarnings.
+  /// Contradictions in the files that do not affect results; at most kMaxWarnings.
   std::vector<Diagnostic> warnings;
 
   const ir::Graph& graph() const { return module.graph(); }
   bool is_decoder() const { return module.is_decoder(); }
 };
 
-/// Maximum number of warnings of one import; the last one counts the omitted ones.
+/// Maximum number of warnings of one import. If there are more, the last one states how many are
+/// omitted.
 inline constexpr std::size_t kMaxWarnings = 6;
 
 struct ImportOptions {
-  /// Refuses .onnx files whose graph, without tensors, is larger than this.
+  /// Maximum size of the graph in an .onnx file, without tensor data.
   std::uint64_t max_structure_bytes = 1u << 30;
-  /// Called with each of ImportedModel::warnings when the model has been bound.
+  /// Called with each of ImportedModel::warnings after the model has been bound.
   std::function<void(const Diagnostic&)> on_warning;
 };
 
-/// Values and types of inputs of a plain graph, by name.
+/// Values and types for inputs of a plain graph, by name.
 struct PlainInputs {
   std::map<std::string, ir::ConstantPtr> values;  // inputs that become constants of the graph
   /// Types that replace the declared ones, which are wrong in some files.
   std::map<std::string, ir::TensorType> types;
 };
 
-/// The file in a folder that is its model.
+/// The model chosen in a folder.
 struct ModelFile {
   std::filesystem::path folder;  // relative to the given folder; empty: that folder itself
   std::string name;              // in `folder`; empty: the folder holds split blocks
-  std::string note;              // reason for the choice among several files; else empty
+  std::string note;  // reason for the choice if there are several files; otherwise empty
 };
-/// Chooses among the files of the folder and of its subfolder `onnx`, where Hugging Face models
-/// have their graphs, without reading them: the least quantized model, because llmc quantizes
-/// models itself. A path that is not a folder is the model. kBadInput if there is none,
-/// kUnsupported for a folder with an encoder and a decoder.
+/// Chooses the model among the files of the folder and of its subfolder `onnx`, where Hugging Face
+/// repositories store graphs. Prefers the least quantized model, because llmc quantizes models
+/// itself. Uses file names only. A path that is not a folder is the model itself. Fails with
+/// kBadInput if there is no model, and with kUnsupported for a folder with an encoder and a
+/// decoder.
 Result<ModelFile> find_model(const std::filesystem::path& path);
 
 struct ModelFiles;
@@ -108,14 +111,14 @@ struct ModelFiles;
 /// of a reader share the parsed graphs and keep them in memory. Not thread-safe.
 class ModelReader {
  public:
-  /// The model at `path`, a folder (find_model) or one `.onnx` file: a decoder if a binder
-  /// (bind/bind.h) takes it, else its plain graph. The first result is kept and returned again.
-  /// Errors: kBadInput with file and node; kUnsupported with one diagnostic for each unsupported
-  /// node kind of each file, all at once.
+  /// Returns the model at `path`, a folder (find_model) or one `.onnx` file: a decoder if a binder
+  /// (bind/bind.h) accepts it, otherwise a plain graph. Later calls return the first result again.
+  /// Fails with kBadInput, with file and node, or with kUnsupported, with one diagnostic for each
+  /// kind of unsupported node in each file.
   Result<ImportedModel> bind(const std::filesystem::path& path,
                              const ImportOptions& options = {}) const;
-  /// The graph of one file with its own inputs and outputs, even if it is a decoder. Equals bind()
-  /// for split blocks. Errors as bind().
+  /// Returns the graph of one file as a plain graph, even if it is a decoder. Does the same as
+  /// bind() for split blocks. Fails like bind().
   Result<ImportedModel> bind_plain(const std::filesystem::path& path,
                                    const PlainInputs& inputs = {},
                                    const ImportOptions& options = {}) const;
@@ -128,15 +131,15 @@ class ModelReader {
   std::shared_ptr<Models> models_ = std::make_shared<Models>();
 };
 
-/// ModelReader::bind with a reader of its own.
+/// Calls ModelReader::bind with a temporary reader.
 Result<ImportedModel> import_model(const std::filesystem::path& path,
                                    const ImportOptions& options = {});
 
-/// How often the graph of each .onnx file has been parsed in this process, by path.
+/// Returns the number of times that this process parsed the graph of each .onnx file, by path.
 std::map<std::filesystem::path, int> parse_counts();
 
-/// Hashes the names, sizes and contents of the used files: 128 bits as 32 hexadecimal digits, the
-/// cache key of compiled code. Reads every byte.
+/// Returns a hash of the names, sizes and contents of the used files: 128 bits as 32 hexadecimal
+/// digits, used as cache key of compiled code. Reads every byte of the files.
 Result<std::string> content_hash(const ImportedModel& model);
 
 }  // namespace llmc::importer

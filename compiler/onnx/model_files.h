@@ -7,17 +7,17 @@
 
 namespace llmc::importer {
 
-/// Where the files of one model are.
+/// Location of the files of one model, and results of reading them.
 struct ModelFiles {
   std::filesystem::path path;    // as given
-  std::filesystem::path shown;   // the single file of the model, for messages
-  FileSet files;                 // nothing mapped or listed; binders work on copies
-  bool whole_folder = false;     // the given folder is the model; else the model is one file
-  FolderContents contents = {};  // of the folder that the model is in
-  std::string name = {};         // of the file in that folder; empty: split blocks, or no model
-  /// Set if the folder has no model.
+  std::filesystem::path shown;   // path of a single-file model in messages
+  FileSet files;                 // without mapped or listed files; binders use copies
+  bool whole_folder = false;     // whether `path` is a folder; otherwise it is one file
+  FolderContents contents = {};  // contents of the model's folder
+  std::string name = {};         // file name in that folder; empty for split blocks or no model
+  /// Error of finding the model, set if the folder has none.
   std::optional<Error> refused = {};
-  /// The result of ModelReader::bind, if it was called.
+  /// Result of ModelReader::bind, set after its first call.
   std::optional<Result<ImportedModel>> bound = {};
 };
 

@@ -14,7 +14,7 @@ using onnx::AttributeProto;
 
 namespace {
 
-/// Longer lists of indices are checked at run time only.
+/// Maximum number of constant indices that are checked here; others are checked at run time.
 constexpr std::int64_t kMaxCheckedIndices = 1 << 22;
 
 }  // namespace

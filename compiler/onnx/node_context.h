@@ -14,37 +14,40 @@
 
 namespace llmc::importer {
 
-/// The values of the file that is being imported, by the file's names.
+/// State of the conversion of one file: its values by the file's names, and how they were made.
 struct Scope {
   std::map<std::string, ir::ValueId> values;
-  /// f16 and bf16 constants are widened to f32 when they are added; widened value -> the constant.
+  /// Map from each f32 value that was widened from an f16 or bf16 constant to that constant.
   std::map<ir::ValueId, ir::ValueId> narrow;
-  /// Values stacked along a new first axis: a Gather of one of them returns the value itself.
+  /// Components of values that are stacked along a new first axis. A Gather of one component
+  /// returns it.
   std::map<ir::ValueId, std::vector<ir::ValueId>> stacks;
-  /// Constants of the file, as they are stored, by value; f16 ones by the widened value too.
+  /// Constants as the file stores them, by value; f16 constants also by the widened value.
   std::map<ir::ValueId, ir::ConstantPtr> constants;
   /// Rows gathered from a constant matrix: value -> (table, indices).
   std::map<ir::ValueId, std::pair<ir::ConstantPtr, ir::ValueId>> gathered;
   bool exact_casts = false;  // Bindings::exact_casts
   /// TensorProto.data_type of initializers, inputs and other values, if declared.
   std::map<std::string, int> declared_types;
-  /// First outputs of the DynamicQuantizeLinear nodes that return their input unquantized.
+  /// First outputs of the DynamicQuantizeLinear nodes that are converted to their unquantized
+  /// input.
   std::set<std::string> float_products;
-  std::string prefix;  // put before value names, so that those of several files differ
+  std::string prefix;  // prepended to value names, which makes names of several files differ
   std::string full_name(const std::string& name) const;
 };
 
-/// Appends a constant; f16 and bf16 ones are followed by a Cast to f32, whose value is returned.
+/// Appends a constant and returns its value. For f16 and bf16 also appends a Cast to f32, and
+/// returns the value of the Cast.
 Result<ir::ValueId> append_constant(ir::Builder& builder, Scope& scope, ir::ConstantPtr data,
                                     const std::string& name, const ir::Origin& origin);
 
-/// The DynamicQuantizeLinear nodes of `graph`, by first output, that can return their input
-/// unquantized: their codes and zero points are read only by MatMulInteger with constant matrices,
-/// and each product is multiplied once by their scale.
+/// Returns the first outputs of the DynamicQuantizeLinear nodes in `graph` that can be converted to
+/// their unquantized input: codes and zero point are read only by MatMulInteger with constant
+/// matrices, and each product is multiplied once by the scale.
 std::set<std::string> float_products(const onnx::GraphProto& graph);
 
-/// One ONNX node during conversion: operands, attributes, results. The first error is kept, and
-/// later calls have no effect, so that converters need no error handling; the caller checks error()
+/// One ONNX node during conversion: operands, attributes, results. After the first error, further
+/// calls have no effect. Converters therefore need no error handling; the caller checks error()
 /// once.
 class NodeContext {
  public:
@@ -56,36 +59,38 @@ class NodeContext {
   // ---- operands
   std::size_t input_count() const { return inputs_.size(); }
   bool has(std::size_t i) const;
-  /// Operand i; an error if it is missing.
+  /// Returns operand i. Reports an error if it is missing.
   ir::ValueId in(std::size_t i);
-  /// Operand i; kNoValue if it is missing.
+  /// Returns operand i, or kNoValue if it is missing.
   ir::ValueId optional_in(std::size_t i) const { return has(i) ? inputs_[i] : ir::kNoValue; }
-  /// Marks operand i as having no effect. It may be missing.
+  /// Marks operand i as read, although it has no effect. It may be missing.
   void ignore_operand(std::size_t i) const { has(i); }
   std::vector<ir::ValueId> all_inputs();
   const ir::TensorType& type(ir::ValueId value) const { return builder_.graph().value(value).type; }
   std::int64_t rank(ir::ValueId value) const;
-  /// Elements of operand i if they are constant, directly or computed from constants.
+  /// Returns the elements of operand i if it is constant or computed from constants, otherwise
+  /// nullopt.
   std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const;
-  /// The f16 or bf16 constant of a value that was widened to f32.
+  /// Returns the f16 or bf16 constant that `value` was widened from, or nullopt.
   std::optional<ir::ValueId> narrow(ir::ValueId value) const;
-  /// Operand i as the file stores it (f16 not widened); nullptr if it is not constant.
+  /// Returns operand i as the file stores it (f16 not widened), or nullptr if it is not constant.
   ir::ConstantPtr constant(std::size_t i) const;
-  /// The only element of operand i, if it is constant.
+  /// Returns the element of operand i if it is a constant with one element, otherwise nullopt.
   std::optional<double> known_number(std::size_t i) const;
-  /// Reports a constant index in operand i outside [-size, size) of the indexed dim. `sizes`: of
-  /// the dims that consecutive indices refer to in turn.
+  /// Reports an error if a constant index in operand i is outside [-size, size). `sizes` are the
+  /// sizes of the dims that consecutive indices address, repeated cyclically.
   void check_indices(std::size_t i, const std::vector<ir::Dim>& sizes);
-  /// The table and the indices if operand i is gathered rows of a constant matrix.
+  /// Returns table and indices if operand i consists of rows gathered from a constant matrix,
+  /// otherwise nullptr.
   const std::pair<ir::ConstantPtr, ir::ValueId>* gathered(std::size_t i) const;
   void note_gathered(std::size_t slot, ir::ConstantPtr table, ir::ValueId indices);
-  /// Whether this node returns its input unquantized (Bindings::float_products).
+  /// Returns whether this node is converted to its unquantized input (Bindings::float_products).
   bool in_floats() const;
-  /// The name of operand i in the file.
+  /// Returns the name of operand i in the file.
   std::string input_name(std::size_t i) const;
-  /// The declared TensorProto.data_type of operand i; 0 if it is not declared.
+  /// Returns the declared TensorProto.data_type of operand i; 0 if it is not declared.
   int declared_type(std::size_t i) const;
-  /// The values stacked in `value`, or nullptr.
+  /// Returns the values stacked in `value`, or nullptr.
   const std::vector<ir::ValueId>* stack(ir::ValueId value) const;
 
   // ---- attributes; a wrong type is an error
@@ -96,17 +101,17 @@ class NodeContext {
   std::optional<std::vector<std::int64_t>> integers(std::string_view name);
   std::optional<std::vector<float>> numbers(std::string_view name);
   ir::ConstantPtr tensor(std::string_view name);  // nullptr when absent
-  /// An axis attribute made >= 0 for a tensor of `rank`.
+  /// Returns an axis attribute for a tensor of rank `rank`, counted from the front.
   std::int64_t axis(std::string_view name, std::int64_t fallback, std::int64_t rank);
-  /// Axes from attribute `name` or, from version `input_since` on, from operand i, which must be
-  /// constant; nonnegative, ascending, distinct. nullopt if there is neither.
+  /// Returns the axes from attribute `name` or, from operator-set version `input_since` on, from
+  /// the constant operand i: nonnegative, ascending, distinct. Returns nullopt if there is neither.
   std::optional<std::vector<std::int64_t>> axes(std::string_view name, std::int64_t input_since,
                                                 std::size_t i, std::int64_t rank);
 
-  /// Marks the attribute as having no effect. It may be missing.
+  /// Marks the attribute as read, although it has no effect. It may be missing.
   void ignore(std::string_view name) const { find(name); }
-  /// Reports operands and attributes that the converter did not read: they belong to another
-  /// version of the operator, and ignoring them would change the result.
+  /// Reports an error for operands and attributes that the converter did not read. They belong to
+  /// another version of the operator, and ignoring them would change the result.
   void refuse_unread();
 
   bool exact_casts() const { return scope_.exact_casts; }
@@ -114,15 +119,16 @@ class NodeContext {
   // ---- results
   std::size_t output_count() const { return static_cast<std::size_t>(node_.output_size()); }
   bool wants(std::size_t slot) const;
-  /// Appends a node with this node's outputs.
+  /// Appends an IR node whose results are this node's outputs.
   void emit(ir::Op op, std::vector<ir::ValueId> inputs);
-  /// Appends an intermediate node with one output.
+  /// Appends an IR node with one intermediate result and returns it.
   ir::ValueId make(ir::Op op, std::vector<ir::ValueId> inputs);
   ir::ValueId make_constant(ir::ConstantPtr data, const std::string& name = {});
   ir::ValueId make_integers(std::vector<std::int64_t> values);
-  /// A scalar of the element type of `like`.
+  /// Returns a scalar of the element type of `like`.
   ir::ValueId make_scalar(double value, ir::ValueId like);
-  /// Binds output `slot` of this node to `value`, which gets the output's name if it has none.
+  /// Binds output `slot` of this node to `value`. If `value` has no name, it gets the output's
+  /// name.
   void bind(std::size_t slot, ir::ValueId value);
   ir::ValueId cast(ir::ValueId value, ir::ElementType to);
 
@@ -137,7 +143,7 @@ class NodeContext {
   const onnx::AttributeProto* find(std::string_view name, onnx::AttributeProto::AttributeType type);
   void fail(Diagnostic diagnostic);
   std::string value_name(std::size_t slot) const;
-  /// Reports types whose known dims have a product that does not fit i64.
+  /// Reports an error if the product of the known dims of `value` does not fit i64.
   void check_size(ir::ValueId value);
   bool normalize_axis(std::int64_t& axis, std::int64_t rank);
 
@@ -149,7 +155,7 @@ class NodeContext {
   Scope& scope_;
   ir::Origin origin_;
   std::vector<ir::ValueId> inputs_;
-  /// What the converter has read; mutable because reading is const.
+  /// Operands and attributes that the converter has read. Mutable, because the accessors are const.
   mutable std::vector<bool> inputs_read_;
   mutable std::set<std::string, std::less<>> attributes_read_;
   std::optional<Diagnostic> error_;

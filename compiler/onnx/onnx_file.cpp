@@ -17,7 +17,7 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// The error for a file that starts with the magic bytes of another format.
+/// Returns the error for a file that starts with the magic bytes of another format.
 std::optional<Diagnostic> other_format(const std::string& file, std::span<const std::byte> bytes) {
   const auto begins_with = [&](std::string_view magic) {
     return bytes.size() >= magic.size() &&
@@ -33,8 +33,8 @@ std::optional<Diagnostic> other_format(const std::string& file, std::span<const 
   return std::nullopt;
 }
 
-/// Number of an unknown field of NodeProto, the highest valid one. The field stays with the node
-/// when it is moved.
+/// Number of a field unknown to NodeProto, the highest valid number. Unlike a map, the field moves
+/// with the node.
 constexpr int kOwnOpsetField = (1 << 29) - 1;
 
 bool is_inside(const fs::path& folder, const fs::path& path) {
@@ -47,8 +47,8 @@ bool is_inside(const fs::path& folder, const fs::path& path) {
   return at != path.end();
 }
 
-/// The folder blobs/ of the Hugging Face repository with `folder` (canonical) in a snapshot; empty
-/// if there is none.
+/// Returns the folder blobs/ of the Hugging Face repository with `folder` (canonical) in a
+/// snapshot; empty if there is none.
 fs::path blobs_of(fs::path folder) {
   constexpr int kMaxDepth = 3;  // snapshots/COMMIT/onnx/
   for (int depth = 0; depth < kMaxDepth; ++depth, folder = folder.parent_path()) {
@@ -84,7 +84,7 @@ Result<std::shared_ptr<const OnnxFile>> parse_file(const std::string& name,
   return std::shared_ptr<const OnnxFile>(std::move(file));
 }
 
-/// The counts of this process.
+/// Parse counts of this process, by path.
 struct ParseCounts {
   std::mutex mutex;
   std::map<fs::path, int> counts;
@@ -196,7 +196,7 @@ std::vector<FileInfo> FileSet::list() const {
 
 std::vector<Diagnostic> FileSet::warnings() const {
   std::vector<Diagnostic> result;
-  std::vector<std::size_t> files;                                    // number with result[i]
+  std::vector<std::size_t> files;  // number of files with warning result[i]
   std::map<std::pair<std::string, std::string>, std::size_t> known;  // node, message -> index
   std::size_t left_out = 0;
   for (const auto& [file, warnings] : warnings_) {

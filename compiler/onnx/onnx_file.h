@@ -18,43 +18,44 @@ namespace llmc::importer {
 
 struct OnnxFile;
 
-/// The files of a model's folder. Maps and parses each file once and opens nothing outside the
-/// folder. A copy shares what was mapped and parsed; its lists of files and warnings are its own.
+/// The files in a model's folder. Maps and parses each file once, and opens no file outside the
+/// folder. Copies share mapped and parsed files, but have separate lists of files and warnings.
 class FileSet {
  public:
-  /// `root` is an existing folder. Graphs larger than `max_structure_bytes`, without tensors, are
-  /// refused.
+  /// Opens the existing folder `root`. parse() fails if a graph without tensor data is larger than
+  /// `max_structure_bytes`.
   static Result<FileSet> open(const std::filesystem::path& root,
                               std::uint64_t max_structure_bytes = 1u << 30);
 
-  /// Maps `root/relative`. kBadInput if the path is absolute, contains "..", or leads outside the
-  /// root by a symbolic link. If the root is in a snapshot of Hugging Face's cache
-  /// (models--OWNER--NAME/snapshots/COMMIT), links into the repository's blobs/ are followed: all
-  /// files of a snapshot are such links.
+  /// Maps `root/relative`. Fails with kBadInput if the path is absolute, contains "..", or leads
+  /// outside the root by a symbolic link. If the root is in a snapshot of Hugging Face's cache
+  /// (models--OWNER--NAME/snapshots/COMMIT), links to the repository's blobs/ are allowed, because
+  /// all files of a snapshot are such links.
   Result<std::shared_ptr<const MappedFile>> map(const std::string& relative, FileRole role);
   /// Parses the graph of an .onnx file, or returns the result of an earlier call. Fails if the file
   /// is not a valid protobuf message, has no graph, or breaks a rule of check_model.h.
   Result<std::shared_ptr<const OnnxFile>> parse(const std::string& relative, FileRole role);
   /// Checks the path as map() does; the file must exist.
   Result<std::filesystem::path> resolve(const std::string& relative) const;
-  /// Lists a file without mapping it; a file that was mapped keeps its role.
+  /// Adds a file to list() without mapping it. A file that was mapped keeps its role.
   void note(const std::string& relative, FileRole role);
 
   /// Replaces the warnings about one file.
   void set_warnings(const std::string& file, std::vector<Diagnostic> warnings) {
     warnings_[file] = std::move(warnings);
   }
-  /// At most kMaxWarnings. Equal warnings of several files (blocks of a split model) become one.
+  /// Returns at most kMaxWarnings warnings. Equal warnings about several files, such as blocks of a
+  /// split model, become one.
   std::vector<Diagnostic> warnings() const;
 
   const std::filesystem::path& root() const { return root_; }
-  /// The files that were mapped or noted, sorted by name.
+  /// Returns the files that were mapped or noted, sorted by name.
   std::vector<FileInfo> list() const;
 
  private:
   std::filesystem::path root_;       // as given
   std::filesystem::path canonical_;  // without links
-  std::filesystem::path blobs_;      // the snapshot's; else empty
+  std::filesystem::path blobs_;      // blobs/ folder of the snapshot; otherwise empty
   std::uint64_t max_structure_bytes_ = 0;
   struct Shared {
     std::map<std::filesystem::path, std::shared_ptr<const MappedFile>> mapped;
@@ -65,28 +66,29 @@ class FileSet {
   std::map<std::string, std::vector<Diagnostic>> warnings_;  // by file
 };
 
-/// Returns the target of a link, so that data files are searched in its folder; links of a snapshot
-/// (FileSet) are returned unchanged.
+/// Returns the target of a link, because data files are in the target's folder. Returns links in a
+/// Hugging Face snapshot (FileSet::map) unchanged.
 Result<std::filesystem::path> resolve_model_file(const std::filesystem::path& path);
 
-/// A parsed .onnx file; its weights stay in the mapping.
+/// A parsed .onnx file. Its weights are not copied from the mapping.
 struct OnnxFile {
   std::string name;  // relative to the model's folder, for messages
   std::shared_ptr<const MappedFile> mapped;
   /// Every raw_data field holds a DataWindow (wire.h); local functions are inlined.
   onnx::ModelProto model;
 
-  /// Version of the operator set of `domain` ("" and "ai.onnx" are the same), 0 if not imported.
+  /// Returns the imported operator-set version of `domain` ("" and "ai.onnx" are the same); 0 if it
+  /// is not imported.
   std::int64_t opset(const std::string& domain) const;
-  /// The operator-set version of `node`.
+  /// Returns the operator-set version of `node`.
   std::int64_t opset(const onnx::NodeProto& node) const;
 };
 
-/// The node's attribute of that name, or nullptr.
+/// Returns the node's attribute `name`, or nullptr.
 const onnx::AttributeProto* find_attribute(const onnx::NodeProto& node, std::string_view name);
 
-/// Sets the operator-set version of a node from an inlined function with another version than the
-/// model's; nullopt: the model's.
+/// Sets the operator-set version of a node from an inlined function. nullopt means that the model's
+/// version applies.
 void set_own_opset(onnx::NodeProto& node, std::optional<std::int64_t> version);
 
 }  // namespace llmc::importer

@@ -28,7 +28,7 @@ bool has_subgraph(const onnx::NodeProto& node) {
   });
 }
 
-/// The reason why `node` cannot be converted; nullopt if a rule accepts it.
+/// Returns an error that states why `node` cannot be converted; nullopt if a rule accepts it.
 std::optional<Diagnostic> why_unsupported(const OnnxFile& file, const onnx::NodeProto& node) {
   Diagnostic d;
   d.kind = ErrorKind::kUnsupported;

@@ -11,7 +11,7 @@
 
 namespace llmc::importer {
 
-/// Maps the two names of ONNX's own domain to the empty one.
+/// Returns `domain`, with "ai.onnx" replaced by "", the other name of ONNX's own domain.
 inline std::string_view plain_domain(std::string_view domain) {
   return domain == "ai.onnx" ? std::string_view() : domain;
 }
@@ -29,8 +29,8 @@ struct OperatorRule {
   std::string_view name;
   std::int64_t since = 1, until = kAnyLater;  // operator-set versions, inclusive
   std::size_t min_inputs = 1, max_inputs = 1;
-  /// Every attribute of these versions. A node with another attribute is refused, and so is a node
-  /// with one that the converter did not read (NodeContext::refuse_unread).
+  /// Every attribute of the operator in these versions. Import fails for a node with another
+  /// attribute, or with one that the converter did not read (NodeContext::refuse_unread).
   std::vector<std::string_view> attributes;
   void (*convert)(NodeContext&) = nullptr;
 };
@@ -51,16 +51,16 @@ std::vector<OperatorRule> contrib_rules();
 std::vector<OperatorRule> contrib_attention_rules();
 std::vector<OperatorRule> quantized_rules();
 
-/// The rule for an operator, or nullptr. If there is none, `versions`, which may be null, is set to
-/// the supported versions of the operator ("" for an unknown operator).
+/// Returns the rule for an operator, or nullptr. If there is no rule and `versions` is not null,
+/// sets it to the supported versions of the operator ("" for an unknown operator).
 const OperatorRule* find_rule(std::string_view domain, std::string_view name, std::int64_t opset,
                               std::string* versions = nullptr);
 
-/// Whether the node is ONNX's If, which the importer resolves itself.
+/// Returns whether the node is ONNX's If, which has no rule; the importer converts it.
 bool is_if(const onnx::NodeProto& node);
 
-/// One diagnostic for each operator without a rule among these nodes of `graph` (the file's or a
-/// branch's), with its first node.
+/// Returns one diagnostic for each unsupported operator among `nodes` of `graph`, naming the first
+/// such node. `graph` is that of the file or of a branch.
 std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const onnx::GraphProto& graph,
                                               const std::vector<int>& nodes);
 

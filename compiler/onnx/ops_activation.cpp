@@ -13,8 +13,8 @@ using enum ir::BinaryKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// Gelu (Hendrycks & Gimpel 2016): x/2 (1 + erf(x/√2)), or with approximate = "tanh"
-/// x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+/// Gelu (Hendrycks & Gimpel 2016): x/2 (1 + erf(x/√2)). With approximate = "tanh": x/2 (1 +
+/// tanh(√(2/π) (x + 0.044715 x³))).
 void convert_gelu(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::string approximate = n.text("approximate", "none");
@@ -59,7 +59,7 @@ ValueId chosen(NodeContext& n, ValueId condition, ValueId yes, ValueId no) {
   return n.make(ir::Where{}, {condition, yes, no});
 }
 
-/// `negative` where x < 0, x elsewhere (also NaN).
+/// Returns `negative` where x < 0, and x elsewhere, also where x is NaN.
 ValueId below_zero(NodeContext& n, ValueId x, ValueId negative) {
   return chosen(n, with_scalar(n, kLess, x, 0), negative, x);
 }
@@ -74,8 +74,8 @@ void convert_prelu(NodeContext& n) {
   n.bind(0, below_zero(n, x, binary(n, kMul, x, n.in(1))));
 }
 
-/// f(x) computed in f64 and rounded once, for functions whose intermediate results lose precision
-/// or overflow in x's own type.
+/// Computes f(x) in f64 and rounds once. For functions whose intermediate results lose precision or
+/// overflow in the type of x.
 template <ValueId (*kFunction)(NodeContext&, ValueId)>
 void convert_in_f64(NodeContext& n) {
   const ValueId x = n.in(0);
@@ -84,8 +84,8 @@ void convert_in_f64(NodeContext& n) {
   if (!n.failed()) n.bind(0, n.cast(y, n.type(x).element));
 }
 
-/// exp(x) - 1 without cancellation: with u = exp(x), (u - 1) x / log(u), where the error of u drops
-/// out (Kahan; Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1).
+/// exp(x) - 1 without cancellation: (u - 1) x / log(u) with u = exp(x), in which the error of u
+/// cancels (Kahan; Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1).
 ValueId exp_minus_1(NodeContext& n, ValueId x) {
   const ValueId u = unary(n, UnaryKind::kExp, x), less = with_scalar(n, kSub, u, 1);
   const ValueId exact = binary(n, kDiv, binary(n, kMul, less, x), unary(n, UnaryKind::kLog, u));
@@ -94,7 +94,7 @@ ValueId exp_minus_1(NodeContext& n, ValueId x) {
   return chosen(n, small, near_zero, less);
 }
 
-/// log(1 + x) for x in [0, 1], by the same method.
+/// log(1 + x) for x in [0, 1], by the method of exp_minus_1.
 ValueId log_of_1_plus(NodeContext& n, ValueId x) {
   const ValueId u = with_scalar(n, kAdd, x, 1);
   const ValueId exact =
@@ -102,7 +102,7 @@ ValueId log_of_1_plus(NodeContext& n, ValueId x) {
   return chosen(n, with_scalar(n, kEqual, u, 1), x, exact);
 }
 
-/// exp(min(x, 0)) - 1: the part below zero, without overflow above.
+/// exp(min(x, 0)) - 1, which does not overflow for large x.
 ValueId exp_below_zero(NodeContext& n, ValueId x) {
   return exp_minus_1(n, with_scalar(n, kMin, x, 0));
 }
@@ -111,7 +111,7 @@ ValueId elu(NodeContext& n, ValueId x) {
   return below_zero(n, x, with_scalar(n, kMul, exp_below_zero(n, x), n.number("alpha", 1)));
 }
 
-/// gamma · (x above 0, alpha (exp(x) - 1) below); Klambauer et al. 2017.
+/// gamma · x for x > 0, gamma · alpha (exp(x) - 1) otherwise; Klambauer et al. 2017.
 ValueId selu(NodeContext& n, ValueId x) {
   const float alpha = n.number("alpha", 1.67326319217681884765625f);
   const float gamma = n.number("gamma", 1.05070102214813232421875f);
@@ -137,8 +137,9 @@ ValueId softplus(NodeContext& n, ValueId x) {
   return binary(n, kAdd, with_scalar(n, kMax, x, 0), log_of_1_plus(n, decay(n, x)));
 }
 
-/// x tanh(softplus(x)); Misra 2019. With d = exp(-|x|) the tanh is (1 + 2d) / (1 + 2d + 2d²) above
-/// zero and (d² + 2d) / (d² + 2d + 2) below: sums of positive terms, without cancellation.
+/// x tanh(softplus(x)); Misra 2019. With d = exp(-|x|), the tanh is (1 + 2d) / (1 + 2d + 2d²) for x
+/// > 0 and (d² + 2d) / (d² + 2d + 2) otherwise. All terms are positive, so there is no
+/// cancellation.
 ValueId mish(NodeContext& n, ValueId x) {
   const ValueId d = decay(n, x), square = binary(n, kMul, d, d), twice = binary(n, kAdd, d, d);
   const ValueId positive = with_scalar(n, kGreaterOrEqual, x, 0);
@@ -159,7 +160,7 @@ void convert_thresholded_relu(NodeContext& n) {
   n.emit(ir::Where{}, {above, x, n.make_scalar(0, x)});
 }
 
-/// x + bias below -lambd, x - bias above lambd, 0 between.
+/// x + bias for x < -lambd, x - bias for x > lambd, otherwise 0.
 void convert_shrink(NodeContext& n) {
   const ValueId x = n.in(0);
   const float bias = n.number("bias", 0), lambd = n.number("lambd", 0.5f);

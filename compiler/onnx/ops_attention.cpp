@@ -1,4 +1,4 @@
-// Attention and RotaryEmbedding of ONNX's own domain, as primitives in the form that fusion
+// Attention and RotaryEmbedding of ONNX's own domain, converted to the simple operators that fusion
 // matches: one Mul for the scale, softcap, bias or Where, Softmax, MatMul.
 
 #include <cmath>
@@ -15,7 +15,7 @@ using ir::ElementType;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// The stage of the scores that output 3 returns.
+/// The stage of the computation whose scores are output 3.
 enum class ScoresStage : std::uint8_t { kRaw, kBiased, kCapped, kSoftmax };
 
 struct AttentionNode {
@@ -26,7 +26,7 @@ struct AttentionNode {
   ScoresStage returned_scores = ScoresStage::kRaw;
 };
 
-/// [B, S, heads * D] as [B, heads, S, D]; values with four dims are returned unchanged.
+/// Returns x [B, S, heads * D] as [B, heads, S, D]. Returns a value of rank 4 unchanged.
 ValueId heads_first(NodeContext& n, ValueId x, const char* attribute) {
   const std::int64_t heads = n.integer(attribute, 0);
   if (n.failed()) return ir::kNoValue;
@@ -46,7 +46,7 @@ ValueId heads_first(NodeContext& n, ValueId x, const char* attribute) {
   return n.make(ir::Transpose{kSwapHeadsAndTokens}, {reshaped(n, x, {0, 0, heads, size})});
 }
 
-/// Operand 3 with a column per key: missing columns are masked.
+/// Returns the mask, operand 3, with one column per key; missing columns are masked.
 ValueId full_mask(NodeContext& n, ValueId mask, ValueId k) {
   const auto columns = last_dim(n, mask), keys = known_dim(n, k, 2);
   if (n.failed() || !columns || !keys || *columns == 1 || *columns >= *keys) return mask;
@@ -58,7 +58,8 @@ ValueId full_mask(NodeContext& n, ValueId mask, ValueId k) {
   return n.make(ir::Pad{}, {mask, n.make_integers(std::move(pads)), hidden});
 }
 
-/// bool, broadcast to the scores: query i attends to key j if j <= i + number of past tokens.
+/// Returns a bool mask, broadcast to the scores: query i attends to key j if j <= i + number of
+/// past tokens.
 ValueId causal_mask(NodeContext& n, const AttentionNode& a) {
   const ValueId keys = positions(n, a.k, 2);
   ValueId queries = positions_along(n, a.q, 2);  // [S, 1]
@@ -67,7 +68,7 @@ ValueId causal_mask(NodeContext& n, const AttentionNode& a) {
   if (a.past_tokens.exists()) {
     queries = binary(n, BinaryKind::kAdd, queries, a.past_tokens);
   } else if (n.has(6)) {
-    // In each sequence the new tokens are the last valid ones.
+    // The new tokens are the last valid tokens of each sequence.
     const ValueId valid = reshaped(n, n.cast(n.in(6), ElementType::kI64), {-1, 1, 1, 1});
     const ValueId before = binary(n, BinaryKind::kSub, valid, dim_of(n, a.q, 2));
     queries = binary(n, BinaryKind::kAdd, queries, before);
@@ -75,7 +76,7 @@ ValueId causal_mask(NodeContext& n, const AttentionNode& a) {
   return binary(n, BinaryKind::kLessOrEqual, keys, queries);
 }
 
-/// The conjunction of all boolean masks; kNoValue if there is none.
+/// Returns the conjunction of all boolean masks; kNoValue if there is none.
 ValueId visible_keys(NodeContext& n, const AttentionNode& a, ValueId bool_mask) {
   ValueId visible = bool_mask;
   const auto also = [&](ValueId mask) {
@@ -133,11 +134,11 @@ ValueId attend(NodeContext& n, const AttentionNode& a) {
   return n.make(ir::MatMul{}, {weights, v});
 }
 
-/// Operands: q, k, v, mask?, past key?, past value?, valid keys?; outputs: y, present key, present
-/// value, scores. ONNX 23 and 24.
+/// ONNX Attention-23 and -24. Operands: q, k, v, mask?, past key?, past value?, valid keys?.
+/// Outputs: y, present key, present value, scores.
 void convert_attention(NodeContext& n) {
   AttentionNode a;
-  n.ignore("softmax_precision");  // f32 at least
+  n.ignore("softmax_precision");  // at least f32
   const bool by_token = n.rank(n.in(0)) == 3;
   a.q = heads_first(n, n.in(0), "q_num_heads");
   const ValueId k = heads_first(n, n.in(1), "kv_num_heads");
@@ -169,8 +170,8 @@ void convert_attention(NodeContext& n) {
   n.bind(0, y);
 }
 
-/// x [B, S, heads * D] or [B, heads, S, D]; caches [max, r] with positions [B, S], or [B, S, r]
-/// without; r is half the number of rotated elements. ONNX 23.
+/// ONNX RotaryEmbedding-23. x is [B, S, heads * D] or [B, heads, S, D]. cos and sin are [max, r]
+/// with positions [B, S], or [B, S, r] without positions; r is half the number of rotated elements.
 void convert_rotary_embedding(NodeContext& n) {
   const ValueId x = n.in(0);
   ValueId cosine = n.in(1), sine = n.in(2);
@@ -189,7 +190,7 @@ void convert_rotary_embedding(NodeContext& n) {
     sine = n.make(ir::Gather{0}, {sine, n.in(3)});
   }
   ValueId rows = x;
-  if (rank == 3) {  // as [B, S, heads, D]: no need to move the heads
+  if (rank == 3) {  // use [B, S, heads, D], without a transpose
     const auto width = last_dim(n, x);
     if (heads < 1 || heads > kMaxHeads || !width || *width % heads != 0)
       return n.bad("the width of the operand is not a multiple of num_heads");

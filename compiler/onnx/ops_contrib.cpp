@@ -1,4 +1,4 @@
-// Operators of onnxruntime's domain com.microsoft, as primitives: norms, activations, products.
+// Operators of onnxruntime's domain com.microsoft: norms, activations, products.
 
 #include <cmath>
 #include <numbers>
@@ -45,7 +45,7 @@ void convert_bias_gelu(NodeContext& n) {
   n.bind(0, gelu(n, plus(n, n.in(0), n.in(1))));
 }
 
-/// The tanh form, of x + bias when there is a bias.
+/// The tanh form of Gelu, of x or x + bias.
 void convert_fast_gelu(NodeContext& n) {
   const ValueId x = n.in(0);
   n.bind(0, gelu_tanh(n, n.has(1) ? plus(n, x, n.in(1)) : x));
@@ -59,7 +59,8 @@ void convert_quick_gelu(NodeContext& n) {
   n.bind(0, binary(n, BinaryKind::kMul, x, n.make(ir::Unary{UnaryKind::kSigmoid}, {inner})));
 }
 
-/// Outputs 1 and 2 (mean, inverse deviation) are for training; 3 is the normalised sum.
+/// Binds output 3, the sum that is normalized. Fails if outputs 1 or 2 (mean, inverse deviation),
+/// which are for training, are used.
 bool bind_sum(NodeContext& n, ValueId sum) {
   if (n.wants(1) || n.wants(2)) {
     n.unsupported("the outputs for training are not supported");
@@ -69,11 +70,11 @@ bool bind_sum(NodeContext& n, ValueId sum) {
   return !n.failed();
 }
 
-/// Over the last dim, like the operator in the standard domain.
+/// RMS norm over the last dim, like the operator in the standard domain.
 void convert_contrib_rms_norm(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
-  n.ignore("stash_type");  // f32, as everything
+  n.ignore("stash_type");  // always f32
   if (n.failed()) return;
   if (axis != rank - 1)
     return n.unsupported("normalisation over more than the last dim is not supported");
@@ -95,7 +96,7 @@ void convert_skip_layer_norm(NodeContext& n) {
     n.bind(0, n.make(ir::LayerNorm{n.number("epsilon", 1e-12f)}, {sum, n.in(2), n.optional_in(3)}));
 }
 
-/// alpha * op(a) op(b); op turns the last two dims.
+/// alpha * op(a) op(b), where op may transpose the last two dims.
 void convert_fused_matmul(NodeContext& n) {
   const auto operand = [&](std::size_t i, const char* flag) {
     const ValueId x = n.in(i);
@@ -138,7 +139,7 @@ std::vector<OperatorRule> contrib_rules() {
        4,
        {"epsilon"},
        convert_skip_rms_norm},
-      // onnxruntime's exporters write its operators into the standard domain, too.
+      // Some of onnxruntime's exporters write its operators in the standard domain.
       {"",
        "SkipSimplifiedLayerNormalization",
        1,

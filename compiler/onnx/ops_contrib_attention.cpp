@@ -1,4 +1,4 @@
-// Attention operators of onnxruntime's domain com.microsoft, as primitives.
+// Attention operators of onnxruntime's domain com.microsoft.
 
 #include <cmath>
 
@@ -14,24 +14,24 @@ using ir::ElementType;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// Scalar i64: the size of dim `axis`.
+/// Returns the size of dim `axis` as an i64 scalar.
 ValueId size_of(NodeContext& n, ValueId x, std::int64_t axis) {
   return n.make(ir::Squeeze{{0}}, {n.make(ir::Shape{axis, axis + 1}, {x})});
 }
 
-/// 0, 1, … size - 1.
+/// Returns 0, 1, …, size - 1.
 ValueId count_to(NodeContext& n, ValueId size) {
   const ValueId zero = n.make_constant(ir::make_i64({}, {0}));
   const ValueId one = n.make_constant(ir::make_i64({}, {1}));
   return n.make(ir::Range{}, {zero, size, one});
 }
 
-/// The rows of a table [max, n] at positions i64[B, S], as [B, S, 1, n].
+/// Returns the rows of a table [max, n] at positions i64[B, S], as [B, S, 1, n].
 ValueId rows_at(NodeContext& n, ValueId table, ValueId positions) {
   return unsqueezed(n, n.make(ir::Gather{0}, {table, positions}), {2});
 }
 
-/// RotaryEmbedding: x [B, S, heads * D] or [B, heads, S, D]; positions [B, S], or one offset.
+/// RotaryEmbedding of x [B, S, heads * D] or [B, heads, S, D], with positions [B, S] or one offset.
 void convert_contrib_rotary_embedding(NodeContext& n) {
   const ValueId x = n.in(0), cos = n.in(2), sin = n.in(3);
   ValueId positions = n.cast(n.in(1), ElementType::kI64);
@@ -72,18 +72,18 @@ void convert_contrib_rotary_embedding(NodeContext& n) {
                       : reshaped(n, turned, {0, 0, *width}));
 }
 
-/// Attention in its canonical form.
+/// Operands of attention, common to all operators of this file.
 struct Core {
   ValueId q, k, v;  // [B, heads, S, D], [B, kv_heads, T, D]
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
   double scale = 1, softcap = 0, hidden = -3.4028234663852886e38;
   bool causal = false;
-  std::int64_t window = 0;  // tokens a query attends to, itself included; 0: all
+  std::int64_t window = 0;  // number of tokens that a query attends to, including its own; 0: all
   ValueId bias;             // added to the scores
   ValueId visible;          // bool, broadcast to the scores
 };
 
-/// softmax(scale q k^T, softcap, bias, masks) v as [B, S, heads * D].
+/// Returns softmax(scale q k^T, with softcap, bias and masks) v as [B, S, heads * D].
 ValueId attend_core(NodeContext& n, const Core& core) {
   const ValueId k = repeated_heads(n, core.k, core.heads / core.kv_heads);
   const ValueId v = repeated_heads(n, core.v, core.heads / core.kv_heads);
@@ -120,7 +120,7 @@ ValueId attend_core(NodeContext& n, const Core& core) {
                   {0, 0, core.heads * core.value_dim});
 }
 
-/// [B, S, heads * D] as [B, S, heads, D].
+/// Returns x [B, S, heads * D] as [B, S, heads, D].
 ValueId by_head(NodeContext& n, ValueId x, std::int64_t heads) {
   const auto width = last_dim(n, x);
   if (n.failed()) return ir::kNoValue;
@@ -136,8 +136,8 @@ bool is_single_sequence(NodeContext& n, ValueId x) {
   return false;
 }
 
-/// GroupQueryAttention: causal; q, k, v separate or packed in operand 0; the cache in operands 3
-/// and 4; positions follow from operand 5, the number of valid tokens minus 1.
+/// GroupQueryAttention, which is causal. q, k and v are separate, or packed in operand 0. Operands
+/// 3 and 4 are the cache. Operand 5, the number of valid tokens minus 1, determines the positions.
 void convert_group_query_attention(NodeContext& n) {
   Core core;
   core.heads = n.integer("num_heads", 0);
@@ -153,7 +153,7 @@ void convert_group_query_attention(NodeContext& n) {
     if (n.text(name, "NONE") != "NONE") return n.unsupported("a quantized cache is not supported");
   if (n.integer("kv_cache_bit_width", 0) != 0 || n.has(12) || n.has(13))
     return n.unsupported("a quantized cache is not supported");
-  // The lengths are implied by the operands; only the rotation uses the caches and positions.
+  // The lengths follow from the operands. Only the rotation uses cos, sin and positions.
   n.ignore_operand(5);
   n.ignore_operand(6);
   if (!rotary)
@@ -215,8 +215,8 @@ void convert_group_query_attention(NodeContext& n) {
   if (n.wants(3)) n.unsupported("output 3 is not supported");
 }
 
-/// MultiHeadAttention: q [B, S, N D]; k and v [B, L, N D] or [B, N, L, D]; operands 3 bias,
-/// 4 padding mask [B, L], 5 additive bias, 6 and 7 the cache.
+/// MultiHeadAttention: q [B, S, N D]; k and v [B, L, N D] or [B, N, L, D]. Operand 3 is the bias of
+/// q, k and v, 4 the padding mask [B, L], 5 the bias of the scores, 6 and 7 the cache.
 void convert_multi_head_attention(NodeContext& n) {
   Core core;
   core.heads = core.kv_heads = n.integer("num_heads", 0);

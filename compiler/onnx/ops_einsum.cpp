@@ -13,8 +13,8 @@ using ir::BinaryKind;
 using ir::ReduceKind;
 using ir::ValueId;
 
-/// A label per dim: a letter, or for the dims of an ellipsis a number from kEllipsis on, counted
-/// from the last dim, so that operands align at the right.
+/// One label per dim: a letter, or a number from kEllipsis on for a dim of an ellipsis. These
+/// numbers count from the last dim, so that operands are aligned at the right.
 using Labels = std::vector<int>;
 constexpr int kEllipsis = 1000;
 
@@ -27,8 +27,8 @@ bool contains(const Labels& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-/// Parses "b...ij" for a tensor of `rank`; nullopt if it does not fit. `rank` < 0: the ellipsis has
-/// `ellipsis` dims.
+/// Parses a term such as "b...ij" for a tensor of rank `rank`; nullopt if it does not match. If
+/// `rank` < 0, the ellipsis has `ellipsis` dims.
 std::optional<Labels> parse_term(const std::string& text, std::int64_t rank, std::size_t ellipsis) {
   Labels before, after;
   bool dots = false;
@@ -72,7 +72,8 @@ std::int64_t index_of(const Labels& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) - labels.begin();
 }
 
-/// A repeated label selects the diagonal: other elements become 0 and one dim is summed.
+/// Replaces dims with a repeated label by their diagonal: sets other elements to 0 and sums over
+/// one of the dims.
 void take_diagonals(NodeContext& n, Term& term) {
   for (std::size_t i = 0; i < term.labels.size(); ++i)
     for (std::size_t j = term.labels.size(); j-- > i + 1;) {
@@ -86,7 +87,7 @@ void take_diagonals(NodeContext& n, Term& term) {
     }
 }
 
-/// Sums the dims whose label is not in `wanted`.
+/// Sums over the dims whose label is not in `wanted`.
 void sum_out(NodeContext& n, Term& term, const Labels& wanted) {
   std::vector<std::int64_t> axes;
   Labels kept;
@@ -109,12 +110,12 @@ ValueId transposed_to(NodeContext& n, const Term& term, const Labels& order) {
   return n.make(ir::Transpose{std::move(perm)}, {term.value});
 }
 
-/// Merges the dims [begin, end) of x: [batch…, begin…end, rest…].
+/// Returns the sizes of dims [begin, end) of x.
 ValueId sizes_of(NodeContext& n, ValueId x, std::int64_t begin, std::int64_t end) {
   return n.make(ir::Shape{begin, end}, {x});
 }
 
-/// [batch…, first…, second…] as [batch…, product of first, product of second].
+/// Returns x [batch…, first…, second…] as [batch…, product of first, product of second].
 ValueId as_matrix(NodeContext& n, ValueId x, std::size_t batch, std::size_t first,
                   std::size_t second) {
   if (n.failed() || (first == 1 && second == 1)) return x;
@@ -132,7 +133,7 @@ ValueId as_matrix(NodeContext& n, ValueId x, std::size_t batch, std::size_t firs
   return n.make(ir::Reshape{true}, {x, n.make(ir::Concat{0}, parts)});
 }
 
-/// The product of two terms, summed over the labels that are not in `wanted`.
+/// Returns the product of two terms, summed over the labels that are not in `wanted`.
 Term contract(NodeContext& n, const Term& a, const Term& b, const Labels& wanted) {
   Labels batch, rows, columns, inner;
   for (const int label : a.labels) {
@@ -198,7 +199,8 @@ void convert_einsum(NodeContext& n) {
     const auto labels = parse_term(equation.substr(arrow + 2), -1, ellipsis);
     if (!labels) return n.bad("the result of the equation is malformed");
     output = *labels;
-  } else {  // dims of the ellipsis, then letters that occur once, in alphabetical order
+  } else {  // implicit output: dims of the ellipsis, then letters that occur once, in alphabetical
+            // order
     for (std::size_t i = ellipsis; i-- > 0;) output.push_back(kEllipsis + static_cast<int>(i));
     for (const auto& [label, count] : uses)
       if (label < kEllipsis && count == 1) output.push_back(label);

@@ -22,7 +22,7 @@ void convert_binary(NodeContext& n) {
   n.emit(ir::Binary{kKind}, {n.in(0), n.in(1)});
 }
 
-/// Sum, Min, Max of any number of operands: a chain of two-operand ones.
+/// Sum, Min and Max of any number of operands, as a chain of binary operators.
 template <BinaryKind kKind>
 void convert_variadic(NodeContext& n) {
   const auto inputs = n.all_inputs();
@@ -34,8 +34,8 @@ void convert_variadic(NodeContext& n) {
   n.emit(ir::Binary{kKind}, {result, inputs.back()});
 }
 
-/// The types of base and exponent may differ from version 12 on. Integers to a float power are
-/// computed in f64; otherwise the exponent is converted to the base's type.
+/// Pow. From version 12 on, base and exponent may have different types. An integer base with a
+/// float exponent is computed in f64; otherwise the exponent is converted to the type of the base.
 void convert_pow(NodeContext& n) {
   const ValueId base = n.in(0), exponent = n.in(1);
   if (n.failed()) return;
@@ -48,7 +48,7 @@ void convert_pow(NodeContext& n) {
   n.emit(ir::Binary{BinaryKind::kPow}, {base, n.cast(exponent, element)});
 }
 
-/// Clip = Min(Max(x, low), high); bounds are attributes until 10, operands later.
+/// Clip = Min(Max(x, low), high). The bounds are attributes until version 10, operands later.
 void convert_clip(NodeContext& n) {
   const ValueId x = n.in(0);
   ValueId low, high;
@@ -66,7 +66,7 @@ void convert_clip(NodeContext& n) {
   n.emit(ir::Binary{BinaryKind::kMin}, {n.make(ir::Binary{BinaryKind::kMax}, {x, low}), high});
 }
 
-/// The remainder with the sign of the divisor, or with fmod that of the dividend.
+/// Mod: the remainder with the sign of the divisor, or of the dividend with fmod.
 void convert_mod(NodeContext& n) {
   const ValueId a = n.in(0), b = n.in(1);
   if (n.failed()) return;
@@ -85,7 +85,7 @@ void convert_mod(NodeContext& n) {
   n.emit(ir::Where{}, {is_whole, rest, moved});
 }
 
-/// Infinities of the requested signs.
+/// IsInf: whether x is an infinity with a requested sign.
 void convert_is_inf(NodeContext& n) {
   const ValueId x = n.in(0);
   const bool negative = n.integer("detect_negative", 1) != 0;

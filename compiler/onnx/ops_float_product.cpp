@@ -1,4 +1,4 @@
-// Products whose activations the graph quantizes dynamically, as float products.
+// Converts products of activations that the graph quantizes dynamically to float products.
 
 #include <algorithm>
 
@@ -7,13 +7,13 @@
 namespace llmc::importer {
 namespace {
 
-/// Whether the tensor is a constant matrix of bytes.
+/// Returns whether the tensor is a constant matrix of bytes.
 bool is_code_matrix(const onnx::TensorProto& tensor) {
   return tensor.dims_size() == 2 && (tensor.data_type() == onnx::TensorProto::INT8 ||
                                      tensor.data_type() == onnx::TensorProto::UINT8);
 }
 
-/// The readers of the values of a graph.
+/// The nodes that read each value of a graph.
 class Readers {
  public:
   explicit Readers(const onnx::GraphProto& graph) {
@@ -35,14 +35,15 @@ class Readers {
     const auto found = makers_.find(name);
     return found == makers_.end() ? nullptr : found->second;
   }
-  /// One entry for each operand; nullptr among them when the graph returns the value.
+  /// Returns one entry for each operand that reads the value, and a nullptr if it is a graph
+  /// output.
   std::vector<const onnx::NodeProto*> of(const std::string& name) const {
     const auto found = readers_.find(name);
     auto all = found == readers_.end() ? std::vector<const onnx::NodeProto*>() : found->second;
     if (kept_.contains(name)) all.push_back(nullptr);
     return all;
   }
-  /// The only reader, if it is of that operator; else nullptr.
+  /// Returns the only reader of a value if its operator is `op`, otherwise nullptr.
   const onnx::NodeProto* only(const std::string& name, std::string_view op) const {
     const auto all = of(name);
     return all.size() == 1 && all[0] && all[0]->op_type() == op ? all[0] : nullptr;
@@ -55,7 +56,8 @@ class Readers {
   std::set<std::string> kept_;
 };
 
-/// The factor other than `value` if `node` is a product of two different values; else empty.
+/// Returns the factor other than `value` if `node` is a product of two different values, otherwise
+/// an empty string.
 std::string other_factor(const onnx::NodeProto& node, const std::string& value) {
   if (node.op_type() != "Mul" || node.input_size() != 2 || node.input(0) == node.input(1))
     return {};
@@ -67,9 +69,9 @@ bool is_cast_to_float(const onnx::NodeProto& node) {
          node.attribute(0).i() == onnx::TensorProto::FLOAT;
 }
 
-/// Whether floats can replace the codes: codes and zero point are read only by products with
-/// constant matrices, and each product is multiplied once by the codes' scale (or by it times a
-/// constant). Any other use would compute something else from floats.
+/// Returns whether floats can replace the codes of `quantize`: only products with constant matrices
+/// read codes and zero point, and each product is multiplied once by the scale, or by the scale
+/// times a constant. For any other use, floats would give a different result.
 bool feeds_only_products(const onnx::NodeProto& quantize, const Readers& readers) {
   if (quantize.output_size() != 3) return false;
   const std::string &codes = quantize.output(0), &scale = quantize.output(1),
@@ -131,7 +133,7 @@ void bypass_quantize(NodeContext& n) {
 void convert_float_product(NodeContext& n) {
   ir::QuantizedParts parts;
   parts.codes = n.constant(1);
-  n.ignore_operand(2);  // zero point, 0 for floats
+  n.ignore_operand(2);  // zero point: 0 for floats
   if (n.failed()) return;
   if (!parts.codes || parts.codes->dims().size() != 2)
     return n.unsupported("a matrix that is not constant is not supported here");

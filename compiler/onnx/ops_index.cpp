@@ -1,4 +1,4 @@
-// Operators that pick, place, order or accumulate elements by index.
+// Operators that select, store, sort or accumulate elements by index.
 
 #include <sstream>
 
@@ -61,8 +61,8 @@ void convert_scatter_nd(NodeContext& n) {
   check_tuples(n, 0);
 }
 
-/// update written into the cache from write_indices[b] on along `axis` (dim 0 counts sequences);
-/// circular: it wraps around. ONNX 24.
+/// ONNX TensorScatter-24: writes `update` to the cache along `axis`, starting at write_indices[b]
+/// for sequence b (dim 0). In circular mode, positions wrap around.
 void convert_tensor_scatter(NodeContext& n) {
   const ValueId cache = n.in(0), update = n.in(1);
   const std::int64_t axis = n.axis("axis", -2, n.rank(cache));
@@ -84,7 +84,7 @@ void convert_tensor_scatter(NodeContext& n) {
   n.emit(ir::ScatterElements{axis}, {cache, indices, update});
 }
 
-/// Pads of the named axes as pads of all.
+/// Returns the pads of some axes as pads of all axes.
 ValueId pads_of_all_axes(NodeContext& n, ValueId pads, std::int64_t rank) {
   auto axes = n.known_integers(3);
   if (!axes) return n.unsupported("axes that are not constant are not supported"), ir::kNoValue;
@@ -110,7 +110,8 @@ ValueId pads_of_all_axes(NodeContext& n, ValueId pads, std::int64_t rank) {
                 {zeros, n.make_integers(std::move(places)), n.cast(pads, ElementType::kI64)});
 }
 
-/// Pads and value were attributes until 10; axes came with 18, wrap with 19.
+/// Pad. Pads and value are attributes until version 10. Axes exist from version 18 on, mode wrap
+/// from 19 on.
 void convert_pad(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::string mode = n.text("mode", "constant");
@@ -139,7 +140,8 @@ void convert_pad(NodeContext& n) {
   n.emit(op, {x, pads, value});
 }
 
-/// k is an attribute until 9; `largest` exists from 11 on. The results are always sorted.
+/// TopK. k is an attribute until version 9; `largest` exists from 11 on. The results are always
+/// sorted.
 void convert_top_k(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t axis = n.axis("axis", -1, n.rank(x));
@@ -176,15 +178,16 @@ void convert_arg(NodeContext& n) {
   n.emit(op, {x});
 }
 
-/// "-4", "0.5", "nan".
+/// Returns, for example, "-4", "0.5" or "nan".
 std::string number_text(double number) {
   std::ostringstream text;
   text << number;
   return text.str();
 }
 
-/// values[1] where the position along the new dim `axis` equals the index, values[0] elsewhere.
-/// Negative indices count from the end; for indices out of range all elements are values[0].
+/// OneHot: values[1] where the position along the new dim `axis` equals the index, values[0]
+/// elsewhere. Negative indices count from the end. For an index out of range, all elements are
+/// values[0].
 void convert_one_hot(NodeContext& n) {
   if (const auto known = n.known_number(1); known && !(*known >= 1))
     return n.bad("the depth " + number_text(*known) + " is not positive");
@@ -202,7 +205,7 @@ void convert_one_hot(NodeContext& n) {
   if (n.failed()) return;
   std::vector<std::int64_t> shape(static_cast<std::size_t>(rank - axis), 1);
   shape[0] = -1;
-  // A scalar index broadcasts with the depth's only dim: no Unsqueeze needed.
+  // A scalar index is broadcast along the new dim, without an Unsqueeze.
   const ValueId at = n.rank(indices) == 0 ? counted : unsqueezed(n, counted, {axis});
   const ValueId hit = binary(n, BinaryKind::kEqual, reshaped(n, range, std::move(shape)), at);
   const auto value = [&](std::int64_t i) {

@@ -20,7 +20,7 @@ struct Codes {
   double low = 0, high = 255;
 };
 
-/// The integer range of a data type; nullopt if it is not a type of codes.
+/// Returns the code range of a quantized data type; nullopt for other types.
 std::optional<Codes> codes_of(int data_type) {
   if (data_type == kUint4) return Codes{ElementType::kU8, 0, 15};
   if (data_type == kInt4) return Codes{ElementType::kI8, -8, 7};
@@ -40,7 +40,7 @@ std::optional<Codes> codes_of(int data_type) {
   }
 }
 
-/// The same for a computed value.
+/// Returns the code range of an element type; nullopt for other types.
 std::optional<Codes> codes_of(ElementType element) {
   switch (element) {
     case ElementType::kU8:
@@ -63,14 +63,15 @@ ValueId quantized(NodeContext& n, ValueId x, ValueId scale, ValueId zero, const 
   return n.cast(clipped(n, value, codes.low, codes.high), codes.element);
 }
 
-/// The type of the codes is output_dtype, else that of the zero point, else u8.
+/// QuantizeLinear. The code type is output_dtype if present, otherwise that of the zero point,
+/// otherwise u8.
 void convert_quantize_linear(NodeContext& n) {
   const ValueId x = n.cast(n.in(0), ElementType::kF32), scale = n.in(1);
   if (n.failed()) return;
   const std::vector<ir::Dim> dims = n.type(x).dims;
   const std::int64_t given = n.integer("output_dtype", 0);
-  n.ignore("saturate");   // of 8-bit floats
-  n.ignore("precision");  // f32 always
+  n.ignore("saturate");   // applies to 8-bit floats only
+  n.ignore("precision");  // always f32
   const int asked = given > 0 && given < INT_MAX ? static_cast<int>(given) : 0;
   const int zero_type = n.has(2) ? n.declared_type(2) : 0;
   if (asked && zero_type && asked != zero_type)
@@ -98,7 +99,7 @@ void convert_quantize_linear(NodeContext& n) {
   n.bind(0, quantized(n, x, spread_scale, zero, *codes));
 }
 
-/// y, scale, zero point: u8 codes over [min(x, 0), max(x, 0)].
+/// DynamicQuantizeLinear: u8 codes that cover [min(x, 0), max(x, 0)], their scale and zero point.
 void convert_dynamic_quantize_linear(NodeContext& n) {
   const ValueId x = n.in(0);
   if (n.failed()) return;
@@ -109,7 +110,7 @@ void convert_dynamic_quantize_linear(NodeContext& n) {
   const ValueId high = binary(n, BinaryKind::kMax, reduce(n, ReduceKind::kMax, x, {}, false), zero);
   const ValueId range = binary(n, BinaryKind::kSub, high, low);
   const ValueId scale = with_scalar(n, BinaryKind::kDiv, range, codes.high);
-  // All zeros: any scale except 0 works, which would give 0 / 0.
+  // If all elements are 0, the scale is 0, and dividing by it would give 0 / 0.
   const ValueId divisor = n.make(
       ir::Where{}, {with_scalar(n, BinaryKind::kEqual, scale, 0), n.make_scalar(1, x), scale});
   const ValueId middle =
@@ -121,8 +122,8 @@ void convert_dynamic_quantize_linear(NodeContext& n) {
   n.bind(2, n.cast(middle, codes.element));
 }
 
-/// Operand i as i32 minus its zero point, operand `zero`: a scalar, a vector with an element per
-/// row (`by_row`) or column, or a tensor of the operand's rank.
+/// Returns operand i as i32 minus its zero point. The zero point, operand `zero`, is a scalar, a
+/// vector with one element per row (`by_row`) or column, or a tensor of the operand's rank.
 ValueId centred(NodeContext& n, std::size_t i, std::size_t zero, bool by_row) {
   const ValueId x = n.cast(n.in(i), ElementType::kI32);
   if (!n.has(zero)) return x;

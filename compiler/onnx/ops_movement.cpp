@@ -12,7 +12,8 @@ namespace {
 using ir::ElementType;
 using ir::ValueId;
 
-/// f16 and bf16 become f32 values, rounded if casts are exact (Bindings::exact_casts).
+/// Casts to `to`. Values of f16 and bf16 are represented as f32, and rounded if casts are exact
+/// (Bindings::exact_casts).
 void cast_to(NodeContext& n, ElementType to) {
   const ValueId x = n.in(0);
   if (n.failed()) return;
@@ -30,7 +31,7 @@ void convert_identity(NodeContext& n) {
 /// Dropout for inference: the identity.
 void convert_dropout(NodeContext& n) {
   const ValueId x = n.in(0);
-  // The ratio was an attribute until 11; it is unused outside of training.
+  // The ratio is an attribute until version 11. Inference does not use it.
   n.ignore(n.opset() < 12 ? "ratio" : "seed");
   if (n.opset() >= 12) n.ignore_operand(1);
   if (n.failed()) return;
@@ -45,13 +46,13 @@ void convert_dropout(NodeContext& n) {
   }
   n.bind(0, x);
   if (!n.wants(1)) return;
-  // The mask: all true. Until 9 it had x's type.
+  // The mask is all true. Until version 9 it has the type of x.
   const ElementType element = n.opset() < 10 ? n.type(x).element : ElementType::kBool;
   n.bind(1, n.make(ir::ConstantOfShape{ir::make_splat(element, {1}, 1)},
                    {n.make(ir::Shape{0, n.rank(x)}, {x})}));
 }
 
-/// Casts to 4-bit integers, represented as i8 and u8: keeps the low four bits.
+/// Casts to 4-bit integers, represented as i8 or u8: keeps the low four bits.
 void cast_to_4_bits(NodeContext& n, bool is_signed) {
   ValueId x = n.cast(n.in(0), ElementType::kI32);
   const auto with = [&](ir::BinaryKind kind, double number) {
@@ -63,14 +64,14 @@ void cast_to_4_bits(NodeContext& n, bool is_signed) {
   n.emit(ir::Cast{is_signed ? ElementType::kI8 : ElementType::kU8}, {x});
 }
 
-/// `to`: TensorProto.data_type.
+/// Casts to the TensorProto.data_type `to`.
 void cast_to_type(NodeContext& n, int to) {
   if (to == kUint4 || to == kInt4) return cast_to_4_bits(n, to == kInt4);
   if (const auto type = element_type(to)) return cast_to(n, *type);
   n.unsupported("a cast to elements of type " + data_type_name(to) + " is not supported");
 }
 
-/// The rounding of casts to 8-bit floats.
+/// Ignores the attributes for casts to 8-bit floats.
 void ignore_rounding(NodeContext& n) {
   n.ignore("saturate");
   n.ignore("round_mode");
@@ -83,7 +84,8 @@ void convert_cast(NodeContext& n) {
   cast_to_type(n, static_cast<int>(std::clamp<std::int64_t>(to, -1, 1000)));
 }
 
-/// The declared type of operand 1, else the type of its value.
+/// CastLike: casts to the declared type of operand 1, or to the type of its value if none is
+/// declared.
 void convert_cast_like(NodeContext& n) {
   const ValueId like = n.in(1);
   ignore_rounding(n);
@@ -113,7 +115,8 @@ void convert_concat(NodeContext& n) {
   n.emit(ir::Concat{axis}, inputs);
 }
 
-/// Sizes from the attribute (until 12), from operand 1 (from 13 on), or equal parts of a known dim.
+/// Split. The sizes are an attribute until version 12, operand 1 from 13 on; without them a dim of
+/// known size is split into equal parts.
 void convert_split(NodeContext& n) {
   const ValueId x = n.in(0);
   const auto axis = n.axis("axis", 0, n.rank(x));
@@ -147,7 +150,7 @@ void convert_split(NodeContext& n) {
   n.emit(ir::Split{axis, std::move(*sizes)}, {x});
 }
 
-/// Bounds are operands from 10 on, attributes before.
+/// Slice. The bounds are attributes until version 9, operands from 10 on.
 void convert_slice(NodeContext& n) {
   const ValueId x = n.in(0);
   if (n.opset() >= 10)
@@ -160,7 +163,7 @@ void convert_slice(NodeContext& n) {
   n.emit(ir::Slice{}, {x, first, last, axes ? n.make_integers(std::move(*axes)) : ir::kNoValue});
 }
 
-/// Rows of an f16 or bf16 table are gathered before they are widened to f32.
+/// Gather. Rows of an f16 or bf16 table are gathered before they are widened to f32.
 void convert_gather(NodeContext& n) {
   const ValueId data = n.in(0), indices = n.in(1);
   const auto axis = n.axis("axis", 0, n.rank(data));
@@ -186,7 +189,7 @@ void convert_tile(NodeContext& n) {
   n.emit(ir::Tile{}, {n.in(0), n.in(1)});
 }
 
-/// k is operand 1.
+/// Trilu. k is operand 1.
 void convert_trilu(NodeContext& n) {
   n.emit(ir::Trilu{n.integer("upper", 1) != 0}, {n.in(0), n.optional_in(1)});
 }

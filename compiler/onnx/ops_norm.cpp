@@ -1,4 +1,4 @@
-// Layer and RMS normalisation.
+// Layer and RMS normalization.
 
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
@@ -12,13 +12,14 @@ using ir::ReduceKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// Whether `weight` has one element per index of x's last dim, as the IR's operators require.
+/// Returns whether `weight` has one element per index of x's last dim, as the IR's operators
+/// require.
 bool is_per_channel(const NodeContext& n, ValueId weight, ValueId x) {
   return n.rank(weight) == 1 && n.rank(x) > 0 &&
          ir::compatible(n.type(weight).dims[0], n.type(x).dims.back());
 }
 
-/// 1 / sqrt(mean(x²) + epsilon) over the dims from `axis` on.
+/// Returns 1 / sqrt(mean(x²) + epsilon), with the mean over the dims from `axis` on.
 ValueId inverse_root_mean_square(NodeContext& n, ValueId x, std::int64_t axis, double epsilon) {
   const ValueId square = binary(n, BinaryKind::kMul, x, x);
   const ValueId mean = reduce(n, ReduceKind::kMean, square, axis_range(axis, n.rank(x)));
@@ -26,7 +27,7 @@ ValueId inverse_root_mean_square(NodeContext& n, ValueId x, std::int64_t axis, d
   return unary(n, UnaryKind::kReciprocal, root);
 }
 
-/// Outputs 1 and 2 are the mean and the inverse standard deviation.
+/// LayerNormalization. Outputs 1 and 2 are the mean and the inverse standard deviation.
 void convert_layer_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1), bias = n.optional_in(2);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
@@ -47,7 +48,8 @@ void convert_layer_norm(NodeContext& n) {
   n.bind(2, inverse);
 }
 
-/// x / sqrt(mean(x²) + epsilon) * weight; output 1 of the simplified form is the inverse root.
+/// x / sqrt(mean(x²) + epsilon) * weight. Output 1 of SimplifiedLayerNormalization is 1 /
+/// sqrt(mean(x²) + epsilon).
 void convert_rms_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
@@ -69,7 +71,7 @@ std::vector<OperatorRule> norm_rules() {
   return {
       {"", "LayerNormalization", 17, kAnyLater, 2, 3, attributes, convert_layer_norm},
       {"", "RMSNormalization", 23, kAnyLater, 2, 2, attributes, convert_rms_norm},
-      // Not in the standard, but exporters use the standard domain.
+      // Not a standard operator, but exporters write it in the standard domain.
       {"", "SimplifiedLayerNormalization", 1, kAnyLater, 2, 2, attributes, convert_rms_norm},
   };
 }

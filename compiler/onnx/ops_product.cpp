@@ -12,7 +12,8 @@ void convert_matmul(NodeContext& n) {
   n.emit(ir::MatMul{}, {n.in(0), n.in(1)});
 }
 
-/// op(a) op(b) + c of integers, by separate operators; factors other than 1 are floats.
+/// Converts op(a) op(b) + c of integers to separate operators. Fails for alpha and beta other than
+/// 1.
 void integer_gemm(NodeContext& n, const ir::Gemm& gemm) {
   if (gemm.alpha != 1 || (gemm.beta != 1 && n.has(2)))
     return n.unsupported("integers with alpha or beta other than 1 are not supported");

@@ -1,5 +1,5 @@
-// Weights that are stored quantized: constant matrices become constants that keep their codes
-// (ir::make_quantized), all others arithmetic.
+// Operators with quantized weights. Constant matrices become constants that preserve their codes
+// (ir::make_quantized); other operands become arithmetic.
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ std::string elements_text(std::int64_t count) {
   return std::to_string(count) + " elements";
 }
 
-/// Operand i, a constant of `count` elements, as a [rows, columns] matrix.
+/// Returns operand i, a constant with rows * columns elements, as a [rows, columns] matrix.
 ConstantPtr parameter_matrix(NodeContext& n, std::size_t i, const char* what, std::int64_t rows,
                              std::int64_t columns) {
   ConstantPtr constant = n.constant(i);
@@ -44,7 +44,8 @@ ConstantPtr parameter_matrix(NodeContext& n, std::size_t i, const char* what, st
   return ir::reshaped(std::move(constant), {rows, columns});
 }
 
-/// Zero points with as many bits as the codes, each row padded to a byte.
+/// Returns the zero points, which have as many bits as the codes, with each row padded to a whole
+/// byte.
 ConstantPtr packed_zero_points(NodeContext& n, std::size_t i, int bits, std::int64_t rows,
                                std::int64_t blocks) {
   const ConstantPtr source = n.constant(i);
@@ -63,7 +64,7 @@ ConstantPtr packed_zero_points(NodeContext& n, std::size_t i, int bits, std::int
   return ir::make_packed(source, {bits, ir::PackedCode::kUnsigned, stride}, {rows, blocks});
 }
 
-/// Checks that scales are floats and makes the constant.
+/// Makes the quantized constant. Reports an error if the scales are not floats.
 ConstantPtr quantized(NodeContext& n, ir::QuantizedParts parts) {
   if (n.failed()) return nullptr;
   if (!ir::is_quantized_matrix(parts)) {
@@ -73,7 +74,8 @@ ConstantPtr quantized(NodeContext& n, ir::QuantizedParts parts) {
   return ir::make_quantized(std::move(parts));
 }
 
-/// y = A · dequantized(B)ᵀ (+ bias). B is u8 [N, ceil(K / block), block bits / 8], low bits first.
+/// MatMulNBits: y = A · dequantized(B)ᵀ (+ bias). B is u8 [N, ceil(K / block), block * bits / 8],
+/// low bits first.
 void convert_matmul_nbits(NodeContext& n) {
   const std::int64_t k = n.integer("K", 0), rows = n.integer("N", 0);
   const std::int64_t bits = n.integer("bits", 4), block = n.integer("block_size", 0);
@@ -118,7 +120,7 @@ void convert_matmul_nbits(NodeContext& n) {
   n.emit(ir::Binary{ir::BinaryKind::kAdd}, {n.make(ir::MatMul{}, {n.in(0), matrix}), n.in(5)});
 }
 
-/// Rows of a table that is quantized in blocks along its rows.
+/// GatherBlockQuantized: rows of a table that is quantized in blocks along its rows.
 void convert_gather_block_quantized(NodeContext& n) {
   const ConstantPtr data = n.constant(0);
   if (!data) return n.unsupported("a table that is not constant is not supported");
@@ -232,7 +234,8 @@ ValueId spread(NodeContext& n, ValueId parameter, const std::vector<ir::Dim>& di
 
 namespace {
 
-/// A constant matrix of codes with its parameters; nullptr for another operand or after an error.
+/// Returns the dequantized matrix of constant codes; nullptr if an operand is not a constant
+/// matrix, or after an error.
 ConstantPtr dequantized_matrix(NodeContext& n, const ConstantPtr& codes, const Granularity& g) {
   ConstantPtr scales = n.constant(1), zeros = n.constant(2);
   if (!codes || !scales || (n.has(2) && !zeros)) return nullptr;
@@ -260,7 +263,8 @@ bool is_code_type(ElementType element) {
          element == ElementType::kI32;
 }
 
-/// y = (x - zero point) * scale, per tensor, per index along an axis, or per block along one.
+/// DequantizeLinear: y = (x - zero point) * scale, per tensor, per index along an axis, or per
+/// block along an axis.
 void convert_dequantize_linear(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1);
   n.ignore("output_dtype");  // floats are f32
@@ -284,7 +288,7 @@ void convert_dequantize_linear(NodeContext& n) {
   if (!g || !zero_point_fits(n)) return;
   if (const ConstantPtr weight = dequantized_matrix(n, n.constant(0), *g))
     return n.bind(0, n.make_constant(weight, n.input_name(0)));
-  // Rows of a quantized table: the table keeps its codes, and rows are gathered from it.
+  // Rows gathered from a table of codes become rows gathered from the quantized table.
   if (const auto* gathered = n.gathered(0); gathered && g->whole && !n.failed()) {
     const auto [table, indices] = *gathered;
     if (const ConstantPtr weight = dequantized_matrix(n, table, *g))

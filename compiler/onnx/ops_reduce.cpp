@@ -1,4 +1,4 @@
-// Reductions, and normalisations along one dim that use them.
+// Reductions, and normalizations along one dim.
 
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
@@ -12,11 +12,12 @@ using ir::ReduceKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// The reduced dims. nullopt if the operator returns its operand unchanged, or after an error.
+/// Returns the reduced axes; nullopt if the operator returns its operand unchanged, or after an
+/// error.
 std::optional<std::vector<std::int64_t>> reduced_axes(NodeContext& n, ValueId x,
                                                       std::int64_t axes_input_since) {
   auto axes = n.axes("axes", axes_input_since, 1, n.rank(x));
-  n.ignore("keepdims");  // where there is nothing to reduce
+  n.ignore("keepdims");  // no axis is reduced
   const bool empty_is_none =
       n.opset() >= axes_input_since && n.integer("noop_with_empty_axes", 0) != 0;
   if (n.failed()) return std::nullopt;
@@ -25,28 +26,30 @@ std::optional<std::vector<std::int64_t>> reduced_axes(NodeContext& n, ValueId x,
   return axes;
 }
 
-/// Appends the Reduce; returns x if there is nothing to reduce.
+/// Appends the Reduce and returns its result, or returns x if no axis is reduced.
 ValueId reduced(NodeContext& n, ReduceKind kind, ValueId x,
                 const std::optional<std::vector<std::int64_t>>& axes) {
   if (n.failed() || !axes) return x;
   return reduce(n, kind, x, *axes, n.integer("keepdims", 1) != 0);
 }
 
-/// The axes are an operand from version 13 (ReduceSum) or 18 (the others) on.
+/// Converts a reduction. The axes are an operand from version 13 on for ReduceSum, from 18 on for
+/// others.
 template <ReduceKind kKind, std::int64_t kAxesInputSince>
 void convert_reduce(NodeContext& n) {
   ValueId x = n.in(0);
   const auto axes = reduced_axes(n, x, kAxesInputSince);
   if (n.failed()) return;
   if (!axes) return n.bind(0, x);
-  if (n.type(x).element == ElementType::kBool) {  // 20: the largest and smallest of bools
+  if (n.type(x).element ==
+      ElementType::kBool) {  // ReduceMax and ReduceMin of bools exist from version 20 on
     x = reduced(n, kKind, n.cast(x, ElementType::kU8), axes);
     return n.emit(ir::Cast{ElementType::kBool}, {x});
   }
   n.emit(ir::Reduce{kKind, *axes, n.integer("keepdims", 1) != 0}, {x});
 }
 
-/// Roots and logarithms of integers are computed in f64.
+/// Returns x as a float value: integers become f64, for roots and logarithms.
 ValueId as_float(NodeContext& n, ValueId x) {
   if (n.failed() || ir::is_float(n.type(x).element)) return x;
   return n.cast(x, ElementType::kF64);
@@ -82,8 +85,8 @@ void convert_reduce_log_sum(NodeContext& n) {
   bind_as(n, unary(n, UnaryKind::kLog, reduced(n, ReduceKind::kSum, as_float(n, x), axes)), x);
 }
 
-/// m + log Σ exp(x - m) with m = max(x), so that exp does not overflow. An infinite m is replaced
-/// by 0, because inf - inf is NaN.
+/// Computes m + log Σ exp(x - m) with m = max(x), so that exp does not overflow. Replaces an
+/// infinite m by 0, because inf - inf is NaN.
 void convert_reduce_log_sum_exp(NodeContext& n) {
   const ValueId given = n.in(0);
   const auto axes = reduced_axes(n, given, 18);
@@ -104,7 +107,8 @@ void convert_reduce_log_sum_exp(NodeContext& n) {
   bind_as(n, result, given);
 }
 
-/// y = f(x, axis) for an operator along one dim; until 12 along all dims from `axis` on.
+/// Converts an operator f(x, axis) along one dim; until version 12 it applies to all dims from
+/// `axis` on.
 template <ValueId (*kFunction)(NodeContext&, ValueId, std::int64_t)>
 void convert_along_axis(NodeContext& n) {
   const ValueId x = n.in(0);
@@ -127,14 +131,15 @@ ValueId log_softmax(NodeContext& n, ValueId x, std::int64_t axis) {
   return binary(n, BinaryKind::kSub, shifted, unary(n, UnaryKind::kLog, sum));
 }
 
-/// 1 at the first largest along the axis, 0 elsewhere.
+/// 1 at the first maximum along the axis, 0 elsewhere.
 ValueId hardmax(NodeContext& n, ValueId x, std::int64_t axis) {
   const ValueId best = n.make(ir::ArgMax{axis, true}, {x});
   const ValueId hit = binary(n, BinaryKind::kEqual, positions_along(n, x, axis), best);
   return n.make(ir::Where{}, {hit, n.make_scalar(1, x), n.make_scalar(0, x)});
 }
 
-/// x / |x| along one axis, the sum of absolute values or the Euclidean norm; 0 where that is 0.
+/// x / |x| along one axis, where |x| is the sum of absolute values or the Euclidean norm; 0 if |x|
+/// is 0.
 void convert_lp_normalization(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t axis = n.axis("axis", -1, n.rank(x)), p = n.integer("p", 2);

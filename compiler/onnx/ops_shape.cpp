@@ -17,7 +17,7 @@ void convert_reshape(NodeContext& n) {
   n.emit(ir::Reshape{n.integer("allowzero", 0) != 0}, {n.in(0), n.in(1)});
 }
 
-/// Product of dims [begin, end); nullopt if the size of one is unknown.
+/// Returns the product of dims [begin, end); nullopt if one is symbolic.
 std::optional<std::int64_t> known_product(const ir::TensorType& type, std::int64_t begin,
                                           std::int64_t end) {
   std::vector<std::int64_t> sizes;
@@ -29,7 +29,7 @@ std::optional<std::int64_t> known_product(const ir::TensorType& type, std::int64
   return checked_product(sizes);
 }
 
-/// i64[1]: the product of dims [begin, end), computed at run time.
+/// Returns the product of dims [begin, end), computed at run time, as i64[1].
 ValueId product_of_dims(NodeContext& n, ValueId x, std::int64_t begin, std::int64_t end) {
   const ValueId dims = n.make(ir::Shape{begin, end}, {x});
   return n.make(ir::Reduce{ir::ReduceKind::kProd, {0}, true}, {dims});
@@ -52,7 +52,8 @@ void convert_flatten(NodeContext& n) {
   n.emit(ir::Reshape{true}, {x, shape});
 }
 
-/// Axes from the attribute until 12, from operand 1 later; without axes, all dims of 1.
+/// Squeeze. The axes are an attribute until version 12, operand 1 later. Without axes, all dims of
+/// 1 are removed.
 void convert_squeeze(NodeContext& n) {
   const ValueId x = n.in(0);
   auto axes = n.axes("axes", 13, 1, n.rank(x));
@@ -71,7 +72,7 @@ void convert_squeeze(NodeContext& n) {
   n.emit(ir::Squeeze{std::move(*axes)}, {x});
 }
 
-/// Axes refer to the result, whose rank is that of x plus their number.
+/// Unsqueeze. The axes refer to the result, whose rank is the rank of x plus the number of axes.
 void convert_unsqueeze(NodeContext& n) {
   const ValueId x = n.in(0);
   std::optional<std::vector<std::int64_t>> given =
@@ -93,7 +94,7 @@ void convert_expand(NodeContext& n) {
   n.emit(ir::Expand{}, {n.in(0), n.in(1)});
 }
 
-/// start and end exist from version 15 on; they are clamped to the rank.
+/// Shape. start and end exist from version 15 on, and are clamped to the rank.
 void convert_shape(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::int64_t rank = n.rank(x);
@@ -106,7 +107,7 @@ void convert_shape(NodeContext& n) {
   n.emit(ir::Shape{begin, end}, {x});
 }
 
-/// Number of elements = product of the dims.
+/// Size: the number of elements, which is the product of the dims.
 void convert_size(NodeContext& n) {
   const ValueId shape = n.make(ir::Shape{0, n.rank(n.in(0))}, {n.in(0)});
   n.emit(ir::Reduce{ir::ReduceKind::kProd, {0}, false}, {shape});
@@ -142,7 +143,7 @@ void convert_constant_of_shape(NodeContext& n) {
   n.emit(ir::ConstantOfShape{std::move(value)}, {shape});
 }
 
-/// Maximum number of elements.
+/// Maximum number of elements of a Range.
 constexpr double kMaxRange = 0x1p40;
 
 void convert_range(NodeContext& n) {

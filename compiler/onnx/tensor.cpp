@@ -28,7 +28,7 @@ struct Context {
   std::vector<std::int64_t> dims;
   std::int64_t count = 0;
   std::uint64_t size_bytes = 0;
-  bool packed = false;  // 4-bit elements, read as the bytes that hold two of them
+  bool packed = false;  // 4-bit elements, read as bytes that contain two each
 
   Diagnostic bad(std::string message, std::string hint = {}) const {
     return bad_node(file, name, std::move(message), std::move(hint));
@@ -106,13 +106,13 @@ Diagnostic wrong_count(const Context& c, std::uint64_t have) {
                "the file may be truncated or damaged; export it again");
 }
 
-/// Number of elements in the typed fields.
+/// Returns the number of elements in the typed fields.
 std::uint64_t typed_elements(const TensorProto& t) {
   return static_cast<std::uint64_t>(t.float_data_size()) + t.int32_data_size() +
          t.int64_data_size() + t.double_data_size() + t.uint64_data_size() + t.string_data_size();
 }
 
-/// Elements of a typed field stored as T; integers are checked for range.
+/// Returns the elements of a typed field stored as T. Fails if an integer is out of range.
 template <class T, class Field>
 Result<ir::ConstantPtr> typed_constant(const Context& c, const Field& field) {
   if (static_cast<std::uint64_t>(field.size()) != typed_elements(c.tensor))
@@ -124,7 +124,7 @@ Result<ir::ConstantPtr> typed_constant(const Context& c, const Field& field) {
   std::size_t at = 0;
   for (const auto value : field) {
     if constexpr (std::is_integral_v<T>) {
-      // A byte of two 4-bit elements may have been sign-extended.
+      // Some writers sign-extend a byte that contains two 4-bit elements.
       const bool sign_extended =
           c.packed && std::cmp_greater_equal(value, -128) && std::cmp_less(value, 0);
       if (!std::in_range<T>(value) && !sign_extended)
@@ -169,7 +169,7 @@ Result<ir::ConstantPtr> typed_constant(const Context& c) {
   return c.bad("has an unknown element type");
 }
 
-/// The tensor's data: typed, raw or external.
+/// Returns the tensor's data: typed, raw or external.
 Result<ir::ConstantPtr> read_data(FileSet& files, const Context& c) {
   const TensorProto& tensor = c.tensor;
   if (tensor.has_segment()) return c.bad("is stored in segments, which is not supported");
@@ -229,7 +229,7 @@ std::optional<ElementType> element_type(int data_type) {
 }
 
 std::string data_type_name(int data_type) {
-  // Numbers from 17 on are newer than the ONNX library in use.
+  // Older ONNX libraries do not define the numbers from 17 on.
   static constexpr const char* kNames[] = {
       "undefined",      "float",    "uint8",        "int8",           "uint16",
       "int16",          "int32",    "int64",        "string",         "bool",

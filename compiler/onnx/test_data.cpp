@@ -49,7 +49,7 @@ bool is_static(const ir::Graph& graph) {
 
 constexpr int kLevels = 4;
 
-/// Whether an input is bound as a constant at attempt `level`.
+/// Returns whether an input is bound as a constant at attempt `level`.
 bool may_decide_shapes(const ir::Constant& data, int level) {
   const std::size_t rank = data.dims().size();
   if (!ir::is_float(data.element())) return level >= 1 && rank <= 1;
@@ -72,13 +72,13 @@ Diagnostic wrong_tensor_count(const fs::path& model, const char* what, std::size
                           " for the graph's " + std::to_string(wanted));
 }
 
-/// The declared type of an input or output.
+/// The declared name and type of an input or output.
 struct DeclaredPort {
   std::string name;
   std::optional<ir::ElementType> element;
 };
 
-/// Refuses sequences, maps and optional values.
+/// Returns the declaration of a tensor. Fails for sequences, maps and optional values.
 Result<DeclaredPort> declared_port(const OnnxFile& file, const onnx::ValueInfoProto& value) {
   const auto kind = value.type().value_case();
   if (kind == onnx::TypeProto::kTensorType)
@@ -88,7 +88,7 @@ Result<DeclaredPort> declared_port(const OnnxFile& file, const onnx::ValueInfoPr
                   ErrorKind::kUnsupported);
 }
 
-/// Older data sets store bf16 as the bits in u16; the graph declares the type.
+/// Converts data to the declared type: older data sets store the bits of bf16 as u16.
 ir::ConstantPtr as_declared(ir::ConstantPtr data, const DeclaredPort& what) {
   const bool narrow =
       what.element == ir::ElementType::kBF16 || what.element == ir::ElementType::kF16;

@@ -10,7 +10,7 @@ class Lines {
  public:
   Lines(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
 
-  /// The next line without its newline; nullopt after the last.
+  /// Returns the next line without its newline; nullopt after the last.
   std::optional<std::string_view> next() {
     if (rest_.empty()) return std::nullopt;
     ++number_;
@@ -33,7 +33,7 @@ class Lines {
   std::size_t number_ = 0;
 };
 
-/// The next word of `line`, without the spaces around it; empty at the end.
+/// Returns the next word of `line`, without the spaces around it; empty at the end.
 std::string_view take_word(std::string_view& line) {
   const auto begin = line.find_first_not_of(' ');
   if (begin == std::string_view::npos) return line = {};
@@ -51,7 +51,7 @@ std::optional<T> number(std::string_view word) {
   return value;
 }
 
-/// The numbers on `line`; nullopt if the line has anything else.
+/// Returns the numbers on `line`; nullopt if the line has anything else.
 std::optional<std::vector<std::int64_t>> numbers(std::string_view line) {
   std::vector<std::int64_t> values;
   for (auto word = take_word(line); !word.empty(); word = take_word(line)) {
@@ -78,7 +78,7 @@ bool is_base64(std::string_view word) {
   return padding <= 2;
 }
 
-/// One line of a sentencepiece or tiktoken vocabulary.
+/// Checks one line of a sentencepiece or tiktoken vocabulary.
 Status check_entry(const Lines& lines, std::string_view line, bool with_score) {
   if (!is_base64(take_word(line))) return lines.bad("the token is not valid base64");
   if (with_score) {

@@ -8,8 +8,8 @@
 
 namespace llmc::importer {
 
-/// Checks the structure of a tokenizer.txt: first line `430 TYPE`; then the three counts of
-/// special, stop and prefix ids; a line of all those ids; then the vocabulary:
+/// Checks the structure of a tokenizer.txt. The first line is `430 TYPE`, the second has the
+/// numbers of special, stop and prefix ids, and the third lists these ids. The vocabulary follows:
 ///   type 0 (sentencepiece): N, then N lines `BASE64 SCORE TYPE`
 ///   type 1 (tiktoken):      N, then N lines `BASE64`
 ///   type 2 (bert):          N, then N lines `BASE64`

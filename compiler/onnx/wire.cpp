@@ -10,7 +10,7 @@ namespace {
 constexpr int kMaxMessageDepth = 64;
 constexpr std::size_t kWindowBytes = 16;
 
-/// The messages that can enclose a TensorProto.
+/// Messages that can contain a TensorProto.
 enum class Message : std::uint8_t {
   kModel,
   kGraph,
@@ -24,7 +24,8 @@ enum class Message : std::uint8_t {
 
 constexpr std::uint32_t kRawDataField = 9;
 
-/// The message in `field` of `parent` if it can enclose a tensor. Field numbers: onnx.proto.
+/// Returns the message in `field` of `parent` if it can contain a tensor. Field numbers are those
+/// of onnx.proto.
 std::optional<Message> child(Message parent, std::uint32_t field) {
   switch (parent) {
     case Message::kModel:
@@ -129,7 +130,7 @@ class Stripper {
           if (const auto inner = child(kind, field)) {
             std::string nested;
             LLMC_RETURN_IF_ERROR(message(*inner, content, at, depth + 1, nested));
-            // Nested messages are already charged.
+            // The contents of nested messages have been charged already.
             if (!charge(varint_bytes(*tag) + varint_bytes(nested.size()))) return too_large();
             put_varint(out, *tag);
             put_varint(out, nested.size());
@@ -160,7 +161,7 @@ class Stripper {
     return std::nullopt;
   }
 
-  /// Charges `bytes` of output; false if the limit is exceeded.
+  /// Subtracts `bytes` of output from the limit. Returns false if the limit is exceeded.
   bool charge(std::uint64_t bytes) {
     if (bytes > budget_) return false;
     budget_ -= bytes;

@@ -18,7 +18,7 @@ Dim total() {
   return *add(kPastSymbol, kSeq);
 }
 
-/// Whether the dims before the last are `rows` and ones, in any order.
+/// Returns whether all dims except the last are one dim `rows` and dims of 1, in any order.
 bool has_rows(const ir::TensorType& type, const Dim& rows) {
   bool found = rows == Dim(1);
   for (std::size_t i = 0; i + 1 < type.dims.size(); ++i) {
@@ -147,7 +147,7 @@ Status Decoder::check_hidden(const Part& part, ValueId hidden, bool last) {
   const bool width_fits = type.element == ElementType::kF32 && type.rank() >= 2 &&
                           type.dims.back() == Dim(shape_.hidden);
   if (width_fits && (has_rows(type, kSeq) || (last && has_rows(type, Dim(1))))) return ok_status();
-  // One dim that inference could not express is the number of tokens.
+  // A single new symbol, which inference could not express, is the number of tokens.
   const auto free = std::count_if(type.dims.begin(), type.dims.end(),
                                   [](const Dim& dim) { return !dim.is_constant(); });
   if (width_fits && !last && free == 1) {

@@ -8,13 +8,13 @@
 
 namespace llmc::importer {
 
-/// A decoder's graph under construction: its inputs (ImportedModel::module), then the nodes of its
-/// parts.
+/// Builder of a decoder's graph: the inputs described at ImportedModel::module, then the nodes of
+/// each part.
 class Decoder {
  public:
   struct Shape {
     CacheShape cache;
-    std::int64_t hidden = 0;  // width of the rows; 0 if the graph embeds the ids itself
+    std::int64_t hidden = 0;  // width of the embedded rows; 0 if the graph reads token ids
     std::int64_t layers = 0;
     bool uses_mask = false, uses_positions = false;
   };
@@ -27,30 +27,32 @@ class Decoder {
   ir::ValueId mask() const { return mask_; }
   const std::vector<ir::ValueId>& pasts() const { return pasts_; }
 
-  /// i64[1]: the number of tokens in the cache.
+  /// Returns the number of tokens in the cache as i64[1].
   Result<ir::ValueId> past_length(const Part& part);
 
-  /// Embeds the ids as f32[seq, 1, hidden], with the bf16 table (a file without a header) or with
-  /// embedding.onnx. kBadInput if both are missing. `part`: the graph that reads the rows.
+  /// Returns the embedded token ids, f32[seq, 1, hidden], from the bf16 table (a file without a
+  /// header) or embedding.onnx. `part` is the graph that reads the rows. Fails with kBadInput if
+  /// both files are missing.
   Result<ir::ValueId> embed(const FolderContents& siblings, const Part& part);
 
-  /// Binds the mask and the positions of a part of the split form.
+  /// Returns bindings of the mask and positions for a part of a split model.
   Result<Bindings> common_inputs(const Part& part);
 
-  /// Appends block `layer`: takes and returns the hidden rows. Its present must have the type of
-  /// its past, `seq` longer. Only the last block may return fewer rows than tokens.
+  /// Appends block `layer`, which reads the hidden rows `hidden`, and returns its hidden rows. Only
+  /// the last block may return fewer rows than tokens. Its updated cache must have the type of its
+  /// cache, with seq more tokens.
   Result<ir::ValueId> append_block(const Part& part, std::int64_t layer, ir::ValueId hidden);
   /// Appends lm.onnx and returns the logits.
   Result<ir::ValueId> append_head(const Part& part, ir::ValueId hidden);
-  /// Appends the graph of `part` and returns its outputs. `prefix` is put before value names.
+  /// Appends the graph of `part` and returns its outputs. `prefix` is prepended to value names.
   Result<std::vector<ir::ValueId>> append(const Part& part, const Bindings& inputs,
                                           const std::string& prefix);
 
-  /// The presents of the appended blocks.
+  /// Returns the updated caches of the appended blocks.
   const std::vector<ir::ValueId>& presents() const { return presents_; }
 
-  /// Checks the outputs and completes the model, with the tokenizer in `siblings`. Messages name
-  /// `part`. The decoder is empty afterwards.
+  /// Checks the outputs and returns the complete model, with the tokenizer in `siblings`. Errors
+  /// refer to `part`. The decoder is empty afterwards.
   Result<ImportedModel> finish(const FolderContents& siblings, const Part& part, ir::ValueId logits,
                                const std::vector<ir::ValueId>& presents);
 
@@ -65,7 +67,7 @@ class Decoder {
   ir::Builder builder_;
   ir::ValueId ids_, mask_, positions_;
   std::vector<ir::ValueId> pasts_, presents_;
-  std::int64_t rows_ = 0;  // of the embedding table; 0: not found
+  std::int64_t rows_ = 0;  // number of rows in the embedding table; 0: unknown
 };
 
 }  // namespace llmc::importer

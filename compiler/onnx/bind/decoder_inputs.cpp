@@ -12,7 +12,7 @@ using ir::ElementType;
 using ir::ValueId;
 
 struct Declared {
-  std::optional<ElementType> element;  // of the computation: f32 for f16 and bf16
+  std::optional<ElementType> element;  // type used in the IR: f32 for f16 and bf16
   std::int64_t rank = -1;              // -1: not declared
   std::vector<std::optional<std::int64_t>> sizes;
 };
@@ -58,7 +58,7 @@ InputRole role_of(const onnx::ValueInfoProto& value) {
   return InputRole::kUnknown;
 }
 
-/// Whether a mask has one row for all new tokens.
+/// Returns whether a mask has one row that applies to all new tokens.
 bool is_padding_mask(const Part& part, const Declared& mask) {
   const auto rows = mask.sizes.size() >= 2 ? mask.sizes[mask.sizes.size() - 2] : std::nullopt;
   if (rows != 1) return false;
@@ -74,7 +74,7 @@ bool is_additive(const Declared& mask) {
   return mask.element == ElementType::kF32 && mask.rank >= 3;
 }
 
-/// Builds the values of the inputs.
+/// Computes the values of the inputs.
 class Binder {
  public:
   Binder(ir::Builder& builder, const Part& part, const InputSources& sources)
@@ -133,7 +133,7 @@ class Binder {
     return b_.add_one(ir::Cast{*type.element}, {value}, origin_);
   }
 
-  /// i64[seq] in the declared rank: [seq], [1, seq].
+  /// Returns the ids in the declared rank: [seq] or [1, seq].
   Result<ValueId> ids(const Declared& type, ValueId value) {
     if (type.rank != 1) {
       LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{0}}, {value}, origin_));
@@ -141,7 +141,7 @@ class Binder {
     return cast(value, type);
   }
 
-  /// [1, seq] as [seq], [1, seq] or [n, 1, seq].
+  /// Returns the positions in the declared rank: [seq], [1, seq] or [n, 1, seq].
   Result<ValueId> positions(const Declared& type) {
     ValueId value = sources_.positions;
     if (type.rank == 1) {
@@ -155,7 +155,7 @@ class Binder {
     return cast(value, type);
   }
 
-  /// One element in the declared rank (0 or 1) and type.
+  /// Returns one element in the declared rank (0 or 1) and type.
   Result<ValueId> scalar(const Declared& type, const ir::ConstantPtr& data) {
     return length(type, b_.constant(data, {}, origin_));
   }
@@ -174,7 +174,7 @@ class Binder {
     return b_.add_one(ir::Binary{BinaryKind::kAdd}, {sources_.past, count}, origin_);
   }
 
-  /// [1, …, 1, total] filled with one value.
+  /// Returns a tensor [1, …, 1, total] filled with one value.
   Result<ValueId> filled(std::int64_t rank, ElementType element, double value) {
     LLMC_TRY(ValueId shape, total());
     if (rank > 1) {
@@ -196,7 +196,7 @@ class Binder {
       if (type.rank == 4) return sources_.mask;
       return b_.add_one(ir::Squeeze{{0}}, {sources_.mask}, origin_);
     }
-    // key <= past + query.
+    // Causal mask: key <= past + query.
     LLMC_TRY(const ValueId keys, total());
     LLMC_TRY(const ValueId queries, sequence());
     LLMC_TRY(const ValueId columns, count_to(keys));
@@ -246,7 +246,7 @@ InputRoles input_roles(const Part& part) {
         (type.rank == 1 || type.rank == 2))
       unknown_integers.push_back(value->name());
   }
-  // Ids of any name, if no other input can hold them.
+  // Accept token ids with any name if no other input can contain them.
   const bool named = has_role(roles, InputRole::kIds) || has_role(roles, InputRole::kEmbeddings);
   if (!named && unknown_integers.size() == 1) roles[unknown_integers[0]] = InputRole::kIds;
   return roles;
@@ -266,7 +266,7 @@ bool takes_ids(const Part& part) {
 }
 
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles) {
-  // An additive mask with a row for each new token: the runtime's own attention_mask.
+  // An additive mask with one row per new token is the runtime's attention_mask.
   shape.uses_mask = std::ranges::any_of(roles, [&](const auto& role) {
     if (role.second != InputRole::kMask) return false;
     const Declared type = declared(*part.input(role.first));

@@ -8,17 +8,17 @@
 
 namespace llmc::importer {
 
-/// The purpose of an input of a decoder in one file, by its name, element type and rank.
+/// Purpose of an input of a single-file decoder, determined by name, element type and rank.
 enum class InputRole : std::uint8_t {
   kIds,            // token ids, integers
-  kEmbeddings,     // rows in place of ids
+  kEmbeddings,     // embedded rows instead of ids
   kMask,           // padding or attention mask of any kind
-  kPositions,      // of the new tokens
+  kPositions,      // positions of the new tokens
   kTokenTypes,     // all zeros
   kUseCache,       // use_cache_branch: true
-  kKeptLogits,     // how many last rows of logits: 1
+  kKeptLogits,     // number of last rows for which logits are computed: 1
   kPastLength,     // tokens in the cache
-  kTotalLength,    // tokens in the cache and new ones
+  kTotalLength,    // number of tokens in the cache plus new tokens
   kLastToken,      // kTotalLength - 1
   kPossibleCache,  // floats of rank 4 or 5; find_caches decides
   kUnknown,
@@ -26,37 +26,39 @@ enum class InputRole : std::uint8_t {
 
 using InputRoles = std::map<std::string, InputRole>;  // by name
 bool has_role(const InputRoles& roles, InputRole role);
-/// Whether the name of an input is that of an encoder's input.
+/// Returns whether an input has the name of an encoder input.
 bool has_encoder_input(const InputRoles& roles);
 
-/// Returns the roles of the inputs that `part` uses. Token ids are found by name, or are the only
-/// integers of rank 1 or 2.
+/// Returns the roles of the inputs that `part` uses. Token ids are the input with that name, or the
+/// only integer input of rank 1 or 2.
 InputRoles input_roles(const Part& part);
-/// Whether an input that `part` uses is named like token ids or embedded rows.
+/// Returns whether `part` uses an input with a name of token ids or embedded rows.
 bool has_named_tokens(const Part& part);
-/// Whether `input_ids` is used and holds integers, not rows as in the split form.
+/// Returns whether `part` uses `input_ids` and it contains integers. In split models, an input with
+/// this name may contain rows.
 bool takes_ids(const Part& part);
 
-/// Sets whether the decoder has a mask and positions: if bind_inputs needs them.
+/// Sets shape.uses_mask and shape.uses_positions if bind_inputs needs a mask and positions.
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles);
 
-/// The values from which inputs are built.
+/// Values from which bind_inputs computes the inputs.
 struct InputSources {
-  ir::ValueId ids;         // i64[seq]
-  ir::ValueId embeddings;  // f32, seq x hidden in some shape; kNoValue when the graph takes ids
-  ir::ValueId positions;   // i64[1, seq]
-  ir::ValueId past;        // i64[1]: tokens in the cache
-  ir::ValueId mask;        // f32[1, 1, seq, past + seq], additive; kNoValue if not needed
+  ir::ValueId ids;  // i64[seq]
+  ir::ValueId
+      embeddings;  // f32, seq * hidden elements in some shape; kNoValue if the graph reads ids
+  ir::ValueId positions;  // i64[1, seq]
+  ir::ValueId past;       // i64[1]: tokens in the cache
+  ir::ValueId mask;       // f32[1, 1, seq, past + seq], additive; kNoValue if not needed
 };
 
-/// The decoder's own inputs, without embeddings.
+/// Returns the decoder's inputs as sources, without embeddings.
 Result<InputSources> decoder_sources(Decoder& decoder, const Part& part);
 
 /// Binds all inputs of `part` except the caches, for one sequence without padding:
 ///   ids and positions in the declared rank and integer type
 ///   masks of rank 1 and 2: ones; of rank 3 and 4, bools or integers: the causal mask; floats:
 ///   `mask`, or zeros if there is one row for all tokens
-/// kUnsupported for inputs without a known role.
+/// Fails with kUnsupported if an input has no known role.
 Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const InputRoles& roles,
                              const InputSources& sources);
 

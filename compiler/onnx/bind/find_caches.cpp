@@ -14,25 +14,25 @@ using ir::NodeId;
 using ir::ValueId;
 
 constexpr int kMaxSteps = 4096;
-constexpr std::int64_t kMaxElements = 64;  // of indices and bounds
+constexpr std::int64_t kMaxElements = 64;  // maximum number of indices or bounds
 constexpr int kNoAxis = -1;
 
-/// A view of a cache, with the axis of the cache for each of its dims.
+/// A view of a cache, with the cache axis that corresponds to each dim.
 struct CacheView {
   ValueId value;
   std::vector<int> axes;
-  std::int64_t half = -1;  // index into [2, …]; -1: both
+  std::int64_t half = -1;  // index of the half in [2, …]; -1: both halves
 };
 
-/// A Concat that extends a cache, or one half of it.
+/// A Concat that extends a cache or one half of it.
 struct Extension {
-  ValueId all;  // past and new tokens
+  ValueId all;  // result: past and new tokens
   std::int64_t half = -1;
   int token_axis = 0;               // of the cache
-  std::vector<std::int64_t> sizes;  // of the cache's axes, from the new tokens; 0: not a number
-  ValueId present;                  // the output that holds the result
+  std::vector<std::int64_t> sizes;  // sizes of the new tokens along the cache's axes; 0: symbolic
+  ValueId present;                  // graph output that contains the result
   bool is_value = false;
-  std::uint32_t attends_at = UINT32_MAX;  // node of the product
+  std::uint32_t attends_at = UINT32_MAX;  // index of the product's node
 };
 
 class Tracer {
@@ -76,8 +76,8 @@ class Tracer {
  private:
   const ir::TensorType& type(ValueId value) const { return graph_.value(value).type; }
 
-  /// Appends the views of a view that `node` computes: axes permuted, dims of 1 added or removed,
-  /// one of the two halves.
+  /// Appends to `next` the views that `node` computes from `seen`: axes permuted, dims of 1 added
+  /// or removed, or one half selected.
   void step(const CacheView& seen, const Node& node, std::vector<CacheView>& next) const {
     if (node.inputs[0] != seen.value) return;
     if (std::holds_alternative<ir::Cast>(node.op)) {
@@ -127,7 +127,7 @@ class Tracer {
     return extension;
   }
 
-  /// Finds the output that holds the extension, and the product that reads it.
+  /// Finds the graph output that contains the extended cache, and the product that reads it.
   void finish(Extension& extension, std::size_t cache_rank) const {
     std::vector<CacheView> pending{{extension.all, axes_of_.at(extension.all), extension.half}};
     std::set<ValueId> visited;
@@ -156,7 +156,7 @@ class Tracer {
     return true;
   }
 
-  /// Follows views, repetitions and scaling to the first product.
+  /// Follows views, repetitions and scalings from the extended cache to the first product.
   void find_product(Extension& extension) const {
     std::vector<ValueId> pending{extension.all};
     std::set<ValueId> visited;
@@ -213,7 +213,8 @@ struct Entry {
   std::size_t order = 0;  // index among the declared inputs
 };
 
-/// Whether a name contains value (true) or key (false); nullopt for both or neither.
+/// Returns true if the name contains "value", false if it contains "key", nullopt if both or
+/// neither.
 std::optional<bool> named_value(std::string name) {
   for (const std::string_view both : {"key_values", "key_value"})
     if (const auto at = name.find(both); at != std::string::npos) name.erase(at, both.size());

@@ -18,20 +18,22 @@ struct LayerCache {
 
 struct FoundCaches {
   CacheShape shape;
-  bool joined = false;             // keys and values in one tensor [2, batch, …]
-  std::int64_t fixed_tokens = 0;   // number that the graph always appends; 0: number of its tokens
-  std::vector<LayerCache> layers;  // in the order in which the graph attends
+  bool joined = false;  // keys and values in one tensor [2, batch, …]
+  std::int64_t fixed_tokens =
+      0;  // fixed number of tokens that the graph appends; 0: its number of new tokens
+  std::vector<LayerCache> layers;  // in execution order
 };
 
-/// Finds the inputs that are caches by what the graph does with them, not by their names: a Concat
-/// extends the input along one axis, and the result is an output. Values are distinguished from
-/// keys by the product that reads them (values are multiplied by a softmax), else by name or order.
-/// Heads and width are those of the appended tokens, which follow from the weights.
+/// Finds the inputs that are caches by their use in the graph, not by their names: a Concat extends
+/// the input along one axis, and its result is an output. Values are distinguished from keys by the
+/// product that reads them (a softmax multiplies values), otherwise by name or order. The number of
+/// heads and the head size are those of the appended tokens, which follow from the weights.
 ///
-/// `graph`: converted with each possible cache as a graph input whose dims are symbols. `inputs`:
-/// these, by the file's names, in its order. `outputs`: all outputs of the file. nullopt if no
-/// input is a cache. kBadInput if caches do not form layers (a key without a value), kUnsupported
-/// if their shapes differ.
+/// `graph` is the file's graph converted with each possible cache as a graph input with symbolic
+/// dims. `inputs` are these inputs with their names in the file, in the order of the file.
+/// `outputs` are all outputs of the file. Returns nullopt if no input is a cache. Fails with
+/// kBadInput if caches do not form layers (a key without a value), and with kUnsupported if their
+/// shapes differ.
 Result<std::optional<FoundCaches>> find_caches(
     const ir::Graph& graph, const Part& part,
     const std::vector<std::pair<std::string, ir::ValueId>>& inputs,

@@ -15,13 +15,14 @@ using ir::ValueId;
 
 const Dim kTokens = Dim::symbol("seq"), kPastTokens = Dim::symbol("past");
 
-/// Whether the inputs include tokens and a possible cache, and none belongs to an encoder.
+/// Returns whether the inputs include tokens and a possible cache, and none belongs to an encoder.
 bool could_be_decoder(const InputRoles& roles) {
   const bool tokens = has_role(roles, InputRole::kIds) || has_role(roles, InputRole::kEmbeddings);
   return tokens && has_role(roles, InputRole::kPossibleCache) && !has_encoder_input(roles);
 }
 
-/// The type of a possible cache for one sequence: declared sizes, or symbols for all but the batch.
+/// Returns the type of a possible cache for batch size 1: with the declared sizes, or with symbols
+/// for all other dims.
 ir::TensorType probe_type(const Part& part, const std::string& name, bool as_declared) {
   ir::TensorType type;
   const auto sizes = declared_sizes(part, name);
@@ -74,8 +75,9 @@ Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const
   return find_caches(b.graph(), part, ordered, outputs);
 }
 
-/// The output with the logits: by name, or the only one besides the caches if the graph takes token
-/// ids. nullopt for a part of a decoder, which returns hidden rows.
+/// Returns the name of the logits output: the output with such a name, or the only output except
+/// the caches if the graph reads token ids. Returns nullopt if the graph returns hidden rows, as
+/// parts of decoders do.
 std::optional<std::string> logits_of(const Part& part, const InputRoles& roles,
                                      const FoundCaches& found) {
   std::vector<std::string> others;
@@ -94,7 +96,7 @@ std::optional<std::string> logits_of(const Part& part, const InputRoles& roles,
   return others[0];
 }
 
-/// The width of the embedded rows; 0 if there are none.
+/// Returns the width of the embedded rows; 0 if there are none.
 Result<std::int64_t> declared_hidden(const Part& part, const InputRoles& roles) {
   for (const auto& [name, role] : roles) {
     if (role != InputRole::kEmbeddings) continue;
@@ -180,12 +182,12 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
   const std::optional<ImportedModel> none;
   const InputRoles roles = input_roles(part);
   if (!could_be_decoder(roles)) return none;
-  // If the input of ids is a guess, the graph is a decoder only if everything else fits.
+  // If the ids input is only assumed, the graph is a decoder only if all other inputs match.
   const bool guess = !has_named_tokens(part);
   if (guess && has_role(roles, InputRole::kUnknown)) return none;
   auto unsupported = unsupported_operators(*part.file, part.file->model.graph(), part.graph.nodes);
   if (!unsupported.empty()) return Error(std::move(unsupported));
-  // Declared sizes are often wrong: they are used only if the graph needs constant sizes.
+  // Declared sizes are often wrong, so they are used only if the graph needs constant sizes.
   auto found = probe(files, part, roles, false);
   if (!found.ok() && found.error().first().kind != ErrorKind::kUnsupported) {
     auto declared = probe(files, part, roles, true);

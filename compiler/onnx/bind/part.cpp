@@ -13,7 +13,8 @@ using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
 
-/// Rank of the constant `name`: an initializer or the value of a Constant node.
+/// Returns the rank of the constant `name`, an initializer or the value of a Constant node;
+/// otherwise nullopt.
 std::optional<int> constant_rank(const Part& part, const std::string& name) {
   const auto it = part.graph.initializers.find(name);
   if (it != part.graph.initializers.end()) return it->second->dims_size();
@@ -29,7 +30,7 @@ std::optional<int> constant_rank(const Part& part, const std::string& name) {
 std::optional<CacheShape> declared_cache(const Part& part, std::size_t leading) {
   auto dims = declared_sizes(part, kPastInput);
   for (auto& dim : dims)
-    if (dim && *dim <= 0) dim.reset();  // a variable length, like a symbol
+    if (dim && *dim <= 0) dim.reset();  // a variable size, like a symbol
   if (dims.size() != leading + 5) return std::nullopt;
   const auto &first = dims[leading + 2], &second = dims[leading + 3], &width = dims[leading + 4];
   if (!width || first.has_value() == second.has_value()) return std::nullopt;
@@ -39,7 +40,7 @@ std::optional<CacheShape> declared_cache(const Part& part, std::size_t leading) 
   return shape;
 }
 
-/// Whether the part uses input `name` only as the data operand of Reshape nodes.
+/// Returns whether the part uses input `name` only as the data operand of Reshape nodes.
 bool is_only_reshaped(const Part& part, const std::string& name) {
   for (const auto& output : part.graph.outputs)
     if (output == name) return false;
@@ -51,10 +52,10 @@ bool is_only_reshaped(const Part& part, const std::string& name) {
   return true;
 }
 
-/// The axis along which the part appends to past_key_values, as a layout; nullopt if no Concat
-/// does.
+/// Returns the axis along which the part appends to past_key_values, as a layout; nullopt if no
+/// Concat does.
 std::optional<CacheLayout> written_layout(const Part& part, std::int64_t leading) {
-  // Rank of the values that hold (a slice of) the past.
+  // Ranks of the values that are the past or a slice of it.
   std::map<std::string, std::int64_t> ranks{{kPastInput, leading + 5}};
   for (const int index : part.graph.nodes) {
     const auto& node = part.file->model.graph().node(index);

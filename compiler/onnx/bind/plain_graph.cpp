@@ -14,8 +14,8 @@ bool is_narrow(ElementType element) {
   return element == ElementType::kF16 || element == ElementType::kBF16;
 }
 
-/// Binds the inputs that have a value to constants and makes the others inputs of `builder`. f16
-/// and bf16 inputs are converted to f32.
+/// Binds inputs with a value in `given` to constants, and adds the others as inputs of `builder`.
+/// Converts f16 and bf16 inputs to f32.
 Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const PlainInputs& given) {
   Bindings inputs;
   inputs.exact_casts = true;
@@ -42,7 +42,7 @@ Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const Plain
   return inputs;
 }
 
-/// The element type that the file declares for output `name`, if it does.
+/// Returns the element type that the file declares for output `name`, otherwise nullopt.
 std::optional<ElementType> declared_output(const Part& part, const std::string& name) {
   for (const auto& output : part.file->model.graph().output())
     if (output.name() == name && output.type().has_tensor_type())
@@ -50,7 +50,8 @@ std::optional<ElementType> declared_output(const Part& part, const std::string& 
   return std::nullopt;
 }
 
-/// Whether the graph has token ids and logits with symbolic sizes, and no input of an encoder.
+/// Returns whether the graph has token ids and logits with symbolic sizes, and no input of an
+/// encoder.
 bool is_decoder_without_cache(const Part& part, const ir::Graph& graph) {
   const bool encoder = has_encoder_input(input_roles(part));
   const bool open = std::ranges::any_of(
@@ -64,7 +65,8 @@ Result<ImportedModel> bind_plain_graph(FileSet& files, const Part& part, const P
   ir::Builder builder;
   LLMC_TRY(const Bindings inputs, bind_inputs(builder, part, given));
   LLMC_TRY(auto outputs, append_graph(builder, files, *part.file, part.graph, inputs, ""));
-  // An output that equals an input or another output gets a value of its own, for its name.
+  // An output that is an input or another output gets a separate value, because each value has one
+  // name.
   std::set<ValueId> named(builder.graph().inputs().begin(), builder.graph().inputs().end());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = part.graph.outputs[i];

@@ -15,7 +15,7 @@ Result<Part> open_head(FileSet& files, const std::string& name) {
   LLMC_TRY(part.file, files.parse(name, FileRole::kHead));
   if (part.has_output("logits")) return open_part(files, name, FileRole::kHead, {"logits"});
   if (!part.has_output("token_id")) return part.bad("the graph has no output 'logits'");
-  // Follow views of the id back to the ArgMax.
+  // Follow the id backwards through views to the ArgMax.
   std::map<std::string, const onnx::NodeProto*> makers;
   for (const auto& node : part.file->model.graph().node())
     for (const auto& output : node.output()) makers[output] = &node;
@@ -40,7 +40,7 @@ Result<Part> open_head(FileSet& files, const std::string& name) {
 struct Parts {
   std::vector<Part> blocks;
   Part head;
-  std::optional<Part> embedding;  // if it is a graph
+  std::optional<Part> embedding;  // set if the embedding is a graph
 };
 
 Result<Parts> open_parts(FileSet& files, const FolderContents& contents) {
@@ -68,7 +68,7 @@ Result<Parts> open_parts(FileSet& files, const FolderContents& contents) {
   return parts;
 }
 
-/// kUnsupported with every unsupported operator of every file.
+/// Fails with kUnsupported if any file has unsupported operators, and lists all of them.
 Status require_supported(const Parts& parts) {
   std::vector<Diagnostic> all;
   const auto look = [&](const Part& part) {
@@ -82,8 +82,8 @@ Status require_supported(const Parts& parts) {
   return ok_status();
 }
 
-/// The width of the hidden rows, from the configuration or the declared input of the first block. A
-/// wrong width is found by the shape inference of the products with weights.
+/// Returns the width of the hidden rows, from the configuration or the declared input of the first
+/// block. If the width is wrong, shape inference of the products with weights fails.
 Result<std::int64_t> find_hidden(const LlmConfig& config, const Part& block) {
   if (config.hidden) return *config.hidden;
   const std::string rows = used_input(block, {"inputs_embeds", "hidden_states"});
@@ -92,8 +92,8 @@ Result<std::int64_t> find_hidden(const LlmConfig& config, const Part& block) {
                    "give hidden_size in llm_config.json");
 }
 
-/// Appends all parts and returns the logits. Blocks with unsupported nodes are skipped, so that the
-/// error lists those of all blocks.
+/// Appends all parts and returns the logits. Continues after a block with unsupported nodes, so
+/// that the error lists the nodes of all blocks.
 Result<ValueId> append_parts(Decoder& decoder, const FolderContents& contents, const Parts& parts) {
   LLMC_TRY(ValueId hidden, decoder.embed(contents, parts.blocks[0]));
   const ValueId rows = hidden;

@@ -15,8 +15,8 @@ bool is_stacked_decoder(const Part& part, const FolderContents& siblings) {
          part.has_output("presents");
 }
 
-/// Returns the `count` values that are stacked in `stacked`: the operands of a Concat of Unsqueeze
-/// nodes, or a Gather of each.
+/// Returns the `count` components of `stacked`: the operands of a Concat of Unsqueeze nodes,
+/// otherwise one Gather for each.
 Result<std::vector<ValueId>> unstack(ir::Builder& builder, const Part& part, ValueId stacked,
                                      std::int64_t count) {
   const ir::UseDef uses(builder.graph());
@@ -41,8 +41,9 @@ Result<std::vector<ValueId>> unstack(ir::Builder& builder, const Part& part, Val
   return values;
 }
 
-/// Binds all inputs but the cache: those of any decoder in one file if the graph embeds the ids
-/// itself, else those of the split form, with the rows as input `rows`.
+/// Returns bindings of all inputs except the cache. If the graph reads token ids, they are bound as
+/// in any single-file decoder; otherwise as in a split model, with the embedded rows as input
+/// `rows`.
 Result<Bindings> bind_others(Decoder& decoder, const Part& part, const FolderContents& siblings,
                              const InputRoles& roles, const std::string& rows) {
   if (takes_ids(part)) {
