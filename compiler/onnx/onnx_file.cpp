@@ -217,12 +217,14 @@ std::vector<Diagnostic> FileSet::warnings() const {
   }
   for (std::size_t i = 0; i < result.size(); ++i) {
     if (files[i] > 1)
-      result[i].message += "; the same in " + std::to_string(files[i] - 1) + " more files";
+      result[i].message += "; the same in " + std::to_string(files[i] - 1) + " more file" +
+                           (files[i] > 2 ? "s" : "");
   }
   if (left_out > 0) {
     Diagnostic rest;
     rest.file = result.front().file;
-    rest.message = std::to_string(left_out) + " more warnings of this kind are not shown";
+    rest.message = std::to_string(left_out) + " more warning" + (left_out > 1 ? "s" : "") +
+                   " of this kind not shown";
     result.push_back(std::move(rest));
   }
   return result;

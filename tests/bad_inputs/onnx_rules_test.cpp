@@ -366,7 +366,7 @@ TEST(DeclaredSizes, GiveFewWarnings) {
   });
   ASSERT_TRUE(model.ok()) << format(model.error().first());
   ASSERT_EQ(model->warnings.size(), importer::kMaxWarnings);
-  EXPECT_EQ(model->warnings.back().message, "295 more warnings of this kind are not shown");
+  EXPECT_EQ(model->warnings.back().message, "295 more warnings of this kind not shown");
 }
 
 TEST(DeclaredSizes, ThatBlocksShareAreOneWarning) {
@@ -386,7 +386,7 @@ TEST(DeclaredSizes, ThatBlocksShareAreOneWarning) {
   ASSERT_TRUE(model.ok()) << format(model.error().first());
   ASSERT_EQ(model->warnings.size(), 1U);
   EXPECT_EQ(model->warnings[0].node, "past_key_values");
-  EXPECT_NE(model->warnings[0].message.find("the same in 1 more files"), std::string::npos);
+  EXPECT_NE(model->warnings[0].message.find("the same in 1 more file"), std::string::npos);
 }
 
 TEST(DeclaredTypes, OfOpenSizesAreTaken) {
