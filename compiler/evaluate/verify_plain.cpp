@@ -49,8 +49,8 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
   driver::CompileOptions compile = options.compile;
   compile.threads_max = std::max(compile.threads_max, options.threads);
   LLMC_TRY(const ir::Graph graph, driver::bind_dims(source.model.graph(), compile.dims));
-  LLMC_TRY(const auto library, exec::FunctionLibrary::compile(compile, std::move(source),
-                                                              options.emulator, progress));
+  LLMC_TRY(const auto library,
+           exec::FunctionLibrary::compile(compile, std::move(source), options.emulator, progress));
   const plan::Plan& plan = library->plan(0);
   driver::report(progress, "run", 0, 0);
   const auto run = exec::run_with_random_inputs(*library, 0);
