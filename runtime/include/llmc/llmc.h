@@ -100,14 +100,14 @@ typedef struct llmc_sampling {
   float temperature; /* <= 0: greedy with any order of stages: the most likely remaining token,
                         the lowest id if several are equally likely */
   int32_t top_k;     /* keep the k most likely tokens; <= 0: all */
-  float top_p;       /* keep the smallest set of most likely tokens with total probability p; <=
-                        0, >= 1: off */
+  float top_p;       /* keep the smallest set of most likely tokens with total probability p; off
+                        unless 0 < p < 1 */
   float min_p;     /* keep tokens that are at least min_p times as likely as the most likely token;
                       <= 0: all */
-  float tfs_z;     /* tail-free sampling: remove the tail, where the curvature of the probabilities
-                      vanishes; <= 0, >= 1: off */
-  float typical_p; /* keep the most typical tokens with this total probability; <= 0, >=
-                      1: off */
+  float tfs_z;     /* tail-free sampling: remove the tail, where the curvature of the
+                      probabilities vanishes; off unless 0 < z < 1 */
+  float typical_p; /* keep the most typical tokens with this total probability; off unless 0 < p
+                      < 1 */
   float xtc_probability;   /* XTC: the probability that XTC is applied at a position */
   float xtc_threshold;     /* XTC: remove all tokens above this probability except the least
                               likely of them; above 0.5: off */
