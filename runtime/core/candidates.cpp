@@ -34,8 +34,8 @@ void select_best(Candidate* entries, uint32_t count, uint32_t n) {
 Drawn draw(Candidates& candidates, double uniform) {
   double total = 0.0;
   for (uint32_t i = 0; i < candidates.count; ++i) {
-    // Store the weight in place of the logit, rounded to float, so that the second pass need not
-    // repeat the exponential.
+    // Replace the logit with the weight, rounded to float, so that the second pass need not compute
+    // the exponential again.
     Candidate& candidate = candidates.entries[i];
     candidate.logit = static_cast<float>(weight(candidates, candidate));
     total += double{candidate.logit};

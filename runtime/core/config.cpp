@@ -18,8 +18,8 @@ llmc_status read_config(const llmc_config* given, llmc_config* config) {
     config->size = sizeof(llmc_config);
     return LLMC_OK;
   }
-  // Smaller than the first fields of the first version, or larger than any future version: not a
-  // valid size.
+  // A size that is smaller than the first fields of the first version, or larger than kLargest,
+  // cannot be valid.
   constexpr size_t kLargest = 65536;
   if (given->size < offsetof(llmc_config, parallel_for) || given->size > kLargest)
     return LLMC_ERROR_VERSION;
@@ -42,7 +42,7 @@ bool float_mode_is_default() {
   return (__builtin_ia32_stmxcsr() & (kDenormalsAreZero | kRounding | kFlushToZero)) == 0;
 #elif defined(__aarch64__)
   // Bits of FPCR (Arm Architecture Reference Manual) that change results: FIZ, AH and NEP, FZ16,
-  // RMode, FZ, DN, AHP. The trap enable bits are not among them.
+  // RMode, FZ, DN, AHP. The trap enable bits do not.
   constexpr uint64_t kFlushInputs = 1u << 0, kAlternate = 1u << 1, kElementZero = 1u << 2;
   constexpr uint64_t kFlushHalfs = 1u << 19, kRounding = 3u << 22, kFlushToZero = 1u << 24;
   constexpr uint64_t kDefaultNan = 1u << 25, kAlternateHalf = 1u << 26;

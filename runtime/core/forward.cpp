@@ -28,7 +28,7 @@ llmc_status pool_full(const llmc_session& session) {
   return LLMC_ERROR_POOL_FULL;
 }
 
-/// Returns the last layer's rows of the last forward, from `row` on.
+/// Returns the last layer's rows of the last forward pass, beginning with row `row`.
 const float* hidden_rows(const llmc_session& session, uint32_t row) {
   const llmc_model& model = *session.model;
   return reinterpret_cast<const float*>(session.run.scratch + model.hidden_offset) +
@@ -43,39 +43,40 @@ bool is_current(const llmc_session& session, const LogitsSlot& at) {
   return at.generation != 0 && session.generations[at.slot] == at.generation;
 }
 
-/// Computes the logits of `count` rows into the slots from `slot` on.
+/// Computes the logits of `count` rows into consecutive slots, beginning with `slot`.
 void run_head(llmc_session& session, const float* rows, uint32_t count, uint32_t slot) {
   session.model->head(&session.run, rows, count, logits_at(session, slot), session.best + slot);
   for (uint32_t i = 0; i < count; ++i) session.generations[slot + i] = ++session.generations_used;
 }
 
-/// Returns the slot used when a sequence's logits are computed alone.
+/// Returns the slot that is used when a sequence's logits are computed alone.
 uint32_t own_slot(const llmc_session& session, const Sequence& sequence) {
   const auto* at = reinterpret_cast<const unsigned char*>(&sequence);
   const auto index = static_cast<uint64_t>(at - session.sequences) / LLMC_SEQUENCE_BYTES;
   return static_cast<uint32_t>(index % session.model->batch);
 }
 
-/// Makes the logits after a sequence's last token available, computing them in `slot` if no slot
-/// holds them. The sequence must have a last token.
+/// Makes the logits after a sequence's last token available. If no slot contains them, computes
+/// them in `slot`. The sequence must have a last token.
 void compute_logits(llmc_session& session, Sequence& sequence, uint32_t slot) {
   if (is_current(session, sequence.logits)) return;
   run_head(session, sequence.last_row, 1, slot);
   sequence.logits = {slot, session.generations_used};
 }
 
-/// Saves the row of a sequence's last token, because the next forward overwrites it; its logits are
-/// in `slot`.
+/// Saves the row of a sequence's last token, because the next forward pass overwrites it. The
+/// logits of this row are in `slot`.
 void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot) {
   __builtin_memcpy(sequence.last_row, hidden_rows(session, row),
                    uint64_t{session.model->hidden} * sizeof(float));
   sequence.has_row = true;
   sequence.logits = {slot, session.generations[slot]};
-  sequence.drawn.valid = false;  // it referred to the token that has now been appended
+  // It was chosen for the position of the token that has now been appended.
+  sequence.drawn.valid = false;
 }
 
-/// Returns mirostat's state after appending `token` and any further tokens. Only a token that was
-/// drawn changes it, and only the first token can have been drawn.
+/// Returns mirostat's state after `token` and any further tokens are appended. Only a token that
+/// was drawn changes the state, and only the first of the tokens can have been drawn.
 float next_mu(const llmc_session& session, const Sequence& sequence, int32_t token) {
   const DrawnToken& drawn = sequence.stepped.valid ? sequence.stepped : sequence.drawn;
   const bool counts =
@@ -83,7 +84,7 @@ float next_mu(const llmc_session& session, const Sequence& sequence, int32_t tok
   return counts ? drawn.choice.mu : session.cache.mu(sequence.cached);
 }
 
-/// Runs reserved tokens, as described by the session's first `segments` segments.
+/// Runs reserved tokens, which the first `segments` segments of the session describe.
 void forward(llmc_session& session, const int32_t* tokens, uint32_t count, uint32_t segments) {
   session.run.tokens = tokens;
   session.run.count = count;
@@ -91,7 +92,7 @@ void forward(llmc_session& session, const int32_t* tokens, uint32_t count, uint3
   session.last_chunk = 0;
   session.row_slot.generation = 0;
   session.model->forward(&session.run);
-  session.run.tokens = nullptr;  // the caller's memory must not be used after the call
+  session.run.tokens = nullptr;  // do not keep a pointer to the caller's memory after the call
 }
 
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
@@ -101,7 +102,7 @@ llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, u
   return {cached.blocks, row, count, cached.position, 0};
 }
 
-/// The sequences of a call. status() is an error if one does not exist or occurs twice.
+/// The sequences of one call. status() is an error if one of them does not exist or occurs twice.
 class BatchSelection {
  public:
   BatchSelection(llmc_session& session, const uint32_t* sequences, uint32_t n)
@@ -132,8 +133,8 @@ class BatchSelection {
   llmc_status status_ = LLMC_OK;
 };
 
-/// Runs one chunk of reserved tokens of a sequence and advances its position after all workers are
-/// done.
+/// Runs one chunk of reserved tokens of a sequence. Advances the sequence's position when all
+/// workers are done.
 void run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tokens, uint32_t count,
                float mu) {
   session.segments[0] = segment_of(session, sequence, 0, tokens, count, mu);
@@ -146,7 +147,7 @@ uint32_t chunk_of(const llmc_session& session, size_t left) {
   return left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
 }
 
-/// Updates the sequence and the session after all tokens of a call were run.
+/// Updates the sequence and the session after all tokens of a call have been run.
 void finish(llmc_session& session, Sequence& sequence) {
   KvCache::finish(sequence.cached);
   const uint32_t last = session.last_chunk - 1;
@@ -156,13 +157,13 @@ void finish(llmc_session& session, Sequence& sequence) {
 }
 
 /// Moves the tokens after the first `keep + drop` down by `drop` positions and runs them again
-/// there; also reserves blocks for `more` tokens after them. This cannot be undone, so it cannot be
-/// cancelled. All moved tokens get mirostat's state of the last one.
+/// there. Also reserves blocks for `more` tokens after them. This cannot be undone, and therefore
+/// not be cancelled. All moved tokens get mirostat's state of the last one.
 llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
                           uint32_t more) {
   CachedTokens& cached = sequence.cached;
   GrammarHook& grammar = sequence.constraints.grammar;
-  // The grammar cannot be evaluated without the first tokens of its text.
+  // The grammar's state cannot be computed without the first tokens of its text.
   if (grammar.grammar != nullptr && grammar.from < keep + drop) return LLMC_ERROR_CONTEXT_FULL;
   const TokenHistory history = session.cache.history(cached);
   const uint32_t rest = history.count() - keep - drop;
@@ -178,7 +179,8 @@ llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t ke
   return LLMC_OK;
 }
 
-/// Makes and reserves room for `n` tokens, more than are free, as the configuration says.
+/// Makes room for `n` tokens, which is more than is free, and reserves it, if the configuration
+/// allows this.
 llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
   const llmc_config& config = session.config;
   const uint32_t position = sequence.cached.position;
@@ -232,7 +234,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
   }
   for (size_t ran = 0; ran < n;) {
     if (!slides && cancelled(session)) {
-      // The last row and its logits are still those from before the call.
+      // The last row and its logits are still the same as before the call.
       session.cache.abandon(cached, start);
       if (ran > 0) session.last_chunk = 0;
       tell(0);

@@ -21,7 +21,7 @@ bool GrammarMatcher::same_stack(uint32_t a, uint32_t b) const {
   return true;
 }
 
-/// Adds the path that an edge leads to, unless it is already there.
+/// Adds the path to which an edge leads, unless it is already in `to`.
 void GrammarMatcher::add(const llmc_grammar_edge& edge, uint32_t below, Trial& to) {
   if (edge.frame_count > kMaxGrammarFrames - to.frame_count) {
     to.overflow = true;
@@ -53,15 +53,15 @@ void GrammarMatcher::read_byte(const GrammarFrame* from, uint32_t count, uint8_t
         const llmc_grammar_edge& edge = tables_->edges[e];
         if (edge.low <= byte && byte <= edge.high) add(edge, top.below, to);
       }
-      // The rule may end here: then the state that called it reads the byte.
+      // If the rule may end here, the state that called the rule can also read the byte.
       if (!tables_->accepts(top.state) || top.below == kNoFrame) break;
       top = frames_[top.below];
     }
   }
 }
 
-/// Returns the paths after a token, none if it is not allowed. A token without bytes is never
-/// allowed.
+/// Returns the paths after a token; none if the token is not allowed. A token without bytes is
+/// never allowed.
 GrammarMatcher::Trial GrammarMatcher::read_token(const GrammarFrame* from, uint32_t count,
                                                  uint32_t token) {
   Trial trial{work_[0], 0, frame_count_, false};
@@ -79,7 +79,7 @@ GrammarMatcher::Trial GrammarMatcher::read_token(const GrammarFrame* from, uint3
   return trial;
 }
 
-/// Makes the paths of a trial the current ones and removes unused frames.
+/// Makes the paths of a trial the current paths, and removes unused frames.
 void GrammarMatcher::keep(const Trial& trial) {
   constexpr uint16_t kUnused = UINT16_MAX;
   for (uint32_t i = 0; i < trial.frame_count; ++i) place_[i] = kUnused;
@@ -117,7 +117,7 @@ llmc_status GrammarMatcher::accept(uint32_t token) {
     return LLMC_OK;
   }
   const Trial trial = read_token(paths_, path_count_, token);
-  // A path dropped for lack of room may be the right one.
+  // A path that was dropped because there was no room may be the right one.
   if (trial.overflow) return LLMC_ERROR_GRAMMAR_DEPTH;
   if (trial.count == 0) return LLMC_ERROR_GRAMMAR;
   keep(trial);
@@ -144,8 +144,9 @@ int GrammarMatcher::text_state() const {
   return may_go_on ? LLMC_GRAMMAR_MAY_END : LLMC_GRAMMAR_COMPLETE;
 }
 
-/// Returns the mask of a path: that of its state, or a more specific one for the top of its stack.
-/// `whole` is set if the mask covers the complete stack, so that no dependent needs to be tried.
+/// Returns the mask of a path: the mask of its state, or a more specific one for the top of its
+/// stack. Sets `whole` if the mask depends on the complete stack, so that no dependent need be
+/// tried.
 uint32_t GrammarMatcher::mask_of(const GrammarFrame& path, bool& whole) const {
   const llmc_grammar_state* const state = tables_->states + path.state;
   uint32_t mask = tables_->mask_of(path.state);
@@ -163,7 +164,7 @@ uint32_t GrammarMatcher::mask_of(const GrammarFrame& path, bool& whole) const {
   return mask;
 }
 
-/// Adds the tokens of a mask to mask[tables().words()].
+/// Adds the tokens of mask `index` to mask[tables().words()].
 void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
   const llmc_grammar_mask& from = tables_->masks[index];
   const uint32_t* const flips = tables_->flips;
@@ -182,8 +183,8 @@ void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
   }
 }
 
-/// Returns false only if the token's bytes alone prove that it needs no more frames and paths than
-/// there is room for.
+/// Returns whether the token may need more frames and paths than there is room for. Returns false
+/// only if the token's bytes alone prove that it does not.
 bool GrammarMatcher::may_overflow(uint32_t token) const {
   uint64_t frames = 0;
   uint32_t ways = path_count_;
@@ -199,8 +200,8 @@ bool GrammarMatcher::may_overflow(uint32_t token) const {
 }
 
 /// Removes tokens that would exceed the limits of frames or paths, so that generated texts stay
-/// within them. The states have an upper bound of what any token needs, which is usually enough. If
-/// it is not, a less exact bound from the token's bytes is used.
+/// within the limits. Uses the states' upper bounds, which apply to all tokens and are usually
+/// sufficient, and otherwise a less exact bound that is computed from the token's bytes.
 void GrammarMatcher::mask_over_depth_limit(uint32_t* mask) {
   uint64_t ways = 0, frames = 0;
   for (uint32_t i = 0; i < path_count_; ++i) {
@@ -232,7 +233,7 @@ void GrammarMatcher::allow(uint32_t* mask, uint32_t words) {
   bool whole[kMaxGrammarPaths];
   for (uint32_t i = 0; i < path_count_; ++i) {
     masks[i] = mask_of(paths_[i], whole[i]);
-    bool merged = false;  // paths may differ only in the deeper part of their stacks
+    bool merged = false;  // paths may differ only in the deeper parts of their stacks
     for (uint32_t k = 0; k < i; ++k) merged = merged || masks[k] == masks[i];
     if (!merged) merge(masks[i], mask);
   }
@@ -275,9 +276,9 @@ llmc_status take(llmc_grammar& grammar, int32_t token) {
   return LLMC_OK;
 }
 
-/// Brings the grammar to the end of the history. Its state is a function of the text's tokens: if
-/// the tokens read so far differ from the history (after a rewind, or for another sequence), the
-/// text is read again from its start.
+/// Consumes the tokens up to the end of the history. The state depends only on the text's tokens:
+/// if the tokens that were consumed differ from the history (after a rewind, or for another
+/// sequence), reads the text again from its start.
 llmc_status follow(const GrammarHook& hook, const TokenHistory& history) {
   llmc_grammar& grammar = *hook.grammar;
   grammar.words = hook.words;

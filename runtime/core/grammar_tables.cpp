@@ -3,7 +3,7 @@
 namespace llmc::core {
 namespace {
 
-/// Returns the parts that follow the header, one after the other.
+/// Splits the data after the header into its parts, in order.
 class Parts {
  public:
   Parts(const unsigned char* data, uint64_t bytes) : at_(data), left_(bytes) {}
@@ -70,7 +70,7 @@ bool sound_masks(const GrammarTables& t) {
       return false;
   }
   const uint32_t words = t.words();
-  if (h.vocab % 32 != 0) {  // no bits after the vocabulary
+  if (h.vocab % 32 != 0) {  // the bits after the vocabulary must be zero
     for (uint64_t i = 1; i <= h.bitmaps; ++i)
       if (t.bitmaps[i * words - 1] >> h.vocab % 32 != 0) return false;
   }
@@ -85,15 +85,17 @@ bool sound_text(const GrammarTables& t) {
   return t.offsets[0] == 0 && t.offsets[h.vocab] == h.text_bytes;
 }
 
-/// Upper bounds of what reading one byte does, in any state.
+/// Upper bounds of the effects of reading one byte, in any state.
 struct ByteUse {
-  uint16_t pushed;  // frames pushed by one edge
-  uint8_t edges;    // edges of one state that read it, at most kGrammarWays; 0 counts as 1
-  bool ends;        // read by a state whose rule may end there: the frame below may read it as well
-  bool below;       // read by a state that may be below another one
-  bool chain;       // read by one that is both: any number of them may be stacked
+  uint16_t pushed;  // maximum number of frames that one edge pushes
+  // maximum number of edges of one state that read the byte, at most kGrammarWays; 0 counts as 1
+  uint8_t edges;
+  // Whether a state whose rule may end there reads the byte, so that the frame below may read it.
+  bool ends;
+  bool below;  // whether a state that may be below another one reads the byte
+  bool chain;  // whether one state is both, so that any number of them may be stacked
 
-  /// Returns the maximum number of paths that one path becomes.
+  /// Returns the maximum number of paths that one path may become.
   uint32_t ways() const {
     const uint32_t all = chain ? kGrammarWays : ends && below ? 2u * edges : edges;
     return all == 0 ? 1 : all < kGrammarWays ? all : kGrammarWays;
@@ -104,13 +106,12 @@ void use_of_edges(const GrammarTables& t, uint32_t state, bool below, ByteUse* u
   const bool ends = t.accepts(state);
   const llmc_grammar_edge* const first = t.edges + t.states[state].first_edge;
   const llmc_grammar_edge* const end = t.edges + t.states[state + 1].first_edge;
-  bool overlap = false;  // the edges of most states do not overlap
+  bool overlap = false;  // whether edges overlap; the edges of most states do not
   int high = -1;
   for (const llmc_grammar_edge* edge = first; edge < end; ++edge) {
     overlap = overlap || edge->low <= high;
     if (edge->high > high) high = edge->high;
-    if (edge->frame_count == 0 && !ends && !below)
-      continue;  // nothing to record, as for most edges
+    if (edge->frame_count == 0 && !ends && !below) continue;  // most edges have no effect to record
     for (uint32_t byte = edge->low; byte <= edge->high; ++byte) {
       ByteUse& of = use[byte];
       if (edge->frame_count > of.pushed) of.pushed = edge->frame_count;
@@ -128,10 +129,10 @@ void use_of_edges(const GrammarTables& t, uint32_t state, bool below, ByteUse* u
         use[byte].edges = count[byte];
 }
 
-/// Computes upper bounds for whole tokens from those of their bytes.
+/// Computes upper bounds for whole tokens from the bounds of their bytes.
 void measure(GrammarTables& t) {
-  // Set of the states that edges push, keyed by the low bits of their numbers to save memory. A
-  // false positive only makes the bounds less exact.
+  // A set of the states that edges push. To save memory, only the low bits of their numbers are
+  // stored; a false positive only makes the bounds less exact.
   uint32_t below[64] = {};
   for (uint32_t i = 0; i < t.header.frames; ++i)
     below[t.frames[i] / 32 % 64] |= 1u << t.frames[i] % 32;

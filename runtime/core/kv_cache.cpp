@@ -25,7 +25,7 @@ bool KvCache::others_see(const unsigned char* block) const {
   return !in_pool(block) || *users_of(block) > 1;
 }
 
-// Reuse the block released last, which is likely to be in a CPU cache.
+// Take the block that was released last, which is likely to be in a CPU cache.
 unsigned char* KvCache::take() {
   const uint32_t id = at_.free[--free_count_];
   at_.users[id] = 1;
@@ -47,8 +47,8 @@ bool KvCache::reserve(CachedTokens& s, uint32_t tokens) {
   if (copy) {
     unsigned char* const own = take();
     __builtin_memcpy(own, s.blocks[last], at_.block_bytes);
-    // Release it now: of several sequences reserved together, the last one may then own the block.
-    // Reservations write nothing, so all of them can still be abandoned.
+    // Release the block now: if several sequences are reserved together, the last one may then be
+    // its only user. Reservations write nothing, so all of them can still be abandoned.
     drop(s.blocks[last]);
     s.replaced = s.blocks[last];
     s.blocks[last] = own;

@@ -8,9 +8,9 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-// All stages in the default order. Without some of its stages it is the order of 2024 (penalties,
-// top_k, tfs_z, typical_p, top_p, min_p, temperature) or the present one (penalties, dry, top_k,
-// typical_p, top_p, min_p, xtc, temperature) of llama.cpp.
+// All stages in the default order. Without some of the stages it equals llama.cpp's order of 2024
+// (penalties, top_k, tfs_z, typical_p, top_p, min_p, temperature) or its present order (penalties,
+// dry, top_k, typical_p, top_p, min_p, xtc, temperature).
 constexpr SamplerStage kChain[] = {
     // name, first, keeps_best, with_mirostat
     {LLMC_SAMPLER_PENALTIES, true, false, true, penalties_on, apply_penalties},
@@ -41,7 +41,7 @@ bool has_largest(const SamplerInput& at) {
   return finite(at.logits[at.best]) && (at.guide == nullptr || finite(at.guide[at.guide_best]));
 }
 
-/// Greedy sampling ignores mirostat.
+/// Returns whether mirostat is on; greedy sampling does not use it.
 bool mirostat_on(const llmc_sampling& sampling) {
   return sampling.mirostat != 0 && sampling.temperature > 0.0f;
 }
@@ -62,7 +62,7 @@ void each_stage(const llmc_sampling& sampling, Take take) {
   }
 }
 
-/// Returns whether the choice is always the most likely token.
+/// Returns whether the most likely token is always chosen.
 bool takes_the_best(const llmc_sampling& sampling) {
   bool best_stays = true;
   each_stage(sampling,
@@ -70,16 +70,17 @@ bool takes_the_best(const llmc_sampling& sampling) {
   return sampling.temperature <= 0.0f && best_stays;
 }
 
-/// Returns the filter's word for tokens 32·index to 32·index + 31. `mask` may overlap memory to
-/// which candidates are being written.
+/// Returns the filter's word for tokens 32·index to 32·index + 31. `mask` may overlap the memory to
+/// which candidates are written.
 uint32_t mask_word(const unsigned char* mask, uint32_t index) {
   uint32_t word;
   __builtin_memcpy(&word, mask + size_t{index} * sizeof word, sizeof word);
   return word;
 }
 
-/// Runs the filter, if any. The mask is placed at the end of `room`, which candidates fill from the
-/// front: word i / 32 and all later words are intact until candidate i has been written.
+/// Runs the filter, if any, and returns its mask. The mask is at the end of `room`, which
+/// candidates fill from the front. Word i / 32 and all later words stay valid until candidate i is
+/// written.
 const unsigned char* run_filter(const SamplerInput& at, Candidate* room) {
   const uint32_t words = at.vocab / 32 + (at.vocab % 32 != 0);
   unsigned char* const mask =
@@ -88,8 +89,8 @@ const unsigned char* run_filter(const SamplerInput& at, Candidate* room) {
   return mask;
 }
 
-/// Returns the maximum of 32 logits, ignoring NaN; -infinity if all are NaN. Eight at a time, for
-/// SIMD.
+/// Returns the maximum of 32 logits, ignoring NaN; -infinity if all are NaN. Processes eight logits
+/// at a time, for SIMD.
 float largest_of_word(const float* logits) {
   constexpr uint32_t kLanes = 8;
   float lanes[kLanes];
@@ -105,8 +106,8 @@ float largest_of_word(const float* logits) {
   return largest;
 }
 
-/// Calls take(logit, id), in order of ids, for the tokens that the mask allows (NULL: all). Skips
-/// groups of 32 in which no logit is above least().
+/// Calls take(logit, id), in order of ids, for the tokens that the mask allows (NULL: all tokens).
+/// Skips groups of 32 tokens in which no logit is greater than least().
 template <class Least, class Take>
 void each_above(const SamplerInput& at, const unsigned char* mask, Least least, Take take) {
   for (uint32_t first = 0; first < at.vocab; first += 32) {
@@ -122,7 +123,7 @@ void each_above(const SamplerInput& at, const unsigned char* mask, Least least, 
   }
 }
 
-/// Finds the first maximum of the logits that the filter allows.
+/// Finds the first maximum of the logits of the tokens that the filter allows.
 llmc_status best_allowed(const SamplerInput& at, Candidate* room, int32_t* token) {
   const unsigned char* const mask = run_filter(at, room);
   *token = static_cast<int32_t>(at.best);
@@ -137,7 +138,7 @@ llmc_status best_allowed(const SamplerInput& at, Candidate* room, int32_t* token
   return largest == -kInfinity ? LLMC_ERROR_NO_CANDIDATE : LLMC_OK;
 }
 
-/// Returns ln of the sum of e^logit.
+/// Returns ln of the sum of e^logit over all tokens.
 double log_sum(const float* logits, uint32_t vocab, uint32_t best) {
   const double largest = double{logits[best]};
   double total = 0.0;
@@ -145,15 +146,15 @@ double log_sum(const float* logits, uint32_t vocab, uint32_t best) {
   return largest + exact_log(total);
 }
 
-/// Logits of the model; NaN counts as impossible.
+/// The logits of the model. A token with a NaN logit is impossible.
 struct PlainLogits {
   const float* logits;
   float operator()(uint32_t i) const { return logits[i] >= -kInfinity ? logits[i] : -kInfinity; }
 };
 
 /// Guided logits: q + guidance · (p - q), where p and q are the logarithms of both softmaxes
-/// (arXiv:2306.17806, equation 7; llama.cpp's --cfg-scale). A token that is impossible only for the
-/// guide keeps p.
+/// (arXiv:2306.17806, equation 7; llama.cpp's --cfg-scale). If only the guide cannot choose a
+/// token, its logit is p.
 class GuidedLogits {
  public:
   explicit GuidedLogits(const SamplerInput& at)
@@ -174,8 +175,8 @@ class GuidedLogits {
   const double own_, guide_;
 };
 
-/// Fills `room` with all tokens and their logits before the stages; tokens that the filter forbids
-/// become impossible.
+/// Fills `room` with all tokens and their logits before the stages. Tokens that the filter forbids
+/// get -infinity.
 template <class LogitOf>
 void fill(const SamplerInput& at, Candidate* room, const unsigned char* mask,
           const LogitOf& logit_of) {
@@ -211,25 +212,25 @@ llmc_status possible_tokens(const SamplerInput& at, Candidate* room, Candidates*
   return candidates->best == -kInfinity ? LLMC_ERROR_NO_CANDIDATE : LLMC_OK;
 }
 
-/// Returns whether top_k is the first stage and its result can be computed directly.
+/// Returns whether top_k is the first stage and likeliest_possible() can compute its result.
 bool begins_with_top_k(const SamplerInput& at) {
   const SamplerStage* first = nullptr;
   each_stage(at.sampling, [&](const SamplerStage& stage) {
     if (first == nullptr) first = &stage;
   });
-  // More candidates would overwrite the mask in the same memory.
+  // More candidates would overwrite the mask, which is in the same memory.
   return first != nullptr && first->name == LLMC_SAMPLER_TOP_K && at.bias_count == 0 &&
          at.guide == nullptr && static_cast<uint32_t>(at.sampling.top_k) <= at.vocab / 2;
 }
 
-/// Computes the result of possible_tokens followed by top_k without creating all candidates: the
-/// same candidates in the same order.
+/// Computes the result of possible_tokens() and top_k without creating all candidates: the same
+/// candidates in the same order.
 llmc_status likeliest_possible(const SamplerInput& at, Candidate* room, Candidates* candidates) {
   const uint32_t k = static_cast<uint32_t>(at.sampling.top_k);
   const unsigned char* const mask = at.filter.allow != nullptr ? run_filter(at, room) : nullptr;
   uint32_t count = 0;
-  // A heap of the best k so far, the worst one at its root. Equal logits arrive in order of ids, so
-  // the later ones are dropped.
+  // A heap of the best k candidates so far, with the worst at the root. Equal logits are read in
+  // order of ids, so the later ones are dropped.
   each_above(
       at, mask, [&] { return count < k ? -kInfinity : room[0].logit; },
       [&](float logit, uint32_t id) {
@@ -245,7 +246,7 @@ llmc_status likeliest_possible(const SamplerInput& at, Candidate* room, Candidat
       });
   if (count == 0) return LLMC_ERROR_NO_CANDIDATE;
   const uint32_t possible = count;
-  for (uint32_t id = 0; count < k; ++id) {  // fill up with the first impossible tokens
+  for (uint32_t id = 0; count < k; ++id) {  // add the first impossible tokens
     const bool allowed = mask == nullptr || (mask_word(mask, id / 32) >> id % 32 & 1) != 0;
     if (!allowed || !(at.logits[id] > -kInfinity))
       room[count++] = {-kInfinity, static_cast<int32_t>(id)};
@@ -269,7 +270,7 @@ float mu_of(const SamplerInput& at) {
 void run_chain(const SamplerInput& at, Candidates& candidates) {
   const SamplerContext context{at.sampling, at.history, at.breakers};
   each_stage(at.sampling, [&](const SamplerStage& stage) { stage.apply(candidates, context); });
-  // Greedy also works in an order without the temperature stage.
+  // Greedy sampling must also work if the order has no temperature stage.
   if (at.sampling.temperature <= 0.0f && candidates.count > 1)
     apply_temperature(candidates, context);
   if (!mirostat_on(at.sampling)) return;
@@ -341,7 +342,7 @@ llmc_status sample_token(const SamplerInput& at, Candidate* room, Choice* choice
   choice->mu = at.mu;
   if (mirostat_on(at.sampling)) {
     const float mu = next_mu(at.sampling, mu_of(at), drawn.probability);
-    choice->mu = mu != 0.0f ? mu : -0.0f;  // +0 stands for the initial state
+    choice->mu = mu != 0.0f ? mu : -0.0f;  // +0 means the initial state
   }
   return LLMC_OK;
 }

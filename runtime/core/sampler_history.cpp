@@ -1,10 +1,10 @@
 #include "exact_log.h"
 #include "sampler.h"
 
-// Stages that use the sequence's last tokens. They run while every token of the vocabulary is a
-// candidate at its own index (Candidates::by_id). They store a note about a token in the id field
-// of its candidate and restore the id at the end, so they need no memory and visit each token of
-// the history twice.
+// Stages that use the sequence's last tokens. While they run, every token of the vocabulary is a
+// candidate at its own index (Candidates::by_id). They need no memory, because they store data
+// about a token in the id field of its candidate and restore the id at the end. They visit each
+// token of the history twice.
 namespace llmc::core {
 namespace {
 
@@ -17,7 +17,7 @@ uint32_t window(const TokenHistory& history, int32_t last_n) {
                                                              : static_cast<uint32_t>(last_n);
 }
 
-/// Indexes the history from its end: 0 is the last token.
+/// Returns a token counted from the end of the history; 0 is the last token.
 int32_t back(const TokenHistory& history, uint32_t i) {
   return history[history.count() - 1 - i];
 }
@@ -29,10 +29,10 @@ void finish(Candidates& candidates) {
 
 }  // namespace
 
-// ---- penalties, over the last repeat_last_n tokens (-1: all), prompt included. If a token occurs
-// there, its logit is divided by repeat_penalty if positive, else multiplied by it (Keskar et al.
-// 2019, "CTRL", corrected for negative logits). Then frequency_penalty is subtracted for each
-// occurrence and presence_penalty once (OpenAI's parameters).
+// ---- penalties: applies to the last repeat_last_n tokens (-1: all), including the prompt. If a
+// token occurs there, its logit is divided by repeat_penalty if it is positive, else multiplied by
+// it (Keskar et al. 2019, "CTRL", corrected for negative logits). Then frequency_penalty is
+// subtracted for each occurrence, and presence_penalty once (OpenAI's parameters).
 
 bool penalties_on(const llmc_sampling& sampling) {
   const bool repeat = sampling.repeat_penalty != 0.0f && sampling.repeat_penalty != 1.0f;
@@ -45,8 +45,8 @@ void apply_penalties(Candidates& candidates, const SamplerContext& context) {
   const double repeat = sampling.repeat_penalty != 0.0f ? double{sampling.repeat_penalty} : 1.0;
   const uint32_t last_n = window(context.history, sampling.repeat_last_n);
   for (uint32_t i = 0; i < last_n; ++i) {
-    int32_t& noted =
-        candidates.entries[back(context.history, i)].id;  // minus the number of occurrences
+    // The negative number of occurrences so far.
+    int32_t& noted = candidates.entries[back(context.history, i)].id;
     noted = noted < 0 ? noted - 1 : -1;
   }
   for (uint32_t i = 0; i < last_n; ++i) {
@@ -64,16 +64,16 @@ void apply_penalties(Candidates& candidates, const SamplerContext& context) {
   finish(candidates);
 }
 
-// ---- dry, "don't repeat yourself": a token that would extend a repetition of at least
-// dry_allowed_length tokens loses dry_multiplier · dry_base^(length - allowed length). The length
-// is that of the longest suffix of the sequence that also precedes an earlier occurrence of the
-// token, within the last dry_penalty_last_n tokens (-1: all) and without a sequence breaker. p-e-w
-// 2024, for text-generation-webui; the exponent is limited as in llama.cpp, so that the power stays
-// in a float's range.
+// ---- dry, "don't repeat yourself": subtracts dry_multiplier · dry_base^(length - allowed length)
+// from the logit of a token that would extend a repetition of at least dry_allowed_length tokens.
+// The length is that of the longest suffix of the sequence that also occurs directly before an
+// earlier occurrence of the token, within the last dry_penalty_last_n tokens (-1: all) and without
+// a sequence breaker. p-e-w 2024, for text-generation-webui. The exponent is limited as in
+// llama.cpp, so that the power is a finite float.
 
 namespace {
 
-/// Returns base^n, multiplied in a fixed order.
+/// Returns base^n, by multiplications in a fixed order.
 double power(double base, uint32_t n) {
   double result = 1.0;
   for (double square = base; n != 0; n >>= 1, square *= square)
@@ -81,7 +81,7 @@ double power(double base, uint32_t n) {
   return result;
 }
 
-/// Range of the breakers that begin with a token; they are adjacent.
+/// The range of the breakers that begin with a token; they are adjacent.
 struct Breakers {
   uint32_t begin, end;
 };
@@ -144,14 +144,15 @@ void apply_dry(Candidates& candidates, const SamplerContext& context) {
   if (last_n <= allowed) return;
   uint32_t longest = since_breaker(history, context.breakers, last_n);
   if (longest < allowed) return;
-  // Limit of the length: longer repetitions cost no more. Base 1 needs no limit.
+  // Maximum length that counts: the power would exceed a float's range for longer repetitions. Base
+  // 1 needs no limit.
   constexpr double kLogOfLargestFloat = 88.7228391;
   if (sampling.dry_base > 1.000001f) {
     const double exponent = kLogOfLargestFloat / exact_log(double{sampling.dry_base});
     if (exponent + allowed < longest) longest = static_cast<uint32_t>(exponent) + allowed;
   }
-  for (uint32_t k = 1; k < last_n;
-       ++k) {  // compare the suffix with the tokens that end k positions earlier
+  // Compare the suffix with the tokens that end k positions earlier.
+  for (uint32_t k = 1; k < last_n; ++k) {
     uint32_t length = 0;
     while (length < longest && length + k < last_n &&
            back(history, length) == back(history, length + k))

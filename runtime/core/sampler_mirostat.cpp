@@ -1,9 +1,9 @@
 #include "exact_log.h"
 #include "sampler.h"
 
-// Mirostat: keeps the surprise -log2 p of the tokens near the target mirostat_ent by removing
-// candidates according to a state, mu. Basu et al. 2020, "Mirostat: a neural text decoding
-// algorithm that directly controls perplexity"; as in llama.cpp.
+// Mirostat keeps the surprise -log2 p of the tokens near the target mirostat_ent by removing
+// candidates, depending on a state mu. Basu et al. 2020, "Mirostat: a neural text decoding
+// algorithm that directly controls perplexity"; implemented as in llama.cpp.
 namespace llmc::core {
 namespace {
 
@@ -13,7 +13,7 @@ double log2_of(double x) {
   return exact_log(x) / kLn2;
 }
 
-/// x / (1 - e^-x)
+/// Returns x / (1 - e^-x).
 double bernoulli_ratio(double x) {
   if (x > -1e-4 && x < 1e-4) return 1.0 + x / 2.0 + x * x / 12.0;
   return x < 0.0 ? x * exact_exp(x) / (exact_exp(x) - 1.0) : x / (1.0 - exact_exp(-x));
@@ -21,8 +21,9 @@ double bernoulli_ratio(double x) {
 
 }  // namespace
 
-// ---- mirostat 1: estimates the exponent s of Zipf's law from the 100 most likely tokens and keeps
-// the k most likely, k = (e · 2^mu / (1 - V^-e))^(1/s) with e = s - 1 and V the vocabulary's size.
+// ---- mirostat 1: estimates the exponent s of Zipf's law from the 100 most likely tokens, then
+// keeps the k most likely: k = (e · 2^mu / (1 - V^-e))^(1/s) with e = s - 1 and the vocabulary size
+// V.
 
 namespace {
 
@@ -64,7 +65,7 @@ void cut_mirostat_1(Candidates& candidates, float mu, uint32_t vocab) {
   candidates.by_id = false;
 }
 
-// ---- mirostat 2: removes tokens whose surprise exceeds mu; the most likely one stays.
+// ---- mirostat 2: removes tokens whose surprise exceeds mu, except the most likely token.
 
 void cut_mirostat_2(Candidates& candidates, float mu) {
   const double log2_total = log2_of(total_weight(candidates));
@@ -83,8 +84,8 @@ void cut_mirostat_2(Candidates& candidates, float mu) {
   candidates.count = kept;
 }
 
-// ---- both: after drawing a token of probability p among the remaining ones, mu moves towards the
-// target.
+// ---- both: after a token with probability p among the remaining ones is drawn, mu moves towards
+// the target.
 
 float next_mu(const llmc_sampling& sampling, float mu, double probability) {
   const double surprise = -log2_of(probability);

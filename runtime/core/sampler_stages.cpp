@@ -1,14 +1,15 @@
 #include "philox.h"
 #include "sampler.h"
 
-// Each stage: parameters, algorithm, reference. Probabilities are relative to the candidates that
-// the previous stages left: weight / total_weight.
+// The comment of each stage describes its parameters, algorithm and reference. Probabilities are
+// relative to the candidates that remain after the previous stages: weight / total_weight.
 namespace llmc::core {
 namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-/// Parameters in (0, 1) are valid; 0, as in an all-zero llmc_sampling, and 1 disable the stage.
+/// Returns whether a parameter enables its stage: it is in (0, 1). 0, as in an all-zero
+/// llmc_sampling, and 1 disable the stage.
 bool is_part(float p) {
   return p > 0.0f && p < 1.0f;
 }
@@ -19,7 +20,8 @@ double distance(double a, double b) {
 
 }  // namespace
 
-// ---- top_k: keeps the k most likely. Fan et al. 2018, "Hierarchical neural story generation".
+// ---- top_k: keeps the k most likely tokens. Fan et al. 2018, "Hierarchical neural story
+// generation".
 
 bool top_k_on(const llmc_sampling& sampling) {
   return sampling.top_k > 0;
@@ -34,11 +36,11 @@ void apply_top_k(Candidates& candidates, const SamplerContext& context) {
   candidates.by_id = false;
 }
 
-// ---- tfs_z: cuts the tail where the curvature of the sorted probabilities vanishes. Bricken 2019,
-// "Tail free sampling". For p[0] >= p[1] >= …, the second differences |(p[i] - p[i+1]) - (p[i+1] -
-// p[i+2])| are normalized by their sum (all equal if that is at most 1e-6). The first i >= 1 for
-// which the differences 0 to i add up to more than z gives the number of tokens kept. Two
-// candidates or fewer stay as they are.
+// ---- tfs_z: removes the tail, where the curvature of the sorted probabilities vanishes. Bricken
+// 2019, "Tail free sampling". For p[0] >= p[1] >= …, the second differences |(p[i] - p[i+1]) -
+// (p[i+1] - p[i+2])| are divided by their sum (if the sum is at most 1e-6, all become equal). The
+// number of tokens to keep is the first i >= 1 for which the sum of the differences 0 to i exceeds
+// z. Two candidates or fewer are not changed.
 
 bool tfs_z_on(const llmc_sampling& sampling) {
   return is_part(sampling.tfs_z);
@@ -52,7 +54,7 @@ void apply_tfs_z(Candidates& candidates, const SamplerContext& context) {
   candidates.sorted = true;
   candidates.by_id = false;
   const double total = total_weight(candidates);
-  // Calls take(i, second difference i) until it returns false.
+  // Calls take(i, second difference i) for each i until it returns false.
   const auto each_bend = [&](auto take) {
     const auto p = [&](uint32_t i) { return weight(candidates, candidates.entries[i]) / total; };
     double next = p(1);
@@ -81,13 +83,13 @@ void apply_tfs_z(Candidates& candidates, const SamplerContext& context) {
 
 // ---- typical_p: keeps the tokens whose surprise -ln p is nearest to the expected surprise (the
 // entropy), until their total probability exceeds p. Meister et al. 2022, "Locally typical
-// sampling". That distance is |mean - d| with d = ln of the weight and `mean` its expectation, so
-// no logarithm is needed. Among equals the order is that of `better`.
+// sampling". The distance is computed as |mean - d|, where d is ln of the weight and `mean` its
+// expectation, so that no logarithm is needed. Equal distances are ordered by better().
 
 namespace {
 
 struct MoreTypical {
-  double mean;  // expected distance of the logit below the maximum
+  double mean;  // expected difference of the maximum logit and a token's logit
   float best;
   double shift(const Candidate& c) const { return distance(mean, double{c.logit} - double{best}); }
   bool operator()(const Candidate& a, const Candidate& b) const {
@@ -143,8 +145,8 @@ void apply_top_p(Candidates& candidates, const SamplerContext& context) {
   candidates.sorted = true;
 }
 
-// ---- min_p: keeps tokens at least min_p times as likely as the most likely one. Nguyen et al.
-// 2024, "Turning up the heat: min-p sampling".
+// ---- min_p: keeps the tokens that are at least min_p times as likely as the most likely one.
+// Nguyen et al. 2024, "Turning up the heat: min-p sampling".
 
 bool min_p_on(const llmc_sampling& sampling) {
   return sampling.min_p > 0.0f;
@@ -159,12 +161,12 @@ void apply_min_p(Candidates& candidates, const SamplerContext& context) {
       candidates.entries[kept++] = candidates.entries[i];
   }
   if (kept < candidates.count) candidates.by_id = false;
-  candidates.count = kept;  // the best has weight 1 and always stays
+  candidates.count = kept;  // the most likely token has weight 1 and is always kept
 }
 
-// ---- xtc, "exclude top choices": with probability xtc_probability, removes all tokens with at
-// least the probability xtc_threshold except the least likely of them. p-e-w 2024, for
-// text-generation-webui. Draw number 1 of the position decides.
+// ---- xtc, "exclude top choices": with probability xtc_probability, removes all tokens whose
+// probability is at least xtc_threshold, except the least likely of them. p-e-w 2024, for
+// text-generation-webui. Uses random number 1 of the position.
 
 bool xtc_on(const llmc_sampling& sampling) {
   return sampling.xtc_probability > 0.0f && sampling.xtc_threshold <= 0.5f;
@@ -189,7 +191,7 @@ void apply_xtc(Candidates& candidates, const SamplerContext& context) {
   candidates.by_id = false;
 }
 
-// ---- temperature: divides the logits; 0 or less keeps only the most likely token.
+// ---- temperature: divides the logits by it; 0 or less keeps only the most likely token.
 
 bool temperature_on(const llmc_sampling& sampling) {
   return sampling.temperature != 1.0f;
@@ -204,8 +206,8 @@ void apply_temperature(Candidates& candidates, const SamplerContext& context) {
     candidates.by_id = false;
     return;
   }
-  // Divide the distance to the maximum: this gives the same distribution, and a tiny temperature
-  // cannot turn several logits into infinity.
+  // Divide the difference to the maximum. This gives the same distribution, and a tiny temperature
+  // cannot make several logits infinite.
   for (uint32_t i = 0; i < candidates.count; ++i) {
     const float below = candidates.entries[i].logit - candidates.best;
     candidates.entries[i].logit = below < 0.0f ? below / temperature : 0.0f;

@@ -11,14 +11,14 @@ bool exists(llmc_session& session, uint32_t sequence) {
 
 namespace {
 
-/// Returns the first free number, or model->sequences if there is none.
+/// Returns the first free sequence number; model->sequences if there is none.
 uint32_t free_number(llmc_session& session) {
   uint32_t i = 0;
   while (i < session.model->sequences && session.sequence(i).alive) ++i;
   return i;
 }
 
-/// Implements step_each except for resetting `stepped`.
+/// Implements step_each(), except that it does not reset `stepped`.
 llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, uint32_t n) {
   uint32_t* const stepped = session.stepped;
   uint32_t count = n;
@@ -125,7 +125,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   copy.logits = original.logits;
   copy.sampling = original.sampling;
   copy.constraints = original.constraints;
-  copy.constraints.guidance = {};  // a guide follows one sequence only
+  copy.constraints.guidance = {};  // a guide guides only one sequence
   copy.drawn = original.drawn;
   copy.stepped = {};
   copy.alive = true;

@@ -10,7 +10,7 @@ using llmc::core::Sequence;
 extern "C" {
 
 llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n, size_t* done) {
-  // In a callback, `done` may be the counter of the call in progress.
+  // In a callback, `done` may point to the counter of the call in progress.
   if (session != nullptr && session->busy) return LLMC_ERROR_BUSY;
   if (done != nullptr) *done = 0;
   if (session == nullptr || (tokens == nullptr && n > 0)) return LLMC_ERROR_ARGUMENT;
@@ -105,7 +105,7 @@ llmc_status llmc_rewind(llmc_session* session, size_t position) {
   Sequence& sequence = session->selected();
   if (position > sequence.cached.position) return LLMC_ERROR_POSITION;
   if (position == sequence.cached.position) return LLMC_OK;
-  // If the first dropped token is appended again, it updates mirostat as before.
+  // If the first dropped token is appended again, it updates mirostat's state as before.
   const auto at = static_cast<uint32_t>(position);
   const int32_t token = session->cache.history(sequence.cached)[at];
   sequence.drawn = {{token, session->cache.mu(sequence.cached, at)}, at, true};

@@ -5,7 +5,7 @@ using llmc::core::GrammarHook;
 using llmc::core::ReentrancyGuard;
 using llmc::core::Sequence;
 
-// A separate source file, so that programs without a grammar link none of this.
+// A separate source file, so that programs without a grammar do not link these functions.
 extern "C" {
 
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar) {

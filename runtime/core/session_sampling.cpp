@@ -12,7 +12,7 @@ llmc_status check_logits(const Sequence& sequence) {
   return float_mode_is_default() ? LLMC_OK : LLMC_ERROR_FLOAT_MODE;
 }
 
-/// Calls look(input) with only the model's logits for the sequence's next token.
+/// Calls look(input), where `input` contains only the model's logits for the sequence's next token.
 template <class Look>
 llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
@@ -25,7 +25,7 @@ llmc_status look_at_model(llmc_session& session, Sequence& sequence, Look look) 
                            .sampling = sequence.sampling});
 }
 
-/// Calls look(input) with all inputs of the sequence's next choice.
+/// Calls look(input), where `input` contains all inputs of the sequence's next choice.
 template <class Look>
 llmc_status look_at(llmc_session& session, Sequence& sequence, Look look) {
   if (const llmc_status bad = check_logits(sequence)) return bad;
@@ -156,7 +156,8 @@ llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale
     return LLMC_OK;
   }
   if (!llmc::core::exists(*session, guide)) return LLMC_ERROR_SEQUENCE;
-  // A step appends once to each sequence: a guide follows one sequence and is not guided itself.
+  // A step appends one token to each sequence, so a guide must guide only one sequence and must not
+  // be guided itself.
   const uint32_t current = session->current;
   if (guide == current || session->model->batch < 2 ||
       llmc::core::guides_another(*session, guide, current) ||

@@ -30,7 +30,7 @@ llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_r
   return header;
 }
 
-/// Returns the checksum of all bytes but those of the checksum itself.
+/// Returns the checksum of all bytes except the checksum itself.
 uint64_t checksum_of(const unsigned char* state, uint64_t bytes) {
   const uint64_t start = checksum(state, offsetof(llmc_state_header, checksum), 0);
   constexpr size_t kBehind = offsetof(llmc_state_header, checksum) + sizeof(uint64_t);
@@ -42,7 +42,8 @@ llmc_status refuse(const llmc_session& session, llmc_status status) {
   return status;
 }
 
-/// Calls f(block, slots, first token) for the blocks of `tokens` tokens.
+/// Calls f(block, slots, first token) for each block that contains some of the first `tokens`
+/// tokens.
 template <class F>
 void for_blocks(const llmc_model& model, uint32_t tokens, F f) {
   for (uint32_t first = 0; first < tokens; first += model.kv_block) {
@@ -85,7 +86,7 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
   __builtin_memcpy(to, &header, sizeof header);
 }
 
-/// Checks that the bytes are a complete state of this model; returns its header and layout.
+/// Checks that the bytes are a complete state of this model. Returns its header and layout.
 llmc_status check(const llmc_session& session, const unsigned char* from, size_t bytes,
                   llmc_state_header& header, llmc_state_layout& at) {
   const llmc_model& model = *session.model;
@@ -96,7 +97,7 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   if (header.version != LLMC_STATE_VERSION) return LLMC_ERROR_VERSION;
   if (header.bytes != bytes || header.has_row > 1) return LLMC_ERROR_STATE;
   if (checksum_of(from, bytes) != header.checksum) return LLMC_ERROR_STATE;
-  // The checksum is right, but the content may still be forged: check everything.
+  // The content may be forged even if the checksum is correct: check everything.
   llmc_state_header own = header_of(model, header.tokens, header.has_row != 0, header.bytes);
   own.checksum = header.checksum;
   if (__builtin_memcmp(&own, &header, sizeof own) != 0) return LLMC_ERROR_STATE_MODEL;
