@@ -3,7 +3,8 @@
 #include "llmc/llmc.h"
 
 /// Calls compiled functions on request. LLMC_RUNNER_CPU_CHECK is the function of llmc/cpu.h that
-/// checks whether their code can run; llmc_runner_functions is generated with their addresses.
+/// checks whether this CPU can run their code. The generated table llmc_runner_functions contains
+/// their addresses.
 extern "C" {
 using LlmcRunnerFunction = int (*)(const void* const* inputs, void* const* outputs, void* arena,
                                    const int64_t* dims);
@@ -16,7 +17,8 @@ namespace {
 
 constexpr uint64_t kMaxPath = 4096, kAlignment = 64;
 constexpr uint32_t kMaxPorts = 4096, kMaxDims = 4096;
-/// Fill byte: memory that the code never wrote must not look correct by chance.
+/// Fill byte for memory that the code must write, so that unwritten memory does not look correct by
+/// chance.
 constexpr int kFill = 0xa5;
 
 uint64_t rounded(uint64_t bytes) {
@@ -65,7 +67,7 @@ class FunctionRunner {
     return connection_.reply(LLMC_OK, 0, 0);
   }
 
-  /// Inputs and outputs are each aligned to 64; the arena follows them.
+  /// Calls a function. Inputs and outputs are each aligned to 64 bytes; the arena follows them.
   bool call() {
     const uint64_t size = connection_.request().bytes;
     const uint32_t index = connection_.request().argument;

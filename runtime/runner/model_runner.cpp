@@ -5,8 +5,8 @@
 #include "model_facts.h"
 #include "workers.h"
 
-/// Runs one session of a compiled model on request. LLMC_RUNNER_MODEL and LLMC_RUNNER_INIT are the
-/// names of NAME_model and NAME_init.
+/// Runs one session of a compiled model on request. LLMC_RUNNER_MODEL and LLMC_RUNNER_INIT are
+/// defined as NAME_model and NAME_init.
 extern "C" {
 extern const llmc_model LLMC_RUNNER_MODEL;
 llmc_status LLMC_RUNNER_INIT(llmc_session** session, void* arena, size_t bytes,
@@ -188,7 +188,7 @@ class ModelRunner {
     return done(LLMC_RUNNER_INIT(&session_, arena, bytes, &config));
   }
 
-  // Owns data that a session uses without copying it.
+  // These functions own the data that the session uses without copying it.
   bool set_logit_bias(uint64_t bytes) {
     Kept kept;
     if (!kept.copy(connection_.data(), bytes)) return refuse(LLMC_ERROR_MEMORY, kNoMemory);
@@ -272,7 +272,7 @@ class ModelRunner {
 
   static constexpr const char* kNoMemory = "the system gives no more memory";
 
-  /// Pages released on demand.
+  /// Memory that is allocated when needed, and released when replaced.
   struct Kept {
     void* memory = nullptr;
     uint64_t bytes = 0;

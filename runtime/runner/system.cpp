@@ -14,7 +14,7 @@
 namespace llmc::runner {
 namespace {
 
-constexpr uint64_t kStackBytes = uint64_t{8} << 20;  // like the main thread of a process
+constexpr uint64_t kStackBytes = uint64_t{8} << 20;  // as large as that of a process's main thread
 constexpr long kInterrupted = -4;                    // EINTR
 constexpr long kMaxTransfer = 1l << 30;
 constexpr int kInput = 0, kOutput = 1;
@@ -90,7 +90,7 @@ const void* map_file(const char* path, uint64_t* bytes) {
 }
 
 bool start_thread(void (*entry)(void*), void* argument) {
-  // CLONE_VM, FS, FILES, SIGHAND, THREAD and SYSVSEM: the sharing that pthreads use.
+  // CLONE_VM, FS, FILES, SIGHAND, THREAD and SYSVSEM: what the threads of pthreads share.
   constexpr long kFlags = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000;
   void* const stack = allocate(kStackBytes);
   if (stack == nullptr) return false;
@@ -116,8 +116,8 @@ void yield() {
 
 extern "C" {
 
-/// The entry point: `stack` holds argc, the arguments, 0, the environment, 0, then the pairs of the
-/// auxiliary vector.
+/// The entry point. `stack` points to argc, the arguments, 0, the environment, 0, and the pairs of
+/// the auxiliary vector.
 [[noreturn, gnu::used]] void llmc_runner_start(const unsigned long* stack) {
   const unsigned long* at = stack + 1 + *stack + 1;
   while (*at != 0) ++at;
@@ -125,15 +125,16 @@ extern "C" {
   llmc::runner::exit_program(llmc_runner_main());
 }
 
-/// As in the C library; templates/llmc/cpu.h queries the processor's features with it.
+/// Implements the C library's function, with which templates/llmc/cpu.h queries the processor's
+/// features.
 [[gnu::used]] unsigned long getauxval(unsigned long type) {
   for (const unsigned long* at = llmc::runner::auxiliary_vector; at[0] != 0; at += 2)
     if (at[0] == type) return at[1];
   return 0;
 }
 
-// Functions that the compiler may call. Compiled without builtins, so that they do not call
-// themselves.
+// Functions that the compiler may call. They are compiled without builtins, so that they do not
+// call themselves.
 
 void* memcpy(void* __restrict to, const void* __restrict from, size_t bytes) {
   auto* t = static_cast<unsigned char*>(to);
@@ -161,7 +162,7 @@ void* memset(void* to, int value, size_t bytes) {
 void* memmove(void* to, const void* from, size_t bytes) {
   auto* t = static_cast<unsigned char*>(to);
   const auto* f = static_cast<const unsigned char*>(from);
-  // Copies byte by byte in the direction that does not overwrite unread bytes.
+  // Copies byte by byte, in the direction in which no byte is overwritten before it is read.
   if (reinterpret_cast<uintptr_t>(t) <= reinterpret_cast<uintptr_t>(f)) {
     for (; bytes > 0; --bytes) *t++ = *f++;
   } else {
