@@ -78,9 +78,9 @@ Outcome<bool> Conversation::run(const std::vector<std::int32_t>& ids, const Answ
     cached_ = begun_;
   }
   std::size_t common = shared(cached_);
-  // The logits after a token are available only if it was run last.
+  // The logits after the last token are available only if it is run now.
   if (common == ids.size()) --common;
-  // After an exception in an answer, the sequence may hold more tokens than `cached_` lists.
+  // If an answer ended with an exception, the sequence may contain more tokens than `cached_`.
   if (base_ + common < sequence_.position()) {
     if (const llmc_status bad = sequence_.rewind(base_ + common)) return failed(bad);
   }
@@ -118,8 +118,9 @@ Outcome<Conversation::Prompt> Conversation::prompt_of(std::vector<Message> messa
 Outcome<std::optional<Conversation::Prompt>> Conversation::without_oldest(
     const std::vector<Message>& messages, std::size_t more) const {
   const std::size_t first = has_system(messages) ? 1 : 0;
-  std::vector<std::size_t> begins;  // first messages of all turns but the first one
-  // Without a template the messages are one text, and any message may be the first.
+  // Indices of the first messages of all turns except the first turn.
+  std::vector<std::size_t> begins;
+  // Without a template the messages are one text, which may begin with any message.
   for (std::size_t i = first + 1; i < messages.size(); ++i)
     if (!format_.has_template() || messages[i].role == "user") begins.push_back(i);
   if (begins.empty()) return std::optional<Prompt>();
@@ -129,7 +130,7 @@ Outcome<std::optional<Conversation::Prompt>> Conversation::without_oldest(
     left.insert(left.end(), messages.begin() + static_cast<std::ptrdiff_t>(begin), messages.end());
     return left;
   };
-  // Drop as few as possible; binary search, because a conversation may have thousands.
+  // Remove as few turns as possible. Binary search, because a conversation may have thousands.
   std::size_t low = 0, high = begins.size() - 1;
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
@@ -157,7 +158,7 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options, Prompt&
   generation.cancel = options.cancel;
   generation.on_text = options.on_text;
   generation.at_start = prompt.text.empty();
-  bool whole = true;  // the sequence holds the prompt and the complete answer so far
+  bool whole = true;  // whether the sequence contains the prompt and the complete answer so far
   bool cancelled = false;
   std::optional<Failure> why;
   const double prompt_seconds = answer.prompt_seconds;
@@ -171,7 +172,7 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options, Prompt&
     std::vector<std::int32_t> ids = (*shorter)->ids;
     auto done = run(ids, options, answer);
     if (done && *done) {
-      // A text constrained by a grammar begins after the prompt.
+      // The text that a grammar constrains begins after the prompt.
       if (const llmc_status bad = sequence_.begin_text()) return failed(bad);
       ids.insert(ids.end(), ran.begin(), ran.end());
       if (!ran.empty()) done = run(ids, options, answer);
@@ -180,7 +181,7 @@ std::optional<Failure> Conversation::speak(const AnswerOptions& options, Prompt&
     cancelled = done && !*done;
     if (!done || cancelled) return done;
     cached_.resize(
-        (*shorter)->ids.size());  // the tokens of the answer are counted when it has ended
+        (*shorter)->ids.size());  // the tokens of the answer are counted when the answer has ended
     whole = true;
     prompt = *std::move(*shorter);
     return true;

@@ -9,7 +9,7 @@
 namespace llmc::hosted {
 namespace {
 
-// Texts that no template compares with.
+// Texts to which no template compares its messages.
 constexpr const char* kAnswer = "Xq7fAnswer";
 constexpr const char* kQuestion = "Xq7fQuestion";
 constexpr std::size_t kMaxStopText = 64;
@@ -82,7 +82,7 @@ void ChatFormat::find_end_of_turn() {
       {"user", kQuestion, {}}, {"assistant", kAnswer, {}}, {"user", kQuestion, {}}};
   const auto rendered = render(messages, false);
   if (!rendered)
-    return;  // the template may reject this conversation; then use the other information
+    return;  // the template may reject this conversation; then use only the other information
   const std::size_t answer = rendered->find(kAnswer);
   if (answer == rendered->npos) return;
   const std::size_t begin = answer + std::string_view(kAnswer).size();
@@ -105,7 +105,8 @@ Outcome<std::string> ChatFormat::render(std::span<const Message> messages, bool 
   for (const Message& message : messages) {
     text += message.content;
     if (message.role == "system" && &message == &messages.front()) system = text.size();
-    // The text ended there; what follows begins another one, after the same system prompt.
+    // The answer ended the text; the next message begins another text, after the same system
+    // prompt.
     if (!message.ending.empty() && &message != &messages.back()) text.resize(system);
   }
   return text;
@@ -139,8 +140,8 @@ Outcome<std::string> ChatFormat::render_prompts(std::span<const Message> message
     } else if (!description_.assistant.empty()) {
       text += filled(description_.assistant, message.content);
     } else {
-      // The token that ended the answer is part of it; otherwise the model would see turns without
-      // an end.
+      // The token that ended the answer belongs to it; without it, the model would read turns that
+      // do not end.
       text += message.content + (message.ending.empty() ? description_.eos : message.ending);
     }
   }
@@ -151,7 +152,7 @@ Outcome<std::string> ChatFormat::render_prompts(std::span<const Message> message
 
 std::vector<std::int32_t> ChatFormat::encode(std::string_view text) const {
   bool prefix = !has_template() || description_.add_prefix;
-  if (has_template() && prefix) {  // unless the template writes it
+  if (has_template() && prefix) {  // if the template does not write the prefix itself
     const std::string first = spelled(tokenizer_->special_ids().prefix);
     prefix = first.empty() || !text.starts_with(first);
   }

@@ -18,8 +18,8 @@ std::string as_text(const OrderedJson& json, int indent = -1) {
   return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-/// Returns a hash that ties the text to the cache saved with it and to the recorded tokens of the
-/// last answer (null: none), which replace those that its text would give.
+/// Returns a hash that connects the JSON to the cache that was saved with it, and to the recorded
+/// tokens of the last answer (null: none), which are used instead of the tokens of its text.
 std::string fingerprint(std::string_view cache, const OrderedJson& last) {
   const auto digits = [](std::string_view bytes) {
     constexpr char kDigits[] = "0123456789abcdef";
@@ -32,15 +32,16 @@ std::string fingerprint(std::string_view cache, const OrderedJson& last) {
   return last.is_null() ? text : digits(text + as_text(last));
 }
 
-/// Returns a member of an object, or nullptr. Does not copy: copying deeply nested values would
-/// overflow the stack.
+/// Returns a member of an object; nullptr if there is none. Does not copy it, because copying
+/// deeply nested values would overflow the stack.
 const OrderedJson* member(const OrderedJson& object, const char* name) {
   if (!object.is_object()) return nullptr;
   const auto it = object.find(name);
   return it == object.end() ? nullptr : &*it;
 }
 
-/// Returns whether the value contains exactly a text and token ids, as written by save().
+/// Returns whether the value contains a text and token ids, as save() writes them, and nothing
+/// else.
 bool is_last_answer(const OrderedJson& last) {
   const OrderedJson* const text = member(last, "text");
   const OrderedJson* const tokens = member(last, "tokens");
@@ -49,7 +50,7 @@ bool is_last_answer(const OrderedJson& last) {
          std::ranges::all_of(*tokens, [](const OrderedJson& id) { return id.is_number_integer(); });
 }
 
-/// Reads at least one id, all below `vocabulary`.
+/// Reads a list of at least one id. Returns false unless all are below `vocabulary`.
 bool read_ids(const OrderedJson& list, std::size_t vocabulary, std::vector<std::int32_t>& ids) {
   if (!list.is_array()) return false;
   for (const OrderedJson& id : list) {

@@ -42,7 +42,7 @@ std::string StopTexts::add(std::string_view piece) {
   for (const Matcher& matcher : matchers_) withheld = std::max(withheld, matcher.matched);
   std::string free = held_.substr(begin_, held_.size() - begin_ - withheld);
   begin_ += free.size();
-  if (begin_ > held_.size() / 2) {  // rarely, because a stop text may be long
+  if (begin_ > held_.size() / 2) {  // do this rarely, because a stop text may be long
     held_.erase(0, begin_);
     begin_ = 0;
   }
