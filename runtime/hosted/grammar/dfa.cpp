@@ -9,7 +9,7 @@ namespace {
 
 using Nodes = std::vector<std::uint32_t>;  // sorted, without duplicates
 
-/// Returns the first byte of each interval of bytes that all arcs treat alike, and 256.
+/// Returns the first byte of each interval of bytes that no arc distinguishes, and 256.
 std::vector<std::uint32_t> byte_classes(const Nfa& nfa) {
   std::array<bool, 257> begins{};
   begins[0] = true;
@@ -27,7 +27,8 @@ std::vector<std::uint32_t> byte_classes(const Nfa& nfa) {
   return result;
 }
 
-/// Appends an edge, or extends the last one if their bytes are adjacent and the targets equal.
+/// Appends an edge. If its bytes are adjacent to those of the last edge and the targets are equal,
+/// extends the last edge instead.
 void append_edge(std::vector<Dfa::Edge>& edges, const Dfa::Edge& edge) {
   if (edge.low < Nfa::kCall && !edges.empty() && edges.back().target == edge.target &&
       edges.back().high + 1 == edge.low) {
@@ -56,7 +57,7 @@ class Subsets {
   }
 
  private:
-  /// Returns the state of these nodes and all nodes that they jump to.
+  /// Returns the state for these nodes and all nodes that can be reached from them by jumps.
   std::uint32_t state(Nodes nodes) {
     Nodes pending = std::move(nodes), found;
     ++round_;
@@ -65,7 +66,7 @@ class Subsets {
       pending.pop_back();
       if (seen_[node] == round_) continue;
       seen_[node] = round_;
-      // Nodes that only have jumps do not distinguish subsets.
+      // Nodes that have only jumps do not distinguish subsets.
       if (!nfa_.nodes[node].arcs.empty() || node == nfa_.end) found.push_back(node);
       pending.insert(pending.end(), nfa_.nodes[node].jumps.begin(), nfa_.nodes[node].jumps.end());
     }
@@ -110,11 +111,11 @@ class Subsets {
   std::uint32_t round_ = 0;
   std::map<Nodes, std::uint32_t> ids_;
   std::vector<const Nodes*> sets_;
-  std::size_t members_ = 0;  // of all subsets
+  std::size_t members_ = 0;  // total number of nodes in all subsets
   Dfa dfa_;
 };
 
-/// A partition of 0 .. size - 1. Marking elements and calling split() refines it.
+/// A partition of 0 .. size - 1, which is refined by marking elements and calling split().
 class Partition {
  public:
   explicit Partition(std::uint32_t size)
@@ -127,7 +128,7 @@ class Partition {
   }
   std::uint32_t count() const { return static_cast<std::uint32_t>(first.size()); }
 
-  /// Makes one set for each key, in ascending order of keys.
+  /// Creates one set per key, in ascending order of keys.
   template <class Key>
   void group(const Key& key) {
     std::ranges::sort(elements, {}, key);
@@ -146,14 +147,14 @@ class Partition {
   void mark(std::uint32_t element) {
     const std::uint32_t s = set_of[element];
     const std::uint32_t from = place_[element], to = first[s] + marked_[s];
-    if (from < to) return;  // marked already
+    if (from < to) return;  // already marked
     elements[from] = elements[to];
     place_[elements[from]] = from;
     elements[to] = element;
     place_[element] = to;
     if (marked_[s]++ == 0) touched_.push_back(s);
   }
-  /// Splits each set into its marked and unmarked elements; the smaller part becomes a new set.
+  /// Splits each set into its marked and its unmarked elements. The smaller part becomes a new set.
   void split() {
     while (!touched_.empty()) {
       const std::uint32_t s = touched_.back();
@@ -191,7 +192,8 @@ struct Transition {
   std::uint32_t tail = 0, label = 0, head = 0;
 };
 
-/// Returns the states that are reachable and reach an accepting one, renumbered.
+/// Returns the automaton with only the states that are reachable and can reach an accepting state,
+/// renumbered.
 Dfa trimmed(const Dfa& dfa) {
   const std::size_t count = dfa.states.size();
   std::vector<std::vector<std::uint32_t>> back(count);
@@ -245,7 +247,7 @@ Dfa minimized(const Dfa& given) {
   const Dfa dfa = trimmed(given);
   const auto count = static_cast<std::uint32_t>(dfa.states.size());
   if (count == 0) return dfa;
-  // Labels: intervals of bytes that all edges treat alike, then calls.
+  // Labels: intervals of bytes that no edge distinguishes, then calls.
   std::vector<std::uint32_t> begins{0, 256};
   for (const Dfa::State& state : dfa.states) {
     for (const Dfa::Edge& edge : state.edges) {
@@ -291,7 +293,7 @@ Dfa minimized(const Dfa& given) {
     }
   }
 
-  // Blocks are numbered by their first state, so that the result does not depend on the order of
+  // Number the blocks by their first states, so that the result does not depend on the order of
   // splits.
   std::vector<std::uint32_t> number(blocks.count(), UINT32_MAX);
   Dfa result;

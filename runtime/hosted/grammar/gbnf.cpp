@@ -51,7 +51,7 @@ class GbnfParser {
   }
 
  private:
-  /// Failure at at_. Lines and columns (characters) count from 1.
+  /// Returns a failure at at_. Lines and columns (in characters) are counted from 1.
   Failure error_here(const std::string& message, std::string hint = {}) const {
     const std::string_view before = text_.substr(0, at_);
     const std::string_view line = before.substr(before.rfind('\n') + 1);
@@ -71,7 +71,7 @@ class GbnfParser {
     ++at_;
     return true;
   }
-  /// Skips spaces, tabs and comments, and line ends if `lines`.
+  /// Skips spaces, tabs, comments and, if `lines` is set, line ends.
   void skip_blank(bool lines) {
     while (at_ < text_.size()) {
       const char c = text_[at_];
@@ -126,7 +126,7 @@ class GbnfParser {
       throw error_here(concat("'", printable(text_.substr(at_, 1)), "' does not belong here"));
   }
 
-  /// Parses alternatives inside `depth` groups, where line ends are spaces.
+  /// Parses alternatives inside `depth` groups. Inside a group, line ends count as spaces.
   Expr parse_choice(std::uint32_t depth) {
     std::vector<Expr> parts;
     for (;;) {
@@ -164,7 +164,7 @@ class GbnfParser {
     return sequence(std::move(parts));
   }
 
-  /// Parses a literal, class, group, name or dot; nullopt at the end of a sequence.
+  /// Parses a literal, class, group, name or dot. Returns nullopt at the end of a sequence.
   std::optional<Expr> parse_item(std::uint32_t depth) {
     const char c = peek();
     if (is_name(c)) {
@@ -175,7 +175,7 @@ class GbnfParser {
       const bool rule = text_.substr(at_).starts_with("::=");
       at_ = start;
       if (depth > 0 && rule) throw error_here("a ')' is missing before this rule");
-      const std::uint32_t index = rule_index(name);  // records its first use
+      const std::uint32_t index = rule_index(name);  // also records the first use of the rule
       at_ = end;
       return reference(index);
     }
@@ -251,7 +251,7 @@ class GbnfParser {
     return repeat(std::move(item), min_count, max_count);
   }
 
-  /// Parses one character or escape of a literal or class.
+  /// Parses one character, or an escape that represents one, of a literal or class.
   std::uint32_t parse_character() {
     if (!take('\\')) {
       const Utf8Char character = decode_utf8(text_.substr(at_));

@@ -7,7 +7,8 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-constexpr int kMaxDepth = 8;  // maximum nesting of properties, and length of reference chains
+// Maximum nesting of properties, and maximum length of a chain of references.
+constexpr int kMaxDepth = 8;
 constexpr const char* kTypeNames[] = {"object", "array", "string", "boolean", "null", "number"};
 
 const Json* resolved(const Json* schema, const Json& root) {
@@ -30,7 +31,7 @@ bool names_type(const Json& schema, const std::string& type) {
   return named.is_array() ? std::ranges::any_of(named, covers) : covers(named);
 }
 
-/// Converts whole numbers to integers.
+/// Converts numbers with integer values to integers.
 void unify_numbers(nlohmann::json& value) {
   if (value.is_structured())
     for (nlohmann::json& part : value) unify_numbers(part);
@@ -41,8 +42,8 @@ void unify_numbers(nlohmann::json& value) {
   if (number < 0 && number >= -0x1p63) value = static_cast<std::int64_t>(number);
 }
 
-/// Returns the same key for equal values, whatever the order of properties. Unlike the library's
-/// values, in which numbers of different types are not ordered, keys can be sorted.
+/// Returns a key that is the same for equal values, with any order of properties. Keys can be
+/// sorted, unlike values of the JSON library, which does not order numbers of different types.
 std::string key_of(const Json& constant) {
   nlohmann::json value = constant;
   unify_numbers(value);
@@ -65,7 +66,7 @@ const Disjointness::Facts& Disjointness::facts_of(const Json* schema) {
     for (const Json* const value : constants) keys.push_back(key_of(*value));
     std::ranges::sort(keys);
   }
-  // A type is possible unless the schema excludes it. "integer" counts as "number".
+  // A type is possible unless the schema excludes it. "integer" is part of "number".
   for (std::size_t i = 0; i < facts.types.size(); ++i) {
     const std::string type = kTypeNames[i];
     facts.types[i] =
@@ -109,7 +110,7 @@ bool Disjointness::disjoint(const Json* a, const Json* b, int depth) {
     }
     return true;
   }
-  if (share_others) return false;  // types other than object
+  if (share_others) return false;  // a type other than object is possible for both
   work_ += of_a.required.size();
   for (const auto& [key, value] : of_a.required) {
     const auto other = of_b.required.find(key);

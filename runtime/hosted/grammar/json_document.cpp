@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxSchemaBytes = std::size_t{4} << 20;
 
-/// Returns the maximum nesting of brackets outside strings, of any text.
+/// Returns the maximum nesting of brackets outside strings in any text.
 std::size_t nesting(std::string_view text) {
   std::size_t depth = 0, deepest = 0;
   bool quoted = false;
@@ -54,7 +54,7 @@ bool is_of_type(const Json& value, const std::string& type) {
   if (type == "null") return value.is_null();
   if (type == "number") return value.is_number();
   if (!value.is_number_float()) return value.is_number_integer();
-  const double number = value.get<double>();  // 1.0 is an integer
+  const double number = value.get<double>();  // 1.0 is also an integer
   return number == static_cast<double>(static_cast<std::int64_t>(std::clamp(number, -9e15, 9e15)));
 }
 

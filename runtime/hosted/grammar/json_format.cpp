@@ -16,7 +16,7 @@ Expr two_digits_of(const std::vector<std::uint64_t>& values) {
   for (const std::uint64_t value : values) parts.push_back(two_digits(value, value));
   return choice(std::move(parts));
 }
-/// first, first + 4, … up to 96, with two digits.
+/// Returns the multiples of four that are first, first + 4, … up to 96, with two digits.
 Expr multiples_of_four(std::uint64_t first) {
   std::vector<std::uint64_t> values;
   for (std::uint64_t value = first; value < 100; value += 4) values.push_back(value);
@@ -25,7 +25,8 @@ Expr multiples_of_four(std::uint64_t first) {
 
 Expr full_date() {
   Expr year = fixed_width_between(1, 9999, 4);
-  // Years divisible by 100 are leap years if divisible by 400. There is no year 0000.
+  // Years that are divisible by 100 are leap years only if they are divisible by 400. There is no
+  // year 0000.
   Expr leap_year = choice(sequence(two_digits(0, 99), multiples_of_four(4)),
                           sequence(multiples_of_four(4), text("00")));
   Expr days = choice(sequence(two_digits_of({1, 3, 5, 7, 8, 10, 12}), text("-"), two_digits(1, 31)),

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint32_t kMaxIntegerDigits = 18;
 constexpr std::uint32_t kUsualIntegerDigits = 16;
-constexpr std::uint32_t kExactDigits = 15;  // different decimals of these are different doubles
+// Different decimals with this number of digits are different doubles.
+constexpr std::uint32_t kExactDigits = 15;
 
 constexpr std::uint64_t power_of_ten(std::uint32_t exponent) {
   std::uint64_t power = 1;
@@ -34,7 +35,7 @@ Expr digit_between(char first, char last) {
   return set({{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)}});
 }
 
-/// Digit strings first .. last of equal length.
+/// Returns the digit strings first .. last, which have the same length.
 Expr digits_between(std::string_view first, std::string_view last) {
   if (first.empty()) return text("");
   const auto count = static_cast<std::uint32_t>(first.size() - 1);
@@ -58,7 +59,7 @@ Expr digits_between(std::string_view first, std::string_view last) {
   return choice(std::move(parts));
 }
 
-/// Integers first .. last without leading zeros.
+/// Returns the integers first .. last without leading zeros.
 Expr magnitudes_between(std::uint64_t first, std::uint64_t last) {
   std::vector<Expr> parts;
   for (std::uint64_t from = first; from <= last;) {
@@ -71,11 +72,12 @@ Expr magnitudes_between(std::uint64_t first, std::uint64_t last) {
   return choice(std::move(parts));
 }
 
-/// Three-way comparison of absolute values.
+/// Compares absolute values. Returns a negative number, 0 or a positive number.
 int compare_magnitudes(const DecimalBound& a, const DecimalBound& b) {
   if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -1 : 1;
   if (const int order = a.whole.compare(b.whole); order != 0) return order;
-  return a.fraction.compare(b.fraction);  // without trailing zeros: same order as the values
+  // No trailing zeros, so the order of the texts is the order of the values.
+  return a.fraction.compare(b.fraction);
 }
 int compare_bounds(const DecimalBound& a, const DecimalBound& b) {
   if (a.negative != b.negative) return a.negative ? -1 : 1;
@@ -87,24 +89,24 @@ DecimalBound negated(DecimalBound bound) {
   return bound;
 }
 
-/// Returns the smallest integer within a lower bound of at most 18 digits.
+/// Returns the smallest integer that satisfies a lower bound of at most 18 digits.
 std::int64_t first_integer(const DecimalBound& bound) {
   const auto magnitude = static_cast<std::int64_t>(digits_value(bound.whole));
   if (bound.negative) return -magnitude + (bound.fraction.empty() && bound.exclusive ? 1 : 0);
   return magnitude + (!bound.fraction.empty() || bound.exclusive ? 1 : 0);
 }
 
-/// A non-negative decimal with a fixed number of fraction digits.
+/// A decimal that is not negative, with a fixed number of fraction digits.
 struct Magnitude {
   std::uint64_t whole = 0, fraction = 0;
   auto operator<=>(const Magnitude&) const = default;
 };
 
-/// Fractions of up to lowest.size() digits that, padded with zeros on the right, are within lowest
-/// .. highest.
+/// Fractions of up to lowest.size() digits that, padded with zeros on the right, are in lowest ..
+/// highest.
 struct FractionTail {
   bool may_be_empty = false;
-  std::optional<Expr> digits;  // at least one digit
+  std::optional<Expr> digits;  // fractions of at least one digit
 };
 FractionTail fraction_tail(std::string_view lowest, std::string_view highest) {
   const auto count = static_cast<std::uint32_t>(lowest.size());
@@ -140,7 +142,7 @@ FractionTail fraction_tail(std::string_view lowest, std::string_view highest) {
   return tail;
 }
 
-/// `whole` with a fraction of up to `digits` digits within lowest .. highest.
+/// Returns `whole` with a fraction of up to `digits` digits in lowest .. highest.
 Expr with_fraction(Expr whole, std::uint64_t lowest, std::uint64_t highest, std::uint32_t digits) {
   if (digits == 0) return whole;
   FractionTail tail = fraction_tail(digits_of(lowest, digits), digits_of(highest, digits));
@@ -149,7 +151,7 @@ Expr with_fraction(Expr whole, std::uint64_t lowest, std::uint64_t highest, std:
                   tail.may_be_empty ? optional(std::move(fraction)) : std::move(fraction));
 }
 
-/// Appends the decimals low .. high, if any.
+/// Appends the decimals low .. high; does nothing if there are none.
 void add_decimals(Magnitude low, Magnitude high, std::uint32_t digits, std::string_view sign,
                   std::vector<Expr>& parts) {
   if (low > high) return;
@@ -181,7 +183,7 @@ DecimalBound decimal_bound(const Json& number, bool exclusive) {
   const auto point = shown.find('.');
   bound.whole = shown.substr(0, point);
   bound.fraction = point == shown.npos ? "" : shown.substr(point + 1);
-  for (; exponent > 0; --exponent) {  // at most 308 times
+  for (; exponent > 0; --exponent) {  // runs at most 308 times
     bound.whole += bound.fraction.empty() ? '0' : bound.fraction[0];
     if (!bound.fraction.empty()) bound.fraction.erase(0, 1);
   }
@@ -269,7 +271,8 @@ NumberRange decimals_between(const NumberBounds& bounds) {
   const auto below = [&](Magnitude m) {
     return m.fraction > 0 ? Magnitude{m.whole, m.fraction - 1} : Magnitude{m.whole - 1, top};
   };
-  // Appends the numbers from zero (if `zero`) up that are within the bounds, with a sign.
+  // Appends, with a sign, the numbers within the bounds whose magnitude is above zero or, if `zero`
+  // is set, at least zero.
   const auto add_side = [&](const std::optional<DecimalBound>& from,
                             const std::optional<DecimalBound>& to, bool zero, const char* sign,
                             std::vector<Expr>& parts) {

@@ -11,7 +11,7 @@ constexpr std::uint32_t kMaxPatternRepeat = 10000;
 
 const CodePointSet kDigits = {{'0', '9'}};
 const CodePointSet kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-// ECMA 262: WhiteSpace and LineTerminator.
+// WhiteSpace and LineTerminator of ECMA 262.
 const CodePointSet kSpace = {{0x09, 0x0D},     {0x20, 0x20},     {0xA0, 0xA0},     {0x1680, 0x1680},
                              {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
                              {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
@@ -25,14 +25,15 @@ class PatternParser {
   Expr parse() {
     std::vector<Expr> choices;
     bool anchors = false;
-    // Anchors are supported at both ends only. Without one, any text may precede or follow.
+    // Anchors are supported only at the two ends. Without an anchor, any text may precede or
+    // follow.
     const bool starts = take('^');
     do {
       choices.push_back(parse_sequence(0));
       anchors = anchors || starts || ends_;
     } while (take('|'));
     if (at_ < pattern_.size()) throw unsupported(concat("'", pattern_[at_], "' here"));
-    // In ^a|b$ each anchor applies to one alternative.
+    // In ^a|b$ each anchor belongs to only one of the alternatives.
     if (choices.size() > 1 && anchors)
       throw unsupported("an anchor next to '|': put the alternatives in a group, ^(a|b)$");
     const Expr anything = repeat(json_characters(complement({})), 0, kUnbounded);
@@ -131,7 +132,7 @@ class PatternParser {
     return value;
   }
 
-  /// Parses a character or an escape, which may be a class.
+  /// Parses a character, or an escape, which may be a class.
   CodePointSet parse_atom(bool in_class) {
     if (!take('\\')) {
       const Utf8Char character = decode_utf8(pattern_.substr(at_));

@@ -10,7 +10,7 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// Keywords that apply to values of one type.
+/// The keywords that apply to values of one type.
 struct TypeKeywords {
   std::string_view type;
   std::vector<std::string_view> keywords;
@@ -37,10 +37,11 @@ Grammar SchemaBuilder::build() {
   grammar_.rules.push_back({"root", {}});
   rules_of_pointers_.emplace("", 0);
   pending_.emplace_back(0, "");
-  // Iterative: chains of references may be long.
+  // A loop, not a recursion, because chains of references may be long.
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const auto [rule, pointer] = pending_[i];
-    Expr body = schema(*resolve_pointer(root_, pointer), pointer, 0);  // may reallocate the rules
+    // The call may reallocate grammar_.rules.
+    Expr body = schema(*resolve_pointer(root_, pointer), pointer, 0);
     grammar_.rules[rule].body = std::move(body);
   }
   return std::move(grammar_);

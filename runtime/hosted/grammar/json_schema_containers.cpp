@@ -48,7 +48,7 @@ Expr SchemaBuilder::tuple(const Json& node, CountRange counts, const std::string
   const Json& prefix = node.contains("prefixItems") ? node["prefixItems"] : none;
   if (!prefix.is_array() || (prefix.empty() && node.contains("prefixItems")))
     throw invalid(path, "'prefixItems' must be a list of schemas");
-  // No item is allowed at or after the first schema that is false.
+  // No item is allowed at the position of the first schema that is false, or after it.
   const auto forbidden = std::ranges::find(prefix, Json(false));
   const auto listed = static_cast<std::uint32_t>(forbidden - prefix.begin());
   const bool has_items = node.contains("items") && node["items"] != Json(false);
@@ -57,12 +57,13 @@ Expr SchemaBuilder::tuple(const Json& node, CountRange counts, const std::string
   if (counts.min_count > listed && closed)
     throw invalid(path, concat("'minItems' is ", counts.min_count, ", but only ", listed,
                                " items are allowed"));
-  // Items that no keyword describes are generated only if minItems requires them. Without listed
-  // items none are allowed: tuple() is called without prefixItems only if `items` is false.
+  // Items that no keyword describes are generated only if minItems requires them. If no items are
+  // listed, no items are allowed, because tuple() is called without prefixItems only if `items` is
+  // false.
   if (closed || !has_items)
     counts.max_count = std::min(counts.max_count, std::max(listed, counts.min_count));
   const std::uint32_t fixed = std::min(listed, counts.max_count);
-  Expr after = text("");  // text after item i
+  Expr after = text("");  // the text after item i
   if (counts.max_count > fixed) {
     Expr item = has_items ? schema(node["items"], path + "/items", depth + 1) : any_value();
     Expr others = reference(add_rule("#" + path + "/items", std::move(item)));
@@ -74,7 +75,7 @@ Expr SchemaBuilder::tuple(const Json& node, CountRange counts, const std::string
   if (fixed == 0) return text("[]");
   for (std::uint32_t i = fixed; i-- > 0;) {
     const std::uint32_t item = value_rule(prefix[i], concat(path, "/prefixItems/", i), depth + 1);
-    // One rule per item keeps the nesting of expressions low.
+    // Use one rule per item, so that the nesting of expressions stays low.
     const std::uint32_t rule = add_rule(concat("#", path, "/prefixItems from ", i, " on"),
                                         sequence(reference(item), std::move(after)));
     after = i > 0 ? json_next_item(reference(rule)) : reference(rule);
@@ -108,7 +109,7 @@ Expr SchemaBuilder::object(const Json& node, const std::string& path, std::uint3
   for (const auto& [key, value] : listed.items()) {
     names.insert(key);
     const bool is_required = needed.contains(key);
-    if (value == Json(false) && !is_required) continue;  // the property is forbidden
+    if (value == Json(false) && !is_required) continue;  // the schema forbids the property
     const std::uint32_t inner = value_rule(value, path + "/properties/" + key, depth + 1);
     properties.push_back({key, inner, is_required});
   }
@@ -120,7 +121,7 @@ Expr SchemaBuilder::object(const Json& node, const std::string& path, std::uint3
     }
     properties.push_back({key, any_value().rule, true});
   }
-  // Only forbidden properties: the empty object.
+  // All properties are forbidden: only the empty object is valid.
   if (properties.empty()) return text("{}");
   return json_enclosed("{", members(properties, path), "}");
 }
@@ -145,14 +146,15 @@ Expr SchemaBuilder::map_of(Expr value, const std::string& path) {
   return json_enclosed("{", optional(json_list(reference(rule), 1, kUnbounded)), "}");
 }
 
-/// The properties in their order, optional ones possibly absent. Keys are parts of the rules, so
-/// that reading a key follows a single path however many properties can be next.
+/// Returns the members of an object: the properties in order, the optional ones possibly absent.
+/// Keys are parts of the rules, so that reading a key needs only one path, even if many properties
+/// can be next.
 Expr SchemaBuilder::members(const std::vector<Property>& properties, const std::string& path) {
-  // Built from the last property to the first. `rest`: text after property i; `rule`: text from
-  // property i or a later one on.
+  // Build from the last property to the first. `rest`: the text after property i. `rule`: the text
+  // that begins with property i or a later one.
   Expr rest = text("");
   std::uint32_t rule = 0;
-  bool may_end = true;  // all later properties are optional
+  bool may_end = true;  // whether all later properties are optional
   for (std::size_t i = properties.size(); i-- > 0;) {
     const Property& property = properties[i];
     Expr member = sequence(json_pair(text(Json(property.key).dump()), reference(property.rule)),

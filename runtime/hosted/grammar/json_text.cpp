@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::uint32_t kMaxDigits = 16;
 
-/// The last `digits` hexadecimal digits, of either case, of the numbers first .. last, which are
-/// equal in all higher digits.
+/// Returns the last `digits` hexadecimal digits, in upper or lower case, of the numbers first ..
+/// last, whose higher digits are equal.
 Expr hex_range(std::uint32_t first, std::uint32_t last, int digits) {
   const auto digit = [](std::uint32_t from, std::uint32_t to) {
     CodePointSet members;
@@ -38,7 +38,7 @@ Expr hex_range(std::uint32_t first, std::uint32_t last, int digits) {
   return choice(std::move(parts));
 }
 
-/// Appends the surrogate pairs \uD8xx\uDCxx of first .. last, all above U+FFFF.
+/// Appends the surrogate pairs \uD8xx\uDCxx of the characters first .. last, all above U+FFFF.
 void add_pairs(std::uint32_t first, std::uint32_t last, std::vector<Expr>& parts) {
   const auto high = [](std::uint32_t c) { return 0xD800 + ((c - 0x10000) >> 10); };
   const auto low = [](std::uint32_t c) { return 0xDC00 + ((c - 0x10000) & 0x3FF); };

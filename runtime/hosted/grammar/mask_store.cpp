@@ -7,7 +7,8 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// Number of latest bitmaps that a new mask is compared with; most are similar to a recent one.
+/// Number of recent bitmaps that are compared with a new mask. Most masks are similar to a recent
+/// one.
 constexpr std::size_t kCompared = 24;
 
 }  // namespace
@@ -24,7 +25,7 @@ std::uint32_t MaskStore::add(const TokenClasses& classes) {
   const auto next = static_cast<std::uint32_t>(masks_.size());
   known_.emplace(hash, next);
 
-  // Find the most similar bitmap; base 0 is the empty one.
+  // Find the most similar bitmap. Base 0 means an empty bitmap.
   std::uint32_t base = 0;
   std::size_t distance = classes.allowed.size();
   const std::uint32_t count = bitmap_count();
@@ -39,7 +40,7 @@ std::uint32_t MaskStore::add(const TokenClasses& classes) {
   }
   llmc_grammar_mask mask{base, static_cast<std::uint32_t>(flips_.size()),
                          static_cast<std::uint32_t>(dependents_.size())};
-  // A flip is as large as a word of a bitmap and takes more time than copying one.
+  // A flip is as large as a word of a bitmap, and applying it takes more time than copying a word.
   if (distance > words_ / 4 + 8) {
     bitmaps_.insert(bitmaps_.end(), bitmap.begin(), bitmap.end());
     mask.base = count + 1;

@@ -13,9 +13,10 @@ std::uint64_t limited(std::uint64_t size) {
   return std::min(size, kTooLarge);
 }
 
-/// Builds from the end to the start: add() returns the start node of an expression, given the node
-/// after it. Copies of a rule with the same node after them are shared, so a list of optional
-/// parts, each of which may be followed by any later one, has as many nodes as parts.
+/// Builds the automaton from its end to its start: add() gets the node after an expression and
+/// returns the expression's start node. Copies of a rule with the same node after them are shared.
+/// A list of optional parts, each of which may be followed by any later part, therefore needs only
+/// as many nodes as it has parts.
 class NfaBuilder {
  public:
   NfaBuilder(const Grammar& grammar, const RuleFacts& facts) : grammar_(grammar), facts_(facts) {}
@@ -23,7 +24,7 @@ class NfaBuilder {
   Nfa build(std::uint32_t rule) {
     nfa_.end = node();
     nfa_.start = add(grammar_.rules[rule].body, nfa_.end);
-    // Iterative: chains of rules may be long.
+    // A loop, not a recursion, because chains of rules may be long.
     while (!pending_.empty()) {
       const Copy copy = pending_.back();
       pending_.pop_back();
@@ -46,8 +47,8 @@ class NfaBuilder {
   }
   void jump(std::uint32_t from, std::uint32_t to) { nfa_.nodes[from].jumps.push_back(to); }
 
-  /// Returns the start node of `expr` followed by `to`. Never adds arcs or jumps to a node that
-  /// others may lead to.
+  /// Returns the start node of `expr` followed by `to`. Does not add arcs or jumps to existing
+  /// nodes, because other nodes may lead to them.
   std::uint32_t add(const Expr& expr, std::uint32_t to) {
     switch (expr.kind) {
       case ExprKind::kText: {
@@ -79,7 +80,7 @@ class NfaBuilder {
 
   std::uint32_t add_set(const CodePointSet& set, std::uint32_t to) {
     const std::uint32_t begin = node();
-    // Sequences with equal tails share their nodes.
+    // Sequences that end with the same bytes share nodes.
     std::map<std::vector<std::uint16_t>, std::uint32_t> tails;
     for (const Utf8Sequence& sequence : utf8_sequences(set)) {
       std::uint32_t next = to;
@@ -108,7 +109,7 @@ class NfaBuilder {
       return begin;
     }
     arc(begin, Nfa::kCall + rule, Nfa::kCall + rule, to);
-    // Calls never match the empty text (PushdownBuilder::number_states): a jump does.
+    // A call never matches the empty text (PushdownBuilder::number_states); this jump does.
     if (facts_.nullable[rule]) jump(begin, to);
     return begin;
   }
@@ -136,8 +137,8 @@ class NfaBuilder {
   const Grammar& grammar_;
   const RuleFacts& facts_;
   Nfa nfa_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
-      begins_;  // start nodes by rule and `to`
+  // Start nodes by rule and the node after the rule.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> begins_;
   std::vector<Copy> pending_;
 };
 

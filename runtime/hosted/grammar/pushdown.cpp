@@ -31,9 +31,10 @@ class PushdownBuilder {
   }
 
  private:
-  /// A list of frames: the lowest one, and the list above it. Lists share their upper parts.
+  /// A list of frames: the lowest frame, and the list of the frames above it. Lists may share their
+  /// upper parts.
   struct Cell {
-    std::uint32_t state = 0, rest = 0;  // rest: index into cells_
+    std::uint32_t state = 0, rest = 0;  // rest: index in cells_
     std::uint32_t length = 0;
   };
   static constexpr std::uint32_t kNoFrames = 0;  // index of the empty list
@@ -44,7 +45,7 @@ class PushdownBuilder {
                        std::move(hint));
   }
 
-  /// Builds an automaton for the root and each rule that is called from it, directly or not.
+  /// Builds an automaton for the root, and for each rule that it calls, directly or indirectly.
   void build_automata() {
     automata_.resize(grammar_.rules.size());
     std::vector<std::uint32_t> pending{grammar_.root};
@@ -78,7 +79,7 @@ class PushdownBuilder {
       if (known[i]) called_.push_back(i);
   }
 
-  /// Throws for rules that match no text: generation would never end in them.
+  /// Throws for rules that match no text, because generation would never end in them.
   void reject_nonterminating() {
     std::vector<bool> ends(grammar_.rules.size());
     for (bool changed = true; changed;) {
@@ -95,7 +96,8 @@ class PushdownBuilder {
                       "give it an alternative without itself");
     }
   }
-  /// Whether an accepting state is reachable without calls of rules that may not terminate.
+  /// Returns whether an accepting state can be reached without calls of rules that may not
+  /// terminate.
   static bool can_end(const Dfa& dfa, const std::vector<bool>& ends) {
     std::vector<bool> seen(dfa.states.size());
     std::vector<std::uint32_t> pending;
@@ -113,7 +115,7 @@ class PushdownBuilder {
   }
 
   /// Numbers the states of all automata. If the start state of a rule accepts, calls begin in a
-  /// copy that does not: the caller's automaton has a jump for the empty text.
+  /// copy of it that does not accept, because the caller's automaton has a jump for the empty text.
   void number_states() {
     first_.assign(grammar_.rules.size(), 0);
     entry_.assign(grammar_.rules.size(), 0);
@@ -174,7 +176,7 @@ class PushdownBuilder {
     }
   }
 
-  /// Returns the list of `state` with `rest` above it.
+  /// Returns the list with `state` at the bottom and `rest` above it.
   std::uint32_t cell(std::uint32_t state, std::uint32_t rest) {
     const auto [it, added] = known_cells_.try_emplace(std::uint64_t{state} << 32 | rest,
                                                       static_cast<std::uint32_t>(cells_.size()));
@@ -182,13 +184,13 @@ class PushdownBuilder {
     return it->second;
   }
 
-  /// Whether a state can only pop.
+  /// Returns whether a state can only pop a frame.
   bool only_returns(std::uint32_t state) const {
     return result_.states[state].accepts && source_[state]->edges.empty();
   }
 
-  /// Returns the edges that read a byte in a state: its own and those of the rules that it calls,
-  /// with the frames of the calls (Edge::frames: index into cells_).
+  /// Returns the edges that read a byte in a state: its own edges, and those of the rules that it
+  /// calls, with the frames that the calls push (Edge::frames: index in cells_).
   std::vector<Pushdown::Edge> leading_edges(
       std::uint32_t state, const std::vector<std::vector<Pushdown::Edge>>& of_rules) {
     std::vector<Pushdown::Edge> result;
@@ -200,7 +202,8 @@ class PushdownBuilder {
         continue;
       }
       for (Pushdown::Edge inner : of_rules[edge.low - Nfa::kCall]) {
-        // Do not push frames that can only pop (tail calls): right recursion needs no stack.
+        // Do not push frames that can only pop (tail calls), so that right recursion needs no
+        // stack.
         if (!only_returns(target)) inner.frames = cell(target, inner.frames);
         result.push_back(inner);
       }
@@ -240,8 +243,8 @@ class PushdownBuilder {
     }
   }
 
-  /// Returns the automaton without unreachable states: mostly start states of rules, whose edges
-  /// are copied to the callers.
+  /// Returns the automaton without unreachable states. Most of these are start states of rules,
+  /// whose edges have been copied to the callers.
   Pushdown reachable_states() {
     std::vector<std::uint32_t> number(result_.states.size(), UINT32_MAX);
     std::vector<std::uint32_t> order{result_.start};
@@ -251,7 +254,7 @@ class PushdownBuilder {
       number[state] = static_cast<std::uint32_t>(order.size());
       order.push_back(state);
     };
-    std::vector<bool> seen(cells_.size());  // list and its rest
+    std::vector<bool> seen(cells_.size());  // the list, and the list above its lowest frame
     std::vector<std::uint32_t> list_number(cells_.size(), UINT32_MAX), lists;
     Pushdown used;
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -277,7 +280,8 @@ class PushdownBuilder {
     return used;
   }
 
-  /// Stores the frame lists, the longest first, so that shorter ones can be tails of them.
+  /// Stores the frame lists, the longest first, so that a shorter list can be the end of a longer
+  /// one.
   void lay_out_frames(Pushdown& used, const std::vector<std::uint32_t>& lists,
                       const std::vector<std::uint32_t>& number) const {
     std::vector<std::uint32_t> by_length(lists.size());
@@ -309,9 +313,9 @@ class PushdownBuilder {
   const Grammar& grammar_;
   const PushdownLimits limits_;
   RuleFacts facts_;
-  std::vector<Dfa> automata_;                 // by rule; empty unless called
-  std::vector<std::uint32_t> called_;         // rules with automata
-  std::vector<std::uint32_t> first_;          // by rule: its first state
+  std::vector<Dfa> automata_;                 // by rule; empty if the rule is not called
+  std::vector<std::uint32_t> called_;         // rules that have automata
+  std::vector<std::uint32_t> first_;          // by rule: number of its first state
   std::vector<std::uint32_t> entry_;          // by rule: the state in which a call begins
   std::vector<const Dfa::State*> source_;     // by state: its state in the automaton
   std::vector<std::uint32_t> base_;           // by state: first_ of its rule
@@ -329,9 +333,9 @@ Pushdown build_pushdown(const Grammar& grammar, const PushdownLimits& limits) {
 
 FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
                          const PushdownLimits& limits) {
-  // The frames below a state are also below its successors: the target of an edge without frames,
-  // or the lowest frame of one with frames. States of a cycle have the same set, and a state
-  // without own frames and with one predecessor's set shares that set.
+  // The frames below a state are also below its successors. A successor is the target of an edge
+  // without frames, or the lowest frame of an edge with frames. All states of a cycle have the same
+  // set. A state that adds no frames and whose predecessors have only one set shares that set.
   const std::size_t count = pushdown.states.size();
   std::vector<std::vector<std::uint32_t>> next(count), own(count);
   own[pushdown.start].push_back(kBottom);
@@ -350,7 +354,7 @@ FramesBelow frames_below(const Pushdown& pushdown, const Grammar& grammar,
   result.sets.emplace_back();
   std::map<std::vector<std::uint32_t>, std::uint32_t> known{{{}, 0}};
   std::vector<std::vector<std::uint32_t>> before(
-      found.count);  // sets of the predecessors of a component
+      found.count);  // sets of the predecessors, by component
   std::size_t members = 0;
   for (std::size_t past = count; past > 0;) {  // predecessors first
     const std::uint32_t component = found.of[found.nodes[past - 1]];

@@ -8,7 +8,7 @@ ReachableBytes::ReachableBytes(const Pushdown& pushdown, const FramesBelow& belo
     : set_of_(below.set_of), by_frame_(pushdown.states.size()), of_set_(below.sets.size()) {
   std::vector<std::uint32_t> frames = pushdown.frames;
   sort_unique(frames);
-  // By frame: the sets that contain it. By set: the accepting frames above it.
+  // By frame: the sets that contain it. By set: the accepting frames that have it below them.
   std::vector<std::vector<std::uint32_t>> sets_with(pushdown.states.size());
   std::vector<std::vector<std::uint32_t>> ends_above(below.sets.size());
   for (std::uint32_t set = 0; set < below.sets.size(); ++set)

@@ -8,7 +8,7 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// A use of a rule. `last`: at the end of the using rule.
+/// A use of a rule. `last`: whether it is at the end of the rule that uses it.
 struct Use {
   std::uint32_t rule = 0;
   bool last = false;
@@ -56,7 +56,7 @@ std::vector<bool> nullable_rules(const Grammar& grammar, const std::vector<std::
 }
 
 struct Order {
-  std::vector<std::uint32_t> rules;  // used rules before their users, except in cycles
+  std::vector<std::uint32_t> rules;  // used rules precede the rules that use them, except in cycles
   std::vector<bool> recursive;       // by rule: whether it is in a cycle
 };
 
@@ -78,14 +78,14 @@ Order ordered_rules(const std::vector<std::vector<Use>>& uses) {
   return result;
 }
 
-/// Returns for each rule the one with which it is copied: if all uses of a rule are at the end of
-/// rules that are copied with the same one, build_nfa shares them, and a copy of that one contains
-/// the rule once. Otherwise the rule itself.
+/// Returns, for each rule, the rule with which it is copied. If all uses of a rule are at the ends
+/// of rules that are copied with the same rule, build_nfa() shares the copies, so that a copy of
+/// that rule contains this one only once. Otherwise the result is the rule itself.
 std::vector<std::uint32_t> enclosing_rules(const std::vector<std::vector<Use>>& uses,
                                            const Order& order, const std::vector<bool>& called) {
   constexpr std::uint32_t kUnknown = UINT32_MAX;
   std::vector<std::uint32_t> enclosing(uses.size(), kUnknown);
-  for (std::size_t i = order.rules.size(); i-- > 0;) {  // users first
+  for (std::size_t i = order.rules.size(); i-- > 0;) {  // rules that use others first
     const std::uint32_t rule = order.rules[i];
     if (called[rule] || enclosing[rule] == kUnknown) enclosing[rule] = rule;
     for (const Use& use : uses[rule]) {
@@ -117,14 +117,14 @@ RuleFacts analyze_rules(const Grammar& grammar, std::size_t max_nodes) {
   needed[grammar.root] = true;
   const std::vector<std::uint32_t> enclosing = enclosing_rules(uses, order, needed);
 
-  // Copies need no stack, and their masks are exact; calls save states. Copy as much as keeps the
-  // total small.
+  // Copies need no stack, and their masks are exact; calls need fewer states. Copy as many rules as
+  // possible while the total stays small.
   constexpr std::uint64_t kEnough = 20'000;
   std::uint64_t total = 0;
   for (const std::uint64_t copied_size :
        {kTooLarge, std::uint64_t{4096}, std::uint64_t{512}, std::uint64_t{64}, std::uint64_t{8}}) {
     facts.called = needed;
-    std::vector<std::uint64_t> sizes(count);  // 0 if copied with another rule
+    std::vector<std::uint64_t> sizes(count);  // 0 if the rule is copied with another one
     std::vector<std::uint64_t> parts(count);
     total = 0;
     for (const std::uint32_t i : order.rules) {

@@ -7,9 +7,10 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// Demands above the capacity at run time (runtime/core/grammar_tables.h) need not be exact.
+/// Limits of a demand. Demands above the capacity at run time (runtime/core/grammar_tables.h) need
+/// not be exact.
 constexpr std::size_t kMaxDemandPaths = 256, kMaxDemandStacks = 256, kMaxDemandFrames = 2048;
-/// Maximum of assumed frames that one byte pops.
+/// Maximum number of assumed frames that reading one byte may pop.
 constexpr std::uint32_t kMaxAssumedFrames = 64;
 constexpr std::uint64_t kMaxDemandSteps = 50'000'000;  // per state
 
@@ -31,7 +32,7 @@ std::optional<StackDemand> StackDemandFinder::find(std::uint32_t state) {
   reached_.clear();
   if (stackless_) return StackDemand{};  // the stack is always empty
   struct Level {
-    std::size_t paths, frames, stacks;  // sizes up to this level
+    std::size_t paths, frames, stacks;  // sizes up to and including this level
   };
   stacks_ = {{0, state}};
   frames_.clear();
@@ -64,14 +65,15 @@ std::optional<StackDemand> StackDemandFinder::find(std::uint32_t state) {
   return demand;
 }
 
-/// Returns the maximum number of `counted` that belong to one stack.
+/// Returns the maximum number of elements of `counted` that belong to one stack.
 std::uint32_t StackDemandFinder::max_per_stack(std::span<const Frame> counted) {
   steps_ += (counted.size() + stacks_.size()) / 8;
   if (stacks_.size() == 1) return static_cast<std::uint32_t>(counted.size());
   own_.assign(stacks_.size(), 0);
   best_.assign(stacks_.size(), 0);
   for (const Frame& frame : counted) ++own_[frame.stack];
-  for (std::size_t i = stacks_.size() - 1; i > 0; --i) {  // stacks follow those they extend
+  // A stack comes after the stack that it extends.
+  for (std::size_t i = stacks_.size() - 1; i > 0; --i) {
     std::uint32_t& above = best_[stacks_[i].above];
     above = std::max(above, own_[i] + best_[i]);
   }
@@ -81,12 +83,12 @@ std::uint32_t StackDemandFinder::max_per_stack(std::span<const Frame> counted) {
 /// Reads a byte in paths_[from .. to) and appends the resulting paths.
 void StackDemandFinder::step(std::size_t from, std::size_t to, std::uint8_t byte) {
   for (std::size_t path = from; path < to && !too_many_; ++path) {
-    const Frame top = paths_[path];  // paths_ grows
+    const Frame top = paths_[path];  // a copy, because paths_ may be reallocated
     read(top, to, byte, 0);
   }
 }
 
-/// `assumed`: number of frames assumed for this byte so far.
+/// Reads a byte with the path `top`. `assumed`: number of frames assumed for this byte so far.
 void StackDemandFinder::read(const Frame& top, std::size_t to, std::uint8_t byte,
                              std::uint32_t assumed) {
   ++steps_;
@@ -121,8 +123,8 @@ void StackDemandFinder::read(const Frame& top, std::size_t to, std::uint8_t byte
   }
 }
 
-/// Appends the path to `target` with `pushed` on the stack of `popped`, unless paths_[from ..)
-/// contain it.
+/// Appends the path to `target`, with `pushed` on the stack of `popped`, unless paths_[from ..)
+/// contains it.
 void StackDemandFinder::add(std::size_t from, std::uint32_t target,
                             std::span<const std::uint32_t> pushed, const Frame& popped) {
   const std::size_t frames = frames_.size();

@@ -25,18 +25,18 @@ struct Automaton {
   std::vector<std::uint32_t> frames;
 };
 
-/// Collects contexts, by the number of known frames.
+/// Stores contexts by their number of known frames.
 class ContextStore {
  public:
   explicit ContextStore(MaskStore& masks) : masks_(masks) {}
 
-  /// Adds the contexts of the next state. Returns the index of its first one.
+  /// Adds the contexts of the next state. Returns the index of the first of them.
   std::uint32_t add(const TokenClasses& classes) {
     const auto first = count_of(0);
     add(classes, 0);
     return first;
   }
-  /// All contexts, those with one known frame first, and the final entry.
+  /// Returns all contexts, those with one known frame first, and a final entry.
   std::vector<llmc_grammar_context> contexts() const {
     std::vector<llmc_grammar_context> result;
     for (std::size_t level = 0; level < levels_.size(); ++level) {
@@ -56,7 +56,8 @@ class ContextStore {
   std::uint32_t count_of(std::size_t level) const {
     return level < levels_.size() ? static_cast<std::uint32_t>(levels_[level].size()) : 0;
   }
-  /// Indices are relative to the beginning of a level; contexts() makes them absolute.
+  /// Adds the contexts of one level. Indices are relative to the beginning of a level; contexts()
+  /// makes them absolute.
   void add(const TokenClasses& classes, std::size_t level) {
     if (classes.below.empty()) return;
     if (level == levels_.size()) levels_.emplace_back();
@@ -72,7 +73,7 @@ class ContextStore {
   std::uint64_t bytes_ = 0;
 };
 
-/// Returns the maximum number of tokens that are read byte by byte, over all stacks.
+/// Returns the maximum, over all stacks, of the number of tokens that are read byte by byte.
 std::uint32_t max_dependents(const TokenClasses& classes) {
   if (classes.below.empty()) return static_cast<std::uint32_t>(classes.dependents.size());
   std::uint32_t result = 0;
@@ -81,7 +82,7 @@ std::uint32_t max_dependents(const TokenClasses& classes) {
   return result;
 }
 
-/// Converts the automaton; masks and contexts are missing.
+/// Returns the automaton in the format of the tables, without masks and contexts.
 Automaton flattened(const Pushdown& pushdown) {
   Automaton result;
   result.frames = pushdown.frames;
@@ -123,7 +124,8 @@ Tables make_tables(const Grammar& grammar, const Vocabulary& vocabulary,
                         12 * automaton.edges.size() + 4 * automaton.frames.size() +
                         4 * text.offsets.size() + text.text.size() + 4 * vocabulary.stops.size();
   for (std::uint32_t s = 0; s < pushdown.states.size(); ++s) {
-    // Demands only save time at run time: without steps left, the grammar is still accepted.
+    // Demands only save time at run time: if no steps are left, the grammar is accepted without
+    // them.
     const auto demand =
         demand_finder.steps() < limits.steps / 4 ? demand_finder.find(s) : std::nullopt;
     automaton.states[s].room = packed_demand(demand);

@@ -9,15 +9,15 @@
 namespace llmc::hosted::grammar {
 namespace {
 
-/// Maximum number of known frames; tokens that depend on deeper ones are decided at run time.
+/// Maximum number of known frames. Tokens that depend on deeper frames are classified at run time.
 constexpr std::size_t kMaxContext = 2;
-/// Up to kMaxFrames possible frames are tried one by one; kMaxTopFrames for the top frame if there
-/// are many dependents. More are tried together, kFramesAtOnce in a walk, which finds the tokens
-/// that no frame allows.
+/// Maximum number of possible frames that are tried one by one; kMaxTopFrames applies to the top
+/// frame if there are many dependents. If there are more frames, they are tried together,
+/// kFramesAtOnce in each walk, to find the tokens that no frame allows.
 constexpr std::size_t kMaxFrames = 8, kMaxTopFrames = 64;
-/// Number of dependents with a negligible cost at run time.
+/// Number of dependents whose cost at run time is negligible.
 constexpr std::size_t kFewDependents = 16;
-/// Maximum number of walks for a state.
+/// Maximum number of walks for one state.
 constexpr std::size_t kMaxWalks = 128;
 constexpr std::size_t kFramesAtOnce = TokenClassifier::kMaxPaths / 8;
 
@@ -40,7 +40,7 @@ std::optional<TokenClasses> TokenClassifier::classify(std::uint32_t state,
   return classes_of(nodes, {});
 }
 
-/// Converts nodes to ids. `allowed`: ids that are allowed in any case.
+/// Converts nodes to ids. `allowed`: ids of tokens that are allowed with every stack.
 TokenClasses TokenClassifier::classes_of(const NodeClasses& nodes,
                                          const std::vector<std::uint32_t>& allowed) const {
   TokenClasses classes;
@@ -70,7 +70,8 @@ std::vector<std::uint32_t> TokenClassifier::ids_of(const std::vector<std::uint32
   return ids;
 }
 
-/// `context`: known frames, the deepest first. `subset`: nodes to classify; null: all.
+/// Classifies nodes. `context`: the known frames, the deepest first. `subset`: the nodes to
+/// classify; null: all.
 TokenClassifier::NodeClasses TokenClassifier::examine(std::uint32_t state,
                                                       const std::vector<std::uint32_t>& context,
                                                       const std::vector<std::uint32_t>* subset) {
@@ -88,7 +89,7 @@ TokenClassifier::NodeClasses TokenClassifier::examine(std::uint32_t state,
     std::vector<std::vector<std::uint32_t>> contexts;
     std::vector<std::uint32_t> some;
     for (std::size_t i = 0; i < frames.size() && !too_many_; ++i) {
-      if (frames[i] != kBottom) {  // the text can only end
+      if (frames[i] != kBottom) {  // with kBottom, the text can only end
         contexts.push_back({frames[i]});
         contexts.back().insert(contexts.back().end(), context.begin(), context.end());
       }
@@ -120,8 +121,9 @@ TokenClassifier::NodeClasses TokenClassifier::examine(std::uint32_t state,
   return nodes;
 }
 
-/// Reads all tokens from `state` with each of the stacks `contexts`, below which nothing is known.
-/// `allowed`: within a context; `dependent`: possibly after popping a whole context.
+/// Reads all tokens from `state` with each of the stacks `contexts`, below which no frames are
+/// known. A node is `allowed` if it can be read within a context, and `dependent` if this may be
+/// possible after a whole context is popped.
 TokenClassifier::NodeClasses TokenClassifier::walk(
     std::uint32_t state, const std::vector<std::vector<std::uint32_t>>& contexts,
     const std::vector<std::uint32_t>* subset) {
@@ -132,8 +134,8 @@ TokenClassifier::NodeClasses TokenClassifier::walk(
       for (; selected_[node] == 0; node = tree_.nodes[node].parent) selected_[node] = 1;
   }
   struct Level {
-    std::size_t paths, frames;  // sizes up to this level
-    bool leaves;                // some path popped its whole context before this byte
+    std::size_t paths, frames;  // sizes up to and including this level
+    bool leaves;                // whether a path popped its whole context before this byte
   };
   frames_.clear();
   paths_.clear();
@@ -178,7 +180,7 @@ TokenClassifier::NodeClasses TokenClassifier::walk(
   if (subset != nullptr) {
     for (std::uint32_t node : *subset)
       for (; selected_[node] != 0; node = tree_.nodes[node].parent) selected_[node] = 0;
-    // Drop inner nodes that are not in the subset.
+    // Remove inner nodes that are not in the subset.
     const auto keep = [&](std::vector<std::uint32_t>& list) {
       std::vector<std::uint32_t> kept;
       std::ranges::set_intersection(list, *subset, std::back_inserter(kept));
@@ -190,8 +192,8 @@ TokenClassifier::NodeClasses TokenClassifier::walk(
   return nodes;
 }
 
-/// Reads a byte in paths_[from .. to) and appends the resulting paths. Returns whether some path
-/// pops its last known frame and the byte can be read below it.
+/// Reads a byte with the paths paths_[from .. to) and appends the resulting paths. Returns whether
+/// a path pops its last known frame and the byte can be read below it.
 bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) {
   bool leaves = false;
   for (std::size_t path = from; path < to; ++path) {
@@ -215,7 +217,7 @@ bool TokenClassifier::step(std::size_t from, std::size_t to, std::uint8_t byte) 
   return leaves;
 }
 
-/// Appends a path unless paths_[from ..) contain it.
+/// Appends a path unless paths_[from ..) contains it.
 void TokenClassifier::add(std::size_t from, std::uint32_t target,
                           std::span<const std::uint32_t> pushed, std::uint32_t below) {
   if (paths_.size() - from > kMaxPaths) return;

@@ -11,8 +11,8 @@ namespace {
 /// The last code point of each UTF-8 length.
 constexpr std::uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kMaxCodePoint};
 
-/// Appends first .. last, all of one UTF-8 length, as sequences of independent byte ranges: after
-/// the first byte that differs, all bytes must range over 80 .. BF.
+/// Appends the characters first .. last, whose UTF-8 lengths are equal, as sequences of independent
+/// byte ranges: all bytes after the first byte that differs must have the range 80 .. BF.
 void split(std::uint32_t first, std::uint32_t last, std::vector<Utf8Sequence>& out) {
   for (unsigned shift = 6; shift <= 18 && last >= 0x80; shift += 6) {
     const std::uint32_t low_bits = (std::uint32_t{1} << shift) - 1;

@@ -41,7 +41,7 @@ TokenTree token_tree(const Vocabulary& vocabulary) {
     const std::string& token = vocabulary.tokens[id];
     if (!token.empty() && token.size() <= kLongestToken) order.push_back(id);
   }
-  // Compares unsigned bytes, then ids.
+  // Sort by unsigned bytes, then by ids.
   std::ranges::sort(order, {}, [&](std::uint32_t id) {
     return std::pair<std::string_view, std::uint32_t>(vocabulary.tokens[id], id);
   });
