@@ -29,7 +29,7 @@ Value loop_attribute(const Loop& loop, const std::string& name, Budget& budget) 
   throw TemplateError("loop." + name + " is not supported");
 }
 
-/// Converts a Python index to [0, size); nullopt if out of range.
+/// Converts a Python index to 0 .. size - 1. Returns nullopt if it is out of range.
 std::optional<std::size_t> place(std::int64_t index, std::size_t size) {
   const auto length = static_cast<std::int64_t>(size);
   if (index < 0) index += length;
@@ -86,7 +86,7 @@ Value whole_arithmetic(std::string_view name, std::int64_t a, std::int64_t b) {
       overflow = name == "//" && __builtin_sub_overflow(std::int64_t{0}, a, &result);
     } else {
       const std::int64_t rest = a % b;
-      const bool down = rest != 0 && (rest < 0) != (b < 0);  // rounds towards minus infinity
+      const bool down = rest != 0 && (rest < 0) != (b < 0);  // round towards minus infinity
       result = name == "//" ? a / b - (down ? 1 : 0) : rest + (down ? b : 0);
     }
   }
@@ -137,7 +137,7 @@ Value attribute_of(const Value& object, const std::string& name, Budget& budget)
   budget.spend(Budget::kNode);
   if (object.is_undefined())
     throw TemplateError("'" + name + "' is looked for in " + describe(object));
-  // A method hides a dict's item of the same name, as with getattr().
+  // A method hides a dict's item with the same name, as in Python's getattr().
   if (auto method = method_of(object, name)) return *std::move(method);
   if (const Dict* dict = object.dict()) {
     budget.spend(dict->items.size());
@@ -155,7 +155,7 @@ Value attribute_of(const Value& object, const std::string& name, Budget& budget)
 
 Value item_of(const Value& object, const Value& index, Budget& budget) {
   if (const std::string* name = index.string()) {
-    // object['NAME'] returns a dict's item first.
+    // object['NAME'] is a dict's item, if there is one.
     if (const Dict* dict = object.dict()) {
       budget.spend(dict->items.size() + Budget::kNode);
       if (const Value* item = dict->find(*name)) return *item;

@@ -1,4 +1,4 @@
-// Checks before a template is rendered that everything it names exists.
+// Checks, before a template is rendered, that every function, filter and test that it names exists.
 #include "runtime/hosted/jinja/parser.h"
 #include "runtime/hosted/jinja/parser_impl.h"
 

@@ -6,8 +6,8 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-// Maximum nesting of statements, expressions and macro calls, which take some hundred bytes of
-// stack each.
+// Maximum nesting of statements, expressions and macro calls. Each level takes some hundred bytes
+// of stack.
 constexpr std::uint32_t kMaxCalls = 400;
 
 }  // namespace
@@ -28,11 +28,11 @@ class Evaluator::Nested {
   Evaluator& evaluator_;
 };
 
-/// Variables with the lifetime of a loop iteration or a macro call.
+/// A frame of variables that exists during a loop iteration or a macro call.
 class Evaluator::NewFrame {
  public:
   explicit NewFrame(Evaluator& evaluator) : NewFrame(evaluator, evaluator.frames_.size() - 1) {}
-  /// `outer`: the frame whose variables are visible, too.
+  /// `outer`: the frame whose variables are also visible.
   NewFrame(Evaluator& evaluator, std::size_t outer) : evaluator_(evaluator) {
     evaluator.frames_.push_back({{}, outer});
   }
@@ -193,8 +193,8 @@ Value Evaluator::call_macro(const Macro& called, Arguments arguments) {
     assign(macro.targets[i], given != nullptr ? *given : Value::undefined(macro.targets[i]));
   }
   arguments.finish(macro.targets.size());
-  // Defaults are evaluated per call: each sees all parameters, and those before it have their
-  // values.
+  // Default values are evaluated in each call. Each expression can use all parameters; the
+  // parameters before it already have their values.
   const std::size_t required = macro.targets.size() - macro.defaults.size();
   for (const std::size_t i : missing)
     if (i >= required) assign(macro.targets[i], evaluate(*macro.defaults[i - required]));

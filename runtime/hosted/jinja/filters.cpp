@@ -11,12 +11,12 @@ namespace {
 
 using Filter = Value (*)(const Value& value, Arguments& arguments, Budget& budget);
 
-/// Returns whether an argument is missing or none.
+/// Returns whether an argument is missing, or is Python's None.
 bool is_none(const Value* value) {
   return value == nullptr || value->as<None>() != nullptr;
 }
 
-/// For operations that are only implemented for ASCII.
+/// Returns `text`. Throws if it is not ASCII, for operations that are implemented only for ASCII.
 const std::string& ascii(const std::string& text, const char* what) {
   if (!is_ascii(text))
     throw TemplateError(std::string(what) + " of text that is not ASCII is not supported");
@@ -76,7 +76,7 @@ Value last(const Value& value, Arguments& arguments, Budget& budget) {
   return items->items.empty() ? Value::undefined("the last item of nothing") : items->items.back();
 }
 
-/// Evaluates value.a.b for the text "a.b", each part as value['a']; a whole number is an index.
+/// Evaluates value.a.b if the text is "a.b": each part as value['a'], a whole number as an index.
 Value dotted(const Value& value, const Value& path, Budget& budget) {
   if (path.as<std::int64_t>() != nullptr) return item_of(value, path, budget);
   if (path.string() == nullptr) throw TemplateError("an attribute's name is " + describe(path));
@@ -97,7 +97,7 @@ Value join(const Value& value, Arguments& arguments, Budget& budget) {
   arguments.finish(2);
   std::string text;
   bool begun = false;
-  const auto source = items_of(value, budget);  // exclusive copies for texts and dicts
+  const auto source = items_of(value, budget);  // a copy of the items of a text or dict
   for (const Value& item : source->items) {
     budget.spend(between.size() + 1);
     if (begun) text += between;
@@ -107,7 +107,7 @@ Value join(const Value& value, Arguments& arguments, Budget& budget) {
   return make_text(std::move(text), budget);
 }
 
-/// Reads the arguments of Hugging Face's tojson, in its order.
+/// Implements Hugging Face's tojson, with its order of arguments.
 Value tojson(const Value& value, Arguments& arguments, Budget& budget) {
   JsonStyle style;
   style.ascii = arguments.flag(0, "ensure_ascii", false);
@@ -196,7 +196,8 @@ Value dictsort(const Value& value, Arguments& arguments, Budget& budget) {
   if (value.dict() == nullptr) arguments.fail(describe(value) + " is not a dict");
   const auto& items = value.dict()->items;
   budget.spend(items.size() * Budget::kNode);
-  std::vector<std::pair<std::string, std::size_t>> order;  // stable: equal keys keep their order
+  // Stable sort: items with equal keys keep their order.
+  std::vector<std::pair<std::string, std::size_t>> order;
   for (std::size_t i = 0; i < items.size(); ++i) {
     budget.spend(items[i].first.size());
     order.emplace_back(exact ? items[i].first : lower(ascii(items[i].first, "dictsort")), i);
@@ -241,7 +242,8 @@ Value reverse(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(items), budget);
 }
 
-/// Name and arguments after `skip` of a filter that applies another filter or test.
+/// Returns the name of the filter or test that a filter applies, and the arguments for it, which
+/// come after the first `skip`.
 Arguments inner(Arguments& arguments, std::size_t skip, const char* what,
                 bool (*known)(std::string_view)) {
   const std::string name = arguments.text(skip, what);
@@ -288,13 +290,13 @@ Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(result), budget);
 }
 
-// Filters that apply others accept the arguments of these.
+// Filters that apply other filters accept the arguments of those.
 constexpr std::string_view kAny = "*";
 
 struct FilterEntry {
   std::string_view name;
   Filter filter;
-  std::string_view parameters = {};  // their names, each followed by a comma; or kAny
+  std::string_view parameters = {};  // names of the parameters, each followed by a comma; or kAny
 };
 constexpr FilterEntry kFilters[] = {
     {"capitalize", letters<capitalize>},

@@ -37,7 +37,7 @@ class Lexer {
     tokens_.push_back({kind, std::move(text), line_});
   }
 
-  /// Consumes `bytes` of the rest and counts their lines.
+  /// Consumes `bytes` bytes of the rest and counts their lines.
   std::string_view take(std::size_t bytes) {
     const std::string_view taken = rest_.substr(0, bytes);
     line_ += static_cast<std::uint32_t>(std::ranges::count(taken, '\n'));
@@ -46,7 +46,7 @@ class Lexer {
     return taken;
   }
 
-  /// Reads text up to the next tag, and the tag.
+  /// Reads the text before the next tag, then the tag.
   void data() {
     std::size_t at = 0;
     for (;; ++at) {
@@ -98,9 +98,9 @@ class Lexer {
     }
   }
 
-  /// Reads tokens up to `end`.
+  /// Reads the tokens of a tag, until `end`.
   void tag(std::string_view end, Token::Kind end_kind) {
-    std::string open;  // open brackets: "}}" inside them closes two dicts
+    std::string open;  // open brackets; inside them "}}" ends two dicts
     for (;;) {
       take(rest_.size() - strip(rest_, std::nullopt, Side::kLeft).size());
       if (rest_.empty()) fail("a tag without its end " + std::string(end));
@@ -155,7 +155,7 @@ class Lexer {
     take(n);
   }
 
-  /// The code point of `count` hexadecimal digits at rest_[at].
+  /// Returns the code point with the `count` hexadecimal digits at rest_[at].
   std::uint32_t hexadecimal(std::size_t at, std::size_t count) const {
     std::uint32_t value = 0;
     for (std::size_t i = at; i < at + count; ++i) {
@@ -201,7 +201,7 @@ class Lexer {
         i += n - 1;
       } else if (e == 'N') {
         fail("characters by name (\\N) are not supported in strings");
-      } else if (e != '\n') {  // a backslash at the end of a line joins it with the next
+      } else if (e != '\n') {  // a backslash at the end of a line joins the line with the next one
         value += '\\';
         value += e;
       }
@@ -233,14 +233,14 @@ class Lexer {
   const std::string source_;
   std::string_view rest_;
   std::uint32_t line_ = 1;
-  bool line_start_ = true;  // the consumed text ends with a newline
+  bool line_start_ = true;  // whether the consumed text ends with a newline
   std::vector<Token> tokens_;
 };
 
 }  // namespace
 
 std::vector<Token> tokenize(std::string_view source) {
-  std::string normal;  // with \n for every kind of line end
+  std::string normal;  // the source with \n for every kind of line end
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source[i] == '\r') {
       normal += '\n';

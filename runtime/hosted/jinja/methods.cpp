@@ -7,15 +7,15 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-// Methods that can be called, of all types.
+// The methods of all types that can be called.
 constexpr std::string_view kMethods[] = {
     "capitalize",   "count",   "endswith", "find",   "get",    "index",
     "items",        "join",    "keys",     "lower",  "lstrip", "removeprefix",
     "removesuffix", "replace", "rsplit",   "rstrip", "split",  "splitlines",
     "startswith",   "strip",   "title",    "upper",  "values"};
 
-// Attributes of Python's types, for object.NAME without a call. As in the sandbox in which
-// templates run, methods that change a value are hidden.
+// Attributes of Python's types, for object.NAME without a call. Methods that change a value are
+// missing, as in the sandbox in which Hugging Face renders templates.
 constexpr std::string_view kOfText[] = {
     "capitalize",   "casefold",    "center",    "count",      "encode",       "endswith",
     "expandtabs",   "find",        "format",    "format_map", "index",        "isalnum",
@@ -30,14 +30,14 @@ constexpr std::string_view kOfDictsChanging[] = {"clear", "pop", "popitem", "set
 constexpr std::string_view kOfTuples[] = {"count", "index"};
 constexpr std::string_view kOfLists[] = {"copy", "count", "index"};
 
-/// Returns parts of a text as a list.
+/// Returns a list of parts of a text.
 Value texts(const std::vector<std::string_view>& parts, Budget& budget) {
   std::vector<Value> items;
   for (const std::string_view part : parts) items.push_back(make_text(std::string(part), budget));
   return make_list(std::move(items), budget);
 }
 
-/// Returns whether the text begins (ends) with the argument, a string or a tuple of them.
+/// Returns whether the text begins (or ends) with the argument, a string or a tuple of strings.
 template <class Matches>
 bool any_of(Arguments& arguments, Matches&& matches) {
   const Value& wanted = arguments.get(0, "prefix");

@@ -1,4 +1,4 @@
-// Converts strings to numbers as Python's int() and float() do.
+// Converts strings to numbers like Python's int() and float().
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -21,7 +21,8 @@ int digit_of(char c) {
   return 99;
 }
 
-/// Returns the digits without underscores between digits; nullopt if an underscore is elsewhere.
+/// Returns the digits without the underscores between digits; nullopt if an underscore is
+/// elsewhere.
 std::optional<std::string> without_underscores(std::string_view text, std::int64_t base) {
   const auto is_digit = [&](char c) { return digit_of(c) < base; };
   std::string result;
@@ -60,7 +61,7 @@ std::optional<std::int64_t> whole_of_base(std::string_view text, std::int64_t ba
   }
   const auto digits = without_underscores(text, base == 0 ? 10 : base);
   if (!digits || digits->empty()) return std::nullopt;
-  if (base == 0) {  // as in Python source: 007 is invalid
+  if (base == 0) {  // as in Python's source code, where 007 is invalid
     if (!prefixed && (*digits)[0] == '0' && digits->find_first_not_of('0') != digits->npos)
       return std::nullopt;
     base = 10;
@@ -78,8 +79,9 @@ std::optional<std::int64_t> whole_of_base(std::string_view text, std::int64_t ba
   return value;
 }
 
-/// Returns whether a number outside a double's range is too small, not too large. This depends on
-/// the power of ten of its first nonzero digit, not on the exponent alone (1 after 400 zeros).
+/// Returns whether a number outside the range of a double is too small, not too large. This depends
+/// on the power of ten of its first nonzero digit, not on the exponent alone (example: 1 after 400
+/// zeros).
 bool is_tiny(std::string_view number) {
   const std::size_t e = std::min(number.find_first_of("eE"), number.size());
   const std::string_view digits = number.substr(0, e);
@@ -92,14 +94,14 @@ bool is_tiny(std::string_view number) {
     const bool negative = take_sign(written);
     const auto [end, error] =
         std::from_chars(written.data(), written.data() + written.size(), exponent);
-    // More than the number of digits of any text.
+    // Such an exponent is larger than the number of digits of any text.
     if (error != std::errc{} || exponent > INT64_MAX / 2) return negative;
     if (negative) exponent = -exponent;
   }
   return exponent + static_cast<std::int64_t>(point) < static_cast<std::int64_t>(first);
 }
 
-/// float(text) for finite numbers; nullopt for nan and infinities.
+/// Returns float(text); nullopt for nan and infinities.
 std::optional<double> finite(std::string_view text) {
   const bool negative = take_sign(text);
   const auto plain = without_underscores(text, 10);
@@ -109,7 +111,8 @@ std::optional<double> finite(std::string_view text) {
   const char* const end = plain->data() + plain->size();
   const auto [stopped, error] = std::from_chars(plain->data(), end, value);
   if (stopped != end || error == std::errc::invalid_argument) return std::nullopt;
-  // A number that is too small is 0; one that is too large is infinite, which is not an integer.
+  // A number that is too small is 0. A number that is too large is infinite, which is not an
+  // integer.
   if (error == std::errc::result_out_of_range)
     return is_tiny(*plain) ? std::optional(0.0) : std::nullopt;
   return negative ? -value : value;

@@ -6,7 +6,7 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-// Far above the needs of real templates, far below what the stack can hold.
+// Limits that are far above the needs of real templates and far below what the stack allows.
 constexpr std::uint32_t kMaxDepth = 100, kMaxNested = 40;
 constexpr std::size_t kMaxArguments = 64;
 
@@ -50,7 +50,7 @@ std::string TokenStream::expect_name() {
   return next().text;
 }
 
-/// Limits the parser's recursion depth.
+/// Limits the depth of the parser's recursion.
 class ExpressionParser::Nested {
  public:
   explicit Nested(ExpressionParser& parser) : parser_(parser) {
@@ -376,7 +376,7 @@ ExpressionPtr ExpressionParser::filter(ExpressionPtr value) {
 ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
   const bool negated = tokens_.take_name("not");
   auto made = make(Expression::Kind::kTest);
-  // Two tests are named by keywords.
+  // The names of two tests are keywords.
   made->name = tokens_.is_name("in") ? tokens_.next().text : tokens_.expect_name();
   if (!is_test(made->name)) tokens_.fail("the test '" + made->name + "' is not supported");
   add(*made, std::move(value));

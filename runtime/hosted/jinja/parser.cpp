@@ -32,7 +32,8 @@ class Parser {
 
   void end_block() { tokens_.expect(Token::Kind::kBlockEnd, "the end of the tag"); }
 
-  /// Parses up to a block that begins with one of `ends`, whose name is then the next token.
+  /// Parses statements up to a block that begins with one of the names `ends`. This name is then
+  /// the next token.
   Body statements(std::initializer_list<std::string_view> ends) {
     Body body;
     for (;;) {
@@ -74,7 +75,7 @@ class Parser {
       made = set();
     } else if (name == "macro") {
       made = macro();
-    } else if (name == "generation") {  // marks training data; renders its body
+    } else if (name == "generation") {  // marks training data; only its body is rendered
       auto group = make(Statement::Kind::kGroup);
       tokens_.next();
       end_block();
@@ -196,7 +197,7 @@ class Parser {
     return made;
   }
 
-  /// Parses a body in which break must not leave the loops around it.
+  /// Parses a body in which `break` cannot end the enclosing loops.
   Body outside_of_loops(std::initializer_list<std::string_view> ends) {
     const std::uint32_t loops = std::exchange(loops_, 0);
     Body body = statements(ends);

@@ -7,7 +7,8 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-/// Python's str.isspace(): Unicode's whitespace and the four separators U+001C to U+001F.
+/// Implements Python's str.isspace(): Unicode's whitespace and the four separators U+001C to
+/// U+001F.
 bool is_space(std::uint32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
          c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
@@ -27,8 +28,8 @@ bool is_space(std::string_view character) {
   return c.bytes > 0 && is_space(c.code_point);
 }
 
-/// Returns the size of the line end that `text` begins with, 0: none. U+0085, U+2028 and U+2029 are
-/// line ends, too.
+/// Returns the size in bytes of the line end at the start of `text`; 0: none. U+0085, U+2028 and
+/// U+2029 are also line ends.
 std::size_t line_end_bytes(std::string_view text) {
   if (text.starts_with("\r\n")) return 2;
   const char c = text.front();
@@ -175,7 +176,7 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
 std::optional<std::string> replace(std::string_view text, std::string_view from,
                                    std::string_view to, std::int64_t max_count, std::size_t limit) {
   std::string result;
-  if (from.empty()) {  // between all characters, before the first and after the last
+  if (from.empty()) {  // insert before every character and after the last one
     for (const std::string_view c : characters(text)) {
       if (max_count-- != 0)
         result += to;

@@ -1,4 +1,4 @@
-// Implements the tests of `value is TEST`.
+// Implements the tests in `value is TEST`.
 #include <algorithm>
 
 #include "runtime/hosted/jinja/functions.h"

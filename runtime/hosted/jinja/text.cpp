@@ -1,4 +1,4 @@
-// Converts values to text: Python's str() and repr(), and JSON as json.dumps writes it.
+// Converts values to text, like Python's str(), repr() and json.dumps().
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -38,7 +38,7 @@ std::string hex4(std::uint32_t unit) {
   return result;
 }
 
-/// Returns a character outside ASCII as UTF-16 escapes, for json.dumps(ensure_ascii=True).
+/// Returns a character outside ASCII as UTF-16 escapes, like json.dumps(ensure_ascii=True).
 std::string escaped(std::uint32_t point) {
   if (point < 0x10000) return hex4(point);
   return hex4(0xD800 + ((point - 0x10000) >> 10)) + hex4(0xDC00 + ((point - 0x10000) & 0x3FF));
@@ -88,16 +88,17 @@ std::string json_string(std::string_view text, bool ascii) {
   return result + "\"";
 }
 
-/// Writes nested values, whose depth is limited when they are created.
+/// Writes nested values. Their depth was limited when they were created.
 class Writer {
  public:
-  /// `style`: JSON; nullptr: Python's repr().
+  /// `style`: the style of JSON; nullptr: write like Python's repr().
   Writer(const JsonStyle* style, Budget& budget)
       : json_(style != nullptr), style_(json_ ? *style : JsonStyle{}), budget_(budget) {}
 
   void write(const Value& value) {
     const std::size_t before = out_.size();
-    budget_.spend(2);  // shared lists let a small template create a list of any length
+    // Because a list can share parts, a small template can create a list of any length.
+    budget_.spend(2);
     if (const List* list = value.list()) {
       write_items(*list);
     } else if (const Dict* dict = value.dict()) {
@@ -198,8 +199,8 @@ std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[64];
-  // Python uses exponents below 1e-4 and from 1e16 on, and the shortest digits that identify the
-  // number.
+  // Like Python, use an exponent below 1e-4 and from 1e16, and the shortest digits that identify
+  // the number.
   const double size = std::fabs(value);
   const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value,

@@ -62,7 +62,7 @@ Value from_json_at(const Json& json, std::uint32_t depth) {
 }  // namespace
 
 void Budget::spend_search(std::size_t text, std::size_t part) {
-  constexpr std::size_t kTogether = 32;  // bytes compared at a time
+  constexpr std::size_t kTogether = 32;  // bytes that are compared at the same time
   const std::size_t times = 1 + std::min(part, text) / kTogether;
   spend(text < SIZE_MAX / times ? text * times : SIZE_MAX);
 }
@@ -134,7 +134,7 @@ Value make_dict(std::vector<std::pair<std::string, Value>> items, Budget& budget
   Dict dict;
   for (auto& [key, item] : items) {
     check_item(item, dict.depth);
-    budget.spend(key.size() + dict.items.size());  // the search is linear
+    budget.spend(key.size() + dict.items.size());  // the search takes linear time
     const auto known = std::ranges::find(dict.items, key, [](const auto& i) { return i.first; });
     if (known != dict.items.end()) {
       known->second = std::move(item);
@@ -235,7 +235,7 @@ int compare(const Value& a, const Value& b, Budget& budget) {
   if (const auto x = number(a), y = number(b); x && y) return order(*x, *y);
   if (const auto *x = a.string(), *y = b.string(); x != nullptr && y != nullptr) {
     budget.spend(std::min(x->size(), y->size()));
-    return order(x->compare(*y), 0);  // the byte order of UTF-8 is the order of its characters
+    return order(x->compare(*y), 0);  // the order of UTF-8 bytes is the order of the characters
   }
   if (const auto *x = a.list(), *y = b.list();
       x != nullptr && y != nullptr && x->tuple == y->tuple) {
