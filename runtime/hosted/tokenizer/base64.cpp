@@ -32,7 +32,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     }
     for (std::size_t j = 0; j + 1 < digits; ++j)
       bytes += static_cast<char>(group >> (16 - 8 * j) & 0xFF);
-    // Unused bits must be zero; otherwise two spellings would mean the same token.
+    // Unused bits must be zero; otherwise the same token would have two spellings.
     if (digits < 4 && (group & (digits == 3 ? 0xFFu : 0xFFFFu)) != 0) return std::nullopt;
   }
   return bytes;

@@ -6,7 +6,7 @@
 namespace llmc::hosted {
 namespace {
 
-/// Below this length, scanning all pairs is faster than a heap.
+/// Number of symbols below which scanning all pairs is faster than a heap.
 constexpr std::size_t kFew = 32;
 
 }  // namespace
@@ -71,7 +71,7 @@ void BpeModel::start(std::string_view word) {
   }
 }
 
-/// As Hugging Face's BPE::merge_word, including the order of unknown and byte tokens.
+/// Does the same as Hugging Face's BPE::merge_word, with the same order of unknown and byte tokens.
 void BpeModel::start_characters(std::string_view word) {
   const Settings& s = tables_.settings();
   std::size_t unknown_at = 0, unknown_bytes = 0;
@@ -130,7 +130,7 @@ void BpeModel::look(std::int32_t at) {
     halves_.insert_or_assign(merge->result, std::pair(left.node, right.node));
 }
 
-/// Merges the symbol with the next one and looks up the merges with its new neighbours.
+/// Merges the symbol with the next one, and looks up the merges with its new neighbours.
 void BpeModel::join(std::int32_t at) {
   Symbol& left = symbols_[static_cast<std::size_t>(at)];
   Symbol& right = symbols_[static_cast<std::size_t>(left.next)];
@@ -171,7 +171,7 @@ void BpeModel::merge_many() {
     const Candidate top = heap_.back();
     heap_.pop_back();
     const Symbol& s = symbols_[static_cast<std::size_t>(top.at)];
-    // One of the two has been merged with another neighbour.
+    // One of the two symbols has been merged with its other neighbour.
     if (s.bytes == 0 || s.result != top.result) continue;
     join(top.at);
     push(s.previous);
@@ -201,7 +201,7 @@ void BpeModel::encode(std::string_view word, Ids& ids) {
     ids.push_back(static_cast<std::int32_t>(symbols_[static_cast<std::size_t>(i)].node));
 }
 
-/// Unused tokens that remain are split into their parts again.
+/// Appends the ids. Splits unused tokens into their parts again.
 void BpeModel::emit_sentencepiece(std::string_view word, Ids& ids) {
   Emitter emitter(tables_, tables_.settings().byte_fallback != 0, true, ids);
   std::vector<std::uint32_t> open;

@@ -9,7 +9,8 @@
 namespace llmc::hosted {
 
 bool CharacterClasses::build(const std::vector<CharacterSet>& sets) {
-  // Boundaries of the sets; all characters between two boundaries have the same class.
+  // The boundaries of the sets. All characters between two successive boundaries have the same
+  // class.
   std::vector<std::pair<std::uint32_t, std::size_t>> edges;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (const CodePointRange& range : sets[i].ranges()) {
@@ -18,9 +19,10 @@ bool CharacterClasses::build(const std::vector<CharacterSet>& sets) {
     }
   }
   std::sort(edges.begin(), edges.end());
-  std::map<std::vector<bool>, Class> known;  // by the sets that contain it
+  std::map<std::vector<bool>, Class> known;  // classes by the sets that contain them
   std::vector<bool> inside(sets.size(), false);
-  std::map<Class, std::uint16_t> uniform;  // pages with a single class
+  // Pages whose characters all have the same class, by class.
+  std::map<Class, std::uint16_t> uniform;
   pages_.clear();
   page_of_.assign((kLastCodePoint + 1) / 256, 0);
   Page page{};

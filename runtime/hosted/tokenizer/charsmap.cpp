@@ -12,7 +12,7 @@ std::uint32_t word_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// One unit of a darts-clone double array.
+// A unit is an element of a darts-clone double array.
 bool has_leaf(std::uint32_t unit) {
   return (unit >> 8 & 1) != 0;
 }
@@ -32,7 +32,7 @@ bool Charsmap::is_whole(std::string_view bytes) {
   if (bytes.size() < 4) return false;
   const std::uint32_t trie = word_at(bytes, 0);
   if (trie % 4 != 0 || trie < 4 || trie >= bytes.size() - 4 || bytes.back() != '\0') return false;
-  // Real replacements have a few characters; longer ones could expand a text enormously.
+  // Real replacements have a few characters. Longer ones could make a text enormously long.
   std::size_t run = 0, longest = 0;
   for (const char c : bytes.substr(4 + trie)) {
     run = c == '\0' ? 0 : run + 1;

@@ -15,10 +15,10 @@ using Token = TokenizerConfig::Token;
 constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kAdded = "added_tokens.json";
 constexpr const char* kSpecial = "special_tokens_map.json";
-/// Maximum gap of ids between the end of a vocabulary and a token added to it.
+/// Maximum number of unused ids between the end of a vocabulary and a token that is added to it.
 constexpr std::size_t kMaxGap = std::size_t{1} << 16;
 
-/// Parses the object in a file's text; empty if there is no file.
+/// Parses the object in a file's text. Sets `object` to an empty one if there is no file.
 Problem read_object(const std::string& text, const char* file, Json& object) {
   object = Json::object();
   if (text.empty()) return {};
@@ -27,7 +27,7 @@ Problem read_object(const std::string& text, const char* file, Json& object) {
   return std::string(file) + " is not a JSON object";
 }
 
-/// Returns the spelling of a token: a string, or the content of an object.
+/// Returns the spelling of a token, which is a string or an object with a "content".
 std::string spelling(const Json& token) {
   return token.is_object() ? json_text(json_member(token, "content")) : json_text(token);
 }
@@ -63,14 +63,14 @@ class ConfigReader {
   }
 
  private:
-  /// A config without a list of tokens has the old format, in which special_tokens_map.json takes
-  /// precedence.
+  /// Returns the name of the token with the role `key`. A config without a list of tokens has the
+  /// old format, in which special_tokens_map.json takes precedence.
   std::string named(const char* key) const {
     const std::string text = spelling(json_member(lists_tokens_ ? config_ : special_, key));
     return text.empty() ? spelling(json_member(lists_tokens_ ? special_ : config_, key)) : text;
   }
 
-  /// Tokens with a role are control tokens, whatever a list says.
+  /// Makes tokens with a role control tokens, even if a list says otherwise.
   void name_specials() {
     for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
                             "cls_token", "mask_token"})
@@ -80,7 +80,7 @@ class ConfigReader {
         specials_.insert(spelling(token));
   }
 
-  /// Format: {"32000": {"content": "<|im_start|>", "special": true, …}, …}
+  /// Reads the format {"32000": {"content": "<|im_start|>", "special": true, …}, …}.
   Problem read_decoder(const Json& decoder) {
     const std::string where = std::string(kConfig) + ": added_tokens_decoder";
     if (!decoder.is_object()) return where + " is not an object";
@@ -105,7 +105,7 @@ class ConfigReader {
     return {};
   }
 
-  /// Format: {"<|im_start|>": 32000, …}
+  /// Reads the format {"<|im_start|>": 32000, …}.
   Problem read_encoder(const Json& encoder) {
     for (const auto& [text, id] : encoder.items()) {
       if (text.empty() || !id.is_number_unsigned() || id.get<std::uint64_t>() >= kMaxTokens)
@@ -131,7 +131,7 @@ class ConfigReader {
   }
 
   Json config_, special_;
-  bool lists_tokens_ = false;  // the config has an added_tokens_decoder
+  bool lists_tokens_ = false;  // whether the config has an added_tokens_decoder
   std::unordered_set<std::string> specials_, texts_;
   std::map<std::int32_t, Token> tokens_;
 };
@@ -145,7 +145,7 @@ Problem too_far(const Token& token, std::size_t tokens) {
   return contradiction(token, "here there are " + std::to_string(tokens) + " tokens");
 }
 
-/// Returns the upper bound of a tokenizer.json's ids; ids that its reader rejects are ignored.
+/// Returns the upper bound of the ids in a tokenizer.json. Ignores ids that its reader rejects.
 std::size_t ids_of(const Json& list, const Json& vocabulary) {
   std::size_t end = vocabulary.is_array() ? vocabulary.size() : 0;
   const auto count = [&](const Json& id) {
@@ -158,7 +158,7 @@ std::size_t ids_of(const Json& list, const Json& vocabulary) {
   return end;
 }
 
-/// Returns the token with this spelling, preferring added ones; -1: none.
+/// Returns the token with this spelling, preferably an added one; -1: none.
 std::int32_t id_of(const TokenizerSpec& spec, const std::string& text) {
   if (text.empty()) return -1;
   for (const SpecAdded& added : spec.added)
@@ -186,7 +186,7 @@ Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer) {
   std::unordered_map<std::uint64_t, std::string> texts;
   for (const Json& token : list) {
     const Json& id = json_member(token, "id");
-    if (!id.is_number_unsigned()) continue;  // the reader reports it
+    if (!id.is_number_unsigned()) continue;  // the reader of the file reports this
     ids.try_emplace(json_text(json_member(token, "content")), id.get<std::uint64_t>());
     texts.try_emplace(id.get<std::uint64_t>(), json_text(json_member(token, "content")));
   }
@@ -230,17 +230,17 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
     const auto it = known.find(token.text);
     if (it != known.end() && it->second != id)
       return contradiction(token, "here that is token " + std::to_string(it->second));
-    // Unspecified ids are control tokens.
+    // Ids that no file defines are control tokens.
     if (id >= pieces.size()) pieces.resize(id + 1, Piece{{}, 0.0f, PieceType::kControl});
     Piece& piece = pieces[id];
     const bool same = it != known.end();
     const bool spare = id >= trained || piece.type == PieceType::kControl ||
                        piece.type == PieceType::kUserDefined || piece.type == PieceType::kUnused;
     if (!same && !spare) return contradiction(token, "here that one is " + in_quotes(piece.text));
-    // An ordinary token that is matched before all others but remains part of the model.
+    // It is an ordinary token that is matched before all others and stays in the model.
     if (same && (!spare || (piece.type == PieceType::kUserDefined && !token.special))) continue;
     piece.text = token.text;
-    piece.type = PieceType::kControl;  // not part of the model's input
+    piece.type = PieceType::kControl;  // so that the model never produces it
     if (token.special && specials.insert(token.id).second) special.push_back(token.id);
   }
   return {};
@@ -249,7 +249,7 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
 void mark_config_tokens(const TokenizerConfig& config, TokenizerSpec& spec) {
   std::unordered_map<std::int32_t, std::size_t> listed;
   for (std::size_t i = 0; i < spec.added.size(); ++i) listed.try_emplace(spec.added[i].id, i);
-  std::unordered_set<std::int32_t> plain;  // not special
+  std::unordered_set<std::int32_t> plain;  // added tokens that are not special
   for (const Token& token : config.added) {
     SpecToken& known = spec.tokens[static_cast<std::size_t>(token.id)];
     if (const auto it = listed.find(token.id); it != listed.end()) {
@@ -281,7 +281,8 @@ Problem set_ends(const TokenizerConfig& config, TokenizerSpec& spec) {
     if (bos >= 0 && (ids.prefix.empty() || ids.prefix.front() != bos))
       ids.prefix.insert(ids.prefix.begin(), bos);
   } else if (config.add_bos == false && !ids.prefix.empty()) {
-    // If unnamed, it is the token with which sentencepiece's own vocabulary begins.
+    // If the config does not name it, it is the token with which sentencepiece's own vocabulary
+    // begins.
     const bool only = config.bos.empty() && spec.settings.units == Units::kSentencePiece;
     if (only || ids.prefix.front() == bos) ids.prefix.erase(ids.prefix.begin());
   }

@@ -11,7 +11,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// Converts "<0xNN>" to that byte.
+/// Converts "<0xNN>" to this byte.
 std::string byte_fallback(const std::string& token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return token;
   unsigned value = 0;
@@ -83,7 +83,7 @@ Problem read_decoder(const Json& part, Decoding& decoding, int depth) {
   return {};
 }
 
-/// Reads the id of a pair ["[SEP]", 102].
+/// Reads the id in a pair such as ["[SEP]", 102].
 bool read_pair(const Json& pair, std::vector<std::int32_t>& ids) {
   if (!pair.is_array() || pair.size() != 2 || !pair[1].is_number_unsigned() ||
       pair[1].get<std::uint64_t>() > INT32_MAX)
@@ -117,7 +117,7 @@ Problem read_post_processor(const Json& processor, SpecialIds& ids, int depth) {
   if (processor.is_null()) return {};
   const std::string type = json_text(json_member(processor, "type"));
   if (depth > kMaxDepth) return "post-processors nested too deeply";
-  if (type == "ByteLevel") return {};  // only changes offsets
+  if (type == "ByteLevel") return {};  // changes only offsets
   if (type == "Sequence") {
     const Json& parts = json_member(processor, "processors");
     if (!parts.is_array()) return "a sequence has no list of parts";
@@ -156,7 +156,7 @@ std::string word_piece_surface(std::string_view name, std::string_view continuat
   else
     text = " " + std::string(name);
   if (!tidy) return text;
-  // In this order, as Hugging Face's clean-up.
+  // The replacements in the order of Hugging Face's clean-up.
   static constexpr const char* kTidied[][2] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
       {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},

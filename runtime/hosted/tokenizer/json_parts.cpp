@@ -14,7 +14,7 @@ Problem named(const std::string& what, const std::string& type) {
   return not_supported("the " + what + " " + (type.empty() ? "none" : type));
 }
 
-/// Calls `read` for each part of a sequence.
+/// Calls `read` for each part of a sequence, or for the single part.
 template <class Read>
 Problem each_part(const Json& parts, Read&& read) {
   if (!parts.is_array()) return "a sequence has no list of parts";
@@ -91,7 +91,7 @@ std::optional<SplitBehavior> behavior_of(const std::string& name) {
   return std::nullopt;
 }
 
-/// Unicode's punctuation and the symbols of ASCII.
+/// Unicode's punctuation, and the symbols of ASCII.
 constexpr std::string_view kPunctuationPattern = R"([\p{P}!-/:-@\[-`{-~])";
 
 /// Reads pre-tokenizers in order.

@@ -7,11 +7,11 @@
 #include "runtime/hosted/tokenizer/unicode_data.h"
 #include "runtime/hosted/tokenizer/utf8.h"
 
-// The algorithms of the Unicode standard, sections 3.11 and 3.12, and UAX 15.
+// Implements the algorithms of the Unicode standard, sections 3.11 and 3.12, and of UAX 15.
 namespace llmc::hosted {
 namespace {
 
-// Hangul syllables are composed by computation.
+// Hangul syllables are composed arithmetically.
 constexpr std::uint32_t kSBase = 0xAC00, kLBase = 0x1100, kVBase = 0x1161, kTBase = 0x11A7;
 constexpr std::uint32_t kLCount = 19, kVCount = 21, kTCount = 28, kNCount = kVCount * kTCount;
 constexpr std::uint32_t kSCount = kLCount * kNCount;
@@ -40,7 +40,7 @@ const Mappings& mappings() {
 struct OrderedCharacter {
   std::uint32_t code_point;
   std::uint8_t combining;
-  std::uint32_t place = 0;  // original position while marks are sorted
+  std::uint32_t place = 0;  // original position, used while marks are sorted
 };
 
 void decompose(std::uint32_t c, bool compatible, std::vector<OrderedCharacter>& out) {
@@ -60,7 +60,7 @@ void decompose(std::uint32_t c, bool compatible, std::vector<OrderedCharacter>& 
     const std::uint32_t* entry = kMappings + it->second;
     if (compatible || (*entry >> 26 & 1) == 0) {
       const std::uint32_t length = *entry >> 21 & 31;
-      // A few levels deep at most: the tables have no cycles.
+      // Only a few levels deep, because the tables have no cycles.
       for (std::uint32_t i = 1; i <= length; ++i) decompose(entry[i], compatible, out);
       return;
     }
@@ -68,7 +68,7 @@ void decompose(std::uint32_t c, bool compatible, std::vector<OrderedCharacter>& 
   out.push_back({c, combining_class(c)});
 }
 
-/// Returns the character composed of the two, or 0.
+/// Returns the character to which the two are composed; 0: none.
 std::uint32_t composed(std::uint32_t first, std::uint32_t second) {
   if (first - kLBase < kLCount && second - kVBase < kVCount)
     return kSBase + ((first - kLBase) * kVCount + (second - kVBase)) * kTCount;
@@ -83,7 +83,7 @@ std::uint32_t composed(std::uint32_t first, std::uint32_t second) {
 void compose(std::vector<OrderedCharacter>& run) {
   constexpr std::size_t kNone = SIZE_MAX;
   std::size_t starter = kNone, kept = 0;
-  int last = -1;  // class of the last mark kept after the starter; -1: none
+  int last = -1;  // combining class of the last mark that was kept after the starter; -1: none
   for (const OrderedCharacter c : run) {
     if (starter != kNone && last < static_cast<int>(c.combining)) {
       const std::uint32_t both = composed(run[starter].code_point, c.code_point);
@@ -131,7 +131,8 @@ std::string normalize_unicode(std::string_view text, NormalForm form) {
     run.clear();
   };
   while (!text.empty()) {
-    // ASCII is already normalized and starts a new segment; only its last character can combine.
+    // ASCII characters are already normalized. Each begins a new segment, so only the last one can
+    // combine with the next character.
     std::size_t plain = 0;
     while (plain < text.size() && static_cast<unsigned char>(text[plain]) < 0x80) ++plain;
     if (plain > 0) flush();

@@ -8,8 +8,8 @@
 namespace llmc::hosted {
 namespace {
 
-/// Calls `each(character, its bytes)`. A byte that is not UTF-8 is passed as the character
-/// 0xFFFFFFFF.
+/// Calls each(character, its bytes) for each character. A byte that is not UTF-8 is passed as the
+/// character 0xFFFFFFFF.
 template <class Each>
 void for_characters(std::string_view text, Each&& each) {
   while (!text.empty()) {
@@ -49,7 +49,7 @@ std::string replace(std::string_view text, std::string_view from, std::string_vi
 
 std::string replace_spaces(std::string_view text, bool any_space, std::string_view to) {
   std::string out;
-  std::string_view run;  // spaces not written yet
+  std::string_view run;  // spaces that are not written yet
   const std::size_t least = any_space ? 1 : 2;
   const auto finish = [&] { out += run.size() >= least ? to : run; };
   for_characters(text, [&](std::uint32_t c, std::string_view bytes) {
@@ -88,7 +88,8 @@ std::string drop_marks(std::string_view text, CategorySet set) {
 }
 
 std::string clean(std::string_view text) {
-  constexpr CategorySet kOthers = set_of(Category::kCc, Category::kCo);  // except unassigned ones
+  // Without unassigned characters.
+  constexpr CategorySet kOthers = set_of(Category::kCc, Category::kCo);
   std::string out;
   for_characters(text, [&](std::uint32_t c, std::string_view bytes) {
     if (c > 0x10FFFF || c == 0 || c == 0xFFFD) return;
@@ -125,8 +126,8 @@ std::string valid(std::string_view text) {
   return out;
 }
 
-/// As Hugging Face's Precompiled: a short cluster that begins with a rule is replaced as a whole by
-/// that rule; in others each character is looked up.
+/// Does the same as Hugging Face's Precompiled. A short cluster at whose start a rule matches is
+/// replaced as a whole. In other clusters, each character is looked up.
 std::string map_clusters(std::string_view text, const Charsmap& map) {
   std::string out;
   while (!text.empty()) {
@@ -146,7 +147,7 @@ std::string map_clusters(std::string_view text, const Charsmap& map) {
   return out;
 }
 
-/// sentencepiece's normalization, with the same steps.
+/// Implements sentencepiece's normalization, with the same steps.
 class SentencePieceNormalizer {
  public:
   SentencePieceNormalizer(const Tables& tables, const StepRecord& step)
@@ -185,7 +186,7 @@ class SentencePieceNormalizer {
 
  private:
   bool has(SentencePieceFlag flag) const { return (flags_ & flag) != 0; }
-  /// Returns the replacement of the next characters; user-defined symbols are unchanged.
+  /// Returns the replacement of the next characters. User-defined symbols are not changed.
   Charsmap::Match next(std::string_view input) const {
     if (const IndexRecord* symbol = symbols_.longest(input))
       return {input.substr(0, symbol->text.bytes), symbol->text.bytes};

@@ -11,7 +11,7 @@
 namespace llmc::hosted {
 namespace {
 
-/// Returns the value of "<0xNN>", or -1.
+/// Returns the value of "<0xNN>"; -1 for other texts.
 int byte_of(std::string_view piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return -1;
   unsigned value = 0;
@@ -33,7 +33,7 @@ std::size_t character_bytes(std::string_view text) {
   return std::max<std::size_t>(1, decode_utf8(text).bytes);
 }
 
-/// Lists the control tokens to recognize in text, each once.
+/// Lists the control tokens that are recognized in text, without duplicates.
 void list_control_tokens(const SpecialIds& ids, TokenizerSpec& out) {
   std::vector<bool> listed(out.tokens.size(), false);
   for (const auto* list : {&ids.special, &ids.stop, &ids.prefix}) {
@@ -50,7 +50,7 @@ class PieceSpec {
  public:
   explicit PieceSpec(PieceVocabulary vocabulary) : v_(std::move(vocabulary)) {}
 
-  /// Returns what is wrong, or an empty string.
+  /// Fills the spec. Returns what is wrong; empty on success.
   std::string fill() {
     out_.byte_tokens.assign(256, -1);
     for (const Piece& piece : v_.pieces)
@@ -120,7 +120,7 @@ class PieceSpec {
   void fill_unigram() {
     out_.settings.model = ModelKind::kUnigram;
     out_.settings.single_precision = 1;
-    // As in the library, the maximum starts from the smallest positive float.
+    // As in sentencepiece, the maximum starts with the smallest positive float.
     float min_score = FLT_MAX, max_score = FLT_MIN;
     for (const Piece& piece : v_.pieces) {
       if (piece.type != PieceType::kNormal) continue;
@@ -131,9 +131,9 @@ class PieceSpec {
     out_.settings.symbol_score = double{max_score};
   }
 
-  /// The library merges by the text of two neighbours. Here neighbours are nodes, so that a table
-  /// can give the result: the tokens, and the characters that are not tokens but begin or end
-  /// tokens.
+  /// Adds the merges. sentencepiece merges two neighbours if their joined text is a token. Here the
+  /// neighbours are nodes, so that a table can contain the result: the tokens, and the characters
+  /// that are not tokens but with which tokens begin or end.
   void fill_bpe() {
     std::unordered_map<std::string_view, std::int32_t> reserved;
     for (std::size_t i = 0; i < v_.pieces.size(); ++i) {
@@ -171,7 +171,8 @@ class PieceSpec {
   }
 
   void add_merges() {
-    std::map<float, std::uint32_t, std::greater<>> ranks;  // the highest score is merged first
+    // The pair with the highest score is merged first.
+    std::map<float, std::uint32_t, std::greater<>> ranks;
     for (std::size_t i = 0; i < v_.pieces.size(); ++i)
       if (out_.tokens[i].in_model) ranks.try_emplace(v_.pieces[i].score, 0);
     std::uint32_t next = 0;
@@ -179,7 +180,7 @@ class PieceSpec {
     for (std::size_t i = 0; i < v_.pieces.size(); ++i) {
       const std::string_view whole = v_.pieces[i].text;
       if (!out_.tokens[i].in_model || whole.empty() || whole.size() > kMaxTokenBytes) continue;
-      if (nodes_.at(whole) != i) continue;  // a second token with the same text
+      if (nodes_.at(whole) != i) continue;  // another token with the same text
       for (std::size_t at = character_bytes(whole); at < whole.size();
            at += character_bytes(whole.substr(at))) {
         const auto left = nodes_.find(whole.substr(0, at)), right = nodes_.find(whole.substr(at));
@@ -192,7 +193,8 @@ class PieceSpec {
 
   const PieceVocabulary v_;
   TokenizerSpec out_;
-  std::unordered_map<std::string_view, std::uint32_t> nodes_;  // BPE; the keys point into v_
+  // BPE: node by text; the keys refer to v_
+  std::unordered_map<std::string_view, std::uint32_t> nodes_;
 };
 
 }  // namespace
@@ -225,7 +227,7 @@ Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds
                                             " has no token: some text has no ids"};
     out.byte_tokens[byte] = static_cast<std::int32_t>(it->second);
   }
-  // All neighbours are tokens, so their ids determine the merge.
+  // All neighbours are tokens, so their ids identify the merge.
   for (const auto& [whole, id] : nodes) {
     for (std::size_t at = 1; at < whole.size() && whole.size() <= kMaxTokenBytes; ++at) {
       const auto left = nodes.find(whole.substr(0, at));
@@ -233,7 +235,7 @@ Outcome<TokenizerSpec> spec_of_ranks(std::vector<std::string> tokens, SpecialIds
       if (right != nodes.end()) out.merges.push_back({{left->second, right->second, id}, id});
     }
   }
-  // Sort: the map's order depends on the platform, the tables must not.
+  // Sort, because the order of the map depends on the platform, but the tables must not.
   std::sort(out.merges.begin(), out.merges.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second, a.first.left) < std::pair(b.second, b.first.left);
   });

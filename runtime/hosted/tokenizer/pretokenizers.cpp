@@ -12,8 +12,8 @@ struct Span {
   bool match;
 };
 
-/// Finds the matches in `text` and the spans between them; `match(at)` returns the size of the
-/// match there, or 0.
+/// Finds the matches in `text` and the spans between them. `match(at)` returns the size of the
+/// match at this position, or 0.
 template <class Match, class Next>
 void find_spans(std::string_view text, Match&& match, Next&& next, std::vector<Span>& spans) {
   spans.clear();
@@ -32,7 +32,7 @@ void find_spans(std::string_view text, Match&& match, Next&& next, std::vector<S
   if (text.size() > start) spans.push_back({start, text.size(), false});
 }
 
-/// Joins spans according to the behavior; in the result `match` means: remove.
+/// Joins spans according to the behavior. In the result, `match` means that the span is removed.
 void arrange(SplitBehavior behavior, std::vector<Span>& spans) {
   if (behavior == SplitBehavior::kRemoved) return;
   const auto join = [&](auto begin, auto end, auto&& joins) {
@@ -62,7 +62,7 @@ void arrange(SplitBehavior behavior, std::vector<Span>& spans) {
   for (Span& span : spans) span.match = false;
 }
 
-/// Splits every part with `find(text, spans)`.
+/// Splits every part into the spans that find(text, spans) sets.
 template <class Find>
 void split(std::vector<Part>& parts, SplitBehavior behavior, bool inverted, Find&& find) {
   std::vector<Part> out;

@@ -13,7 +13,7 @@ constexpr int kMaxClassNesting = 20;
 constexpr CategorySet kAssigned = ~set_of(Category::kCn);
 
 struct PropertyName {
-  std::string_view name;  // as returned by normalized_name()
+  std::string_view name;  // the result of normalized_name()
   CategorySet categories;
 };
 // clang-format off
@@ -61,7 +61,7 @@ constexpr PropertyName kProperties[] = {
 };
 // clang-format on
 
-/// Names are compared ignoring case, blanks, '-' and '_'.
+/// Returns a name in the form in which names are compared: without case, blanks, '-' and '_'.
 std::string normalized_name(std::string_view name) {
   std::string out;
   for (const char c : name) {
@@ -241,8 +241,8 @@ CharacterSet RegexReader::bracketed(int depth) {
 
 CharacterSet RegexReader::folded(CharacterSet set) {
   if (!ignores_case_ || !problem_.empty()) return set;
-  // The long s and the Kelvin sign differ from ASCII letters only in case. Of other letters, sets
-  // must contain all or none, because the tables lack their case mappings.
+  // The long s and the Kelvin sign differ from ASCII letters only in case. For all other letters
+  // with case, a set must contain all or none of them, because the tables lack their case mappings.
   static const CharacterSet kCased = [] {
     CharacterSet cased = CharacterSet::of_categories(set_of(Category::kLu, Category::kLt));
     cased.add({0x345, 0x345});    // combining iota subscript

@@ -61,7 +61,7 @@ class RegexParser {
     return node;
   }
 
-  /// Parses up to ')' or the end.
+  /// Parses alternatives up to ')' or the end.
   RegexNode alternatives(int depth) {
     if (depth > kMaxRegexNesting) {
       refuse("groups nested more than " + std::to_string(kMaxRegexNesting) + " deep");
@@ -113,7 +113,7 @@ class RegexParser {
         refuse("'(?>' around more than one repeated character");
       if (node.greed == Greed::kLazy) refuse("a lazy repetition in '(?>'");
     } else if (options() && reader_.take(")")) {
-      // Parses up to the end of the enclosing group, whose ')' is not consumed.
+      // Parse up to the end of the enclosing group, but do not consume its ')'.
       node = alternatives(depth + 1);
       reader_.set_ignores_case(folds);
       return node;
@@ -134,7 +134,7 @@ class RegexParser {
     node.lookbehind = lookbehind;
     return node;
   }
-  /// Reads the letters of (?i) or (?i:...); returns false for other letters.
+  /// Reads the letters of (?i) or (?i:...). Returns false for other letters.
   bool options() {
     for (bool on = true; !reader_.at_end();) {
       if (reader_.starts_with(":") || reader_.starts_with(")")) return true;
@@ -167,7 +167,7 @@ class RegexParser {
              static_cast<char>(last_letter_ | 0x20) + "' in either case, also a ligature,");
     return problem().empty() ? set_of_node(set) : RegexNode{};
   }
-  /// Returns whether one character equals the two letters when case is ignored: ß, ff, fi, fl, st.
+  /// Returns whether one character equals the two letters if case is ignored: ß, ff, fi, fl, st.
   static bool folds_together(std::uint32_t first, std::uint32_t second) {
     const std::string pair{static_cast<char>(first | 0x20), static_cast<char>(second | 0x20)};
     return first < 128 && second < 128 &&
@@ -208,7 +208,7 @@ class RegexParser {
       part = node_of(RegexKind::kRepeat, std::move(inner));
       part.min_count = min_count;
       part.max_count = max_count;
-      // {n}? and {n,m}+ repeat the repetition (the syntax of Oniguruma and Ruby).
+      // In the syntax of Oniguruma and Ruby, {n}? and {n,m}+ repeat the repetition.
       if ((!interval || min_count != max_count) && reader_.take("?")) {
         part.greed = Greed::kLazy;
       } else if (!interval && reader_.take("+")) {
@@ -222,7 +222,7 @@ class RegexParser {
 
   RegexReader reader_;
   Regex& out_;
-  std::uint32_t last_letter_ = 0;  // the preceding literal; 0: none
+  std::uint32_t last_letter_ = 0;  // the literal before the current position; 0: none
 };
 
 }  // namespace

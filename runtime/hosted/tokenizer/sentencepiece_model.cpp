@@ -4,7 +4,7 @@
 #include "runtime/hosted/tokenizer/config_files.h"
 #include "runtime/hosted/tokenizer/wire_reader.h"
 
-// Field numbers: sentencepiece_model.proto.
+// The field numbers are those of sentencepiece_model.proto.
 namespace llmc::hosted {
 namespace {
 
@@ -18,7 +18,7 @@ struct Trainer {
 
 class ModelParser {
  public:
-  /// Returns what is wrong, or nothing.
+  /// Parses the message. Returns what is wrong; empty on success.
   Problem parse(std::string_view content) {
     WireReader reader(content);
     while (const auto field = reader.next()) {

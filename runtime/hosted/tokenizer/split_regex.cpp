@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string>
 
-// A backtracking matcher for a compiled program. Two rules keep it linear. First, whether the rest
-// of a program matches depends only on the choice and the position, so each combination is tried
-// once per text. Second, a repeated set consumes everything at once if giving characters back
-// cannot help.
+// A backtracking matcher for a compiled program. It takes linear time for two reasons. First,
+// whether the rest of a program matches depends only on the choice and the position, so each
+// combination is tried only once per text. Second, a repeated set consumes as many characters as
+// possible, without backtracking, if returning some of them cannot help.
 namespace llmc::hosted {
 
 class RegexCompiler {
@@ -27,14 +27,15 @@ class RegexCompiler {
   using Classes = std::bitset<CharacterClasses::kMaxClasses>;
   using Op = SplitRegex::Op;
   static constexpr std::size_t kMaxInstructions = 4096;
-  static constexpr std::uint32_t kMaxChoices = 256;  // bits stored for each byte of a text
+  // Maximum number of choices, which is the number of bits stored per byte of a text.
+  static constexpr std::uint32_t kMaxChoices = 256;
 
-  /// The continuation of a node.
+  /// The part of the program after a node.
   struct Tail {
     std::uint32_t entry = 0;
-    Classes first;         // classes it can begin with
-    bool is_sure = false;  // matches any text
-    bool is_open = false;  // may match, on a condition, before any character
+    Classes first;         // classes with which its match can begin
+    bool is_sure = false;  // whether it matches any text
+    bool is_open = false;  // whether, under a condition, it may match before any character
   };
 
   bool too_large() const { return out_.code_.size() > kMaxInstructions; }
@@ -125,8 +126,8 @@ class RegexCompiler {
     std::uint32_t min_count = node.min_count;
     const bool is_run = part.kind == RegexKind::kSet && takes_all(node, tail);
     if (is_run) {
-      // An unbounded run has a minimum of 0 or 1 characters, so that facts about a run hold for
-      // each run that begins inside it.
+      // An unbounded run has a minimum of 0 or 1 characters, so that what is known about a run also
+      // holds for each run that begins inside it.
       const std::uint32_t at_least =
           node.max_count == kNoLimit ? std::min(min_count, 1u) : min_count;
       out = run(part.set, at_least, node.max_count, tail);
@@ -152,8 +153,8 @@ class RegexCompiler {
     for (; min_count > 0 && !too_large(); --min_count) out = compile(part, out);
     return out;
   }
-  /// Returns whether a repeated set never has to give characters back: what follows cannot begin
-  /// with its characters, or matches anything.
+  /// Returns whether a repeated set never has to return characters, because the rest cannot begin
+  /// with characters of the set, or matches any text.
   bool takes_all(const RegexNode& node, const Tail& tail) const {
     if (node.greed == Greed::kPossessive) return true;
     if (node.greed == Greed::kLazy) return false;
@@ -175,7 +176,7 @@ class RegexCompiler {
     return out;
   }
 
-  /// Returns the classes with which a node that is not nullable can begin.
+  /// Returns the classes with which the match of a node that is not nullable can begin.
   Classes first_of(const RegexNode& node) const {
     Classes classes;
     switch (node.kind) {
@@ -329,7 +330,7 @@ std::size_t RegexMatcher::run(std::uint32_t entry, std::size_t place, bool looki
       at_instruction = now.next;
       continue;
     }
-    // Return to the last choice with an untried branch.
+    // Return to the last choice that has an untried branch.
     for (;; stack_.pop_back()) {
       if (stack_.size() == base) return kNoMatch;
       Frame& frame = stack_.back();

@@ -30,7 +30,7 @@ bool starts_with_word(std::string_view text) {
   const Utf8Char c = decode_utf8(text);
   return c.bytes > 0 && is_word(c.code_point);
 }
-/// Returns where the trailing white space of text[from ..) begins.
+/// Returns the position at which the trailing white space of text[from ..) begins.
 std::size_t spaces_before(std::string_view text, std::size_t from) {
   while (text.size() > from) {
     const Utf8Char c = last_character(text.substr(from));
@@ -39,7 +39,7 @@ std::size_t spaces_before(std::string_view text, std::size_t from) {
   }
   return std::max(text.size(), from);
 }
-/// Returns the size of the leading white space.
+/// Returns the size in bytes of the leading white space.
 std::size_t spaces_after(std::string_view text) {
   std::size_t end = 0;
   for (Utf8Char c = decode_utf8(text); c.bytes > 0 && is_space(c.code_point);
@@ -60,8 +60,8 @@ class Encoding {
   }
 
  private:
-  /// Emits added tokens, and passes the text between them to `between`. As Hugging Face's
-  /// AddedVocabulary::find_matches: leftmost first, and the longest of these.
+  /// Appends the ids of added tokens, and calls `between` for the text between them. Matches like
+  /// Hugging Face's AddedVocabulary::find_matches: the leftmost match, and the longest of those.
   template <class Between>
   void find_added(std::string_view text, const TextIndex& index, Between&& between) {
     std::size_t done = 0, blanks_begin = 1, blanks_end = 0;
@@ -80,7 +80,8 @@ class Encoding {
       if ((found->flags & kAddedLeftStrip) != 0)
         begin = spaces_before(text.substr(0, begin), std::min(done, begin));
       if ((found->flags & kAddedRightStrip) != 0) {
-        // A token of blanks matches again in the following blanks, whose end is then already known.
+        // A token of blanks may match again in the blanks after it, whose end is then already
+        // known.
         if (end < blanks_begin || end > blanks_end) {
           blanks_begin = end;
           blanks_end = end + spaces_after(text.substr(end));

@@ -15,7 +15,7 @@ class Writer {
  public:
   explicit Writer(const TokenizerSpec& spec) : spec_(spec), settings_(spec.settings) {}
 
-  /// Returns what is wrong, or an empty string.
+  /// Fills the sections. Returns what is wrong; empty on success.
   std::string fill() {
     for (const SpecToken& token : spec_.tokens) {
       if (token.name.size() > kMaxTokenBytes)
@@ -38,7 +38,8 @@ class Writer {
     std::set<std::pair<std::uint32_t, std::uint32_t>> listed;  // equal texts have the same offset
     for (const SpecAdded& added : spec_.added) {
       const IndexRecord entry{put(added.text), static_cast<std::uint32_t>(added.id), added.flags};
-      // The first entry of a token counts, as in Hugging Face's; entries may differ in flags.
+      // The first entry of a token applies, as in Hugging Face's tokenizers; entries may differ in
+      // flags.
       if (!listed.emplace(entry.text.at, entry.value).second) continue;
       (added.normalized ? added_after_ : added_).push_back(entry);
     }
@@ -96,14 +97,15 @@ class Writer {
     return {put(token.name), put(token.surface), token.flags, reads_as};
   }
 
-  /// Returns false if a search would be too long (kMaxProbes); likewise fill_merges().
+  /// Fills the hash table. Returns false if a search would take more than kMaxProbes steps, like
+  /// fill_merges().
   bool fill_vocabulary() {
     vocabulary_.assign(std::bit_ceil(tokens_.size() * 3 / 2 + 2), 0);
     const std::size_t mask = vocabulary_.size() - 1;
     for (std::size_t id = 0; id < tokens_.size(); ++id) {
       if (!spec_.tokens[id].in_model || spec_.tokens[id].name.empty()) continue;
       std::size_t i = table_hash(spec_.tokens[id].name) & mask;
-      bool known = false;  // the lowest id of a name is kept
+      bool known = false;  // the lowest id with a name is kept
       std::size_t probes = 0;
       for (; vocabulary_[i] != 0 && !known; i = (i + 1) & mask) {
         known = spec_.tokens[vocabulary_[i] - 1].name == spec_.tokens[id].name;
@@ -126,7 +128,7 @@ class Writer {
         if (++probes >= kMaxProbes) return false;
       }
       merges_[i] = {merge.left, merge.right, rank,
-                    merge.result};  // the last of equal entries is kept
+                    merge.result};  // the last of several equal entries is kept
     }
     return true;
   }
@@ -144,7 +146,7 @@ class Writer {
         symbols_.push_back({tokens_[id].name, static_cast<std::uint32_t>(id), 0});
   }
 
-  /// Sorts by text; of equal texts the lowest id is kept.
+  /// Sorts by text. Of several equal texts, keeps the one with the lowest id.
   void sort(std::vector<IndexRecord>& index) const {
     std::sort(index.begin(), index.end(), [&](const IndexRecord& a, const IndexRecord& b) {
       const int order = at(a.text).compare(at(b.text));

@@ -38,7 +38,7 @@ template <class Record, class IsEmpty>
 bool searches_end(std::span<const Record> table, IsEmpty&& is_empty) {
   const auto first = std::ranges::find_if(table, is_empty);
   if (first == table.end()) return false;
-  // Once around, from an empty slot back to itself.
+  // Go once around the table, from an empty slot back to the same slot.
   const auto begin = static_cast<std::size_t>(first - table.begin());
   std::size_t run = 0;
   for (std::size_t i = 1; i <= table.size(); ++i) {
@@ -128,7 +128,8 @@ std::string Tables::check_model() const {
     return "the vocabulary's index is not a hash table";
   for (const std::uint32_t entry : vocabulary_)
     if (entry > tokens_.size()) return "the vocabulary's index is out of range";
-  // Only sentencepiece's BPE emits nodes that are not tokens, as the tokens they read as.
+  // Only sentencepiece's BPE may have nodes that are not tokens. It emits the tokens in their
+  // reads_as.
   if (!extras_.empty() && (s.model != ModelKind::kBpe || s.units != Units::kSentencePiece))
     return "there are nodes that are not tokens";
   if (s.model == ModelKind::kUnigram) {
@@ -148,7 +149,7 @@ std::string Tables::check_model() const {
     if (is_empty(merge)) continue;
     if (merge.left >= nodes() || merge.right >= nodes() || merge.result >= nodes())
       return "a merge is out of range";
-    // A merge result is longer than its parts, so splitting it again terminates.
+    // The result of a merge must be longer than its parts, so that splitting it again terminates.
     if (node(merge.left).name.bytes == 0 || node(merge.right).name.bytes == 0 ||
         node(merge.left).name.bytes + node(merge.right).name.bytes != node(merge.result).name.bytes)
       return "a merge is not of two tokens that make a third";
@@ -172,8 +173,8 @@ std::string Tables::check_steps() const {
     if (!is_normalizer(*this, step)) return "a step of the normalization is unknown";
   for (const StepRecord& step : pretokenizers_)
     if (!is_pretokenizer(step)) return "a step of splitting is unknown";
-  // Limits of expansion of one byte of text by all steps together: several steps that each expand
-  // the text could exceed the memory.
+  // Maximum factor by which all steps together may expand a byte of text. Without it, several steps
+  // that each expand the text could exceed the memory.
   constexpr std::size_t kMaxSteps = 64;
   constexpr double kMaxGrowth = 1e4;
   double growth = 1;

@@ -5,7 +5,7 @@
 namespace llmc::hosted {
 namespace {
 
-/// Returns the byte of a record's text at `depth`, -1 past its end.
+/// Returns the byte of a record's text at `depth`; -1 after its end.
 int byte_at(const char* pool, const IndexRecord& record, std::size_t depth) {
   return depth < record.text.bytes
              ? static_cast<int>(static_cast<unsigned char>(pool[record.text.at + depth]))
@@ -29,7 +29,7 @@ bool TextIndex::Cursor::advance(char byte) {
   if (depth_ == 0 && !index_.starts_.empty()) {
     const auto* const all = index_.records_.data();
     first_ = all + index_.starts_[static_cast<std::size_t>(value)];
-    // Corrupted tables may be unsorted.
+    // The records of damaged tables may not be sorted.
     last_ = std::max(first_, all + index_.starts_[static_cast<std::size_t>(value) + 1]);
   } else {
     const auto before = [&](const IndexRecord& r) {

@@ -8,7 +8,7 @@
 namespace llmc::hosted {
 namespace {
 
-/// Parses a line `BASE64 RANK`; nullopt for anything else.
+/// A line `BASE64 RANK`.
 struct Entry {
   std::string bytes;
   std::uint64_t rank = 0;
@@ -28,7 +28,7 @@ std::optional<Entry> entry_of(std::string_view line) {
   return entry;
 }
 
-/// tiktoken's own encodings and their special tokens.
+/// An encoding of tiktoken and its special tokens.
 struct Known {
   std::string_view name;
   const char* settings;

@@ -50,7 +50,8 @@ std::string StreamDecoder::add(std::int32_t id) {
     drop_ = Leading::kKept;
     if (bytes[0] == ' ') bytes.remove_prefix(1);
   } else if (drop_ != Leading::kKept && !bytes.empty()) {
-    // Only a space that represents the mark: an unknown token's text keeps its own.
+    // Remove only a space that represents the mark; the text of an unknown token keeps its own
+    // space.
     if (tokenizer_.name_of(id).starts_with(kSpaceMark)) bytes.remove_prefix(1);
     if (drop_ == Leading::kOneDropped || !bytes.empty()) drop_ = Leading::kKept;
   }

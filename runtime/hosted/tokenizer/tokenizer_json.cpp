@@ -9,16 +9,16 @@
 namespace llmc::hosted {
 namespace {
 
-/// Returns whether the value is missing, null, or an empty string.
+/// Returns whether the value is missing, null or an empty string.
 bool absent(const Json& value) {
   return value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
-/// Cache of normalized texts.
+/// Normalizes texts and caches the results.
 class Normalized {
  public:
   static Outcome<Normalized> create(const std::vector<SpecStep>& steps, const std::string& name) {
-    TokenizerSpec spec;  // a minimal model with these normalizers
+    TokenizerSpec spec;  // a minimal spec with these normalizers
     spec.settings.model = ModelKind::kWordPiece;
     spec.settings.unknown = 0;
     spec.tokens.resize(1);
@@ -47,7 +47,7 @@ class JsonReader {
  public:
   explicit JsonReader(const Json& root) : root_(root) {}
 
-  /// Returns what is wrong, or an empty problem.
+  /// Reads the file. Returns what is wrong; empty on success.
   Problem read(TokenizerSpec& out) {
     Problem problem =
         read_pretokenizer(json_member(root_, "pre_tokenizer"), out.pretokenizers, byte_level_);
@@ -78,7 +78,7 @@ class JsonReader {
   Problem read_model(TokenizerSpec& out) {
     const Json& model = json_member(root_, "model");
     const std::string type = json_text(json_member(model, "type"));
-    // Old files lack the type; only BPE has merges.
+    // Old files do not contain the type; only BPE has merges.
     if (type == "BPE" || (type.empty() && json_member(model, "merges").is_array()))
       return read_bpe(model, out);
     if (type == "Unigram") return read_unigram(model, out);
@@ -171,7 +171,7 @@ class JsonReader {
     return {};
   }
 
-  /// Stores a token of the model at its id; returns false after a problem.
+  /// Stores a token of the model at its id. Returns false after a problem.
   bool place(TokenizerSpec& out, const Json& id, const std::string& spelling) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMaxTokens) {
       problem_ = "a token's id is out of range";
@@ -192,8 +192,8 @@ class JsonReader {
     spelled_.try_emplace(spelling, static_cast<std::uint32_t>(at));
     return true;
   }
-  /// Removes a token of the model whose id belongs to an added token, if text cannot produce it or,
-  /// for a control token, must not. Returns false after a problem.
+  /// Removes a token of the model whose id is that of an added token, if text cannot produce the
+  /// token or, because it is a control token, must not produce it. Returns false after a problem.
   bool supersede(const Settings& settings, const std::string& spelling, const Listed& added) {
     const bool merges_alone = settings.model == ModelKind::kBpe && settings.whole_words == 0;
     if (spelling.size() <= decode_utf8(spelling).bytes || !(added.special || merges_alone))
@@ -206,7 +206,7 @@ class JsonReader {
     return not_supported(std::string(what) + " needs '" + spelling +
                          "', whose id the added token '" + added.content + "' has; that");
   }
-  /// Indexes the added tokens by id; read_added() rejects duplicates.
+  /// Indexes the added tokens by id. Ignores duplicates, which read_added() rejects.
   void list_added() {
     const Json& list = json_member(root_, "added_tokens");
     if (!list.is_array()) return;
@@ -226,7 +226,7 @@ class JsonReader {
     taken_.resize(at + 1);
   }
 
-  /// Reads "left right", or ["left", "right"] in newer files.
+  /// Reads a merge "left right", or ["left", "right"] in newer files.
   bool read_merge(const Json& merge, TokenizerSpec& out) {
     std::string left, right;
     if (merge.is_array() && merge.size() == 2) {
@@ -282,7 +282,8 @@ class JsonReader {
         added.flags |= kAddedSpecial;
         out.tokens[at].flags = kControlToken;
         out.ids.special.push_back(added.id);
-        // Only matched by name: ordinary text must not produce it, though its parts may be needed.
+        // Ordinary text must not produce it, because it is matched only by name; but its parts may
+        // be needed.
         if (content.size() > std::max<std::size_t>(1, decode_utf8(content).bytes))
           out.tokens[at].in_model = false;
       }
@@ -303,7 +304,7 @@ class JsonReader {
     return {};
   }
 
-  /// Converts spellings to bytes and sets the text of each token.
+  /// Converts the spellings to bytes and sets the text of each token.
   void finish_tokens(TokenizerSpec& out) {
     std::vector<bool> added(out.tokens.size(), false);
     for (const std::size_t id : added_ids_) added[id] = true;
@@ -311,8 +312,8 @@ class JsonReader {
       SpecToken& token = out.tokens[id];
       std::string bytes;
       if (byte_level_ && !(added[id] && !token.in_model)) {
-        // An added token represents its own text; if the model has it too, the text is what it
-        // spells.
+        // An added token represents its own text. If it is also in the model, it represents the
+        // bytes that it spells.
         if (bytes_of_spelling(token.name, bytes))
           token.name = bytes;
         else
@@ -341,8 +342,9 @@ class JsonReader {
   bool byte_level_ = false;
   Decoding decoding_;
   Problem problem_;
-  std::unordered_map<std::uint64_t, Listed> listed_;    // added tokens by id
-  std::unordered_map<std::string, Listed> superseded_;  // by the model's name for their ids
+  std::unordered_map<std::uint64_t, Listed> listed_;  // added tokens by id
+  // by the name that the model has for their ids
+  std::unordered_map<std::string, Listed> superseded_;
   std::vector<bool> taken_;
   std::vector<std::size_t> added_ids_;
   std::unordered_map<std::string, std::size_t> added_at_;

@@ -7,7 +7,8 @@
 #include "runtime/hosted/tokenizer/spec.h"
 #include "runtime/hosted/tokenizer/table_tokenizer.h"
 
-// Only this file depends on the readers of source formats; tables are loaded without it.
+// Only this file uses the readers of source formats, so that programs that load only tables do not
+// link them.
 namespace llmc::hosted {
 namespace {
 
@@ -17,7 +18,8 @@ std::string_view text_of(const MappedWeights& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-/// Returns the paths of related files for this content, and the members that receive their content.
+/// Returns the paths of the sibling files for this content, and the members that receive their
+/// content.
 std::vector<std::pair<std::filesystem::path, std::string SiblingFiles::*>> siblings_of(
     const std::filesystem::path& path, std::string_view content) {
   if (is_tables(content) || is_tokenizer_text(content)) return {};
@@ -28,8 +30,8 @@ std::vector<std::pair<std::filesystem::path, std::string SiblingFiles::*>> sibli
           {folder / "special_tokens_map.json", &SiblingFiles::special}};
 }
 
-/// Reads related files; missing ones stay empty. Fails if an existing one cannot be read, because
-/// its information would be missing.
+/// Reads the sibling files. Files that do not exist stay empty. Fails if an existing file cannot be
+/// read, because its information would be missing.
 std::optional<Failure> read_siblings(const std::filesystem::path& path, std::string_view content,
                                      SiblingFiles& siblings) {
   for (const auto& [name, member] : siblings_of(path, content)) {
@@ -68,7 +70,7 @@ Outcome<std::unique_ptr<Tokenizer>> make_tokenizer(const TokenizerSpec& spec,
 
 std::vector<std::filesystem::path> Tokenizer::sibling_files(const std::filesystem::path& path) {
   const auto file = MappedWeights::open(path);
-  if (!file) return {};  // load() fails before it reads other files
+  if (!file) return {};  // load() fails before it reads sibling files
   std::vector<std::filesystem::path> files;
   for (const auto& [name, member] : siblings_of(path, text_of(*file))) files.push_back(name);
   return files;
@@ -83,7 +85,7 @@ Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path&
     const auto kept = std::make_shared<const MappedWeights>(std::move(*file));
     return tokenizer_of_tables(kept->bytes(), kept, path.string());
   }
-  // Copy the content: it must not change after the parsers have checked it.
+  // Copy the content, because the file must not change after the parsers have checked it.
   const std::string content(text_of(*file));
   SiblingFiles siblings;
   if (const auto failure = read_siblings(path, content, siblings)) return *failure;
@@ -93,7 +95,7 @@ Outcome<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path&
 Outcome<std::unique_ptr<Tokenizer>> Tokenizer::parse(std::string_view content,
                                                      const std::string& name) {
   if (!is_tables(content)) return read(content, {}, name);
-  // Copy to memory with the alignment of tables.
+  // Copy the content to memory with the alignment of tables.
   const auto kept = std::make_shared<const std::vector<std::byte>>(
       reinterpret_cast<const std::byte*>(content.data()),
       reinterpret_cast<const std::byte*>(content.data()) + content.size());

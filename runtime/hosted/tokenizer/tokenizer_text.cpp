@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kMagic = "430 ";
 
-/// Splits a text into lines and words; tracks the line number for messages.
+/// Splits a text into lines and words. Counts the lines, for messages.
 class Lines {
  public:
   explicit Lines(std::string_view text) : rest_(text) {}
@@ -70,7 +70,7 @@ class TextParser {
         (type == 3 && !parse_number(lines_.word(), merges)) || !lines_.at_line_end())
       return failure(type == 3 ? "expected the numbers of tokens and of merges"
                                : "expected the number of tokens");
-    // A token needs at least a line end, so a wrong count cannot make us reserve too much memory.
+    // Each token needs at least a line end, so a wrong count cannot reserve too much memory.
     if (count_ == 0 || count_ > std::numeric_limits<std::int32_t>::max() ||
         count_ > lines_.bytes_left() + 1) {
       return failure(std::to_string(count_) + " tokens are announced; the file cannot hold them");
@@ -95,7 +95,7 @@ class TextParser {
     return {LLMC_ERROR_FORMAT, name_ + ": line " + std::to_string(lines_.number()) + ": " + what};
   }
 
-  /// Returns what is wrong, or an empty string.
+  /// Reads the special ids. Returns what is wrong; empty on success.
   std::string special_ids(SpecialIds& ids) {
     std::uint64_t counts[3] = {};
     bool good = lines_.next();
@@ -141,7 +141,7 @@ class TextParser {
     return spec_of_pieces(std::move(vocabulary), name_);
   }
 
-  /// Reads one base64 token per line; returns false after a problem, which is stored in problem_.
+  /// Reads one base64 token per line. Returns false after a problem, which is stored in problem_.
   bool base64_tokens(std::vector<std::string>& tokens) {
     for (std::uint64_t i = 0; i < count_; ++i) {
       if (!lines_.next()) return complain(too_few(i));
@@ -153,7 +153,7 @@ class TextParser {
     return more.empty() || complain(failure(more));
   }
 
-  /// Qwen's text is normalized to NFC, which the file does not specify.
+  /// Returns the step for Qwen's normalization to NFC, which the file does not specify.
   static SpecStep composed() {
     return step_of(Normalizer::kForm, static_cast<std::uint32_t>(NormalForm::kNfc));
   }
@@ -213,7 +213,7 @@ class TextParser {
         return failure(std::to_string(merges) + " merges are announced, " + std::to_string(i) +
                        " are there");
       const std::string left(lines_.word()), right(lines_.word());
-      // merges.txt begins with this line, and the exporter copies all its lines.
+      // merges.txt begins with this line, and the exporter copies all lines of the file.
       if (left.empty() || left.starts_with("#version")) continue;
       const auto l = spelled.find(left), r = spelled.find(right), u = spelled.find(left + right);
       if (l == spelled.end() || r == spelled.end() || u == spelled.end() || !lines_.at_line_end())
@@ -230,7 +230,7 @@ class TextParser {
     return out;
   }
 
-  /// Control tokens are neither text nor part of the model.
+  /// Adds the control tokens, which are neither text nor part of the model.
   static void add_controls(const SpecialIds& ids, TokenizerSpec& out) {
     for (const auto* list : {&ids.special, &ids.stop, &ids.prefix}) {
       for (const std::int32_t id : *list) {

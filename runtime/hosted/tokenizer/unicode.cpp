@@ -10,7 +10,8 @@
 namespace llmc::hosted {
 namespace {
 
-/// Categories of the Basic Multilingual Plane, which contains nearly all text, one byte each.
+/// Returns the categories of the characters in the Basic Multilingual Plane, one byte each. Nearly
+/// all text consists of these characters.
 const std::array<Category, 0x10000>& first_plane() {
   static const std::array<Category, 0x10000> kTable = [] {
     std::array<Category, 0x10000> table{};
@@ -62,7 +63,7 @@ std::uint8_t combining_class(std::uint32_t code_point) {
 }
 
 void append_lower(std::uint32_t code_point, std::string& out) {
-  if (code_point == 0x130) {  // the only one that becomes two characters
+  if (code_point == 0x130) {  // the only character that becomes two characters
     append_utf8(0x69, out);
     return append_utf8(0x307, out);
   }
@@ -71,7 +72,7 @@ void append_lower(std::uint32_t code_point, std::string& out) {
   };
   constexpr std::size_t kRanges = std::size(kLowerRanges) / 4;
   const auto c = static_cast<std::int32_t>(code_point);
-  std::size_t low = 0, high = kRanges;  // find the first range that ends at c or later
+  std::size_t low = 0, high = kRanges;  // find the first range that ends at `code_point` or later
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
     if (kLowerRanges[middle * 4 + 1] < c)
@@ -90,7 +91,7 @@ void append_lower(std::uint32_t code_point, std::string& out) {
 
 namespace {
 
-// In the order of unicode_tables.py.
+// The values are in the order of unicode_tables.py.
 enum class Break : std::uint8_t {
   // clang-format off
   kOther, kCr, kLf, kControl, kExtend, kZwj, kRegional, kPrepend, kSpacing, kL, kV, kT, kLv, kLvt,
@@ -127,9 +128,10 @@ std::size_t first_grapheme(std::string_view text) {
   if (c.bytes == 0) return 1;
   std::size_t end = c.bytes;
   Break left = break_of(c.code_point);
-  bool pictograph = left == Break::kPictograph;  // followed only by extenders so far (GB11)
-  bool after_regional =
-      left == Break::kRegional;  // an odd number of regional indicators so far (GB12)
+  // Whether only extenders follow a pictograph (GB11), and whether the number of regional
+  // indicators is odd (GB12).
+  bool pictograph = left == Break::kPictograph;
+  bool after_regional = left == Break::kRegional;
   while ((c = decode_utf8(text.substr(end))).bytes > 0) {
     const Break right = break_of(c.code_point);
     const bool emoji = pictograph && left == Break::kZwj && right == Break::kPictograph;

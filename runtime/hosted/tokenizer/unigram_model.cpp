@@ -8,7 +8,7 @@ namespace llmc::hosted {
 void UnigramModel::encode(std::string_view word, Ids& ids) {
   const Settings& s = tables_.settings();
   const bool single = s.single_precision != 0;
-  // sentencepiece stores sums as float and compares before rounding.
+  // Like sentencepiece, store sums as float, but compare them before rounding.
   const auto rounded = [&](double score) {
     return single ? double{static_cast<float>(score)} : score;
   };
@@ -17,13 +17,13 @@ void UnigramModel::encode(std::string_view word, Ids& ids) {
     const std::string_view rest = word.substr(start);
     const std::size_t character = std::max<std::size_t>(1, decode_utf8(rest).bytes);
     const double so_far = best_[start].score;
-    bool covered = false;  // some piece equals this character
+    bool covered = false;  // whether a piece equals this character
     TextIndex::Cursor cursor(tables_.pieces());
     for (std::size_t length = 1; length <= rest.size() && cursor.advance(rest[length - 1]);
          ++length) {
       const IndexRecord* match = cursor.match();
       if (match == nullptr) continue;
-      // A user-defined symbol always wins against normal pieces.
+      // A user-defined symbol always has a higher score than normal pieces.
       const double own =
           (match->flags & kSymbolToken) != 0
               ? double{static_cast<float>(length) * static_cast<float>(s.symbol_score)} - 0.1

@@ -11,7 +11,8 @@ std::size_t length_from_lead(unsigned char lead) {
   return 0;
 }
 
-/// Checks the range of the second byte, which some lead bytes restrict (Unicode, table 3-7).
+/// Returns whether the second byte is in its range, which depends on the first byte (Unicode, table
+/// 3-7).
 bool second_fits(unsigned char lead, unsigned char second) {
   const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;

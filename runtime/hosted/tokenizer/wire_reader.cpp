@@ -25,7 +25,7 @@ std::optional<std::uint64_t> WireReader::fixed(std::size_t bytes) {
 
 std::optional<WireField> WireReader::next() {
   if (failed_ || rest_.empty()) return std::nullopt;
-  failed_ = true;  // cleared when the field has been read
+  failed_ = true;  // cleared after the field has been read
   const auto tag = varint();
   if (!tag || *tag >> 3 == 0 || *tag >> 3 > 0x1FFFFFFF) return std::nullopt;
   WireField field;
