@@ -1,5 +1,5 @@
-// Implements the conversations of hosted.h. A separate source file, so that a program that only
-// uses tokenizers needs no session functions when it is linked.
+// Implements the conversations of hosted.h. A separate source file, so that a program that uses
+// only tokenizers does not need the session functions when it is linked.
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -13,7 +13,7 @@ using namespace llmc::hosted;
 
 namespace {
 
-static_assert(std::atomic<bool>::is_always_lock_free);  // set by signal handlers
+static_assert(std::atomic<bool>::is_always_lock_free);  // because signal handlers set it
 
 }  // namespace
 
@@ -36,7 +36,7 @@ llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokeni
       if (!loaded) return fail(loaded.failure());
       description = *std::move(loaded);
     }
-    // Detect an unchanged session that begins with the compiled-in system message.
+    // Detect a session that contains exactly the compiled-in system message.
     std::vector<std::int32_t> begun;
     std::string system = std::move(description.system_message);
     if (llmc_position(session) != llmc_prompt_size(session)) system.clear();

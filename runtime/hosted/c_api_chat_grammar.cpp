@@ -1,4 +1,4 @@
-// A separate source file, so that programs without a grammar link none of this.
+// A separate source file, so that programs without a grammar do not link these functions.
 #include "runtime/hosted/chat_c_api.h"
 
 extern "C" llmc_status llmc_chat_set_grammar(llmc_chat* chat, llmc_grammar* grammar) {

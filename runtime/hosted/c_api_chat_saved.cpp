@@ -1,4 +1,5 @@
-// A separate source file, so that programs that save no conversation link none of this.
+// A separate source file, so that programs that do not save conversations do not link these
+// functions.
 #include "runtime/hosted/chat_c_api.h"
 #include "runtime/hosted/guarded.h"
 

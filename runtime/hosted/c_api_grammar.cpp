@@ -1,5 +1,5 @@
-// llmc_grammar_compile of hosted.h, in a source of its own: programs that do not call it link none
-// of what builds grammars.
+// Implements llmc_grammar_compile of hosted.h. A separate source file, so that programs that do not
+// call it do not link the code that builds grammars.
 #include <cstdlib>
 #include <cstring>
 

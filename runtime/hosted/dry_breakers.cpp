@@ -18,7 +18,7 @@ DryBreakers dry_breakers(const Tokenizer& tokenizer, const std::vector<std::stri
   for (const std::string& text : strings) {
     if (text.empty()) continue;
     std::vector<std::vector<std::int32_t>> rest(
-        text.size());  // indexed by the length of the prefix already matched
+        text.size());  // index: length of the prefix that is already matched
     for (std::size_t i = 1; i < text.size(); ++i) {
       rest[i] = tokenizer.encode(std::string_view(text).substr(i), {.add_prefix = false});
       rest[i].resize(std::min(rest[i].size(), kMaxTail));

@@ -29,7 +29,7 @@ struct Descriptor {
 }  // namespace
 
 Outcome<MappedWeights> MappedWeights::open(const std::filesystem::path& path) {
-  // O_NONBLOCK: reject a fifo instead of waiting for it.
+  // With O_NONBLOCK, opening a fifo does not wait for a writer; the fifo is then rejected.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number < 0) return file_failure(path, "open", errno);
   struct stat status{};

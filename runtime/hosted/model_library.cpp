@@ -22,7 +22,7 @@ bool is_identifier(std::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
 }
 
-/// Looks up `symbol`, or records that it is missing.
+/// Looks up `symbol`. If it is missing, records this.
 template <class Pointer>
 void resolve(void* handle, const std::string& symbol, Pointer& pointer, std::string& missing) {
   void* const address = ::dlsym(handle, symbol.c_str());
@@ -42,7 +42,7 @@ Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem:
   if (!is_identifier(name))
     return Failure{LLMC_ERROR_ARGUMENT, "the model's name must be a C identifier"};
   std::unique_ptr<ModelLibrary> library(new ModelLibrary);
-  // A name without a slash would be searched in the system's library folders.
+  // dlopen would search a name without a slash in the system's library folders.
   std::error_code unknown;
   const std::filesystem::path file = std::filesystem::absolute(path, unknown);
   if (unknown) return Failure{LLMC_ERROR_FILE, path.string() + ": " + unknown.message()};
@@ -65,7 +65,7 @@ Outcome<std::unique_ptr<ModelLibrary>> ModelLibrary::open(const std::filesystem:
   const llmc_model& model = *library->model_;
   if (model.abi != LLMC_MODEL_ABI || model.size != sizeof(llmc_model))
     return Failure{LLMC_ERROR_VERSION, path.string() + ": compiled by another version of llmc"};
-  // The header contains the size; llmc_grammar_init checks the rest.
+  // The header contains the size of the tables; llmc_grammar_init checks the rest.
   if (const void* const tables = ::dlsym(handle, (prefix + "_grammar").c_str())) {
     llmc_grammar_header header;
     std::memcpy(&header, tables, sizeof header);
@@ -84,7 +84,7 @@ Outcome<std::unique_ptr<LibrarySession>> ModelLibrary::start(const llmc_config& 
   if (model_->arena_bytes == 0 || model_->arena_bytes > SIZE_MAX / 2)
     return Failure{LLMC_ERROR_MODEL, llmc_status_text(LLMC_ERROR_MODEL)};
   const auto bytes = static_cast<std::size_t>(model_->arena_bytes);
-  // New pages: a context that is never filled costs no memory.
+  // Use new pages, so that the unused part of a context uses no memory.
   void* const arena = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (arena == MAP_FAILED) {

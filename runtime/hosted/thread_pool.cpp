@@ -9,10 +9,10 @@
 namespace llmc::hosted {
 namespace {
 
-// The pool whose job this thread is running, to detect calls from inside a job.
+// The pool whose job this thread is running; detects calls from inside a job.
 thread_local const ThreadPool* current_pool = nullptr;
 
-/// Spins without a system call at first.
+/// Number of times that a waiting thread looks before it makes a system call.
 constexpr int kQuickLooks = 200;
 
 void relax() {
@@ -68,7 +68,7 @@ std::uint32_t ThreadPool::wait_for_job(std::uint32_t seen) {
       if (now != seen) return now;
       relax();
     }
-    // Then yields, in case other threads hold the core that the caller needs.
+    // Then yield, because another thread may use the core that the caller needs.
     const auto until = Clock::now() + options_.spin;
     do {
       std::this_thread::yield();
@@ -76,8 +76,9 @@ std::uint32_t ThreadPool::wait_for_job(std::uint32_t seen) {
       if (now != seen) return now;
     } while (Clock::now() < until);
   }
-  // This order matters: the caller starts a job and then checks for sleepers, so one of the two
-  // sees the other. A wake-up that is missed nevertheless would cost time, not correctness.
+  // This order is important: the caller starts a job and then checks for sleepers, so at least one
+  // of the two notices the other. If a wake-up were missed, the result would still be correct, only
+  // later.
   sleepers_.value.fetch_add(1);
   while ((now = started_.value.load()) == seen) started_.value.wait(seen);
   return now;
@@ -116,15 +117,16 @@ void ThreadPool::work() {
   }
 }
 
-/// Returns false if all items were done already, or nearly.
+/// Waits until all items of the job are done. Returns false if they were done
+/// after a few checks.
 bool ThreadPool::wait_for_others() {
   const auto done = [&] { return unfinished_.value.load(std::memory_order_acquire) == 0; };
   for (int i = 0; i < kQuickLooks; ++i) {
     if (done()) return false;
     relax();
   }
-  // The thread that holds an item is running, or has lost its core. In the latter case this thread
-  // should soon yield its own core.
+  // The thread that has an item is either running or has lost its core. In the second case, this
+  // thread should soon yield its own core.
   const auto until = Clock::now() + std::min(options_.spin, options_.patience);
   while (Clock::now() < until) {
     if (done()) return true;

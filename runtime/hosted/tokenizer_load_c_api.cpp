@@ -2,7 +2,7 @@
 
 using namespace llmc::hosted;
 
-// A separate file, so that only programs that load files link the readers of all formats.
+// A separate source file, so that only programs that load files link the readers of all formats.
 extern "C" llmc_status llmc_tokenizer_load(const char* path, llmc_tokenizer** tokenizer,
                                            char* message, size_t message_bytes) {
   copy_message("", message, message_bytes);
