@@ -21,8 +21,9 @@ struct GrammarHook {
   int (*text_state)(const llmc_grammar* grammar);
 };
 
-/// Creates the hook of a grammar for a model. LLMC_ERROR_GRAMMAR_TABLES if the grammar was made for
-/// a larger vocabulary or, if the model's vocabulary hash is known, for different tokens.
+/// Creates the hook of a grammar for a model. Fails with LLMC_ERROR_GRAMMAR_TABLES if the grammar
+/// was made for a larger vocabulary or, if the model's vocabulary hash is known, for different
+/// tokens.
 llmc_status make_grammar_hook(llmc_grammar* grammar, const llmc_model& model, uint32_t from,
                               GrammarHook* hook);
 

@@ -43,7 +43,7 @@ struct GrammarTables {
   bool accepts(uint32_t state) const { return states[state].mask_accept % 2 != 0; }
 };
 
-/// Checks every number in the tables, so that later accesses stay within them.
+/// Checks every number in the tables, so that later accesses stay within them. Fails with
 /// LLMC_ERROR_GRAMMAR_TABLES if a number is invalid or the data is not aligned to 8 bytes.
 llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables);
 

@@ -102,9 +102,10 @@ struct Choice {
 /// a reserved word is not zero, else LLMC_OK.
 llmc_status check_sampling(const llmc_sampling& sampling);
 
-/// Chooses the next token. `room` is memory for `vocab` candidates. LLMC_ERROR_NOT_FINITE if the
-/// maximum logit is infinite or all logits are NaN; other tokens with NaN logits cannot be chosen.
-/// LLMC_ERROR_NO_CANDIDATE if biases and filter leave no token.
+/// Chooses the next token. `room` is memory for `vocab` candidates. Fails with
+/// LLMC_ERROR_NOT_FINITE if the maximum logit is infinite or all logits are NaN; other tokens with
+/// NaN logits cannot be chosen. Fails with LLMC_ERROR_NO_CANDIDATE if biases and filter leave no
+/// token.
 llmc_status sample_token(const SamplerInput& input, Candidate* room, Choice* choice);
 
 /// Writes the `n` most likely next tokens to `candidates` and their number to *count

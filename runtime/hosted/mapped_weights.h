@@ -13,8 +13,8 @@ namespace llmc::hosted {
 /// them. Pass bytes() to llmc_config::weights. The file must not shrink while it is mapped.
 class MappedWeights {
  public:
-  /// Maps a file. LLMC_ERROR_FILE if it cannot be opened or mapped, is not a regular file, or is
-  /// empty.
+  /// Maps a file. Fails with LLMC_ERROR_FILE if it cannot be opened or mapped, is not a regular
+  /// file, or is empty.
   static Outcome<MappedWeights> open(const std::filesystem::path& path);
   MappedWeights(MappedWeights&& other) noexcept;
   MappedWeights& operator=(MappedWeights&& other) noexcept;

@@ -63,9 +63,9 @@ class LibrarySession {
 class ModelLibrary {
  public:
   /// Loads a library. `name` is the name of the compiled model: the library exports `NAME_model`
-  /// and `NAME_init`. LLMC_ERROR_FILE if it cannot be loaded. LLMC_ERROR_ARGUMENT if `name` is not
-  /// a C identifier. LLMC_ERROR_FORMAT if a function is missing. LLMC_ERROR_VERSION if its version
-  /// is not this runtime's.
+  /// and `NAME_init`. Fails with LLMC_ERROR_FILE if the library cannot be loaded, with
+  /// LLMC_ERROR_ARGUMENT if `name` is not a C identifier, with LLMC_ERROR_FORMAT if a function is
+  /// missing, and with LLMC_ERROR_VERSION if its version is not this runtime's.
   static Outcome<std::unique_ptr<ModelLibrary>> open(const std::filesystem::path& path,
                                                      std::string_view name);
   ~ModelLibrary();

@@ -36,8 +36,8 @@ class ThreadPool {
  public:
   using Function = void (*)(void* arg, std::uint32_t i);
 
-  /// Creates a pool of `threads` workers, including the caller. LLMC_ERROR_ARGUMENT if `threads` is
-  /// 0, LLMC_ERROR_MEMORY if the system cannot create the threads.
+  /// Creates a pool of `threads` workers, including the caller. Fails with LLMC_ERROR_ARGUMENT if
+  /// `threads` is 0, and with LLMC_ERROR_MEMORY if the system cannot create the threads.
   static Outcome<std::unique_ptr<ThreadPool>> create(std::uint32_t threads,
                                                      ThreadPoolOptions options = {});
   ~ThreadPool();

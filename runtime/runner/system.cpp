@@ -25,7 +25,7 @@ bool failed(long result) {
   return result < 0 && result > -4096;
 }
 
-/// mmap: PROT_READ is 1, PROT_WRITE 2, MAP_PRIVATE 2, MAP_ANONYMOUS 32, MAP_NORESERVE 0x4000.
+/// Calls mmap. PROT_READ is 1, PROT_WRITE 2, MAP_PRIVATE 2, MAP_ANONYMOUS 32, MAP_NORESERVE 0x4000.
 void* map(uint64_t bytes, int protection, int flags, int file) {
   const long result = system_call(kMap, 0, static_cast<long>(bytes), protection, flags, file, 0);
   return failed(result) ? nullptr : reinterpret_cast<void*>(result);
@@ -116,7 +116,7 @@ void yield() {
 
 extern "C" {
 
-/// The entry point. `stack` points to argc, the arguments, 0, the environment, 0, and the pairs of
+/// Runs the program. `stack` points to argc, the arguments, 0, the environment, 0, and the pairs of
 /// the auxiliary vector.
 [[noreturn, gnu::used]] void llmc_runner_start(const unsigned long* stack) {
   const unsigned long* at = stack + 1 + *stack + 1;

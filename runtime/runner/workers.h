@@ -28,7 +28,7 @@ class Workers {
   void* arg_ = nullptr;
   uint32_t n_ = 0;
   alignas(64) uint32_t job_ = 0;  // number of the job; threads sleep until it changes
-  /// number of threads still working on the job; the caller sleeps until it is 0
+  /// Number of threads still working on the job; the caller sleeps until it is 0.
   alignas(64) uint32_t running_ = 0;
 };
 

@@ -34,8 +34,8 @@ struct ChatDescription {
 
 /// Returns the content of NAME.chat.json.
 std::string to_json(const ChatDescription& description);
-/// Parses the content of NAME.chat.json. LLMC_ERROR_FORMAT if it is invalid; `name` is its name in
-/// messages.
+/// Parses the content of NAME.chat.json. Fails with LLMC_ERROR_FORMAT if it is invalid; `name` is
+/// its name in messages.
 Outcome<ChatDescription> parse_chat_description(std::string_view json, const std::string& name);
 /// Reads and parses a file. Also fails with LLMC_ERROR_FILE.
 Outcome<ChatDescription> load_chat_description(const std::string& path);

@@ -24,8 +24,8 @@ struct Message {
 class ChatFormat {
  public:
   /// Creates the format of `description`. The tokenizer must outlive it. Without a template
-  /// (description.has_template()) messages are concatenated. LLMC_ERROR_FORMAT if the template
-  /// cannot be used.
+  /// (description.has_template()) messages are concatenated. Fails with LLMC_ERROR_FORMAT if the
+  /// template cannot be used.
   static Outcome<ChatFormat> create(ChatDescription description, const Tokenizer& tokenizer);
 
   bool has_template() const { return description_.has_template(); }

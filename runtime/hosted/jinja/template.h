@@ -16,14 +16,15 @@ namespace llmc::hosted::jinja {
 /// come from models, so their nesting, computation and output are limited.
 class Template {
  public:
-  /// Parses a template. `name` is its name in messages. LLMC_ERROR_FORMAT if it is invalid.
+  /// Parses a template. `name` is its name in messages. Fails with LLMC_ERROR_FORMAT if it is
+  /// invalid.
   static Outcome<Template> parse(std::string_view source, std::string name);
   ~Template();
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;
 
   /// Renders the template. `variables` is an object. `now`: seconds since 1970, for strftime_now.
-  /// LLMC_ERROR_FORMAT if the template rejects the variables or fails.
+  /// Fails with LLMC_ERROR_FORMAT if the template rejects the variables or fails.
   Outcome<std::string> render(const nlohmann::ordered_json& variables, std::int64_t now) const;
 
  private:

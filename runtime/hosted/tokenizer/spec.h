@@ -68,8 +68,8 @@ struct TokenizerSpec {
   SpecialIds ids;
 };
 
-/// Builds and checks the tables of a tokenizer. `name` is the name of the file in messages.
-/// LLMC_ERROR_FORMAT if `spec` is inconsistent.
+/// Builds and checks the tables of a tokenizer. `name` is the name of the file in messages. Fails
+/// with LLMC_ERROR_FORMAT if `spec` is inconsistent.
 Outcome<std::vector<std::byte>> make_tables(const TokenizerSpec& spec, const std::string& name);
 
 /// Builds a tokenizer that owns its tables.

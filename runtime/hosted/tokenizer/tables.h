@@ -205,8 +205,8 @@ class SplitRegex;
 /// A view of the tables of a tokenizer. The tables must outlive it.
 class Tables {
  public:
-  /// Opens and checks tables, which must be aligned to 8 bytes. LLMC_ERROR_FORMAT if they are
-  /// incomplete or inconsistent.
+  /// Opens and checks tables, which must be aligned to 8 bytes. Fails with LLMC_ERROR_FORMAT if
+  /// they are incomplete or inconsistent.
   static Outcome<Tables> open(std::span<const std::byte> bytes, const std::string& name);
 
   const Settings& settings() const { return *settings_; }

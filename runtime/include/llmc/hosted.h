@@ -126,8 +126,8 @@ void llmc_grammar_tables_free(const void* tables);
  * may be the beginning of such a text. llmc_chat_answer uses this for llmc_chat_options.stop. */
 typedef struct llmc_stop_texts llmc_stop_texts;
 
-/* Copies the zero-terminated texts[0 .. count). LLMC_ERROR_ARGUMENT if one of them is empty or not
- * UTF-8. */
+/* Copies the zero-terminated texts[0 .. count). Fails with LLMC_ERROR_ARGUMENT if one of them is
+ * empty or not UTF-8. */
 llmc_status llmc_stop_texts_create(const char* const* texts, size_t count,
                                    llmc_stop_texts** stop_texts);
 void llmc_stop_texts_free(llmc_stop_texts* stop_texts);
@@ -148,9 +148,9 @@ llmc_status llmc_stop_texts_finish(llmc_stop_texts* stop_texts, const char** tex
 
 /* Sets the fields of `sampling` for which the model's files (generation_config.json, MNN's
  * llm_config.json) recommend values. Call llmc_sampling_defaults first, because the other fields
- * are unchanged. `path`: NAME.chat.json of the bundle. LLMC_ERROR_FILE if it does not exist, which
- * is usual for a model without recommended values. On failure `sampling` is unchanged and `message`
- * (may be NULL) receives the reason. */
+ * are unchanged. `path`: NAME.chat.json of the bundle. Fails with LLMC_ERROR_FILE if it does not
+ * exist, which is usual for a model without recommended values. On failure `sampling` is unchanged
+ * and `message` (may be NULL) receives the reason. */
 llmc_status llmc_sampling_load(const char* path, llmc_sampling* sampling, char* message,
                                size_t message_bytes);
 
@@ -164,8 +164,8 @@ typedef struct llmc_chat llmc_chat;
  * must outlive it. `path`: NAME.chat.json of the bundle. If it is NULL or the file has no template,
  * messages are concatenated without a format. Tokens that are already in the session stay before
  * the conversation. If they are exactly the compiled-in system message, that message is the first
- * of the conversation. LLMC_ERROR_FORMAT if the template cannot be used; `message` (may be NULL)
- * receives the reason. */
+ * of the conversation. Fails with LLMC_ERROR_FORMAT if the template cannot be used; `message` (may
+ * be NULL) receives the reason. */
 llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
                              const char* path, llmc_chat** chat, char* message,
                              size_t message_bytes);

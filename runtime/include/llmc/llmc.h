@@ -212,7 +212,8 @@ llmc_status llmc_set_sampling(llmc_session* session, const llmc_sampling* sampli
 /* Sets llama.cpp's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, seed 0. Stages that
  * are off in llama.cpp are off, with the values that llama.cpp uses for this. */
 void llmc_sampling_defaults(llmc_sampling* sampling);
-/* Sets sampling->samplers to the order LLMC_SAMPLERS_…. LLMC_ERROR_ARGUMENT for any other value. */
+/* Sets sampling->samplers to the order LLMC_SAMPLERS_…. Fails with LLMC_ERROR_ARGUMENT for any
+ * other value. */
 llmc_status llmc_sampling_order(llmc_sampling* sampling, int order);
 
 /* Token sequences at which DRY ends a repetition, such as ends of sentences. */
@@ -223,8 +224,8 @@ typedef struct llmc_dry_breakers {
   uint32_t count;
 } llmc_dry_breakers;
 /* Sets DRY's breakers. NULL: none. The arrays are not copied: they must stay valid until replaced.
- * LLMC_ERROR_SAMPLING if they are not in ascending order, LLMC_ERROR_TOKEN for ids outside the
- * vocabulary. */
+ * Fails with LLMC_ERROR_SAMPLING if they are not in ascending order, and with LLMC_ERROR_TOKEN for
+ * ids outside the vocabulary. */
 llmc_status llmc_set_dry_breakers(llmc_session* session, const llmc_dry_breakers* breakers);
 
 /* A value to add to a token's logit; -infinity: the token is never chosen. */
@@ -234,7 +235,7 @@ typedef struct llmc_logit_bias {
 } llmc_logit_bias;
 /* Sets the biases that are added to the logits before all stages. If a token occurs several times,
  * the sum of its biases is added. The array is not copied: biases[n] must stay valid until
- * replaced. n = 0: none. LLMC_ERROR_SAMPLING for NaN or +infinity. */
+ * replaced. n = 0: none. Fails with LLMC_ERROR_SAMPLING for NaN or +infinity. */
 llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* biases, size_t n);
 
 /* Enables classifier-free guidance (llama.cpp's --cfg-scale) of the selected sequence by the
@@ -290,8 +291,8 @@ size_t llmc_position(const llmc_session* session); /* number of tokens in the ca
  * and which llmc_reset restores. 0 if there is no such prompt or config.begin is LLMC_BEGIN_EMPTY.
  */
 size_t llmc_prompt_size(const llmc_session* session);
-/* Copies the ids of `n` tokens in the cache, beginning at position `first`. LLMC_ERROR_POSITION if
- * there are fewer. */
+/* Copies the ids of `n` tokens in the cache, beginning at position `first`. Fails with
+ * LLMC_ERROR_POSITION if there are fewer. */
 llmc_status llmc_tokens(const llmc_session* session, size_t first, int32_t* tokens, size_t n);
 size_t llmc_context_size(const llmc_session* session);
 size_t llmc_chunk_size(const llmc_session* session);
@@ -327,7 +328,7 @@ llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop);
 
 /* Returns the number of bytes that llmc_state_save would write now. */
 size_t llmc_state_bytes(const llmc_session* session);
-/* Writes the state to buffer[0 .. bytes). LLMC_ERROR_BUFFER if `bytes` is less than
+/* Writes the state to buffer[0 .. bytes). Fails with LLMC_ERROR_BUFFER if `bytes` is less than
  * llmc_state_bytes. `written` may be NULL. */
 llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, size_t* written);
 /* Replaces the selected sequence's tokens, cache, logits and mirostat states by those of a saved
@@ -352,15 +353,15 @@ llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t by
 llmc_status llmc_select(llmc_session* session, uint32_t sequence);
 uint32_t llmc_selected(const llmc_session* session);
 /* Creates a sequence that is empty or, with a compiled-in prompt, contains that prompt, which takes
- * no block of the pool. Its sampling parameters are those of the configuration. LLMC_ERROR_SEQUENCE
- * if the session already has llmc_sequence_limit sequences. */
+ * no block of the pool. Its sampling parameters are those of the configuration. Fails with
+ * LLMC_ERROR_SEQUENCE if the session already has llmc_sequence_limit sequences. */
 llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
 /* Creates a sequence with the same tokens, logits and sampling parameters, without taking blocks of
  * the pool. Because the seed is also the same, both sequences generate the same tokens until the
  * parameters of one are changed (llmc_set_sampling). */
 llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
-/* Ends a sequence; its number may be reused. LLMC_ERROR_ARGUMENT if the sequence is selected or
- * guides another sequence. */
+/* Ends a sequence; its number may be reused. Fails with LLMC_ERROR_ARGUMENT if the sequence is
+ * selected or guides another sequence. */
 llmc_status llmc_release(llmc_session* session, uint32_t sequence);
 
 /* Appends tokens[i] to sequences[i] for n <= llmc_batch_size different sequences. Reads the weights
