@@ -68,7 +68,7 @@ struct BenchResult {
 
 struct BenchReport {
   std::vector<BenchResult> results;  // by threads, depth, prompts before generations, sequences
-  /// weights read by one generation step, with one row of the embedding
+  /// Weights read by one generation step, with one row of the embedding.
   std::uint64_t weight_bytes_per_token = 0;
   std::uint64_t weight_bytes = 0;
   /// Products for one token; empty if the bundle does not list them.

@@ -48,13 +48,13 @@ struct BundleFacts {
   std::uint32_t opt_level = 0;
   std::uint32_t ctx = 0;       // context in tokens; 0: not recorded
   std::string tokenizer_file;  // may be empty
-  /// why the model's tokenizer was rejected; empty if it was not rejected
+  /// Why the model's tokenizer was rejected; empty if it was not rejected.
   std::string tokenizer_refused;
   std::vector<std::int32_t> prompt;  // compiled-in prompt ids; empty without a prompt
   std::string quant;                 // CompileOptions::quant; empty in bundles of older versions
   KvFormats kv = {};
   std::string numerics;  // numerics version of the code (plan::kNumericsVersion)
-  /// golden hashes of the model for its formats, by key (golden.h)
+  /// Golden hashes of the model for its formats, by key (golden.h).
   std::map<std::string, std::string> golden;
   bool embed_weights = true;
   std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown

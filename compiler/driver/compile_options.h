@@ -51,7 +51,7 @@ struct CompileOptions {
   std::uint32_t block = 32;  // tokens per KV block, a multiple of 8
   KvFormats kv = {};         // KV cache formats
   std::uint32_t chunk = 0;   // tokens per prefill chunk; 0: the default of the target
-  /// maximum number of threads of a step; each has scratch memory in the arena
+  /// Maximum number of threads of a step; each has scratch memory in the arena.
   std::uint32_t threads_max = 8;
   std::uint32_t sequences = 1;  // maximum number of sequences in a session
   std::uint32_t batch = 1;      // maximum number of sequences decoded per step

@@ -16,7 +16,7 @@ struct PromptJob {
   const Toolchain& toolchain;
   const plan::Plan& plan;        // must have a prompt
   std::filesystem::path folder;  // the bundle's folder
-  /// in `folder`: the library, without embedded weights and with zeros instead of the prompt
+  /// In `folder`: the library, without embedded weights and with zeros instead of the prompt.
   std::string archive;
   /// In `folder`: NAME.weights.bin, or the object that embeds the weights.
   std::string weights;

@@ -37,7 +37,7 @@ struct VerifyPoint {
   double max_difference = 0;  // maximum of |native - reference|
   double largest_logit = 0;   // maximum of |reference|
   double kl = 0;              // KL(softmax(reference) || softmax(native)), nats
-  /// token with the largest logit of each; reference_token -1: the reference was not run
+  /// Token with the largest logit of each; reference_token -1: the reference was not run.
   std::int32_t native_token = 0, reference_token = 0;
 };
 

@@ -15,7 +15,7 @@ namespace llmc::evaluate {
 struct VerifyPlainOptions {
   driver::CompileOptions compile;  // model, target, dims, quant, cc, cflags
   std::string emulator = {};       // as for find_emulator
-  /// threads of a second run, which must give the same bits; 1 under an emulator
+  /// Threads of a second run, which must give the same bits; 1 under an emulator.
   std::uint32_t threads = 1;
 };
 

@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kDefaultWindow = 512;  // the same as in llama.cp
 
 struct WindowOptions {
   std::uint32_t size = 0;  // tokens per window; 0: kDefaultWindow, limited to the context
-  /// tokens between the starts of two windows; 0: windows do not overlap
+  /// Tokens between the starts of two windows; 0: windows do not overlap.
   std::uint32_t stride = 0;
   std::uint32_t max_windows = 0;                    // 0: all
   ScoredTokens scored = ScoredTokens::kSecondHalf;  // applies without a stride

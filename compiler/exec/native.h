@@ -21,7 +21,7 @@ namespace llmc::exec {
 struct NativeOptions {
   driver::CompileOptions compile;  // out_dir and weights are unused; model may be a bundle
   bool use_cache = true;           // false: compile into a temporary folder, removed on unload
-  /// size above which the cache removes its least recently used entries
+  /// Size above which the cache removes its least recently used entries.
   std::uint64_t cache_limit_bytes = std::uint64_t{8} << 30;
   /// Command of an emulator, used for any target; empty: see find_emulator().
   std::string emulator = {};

@@ -27,7 +27,7 @@ struct SessionOptions {
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::uint32_t begin = LLMC_BEGIN_PROMPT;
   std::uint32_t full_context = LLMC_FULL_STATUS;  // LLMC_FULL_…
-  /// with LLMC_FULL_SLIDE: number of first tokens that are never removed
+  /// With LLMC_FULL_SLIDE: number of first tokens that are never removed.
   std::uint32_t keep_first = 0;
 };
 

@@ -51,7 +51,7 @@ class AtomicDirectory {
   std::filesystem::path target_, temporary_;
   std::vector<std::filesystem::path> made_parents_;  // created by create(), the deepest first
   MayReplace may_replace_;
-  /// lock of the temporary folder; none after the folder has been moved or removed
+  /// Lock of the temporary folder; none after the folder has been moved or removed.
   std::optional<FolderLock> lock_;
   SignalCleanup cleanup_;
 };

@@ -20,7 +20,7 @@ namespace llmc::hosted {
 
 struct EncodeOptions {
   bool add_prefix = true;  // add the ids that begin a prompt, usually the beginning-of-sequence id
-  /// convert "<|im_end|>" in the text to that token, not to ten characters
+  /// Convert "<|im_end|>" in the text to that token, not to ten characters.
   bool parse_special = false;
   /// Add the ids that the file's template puts after a text, such as T5's </s>.
   bool add_suffix = false;

@@ -13,7 +13,7 @@ namespace llmc::hosted {
 
 struct AnswerOptions {
   std::size_t max_tokens = 0;  // 0: limited only by the context
-  /// texts that end the answer, in addition to those of the format
+  /// Texts that end the answer, in addition to those of the format.
   std::vector<std::string> stop_texts;
   const std::atomic<bool>* cancel = nullptr;  // may be set by another thread or a signal handler
   std::function<bool(std::string_view)> on_text;
@@ -27,7 +27,7 @@ struct Answer {
   bool begun = false;  // false: cancelled before the prompt was complete, so there is no answer
   std::string text;
   std::size_t tokens = 0;  // number of generated tokens
-  /// number of tokens run before the answer, including those run again after messages were removed
+  /// Number of tokens run before the answer, including those run again after messages were removed.
   std::size_t prompt_tokens = 0;
   /// Number of tokens of the conversation that were reused from the cache.
   std::size_t kept_tokens = 0;

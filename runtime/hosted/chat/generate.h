@@ -55,7 +55,7 @@ struct GenerateOptions {
   std::function<bool(std::int32_t)> is_stop;
   std::vector<std::string> stop_texts;        // texts that end the text and are not part of it
   const std::atomic<bool>* cancel = nullptr;  // checked before each token
-  /// receives whole UTF-8 characters; returns false to stop
+  /// Receives whole UTF-8 characters; returns false to stop.
   std::function<bool(std::string_view)> on_text;
   bool at_start = false;  // the first token begins a text: see StreamDecoder
   /// Makes room in a full context. `ran`: the tokens of this text that are in the sequence, which
@@ -70,7 +70,7 @@ struct Generated {
   std::vector<std::int32_t> ids;  // ids of the text; the first `run` of them are in the cache
   std::size_t run = 0;
   std::int32_t stop_token = -1;  // with kStopToken
-  /// whether `text` is exactly the text of `ids`: no stop text or incomplete character was removed
+  /// Whether `text` is exactly the text of `ids`: no stop text or incomplete character was removed.
   bool exact = true;
 };
 

@@ -44,7 +44,7 @@ struct PushdownLimits {
   std::size_t nodes = 400'000;    // nodes of the nondeterministic automata
   std::size_t states = 200'000;   // states of all deterministic automata
   std::size_t edges = 4'000'000;  // edges, including those of called rules
-  /// nodes in the subsets that the states of one deterministic automaton represent
+  /// Nodes in the subsets that the states of one deterministic automaton represent.
   std::size_t members = 48'000'000;
   /// Frames that one edge pushes, which a grammar can store at run time.
   std::size_t pushed = 1024;
