@@ -87,7 +87,7 @@ Json bundle_json(const driver::Bundle& bundle, const ChosenTarget& chosen) {
               {"target", chosen.name},
               {"target_reason", chosen.reason},
               {"files", bundle.files},
-              {"plan", Json::parse(plan::to_json(bundle.plan, {}))}};
+              {"plan", plan_json(bundle.plan)}};
 }
 
 Result<int> compile_source(const CompileCommand& command, const driver::CompileOptions& options,

@@ -245,7 +245,7 @@ Status plan_it(const driver::CompileOptions& options, Facts& facts) {
   facts.function = source.is_function;
   const std::string targets[] = {options.target};
   LLMC_TRY(const auto plans, driver::plan_model(options, std::move(source), targets));
-  const Json plan = Json::parse(plan::to_json(plans.front(), {}));
+  const Json plan = plan_json(plans.front());
   if (plan.contains("loops")) facts.loops = plan.at("loops");
   return ok_status();
 }

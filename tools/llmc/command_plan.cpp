@@ -47,7 +47,7 @@ Result<int> plan(const BuildOptions& command, const Globals& globals) {
   for (std::size_t i = 0; i < planned.size(); ++i) {
     const plan::Plan& plan = planned[i];
     if (globals.json) {
-      list.push_back(Json::parse(plan::to_json(plan, {})));
+      list.push_back(plan_json(plan));
       list.back()["target_reason"] = chosen[i].reason;
     } else {
       print((i == 0 ? "" : "\n") + target_line(*plan.options.target, chosen[i]) + plan_text(plan) +

@@ -127,8 +127,12 @@ std::string loops_text(const Json& loops) {
       share("bytes", "all_bytes"), share("multiply_adds", "all_multiply_adds"), operators);
 }
 
+Json plan_json(const plan::Plan& plan) {
+  return Json::parse(plan::to_json(plan, {}));
+}
+
 std::string plan_text(const plan::Plan& plan) {
-  return plan_text(Json::parse(plan::to_json(plan, {})));
+  return plan_text(plan_json(plan));
 }
 
 std::string plan_text(const Json& plan) {

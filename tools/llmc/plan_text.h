@@ -10,6 +10,8 @@
 
 namespace llmc::cli {
 
+/// The content of plan.json without a bundle's files.
+Json plan_json(const plan::Plan& plan);
 /// The sizes of a plan as aligned lines, without a final newline.
 std::string plan_text(const plan::Plan& plan);
 /// The same for the content of plan.json. Throws nlohmann's exceptions if a field is missing.
