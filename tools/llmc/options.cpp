@@ -36,7 +36,8 @@ bool parse_whole(const std::string& text, T& value) {
 }
 
 /// Parses a number of tokens: "2048", "2k", "32K", "1M" (multiples of 1024).
-bool parse_tokens(std::string_view text, std::int64_t& value) {
+bool parse_tokens(const std::string& given_text, std::int64_t& value) {
+  std::string_view text = given_text;
   std::int64_t factor = 1;
   if (text.ends_with('k') || text.ends_with('K')) factor = 1024;
   if (text.ends_with('m') || text.ends_with('M')) factor = 1024 * 1024;
@@ -58,43 +59,38 @@ std::string file_name(const std::string& path) {
   return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
 }
 
-}  // namespace
-
-template <class T>
-CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value, std::uint64_t min,
-                              std::uint64_t max, const std::string& text) {
-  const auto take = [&value, min, max, name = long_name(names)](const CLI::results_t& results) {
-    std::uint64_t number = 0;
-    if (!parse_whole(given(results), number) || number < min || number > max) {
-      throw CLI::ValidationError(fmt::format("{} takes a whole number from {} to {}, not '{}'",
-                                             name, min, max, printable(given(results))));
+/// Adds an option for a number from `min` to `max`, read by `parse`; `kind` names it in the error.
+template <class T, class Number>
+CLI::Option* add_ranged(CLI::App& app, const std::string& names, T& value,
+                        bool (*parse)(const std::string&, Number&), Number min, Number max,
+                        const std::string& text, const char* kind, const char* hint = "") {
+  const auto take = [=, &value, name = long_name(names)](const CLI::results_t& results) {
+    Number number = 0;
+    // Written so that NaN is refused.
+    if (!parse(given(results), number) || !(number >= min && number <= max)) {
+      throw CLI::ValidationError(fmt::format("{} takes a {} from {} to {}{}, not '{}'", name, kind,
+                                             min, max, hint, printable(given(results))));
     }
     value = static_cast<T>(number);
     return true;
   };
-  return app.add_option(names, take, text)->type_name("N");
+  return app.add_option(names, take, text);
 }
-template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::uint32_t&, std::uint64_t,
-                                       std::uint64_t, const std::string&);
-template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::int32_t&, std::uint64_t,
-                                       std::uint64_t, const std::string&);
-template CLI::Option* add_whole_number(CLI::App&, const std::string&, std::uint64_t&, std::uint64_t,
-                                       std::uint64_t, const std::string&);
+
+}  // namespace
+
+CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::uint32_t& value,
+                              std::uint64_t min, std::uint64_t max, const std::string& text) {
+  return add_ranged(app, names, value, parse_whole<std::uint64_t>, min, max, text, "whole number")
+      ->type_name("N");
+}
 
 template <class T>
 CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
                              std::int64_t max, const std::string& text) {
-  const auto take = [&value, min, max, name = long_name(names)](const CLI::results_t& results) {
-    std::int64_t number = 0;
-    if (!parse_tokens(given(results), number) || number < min || number > max) {
-      throw CLI::ValidationError(
-          fmt::format("{} takes a whole number from {} to {}, also such as 2k or 32K, not '{}'",
-                      name, min, max, printable(given(results))));
-    }
-    value = static_cast<T>(number);
-    return true;
-  };
-  return app.add_option(names, take, text)->type_name(kTokensType);
+  return add_ranged(app, names, value, parse_tokens, min, max, text, "whole number",
+                    ", also such as 2k or 32K")
+      ->type_name(kTokensType);
 }
 template CLI::Option* add_token_count(CLI::App&, const std::string&, std::uint32_t&, std::int64_t,
                                       std::int64_t, const std::string&);
@@ -103,32 +99,15 @@ template CLI::Option* add_token_count(CLI::App&, const std::string&, std::int32_
 
 CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
                          std::int64_t min, std::int64_t max, const std::string& text) {
-  const auto take = [&value, min, max, name = long_name(names)](const CLI::results_t& results) {
-    std::int64_t number = 0;
-    if (!parse_whole(given(results), number) || number < min || number > max) {
-      throw CLI::ValidationError(fmt::format("{} takes a whole number from {} to {}, not '{}'",
-                                             name, min, max, printable(given(results))));
-    }
-    value = static_cast<std::int32_t>(number);
-    return true;
-  };
-  return app.add_option(names, take, text)->type_name("N");
+  return add_ranged(app, names, value, parse_whole<std::int64_t>, min, max, text, "whole number")
+      ->type_name("N");
 }
 
 template <class T>
 CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double min, double max,
                         const std::string& text) {
-  const auto take = [&value, min, max, name = long_name(names)](const CLI::results_t& results) {
-    double number = 0;
-    // Written so that NaN is refused.
-    if (!parse_whole(given(results), number) || !(number >= min && number <= max)) {
-      throw CLI::ValidationError(fmt::format("{} takes a number from {} to {}, not '{}'", name, min,
-                                             max, printable(given(results))));
-    }
-    value = static_cast<T>(number);
-    return true;
-  };
-  return app.add_option(names, take, text)->type_name("X");
+  return add_ranged(app, names, value, parse_whole<double>, min, max, text, "number")
+      ->type_name("X");
 }
 template CLI::Option* add_number(CLI::App&, const std::string&, double&, double, double,
                                  const std::string&);

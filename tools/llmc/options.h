@@ -77,9 +77,8 @@ Result<exec::NativeOptions> native_options(const ModelOptions& options, const Gl
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 
 /// Adds an option for a whole number from `min` to `max`; other values are usage errors.
-template <class T>
-CLI::Option* add_whole_number(CLI::App& app, const std::string& names, T& value, std::uint64_t min,
-                              std::uint64_t max, const std::string& text);
+CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::uint32_t& value,
+                              std::uint64_t min, std::uint64_t max, const std::string& text);
 /// The same for a number of tokens: "2k" and "32K" are multiples of 1024.
 template <class T>
 CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
