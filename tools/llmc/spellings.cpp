@@ -11,101 +11,72 @@
 namespace llmc::cli {
 namespace {
 
-/// An alias of an argument.
+/// Aliases of an argument.
 struct Spelling {
-  std::string_view commands;  // names with blanks around them; empty: all
-  std::string_view from, to;  // `to` empty: the argument is dropped
-  std::string_view note;      // printed if not empty
+  std::string_view commands, from;  // names with blanks around them; no commands: all
+  std::string_view to;              // empty: the argument is dropped
+  std::string_view note;            // printed if not empty
 };
 constexpr Spelling kSpellings[] = {
-    {"", "-jf", "--json-schema-file", ""},
-    {" chat ", "-sys", "--system", ""},
-    {" chat ", "-cnv", "", ""},
-    {" chat ", "--conversation", "", ""},
-    {" run ", "-no-cnv", "", ""},
-    {" run ", "--no-conversation", "", ""},
-    {" run chat ", "--temperature", "--temp", ""},
-    {" run chat ", "--typical-p", "--typical", ""},
-    {" run chat ", "-r", "--reverse-prompt",
+    {"", " -jf ", "--json-schema-file", ""},
+    {" chat ", " -sys ", "--system", ""},
+    {" chat ", " -cnv --conversation --jinja -i --interactive ", "", ""},
+    {" run ", " -no-cnv --no-conversation ", "", ""},
+    {" run chat ", " --temperature ", "--temp", ""},
+    {" run chat ", " --typical-p ", "--typical", ""},
+    {" run chat ", " -r ", "--reverse-prompt",
      "use --reverse-prompt: -r is the number of repetitions in bench and tune"},
-    {" chat ", "--jinja", "", ""},
-    {" chat ", "-i", "", ""},
-    {" chat ", "--interactive", "", ""},
-    {" run chat ", "--color", "", ""},
-    {" run chat ", "--simple-io", "", ""},
-    {" run chat ", "--no-warmup", "", ""},
-    {" run chat ", "--no-escape", "", ""},
-    {" run chat ", "--log-disable", "--quiet", ""},
-    {"", "--mlock", "", "--mlock has no effect: the system manages memory"},
-    {"", "--no-mmap", "", "--no-mmap has no effect: weights are always mapped"},
+    {" run chat ", " --color --simple-io --no-warmup --no-escape ", "", ""},
+    {" run chat ", " --log-disable ", "--quiet", ""},
+    {"", " --mlock ", "", "--mlock has no effect: the system manages memory"},
+    {"", " --no-mmap ", "", "--no-mmap has no effect: weights are always mapped"},
 };
 
-/// An argument of llama.cpp's programs that llmc does not support. CLI11 would read those with one
+/// Arguments of llama.cpp's programs that llmc does not support. CLI11 would read those with one
 /// dash as a short option with a value.
 struct Refusal {
   std::string_view commands, from;  // as in Spelling
   std::string_view message, hint;
 };
 constexpr std::string_view kOneText = "llmc run continues one text";
-constexpr std::string_view kChatHint = "use llmc chat MODEL for conversations";
-constexpr std::string_view kConversation = "llmc chat holds conversations";
-constexpr std::string_view kRunHint = "use llmc run MODEL -p TEXT to continue a text";
-constexpr std::string_view kNoBatch = "llmc has no logical and physical batch";
-constexpr std::string_view kChunkHint = "use --chunk N, the maximum of prompt tokens per call";
-constexpr std::string_view kNoCacheType = "keys and values have one option";
-constexpr std::string_view kKvHint = "use --kv, such as --kv int8 or --kv K=int8,V=fp8";
-constexpr std::string_view kNoJinja = "llmc run continues a text without a chat template";
-constexpr std::string_view kJinjaHint = "use --chat to answer the prompt with the model's template";
 constexpr std::string_view kNoEscapes = "escapes in a text are not processed";
-constexpr std::string_view kEscapesHint = "use $'two\\nlines' in the shell, or give a file by -f";
-constexpr std::string_view kChatEscapesHint = "use $'two\\nlines' in the shell";
-constexpr std::string_view kOneTurn = "-p gives a single message";
-constexpr std::string_view kOneTurnHint = "use llmc chat MODEL -p TEXT";
 constexpr std::string_view kNoTemplateNames = "llmc has no named templates";
-constexpr std::string_view kTemplateHint = "give a Jinja template by --chat-template-file FILE";
-constexpr std::string_view kRunTemplateHint =
-    "--chat uses the model's template; llmc chat has --chat-template-file FILE";
-constexpr std::string_view kAlwaysOn = "fused attention is always on";
-constexpr std::string_view kFlashHint = "remove the option";
 constexpr Refusal kRefusals[] = {
-    {" run ", "-cnv", kOneText, kChatHint},
-    {" run ", "--conversation", kOneText, kChatHint},
-    {" chat ", "-no-cnv", kConversation, kRunHint},
-    {" chat ", "--no-conversation", kConversation, kRunHint},
-    {" run ", "-i", kOneText, kChatHint},
-    {" run ", "--interactive", kOneText, kChatHint},
-    {" run ", "--jinja", kNoJinja, kJinjaHint},
-    {" run ", "-st", kOneText, "remove the option"},
-    {" run ", "--single-turn", kOneText, "remove the option"},
-    {" chat ", "-st", kOneTurn, kOneTurnHint},
-    {" chat ", "--single-turn", kOneTurn, kOneTurnHint},
-    {" run ", "-e", kNoEscapes, kEscapesHint},
-    {" run ", "--escape", kNoEscapes, kEscapesHint},
-    {" chat ", "-e", kNoEscapes, kChatEscapesHint},
-    {" chat ", "--escape", kNoEscapes, kChatEscapesHint},
-    {" run ", "--chat-template", kNoTemplateNames, kRunTemplateHint},
-    {" chat ", "--chat-template", kNoTemplateNames, kTemplateHint},
-    {" run chat ", "--verbose-prompt", "the prompt's tokens are not printed",
+    {" run ", " -cnv --conversation -i --interactive ", kOneText,
+     "use llmc chat MODEL for conversations"},
+    {" chat ", " -no-cnv --no-conversation ", "llmc chat holds conversations",
+     "use llmc run MODEL -p TEXT to continue a text"},
+    {" run ", " --jinja ", "llmc run continues a text without a chat template",
+     "use --chat to answer the prompt with the model's template"},
+    {" run ", " -st --single-turn ", kOneText, "remove the option"},
+    {" chat ", " -st --single-turn ", "-p gives a single message", "use llmc chat MODEL -p TEXT"},
+    {" run ", " -e --escape ", kNoEscapes, "use $'two\\nlines' in the shell, or give a file by -f"},
+    {" chat ", " -e --escape ", kNoEscapes, "use $'two\\nlines' in the shell"},
+    {" run ", " --chat-template ", kNoTemplateNames,
+     "--chat uses the model's template; llmc chat has --chat-template-file FILE"},
+    {" chat ", " --chat-template ", kNoTemplateNames,
+     "give a Jinja template by --chat-template-file FILE"},
+    {" run chat ", " --verbose-prompt ", "the prompt's tokens are not printed",
      "use llmc tokenize MODEL TEXT to print the ids of a text"},
-    {"", "-b", kNoBatch, kChunkHint},
-    {"", "--batch-size", kNoBatch, kChunkHint},
-    {"", "-ub", kNoBatch, kChunkHint},
-    {"", "--ubatch-size", kNoBatch, kChunkHint},
-    {"", "-ctk", kNoCacheType, kKvHint},
-    {"", "--cache-type-k", kNoCacheType, kKvHint},
-    {"", "-ctv", kNoCacheType, kKvHint},
-    {"", "--cache-type-v", kNoCacheType, kKvHint},
-    {"", "-fa", kAlwaysOn, kFlashHint},
-    {"", "--flash-attn", kAlwaysOn, kFlashHint},
-    {"", "-tb", "prompts and generation use the same number of threads", "use -t N for both"},
-    {"", "-np", "the number of sequences is set when a model is compiled",
+    {"", " -b --batch-size -ub --ubatch-size ", "llmc has no logical and physical batch",
+     "use --chunk N, the maximum of prompt tokens per call"},
+    {"", " -ctk --cache-type-k -ctv --cache-type-v ", "keys and values have one option",
+     "use --kv, such as --kv int8 or --kv K=int8,V=fp8"},
+    {"", " -fa --flash-attn ", "fused attention is always on", "remove the option"},
+    {"", " -tb ", "prompts and generation use the same number of threads", "use -t N for both"},
+    {"", " -np ", "the number of sequences is set when a model is compiled",
      "compile with --sequences N --batch N"},
-    {"", "-hf", "llmc does not download models", "give a folder or an .onnx file"},
+    {"", " -hf ", "llmc does not download models", "give a folder or an .onnx file"},
 };
 
 constexpr std::string_view kGpuLayers[] = {"-ngl", "--gpu-layers", "--n-gpu-layers"};
 constexpr std::string_view kModelNames[] = {"-m", "--model"};
 constexpr std::string_view kForms[] = {"text", "md", "csv", "json"};
+
+/// Whether `list`, names with blanks around them, has the name `word`.
+bool lists(std::string_view list, std::string_view word) {
+  return word.find(' ') == word.npos && list.find(fmt::format(" {} ", word)) != list.npos;
+}
 
 bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
   return std::ranges::count(words, word) != 0;
@@ -170,15 +141,16 @@ class Speller {
     return usage_error(fmt::format("{} needs a value", option.name), "");
   }
 
-  /// Whether a row of a table applies to the current command.
-  bool is_for(std::string_view commands) const {
-    return commands.empty() || commands.find(" " + command() + " ") != commands.npos;
+  /// Whether a row of a table applies to `argument` of the current command.
+  template <class Row>
+  bool is_for(const Row& row, std::string_view argument) const {
+    return (row.commands.empty() || lists(row.commands, command())) && lists(row.from, argument);
   }
 
   Status add(const std::string& argument) {
     const NameAndValue option = split_argument(argument);
     for (const Refusal& refusal : kRefusals) {
-      if (is_for(refusal.commands) && refusal.from == option.name)
+      if (is_for(refusal, option.name))
         return usage_error(fmt::format("{}: {}", option.name, refusal.message),
                            std::string(refusal.hint));
     }
@@ -215,7 +187,7 @@ class Speller {
       return ok_status();
     }
     for (const Spelling& spelling : kSpellings) {
-      if (!is_for(spelling.commands) || spelling.from != option.name) continue;
+      if (!is_for(spelling, option.name)) continue;
       if (!spelling.note.empty()) result_.notes.emplace_back(spelling.note);
       if (spelling.to.empty()) return ok_status();
       keep_with_value(std::string(spelling.to) +
