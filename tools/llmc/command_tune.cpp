@@ -105,7 +105,7 @@ Result<int> tune(const TuneCommand& command, const Globals& globals) {
     for (const bench::TunedKernel& kernel : report.kernels) print_kernel(kernel, command.format);
     print(fmt::format("{}: {}\n", target, values_text(report.tiles)));
   }
-  if (!command.output.empty()) LLMC_RETURN_IF_ERROR(write_file(command.output, report.header));
+  if (!command.output.empty()) LLMC_RETURN_IF_ERROR(replace_file(command.output, report.header));
   const std::string where =
       command.output.empty() ? "use --header FILE to write" : command.output + " has";
   note(globals,
