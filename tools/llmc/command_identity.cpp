@@ -25,13 +25,6 @@ struct IdentityCommand {
   TableFormat format = TableFormat::kText;
 };
 
-/// Parses numbers from 1 to `max`.
-Result<std::vector<std::uint32_t>> counts(const std::string& text, const std::string& option,
-                                          std::uint32_t max) {
-  LLMC_TRY(const auto numbers, parse_numbers(text, option, max, 1));
-  return std::vector<std::uint32_t>(numbers.begin(), numbers.end());
-}
-
 using Emulators = std::map<std::string, std::string>;  // target -> command
 
 /// The requested targets; by default all that can be run, with a note on the others. It is an error
@@ -94,9 +87,10 @@ Result<evaluate::IdentityOptions> options_of(const IdentityCommand& command,
     LLMC_TRY(const KvFormats kv, plan::parse_kv_formats(text));
     options.caches.push_back(kv);
   }
-  LLMC_TRY(options.opt_levels, counts(command.levels, "--opt-level", target::kMaxOptLevel));
-  LLMC_TRY(options.threads, counts(command.threads, "--threads", plan::kMaxThreads));
-  LLMC_TRY(options.chunks, counts(command.chunks, "--chunk", plan::kMaxChunk));
+  LLMC_TRY(options.opt_levels,
+           parse_counts(command.levels, "--opt-level", target::kMaxOptLevel, 1));
+  LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
+  LLMC_TRY(options.chunks, parse_counts(command.chunks, "--chunk", plan::kMaxChunk, 1));
   LLMC_TRY(options.emulators, emulators_of(command.emulators));
   LLMC_TRY(options.targets, targets_of(command, options.emulators, globals));
   options.tokens = command.tokens;
