@@ -125,22 +125,19 @@ bool ChatLoop::read_message(std::string& message) {
     std::string line;
     const LineReader::Event event = read_line(first, line);
     if (event == LineReader::Event::kEnd) return !first && !message.empty();
+    const bool discarded =
+        event == LineReader::Event::kInterrupt || event == LineReader::Event::kDiscarded;
     const bool fits =
-        event == LineReader::Event::kInterrupt || event == LineReader::Event::kDiscarded ||
-        (event == LineReader::Event::kLine && message.size() + line.size() < LineReader::kMaxBytes);
-    if (!fits) {
-      if (too_long() == Next::kLeave) return false;
-      message.clear();
-      quoted = false;
-      first = true;
-      continue;
-    }
-    if (event == LineReader::Event::kInterrupt || event == LineReader::Event::kDiscarded) {
+        event == LineReader::Event::kLine && message.size() + line.size() < LineReader::kMaxBytes;
+    if (!discarded && !fits && too_long() == Next::kLeave) return false;
+    if (discarded) {
       // The second Ctrl-C in a row at an empty prompt exits.
       const bool empty = first && event == LineReader::Event::kInterrupt;
       if (warned && empty) return false;
       warned = empty;
       if (empty) print_note("Ctrl-C again or Ctrl-D exits");
+    }
+    if (!fits) {
       message.clear();
       quoted = false;
       first = true;

@@ -41,8 +41,8 @@ class ChatLoop {
   };
 
   void greet() const;
-  /// Reads the lines of one message, which `\` at the end of a line and """ continue. nullopt at
-  /// the end of the input.
+  /// Reads the lines of one message, which `\` at the end of a line and """ continue. Returns
+  /// false at the end of the input.
   bool read_message(std::string& message);
   LineReader::Event read_line(bool first, std::string& line);
   Next say(const std::string& message);

@@ -98,20 +98,16 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   settings.forgets_oldest = command.forgets_oldest;
   std::optional<Interrupts> interrupts;
   std::unique_ptr<LineReader> lines;
-  if (command.prompt_option->count() > 0) {
-    lines = plain_reader(nullptr);
-    return ChatLoop(std::move(settings), globals, conversation, format, sequence, *lines, nullptr)
-        .run_once(command.prompt);
-  }
-  if (::isatty(STDIN_FILENO) == 1) {
+  const bool once = command.prompt_option->count() > 0;
+  if (!once && ::isatty(STDIN_FILENO) == 1) {
     interrupts.emplace();
     lines = ::isatty(STDOUT_FILENO) == 1 ? line_editor(*interrupts) : plain_reader(&*interrupts);
   } else {
     lines = plain_reader(nullptr);
   }
-  return ChatLoop(std::move(settings), globals, conversation, format, sequence, *lines,
-                  interrupts ? &*interrupts : nullptr)
-      .run();
+  ChatLoop loop(std::move(settings), globals, conversation, format, sequence, *lines,
+                interrupts ? &*interrupts : nullptr);
+  return once ? loop.run_once(command.prompt) : loop.run();
 }
 
 }  // namespace
