@@ -47,4 +47,21 @@ void add_stop_texts(CLI::App& app, const std::string& names, std::vector<std::st
       ->type_name("TEXT");
 }
 
+const char* stop_name(hosted::Stopped why) {
+  switch (why) {
+    case hosted::Stopped::kStopToken:
+      return "stop";
+    case hosted::Stopped::kStopText:
+      return "stop_text";
+    case hosted::Stopped::kLength:
+      return "length";
+    case hosted::Stopped::kContext:
+      return "context";
+    case hosted::Stopped::kComplete:
+      return "grammar";
+    default:
+      return "cancelled";
+  }
+}
+
 }  // namespace llmc::cli

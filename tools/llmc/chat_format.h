@@ -5,6 +5,7 @@
 
 #include "compiler/exec/native.h"
 #include "runtime/hosted/chat/format.h"
+#include "runtime/hosted/chat/generate.h"
 #include "tools/llmc/cli.h"
 
 /// The chat template of a model, for `chat` and `run --chat`.
@@ -24,6 +25,9 @@ struct CompiledPrompt {
 
 /// Compiled-in ids without a text precede every conversation and are not in `begun`.
 Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native);
+
+/// The value of "stopped" in JSON.
+const char* stop_name(hosted::Stopped why);
 
 /// Adds --stop to `run` and `chat`. `names`: its names, with llama.cpp's. Usage errors for an empty
 /// text and for invalid UTF-8.

@@ -10,6 +10,7 @@
 #include "compiler/support/file.h"
 #include "compiler/support/mapped_file.h"
 #include "runtime/hosted/tokenizer/utf8.h"
+#include "tools/llmc/chat_format.h"
 
 namespace llmc::cli {
 namespace {
@@ -43,23 +44,6 @@ std::pair<std::string, std::string> split_command(const std::string& line) {
 
 double rate(std::size_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-}
-
-const char* name_of(hosted::Stopped why) {
-  switch (why) {
-    case hosted::Stopped::kStopToken:
-      return "stop";
-    case hosted::Stopped::kStopText:
-      return "stop_text";
-    case hosted::Stopped::kLength:
-      return "length";
-    case hosted::Stopped::kContext:
-      return "context";
-    case hosted::Stopped::kComplete:
-      return "grammar";
-    default:
-      return "cancelled";
-  }
 }
 
 }  // namespace
@@ -265,7 +249,7 @@ void ChatLoop::report(const hosted::Answer& answer) {
   totals_.prompt_seconds += answer.prompt_seconds;
   if (globals_.json) {
     const Json json{{"text", answer.text},
-                    {"stopped", name_of(answer.why)},
+                    {"stopped", stop_name(answer.why)},
                     {"tokens", answer.tokens},
                     {"prompt_tokens", answer.prompt_tokens},
                     {"kept_tokens", answer.kept_tokens},

@@ -132,7 +132,7 @@ void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& 
 void note_empty(const RunResult& result, const RunCommand& command, bool has_template,
                 const hosted::Tokenizer* tokenizer, const Globals& globals) {
   const bool blank = result.text.find_first_not_of(" \t\r\n") == result.text.npos;
-  if (result.stopped != std::string_view("stop") || !blank) return;
+  if (result.stopped != hosted::Stopped::kStopToken || !blank) return;
   const std::string name = tokenizer == nullptr
                                ? fmt::to_string(result.stop_token)
                                : printable(std::string(tokenizer->name_of(result.stop_token)), 40);
@@ -149,15 +149,15 @@ void note_empty(const RunResult& result, const RunCommand& command, bool has_tem
 
 /// The reason why the text ended, for the closing note.
 std::string stop_reason(const RunResult& result, std::uint32_t context, bool grammar) {
-  if (result.stopped == std::string_view("stop")) return "ended with a stop token";
-  if (result.stopped == std::string_view("stop_text")) return "ended with a stop text";
+  if (result.stopped == hosted::Stopped::kStopToken) return "ended with a stop token";
+  if (result.stopped == hosted::Stopped::kStopText) return "ended with a stop text";
   std::string partial;
   if (grammar && !result.complete.value_or(false))
     partial =
         fmt::format(", and the grammar's text {} incomplete", result.complete ? "is" : "may be");
-  if (result.stopped == std::string_view("context"))
+  if (result.stopped == hosted::Stopped::kContext)
     return fmt::format("stopped: the context of {} tokens is full{}", context, partial);
-  if (result.stopped == std::string_view("grammar")) return "the grammar's text is complete";
+  if (result.stopped == hosted::Stopped::kComplete) return "the grammar's text is complete";
   return "stopped at -n" + partial + (partial.empty() ? "" : "; use a larger -n");
 }
 
@@ -177,7 +177,7 @@ Json summary(const RunResult& result, const RunPrompts& prompts, const RunComman
             {"ids", result.ids},
             {"text", result.text},
             {"logits_hash", result.hash},
-            {"stopped", result.stopped},
+            {"stopped", stop_name(result.stopped)},
             {"target", model.target},
             {"prompt_tokens_per_second", prompt_rate},
             {"tokens_per_second", rate},

@@ -94,7 +94,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   };
   LLMC_RETURN_IF_ERROR(add_logits());
   LLMC_TRY(bool ended, is_complete());  // the grammar may accept only the empty text
-  if (ended) result.stopped = "grammar";
+  if (ended) result.stopped = hosted::Stopped::kComplete;
 
   std::optional<hosted::StreamDecoder> decoder;
   // With a grammar, a space at the start belongs to the text.
@@ -107,7 +107,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   while (!ended && result.ids.size() < max) {
     LLMC_TRY(const std::int32_t token, session->sample());
     if (!command.ignore_eos && std::ranges::find(stops.ids, token) != stops.ids.end()) {
-      result.stopped = "stop";
+      result.stopped = hosted::Stopped::kStopToken;
       result.stop_token = token;
       break;
     }
@@ -123,26 +123,26 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     const TokenLogprobs* const logprobs = command.logprobs > 0 ? &result.logprobs.back() : nullptr;
     if (output.token && !output.token(token, piece, logprobs)) break;  // the caller checks stdout
     if (stop_texts.found()) {
-      result.stopped = "stop_text";
+      result.stopped = hosted::Stopped::kStopText;
       if (grammar) result.complete.reset();  // of the text before this token
       break;
     }
     const bool last = result.ids.size() == max;
     if (last && !grammar) break;  // no further token is needed
     if (!has_room(start_options, model, text.position())) {
-      result.stopped = last ? "length" : "context";
+      result.stopped = last ? hosted::Stopped::kLength : hosted::Stopped::kContext;
       result.complete.reset();  // unknown, because the next token does not fit the cache
       break;
     }
     LLMC_RETURN_IF_ERROR(text.append(token));
     LLMC_TRY(ended, is_complete());
-    if (ended) result.stopped = "grammar";
+    if (ended) result.stopped = hosted::Stopped::kComplete;
     if (!last && !ended) LLMC_RETURN_IF_ERROR(add_logits());
   }
   if (decoder && !stop_texts.found()) {
     std::string rest = stop_texts.add(decoder->finish());
     rest += stop_texts.finish();
-    if (stop_texts.found()) result.stopped = "stop_text";
+    if (stop_texts.found()) result.stopped = hosted::Stopped::kStopText;
     result.text += rest;
     if (output.rest && !rest.empty()) output.rest(rest);
   }

@@ -57,9 +57,8 @@ struct RunResult {
   std::vector<std::int32_t> ids;
   std::vector<TokenLogprobs> logprobs;  // with --logprobs, one for each id
   std::string text, hash;
-  // "length", "stop" (a stop token), "stop_text", "context" or "grammar"
-  const char* stopped = "length";
-  std::int32_t stop_token = -1;  // with "stop"
+  hosted::Stopped stopped = hosted::Stopped::kLength;
+  std::int32_t stop_token = -1;  // with kStopToken
   std::optional<bool> complete;  // with a grammar: the text may end where it does
   double prompt_seconds = 0, generation_seconds = 0;
 };
