@@ -9,9 +9,9 @@
 #include "compiler/ir/op.h"
 #include "compiler/plan/view.h"
 
-/// The value that one loop of an emitted function computes for each element: a small immutable DAG
-/// over one index space. Leaves are views. A reshape, transpose, slice or broadcast of a computed
-/// value therefore changes only the leaves, and its result is never stored.
+/// Expressions that one loop nest of the emitted source computes for each element: small immutable
+/// DAGs over one index space. Because the leaves are views, a reshape, transpose, slice or
+/// broadcast of a computed value changes only the leaves, and its result is never stored.
 namespace llmc::plan {
 
 struct Expression;

@@ -18,11 +18,11 @@ std::string_view kv_enumerator(KvFormat format);
 /// Returns "f16" if keys and values have the same format, else "K=int8,V=fp8". parse_kv_formats()
 /// reads both forms.
 std::string to_string(KvFormats formats);
-/// Parses one format for both keys and values, or separate formats as in "K=int8,V=fp8"; an omitted
-/// one is f32. Fails with kUsage for any other text and for fp8 keys.
+/// Parses one format for both keys and values, or separate formats such as "K=int8,V=fp8". An
+/// omitted format is f32. Fails with kUsage for any other text and for fp8 keys.
 Result<KvFormats> parse_kv_formats(std::string_view text);
-/// Returns the default KV cache formats: f32 with f32 weights, whose results are compared with
-/// other implementations, else f16 (docs/decisions/0006-cache-formats.md).
+/// Returns the default KV cache formats: f16, or f32 for f32 weights, whose results are compared
+/// with other implementations (docs/decisions/0006-cache-formats.md).
 KvFormats default_kv_formats(ir::WeightFormat weights);
 
 }  // namespace llmc::plan

@@ -13,11 +13,12 @@
 #include "compiler/plan/nest_lower.h"
 #include "compiler/plan/program.h"
 
-/// Lowers a graph, with one Lowerer per graph, one Scope for the graph itself and one Scope per
-/// loop body. Operators with a kernel become stages; all others become loop nests (nest_lower.h).
+/// Lowering of graphs. There is one Lowerer per graph, one Scope for the graph itself and one Scope
+/// for each loop body. Operators with a kernel become kernel stages; all others become loop nests
+/// (nest_lower.h).
 namespace llmc::plan {
 
-/// Returns a size of a graph as an unsigned number; 0 if it is negative.
+/// Returns a size in a graph as an unsigned number; 0 if it is negative.
 inline std::uint64_t unsigned_of(std::int64_t value) {
   return value > 0 ? static_cast<std::uint64_t>(value) : 0;
 }
@@ -27,12 +28,12 @@ struct NoBinding {};
 struct NestBinding {};  // the scope's NestLowerer holds its expression
 struct Activation {
   BufferId buffer;
-  bool pinned = false;  // must not be overwritten: it is read again outside this scope
+  bool pinned = false;  // must not be overwritten, because it is read outside this scope
 };
 struct ConstantBinding {
   ir::ConstantPtr data;
   std::string name;
-  ir::Origin origin{};  // of the node that produces it
+  ir::Origin origin{};  // origin of the node that produces the constant
 };
 struct ParameterBinding {
   std::int64_t index = 0;
@@ -40,11 +41,11 @@ struct ParameterBinding {
 struct TokensBinding {};     // llmc_run::tokens
 struct PositionsBinding {};  // position of the token of each row
 struct PastBinding {
-  std::uint32_t layer = 0;  // inside a loop: relative to the iteration's first layer
+  std::uint32_t layer = 0;  // inside a loop, relative to the first layer of the iteration
 };
 struct PresentBinding {};  // the cache, which the stages update themselves
 struct CachedBinding {};   // k or v that the projection has written to the cache
-struct InputBinding {      // of a plain graph
+struct InputBinding {      // an input of a plain graph
   std::uint32_t buffer = 0;
 };
 using ValueBinding = std::variant<NoBinding, NestBinding, Activation, ConstantBinding,
@@ -91,7 +92,7 @@ class Lowerer {
     Size size(std::uint32_t buffer) const override;
     std::int64_t workers() const override;
     void emit(const ir::Node& node, Stage stage) override;
-    /// Returns the buffer of a weight that nests read.
+    /// Returns the buffer of a weight read by loop nests.
     std::uint32_t weight_buffer(WeightRef weight, ir::ElementType element, std::uint64_t count);
 
     Lowerer& lowerer;
@@ -100,25 +101,27 @@ class Lowerer {
     std::vector<ValueBinding> bindings;
     NestLowerer nests;
     std::set<std::uint32_t> failed;                // values that could not be lowered
-    std::map<ir::ValueId, std::uint32_t> outputs;  // of a plain graph: buffer of the first output
+    std::map<ir::ValueId, std::uint32_t> outputs;  // plain graph: buffer of an output, by value
     std::map<std::tuple<std::uint32_t, bool>, std::uint32_t> weight_buffers;
     std::map<std::size_t, WeightRef> data_fields;  // by parameter
     LoopStage* loop;                               // the loop whose body this is, or nullptr
-    const ir::Loop* op = nullptr;                  // the same, in the graph
-    std::vector<Stage> stages;  // of the body; the outermost scope appends to the program
+    const ir::Loop* op = nullptr;                  // the operator of that loop
+    std::vector<Stage>
+        stages;  // stages of the loop body; the outermost scope appends to the program
     std::vector<std::vector<PackedWeight>> field_weights;  // [field][iteration]
     std::uint32_t node = 0;                                // the node being lowered
   };
 
-  /// Lowers one node. Skips nodes that read a value that could not be lowered, because their errors
-  /// would only be consequences.
+  /// Lowers one node. Skips a node if one of its operands could not be lowered, because further
+  /// errors would only be consequences.
   void lower_node(Scope& scope, const ir::Node& node);
   /// Lowers a node to kernel stages. Returns false if no kernel supports it. Reports errors through
   /// unsupported() and bad_input().
   bool lower_to_kernel(Scope& scope, const ir::Node& node);
   /// Lowers a node to loop nests.
   void lower_to_nests(Scope& scope, const ir::Node& node);
-  // One function per operator. Those that return bool return false to leave the node to loop nests.
+  // One function per operator. A function that returns bool returns false if loop nests must
+  // compute the node.
   bool lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   bool lower_lookup(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
@@ -139,7 +142,7 @@ class Lowerer {
   ValueBinding& binding(Scope& scope, ir::ValueId value) { return scope.bindings[value.index]; }
   const ValueBinding& input(Scope& scope, const ir::Node& node, std::size_t index);
   bool present(const ir::Node& node, std::size_t index) const;
-  /// Returns the buffer of a computed operand; stores a value of loop nests first.
+  /// Returns the buffer of a computed operand. First stores a value that loop nests compute.
   std::optional<BufferId> activation(Scope& scope, const ir::Node& node, std::size_t index);
   /// Returns the buffer of a computed value of any element type.
   std::optional<BufferId> stored(Scope& scope, ir::ValueId value);
@@ -210,13 +213,13 @@ class Lowerer {
                       std::uint32_t layer);
   void unsupported(const ir::Node& node, std::string message, std::string hint = {});
   void bad_input(const ir::Node& node, std::string message, std::string hint = {});
-  /// Returns the field of the loop's weight table for a parameter that nests read.
+  /// Returns the field of the loop's weight table for a parameter read by loop nests.
   WeightRef layer_data(Scope& scope, const ParameterBinding& parameter);
   std::string unique_global_label(const std::string& label);
   std::string unique_name(std::string_view wanted, std::string_view otherwise);
   // Open dims of a plain graph (lower_sizes.cpp).
-  /// Records the ranges of the symbols in the shapes of the inputs, and the sizes of the inferred
-  /// symbols that follow from them.
+  /// Records the ranges of the symbols in the input shapes, and the sizes of inferred symbols that
+  /// follow from them.
   void note_open_dims(const std::vector<ir::Value>& inputs);
   void note_inferred_symbols(const ir::Node& node);
   /// Returns the length of a slice along `axis`, which has `size` elements; nullopt if unknown.
@@ -243,9 +246,9 @@ class Lowerer {
   std::set<std::string> buffer_names_, global_labels_;
   std::uint32_t loops_ = 0, nest_buffers_ = 0;
   std::uint32_t row_buffers_[2] = {UINT32_MAX, UINT32_MAX};  // tokens, positions
-  std::map<std::string, int> names_, suffixes_;              // of plain graphs: used names
+  std::map<std::string, int> names_, suffixes_;              // plain graphs: names in use
   std::map<std::string, Size> symbols_;                      // of plain graphs
-  ir::ShapeValues shape_values_;                             // of plain graphs with open dims
+  ir::ShapeValues shape_values_;                             // plain graphs with open dims
 };
 
 }  // namespace llmc::plan

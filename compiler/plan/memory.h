@@ -10,8 +10,8 @@
 namespace llmc::plan {
 
 struct BufferPlace {
-  std::uint64_t offset = 0;  // in scratch, a multiple of 64
-  std::uint64_t bytes = 0;   // 0: not in scratch (logits) or never used
+  std::uint64_t offset = 0;  // offset in scratch in bytes, a multiple of 64
+  std::uint64_t bytes = 0;   // size; 0: not in scratch (logits) or never used
   /// First and last step of the flattened program that access the buffer. A buffer that a loop body
   /// reads from outside the loop, or carries between iterations, is live during the whole loop.
   std::uint32_t first = 0, last = 0;

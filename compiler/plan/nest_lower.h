@@ -25,29 +25,29 @@ inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 template <class T, class... Ops>
 concept OneOf = (std::is_same_v<T, Ops> || ...);
 
-/// Interface through which loop nests use the lowering of the graph. Dims are those of one row: in
-/// a decoder the `seq` dim counts 1, because nests run once for every token.
+/// Interface through which loop nests use the lowering of the graph. All dims are those of one row:
+/// in a decoder the `seq` dim is 1, because nests run once per token.
 class NestHost {
  public:
   /// Returns the dims of one row of a value of this type; nullopt if they are unknown.
   virtual std::optional<Sizes> sizes(const ir::TensorType& type) const = 0;
-  /// Returns whether nests run once for every token, as in a decoder.
+  /// Returns whether nests run once per token, as in a decoder.
   virtual bool by_token() const = 0;
-  /// Returns the elements of an integer value that holds sizes with at least one open dim; nullopt
-  /// for all other values.
+  /// Returns the elements of an integer value whose elements are sizes, at least one of them with
+  /// an open dim; nullopt for all other values.
   virtual std::optional<Sizes> elements(ir::ValueId value) const = 0;
   /// Returns the elements of a value that no nest computes: an input, an activation or a weight.
   virtual ExpressionPtr outside(ir::ValueId value, const Sizes& dims) = 0;
   /// Returns the constant of a value, or nullptr if it is not constant.
   virtual ir::ConstantPtr constant(ir::ValueId value) const = 0;
-  /// Returns the buffer of a constant that nests read. The buffer is named after `value`.
+  /// Returns a buffer for a constant that nests read, named after `value`.
   virtual std::uint32_t data(ir::ConstantPtr data, WeightUse use, ir::ValueId value) = 0;
   /// Returns a new buffer of `count` elements for `node`.
   virtual std::uint32_t scratch(const ir::Node& node, ir::ElementType element, const Size& count,
                                 const std::string& name, std::string comment) = 0;
   /// Returns the caller's buffer if the value is an output.
   virtual std::optional<std::uint32_t> output(ir::ValueId value) const = 0;
-  /// Returns the number of elements of a buffer; in a decoder, of one row.
+  /// Returns the number of elements of a buffer; in a decoder, the number per row.
   virtual Size size(std::uint32_t buffer) const = 0;
   /// Returns the maximum number of workers for one nest.
   virtual std::int64_t workers() const = 0;
@@ -68,12 +68,12 @@ class NestLowerer {
   bool is_needed(const ir::Node& node) const;
   /// Lowers a node whose operands all have values. Fails with kUnsupported if it cannot be computed
   /// row by row or has no nest. Its results are then bound to storage that is never written, so
-  /// that the nodes that read them are checked as well.
+  /// that nodes that read them can still be checked.
   Status lower(const ir::Node& node);
-  /// Fails with kUnsupported unless the open dims of a plain graph's node agree for all their
-  /// values. Shape inference assumes that they do (nest_sizes.cpp).
+  /// Checks that the operand sizes of a node in a plain graph match for all values of the open
+  /// dims, which shape inference assumes (nest_sizes.cpp). Fails with kUnsupported if they do not.
   Status check_sizes(const ir::Node& node) const;
-  /// Returns whether `lower` has given the value an expression.
+  /// Returns whether lower() has computed an expression for the value.
   bool has(ir::ValueId value) const;
   /// Returns whether computing the value reads `buffer`.
   bool reads(ir::ValueId value, std::uint32_t buffer) const;
@@ -84,7 +84,7 @@ class NestLowerer {
   void finish_output(ir::ValueId value, std::uint32_t buffer);
 
  private:
-  // ---- operators (nest_*.cpp). An error concerns one unsupported node.
+  // ---- operators (nest_*.cpp). Each function fails with kUnsupported if it cannot lower the node.
   Status lower(const ir::Node& node, const ir::ConstantOp& op);
   Status lower(const ir::Node& node, const ir::Cast& op);
   Status lower(const ir::Node& node, const OneOf<ir::Reshape, ir::Squeeze, ir::Unsqueeze> auto&) {
@@ -127,7 +127,8 @@ class NestLowerer {
   /// Checks that each row of the result depends only on the same row of the operands
   /// (nest_rows.cpp).
   Status check_rows(const ir::Node& node) const;
-  /// Lowers a node that computes open sizes to these sizes. Returns false for other nodes.
+  /// Lowers a node whose result is sizes with open dims to these sizes. Returns false for other
+  /// nodes.
   bool lower_open_sizes(const ir::Node& node);
   Status lower_open_slice(const ir::Node& node);
   /// Returns the axis and step of each of the `count` starts of a Slice.
@@ -164,8 +165,8 @@ class NestLowerer {
   Stored stored_as_it_is(ir::ValueId value);
   static BufferArgument read(const View& view) { return {view.buffer, view.offset, false}; }
   static BufferArgument written(const View& view) { return {view.buffer, view.offset, true}; }
-  /// Returns where a kernel writes a value, and binds the value to it: the caller's memory if the
-  /// value is an output of that type, else the arena.
+  /// Returns the storage to which a kernel writes a value, and binds the value to it: the caller's
+  /// memory if the value is an output with the same type, otherwise the arena.
   View result(ir::ValueId value);
   std::uint32_t scratch(ir::ElementType element, const Size& count, const std::string& name) {
     return host_.scratch(*current_, element, count, name, {});
@@ -174,11 +175,11 @@ class NestLowerer {
   void emit(const ir::Node& node, CallStage stage);
 
   // ---- shared by families
-  /// Returns the call with its first number as the count of rows, which are divided among workers.
-  /// `steps`: elements per row of each buffer.
+  /// Returns the call with its rows divided among workers. Its first number is the number of rows.
+  /// `steps` are the elements per row of each buffer.
   static CallStage by_rows(CallStage call, const Sizes& steps);
   Status lower_view(const ir::Node& node, const std::function<std::optional<View>(const View&)>& f);
-  /// Computes y = a @ b over views with leading batch dims; `y` is dense.
+  /// Appends the stages that compute y = a @ b over views with leading batch dims. `y` is dense.
   Status product_of(const ir::Node& node, ir::ElementType type, View a, View b, View y,
                     ir::ConstantPtr b_data, bool b_transposed, ir::ValueId b_value);
   struct AxisSplit {
@@ -205,7 +206,8 @@ class NestLowerer {
     ExpressionPtr expression;
   };
 
-  /// Finds for each value the value whose loop computes it; a stored value is its own sink.
+  /// Finds for each value its sink, the stored value whose loop computes it. A stored value is its
+  /// own sink.
   void find_sinks();
   void find_needed();
   bool fits_a_loop(const ExpressionPtr& expression) const;
@@ -219,18 +221,18 @@ class NestLowerer {
   const ir::Node* current_ = nullptr;
 };
 
-/// Returns whether an operand only determines the shape of the result, which the result's type
-/// already gives, or the bounds of a slice.
+/// Returns whether an operand only determines the shape of the result, which is known from the
+/// result's type, or the bounds of a slice.
 bool is_shape_operand(const ir::Node& node, std::size_t operand);
 
-/// Returns n if the dim is n * seq with n > 0 (n consecutive elements for each token); else
+/// Returns n if the dim is n * seq with n > 0 (n consecutive elements per token), otherwise
 /// nullopt.
 std::optional<std::int64_t> per_token(const ir::Dim& dim);
 /// Returns the dim of a type that counts tokens; nullopt if there is none.
 std::optional<std::size_t> row_axis(const ir::TensorType& type);
 
-/// Returns the dims of one row of a value, with n in place of n * seq. Returns nullopt if a dim has
-/// another symbol, two dims count tokens, or there are more than 2^40 elements.
+/// Returns the dims of one row of a value: n replaces n * seq. Returns nullopt if a dim has another
+/// symbol, two dims count tokens, or there are more than 2^40 elements.
 std::optional<Sizes> row_dims(const ir::TensorType& type);
 
 /// Returns the type in which values of this type are computed and kept between stages: f32 for

@@ -12,11 +12,11 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// Computes the memory use of an emitted model before anything is compiled.
+/// Memory plan of an emitted model, computed before compilation.
 namespace llmc::plan {
 
-/// Maximum values of the options. The maximum context is the number of positions that the sine and
-/// cosine of the kernels support (llmc/math.h).
+/// Maximum values of the options. The maximum context is the maximum position for the sine and
+/// cosine of the kernels (llmc/math.h).
 inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMaxChunk = 4096,
                                kMaxThreads = 256, kMaxSequences = 1u << 16, kMaxBatch = kMaxChunk,
                                kMaxPool = 1u << 30;
@@ -25,51 +25,53 @@ struct PlanOptions {
   const target::Target* target = nullptr;
   std::string name;  // a valid C identifier (emit/names.h)
   std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
-  /// Maximum number of sequences in a session; maximum number decoded per step, which is also the
-  /// maximum number of rows per head call.
+  /// Maximum number of sequences in a session, and maximum number of sequences decoded per step.
+  /// The latter is also the maximum number of rows per head call.
   std::uint32_t sequences = 1, batch = 1;
-  /// KV blocks shared by all sequences; 0: enough for a full context of each.
+  /// Number of KV blocks shared by all sequences; 0: enough for a full context of each sequence.
   std::uint32_t pool = 0;
   KvFormats kv = {};        // KV cache formats
   bool contiguous = false;  // one block holds a whole context; `block` is ignored
-  /// `ctx` was given explicitly: it is an error if the model's position table is shorter. Otherwise
-  /// the context is limited to `trained_ctx`, but not below `ctx_needed`, and to the length of the
-  /// table.
+  /// Whether the user set `ctx`. If so, a shorter position table in the model is an error.
+  /// Otherwise the context is limited to the larger of `trained_ctx` and `ctx_needed`, and to the
+  /// length of the table.
   bool ctx_given = false;
-  std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
-  std::uint32_t ctx_needed = 0;   // tokens that the context must hold at least; 0: no requirement
-  DimRanges open_dims = {};       // of a plain graph: ranges of symbols in the shapes of its inputs
+  std::uint32_t trained_ctx = 0;  // context of the model's training in tokens; 0: unknown
+  std::uint32_t ctx_needed = 0;   // minimum context in tokens; 0: no minimum
+  DimRanges open_dims = {};       // plain graph: ranges of symbols in the input shapes
   bool embed_weights = true;
   /// Recorded in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;
-  std::string tokenizer_refused;       // why the model's tokenizer is not used; empty if it is
-  std::int64_t bos_id = -1;            // the id that every prompt starts with; -1: unknown
+  std::string tokenizer_refused;       // why the model's tokenizer is not used; empty if it is used
+  std::int64_t bos_id = -1;            // first id of every prompt; -1: unknown
   std::vector<std::int64_t> stop_ids;  // end-of-text ids
   std::uint64_t vocabulary_hash = 0;   // llmc_model.vocabulary_hash; 0: no tokenizer
-  /// The compiled-in grammar: "gbnf" or "json-schema", and the size of its tables; 0: no grammar.
+  /// Kind of the compiled-in grammar, "gbnf" or "json-schema", and the size of its tables in bytes;
+  /// 0: no grammar.
   std::string grammar_kind;
   std::uint64_t grammar_bytes = 0;
-  /// Tokens that all sequences begin with, whose KV data is computed at compile time, and the file
-  /// that they come from, for messages.
+  /// Prompt with which all sequences begin, as token ids; its KV data is computed at compile time.
+  /// `prompt_source` is its file, for messages.
   std::vector<std::int32_t> prompt;
   std::string prompt_source;
   /// Recorded in plan.json for `llmc verify` on a bundle: the requested weight format, and the
-  /// golden hashes that are stored with the model for it.
+  /// golden hashes stored with the model for this format.
   std::string quant;
   std::map<std::string, std::string> golden;
 };
 
-/// The prompt's read-only data: its KV blocks, then f32[hidden], the final row of its last token.
+/// Read-only data of the prompt: its KV blocks, then the final hidden row of its last token,
+/// f32[hidden].
 struct PromptPlan {
   std::uint32_t tokens = 0, blocks = 0;       // 0: no prompt
-  std::uint64_t blocks_bytes = 0, bytes = 0;  // of the blocks; of blocks and row, a multiple of 64
+  std::uint64_t blocks_bytes = 0, bytes = 0;  // size of the blocks; total size, a multiple of 64
   std::uint64_t hash = 0;                     // xxh64 of the data; 0: not computed yet
 };
 
 struct KvPlan {
-  std::uint32_t block = 0, blocks = 0;  // tokens of a block; blocks in the pool
+  std::uint32_t block = 0, blocks = 0;  // tokens per block; blocks in the pool
   std::uint64_t layer_bytes = 0, block_bytes = 0,
-                bytes = 0;  // of one layer of a block, of a block, of the pool
+                bytes = 0;  // sizes of one layer of a block, of a block, and of the pool
 
   /// Returns the bytes of one token in a block.
   std::uint64_t token_bytes() const { return block == 0 ? 0 : block_bytes / block; }
@@ -83,21 +85,23 @@ struct Plan {
   PromptPlan prompt;
 
   std::uint64_t weights_bytes = 0;
-  std::uint64_t weights_per_token_bytes = 0;  // read by a decode step: all but unused table rows
-  std::uint64_t parameters = 0;               // numbers in the model's weights
-  /// The required RAM: session, KV, scratch, … Weights can stay in flash or a mapped file.
+  std::uint64_t weights_per_token_bytes =
+      0;                         // weights read by a decode step: all except unused table rows
+  std::uint64_t parameters = 0;  // number of elements in the model's weights
+  /// Required RAM in bytes: session, KV cache, scratch, …. Weights are excluded, because they can
+  /// be in flash or a mapped file.
   std::uint64_t arena_bytes = 0;
   std::uint64_t code_bytes = 0;  // text and tables of the archive, without weights
   bool code_is_estimate = true;
 };
 
-/// Returns the context in tokens as determined by the options alone. A position table of the model
-/// may shorten it.
+/// Returns the context in tokens that the options determine. A position table of the model may
+/// reduce it.
 std::uint32_t context_of(const PlanOptions& options);
 
-/// Plans a decoder. Fails like lower(); with kUsage for options out of range or a context longer
-/// than the model's position table; with kBadInput for a prompt that fills the whole context or has
-/// a token outside the vocabulary.
+/// Plans a decoder. Fails like lower(). Fails with kUsage if an option is out of range or the
+/// context exceeds the model's position table. Fails with kBadInput if the prompt fills the whole
+/// context or contains a token outside the vocabulary.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
 
 /// Plans a plain graph (lower_plain). Uses only target, name, threads_max, open_dims and
@@ -113,14 +117,14 @@ Status check_budget(const Plan& plan, std::uint64_t max_ram);
 struct Warning {
   std::string message, hint;
 };
-/// Returns the warning about `tokens` of context for a model trained for `trained_ctx` tokens.
-/// `what`: "a context", "a window".
+/// Returns the warning that a context of `tokens` tokens exceeds the `trained_ctx` tokens of
+/// training. `what` names it in the message: "a context" or "a window".
 Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32_t trained_ctx);
 std::vector<Warning> warnings(const Plan& plan);
 
-/// Returns the content of NAME.plan.json: sizes, offsets and hashes. `weights_hash`: xxh64 of the
-/// weights, 16 hexadecimal digits, or empty before they are written. The text depends only on the
-/// arguments.
+/// Returns the content of NAME.plan.json: sizes, offsets and hashes. `weights_hash` is the xxh64 of
+/// the weights as 16 hexadecimal digits, or empty before they are written. The text depends only on
+/// the arguments.
 std::string to_json(const Plan& plan, std::string_view weights_hash);
 
 inline constexpr std::string_view kNumericsVersion = "1";

@@ -12,16 +12,16 @@
 #include "compiler/plan/weights.h"
 #include "compiler/support/result.h"
 
-/// A module in the form that the emitted source computes: stages, which are kernel calls or loop
-/// nests, over buffers and weights. A decoder has the entries `forward` (a chunk of tokens, with
-/// repeated layers as loops) and `head` (the logits of selected rows). A plain graph has one entry,
-/// which runs once.
+/// A lowered module, from which source is emitted: stages, which are kernel calls or loop nests,
+/// with their buffers and weights. A decoder has the entries `forward` (processes a chunk of
+/// tokens, with repeated layers as loops) and `head` (computes the logits of selected rows). A
+/// plain graph has one entry.
 namespace llmc::plan {
 
 /// A weight that a stage reads: an element of Program::weights or, inside a loop, a field of the
 /// layer's weight table.
 struct WeightRef {
-  std::uint32_t index = UINT32_MAX;  // of Program::weights, or of Loop::fields
+  std::uint32_t index = UINT32_MAX;  // index in Program::weights or LoopStage::fields
   bool per_layer = false;
   bool exists() const { return index != UINT32_MAX; }
 };
@@ -36,19 +36,20 @@ enum class Place : std::uint8_t {
   kPositions,  // i32 position of each row's token
 };
 
-/// Storage of a value: `width` elements for each token, or, with `one_row`, for each row whose
-/// logits are computed. In a plain graph the whole value is one row. Values share a buffer if one
-/// is a reshaped view of the other or updates it in place.
+/// Storage of a value. It has `width` elements per token, or, if `one_row` is set, per row for
+/// which logits are computed. In a plain graph the whole value is one row. Two values share a
+/// buffer if one is a reshaped view of the other or updates it in place.
 struct Buffer {
-  std::string name{};  // in the emitted source: "x", "q", "gated"; unique within its storage class
+  std::string name{};  // name in the emitted source, such as "x" or "gated"; unique within its
+                       // storage class
   std::uint64_t width = 0;
   bool one_row = false;
   Place place = Place::kArena;
   std::uint32_t slot = 0;  // kInput, kOutput
   ir::ElementType element = ir::ElementType::kF32;
   WeightRef weight{};     // kWeight
-  std::string comment{};  // dims and name in the model; untrusted text
-  Size size{};            // of a plain graph; `width` is its upper bound
+  std::string comment{};  // dims and name of the value in the model; untrusted text
+  Size size{};            // plain graph: number of elements; `width` is its upper bound
 };
 struct BufferId {
   std::uint32_t index = UINT32_MAX;
@@ -61,7 +62,7 @@ struct NormInput {
   WeightRef weight;
   float epsilon = 0;
   ir::NormKind kind = ir::NormKind::kRms;
-  WeightRef bias = {};  // of a layer norm
+  WeightRef bias = {};  // bias of a layer norm
   bool exists() const { return weight.exists(); }
 };
 
@@ -77,13 +78,16 @@ struct EmbeddingStage {
 struct LinearStage {
   enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kGated };
   Epilogue epilogue = Epilogue::kStore;
-  ir::ActivationFn function = ir::ActivationFn::kNone;  // of the product, before the residual
+  ir::ActivationFn function =
+      ir::ActivationFn::kNone;  // applied to the product before the residual is added
   BufferId source;
   NormInput norm;
   WeightRef weight, bias;
-  BufferId residual;           // kAddStore
-  BufferId out;                // kAddTo: the residual itself
-  std::uint64_t n = 0, k = 0;  // of the matrix in the model; kGated: out has n / 2 columns
+  BufferId residual;  // kAddStore
+  BufferId out;       // kAddTo: also the residual
+  std::uint64_t
+      n = 0,
+      k = 0;  // rows and columns of the matrix in the model; kGated: `out` has n / 2 columns
 };
 
 /// Computes the cosine and sine rows of the chunk's tokens, f32 [tokens, rotary_dim].
@@ -151,8 +155,9 @@ struct GatedStage {
   BufferId gate, up, out;
   std::uint64_t width = 0;
 };
-/// The second operand is a buffer of the same shape, a row that applies to every token, a scalar in
-/// the weights (one element, which differs between the layers of a loop), or a literal.
+/// Elementwise operation. The second operand is a buffer with the same shape (`b`), a row used for
+/// every token (`row`), a scalar weight that differs between the layers of a loop (`number`), or a
+/// literal (`value`).
 struct BinaryStage {
   ir::BinaryKind kind = ir::BinaryKind::kAdd;
   BufferId a, b, out;
@@ -170,15 +175,15 @@ struct CopyStage {
   std::uint64_t width = 0;
 };
 
-/// Assigns to each element of `target` the value of an expression over the same dims: one loop
-/// nest, executed for every row.
+/// One loop nest: assigns to each element of `target` the value of an expression over the same
+/// dims. In a decoder it runs once per row.
 struct MapStage {
   View target;
   ExpressionPtr value;
 };
 
 struct BufferArgument {
-  std::uint32_t buffer = 0;  // of Program::buffers
+  std::uint32_t buffer = 0;  // index in Program::buffers
   Size offset = 0;           // elements
   bool written = false;
   // Elements per row and per worker (CallStage::Split).
@@ -186,8 +191,8 @@ struct BufferArgument {
   std::int64_t slot_step = 0;
 };
 
-/// A call of a kernel in templates/llmc/function/, in a decoder for every row: name<types...,
-/// tags...>(buffers..., numbers...).
+/// A call name<types..., tags...>(buffers..., numbers...) of a kernel in templates/llmc/function/.
+/// In a decoder it runs once per row.
 struct CallStage {
   using Number = std::variant<Size, float, bool, Sizes>;
 
@@ -199,7 +204,7 @@ struct CallStage {
   bool can_fail = false;            // returns false for invalid data, such as an index out of range
   std::uint64_t multiply_adds = 0;  // of a matrix product, per row, at the upper bounds
 
-  /// How the workers of a plain graph share the call.
+  /// How the call is divided among the workers of a plain graph.
   enum class Split : std::uint8_t {
     kNone,
     kRows,   // `split_number` is the row count; each buffer advances by its row_step per row
@@ -215,11 +220,11 @@ struct Stage;
 struct LoopStage {
   std::string function;  // "layer", "layer_2"
   std::uint32_t count = 0;
-  std::uint32_t first_layer = 0;      // of the cache
+  std::uint32_t first_layer = 0;      // cache layer of the first iteration
   std::uint32_t layers_per_pass = 1;  // layers per execution of the body
   struct Field {
     std::string name;                         // "qkv", "down_bias"
-    std::vector<std::uint32_t> weights = {};  // of Program::weights, one per iteration
+    std::vector<std::uint32_t> weights = {};  // indices in Program::weights, one per iteration
   };
   std::vector<Field> fields;
   std::vector<Stage> body;
@@ -230,19 +235,19 @@ struct Stage {
                RopeStage, KvStoreStage, GatedStage, BinaryStage, UnaryStage, CopyStage, LoopStage,
                MapStage, CallStage>
       op;
-  ir::Origin origin;    // for the comment at the call; untrusted text
+  ir::Origin origin;    // named in the comment at the call; untrusted text
   std::string comment;  // shapes, generated by the compiler
 };
 
-/// An input or output of a plain graph in the form that the caller uses.
+/// An input or output of a plain graph as seen by the caller.
 struct Port {
   std::string name;  // as in the model; untrusted text
   ir::ElementType element = ir::ElementType::kF32;
   Sizes dims;
   std::uint32_t buffer = 0;
 
-  std::uint64_t bytes() const;  // at the upper bounds of open dims
-  /// Returns the dims for these sizes of the open dims, by name.
+  std::uint64_t bytes() const;  // size at the upper bounds of open dims
+  /// Returns the dims for the given sizes of open dims, by name.
   std::vector<std::int64_t> dims_at(const std::map<std::string, std::int64_t>& sizes) const;
   std::uint64_t bytes(const std::map<std::string, std::int64_t>& sizes) const;
 };
@@ -250,16 +255,17 @@ struct Port {
 struct Program {
   std::vector<PackedWeight> weights;  // in execution order, layer by layer
   std::vector<Buffer> buffers;
-  std::vector<Stage> forward;         // of a plain graph: all stages
-  std::vector<Port> inputs, outputs;  // of a plain graph
-  std::vector<OpenDimPtr> open_dims;  // of a plain graph, in the order of its inputs
+  std::vector<Stage> forward;         // plain graph: all stages
+  std::vector<Port> inputs, outputs;  // plain graph only
+  std::vector<OpenDimPtr> open_dims;  // plain graph only, in the order of its inputs
   // Decoders only.
-  std::vector<Stage> head;  // of one or more rows; reads `row`, writes `logits`
-  BufferId hidden;          // final rows of a chunk: the result of `forward`
-  BufferId row;             // rows of `hidden` that the head reads; no storage of its own
-  BufferId logits;          // in memory of the caller
+  std::vector<Stage>
+      head;         // stages that compute logits of one or more rows; read `row`, write `logits`
+  BufferId hidden;  // final rows of a chunk: the result of `forward`
+  BufferId row;     // rows of `hidden` that the head reads; shares its storage
+  BufferId logits;  // in the caller's memory
 
-  std::uint32_t layers = 0;  // of the cache
+  std::uint32_t layers = 0;  // number of layers in the cache
   AttentionShape attention;  // identical in all layers
   std::uint64_t hidden_width = 0, vocabulary = 0;
   std::uint64_t positions_max = 0;  // rows of the smallest position table; 0: no limit
@@ -268,35 +274,35 @@ struct Program {
 };
 
 struct LowerOptions {
-  /// Context in tokens: later rows of position tables are not stored. 0: all rows are stored.
+  /// Context in tokens. Rows of position tables after it are not stored. 0: all rows are stored.
   std::uint64_t context = 0;
-  /// Number of workers with scratch memory of their own (plain graphs).
+  /// Number of workers that have separate scratch memory (plain graphs).
   std::uint32_t threads_max = 1;
   DimRanges open_dims = {};  // ranges of the symbols in the shapes of a plain graph's inputs
 };
 
 /// Lowers a decoder. Matrices are named by their roles and use the formats of their operators;
-/// kUnset means f32. Fails with kUnsupported and one diagnostic for each node that cannot be
-/// computed token by token, or with kBadInput for weights of invalid shapes.
+/// kUnset means f32. Fails with kUnsupported, with one diagnostic for each node that cannot be
+/// computed token by token, or with kBadInput if weights have invalid shapes.
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 
 /// Lowers a plain graph. `inputs` are the graph's inputs before any pass, because passes remove
-/// unused ones. Linear layers become kernel stages. Fails with kUnsupported and one diagnostic for
-/// each operator without a loop nest and each shape that is neither fixed nor determined by the
-/// open dims.
+/// unused inputs. Linear layers become kernel stages. Fails with kUnsupported, with one diagnostic
+/// for each operator that has no loop nest and for each shape that is neither fixed nor determined
+/// by the open dims.
 Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                             const LowerOptions& options = {});
 
-/// Buffers that a stage reads and writes; those inside a loop's body are not included.
+/// Buffers that a stage reads and writes, except those used inside a loop body.
 struct Access {
   std::vector<BufferId> reads, writes;
 };
 Access access(const Stage& stage);
-/// Returns the rows of a linear stage of a plain graph, whose buffers hold all of them.
+/// Returns the number of rows of a linear stage in a plain graph, where a buffer contains all rows.
 Size rows_of(const Program& program, const LinearStage& stage);
 /// Returns whether any of the stages, or any stage of a loop body, is a loop nest.
 bool has_nests(const std::vector<Stage>& stages);
-/// Replaces the buffers that a stage reads, then those that it writes. Also calls the maps for
+/// Replaces the buffers that a stage reads, then those that it writes. The maps are also called for
 /// absent buffers.
 using BufferMap = std::function<BufferId(BufferId)>;
 void replace_buffers(Stage& stage, const BufferMap& read, const BufferMap& written);

@@ -9,15 +9,15 @@
 
 namespace llmc::plan {
 
-/// The quantization that was applied to a model's weights. It can differ from the requested format:
-/// matrices and tables that are already quantized may keep their codes, and `--quant=q4` mixes
-/// formats.
+/// Summary of the rounding of a model's weights. It can differ from the requested format: matrices
+/// and tables that are quantized in the model may keep their codes, and `--quant=q4` mixes formats.
 struct Rounding {
-  /// Formats that weights were rounded to, coarsest first. kF32 does not round and is not listed.
+  /// Formats to which weights were rounded, coarsest first. Excludes kF32, which does not round.
   std::vector<ir::WeightFormat> formats;
-  std::size_t rounded = 0;  // matrices and tables rounded to them
-  std::size_t kept = 0;     // matrices and tables that keep their original codes
-  /// At least one matrix has integer codes, so its input activations are rounded to 8 bits.
+  std::size_t rounded = 0;  // number of matrices and tables rounded to these formats
+  std::size_t kept = 0;     // number of matrices and tables that keep their original codes
+  /// Whether at least one matrix has integer codes, so that its input activations are rounded to 8
+  /// bits.
   bool rounds_activations = false;
 
   /// Returns the format that determines the error of the result: the coarsest weight format, or kQ8

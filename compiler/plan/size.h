@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// Sizes of a plain graph, some of which are only known at run time.
+/// Sizes in a plain graph. Some of them are known only at run time.
 namespace llmc::plan {
 
 /// Range of a dim, both ends included; a fixed dim has min == max.
@@ -24,20 +24,20 @@ struct DimRange {
 /// Ranges by symbol name.
 using DimRanges = std::map<std::string, DimRange>;
 
-/// A dim whose size is given by each call. 1 <= range.min < range.max.
+/// A dim whose size is set in each call. 1 <= range.min < range.max.
 struct OpenDim {
   std::string name;  // the model's symbol; untrusted text
   DimRange range;
 };
 using OpenDimPtr = std::shared_ptr<const OpenDim>;
 
-/// A polynomial with integer coefficients in open dims; in most cases a constant. Two sizes are
-/// equal if they are the same polynomial: an open dim never equals a constant. A program has
-/// exactly one object for each open dim. Callers bound the sizes that they compute (check_sizes in
-/// lower_nests.cpp), so that nothing overflows.
+/// A polynomial in open dims with integer coefficients; in most cases a constant. Two sizes are
+/// equal if they are the same polynomial, so an open dim never equals a constant. A program has
+/// exactly one OpenDim object for each open dim. Callers limit the sizes that they compute
+/// (check_sizes in lower_nests.cpp), so that arithmetic does not overflow.
 class Size {
  public:
-  /// Open dims ordered by name, with repeats; not empty.
+  /// Factors of a product of open dims, ordered by name, possibly repeated; not empty.
   using Monomial = std::vector<OpenDimPtr>;
   struct Order {
     bool operator()(const Monomial& a, const Monomial& b) const;
@@ -52,16 +52,16 @@ class Size {
   std::optional<std::int64_t> constant() const {
     return is_constant() ? std::optional(number_) : std::nullopt;
   }
-  /// nullptr for a number.
+  /// Returns nullptr for a number.
   const Terms* terms() const { return terms_.get(); }
-  /// Upper and lower bounds for all values of the open dims; exact for constants, dims and their
-  /// products. Saturate to the largest and smallest std::int64_t.
+  /// Return an upper and a lower bound for all values of the open dims. They are exact for
+  /// constants, dims and their products, and saturate to the limits of std::int64_t.
   std::int64_t bound() const { return extreme(true); }
   std::int64_t least() const { return extreme(false); }
   /// Returns the sum of the absolute values of the terms at the upper bounds of the open dims;
   /// nullopt on overflow. Bounds the coefficients of sums and products.
   std::optional<std::int64_t> magnitude() const;
-  /// Returns the value for these sizes of the open dims, which must include all of them.
+  /// Returns the value for the given sizes of open dims, which must include every open dim.
   std::int64_t at(const std::map<std::string, std::int64_t>& sizes) const;
   /// Returns, for example, "4 * past * seq - 1"; `name` spells the open dims.
   std::string text(const std::function<std::string(const OpenDim&)>& name) const;
@@ -75,7 +75,7 @@ class Size {
   friend Size operator-(Size a, const Size& b) { return a -= b; }
   friend Size operator*(const Size& a, const Size& b);
   friend bool operator==(const Size& a, const Size& b);
-  /// Returns a / b if the division is exact for all values of the open dims.
+  /// Returns a / b if the division is exact for all values of the open dims, otherwise nullopt.
   friend std::optional<Size> quotient(Size a, const Size& b);
 
  private:

@@ -8,15 +8,15 @@
 #include "compiler/ir/constant.h"
 #include "llmc/sizes.h"
 
-/// Detects how the matrices of a model are quantized, and selects the coded format that stores them
+/// Detection of the quantization of a model's matrices, and of the coded format that stores it
 /// without loss.
 namespace llmc::plan {
 
 struct SourceQuantization {
   /// For example "4-bit, blocks of 32, zero points"; empty if no row is quantized.
   std::string text;
-  /// Common format of all matrices, because the iterations of a loop share one; nullopt: see
-  /// `requantize_reason`.
+  /// Lossless format for all matrices, because the iterations of a loop share one format. nullopt
+  /// if there is none; `requantize_reason` states why.
   std::optional<CodedFormat> format;
   std::string requantize_reason;
   int low = 0;  // smallest code

@@ -6,7 +6,7 @@
 
 #include "compiler/plan/size.h"
 
-/// Strided windows into buffers. An emitted function implements reshapes, transposes, slices and
+/// Strided views of buffers. The emitted source implements reshapes, transposes, slices and
 /// broadcasts as views, without copying.
 namespace llmc::plan {
 
@@ -35,12 +35,13 @@ View broadcast(const View& view, const Sizes& dims);
 /// Returns the same elements in row-major order with other dims; nullopt if strides cannot express
 /// this.
 std::optional<View> reshaped(const View& view, const Sizes& dims);
-/// Returns `count` elements of one dim: start, start + step, …; all must be in range.
+/// Returns a view of `count` elements along one axis: start, start + step, …. All must be in range.
 View sliced(const View& view, std::size_t axis, const Size& start, std::int64_t step,
             const Size& count);
 
-/// Merges adjacent dims of views over the same dims where all views allow it, and removes dims of
-/// 1. Returns the remaining dims, one per loop. The views keep their element order.
+/// Merges adjacent dims of views with the same dims if the strides of all views allow it, and
+/// removes dims of size 1. Returns the remaining dims, one per loop. The element order is
+/// unchanged.
 Sizes collapse(std::vector<View*> views);
 
 }  // namespace llmc::plan

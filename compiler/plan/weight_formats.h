@@ -14,13 +14,14 @@ namespace llmc::plan {
 struct WeightFormatInfo {
   ir::WeightFormat format;
   WeightKind kind;          // storage of its matrices
-  std::string_view type;    // template of its matrices in templates/llmc/kernels/weights.h
+  std::string_view type;    // class template for such matrices in templates/llmc/kernels/weights.h
   double max_kl;            // `llmc verify` of decoders: maximum mean divergence, in nats
-  double max_relative_rms;  // of plain graphs; 0: rounds nothing, values are compared one by one
+  double max_relative_rms;  // same for plain graphs; 0: values are not rounded and are compared one
+                            // by one
 };
 
-/// By rounding error, largest first. The limits are well above the values of small random and
-/// trained models and far below those of a wrong kernel.
+/// All formats, by descending rounding error. The limits are well above the values measured with
+/// small random and trained models, and far below those of a wrong kernel.
 inline constexpr WeightFormatInfo kWeightFormats[] = {
     {ir::WeightFormat::kQ4, WeightKind::kQ4, "WeightQ4", 0.5, 0.25},
     {ir::WeightFormat::kQ6, WeightKind::kQ6, "WeightQ6", 5e-2, 0.1},
@@ -29,15 +30,17 @@ inline constexpr WeightFormatInfo kWeightFormats[] = {
     {ir::WeightFormat::kF32, WeightKind::kF32, "WeightF32", 1e-8, 0},
 };
 
-/// kBF16 is stored as f16 (same size, higher precision for weights) and kUnset as f32.
+/// Returns the entry of the format in which weights are stored: kBF16 is stored as f16 (same size,
+/// higher precision for weights) and kUnset as f32.
 const WeightFormatInfo& weight_format_info(ir::WeightFormat format);
-/// Null for kinds that only preserve the codes of a model (quant/coded.h).
+/// Returns the format of a weight kind, or nullptr for kinds that only preserve the codes of a
+/// model (quant/coded.h).
 const WeightFormatInfo* find_weight_format(WeightKind kind);
 
 /// Returns "q4", "q6", ...
 std::string_view weight_format_name(ir::WeightFormat format);
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view name);
-/// Returns "q4, q6, q8, f16 or f32" for " or ".
+/// Returns all names, for example "q4, q6, q8, f16 or f32" if `last_separator` is " or ".
 std::string weight_format_list(std::string_view last_separator);
 
 }  // namespace llmc::plan

@@ -44,33 +44,33 @@ struct PackedWeight {
   bool pad_rows = false;  // vectors: a bias, padded to the packed rows of its matrix
   std::uint64_t heads = 0, kv_heads = 0, head_dim = 0;  // kQkv
 
-  ir::ConstantPtr data{};   // [rows, columns], or [columns] for vectors without a row order
+  ir::ConstantPtr data{};   // [rows, columns]; vectors without a row order are [columns]
   std::string label{};      // role in the emitted source: "down", "embedding"
-  std::int64_t layer = -1;  // iteration of the loop that it belongs to; -1: no loop
+  std::int64_t layer = -1;  // iteration of the loop that uses the weight; -1: no loop
   std::string name{};       // in the model; untrusted text, may be empty
-  std::string comment{};    // of kData: its type and name; untrusted text
+  std::string comment{};    // kData: type and name; untrusted text
   std::uint64_t rows = 0, columns = 0;  // as in the model; vectors have one column
   std::uint64_t packed_rows = 0;
-  std::uint64_t offset = 0;  // in the weights file, a multiple of 64
-  std::uint64_t bytes = 0;   // without the padding up to the next offset
+  std::uint64_t offset = 0;  // offset in the weights file in bytes, a multiple of 64
+  std::uint64_t bytes = 0;   // size, without the padding before the next offset
 
   WeightConversion conversion = WeightConversion::kFloat;
   std::string source_quantization{};  // kFloat: empty; else "4-bit, blocks of 32"
   std::string requantize_reason{};    // kRequantized: why the codes were not preserved
   int code_low = 0;                   // kPreserved: the smallest code in the model
 
-  /// Returns the stored bits per weight of the model.
+  /// Returns the stored bits per element of the model's weight.
   double bits_per_weight() const;
   /// Returns, for example, "q4", "table q8", "f32" or "int4/32 f16".
   std::string format_name() const;
-  /// Returns "quantized from f32", "re-encoded without loss (4-bit, blocks of 32)" or "requantized
-  /// …"; empty for vectors and for floats that are not converted.
+  /// Returns "quantized from float", "re-encoded without loss (4-bit, blocks of 32)" or
+  /// "requantized …"; empty for vectors and for floats that are not converted.
   std::string conversion_text() const;
 };
 
 /// Returns the number of rows after padding, as determined by weight.order and weight.use.
 std::uint64_t packed_row_count(const PackedWeight& weight);
-/// Returns the source row of each packed row, or -1 for padding; the input of ir::reorder_rows.
+/// Returns the source row of each packed row, or -1 for padding, as ir::reorder_rows expects.
 std::vector<std::int64_t> packed_row_order(const PackedWeight& weight);
 
 std::string to_string(WeightKind kind);
