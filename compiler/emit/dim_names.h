@@ -21,7 +21,7 @@ class DimNames {
   std::string plain_text(const plan::Size& size) const;
   /// Returns the size as a C++ expression of local variables: "4 * n_sequence + 1".
   std::string text(const plan::Size& size) const;
-  /// Returns the same expression as a factor: in parentheses if it is a sum.
+  /// Returns text(size) in parentheses if it is a sum, for use as a factor.
   std::string factor(const plan::Size& size) const;
   /// Returns the variable of a dim. The prefix avoids conflicts with keywords, kernels and other
   /// variables.

@@ -9,15 +9,14 @@
 
 namespace llmc::emit {
 
-/// A relocatable ELF object that contains only `data_bytes` bytes of read-only data under one
-/// global symbol, which is hidden unless `exported`. Equivalent to `.incbin`, but the data can be
-/// streamed; the assembler would hold it twice in memory. The file consists of `prefix`, the data
-/// and `suffix`.
+/// The parts of a relocatable ELF object before and after its data. The object contains only
+/// read-only data with one global symbol. Unlike with `.incbin`, for which the assembler needs
+/// memory for two copies, the data can be streamed.
 struct ElfObject {
   std::string prefix, suffix;
 };
-/// Returns the object without its data. The data is aligned to `alignment` within its section (a
-/// power of two, at most 4096).
+/// Returns the object for `data_bytes` bytes of data named `symbol`, which is hidden unless
+/// `exported` is set. The data is aligned to `alignment`, a power of two of at most 4096.
 ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
                      std::uint64_t data_bytes, std::uint64_t alignment, bool exported = false);
 
@@ -27,12 +26,12 @@ bool is_object_for(std::string_view object, target::Architecture architecture);
 /// Returns whether the content is LLVM bitcode, which clang writes with -flto instead of an object.
 bool is_bitcode(std::string_view content);
 
-/// Returns a description of the file format for messages: "a Mach-O object", "an ELF object for
-/// another processor", …
+/// Returns a description of the file format for messages, such as "a Mach-O object".
 std::string_view describe_format(std::string_view content);
 
-/// Returns the total bytes of all sections of an object that are loaded (code, constants, data,
-/// zero-initialized data), or nullopt if `object` is not a valid 64-bit little-endian ELF object.
+/// Returns the total size in bytes of the sections that are loaded into memory (code, constants,
+/// data, zero-initialized data); nullopt if `object` is not a valid 64-bit little-endian ELF
+/// object.
 std::optional<std::uint64_t> loaded_bytes(std::string_view object);
 
 }  // namespace llmc::emit

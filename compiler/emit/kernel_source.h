@@ -9,8 +9,8 @@
 /// Sources of single kernels for benchmarks.
 namespace llmc::emit {
 
-/// Computes y[tokens][rows] = x[tokens][columns] . w[rows][columns]^T, as a linear stage without
-/// bias does.
+/// A benchmark kernel that computes y[tokens][rows] = x[tokens][columns] . w[rows][columns]^T, like
+/// a linear stage without bias.
 struct GemmKernel {
   WeightKind kind = WeightKind::kQ4;
   std::uint64_t rows = 0, columns = 0, tokens = 0;
@@ -29,9 +29,9 @@ inline constexpr const char* kGemmFunction = "llmc_gemm";
 /// work_bytes() bytes. Supported kinds: f32, f16, q8, q6 and q4.
 std::string gemm_source(const GemmKernel& kernel, const target::Target& target);
 
-/// Returns the same kernel as the only function of a function runner
-/// (runtime/runner/function_runner.cpp). The inputs are x, the number of kernel executions as
-/// uint32_t, and the weights file. The output is y. The arena is the scratch memory.
+/// Returns the source of the same kernel as the only function of a function runner
+/// (runtime/runner/function_runner.cpp). Its inputs are x, the number of kernel executions as
+/// uint32_t, and the weights file. Its output is y. The arena is used as scratch memory.
 std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& target);
 
 /// Kinds of multiply-adds in matrix products, by weight type: 4-bit codes, 8-bit codes, floats.

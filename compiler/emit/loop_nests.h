@@ -11,19 +11,19 @@
 
 namespace llmc::emit {
 
-/// Return the C++ type of an element as it is stored and as it is computed.
+/// Return the C++ type that stores an element, and the type in which arithmetic on it is done.
 std::string_view stored_type(ir::ElementType element);
 std::string_view computed_type(ir::ElementType element);
 
-/// Returns the call of a kernel in templates/llmc/function/ with these buffers and numbers, without
-/// a semicolon.
+/// Returns the C++ call of a kernel in templates/llmc/function/ with these buffer and scalar
+/// arguments, without a semicolon.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
                       std::span<const std::string> numbers);
-/// Returns the text of each number of a call.
+/// Returns the scalar arguments of a call as C++ expressions.
 std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNames& dims);
 
-/// The loop nests of an emitted source, each a C++ function. Stages whose nests differ only in
-/// their buffers share one function, as the layers of a model do.
+/// The loop nests of an emitted source. Each is a C++ function. Stages whose nests differ only in
+/// their buffers, such as those of different layers, share one function.
 class LoopNests {
  public:
   explicit LoopNests(const plan::Program& program) : program_(program), dims_(program.open_dims) {}
@@ -32,9 +32,9 @@ class LoopNests {
     std::string function;
     std::vector<plan::BufferArgument>
         arguments;  // the buffers that it reads, then the buffer that it writes
-    /// Iterations of the outermost loop. The function takes the range of iterations as two more
-    /// arguments. 0: the loop is too short for several workers, and the function has no range
-    /// arguments. Plain graphs only.
+    /// Number of iterations of the outermost loop; plain graphs only. The range of iterations to
+    /// execute is passed in two more arguments. 0: the loop is too short for several workers, and
+    /// the function has no range arguments.
     plan::Size iterations = 0;
     std::vector<std::string> sizes;  // variables of open dims: the last arguments
   };

@@ -6,13 +6,13 @@
 
 #include "compiler/support/result.h"
 
-/// Names in emitted source. All text of a model is untrusted: identifiers are validated, and other
+/// Names in emitted source. All text in a model is untrusted: identifiers are validated, and other
 /// text appears only in comments, with unsafe characters replaced.
 namespace llmc::emit {
 
-/// Fails with kUsage unless `name` is usable in C and C++ as NAME_init and in file names: a letter,
-/// then letters, digits and single underscores, at most 64 characters, not a keyword, not the name
-/// of a system header (math, stdio, …), and not starting with "llmc".
+/// Checks that `name` is valid in C and C++ as NAME_init, and in file names: a letter followed by
+/// letters, digits and single underscores, at most 64 characters, not a keyword, not the name of a
+/// system header (math, stdio, …), and not starting with "llmc". Fails with kUsage otherwise.
 Status check_name(std::string_view name);
 
 /// Returns a valid name derived from the last component of a model's path: "stories15M-split" ->
@@ -21,9 +21,9 @@ Status check_name(std::string_view name);
 /// "smollm2_135m_q4".
 std::string derive_name(const std::filesystem::path& model);
 
-/// Returns text that is safe in a `//` or `/* */` comment: ASCII letters, digits and "
-/// _./:+-()[],=<>@". Every other character becomes `_`, so that the text cannot end the comment or
-/// continue it on the next line. The text is truncated to `max_bytes`.
+/// Returns the text in a form that is safe in a `//` or `/* */` comment: ASCII letters, digits and
+/// " _./:+-()[],=<>@". Every other character becomes `_`, so that the text cannot end the comment
+/// or continue it on the next line. The text is truncated to `max_bytes`.
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes = 120);
 
 /// Returns, for example, "GateUp" for "gate_up".
@@ -32,7 +32,7 @@ std::string type_name(std::string_view snake);
 std::string constant_name(std::string_view snake);
 /// Returns, for example, "TINY_MODEL" for "tiny_model".
 std::string macro_name(std::string_view name);
-/// Returns a C++ literal that converts back to the same float: "1e-05f", "0.125f".
+/// Returns a C++ literal for the same float, such as "1e-05f" or "0.125f".
 std::string float_literal(float value);
 
 }  // namespace llmc::emit

@@ -13,8 +13,8 @@ namespace llmc::emit {
 /// `weights_hash` is the xxh64 of the weights; a weights file with another hash is rejected.
 std::string function_source(const plan::Plan& plan, std::uint64_t weights_hash);
 
-/// Return the two parts of function_source(), for a source that contains many functions: the shared
-/// includes, and the code of one function.
+/// Return the two parts of function_source() for a source that contains several functions: the
+/// shared includes, and the code of one function.
 std::string function_includes(std::span<const plan::Plan* const> plans);
 std::string function_body(const plan::Plan& plan, std::uint64_t weights_hash);
 

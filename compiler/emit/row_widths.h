@@ -9,13 +9,13 @@
 
 namespace llmc::emit {
 
-/// Names of the row widths of a decoder: "kHidden" for the residual stream, "kVocab" for logits,
-/// "kHeads * kHeadDim" for queries and attention outputs. An unrelated width that has the same
-/// value stays a number.
+/// Symbolic names for the row widths of a decoder's buffers: "kHidden" for the residual stream,
+/// "kVocab" for logits, "kHeads * kHeadDim" for queries and attention outputs. Other buffers have a
+/// number, even if their width has the same value.
 class RowWidths {
  public:
   explicit RowWidths(const plan::Program& program);
-  /// Returns the text of `width`, the number of elements in a row of the buffer.
+  /// Returns the C++ expression for `width`, the number of elements in a row of the buffer.
   std::string operator()(plan::BufferId buffer, std::uint64_t width) const;
 
  private:

@@ -11,7 +11,7 @@ namespace llmc::emit {
 
 inline constexpr std::string_view kCompilerVersion = "0.1.0";
 
-/// Returns src/model.cpp: the forward pass as kernel calls, weights as offsets, the model's
+/// Returns src/model.cpp: the forward pass as kernel calls, the offsets of weights, the model's
 /// descriptor and NAME_init. `weights_hash` is the xxh64 of the weights.
 std::string model_source(const plan::Plan& plan, std::uint64_t weights_hash);
 
@@ -26,7 +26,7 @@ inline constexpr std::string_view kHeaderEnd = "#ifdef __cplusplus\n}\n#endif\n\
 
 /// Return NAME.cmake, which defines the imported target NAME::NAME, and NAME.pc.
 std::string cmake_file(std::string_view name);
-/// `what` describes the compiled object: "language model", "function".
+/// `what` describes the compiled object: "language model" or "function".
 std::string pkg_config_file(std::string_view name, std::string_view what,
                             const target::Target& target);
 

@@ -17,14 +17,14 @@ struct FunctionContext {
   RowWidths widths{plan.program};
 };
 
-/// Returns the kernel call of a stage (or the loop over layers). A comment with `tag`, the shapes
-/// and the stage's location in the model precedes the call. The text is indented by two spaces and
+/// Returns the kernel call of a stage, or the loop over layers. A comment with `tag`, the shapes
+/// and the stage's origin in the model precedes the call. The text is indented by two spaces and
 /// ends in a newline.
 std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
                        std::string_view tag = {});
 
-/// Returns the number of iterations of a loop over layers: "kLayers" if the loop includes all
-/// layers.
+/// Returns the number of iterations of a loop over layers as an expression: "kLayers" if the loop
+/// includes all layers.
 std::string iterations(const plan::Program& program, const plan::LoopStage& loop);
 
 /// Returns `float* x = activation(stage, kX);` for each buffer that the stages use, in order of

@@ -5,15 +5,17 @@
 
 #include "llmc/parts.h"
 
-/// Instruments stages for `llmc bench --layers`. The source in bundles has no profiling calls.
+/// Instrumentation of stages for `llmc bench --layers`. The source in bundles has no profiling
+/// calls.
 namespace llmc::emit {
 
-/// Returns the prefix of the comment of a stage in this part: "gate_up: "; empty for kRest.
+/// Returns the prefix of the comments of stages in this part, for example "gate_up: "; empty for
+/// kRest.
 std::string part_tag(Part part);
 
 /// Returns the source of a decoder with a call of finished() after every stage, for
-/// -DLLMC_STAGE_TIMES. A stage is a paragraph that begins with a comment; the comment's tag names
-/// its part.
+/// -DLLMC_STAGE_TIMES. In the source, a stage is a paragraph that begins with a comment, whose tag
+/// names the stage's part.
 std::string with_stage_marks(std::string_view source);
 
 }  // namespace llmc::emit

@@ -11,7 +11,7 @@
 
 namespace llmc::emit {
 
-/// Returns the header of a file with `bytes` bytes of weights. `hash`: their xxh64.
+/// Returns the header of a file with `bytes` bytes of weights. `hash` is the xxh64 of the weights.
 llmc_weights_header weights_header(std::uint64_t bytes, std::uint64_t hash);
 
 using WeightSink = std::function<Status(std::span<const std::byte>)>;
