@@ -70,7 +70,7 @@ Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
                                                  const std::vector<std::int64_t>& a,
                                                  const std::vector<std::int64_t>& b) {
   std::vector<std::int64_t> out(std::max(a.size(), b.size()));
-  for (std::size_t i = 0; i < out.size(); ++i) {  // from the last dim
+  for (std::size_t i = 0; i < out.size(); ++i) {  // starting with the last dim
     const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1)
@@ -91,7 +91,7 @@ bool has_plain_size(const std::vector<std::int64_t>& dims) {
 
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims) {
   std::vector<std::int64_t> strides(dims.size(), 0);
-  // No element of an empty tensor is ever accessed, and its other dims may have any size.
+  // An empty tensor needs no strides, and the product of its other dims may overflow.
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return strides;
   std::int64_t step = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {

@@ -9,7 +9,7 @@
 #include "compiler/reference/tensor.h"
 #include "compiler/support/result.h"
 
-/// Evaluation of single operators, by family in eval_*.cpp. interpreter.cpp walks the graph.
+/// Evaluation of single operators, in eval_*.cpp. interpreter.cpp evaluates graphs.
 namespace llmc::reference {
 
 using Tensors = std::vector<Tensor>;
@@ -19,7 +19,7 @@ inline std::size_t index(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Bytes in use, and their limit.
+/// Memory in use, and its limit.
 struct Budget {
   std::uint64_t limit_bytes = 0;
   std::uint64_t used_bytes = 0;
@@ -41,7 +41,7 @@ class EvalContext {
   /// Returns a tensor of zeros; fails if the dims are invalid or exceed the budget.
   Result<Tensor> make(ir::ElementType element, std::vector<std::int64_t> dims);
   Diagnostic error(std::string message) const;
-  /// Return an error unless the operand has this rank / is a float tensor / is an integer tensor.
+  /// Check that operand i has this rank, is a float tensor, or is an integer tensor.
   Status want_rank(std::size_t i, std::size_t rank) const;
   Status want_float(std::size_t i) const;  // including f64
   Status want_integer(std::size_t i) const;
@@ -58,17 +58,18 @@ class EvalContext {
 /// Returns f(x) in double, or x itself if the operator does not map floats to floats.
 double apply_unary(ir::UnaryKind kind, double x);
 
-/// eval_op(c, op) for every operator except Loop and Parameter returns the node's results.
+/// Declares eval_op(c, op), which returns the node's results, for every operator. The interpreter
+/// itself evaluates Loop and Parameter.
 #define LLMC_EVAL_OP(T) eval_op(EvalContext& c, const ir::T& op)
 Result<Tensors> LLMC_IR_OPS(LLMC_EVAL_OP);
 #undef LLMC_EVAL_OP
 
-/// Returns the shape to which a and b broadcast (numpy), or an error.
+/// Returns the shape to which both shapes are broadcast, as in numpy.
 Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
                                                  const std::vector<std::int64_t>& a,
                                                  const std::vector<std::int64_t>& b);
-/// Returns whether the product of any subset of the dims fits, also for empty tensors, so that
-/// arithmetic on sizes needs no checks. Holds for every tensor that an operator receives.
+/// Returns whether the product of any subset of the dims fits 63 bits, so that arithmetic on sizes
+/// needs no checks. True for every operand of an operator, also if it is empty.
 bool has_plain_size(const std::vector<std::int64_t>& dims);
 /// Returns row-major strides in elements.
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims);
@@ -76,9 +77,10 @@ std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims);
 std::vector<std::int64_t> broadcast_strides(const std::vector<std::int64_t>& operand,
                                             const std::vector<std::int64_t>& dims);
 
-/// Iterates over `dims` row by row: calls f(offsets, n, strides) for each run along the last dim.
-/// offsets are the elements at which the operands' runs begin, strides their steps. An output is
-/// treated like an operand. Nothing is called for empty dims; a scalar is a run of one.
+/// Iterates over `dims` row by row: calls f(offsets, n, strides) for each run of n elements along
+/// the last dim. For each operand, offsets has the first element of the run, and strides the
+/// distance between its elements. An output is treated like an operand. f is not called if a dim is
+/// 0. A scalar is a run of one element.
 template <std::size_t N, class F>
 void for_each_run(const std::vector<std::int64_t>& dims,
                   const std::array<std::vector<std::int64_t>, N>& strides, F&& f) {

@@ -10,7 +10,7 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-/// Strides of a cache [2, 1, P, kv, D] or [2, 1, kv, P, D].
+/// Dims and strides of a cache [2, 1, P, kv, D] or [2, 1, kv, P, D].
 struct CacheView {
   std::int64_t length, kv_heads, head_dim;
   bool sequence_first;

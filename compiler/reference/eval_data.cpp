@@ -49,8 +49,9 @@ Result<Tensors> viewed(EvalContext& c, Dims dims) {
   return Tensors{std::move(out)};
 }
 
-/// The -1 of a Reshape if a dim is 0, such as that of an empty past: equal dims on both sides
-/// cancel, as in inference, so that the other dims keep their size.
+/// Returns the size that replaces -1 in a Reshape of a tensor with a dim of 0, such as an empty
+/// cache. Cancels equal dims on both sides, as type inference does, so that the other dims keep
+/// their size.
 std::optional<std::int64_t> remaining_size(Dims total, const Dims& wanted) {
   std::int64_t taken = 1;
   for (const std::int64_t dim : wanted) {
@@ -67,7 +68,8 @@ std::optional<std::int64_t> remaining_size(Dims total, const Dims& wanted) {
   return *left / taken;
 }
 
-/// Out of range: the nearest representable integer; NaN: 0. Narrower types wrap afterwards.
+/// Converts a float to int64. Values out of range saturate, and NaN becomes 0. The caller wraps the
+/// result to narrower types.
 template <class Float>
 std::int64_t truncate_to_integer(Float x, bool is_unsigned) {
   if (std::isnan(x)) return 0;
@@ -390,7 +392,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Trilu& op) {
   }
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));
   const std::int64_t rows = x.dims[x.rank() - 2], columns = x.dims[x.rank() - 1];
-  // Clamp: values outside the matrix make no difference, and row + k must not overflow.
+  // Clamp k, because row + k must not overflow. Larger values have the same effect.
   k = std::clamp(k, -rows - 1, columns + 1);
   for (std::int64_t i = 0; i < x.count(); ++i) {
     const std::int64_t row = i / columns % rows, column = i % columns;

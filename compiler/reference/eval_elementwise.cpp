@@ -11,7 +11,7 @@ using ir::BinaryKind;
 using ir::UnaryKind;
 
 std::int64_t apply(UnaryKind kind, std::int64_t x, bool is_unsigned) {
-  // Functions of the sign; unsigned integers have none.
+  // Unsigned integers have no sign, so these functions return x.
   if (is_unsigned && (kind == UnaryKind::kAbs || kind == UnaryKind::kRelu)) return x;
   if (is_unsigned && kind == UnaryKind::kSign) return x != 0;
   switch (kind) {
@@ -82,7 +82,7 @@ std::int64_t integer_power(std::int64_t base, std::int64_t exponent, bool is_u64
   return static_cast<std::int64_t>(result);
 }
 
-/// Wrapping arithmetic; the caller has excluded a zero divisor.
+/// Applies an integer operator with wrapping arithmetic. The caller excludes division by zero.
 std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b, bool is_u64) {
   const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
   const bool less = is_u64 ? ua < ub : a < b;

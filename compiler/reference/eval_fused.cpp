@@ -11,7 +11,7 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-/// Checks a per-channel operand of `width` elements.
+/// Checks that an operand is a float vector of `width` elements.
 Status want_vector(EvalContext& c, std::size_t i, std::int64_t width, const std::string& what) {
   LLMC_RETURN_IF_ERROR(c.want_float(i));
   return c.want_equal(c.operand(i).count(), width, "length of the " + what);
@@ -55,7 +55,7 @@ void layer_normalize(const std::vector<float>& x, const std::vector<float>& weig
   }
 }
 
-/// Cosine and sine of each pair of each position: [tokens, rotary_dim / 2] each.
+/// Cosines and sines of all pairs: [tokens, rotary_dim / 2] each.
 struct Rotation {
   std::vector<float> cosines, sines;
 };
@@ -194,7 +194,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op) {
   return Tensors{std::move(out)};
 }
 
-/// Evaluates the operators that scaled_attention replaces, one after the other.
+/// Evaluates the operators that ScaledAttention replaces, one after the other.
 Result<Tensors> eval_op(EvalContext& c, const ir::ScaledAttention& op) {
   const auto apply = [](ir::Op by, const std::vector<const Tensor*>& operands) -> Result<Tensor> {
     ir::Node node{std::move(by), {}, {ir::ValueId{0}}, {}};
@@ -241,7 +241,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Embedding&) {
   LLMC_TRY(Tensor out, c.make(ir::ElementType::kF32, std::move(dims)));
   for (std::int64_t i = 0; i < ids.count(); ++i) {
     const std::int64_t given = ids.integers[index(i)];
-    const std::int64_t id = given < 0 ? given + table.dims[0] : given;  // as Gather
+    const std::int64_t id = given < 0 ? given + table.dims[0] : given;  // like Gather
     if (id < 0 || id >= table.dims[0])
       return c.error("id " + std::to_string(given) + " is outside the table of " +
                      std::to_string(table.dims[0]));

@@ -12,7 +12,8 @@ namespace {
 using Dims = std::vector<std::int64_t>;
 using ir::ScatterReduction;
 
-/// Converts an index into a dim of `size`, from the end if negative; nullopt if out of range.
+/// Returns an index into a dim of `size` elements, counted from the front; nullopt if it is out of
+/// range. Negative indices count from the end.
 std::optional<std::int64_t> normal_index(std::int64_t i, std::int64_t size) {
   if (i < -size || i >= size) return std::nullopt;
   return i < 0 ? i + size : i;
@@ -23,8 +24,8 @@ Diagnostic outside(const EvalContext& c, std::int64_t i, std::size_t dim) {
                  type_text(c.operand(0)));
 }
 
-/// Returns the element of operand 0 that each element of `indices` refers to: its own position with
-/// the coordinate of `axis` replaced by the index.
+/// Returns, for each element of the indices, the element of operand 0 to which it refers: the
+/// element at the same position, with the coordinate along `axis` replaced by the index.
 Result<std::vector<std::int64_t>> element_positions(EvalContext& c, std::size_t axis) {
   const Tensor &data = c.operand(0), &indices = c.operand(1);
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
@@ -47,15 +48,16 @@ Result<std::vector<std::int64_t>> element_positions(EvalContext& c, std::size_t 
   return positions;
 }
 
-/// Slices addressed by tuples along the last dim of operand 1.
+/// Slices of operand 0 that the index tuples in operand 1 address.
 struct SlicePositions {
   std::vector<std::int64_t> offsets;  // one per tuple: the slice's first element in the data
   Dims tuple_dims;                    // dims of the indices except the last
   Dims slice_dims;                    // dims of the data after the addressed ones
-  std::int64_t slice = 1;             // elements of a slice
+  std::int64_t slice = 1;             // number of elements in a slice
 };
 
-/// The first `batch` dims of data and indices correspond; the tuple addresses the following dims.
+/// Returns the slices that the tuples address. The first `batch` dims of data and indices
+/// correspond to each other; a tuple addresses the following dims of the data.
 Result<SlicePositions> slice_positions(EvalContext& c, std::size_t batch) {
   const Tensor &data = c.operand(0), &indices = c.operand(1);
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
@@ -92,7 +94,8 @@ Result<SlicePositions> slice_positions(EvalContext& c, std::size_t batch) {
   return out;
 }
 
-/// One step of a scatter. For floats, min and max propagate NaN as in numpy; u64 uses int64's bits.
+/// Combines an existing element with an update. For floats, min and max propagate NaN as in numpy.
+/// A u64 is stored as an int64 with the same bits.
 template <class T>
 T combined(ScatterReduction reduction, T old, T update, bool is_u64) {
   if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -127,7 +130,8 @@ T combined(ScatterReduction reduction, T old, T update, bool is_u64) {
   return update;
 }
 
-/// Narrow types wrap, or round, after every step, not only at the end; 2^64 suffices for integers.
+/// Scatters the updates to `out`. Narrow types are wrapped or rounded after every step, not only at
+/// the end.
 void scatter(ScatterReduction reduction, Tensor& out, const Tensor& updates,
              const std::vector<std::int64_t>& offsets, std::int64_t slice) {
   const bool is_u64 = out.element == ir::ElementType::kU64;
@@ -229,7 +233,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Pad& op) {
                                     "number of pads"));
   if (c.has(2) && (c.operand(2).element != x.element || c.operand(2).count() != 1))
     return c.error("the value is not one element of the operand's type");
-  // For each dim, the source of each element of the result.
+  // Compute the source of each result index along each dim.
   Dims dims;
   for (std::size_t d = 0; d < x.rank(); ++d) {
     const auto front = checked_add(x.dims[d], pads[d]);

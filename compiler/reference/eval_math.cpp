@@ -13,7 +13,7 @@ namespace {
 using Dims = std::vector<std::int64_t>;
 using ir::ReduceKind;
 
-/// View around one axis: outer × size × inner elements.
+/// Shape of a tensor around one axis: outer × size × inner elements.
 struct AxisView {
   std::int64_t outer = 1, size = 1, inner = 1;
   AxisView(const Dims& dims, std::size_t axis) : size(dims[axis]) {
@@ -22,7 +22,7 @@ struct AxisView {
   }
 };
 
-/// Computes a[m, k] · b[k, n] in f64 with sums in order.
+/// Computes c[m, n] = a[m, k] · b[k, n] in f64, adding products in order of k.
 void multiply_doubles(const double* a, const double* b, double* c, std::int64_t m, std::int64_t k,
                       std::int64_t n) {
   for (std::int64_t i = 0; i < m; ++i)
@@ -33,7 +33,7 @@ void multiply_doubles(const double* a, const double* b, double* c, std::int64_t 
     }
 }
 
-/// Returns the transpose of rows × columns.
+/// Returns the transpose of a rows × columns matrix.
 template <class T>
 std::vector<T> turned(const std::vector<T>& x, std::int64_t rows, std::int64_t columns) {
   std::vector<T> out(x.size());
@@ -43,7 +43,8 @@ std::vector<T> turned(const std::vector<T>& x, std::int64_t rows, std::int64_t c
   return out;
 }
 
-/// Integer matrix product of small tables (index arithmetic); wraps.
+/// Computes c[m, n] = a[m, k] · b[k, n] with wrapping integer arithmetic. Not optimized: graphs use
+/// it for small index tables.
 void multiply_integers(const std::int64_t* a, const std::int64_t* b, std::int64_t* c,
                        std::int64_t m, std::int64_t k, std::int64_t n) {
   for (std::int64_t i = 0; i < m; ++i)
@@ -127,7 +128,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::MatMul&) {
                         out.integers.data() + to * m * n, rows, k, n);
     }
   };
-  // With a single matrix on the right, the batch of the left just adds rows.
+  // If the right operand is a single matrix, the batch dims of the left operand are additional
+  // rows.
   std::int64_t batches = 1;
   for (const std::int64_t size : batch) batches *= size;
   if (b_batch == Dims(b_batch.size(), 1) && a_batch == batch) {

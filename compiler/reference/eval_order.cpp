@@ -20,7 +20,8 @@ void for_each_line(const Dims& dims, std::size_t axis, F&& f) {
     for (std::int64_t i = 0; i < inner; ++i) f(o * dims[axis] * inner + i, inner);
 }
 
-/// Returns a < b; NaN is larger than any number, as numpy sorts it; u64 uses int64's bits.
+/// Returns a < b. NaN is larger than any number, as in numpy. A u64 is stored as an int64 with the
+/// same bits.
 template <class T>
 bool less(T a, T b, bool is_u64) {
   if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -113,7 +114,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::CumSum& op) {
     auto& to = out.*data;
     using Element = typename std::remove_reference_t<decltype(to)>::value_type;
     for_each_line(x.dims, axis, [&](std::int64_t offset, std::int64_t stride) {
-      // Floats accumulate in double; unsigned arithmetic wraps without undefined behaviour.
+      // Floats are accumulated in double, integers as unsigned, whose overflow is defined.
       std::conditional_t<std::is_same_v<Element, std::int64_t>, std::uint64_t, double> sum = 0;
       for (std::int64_t j = 0; j < size; ++j) {
         const std::size_t at = index(offset + (op.reverse ? size - 1 - j : j) * stride);

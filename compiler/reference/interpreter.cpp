@@ -38,7 +38,8 @@ Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& ope
   return results;
 }
 
-/// Returns the index of the last node that reads each value; outputs are read after the last node.
+/// Returns the index of the last node that reads each value. Graph outputs are treated as read
+/// after the last node.
 std::vector<std::size_t> last_uses(const Graph& graph) {
   std::vector<std::size_t> last(graph.values().size(), 0);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n)
@@ -48,7 +49,8 @@ std::vector<std::size_t> last_uses(const Graph& graph) {
   return last;
 }
 
-/// The values of one run of one graph, counted in the budget until they are dropped.
+/// The values of one run of one graph. Their memory is charged to the budget until they are
+/// dropped.
 class Frame {
  public:
   Frame(const Graph& graph, Budget& budget)
@@ -59,7 +61,7 @@ class Frame {
     for (const std::uint64_t bytes : held_) budget_.used_bytes -= bytes;
   }
 
-  /// Stores a value that is counted elsewhere.
+  /// Stores a value whose memory is charged elsewhere.
   void borrow(ValueId id, TensorPtr tensor) { values_[id.index] = std::move(tensor); }
   void own(ValueId id, TensorPtr tensor) {
     held_[id.index] = tensor->bytes();
@@ -78,21 +80,21 @@ class Frame {
   std::vector<std::uint64_t> held_;
 };
 
-/// The Loop around the current graph, and its iteration.
+/// The Loop whose body is being evaluated, and its current iteration.
 struct Iteration {
   const ir::Loop& loop;
   std::size_t index;
 };
 
-/// State kept between runs, and the traversal of graphs.
+/// Evaluates graphs, and keeps the state between runs.
 class Session {
  public:
   explicit Session(InterpreterOptions options) : options_(options) {
     budget_.limit_bytes = options.memory_limit_bytes;
   }
 
-  /// `folded`: results by node of nodes that depend only on constants; nullptr in loop bodies,
-  /// whose parameters change.
+  /// Runs a graph. `folded` are the results of nodes that depend only on constants, by node;
+  /// nullptr in loop bodies, whose parameters change.
   Result<std::vector<TensorPtr>> run(const Graph& graph, const std::vector<TensorPtr>& inputs,
                                      const Iteration* around, int depth,
                                      std::map<std::size_t, std::vector<TensorPtr>>* folded) {
@@ -185,7 +187,8 @@ class Session {
     return data && constants_.contains(data.get());
   }
 
-  /// Adds tensors to the cache if both cache and budget have room.
+  /// Reserves memory for tensors in the cache. Returns false if cache or budget limit would be
+  /// exceeded.
   bool take_cache_room(const std::vector<TensorPtr>& tensors) {
     std::uint64_t bytes = 0;
     for (const auto& tensor : tensors) bytes += tensor->bytes();
@@ -224,7 +227,7 @@ class Session {
     std::vector<TensorPtr> state(operands.begin(),
                                  operands.begin() + static_cast<std::ptrdiff_t>(carried));
     std::vector<TensorPtr> results;
-    // Results of finished iterations are counted here until the caller's frame takes them over.
+    // Size of the results of finished iterations, charged here until the caller's frame owns them.
     std::uint64_t held = 0;
     const auto release = [&] { budget_.used_bytes -= std::exchange(held, 0); };
     for (std::size_t i = 0; i < count; ++i) {
@@ -254,7 +257,7 @@ class Session {
 
   InterpreterOptions options_;
   Budget budget_;
-  /// Keyed by identity: a body uses the same constants in every call.
+  /// Cached constants by identity, because a body uses the same objects in every call.
   std::map<const ir::Constant*, std::pair<ir::ConstantPtr, TensorPtr>> constants_;
   std::uint64_t cached_bytes_ = 0;
 };
@@ -264,7 +267,8 @@ Diagnostic bad_input(const Graph& graph, std::size_t i, std::string message) {
                     .message = "input " + std::to_string(i) + " " + std::move(message)};
 }
 
-/// Checks inputs against those of the graph: element type, rank and constant sizes.
+/// Checks that element types, ranks and constant sizes of `inputs` match those of the graph's
+/// inputs.
 Status check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs().size()) {
     return failure(ErrorKind::kBadInput, "the graph takes " +
@@ -324,7 +328,7 @@ Result<std::vector<Tensor>> evaluate_node(const Node& node,
                                           const std::vector<const Tensor*>& operands,
                                           const InterpreterOptions& options) {
   Budget budget{options.memory_limit_bytes, 0};
-  // The vector defines the number of operands; the node's own list is ignored.
+  // `operands` defines the number of operands; the node's own list is ignored.
   Node checked{node.op, {}, {}, node.origin};
   for (std::size_t i = 0; i < operands.size(); ++i)
     checked.inputs.push_back(operands[i] ? ValueId{static_cast<std::uint32_t>(i)} : ir::kNoValue);

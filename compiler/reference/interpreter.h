@@ -10,21 +10,22 @@
 #include "compiler/reference/tensor.h"
 #include "compiler/support/result.h"
 
-/// Executable semantics of the IR: a simple interpreter of all operators, imported or fused. Serves
-/// as the oracle of tests and for constant folding. Not optimized, but fast enough for small
-/// models.
+/// Executable semantics of the IR: a simple interpreter for all operators, imported and fused. It
+/// is the reference for tests and evaluates constants for folding. It is not optimized, but fast
+/// enough for small models.
 ///
-/// Precision: values are f32; sums (products, norms, softmax, reductions) are accumulated in double
-/// and rounded once; elementary functions are computed in double and rounded. f16 and bf16 results
+/// Precision: values are f32. Sums (products, norms, softmax, reductions) are accumulated in double
+/// and rounded once. Elementary functions are computed in double and rounded. f16 and bf16 results
 /// are rounded to nearest even. Weight formats of Linear and QkvProjection do not affect the
-/// result: weights are used as floats.
+/// result, because weights are used as floats.
 namespace llmc::reference {
 
 struct InterpreterOptions {
-  /// Limit for all values including cached constants; beyond it evaluation fails with kOverBudget.
+  /// Maximum size of all values, including cached constants. Evaluation fails with kOverBudget if
+  /// it is exceeded.
   std::uint64_t memory_limit_bytes = std::uint64_t{6} << 30;
-  /// Limit for constants (and values that depend only on them) kept between calls of one
-  /// Interpreter; others are computed again in each call.
+  /// Maximum size of constants, and of values computed only from constants, that an Interpreter
+  /// keeps between calls. Others are computed in each call.
   std::uint64_t constant_cache_bytes = std::uint64_t{3} << 30;
 };
 
@@ -37,8 +38,9 @@ class Interpreter {
   Interpreter(Interpreter&&) noexcept;
 
   const ir::Graph& graph() const;
-  /// `inputs` are in the order of the graph's inputs, results in that of its outputs. Errors, with
-  /// node and operator: wrong shapes, indices out of range, too much memory.
+  /// Evaluates the graph. `inputs` are in the order of the graph's inputs, results in the order of
+  /// its outputs. Fails, with node and operator, if shapes are wrong, an index is out of range, or
+  /// the memory limit is exceeded.
   Result<std::vector<Tensor>> evaluate(std::span<const Tensor> inputs);
 
  private:
@@ -46,11 +48,11 @@ class Interpreter {
   std::unique_ptr<State> state_;
 };
 
-/// Evaluates the graph once without keeping anything.
+/// Evaluates the graph once, with a temporary Interpreter.
 Result<std::vector<Tensor>> evaluate(const ir::Graph& graph, std::span<const Tensor> inputs,
                                      const InterpreterOptions& options = {});
 
-/// Evaluates one node on its operands (nullptr if absent), without a graph. Not for Loop and
+/// Evaluates one node without a graph. Absent operands are nullptr. Does not support Loop and
 /// Parameter.
 Result<std::vector<Tensor>> evaluate_node(const ir::Node& node,
                                           const std::vector<const Tensor*>& operands,

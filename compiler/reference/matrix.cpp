@@ -5,8 +5,8 @@
 namespace llmc::reference {
 namespace {
 
-/// Columns whose sums are computed together: 128 doubles of each of four rows fit the L1 cache, and
-/// the inner loop over them vectorizes.
+/// Number of columns whose sums are computed together. 128 doubles for each of four rows fit the L1
+/// cache, and the inner loop vectorizes.
 constexpr std::int64_t kColumns = 128;
 
 template <int Rows>
@@ -26,7 +26,7 @@ void multiply_rows(const float* a, const float* b, float* c, std::int64_t k, std
     for (std::int64_t j = 0; j < columns; ++j) c[r * n + j] = static_cast<float>(sums[r][j]);
 }
 
-/// Computes dot products of one row of b with Rows rows of a, in eight partial sums each.
+/// Computes the dot products of one row of b with Rows rows of a. Each has eight partial sums.
 template <int Rows>
 void dot_rows(const float* a, const float* b, float* c, std::int64_t k, std::int64_t n) {
   constexpr int kLanes = 8;

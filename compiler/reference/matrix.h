@@ -9,7 +9,7 @@ namespace llmc::reference {
 /// Computes c[m, n] = a[m, k] · b[k, n], row-major and dense.
 void multiply(const float* a, const float* b, float* c, std::int64_t m, std::int64_t k,
               std::int64_t n);
-/// Computes c[m, n] = a[m, k] · b[n, k]^T: rows of b are outputs, the layout of weights.
+/// Computes c[m, n] = a[m, k] · b[n, k]^T, where b has the layout of weights: one row per output.
 void multiply_transposed(const float* a, const float* b, float* c, std::int64_t m, std::int64_t k,
                          std::int64_t n);
 

@@ -73,7 +73,7 @@ ir::ConstantPtr to_constant(const Tensor& tensor) {
       const auto element = ir::element_from_double(tensor.element, tensor.floats[i]);
       std::memcpy(bytes.data() + i * size, element.data(), size);
     } else {
-      // Two's complement, little-endian: the low bytes are the narrow integer.
+      // In little-endian two's complement, the low bytes are the narrow integer.
       std::memcpy(bytes.data() + i * size, &tensor.integers[i], size);
     }
   }

@@ -22,15 +22,15 @@ struct Tensor {
   bool is_float() const { return ir::is_float(element); }
   std::size_t rank() const { return dims.size(); }
   std::int64_t count() const;
-  /// Returns its size in memory.
+  /// Returns the size of the elements in memory, in bytes.
   std::uint64_t bytes() const {
     return floats.size() * sizeof(float) + (integers.size() + doubles.size()) * 8;
   }
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
-/// Calls f with the member that holds the elements of this type: `with_data(element, [&](auto
-/// member) { (x.*member)[0] = (y.*member)[0]; })`.
+/// Calls f with a pointer to the member that stores elements of this type: `with_data(element,
+/// [&](auto member) { (x.*member)[0] = (y.*member)[0]; })`.
 template <class F>
 decltype(auto) with_data(ir::ElementType element, F&& f) {
   if (element == ir::ElementType::kF64) return f(&Tensor::doubles);
@@ -38,24 +38,25 @@ decltype(auto) with_data(ir::ElementType element, F&& f) {
   return f(&Tensor::integers);
 }
 
-/// `values` must have as many elements as `dims` say (LLMC_CHECK).
+/// Make tensors from row-major values. The number of values must match `dims` (LLMC_CHECK).
 Tensor f32_tensor(std::vector<std::int64_t> dims, std::vector<float> values);
 Tensor i64_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
 Tensor bool_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
-/// Returns zeros (false) of a type; `dims` come from the program, not from a user.
+/// Returns a tensor of zeros (false for bool). `dims` must be trusted, because they are not
+/// checked.
 Tensor zeros(ir::ElementType element, std::vector<std::int64_t> dims);
 
-/// Materializes a constant. A matrix view is read by rows, so that its sources are not copied as a
-/// whole.
+/// Returns a copy of a constant. Reads a matrix view by rows, so that its sources are not copied as
+/// a whole.
 Tensor to_tensor(const ir::Constant& constant);
-/// Returns the same elements as an owned constant of the IR.
+/// Returns a copy of the elements as an IR constant.
 ir::ConstantPtr to_constant(const Tensor& tensor);
 
-/// Rounds every element to the precision of `tensor.element`: f16 and bf16 to nearest even,
-/// integers wrap to their width.
+/// Converts every element to the precision of `tensor.element`: f16 and bf16 are rounded to nearest
+/// even, integers wrap to their width.
 void round_to_element(Tensor& tensor);
 
-/// "f32[2, 3]"
+/// Returns, for example, "f32[2, 3]".
 std::string type_text(const Tensor& tensor);
 
 }  // namespace llmc::reference
