@@ -42,7 +42,7 @@ class Assigner {
   Assigner(const FormatPolicy& policy, const std::function<void(const WeightDecision&)>& on_weight)
       : policy_(policy), on_weight_(on_weight) {}
 
-  /// `positions`: inputs of the graph that are the tokens' positions.
+  /// Processes a graph. `positions` are its inputs with the positions of tokens.
   void run(ir::Graph& graph, std::set<std::uint32_t> positions, bool in_loop) {
     const ir::UseDef uses(graph);
     for (ir::Node& node : graph.mutable_nodes()) {

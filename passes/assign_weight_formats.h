@@ -26,37 +26,39 @@ struct FormatPolicy {
   }
 };
 
-/// Models with a smaller hidden size are narrow: the errors of 4-bit weights average out over so
-/// few columns that only gate and up have 4 bits with q4.
+/// Minimum hidden size of a model that is not narrow. With fewer columns, the errors of 4-bit
+/// weights average out less, so in narrow models q4 uses 4 bits only for gate and up.
 inline constexpr std::uint64_t kNarrowHidden = 512;
 /// Returns the policy of `--quant FORMAT` for a model with this hidden size. All roles have FORMAT,
-/// except with q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow model so has
-/// every matrix but gate and up (docs/decisions/0008-q6-in-narrow-models.md).
+/// with two exceptions for q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow
+/// model every matrix except gate and up has q6 (docs/decisions/0008-q6-in-narrow-models.md).
 FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
 /// Returns the width of the embedding's rows; 0 if there is no embedding or its width is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);
 
-/// The role and the format of one matrix, or of its query and key rows or value rows.
+/// Role and format that were assigned to one matrix, or to the query and key rows or the value rows
+/// of a matrix.
 struct WeightDecision {
-  ir::Origin origin;  // of the operator that reads it; untrusted text
+  ir::Origin origin;  // origin of the operator that reads the matrix; untrusted text
   ir::WeightRole role = ir::WeightRole::kLinear;
   ir::WeightFormat format = ir::WeightFormat::kUnset;
   std::string_view reason;
 };
-/// "'/layers.0/down/MatMul': down, q6: a narrow model, with q4"
+/// Returns, for example, "'/layers.0/down/MatMul': down, q6: a narrow model, with q4".
 std::string to_string(const WeightDecision& decision);
 
-/// Gives each weight matrix its role, derived from the surrounding operators, and the format that
-/// the policy has for the role.
+/// Assigns to each weight matrix its role, derived from the surrounding operators, and the policy's
+/// format for this role.
 ///
 ///   embedding(…), linear(…), qkv_projection(…)  ->  the same with {role, format}
 ///
-/// Value rows of a qkv_projection get a value_format where the policy's differs from that of query
-/// and key rows. A matrix that has a format keeps it. Norm weights and biases stay f32. The bytes
-/// are made when weights are packed. `on_weight`, which may be empty, learns of every decision.
+/// The value rows of a qkv_projection get a value_format if the policy has another format for them
+/// than for query and key rows. A matrix that already has a format keeps it. Norm weights and
+/// biases stay f32. The pass reads no weights; they are converted when they are packed.
+/// `on_weight`, which may be empty, is called with every decision.
 ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
                                 const std::function<void(const WeightDecision&)>& on_weight = {});
-/// The same with the policy of PassOptions::weights.
+/// Does the same with the policy for PassOptions::weights.
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -14,8 +14,9 @@ bool is_one(const Dim& dim) {
   return dim.constant() == 1;
 }
 
-/// Moves `traced` to the operand of a view. Returns false unless each axis of the operand is one
-/// axis of the result, or heads are split into kv heads and groups, merged from them, or repeated.
+/// Replaces `traced` by the operand of a view. Returns false unless each axis of the operand is one
+/// axis of the result, or the view splits heads into kv heads and groups, merges kv heads and
+/// groups into heads, or repeats heads.
 bool trace_view(const Rewriter& rw, const ir::Node& node, Traced& traced) {
   const auto maps = index_maps(rw, node, rw.slot(traced.value));
   if (maps.size() != 1) return false;
@@ -43,7 +44,7 @@ bool trace_view(const Rewriter& rw, const ir::Node& node, Traced& traced) {
     }
     if (axes[a] != Axis::kHeads || terms[0].modulus) return false;
     if (terms.size() == 2) {
-      // Heads that become kv heads and their groups.
+      // Heads that are split into kv heads and groups.
       const std::size_t group = terms[1].axis;
       is_read[group] = true;
       if (traced.axes[group] != Axis::kGroup || !terms[0].is_linear() || !terms[1].is_linear() ||
@@ -71,7 +72,7 @@ bool trace_view(const Rewriter& rw, const ir::Node& node, Traced& traced) {
   }
   for (std::size_t k = 0; k < to.size(); ++k) {
     if (is_read[k] || is_one(to[k])) continue;
-    // Only a group within the kv heads, or a single kv head, may be repeated.
+    // Only the group axis, or a single kv head, may be repeated.
     if (traced.axes[k] != Axis::kGroup && traced.axes[k] != Axis::kHeads) return false;
     if (!repeat(to[k])) return false;
   }

@@ -2,7 +2,7 @@
 
 #include "passes/match.h"
 
-/// Labels for the axes of attention's operands, traced from a product towards the inputs through
+/// Labels for the axes of attention operands. They are traced from a product backwards through
 /// views, repeated heads and scalar factors.
 namespace llmc::passes {
 
@@ -10,17 +10,17 @@ enum class Axis : std::uint8_t { kUnit /* size 1: any */, kHeads, kGroup, kToken
 
 struct Traced {
   ir::ValueId value;
-  std::vector<Axis> axes;    // of value's dims
-  double scale = 1;          // product of the scalar factors on the way
+  std::vector<Axis> axes;    // label of each dim of `value`
+  double scale = 1;          // product of the scalar factors between `value` and the product
   std::int64_t repeats = 1;  // consecutive heads that read each head of `value`
 };
 
-/// Moves `traced` to the operand of its value's producer. Returns false, without a change, if that
-/// is neither a view with a label for each axis nor a product with a scalar.
+/// Replaces `traced` by the operand of its value's producer. Returns false, without a change, if
+/// the producer is neither a product with a scalar nor a view whose operand axes all get labels.
 bool trace_up(const Rewriter& rw, Traced& traced);
 
-/// Returns `axes` of a rank-4 value with a batch of 1 first; dims of 1 get the labels that are
-/// missing, heads before tokens. nullopt if the result is neither kSequenceFirstAxes nor
+/// Returns the labels of a rank-4 value whose first dim is a batch of 1. Dims of 1 get the missing
+/// labels, heads before tokens. Returns nullopt if the result is neither kSequenceFirstAxes nor
 /// kHeadsFirstAxes.
 std::optional<std::vector<Axis>> four_axes(const Rewriter& rw, const Traced& traced);
 

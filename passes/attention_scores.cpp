@@ -22,7 +22,7 @@ bool same_but_for_ones(const Rewriter& rw, ValueId a, ValueId b) {
   return left == right;
 }
 
-/// The operand of a view that only adds or removes dims of 1.
+/// Returns the operand of a view that only adds or removes dims of 1.
 std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
   const ir::Node* node = rw.producer(value);
   if (!node) return std::nullopt;
@@ -39,7 +39,8 @@ std::optional<Scaled> scalar_factor(const Rewriter& rw, ValueId value) {
   return divisor;
 }
 
-/// The operand of a lower bound without effect on scores: x of max(x, lowest f16 or less).
+/// Returns x if `value` is max(x, c) with c at most the lowest f16, a bound that does not affect
+/// scores.
 std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
   constexpr double kLowest = -6e4;
   const auto operands = binary(rw, value, BinaryKind::kMax);
@@ -52,8 +53,8 @@ std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-/// Whether `value` is scores: a product with scale, softcap or masks. `budget`: maximum number of
-/// nodes to visit.
+/// Returns whether `value` is scores: a product to which scale, softcap or masks may be applied.
+/// `budget` is the maximum number of nodes to visit.
 bool leads_to_product(const Rewriter& rw, ValueId value, int& budget) {
   while (budget-- > 0) {
     if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= 3;
@@ -85,7 +86,8 @@ bool leads_to_product(const Rewriter& rw, ValueId value) {
   return leads_to_product(rw, value, budget);
 }
 
-/// Records the mask of `value` and returns the masked operand; kNoValue if there is none.
+/// Records the mask that the producer of `value` applies, and returns the masked operand; kNoValue
+/// if it applies none.
 ValueId take_mask(const Rewriter& rw, ValueId value, Scores& scores) {
   if (const auto sum = binary(rw, value, BinaryKind::kAdd)) {
     const bool left = leads_to_product(rw, sum->left);
@@ -120,7 +122,8 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
     if (const auto inner = through_view(rw, value)) {
       value = *inner;
     } else if (const auto factor = scalar_factor(rw, value)) {
-      // A factor after a mask scales the mask's numbers, too: they must stay negligible.
+      // A factor after a mask also scales the mask, whose numbers must stay large enough to hide
+      // scores.
       const bool masked = !scores.biases.empty() || !scores.conditions.empty();
       if (!std::isfinite(factor->scalar) || (masked && !(factor->scalar >= 1e-2)))
         return std::nullopt;

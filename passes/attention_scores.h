@@ -8,25 +8,28 @@
 /// The operators between the product of queries and keys and the softmax.
 namespace llmc::passes {
 
-/// softmax's operand: c tanh(scale q k / c), or scale q k without a softcap; then masks, in any
-/// order.
+/// The operand of softmax: c tanh(scale q k / c), or scale q k without a softcap, to which masks
+/// are applied in any order.
 struct Scores {
   ir::ValueId q, k;  // operands of the product
   double scale = 1;
   double softcap = 0;               // 0: none
-  std::vector<ir::ValueId> biases;  // added
+  std::vector<ir::ValueId> biases;  // masks that are added to the scores
   struct Condition {
     ir::ValueId value;
-    bool seen = true;  // the score is kept where value is this, else it is a number <= -1e4
+    bool seen =
+        true;  // the score is kept where value == seen, otherwise replaced by a number <= -1e4
   };
   std::vector<Condition> conditions;
 };
 
-/// nullopt for other operators, such as a bias before the softcap, and if the scores are broadcast.
+/// Matches scores with result `value`. Returns nullopt for other operators, such as a bias before
+/// the softcap, and if the scores are broadcast.
 std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value);
 
-/// Returns the operand of the softmax over the last axis whose result is `probabilities`, except
-/// for views and guards where(is_nan(p), 0, p). kNoValue if there is none.
+/// Returns the operand of the softmax over the last axis that computes `probabilities`. Views and
+/// guards where(is_nan(p), 0, p) may follow the softmax. Returns kNoValue if there is no such
+/// softmax.
 ir::ValueId softmax_operand(const Rewriter& rw, ir::ValueId probabilities);
 
 }  // namespace llmc::passes

@@ -11,7 +11,7 @@ using FoundBand = std::optional<Band>;
 
 namespace {
 
-/// The larger (or smaller) dim, if that does not depend on symbols.
+/// Returns the larger (or smaller) dim; nullopt if that depends on symbols.
 std::optional<Dim> chosen(const Dim& a, const Dim& b, bool larger) {
   const auto d = ir::sub(a, b), minus = ir::sub(b, a);
   if (d && ir::is_non_negative(*d)) return larger ? a : b;
@@ -61,7 +61,7 @@ bool has_key_in_every_row(const Band& band) {
 }
 
 FoundBand band_of(const std::vector<bool>& seen, std::int64_t rows, std::int64_t columns) {
-  std::int64_t low = INT64_MIN, high = INT64_MAX;  // of j - i
+  std::int64_t low = INT64_MIN, high = INT64_MAX;  // bounds of j - i
   bool below = false, above = false;
   std::int64_t first = INT64_MAX, last = INT64_MIN;
   for (std::int64_t i = 0; i < rows; ++i)

@@ -19,7 +19,8 @@ ValueId input_named(const Rewriter& rw, std::string_view name) {
   return ir::kNoValue;
 }
 
-/// The operand of a node that holds positions: of Rope, or indices into a constant table.
+/// Returns the index of the operand that contains positions: that of Rope, or the indices into a
+/// constant table.
 std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& node) {
   if (std::holds_alternative<ir::Rope>(node.op) || std::holds_alternative<ir::Embedding>(node.op))
     return std::holds_alternative<ir::Rope>(node.op) ? 1 : 0;
@@ -28,7 +29,7 @@ std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& 
   return table ? std::optional<std::size_t>(1) : std::nullopt;
 }
 
-/// The positions past, past + 1, … of the new tokens.
+/// Returns whether `value` is the positions past, past + 1, … of the new tokens.
 bool counts_tokens(const Rewriter& rw, IndexAnalysis& indices, ValueId value, const Dim& seq) {
   const auto* index = indices.find(value);
   if (!index || !(index->start == Dim::symbol("past"))) return false;

@@ -22,7 +22,7 @@ Result<ir::Graph> eliminate_common(ir::Graph graph, const PassContext&) {
     const std::vector<ir::ValueId> kept = rw.node(first->second).outputs;
     const std::vector<ir::ValueId> gone = node.outputs;
     for (std::size_t s = 0; s < gone.size(); ++s)
-      // Each graph output keeps its own node: a copy would cost as much as it saves.
+      // Each graph output keeps its node, because an Identity would cost as much as the node saves.
       if (!rw.needs_identity(gone[s], kept[s])) rw.replace(gone[s], kept[s]);
   }
   return std::move(rw).finish();

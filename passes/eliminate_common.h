@@ -4,15 +4,17 @@
 
 namespace llmc::passes {
 
-/// Common subexpression elimination: replaces equal operators on equal operands by one node.
+/// Common subexpression elimination: replaces nodes with equal operators and equal operands by one
+/// node.
 ///
 ///   a = op(x, y) {…} ; b = op(x, y) {…}  ->  a for both
 ///
-/// Constants are equal if element type, dims and bytes are; large ones only if they are the same
-/// object. Each block of a split export computes its own RoPE angles; one of them remains.
+/// Constants are equal if element type, dims and bytes are equal. Large constants are equal only if
+/// they are the same object. Example: each block of a split export computes the same RoPE angles,
+/// and the pass keeps one copy.
 Result<ir::Graph> eliminate_common(ir::Graph graph, const PassContext& context);
 
-/// Dead code elimination: removes nodes that no output depends on. Graph inputs stay.
+/// Dead code elimination: removes nodes on which no output depends. Keeps all graph inputs.
 Result<ir::Graph> eliminate_dead(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

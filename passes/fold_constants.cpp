@@ -16,7 +16,7 @@ bool is_constant_node(const ir::Node& node) {
   return std::holds_alternative<ir::ConstantOp>(node.op);
 }
 
-/// Returns an integer constant of any width; nullptr for other element types.
+/// Returns the integers as a constant of an integer element type; nullptr for other element types.
 ir::ConstantPtr integers_as(ir::ElementType element, const std::vector<std::int64_t>& dims,
                             const std::vector<std::int64_t>& values) {
   if (element == ir::ElementType::kI64) return ir::make_i64(dims, values);
@@ -49,7 +49,7 @@ bool fold_shape_value(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// Whether every result has a known size within the limit.
+/// Returns whether every result has a known size within the limit.
 bool results_fit(const Rewriter& rw, const ir::Node& node, std::int64_t limit) {
   return std::ranges::all_of(node.outputs, [&](ValueId output) {
     const auto count = ir::element_count(rw.type(output));
@@ -133,7 +133,7 @@ bool fold_shape_operand(Rewriter& rw, NodeIndex i) {
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
   const std::int64_t limit = context.options.fold_limit_elements;
-  // Limits the sum of all results: many large constants must not exhaust the memory.
+  // Maximum total number of elements of all results, so that they do not exhaust the memory.
   std::int64_t budget = std::int64_t{1} << 24;
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;

@@ -12,8 +12,8 @@ namespace llmc::passes {
 ///   reshape(x, computed)  -> reshape(x, constant)  where the result's dims need at most one -1
 ///   expand(x, computed)   -> expand(x, constant)   where each dim is a number or that of x
 ///
-/// Results of more than PassOptions::fold_limit_elements elements are not folded: weights are not
-/// read by this pass.
+/// Results with more than PassOptions::fold_limit_elements elements are not folded, so this pass
+/// reads no weights.
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -37,13 +37,13 @@ std::optional<Half> match_half(const Rewriter& rw, ValueId value) {
   return half ? std::optional(Half{node->inputs[0], *half->constant()}) : std::nullopt;
 }
 
-/// All keys or values, the new ones among them, and the cache of the others.
+/// All keys or values: the concatenation of cached and new ones, and the cache.
 struct Cached {
-  Traced traced;  // of the concatenation
+  Traced traced;  // the concatenation and its axes
   ValueId fresh, cache;
   std::int64_t half = 0;
   bool heads_first = false;  // the concatenation
-  bool swapped = false;      // the cache itself is the other way round
+  bool swapped = false;      // whether the cache has the other layout
   std::int64_t heads = 0, dim = 0;
 };
 
@@ -135,7 +135,7 @@ std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y) {
   return axes;
 }
 
-/// The dims without ones.
+/// Returns the dims other than 1.
 std::vector<Dim> wide(const std::vector<Dim>& dims) {
   std::vector<Dim> kept;
   for (const Dim& dim : dims)
@@ -143,8 +143,9 @@ std::vector<Dim> wide(const std::vector<Dim>& dims) {
   return kept;
 }
 
-/// Finds the queries closest to the projection, preferably [1, S, heads, D], and the product of the
-/// factors on the way. Returns false if no value on the way has one of the two layouts.
+/// Traces the queries backwards to the value closest to the projection, preferably [1, S, heads,
+/// D], and multiplies the scalar factors into `scale`. Returns false if no traced value has one of
+/// the two layouts.
 bool match_queries(const Rewriter& rw, ValueId value, AttentionMatch& match, double& scale) {
   Traced traced{
       value,
@@ -162,7 +163,7 @@ bool match_queries(const Rewriter& rw, ValueId value, AttentionMatch& match, dou
   return found;
 }
 
-/// Returns the window, 0 for all keys; nullopt if the masks together are not causal.
+/// Returns the window, or 0 for all keys; nullopt if the combined masks are not causal.
 std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indices,
                                          const Scores& scores, const MaskShape& shape) {
   MaskAnalysis masks(rw, indices, shape);
@@ -174,7 +175,7 @@ std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indi
   for (const auto& condition : scores.conditions)
     add(masks.condition(condition.value, condition.seen));
   if (!band) return std::nullopt;
-  // A single query reads all keys: the last is its own.
+  // A single query may attend to all keys, because the last one is its own.
   if (!(band->upper == shape.past) && !(shape.queries == Dim(1) && !band->upper))
     return std::nullopt;
   if (!band->lower) return 0;
@@ -205,8 +206,8 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   const Dim queries = q[match.q_heads_first ? 2 : 1];
   const auto heads = q[match.q_heads_first ? 1 : 2].constant();
   if (!heads || q[3] != Dim(keys->dim)) return std::nullopt;
-  // Each kv head serves heads / kv_heads queries in a row; a single one, or one with an axis for
-  // its group, serves them by broadcast.
+  // Each kv head is used by heads / kv_heads consecutive query heads. A single kv head, or kv heads
+  // with a group axis, are broadcast.
   for (const auto& [side, side_rank] : {std::pair(*keys, rank), std::pair(*vals, value_rank)}) {
     if (side.heads <= 0 || *heads % side.heads != 0) return std::nullopt;
     const std::int64_t group = *heads / side.heads;
@@ -265,7 +266,7 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId result, NodeInde
 }  // namespace
 
 Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;  // no cache
+  if (!context.is_decoder) return graph;  // plain graphs have no cache
   Rewriter rw(std::move(graph));
   IndexAnalysis indices(rw);
   for (NodeIndex i = 0; i < rw.size(); ++i) {

@@ -16,17 +16,17 @@ namespace llmc::passes {
 ///   out, present = attention(q, k, v, past)     (and a reshape and transpose to the original
 ///   layout)
 ///
-/// Matched: past[i] as gather, slice or split of axis 0, also transposed before and after it grows;
-/// Q, K, V through any transposes, added or removed dims of 1 and scalar factors (on Q, K or the
-/// scores, as mul or div); kv heads repeated by views (expand, tile, gather), or broadcast when
-/// there is one or an axis for the group; a bound max(scores, x), x <= -6e4; a guard
-/// where(is_nan(p), 0, p) after the softmax. The intersection of all masks must be causal, with or
-/// without a sliding window (mask_analysis.h); the window becomes an attribute. The graph input
-/// `attention_mask` is removed if it has no other users.
+/// Accepted variants: past[i] as gather, slice or split of axis 0, also transposed before and after
+/// the concatenation; Q, K, V through any transposes, added or removed dims of 1 and scalar factors
+/// (on Q, K or the scores, as mul or div); kv heads repeated by views (expand, tile, gather), or
+/// broadcast if there is a single kv head or a group axis; a bound max(scores, x), x <= -6e4; a
+/// guard where(is_nan(p), 0, p) after the softmax. The intersection of all masks must be causal,
+/// with or without a sliding window (mask_analysis.h); the window becomes an attribute. The graph
+/// input `attention_mask` is removed if it has no other users.
 ///
-/// Unchanged otherwise: more than one query without a mask, a bias that is not a causal mask (such
-/// as ALiBi), a mask or bias before the softcap, a batch other than 1, heads repeated in another
-/// order, keys and values from different caches.
+/// Otherwise the graph is unchanged, for example for more than one query without a mask, a bias
+/// that is not a causal mask (such as ALiBi), a mask or bias before the softcap, a batch other than
+/// 1, heads repeated in another order, or keys and values from different caches.
 Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

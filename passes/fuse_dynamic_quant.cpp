@@ -8,7 +8,7 @@ namespace {
 
 using ir::ValueId;
 
-/// Returns one factor, or one for each of `columns`; empty if `value` is neither.
+/// Returns one factor, or one for each of `columns` columns; empty if `value` has another shape.
 std::vector<float> factors_of(const Rewriter& rw, ValueId value, std::int64_t columns) {
   const ir::ConstantPtr data = rw.constant(value);
   if (!data || data->element() != ir::ElementType::kF32) return {};

@@ -11,7 +11,8 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-/// The gate among three factors of which one is sigmoid(gate), and the remaining factor.
+/// Returns the gate and the remaining factor if one of three factors is sigmoid(gate), otherwise
+/// nullopt.
 std::optional<Operands> match_factors(const Rewriter& rw, const std::array<ValueId, 3>& factors) {
   for (std::size_t s = 0; s < 3; ++s) {
     const auto gate = unary(rw, factors[s], ir::UnaryKind::kSigmoid);
@@ -78,7 +79,7 @@ void for_each_product(Rewriter& rw, Fusion fuse) {
 
 Result<ir::Graph> fuse_gated_activation(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
-  // The most specific pattern first: it contains the others.
+  // Try the most specific pattern first, because it contains the others.
   for (const Fusion fuse : {fuse_three_factors, fuse_silu, fuse_function})
     for_each_product(rw, fuse);
   return std::move(rw).finish();

@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Fuses a gated activation into one node, in any order of its factors, and SiLU, which exporters
-/// write as a product.
+/// Fuses a gated activation, with factors in any order, into one node. Also fuses SiLU that is
+/// written as a product.
 ///
 ///   gate * sigmoid(gate) * up  ->  gated_activation(gate, up) {fn = silu}
 ///   fn(gate) * up              ->  gated_activation(gate, up) {fn}

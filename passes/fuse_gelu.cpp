@@ -15,10 +15,10 @@ using ir::UnaryKind;
 using ir::ValueId;
 
 constexpr int kMaxGeluDepth = 16;
-constexpr int kMaxPolynomialDepth = 8;  // both operands are followed
+constexpr int kMaxPolynomialDepth = 8;  // limits the recursion into both operands
 constexpr std::size_t kMaxFactors = 8;
 
-/// Equality except for the rounding of f32 arithmetic.
+/// Returns whether the numbers are equal except for the rounding of f32 arithmetic.
 bool same(double a, double b) {
   return std::abs(a - b) <= 1e-6 * std::abs(b);
 }
@@ -27,7 +27,7 @@ double rounded(double value, ir::ElementType to) {
   return ir::to_doubles(*ir::make_splat(to, {}, value))[0];
 }
 
-/// Whether `value` is the constant, possibly rounded to a narrower float type.
+/// Returns whether `value` is the constant, possibly rounded to a narrower float type.
 bool is_constant(double value, double constant) {
   return same(value, constant) || same(value, rounded(constant, ir::ElementType::kF16)) ||
          same(value, rounded(constant, ir::ElementType::kBF16));
@@ -39,7 +39,8 @@ struct Product {
   std::vector<ValueId> values;
 };
 
-/// Does not expand `whole`, if given.
+/// Multiplies the factors of `value` into `product`. Does not expand the value `whole`, if it
+/// exists.
 bool take_apart(const Rewriter& rw, ValueId value, ValueId whole, Product& product, int depth = 0) {
   if (product.values.size() >= kMaxFactors || depth > kMaxGeluDepth) return false;
   if (value != whole) {
@@ -138,7 +139,7 @@ struct GeluMatch {
   UnaryKind kind = UnaryKind::kGelu;
 };
 
-/// Whether the gate's argument is that of GELU of `x`.
+/// Returns whether the argument of erf or tanh is that of GELU of `x`.
 bool argument_fits(const Rewriter& rw, const Gate& gate, ValueId x) {
   const auto p = polynomial(rw, gate.argument, x);
   if (!p || (*p)[0] != 0 || (*p)[2] != 0) return false;
@@ -158,7 +159,7 @@ std::optional<GeluMatch> match_gelu(const Rewriter& rw, ValueId value) {
   for (const ValueId factor : product.values) {
     const auto gate = match_gate(rw, factor);
     if (!gate) continue;
-    // x may be a product itself: the gate's argument tells which.
+    // x may itself be a product; the gate's argument determines which factors belong to it.
     std::vector<ValueId> candidates = product.values;
     if (const auto scaled = with_scalar(rw, gate->argument, BinaryKind::kMul))
       candidates.push_back(scaled->value);

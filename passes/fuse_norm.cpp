@@ -8,7 +8,7 @@ namespace llmc::passes {
 
 namespace {
 
-/// Whether the node can normalize its operand, and reads `value` only as that operand.
+/// Returns whether the node can normalize its operand, and reads `value` only as that operand.
 bool takes_norm(const ir::Node& node, ir::ValueId value) {
   const auto* linear = std::get_if<ir::Linear>(&node.op);
   const auto* qkv = std::get_if<ir::QkvProjection>(&node.op);
@@ -22,7 +22,7 @@ struct Norm {
   ir::ValueId x, weight, bias = ir::kNoValue;
 };
 
-/// A norm whose weights are constants.
+/// Returns the norm that node i computes, if its weights are constants; otherwise nullopt.
 std::optional<Norm> match_norm(const Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   Norm found;
@@ -42,7 +42,7 @@ std::optional<Norm> match_norm(const Rewriter& rw, NodeIndex i) {
   return found;
 }
 
-/// The operator and operands of a node with the norm as its prologue.
+/// Adds the norm to a node as its prologue: changes its operator and operands.
 void put_norm(const Norm& norm, ir::Op& op, std::vector<ir::ValueId>& inputs) {
   const auto put = [&](std::size_t operand, ir::ValueId value) {
     if (!value.exists()) return;

@@ -10,10 +10,11 @@ namespace {
 
 using ir::ValueId;
 
-constexpr int kMaxChain = 8;  // residuals of residuals that are followed
+constexpr int kMaxChain = 8;  // maximum number of nested residuals to follow
 
-/// Emits the layer that computes `product` with `added` as its residual, or with `added` as the
-/// residual of its residual if that is such a layer. kNoValue if neither is possible.
+/// Emits the layer that computes `product`, with `added` as its residual. If it has a residual that
+/// is such a layer, `added` becomes the residual of that layer. Returns kNoValue if neither is
+/// possible.
 ValueId with_residual(Rewriter& rw, ValueId product, ValueId added, NodeIndex anchor, int depth) {
   const auto* linear = rw.op<ir::Linear>(product);
   if (depth > kMaxChain || !linear || linear->gated || rw.use_count(product) != 1 ||
@@ -25,7 +26,7 @@ ValueId with_residual(Rewriter& rw, ValueId product, ValueId added, NodeIndex an
   if (inputs[4].exists()) added = with_residual(rw, inputs[4], added, anchor, depth + 1);
   if (!added.exists()) return ir::kNoValue;
   inputs[4] = added;
-  // At the place of the sum: the residual is defined there.
+  // Emit at the position of the sum, where the residual is defined.
   const ir::Origin origin = rw.origin(product);
   const ValueId sum = rw.emit(op, std::move(inputs), anchor);
   rw.set_origin(sum, origin);
@@ -41,7 +42,7 @@ Result<ir::Graph> fuse_residual(ir::Graph graph, const PassContext&) {
     const ValueId sum = rw.node(i).outputs[0];
     const auto operands = binary(rw, sum, ir::BinaryKind::kAdd);
     if (!operands) continue;
-    // The right operand first: blocks compute x + f(x).
+    // Try the right operand first, because blocks compute x + f(x).
     for (const auto& [product, residual] :
          {std::pair(operands->right, operands->left), std::pair(operands->left, operands->right)}) {
       if (rw.constant(residual) || rw.type(product) != rw.type(sum)) continue;

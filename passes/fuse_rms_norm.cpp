@@ -13,19 +13,19 @@ using ir::BinaryKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// slope * sum(x^2) + offset over the last axis of x.
+/// slope * sum(x^2) + offset, summed over the last axis of x.
 struct SquareSum {
   ValueId x;
   double slope = 1, offset = 0;
 };
 
-/// gain * sqrt(mean(x^2) + epsilon) over the last axis of x, or one divided by that.
+/// gain * sqrt(mean(x^2) + epsilon), or its reciprocal; the mean is over the last axis of x.
 struct Root {
   ValueId x;
   double gain = 1, epsilon = 0;
 };
 
-/// gain * row * x / sqrt(mean(x^2) + epsilon); a null `row` counts as ones.
+/// gain * row * x / sqrt(mean(x^2) + epsilon). If `row` is nullptr, its elements are 1.
 struct Normalised {
   ValueId x;
   double gain = 1, epsilon = 0;
@@ -33,7 +33,7 @@ struct Normalised {
   std::string row_name;
 };
 
-/// Maximum number of operators with constants around a sum of squares.
+/// Maximum number of operators with constants that are applied to a sum of squares.
 constexpr int kMaxScalarSteps = 8;
 
 /// Matches x * x or pow(x, 2) and returns x.
@@ -45,8 +45,8 @@ ValueId match_square(const Rewriter& rw, ValueId value) {
   return product && product->left == product->right ? product->left : ir::kNoValue;
 }
 
-/// The sum or mean of x^2 over the last axis, which is kept as a dim of 1 by the reduction or
-/// reinserted by a view.
+/// Matches the sum or mean of x^2 over the last axis. The reduction keeps the axis as a dim of 1,
+/// or a view reinserts it.
 std::optional<SquareSum> match_reduction(const Rewriter& rw, ValueId value) {
   ValueId reduced = value;
   if (rw.op<ir::Unsqueeze>(value) || rw.op<ir::Reshape>(value))
@@ -64,7 +64,7 @@ std::optional<SquareSum> match_reduction(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-/// A reduction with factors, divisors and addends, all scalars.
+/// Matches a reduction to which scalar factors, divisors and addends are applied.
 std::optional<SquareSum> match_square_sum(const Rewriter& rw, ValueId value, int depth = 0) {
   if (const auto found = match_reduction(rw, value)) return found;
   if (depth == kMaxScalarSteps) return std::nullopt;
@@ -85,12 +85,12 @@ std::optional<SquareSum> match_square_sum(const Rewriter& rw, ValueId value, int
   return std::nullopt;
 }
 
-/// Whether f32 arithmetic of a mean cannot distinguish the number from 1.
+/// Returns 1 if f32 arithmetic of a mean cannot distinguish `factor` from 1, otherwise `factor`.
 double nearly_one(double factor) {
   return std::abs(factor - 1) <= 1e-6 ? 1 : factor;
 }
 
-/// The root of a sum of squares, as gain and epsilon of a mean.
+/// Returns the root of a sum of squares, expressed by gain and epsilon of a mean.
 std::optional<Root> as_root(const Rewriter& rw, ValueId operand) {
   const auto sum = match_square_sum(rw, operand);
   if (!sum) return std::nullopt;
@@ -102,7 +102,7 @@ std::optional<Root> as_root(const Rewriter& rw, ValueId operand) {
   return Root{sum->x, std::sqrt(slope), epsilon};
 }
 
-/// sqrt or pow(., 0.5) of a sum of squares, times scalars.
+/// Matches sqrt or pow(., 0.5) of a sum of squares, multiplied by scalars.
 std::optional<Root> match_root(const Rewriter& rw, ValueId value, int depth = 0) {
   if (const auto operand = unary(rw, value, UnaryKind::kSqrt)) return as_root(rw, *operand);
   if (const auto power = with_scalar(rw, value, BinaryKind::kPow))
@@ -119,7 +119,7 @@ std::optional<Root> match_root(const Rewriter& rw, ValueId value, int depth = 0)
   return std::nullopt;
 }
 
-/// Any form of scalar / root; `gain` is the factor of the quotient.
+/// Matches any form of scalar / root. `gain` of the result is the factor of the quotient.
 std::optional<Root> match_inverse_root(const Rewriter& rw, ValueId value, int depth = 0) {
   const auto inverse = [](std::optional<Root> root, double scalar) {
     if (root) root->gain = scalar / root->gain;
@@ -162,7 +162,7 @@ std::optional<Normalised> match_numerator(const Rewriter& rw, ValueId value, con
   return found.row ? std::optional(found) : std::nullopt;
 }
 
-/// The quotient of LpNormalization: 0 where the root is 0.
+/// Matches the quotient of LpNormalization, which is 0 where the root is 0.
 std::optional<Normalised> match_guarded(const Rewriter& rw, const ir::Node& where) {
   const auto test = binary(rw, where.inputs[0], BinaryKind::kEqual);
   const auto quotient = binary(rw, where.inputs[2], BinaryKind::kDiv);
@@ -176,7 +176,7 @@ std::optional<Normalised> match_guarded(const Rewriter& rw, const ir::Node& wher
   return Normalised{root->x, 1 / root->gain, kLeast, nullptr, {}};
 }
 
-/// x / sqrt(mean(x^2) + epsilon) with constant factors.
+/// Matches x / sqrt(mean(x^2) + epsilon) with constant factors.
 std::optional<Normalised> match_normalised(const Rewriter& rw, ValueId value) {
   std::optional<Normalised> found;
   if (const auto product = binary(rw, value, BinaryKind::kMul)) {
@@ -198,13 +198,13 @@ std::optional<Normalised> match_normalised(const Rewriter& rw, ValueId value) {
   return found;
 }
 
-/// Whether a transpose keeps the last axis.
+/// Returns whether a transpose keeps the last axis.
 bool keeps_rows(const ir::Transpose* op) {
   return op && !op->perm.empty() && is_last_axis(op->perm.back(), op->perm.size());
 }
 
-/// Replaces norm(transpose(x)) by transpose(norm(x)): a projection's result is then normalized in
-/// rows.
+/// Replaces norm(transpose(x)) by transpose(norm(x)), so that rows of a projection's result are
+/// normalized.
 void hoist_norm_above_transpose(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* transpose = rw.op<ir::Transpose>(node.inputs[0]);
@@ -222,7 +222,7 @@ ValueId emit_norm(Rewriter& rw, float epsilon, ValueId x, ValueId weight, NodeIn
   return rw.emit(*transpose, {rows}, i);
 }
 
-/// `row` times the factors of the norm, as one constant.
+/// Returns `row` multiplied by the factors of the norm, as one constant.
 ir::ConstantPtr scaled_row(const Normalised& norm, const ir::ConstantPtr& row) {
   if (norm.gain == 1 && !norm.row) return row;
   std::vector<double> values = ir::to_doubles(*row);
@@ -233,8 +233,8 @@ ir::ConstantPtr scaled_row(const Normalised& norm, const ir::ConstantPtr& row) {
   return ir::make_f32({static_cast<std::int64_t>(product.size())}, std::move(product));
 }
 
-/// Moves scalar factors after the norm into it while the intermediate products have no other users.
-/// Returns the last product.
+/// Moves scalar factors that follow the norm into it, as long as the intermediate products have no
+/// other users. Returns the last product.
 ValueId take_scalars(const Rewriter& rw, ValueId value, Normalised& norm) {
   for (int step = 0; step < kMaxScalarSteps && rw.use_count(value) == 1; ++step) {
     if (rw.users(value).empty()) break;
@@ -289,7 +289,7 @@ Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
   for (NodeIndex i = 0; i < rw.size(); ++i)
     if (rw.alive(i) && std::holds_alternative<ir::RmsNorm>(rw.node(i).op))
       hoist_norm_above_transpose(rw, i);
-  // A guarded quotient contains a quotient: match it first.
+  // Match guarded quotients first, because each contains a quotient.
   const auto fuse_all = [&]<class T>() {
     for (NodeIndex i = 0; i < rw.size(); ++i) {
       if (!rw.alive(i) || !std::holds_alternative<T>(rw.node(i).op)) continue;

@@ -16,11 +16,11 @@ namespace llmc::passes {
 ///   rms_norm(transpose(x), w), rows kept  ->  transpose(rms_norm(x, w))
 ///
 /// epsilon may be absent (0). Scalar factors are accepted on the sum of squares (a sum is a mean
-/// with a factor), on the root, on its inverse, and between n and the weight; they become factors
-/// of the weight, which may also be applied before the division. The reduced axis may be removed
-/// and reinserted by a view. Without a constant weight, `n` becomes rms_norm with a weight of ones.
-/// where(r == 0, 0, x / r), which is LpNormalization, becomes an rms_norm whose epsilon is the
-/// smallest positive float.
+/// with a factor), on the root, on its inverse, and between n and the weight; they are multiplied
+/// into the weight. The weight may also be applied before the division. The reduced axis may be
+/// removed and reinserted by a view. Without a constant weight, `n` becomes rms_norm with a weight
+/// of ones. where(r == 0, 0, x / r), which is LpNormalization, becomes an rms_norm whose epsilon is
+/// the smallest positive float.
 ///
 /// Unchanged if the reduction is over other axes, epsilon is not a scalar, is negative or is added
 /// after the root, or an operand is not f32.

@@ -11,7 +11,7 @@ namespace {
 
 using ir::ValueId;
 
-/// Values of rank 4 that `value` may be a part of, the earliest first.
+/// Returns the values of rank 4 of which `value` may be a part, earliest first.
 std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
   constexpr int kMaxSteps = 16;
   std::vector<ValueId> found;
@@ -122,7 +122,7 @@ ir::Origin factor_origin(const Rewriter& rw, ValueId factor) {
   return origin;
 }
 
-/// Emitted frequencies or tables: all layers share one constant.
+/// An emitted constant of frequencies or a table, shared by all layers.
 struct Known {
   std::vector<RopeFactor> cosines, sines;
   ir::ConstantPtr data;
@@ -160,7 +160,7 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
 }  // namespace
 
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;  // the stage takes the positions of a sequence
+  if (!context.is_decoder) return graph;  // the stage reads the positions of a sequence
   Rewriter rw(std::move(graph));
   HeadElementAnalysis elements(rw);
   std::vector<Known> known;
@@ -168,7 +168,8 @@ Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
     const auto product = binary(rw, rw.node(i).outputs[0], ir::BinaryKind::kMul);
     if (!product) continue;
-    // Elements of x are multiplied by factors of the token: find the value they are parts of.
+    // Elements of x are multiplied by factors that depend on the token: find the value of which
+    // they are a part.
     for (const auto& [x, factor] :
          {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
       if (!rw.alive(i) || elements.factors(x) || !elements.factors(factor)) continue;

@@ -14,18 +14,18 @@ namespace llmc::passes {
 ///   y = rope(x, positions, frequencies f32[rotary_dim / 2])     j = i + rotary_dim/2, or with
 ///                                                               `interleaved` i even, j = i + 1
 ///
-/// The pass does not compare patterns: it follows the elements of each value along D as sums of
-/// +-x_i * {1, cos, sin} through views (ir/index_map.h), Neg, Mul, Add and Sub, so that any
-/// arrangement of those that computes a rotation matches (head_elements.h).
+/// The pass does not compare patterns. It expresses the elements of each value along D as sums of
+/// +-x_i * {1, cos, sin}, through views (ir/index_map.h), Neg, Mul, Add and Sub. Any combination of
+/// these operators that computes a rotation therefore matches (head_elements.h).
 ///
 /// Angles p f: mul(cast(positions), frequencies), or matmul of either with the other, reshaped,
 /// transposed, concatenated; cos and sin must have no factor. Tables: gather(table, positions) on
 /// axis 0 of constants [max_positions, n] for cos and sin; they become one f32[max_positions,
 /// rotary_dim] constant (cos | sin) and the node has `table`.
 ///
-/// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that a projection's result
-/// stays in rows. Unchanged if a rotation differs from the above in sign or pairing, positions are
-/// not integers with one element for each token, or the batch is not 1.
+/// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the
+/// rows of the projection's result. Unchanged if a rotation differs from the above in sign or
+/// pairing, positions are not integers with one element for each token, or the batch is not 1.
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

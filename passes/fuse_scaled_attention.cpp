@@ -17,13 +17,13 @@ struct Match {
   ValueId q, k, bias, mask;
 };
 
-/// A scalar f32 constant.
+/// Returns the number if `value` is a scalar f32 constant, otherwise nullopt.
 std::optional<float> scalar(const Rewriter& rw, ValueId value) {
   const auto number = scalar_constant(rw, value);
   return number && is_f32(rw, value) ? std::optional(static_cast<float>(*number)) : std::nullopt;
 }
 
-/// Follows the scores from the softmax back to their product.
+/// Traces the scores from the softmax backwards to the product.
 class Walk {
  public:
   Walk(const Rewriter& rw, Match& found) : rw_(rw), found_(found) {}
@@ -57,7 +57,7 @@ class Walk {
         const bool swapped = product && scalar(rw_, a).has_value();
         const auto factor = scalar(rw_, swapped ? a : b);
         if (!factor || *factor == 0) return ir::kNoValue;
-        // Only before a bias: a scale after it would also scale the bias.
+        // A scale is accepted only before the bias, because a later one would also scale the bias.
         found_.op.scale *= product ? *factor : 1.0f / *factor;
         scaled_ = true;
         return swapped ? b : a;

@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Fuses attention without a cache, as in encoders, into one operator, which never stores the
-/// scores of all queries:
+/// Fuses attention without a cache, as in encoders, into one operator. Its implementation does not
+/// store the scores of all queries at the same time.
 ///
 ///   s = q . k              scaled by numbers, then
 ///   e = s + bias   or   where(mask, s, fill)   or   where(mask, fill, s), or nothing

@@ -10,13 +10,14 @@ using Kind = RopeFactor::Kind;
 using ir::Dim;
 using ir::ValueId;
 
-/// Number of dims other than 1.
+/// Returns the number of dims other than 1.
 std::size_t count_non_ones(const std::vector<Dim>& dims) {
   return static_cast<std::size_t>(
       std::ranges::count_if(dims, [](const Dim& d) { return d.constant() != 1; }));
 }
 
-/// A float constant whose other dims are 1; `axis` counts from the last (0).
+/// Returns a float constant whose dims are 1 except along `axis`, counted from the last axis (0);
+/// otherwise nullopt.
 std::optional<std::vector<double>> vector_constant(const Rewriter& rw, ValueId value,
                                                    std::size_t axis) {
   const ir::ConstantPtr data = rw.constant(value);
@@ -29,8 +30,8 @@ std::optional<std::vector<double>> vector_constant(const Rewriter& rw, ValueId v
   return ir::to_doubles(*data);
 }
 
-/// Returns for each column c of a table [rows, n] the first of the columns c-n/2, c-1 (odd c) and c
-/// with equal elements: exporters repeat halves or pairs.
+/// Returns for each column c of a table [rows, n] the first of the columns c-n/2, c-1 (for odd c)
+/// and c whose elements equal those of c, because exporters repeat halves or pairs.
 std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   const std::int64_t rows = table.dims()[0], n = table.dims()[1];
   std::vector<float> data(static_cast<std::size_t>(rows * n));
@@ -53,8 +54,8 @@ std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   return first;
 }
 
-/// The constant [rows, n] of a table, through dims of 1 and a slice of its first rows. nullptr for
-/// other producers.
+/// Returns the constant [rows, n] of a table. Views with dims of 1 and a slice of the first rows
+/// are ignored. Returns nullptr for other producers.
 ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
   const auto& wanted = rw.type(value).dims;
   if (wanted.size() != 2) return rw.constant(value);
@@ -102,7 +103,8 @@ std::optional<ValueId> HeadElementAnalysis::positions(ValueId value) const {
   return value;
 }
 
-/// positions * frequencies: an outer product, by Mul or MatMul, tokens before frequencies.
+/// Matches positions * frequencies, an outer product by Mul or MatMul, with the token axis before
+/// the frequency axis.
 std::optional<HeadElements> HeadElementAnalysis::angles(const ir::Node& node,
                                                         const ir::TensorType& type) {
   const ir::Node* product = &node;
@@ -221,7 +223,8 @@ const HeadElements* HeadElementAnalysis::made_from_x(ValueId value) const {
   return it == from_x_.end() ? nullptr : &it->second;
 }
 
-/// Elements of x times factors, whose tokens must be axis 1 or 2 of x.
+/// Matches the product of elements of x and factors. The tokens of the factors must be axis 1 or 2
+/// of x.
 std::optional<std::vector<HeadElements>> HeadElementAnalysis::product(const ir::Node& node) {
   for (std::size_t side = 0; side < 2; ++side) {
     const HeadElements* x = made_from_x(node.inputs[side]);
@@ -234,7 +237,7 @@ std::optional<std::vector<HeadElements>> HeadElementAnalysis::product(const ir::
     std::optional<std::size_t> axis;
     for (std::size_t a = 0; a < lead; ++a)
       if (fd[a].constant() != 1) axis = a + 3 - lead;
-    // One token: the factors' axis is the one with one element.
+    // With one token, the token axis is the axis with one element.
     if (!axis && xd[1].constant() == 1) axis = 1;
     if (!axis && xd[2].constant() == 1) axis = 2;
     if (!axis || *axis == 0 || (sequence_axis_ && sequence_axis_ != axis)) return std::nullopt;

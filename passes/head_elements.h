@@ -7,11 +7,12 @@
 
 #include "passes/match.h"
 
-/// The elements of a value along the head dim, as sums of +-x_i * {1, cos, sin}: the analysis for
-/// fuse_rope.
+/// Analysis for fuse_rope: expresses the elements of a value along the head dim as sums of +-x_i *
+/// {1, cos, sin}.
 namespace llmc::passes {
 
-/// A factor that depends on the token only: an angle p*f, its cosine or sine, or a table's column.
+/// A factor that depends only on the token: an angle p*f, its cosine or sine, or a column of a
+/// table.
 struct RopeFactor {
   enum class Kind : std::uint8_t { kOne, kAngle, kCos, kSin, kColumn };
   Kind kind = Kind::kOne;
@@ -24,41 +25,42 @@ struct RopeFactor {
 
 struct RopeTerm {
   bool negative = false;
-  std::int64_t x = -1;  // which element of x; -1: the factor alone
+  std::int64_t x = -1;  // index of the element of x; -1: the factor alone
   RopeFactor factor;
 };
 
 /// One element: a sum of terms.
 using RopeForm = std::vector<RopeTerm>;
 
-/// A value's elements. Its dims are leading ones (batch, sequence, heads in some order) and then
-/// `shape`; `elements` are row-major over `shape` and the same for every leading index.
+/// The elements of a value. Its dims are leading dims (batch, sequence, heads in some order), then
+/// `shape`. `elements` are row-major over `shape`, and apply to every leading index.
 struct HeadElements {
   std::vector<std::int64_t> shape;
   std::vector<RopeForm> elements;
 };
 
-/// Follows elements through the nodes of a graph, for values made of factors alone and for those
-/// made of one x.
+/// Computes elements of values that consist of factors alone, and of values computed from one x.
 class HeadElementAnalysis {
  public:
-  /// Limits: wider heads and longer chains are not followed.
+  /// Maximum head dim and maximum number of chained nodes that are analyzed.
   static constexpr std::int64_t kMaxHeadDim = 1 << 12;
   static constexpr int kMaxDepth = 64;
 
   explicit HeadElementAnalysis(const Rewriter& rw) : rw_(rw) {}
 
-  /// The elements of `value` as factors of the token, without x; nullptr if it is something else.
+  /// Returns the elements of `value` if they are factors without x, otherwise nullptr.
   const HeadElements* factors(ir::ValueId value);
 
-  /// Starts with `x`: rank 4, last dim a number. Forgets the previous one.
+  /// Starts the analysis of values computed from `x`, which has rank 4 and a constant last dim.
+  /// Discards the results for the previous x.
   void start(ir::ValueId x);
   /// Computes the elements of the results of `node` from those of its operands. Returns false if
-  /// they are not known.
+  /// they are unknown.
   bool visit(const ir::Node& node);
-  /// Elements of a value made from x; nullptr if they are not known.
+  /// Returns the elements of a value computed from x; nullptr if they are unknown.
   const HeadElements* made_from_x(ir::ValueId value) const;
-  /// The axis of x that corresponds to the factors' tokens (1 or 2); set by a product with factors.
+  /// Returns the axis of x that corresponds to the tokens of the factors (1 or 2). It is known
+  /// after a product with factors has been visited.
   std::optional<std::size_t> sequence_axis() const { return sequence_axis_; }
 
  private:
@@ -77,7 +79,7 @@ class HeadElementAnalysis {
   std::optional<std::size_t> sequence_axis_;
 };
 
-/// A rotation of an x with as many elements as `elements`.
+/// A rotation of a head.
 struct Rotation {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;
@@ -86,10 +88,10 @@ struct Rotation {
 };
 std::optional<Rotation> match_rotation(const std::vector<RopeForm>& elements);
 
-/// Elements of result `slot` of a view (ir/index_map.h) of values with elements `in`, one for each
-/// operand of a Concat, one for other views. `fixed_lead`: leading dims must be the same, otherwise
-/// they may be permuted and dims of 1 added or removed. nullopt where elements and leading dims
-/// mix.
+/// Returns the elements of result `slot` of a view (ir/index_map.h). `in` are the elements of its
+/// operands: one for each operand of a Concat, one for other views. With `fixed_lead`, leading dims
+/// must be unchanged; otherwise they may be permuted, and dims of 1 added or removed. Returns
+/// nullopt if the view mixes elements and leading dims.
 std::optional<HeadElements> view_elements(const Rewriter& rw, const ir::Node& node,
                                           std::size_t slot,
                                           const std::vector<const HeadElements*>& in,

@@ -19,7 +19,7 @@ constexpr std::int64_t kMaxConstant = 1 << 16;
 
 }  // namespace
 
-/// One rule for each operator.
+/// The affine function of a node's result, with one rule for each operator.
 class IndexRules {
  public:
   IndexRules(IndexAnalysis& analysis, const ir::Node& node, ValueId value)
@@ -139,7 +139,7 @@ class IndexRules {
       }
     }
   }
-  /// Views; other operators have no rule. ShapeValues covers shape arithmetic.
+  /// Handles views. Other operators have no rule; ShapeValues handles shape arithmetic.
   template <class T>
   Found operator()(const T&) const {
     if (!ir::is_view(node_.op)) return std::nullopt;
@@ -155,7 +155,7 @@ class IndexRules {
     return i < node_.inputs.size() && node_.inputs[i].exists() ? analysis_.find(node_.inputs[i])
                                                                : nullptr;
   }
-  /// One number.
+  /// Returns operand i if it is one number.
   std::optional<Dim> number(std::size_t i) const {
     const auto* x = get(i);
     return x && x->is_uniform() ? std::optional(x->start) : std::nullopt;
@@ -215,7 +215,7 @@ const AffineIndex* IndexAnalysis::find(ValueId value) {
   const ir::Node* node = rw_.producer(value);
   const auto* shape = rw_.shape_values().find(value);
   if (!node) {
-    // By the runtime's convention.
+    // position_ids is past, past + 1, … by the runtime's convention.
     if (rw_.is_input(value) && rw_.graph().value(value).name == "position_ids" && type.rank() > 0) {
       found = ir::uniform_index(Dim::symbol("past"), type.rank());
       found->steps.back() = Dim(type.dims.back() == Dim(1) ? 0 : 1);

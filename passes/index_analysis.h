@@ -13,28 +13,30 @@ namespace llmc::passes {
 
 /// Finds affine values through constants, Shape arithmetic, Range, ConstantOfShape, CumSum, Reduce,
 /// Where, comparisons that do not depend on symbols, elementwise integer arithmetic and views
-/// (ir/index_map.h). Floats made by Cast count as the integers they hold.
+/// (ir/index_map.h). Integers that are cast to floats are included.
 ///
-/// The graph input `position_ids` is past, past + 1, … along its last axis: the runtime's
-/// convention for one sequence. Results are cached: producers of a value must not be rewritten
+/// By the runtime's convention for one sequence, the graph input `position_ids` is past, past + 1,
+/// … along its last axis. Results are cached, so the producers of a value must not be rewritten
 /// between queries.
 class IndexAnalysis {
  public:
   explicit IndexAnalysis(const Rewriter& rw) : rw_(rw) {}
 
-  /// nullptr if the value is not known to be affine.
+  /// Returns the affine function of the index that gives the elements of `value`; nullptr if none
+  /// is known.
   const ir::AffineIndex* find(ir::ValueId value);
-  /// The value of all elements if they are known to be equal.
+  /// Returns the common value of all elements; nullopt if they are not known to be equal.
   std::optional<ir::Dim> uniform(ir::ValueId value);
-  /// Whether every element is known to be nonzero, or zero.
+  /// Return whether every element is known to be nonzero, or known to be zero.
   bool always_true(ir::ValueId value);
   bool always_false(ir::ValueId value);
 
-  /// Whether a ScatterNd replaces all of its data by its updates, in place: x[:, :] = y.
+  /// Returns whether a ScatterNd replaces all elements of its data by its updates, in order: x[:,
+  /// :] = y.
   bool overwrites_all(const ir::Node& node);
 
-  /// Left minus right operand of a Binary, as a function of the result's index; nullopt if one is
-  /// not affine.
+  /// Returns the left minus the right operand of a Binary, as a function of the result's index;
+  /// nullopt if one is not affine.
   std::optional<ir::AffineIndex> difference(const ir::Node& node);
 
  private:

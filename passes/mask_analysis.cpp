@@ -27,8 +27,8 @@ std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Nod
   const auto& from = rw_.type(node.inputs[0]).dims;
   const std::size_t rank = rw_.type(value).rank();
   if (maps.size() == 2 && maps[1].range->axis + 1 == rank) {
-    // All keys of the first block are visible; the second is a band without a lower bound, whose
-    // row 0 reaches back to the first block.
+    // All keys of the first block must be visible. The second must be a band without a lower bound,
+    // whose row 0 is adjacent to the first block.
     const Dim& begin = maps[1].range->begin;
     const auto left = inner(node.inputs[0]);
     const auto right = shifted(inner(node.inputs[1]), begin);
@@ -38,7 +38,7 @@ std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Nod
     return gap && ir::is_non_negative(*ir::add(*gap, Dim(1))) ? right : FoundBand();
   }
   if (maps.size() != 1) return FoundBand();
-  // Row i of the result is row i + start of the operand, column j is column j + start.
+  // Row i of the result is row i + start of the operand; column j is column j + start.
   FoundBand band = inner(node.inputs[0]);
   for (std::size_t a = 0; a < from.size(); ++a) {
     const ir::AxisIndex& index = maps[0].axes[a];
@@ -120,7 +120,7 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
     const auto a = condition(node.inputs[0], wanted), b = condition(node.inputs[1], wanted);
     const bool both = (bin->kind == BinaryKind::kAnd) == wanted;
     if (both) return a && b ? intersection(*a, *b) : std::nullopt;
-    // An operand that is nowhere as wanted does not contribute.
+    // An operand that equals `wanted` nowhere does not contribute.
     const auto nowhere = [&](ValueId x) {
       return wanted ? indices_.always_false(x) : indices_.always_true(x);
     };
@@ -131,16 +131,17 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
   return comparison(node, bin->kind, wanted);
 }
 
-/// The band where left - right, an affine function, compares with 0 as wanted.
+/// Returns the band in which the comparison of left - right, an affine function, with 0 equals
+/// `wanted`.
 FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wanted) {
   if (kind == BinaryKind::kEqual) {
-    // flags == 0, and an additive mask == 0 or == its negative number.
+    // Comparisons of flags with 0, and of an additive mask with 0 or with its negative number.
     for (std::size_t side = 0; side < 2; ++side) {
       const ValueId x = node.inputs[side];
       const auto number = scalar_constant(rw_, node.inputs[1 - side]);
       if (!number) continue;
       if (*number <= kHidden && wanted == false) return bias(x);
-      // A mask plus a small positive number is nowhere 0.
+      // An additive mask plus a small positive number is never 0.
       if (const auto sum = binary(rw_, x, BinaryKind::kAdd); sum && *number == 0 && !wanted) {
         for (const auto& [mask, more] :
              {std::pair(sum->left, sum->right), std::pair(sum->right, sum->left)}) {
@@ -179,7 +180,7 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
         return std::nullopt;
     }
   }
-  // As d <= 0.
+  // Express the comparison as d <= 0.
   std::int64_t more = 0;
   if (kind == BinaryKind::kGreater || kind == BinaryKind::kGreaterOrEqual) {
     d = scaled(*d, Dim(-1));
@@ -199,7 +200,7 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
     if (!(d->steps[a] == Dim(0))) return std::nullopt;
   const Dim column = rank > 0 ? d->steps[rank - 1] : Dim(0);
   Dim row = rank > 1 ? d->steps[rank - 2] : Dim(0);
-  // With one query i is 0, and a bound on j is a bound on j - i.
+  // With one query, i is 0, so a bound on j is a bound on j - i.
   if (shape_.queries == Dim(1) && row == Dim(0)) row = *ir::mul(column, Dim(-1));
   const auto minus = ir::mul(*start, Dim(-1));
   if (column == Dim(1) && row == Dim(-1) && minus) return Band{std::nullopt, *minus};
@@ -207,7 +208,7 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
   return std::nullopt;
 }
 
-/// Whether all elements are 0 or 1.
+/// Returns whether all elements are 0 or 1.
 bool MaskAnalysis::is_flag(ValueId value) {
   const ValueId x = strip_views(rw_, value);
   const ir::Node* node = rw_.producer(x);
@@ -265,8 +266,8 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
     return std::nullopt;
   }
   if (const auto* reduce = std::get_if<ir::Reduce>(&node.op)) {
-    // Whether all keys of a row are flagged (never, if each row of the band has a visible key), or
-    // any.
+    // A reduction over keys: whether all keys of a row are flagged, or any. If each row of the band
+    // has a visible key, the former is never true.
     const bool all = reduce->kind == ir::ReduceKind::kMin || reduce->kind == ir::ReduceKind::kProd;
     const bool any = reduce->kind == ir::ReduceKind::kMax || reduce->kind == ir::ReduceKind::kSum;
     if (!is_last_axis(reduce->axes, rw_.type(node.inputs[0]).rank()) || (!all && !any) ||
@@ -287,7 +288,7 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
   return bias(value).has_value() && !wanted ? bias(value) : std::nullopt;
 }
 
-/// The band of a triangle of a constant other than 0: where the result is nonzero, or zero.
+/// Returns the band in which a triangle of a nonzero constant is nonzero, or zero if not `wanted`.
 FoundBand MaskAnalysis::triangle(const ir::Node& node, bool wanted) {
   const bool upper = std::get<ir::Trilu>(node.op).upper;
   Dim diagonal(0);
@@ -385,7 +386,7 @@ FoundBand MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {
       if (number && std::isfinite(*number) && *number <= kHidden && is_flag(x))
         return non_zero(x, false);
       if (number) continue;
-      // A mask times flags: hidden where both hide.
+      // The product of a mask and flags is negative only where both hide the key.
       const auto rest = bias(x);
       if (!rest || !is_flag(factor)) continue;
       if (non_zero(factor, true) == Band{}) return rest;

@@ -5,42 +5,43 @@
 #include "passes/band.h"
 #include "passes/index_analysis.h"
 
-/// The keys that a mask leaves visible, as a band.
+/// Analysis of masks: finds the band of visible keys.
 namespace llmc::passes {
 
-/// Name of the graph input that importers use for the additive mask. By the exporters' convention
-/// it is 0 for visible keys and the type's lowest number elsewhere, and causal: it is determined by
-/// position and length, so a graph that adds it to its scores is causal.
+/// Name of the graph input that importers use for the additive mask. By the exporters' convention,
+/// it is causal: 0 for visible keys and the type's lowest number elsewhere. A graph that adds it to
+/// its scores is therefore causal.
 inline constexpr std::string_view kMaskInput = "attention_mask";
 
-/// The scores' shape: queries S, cached tokens P, keys P + S.
+/// Sizes of the scores: S queries, P cached tokens, P + S keys.
 struct MaskShape {
   ir::Dim queries, past, keys;
 };
 
-/// Finds bands in comparisons of key and query index (index_analysis.h), and, or, not, where,
-/// products with 0 and 1, 1 - x, triangles, views and concatenations of masks, complete overwrites
-/// by ScatterND, slices of stored triangles, padding masks of ones, and the graph input
-/// `attention_mask`. The last axis of a mask is the keys, the one before it the queries; along the
-/// others it must have one element or repeat.
+/// Finds the band of a mask. Supports comparisons of key and query index (index_analysis.h), And,
+/// Or, Not, Where, products with 0 and 1, 1 - x, triangles, views and concatenations of masks,
+/// complete overwrites by ScatterNd, slices of stored triangles, padding masks of ones, and the
+/// graph input `attention_mask`. The last axis of a mask is the keys, the one before it the
+/// queries. Along other axes, the mask must have one element or be repeated.
 class MaskAnalysis {
  public:
-  /// Added numbers of at most this count as minus infinity.
+  /// An added number that is at most this hides a score, like minus infinity.
   static constexpr double kHidden = -1e4;
 
   MaskAnalysis(const Rewriter& rw, IndexAnalysis& indices, MaskShape shape)
       : rw_(rw), indices_(indices), shape_(std::move(shape)) {}
 
-  /// The band where a bool is `wanted`.
+  /// Returns the band in which the bool `value` equals `wanted`.
   std::optional<Band> condition(ir::ValueId value, bool wanted);
-  /// The band where a float is 0, if it is at most kHidden everywhere else.
+  /// Returns the band in which the float `value` is 0, if it is at most kHidden everywhere else.
   std::optional<Band> bias(ir::ValueId value);
 
  private:
   using Rules = std::optional<Band> (MaskAnalysis::*)(ir::ValueId, const ir::Node&, bool);
-  /// The band of a value whose elements are all known, or that `rules` find.
+  /// Returns the band of a value from its elements if they are uniform or stored, otherwise from
+  /// `rules`.
   std::optional<Band> known_or(ir::ValueId value, bool wanted, Rules rules);
-  /// Rules that bools and numbers share; nullopt if none applies.
+  /// Applies the rules for both bools and numbers. Returns nullopt if none applies.
   std::optional<std::optional<Band>> of_any_type(ir::ValueId value, const ir::Node& node,
                                                  bool wanted);
   std::optional<Band> compute_condition(ir::ValueId value, const ir::Node& node, bool wanted);
@@ -52,10 +53,11 @@ class MaskAnalysis {
   std::optional<Band> stored(ir::ValueId value, bool wanted);
   std::optional<Band> stored_bias(ir::ValueId value);
   bool is_flag(ir::ValueId value);
-  /// The value of a float whose elements are all equal.
+  /// Returns the common value of a float tensor whose elements are all equal, otherwise nullopt.
   std::optional<double> number_everywhere(ir::ValueId value) const;
-  /// For a `value` that is a view of another: the band of that one, which `inner` finds, in the
-  /// coordinates of `value`. nullopt if the node is not a view; an empty band if none is found.
+  /// For a view `value`: finds the band of its operand with `inner`, and returns it in the
+  /// coordinates of `value`. Returns nullopt if the node is not a view, and an absent band if none
+  /// is found.
   template <class Inner>
   std::optional<std::optional<Band>> through_view(ir::ValueId value, const ir::Node& node,
                                                   Inner inner);

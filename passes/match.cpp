@@ -106,7 +106,7 @@ ir::ConstantPtr matrix_constant(const Rewriter& rw, ValueId value) {
       return turned ? ir::transposed(constant->data) : constant->data;
     }
     if (const auto* cast = std::get_if<ir::Cast>(&node->op)) {
-      // Only widening to f32: narrowing would round the constant.
+      // Accept only Casts that widen to f32, because narrowing would round the constant.
       const auto from = rw.type(node->inputs[0]).element;
       const bool widens = from == ir::ElementType::kF16 || from == ir::ElementType::kBF16 ||
                           from == ir::ElementType::kF32;

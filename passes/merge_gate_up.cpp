@@ -14,7 +14,8 @@ struct Projection {
   ValueId weight_value;
 };
 
-/// A linear layer without norm, activation and residual, with one user.
+/// Returns the linear layer that computes `value` if it has no norm, activation or residual, and
+/// one user.
 std::optional<Projection> match_projection(const Rewriter& rw, ValueId value) {
   const auto* linear = rw.op<ir::Linear>(value);
   if (!linear || rw.use_count(value) != 1 || linear->norm_epsilon || linear->gated ||

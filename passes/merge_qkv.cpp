@@ -16,10 +16,10 @@ struct Path {
   ValueId x;
   ir::ConstantPtr weight, bias;
   ValueId weight_value;
-  ir::Origin origin;  // of the projection
+  ir::Origin origin;  // origin of the projection
   std::optional<ir::Rope> rope;
   ValueId positions, angles;
-  std::optional<float> norm_epsilon;  // of each head
+  std::optional<float> norm_epsilon;  // set if there is a norm of each head
   ValueId norm_weight;
 };
 
@@ -55,7 +55,7 @@ std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t h
     value = view->inputs[0];
     if (rw.use_count(value) != 1) return std::nullopt;
   }
-  // The product's rows must be the tokens in order, so that its columns are the heads.
+  // The rows of the product must be the tokens in order; then its columns are the heads.
   ir::Dim rows(1);
   const auto& product_dims = rw.type(value).dims;
   for (std::size_t i = 0; i + 1 < product_dims.size(); ++i) {
@@ -88,7 +88,7 @@ bool same_rotation(const Rewriter& rw, const Path& a, const Path& b) {
          (a.angles == b.angles || same_data(rw.constant(a.angles), rw.constant(b.angles)));
 }
 
-/// Concatenated biases, zeros for missing ones; nullptr if all are missing.
+/// Returns the concatenated biases, with zeros for missing ones; nullptr if all are missing.
 ir::ConstantPtr stack_biases(const std::array<Path, 3>& paths) {
   std::vector<float> values;
   bool any = false;

@@ -4,7 +4,7 @@
 
 namespace llmc::passes {
 
-/// Merges the three projections of an attention, with their rotation, into one node.
+/// Merges the three projections of an attention and their RoPE into one node.
 ///
 ///   q = rope(reshape(linear(x, Wq, bq?)), p, f)   k = rope(reshape(linear(x, Wk, bk?)), p, f)
 ///   v = reshape(linear(x, Wv, bv?))               attention(q, k, v, past)
@@ -14,10 +14,10 @@ namespace llmc::passes {
 /// RMS norms of each head of q and of k, before the rotation and with the same epsilon, are
 /// included: qkv_projection(…, q_norm_weight, k_norm_weight) {qk_norm_epsilon}.
 ///
-/// Rows are stacked lazily. Ropes are optional. Missing biases become zeros if another projection
-/// has one. Unchanged if the x differ, a value on the way has other users, only one of q and k is
-/// rotated, they are rotated differently, or another node is in between (such as a norm of only one
-/// of them).
+/// Rows are stacked lazily. RoPE is optional. Missing biases become zeros if another projection has
+/// a bias. Unchanged if the x differ, an intermediate value has other users, q and k are not
+/// rotated in the same way, or there is another node in between (such as a norm of only q or only
+/// k).
 Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

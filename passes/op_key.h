@@ -7,12 +7,12 @@
 
 namespace llmc::passes {
 
-/// Text that is equal for two operators if and only if kind and attributes are equal; operands do
-/// not count. Constants are compared by content up to 64 KiB, larger ones by identity. nullopt for
-/// loops, which are never compared.
+/// Returns a text that is equal for two operators if and only if their kinds and attributes are
+/// equal. It does not depend on operands. Constants are compared by content up to 64 KiB, larger
+/// ones by identity. Returns nullopt for loops, which are never treated as equal.
 std::optional<std::string> op_key(const ir::Op& op);
 
-/// op_key of a constant.
+/// Returns the text that represents a constant in op_key().
 std::string constant_key(const ir::ConstantPtr& data);
 
 }  // namespace llmc::passes

@@ -6,18 +6,21 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/result.h"
 
-/// Passes lower an imported graph to one whose nodes are the stages of a decoder. Each is a pure
-/// function from a graph to a graph (docs/passes.md).
+/// Passes convert an imported graph to a graph whose nodes are the stages of a decoder. Each pass
+/// is a pure function from a graph to a graph (docs/passes.md).
 ///
-/// A pattern that does not match exactly is unchanged. A fused node computes the same as the nodes
-/// it replaces except for rounding; tests evaluate both with the interpreter.
+/// A pass leaves nodes unchanged if they do not match its pattern exactly. A fused node computes
+/// the same values as the nodes that it replaces, except for rounding. Tests evaluate both with the
+/// interpreter.
 namespace llmc::passes {
 
-/// Options of a compilation that passes read.
+/// Compilation options for passes.
 struct PassOptions {
-  /// `--quant`, which determines the policy of assign_weight_formats. kUnset leaves formats unset.
+  /// Format of `--quant`, which determines the policy of assign_weight_formats. With kUnset,
+  /// formats stay unset.
   ir::WeightFormat weights = ir::WeightFormat::kUnset;
-  /// Maximum number of elements of a folded constant; weights are not folded.
+  /// Maximum number of elements of a folded constant. It is small enough that weights are not
+  /// folded.
   std::int64_t fold_limit_elements = 1 << 16;
 };
 
@@ -25,15 +28,16 @@ struct WeightDecision;
 
 struct PassContext {
   PassOptions options;
-  /// Whether the graph is a decoder: its input `input_ids` is the token ids, `position_ids` their
-  /// positions, `attention_mask` its mask and `past.0`, `past.1`, … its cache. Inputs of a plain
-  /// graph have no such meaning, whatever their names.
+  /// Whether the graph is a decoder, whose inputs are `input_ids` (token ids), `position_ids`
+  /// (their positions), `attention_mask` and the cache `past.0`, `past.1`, …. Inputs of a plain
+  /// graph have no such meaning, even with the same names.
   bool is_decoder = true;
-  /// Called for each matrix that assign_weight_formats looks at; may be empty.
+  /// Called by assign_weight_formats with its decision about each matrix; may be empty.
   std::function<void(const WeightDecision&)> on_weight = {};
 };
 
-/// A pass. Fails for invalid graphs (kInternal) and for options that cannot be applied.
+/// A pass. Fails with kInternal if the graph is invalid, or with another error if an option cannot
+/// be applied.
 using PassFunction = Result<ir::Graph> (*)(ir::Graph, const PassContext&);
 
 }  // namespace llmc::passes

@@ -15,14 +15,14 @@ namespace llmc::passes {
 struct PassEntry {
   std::string_view name;
   PassFunction run = nullptr;
-  std::string_view why;  // reason for its place in the pipeline
+  std::string_view why;  // reason for its position in the pipeline
 };
 
-/// The passes from an imported graph to stages, in order; some occur twice.
+/// Returns the passes that convert an imported graph to stages, in order. Some occur twice.
 std::span<const PassEntry> pipeline();
-/// Every pass once, for llmc-opt.
+/// Returns every pass once, for llmc-opt.
 std::vector<PassEntry> registry();
-/// The pass of that name, or nullptr.
+/// Returns the pass of that name, or nullptr.
 const PassEntry* find_pass(std::string_view name);
 
 /// Statistics of one pass.
@@ -33,13 +33,13 @@ struct PassReport {
   std::vector<std::string> dropped_inputs;  // graph inputs without users
 };
 
-/// Called with the graph after each pass; pass 0 is the graph before the first pass.
+/// Callback with the graph after each pass. Number 0 is the graph before the first pass.
 using DumpHook =
     std::function<Status(std::size_t number, std::string_view pass, const ir::Graph& graph)>;
 
 struct PipelineOptions {
   PassContext context;
-  bool verify = true;  // after each pass; an error names the pass
+  bool verify = true;  // verify the graph after each pass; an error names the pass
   DumpHook dump;       // may be empty
 };
 
@@ -48,10 +48,11 @@ struct PipelineResult {
   std::vector<PassReport> reports;
 };
 
-/// Runs `passes` in order. Fails with kInternal and the pass's name if a graph does not verify.
+/// Runs `passes` in order. Fails like a pass or the hook, and with kInternal, naming the pass, if
+/// its result is not a valid graph.
 Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> passes,
                                   const PipelineOptions& options);
-/// run_passes with pipeline().
+/// Calls run_passes() with pipeline().
 Result<PipelineResult> run_pipeline(ir::Graph graph, const PipelineOptions& options = {});
 
 /// Returns a hook that writes NN-pass.ir files to an existing folder (`--dump-ir`).

@@ -11,7 +11,7 @@ namespace {
 
 using ir::ValueId;
 
-/// Combines a number of several nodes: 0 if they differ.
+/// Combines the numbers of several nodes; the result is 0 if they differ.
 void agree(std::int64_t& fact, std::int64_t value, bool first) {
   fact = first || fact == value ? value : 0;
 }
@@ -44,7 +44,8 @@ class Reader {
  public:
   explicit Reader(ModelProperties& facts) : facts_(facts) {}
 
-  /// `times`: number of executions of the graph; `loop`: its loop if it is a body.
+  /// Counts the nodes of a graph that is executed `times` times. `loop` is the loop whose body it
+  /// is, or nullptr.
   void read(const ir::Graph& graph, std::int64_t times, const ir::Loop* loop) {
     const ir::UseDef uses(graph);
     const auto constant = [&](ValueId value) -> ir::ConstantPtr {
@@ -114,7 +115,7 @@ class Reader {
     }
   }
 
-  /// Finds the head: the layer whose result is the first output, through views.
+  /// Finds the head: the layer that computes the first output. Views may follow it.
   void read_head(const ir::Graph& graph) {
     if (graph.outputs().empty()) return;
     const ir::UseDef uses(graph);
@@ -134,14 +135,15 @@ class Reader {
   }
 
  private:
-  /// Operators that emission supports directly, and views.
+  /// Returns whether the operator is a stage or a view.
   static bool is_view_or_stage(const ir::Op& op) {
     const auto* un = std::get_if<ir::Unary>(&op);
     return ir::is_reshape(op) || std::holds_alternative<ir::Gather>(op) ||
            (un && un->kind == ir::UnaryKind::kIdentity);
   }
 
-  /// Elementwise operators on floats, as the plan lowers them.
+  /// Returns whether the node is an elementwise operator on floats that the plan lowers to a
+  /// kernel.
   static bool is_elementwise(const ir::Graph& graph, const ir::Node& node) {
     const auto* un = std::get_if<ir::Unary>(&node.op);
     const bool computes =

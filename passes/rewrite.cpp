@@ -153,7 +153,8 @@ void Rewriter::kill_if_unused(ValueId value) {
   }
 }
 
-/// Restores a removed node and its operands: a match may use a value whose node was removed.
+/// Restores the removed producer of `value` and its operands, because a match may use a value whose
+/// node was removed.
 void Rewriter::revive(ValueId value) {
   std::vector<ValueId> pending{value};
   while (!pending.empty()) {
@@ -221,7 +222,8 @@ void Rewriter::drop_input_if_unused(ValueId value) {
   input_[value.index] = false;
 }
 
-/// Kahn's algorithm; of several ready nodes the first in the original order.
+/// Sorts the nodes by Kahn's algorithm. Of several ready nodes, the first in the original order is
+/// next.
 Result<std::vector<Rewriter::NodeIndex>> Rewriter::execution_order() const {
   const auto total = static_cast<NodeIndex>(original_ + added_.size());
   std::vector<bool> live(total, false);

@@ -15,9 +15,9 @@
 
 namespace llmc::passes {
 
-/// A graph being rewritten. A pass visits the original nodes, emits new ones, and replaces values.
-/// Replacements take effect immediately, nodes without users are removed immediately, and `finish`
-/// sorts the remaining nodes into execution order.
+/// A graph that a pass rewrites. The pass visits the original nodes, emits new nodes, and replaces
+/// values. Replacements take effect immediately, and nodes without users are removed immediately.
+/// `finish` sorts the remaining nodes into execution order.
 ///
 ///   Rewriter rw(std::move(graph));
 ///   for (NodeIndex i = 0; i < rw.size(); ++i) {
@@ -26,7 +26,7 @@ namespace llmc::passes {
 ///   }
 ///   return std::move(rw).finish();
 ///
-/// References to nodes stay valid; emit invalidates references to values and types.
+/// References to nodes stay valid. References to values and types are valid until the next emit.
 class Rewriter {
  public:
   using NodeIndex = std::uint32_t;
@@ -38,30 +38,30 @@ class Rewriter {
   /// Number of original nodes; nodes 0 .. size()-1 are in execution order.
   NodeIndex size() const { return original_; }
   const ir::Node& node(NodeIndex index) const;
-  /// Whether the node has users or a graph output.
+  /// Returns whether the node has users or computes a graph output.
   bool alive(NodeIndex index) const { return alive_[index]; }
   const ir::Graph& graph() const { return graph_; }
   const ir::TensorType& type(ir::ValueId value) const { return graph_.value(value).type; }
-  /// The value's name in the finished graph.
+  /// Returns the value's name in the finished graph.
   std::string name(ir::ValueId value) const;
   const ir::ShapeValues& shape_values() const { return known_; }
 
-  /// The producer of `value`, original or emitted; nullptr for graph inputs and kNoValue.
+  /// Returns the producer of `value`, original or emitted; nullptr for graph inputs and kNoValue.
   const ir::Node* producer(ir::ValueId value) const;
   std::optional<NodeIndex> producer_index(ir::ValueId value) const;
   /// Position of `value` among the outputs of its producer.
   std::size_t slot(ir::ValueId value) const { return slot_.at(value.index); }
-  /// The producer's operator as T, or nullptr.
+  /// Returns the producer's operator as T, or nullptr.
   template <class T>
   const T* op(ir::ValueId value) const {
     return ir::op_as<T>(producer(value));
   }
-  /// The data of `value` if its producer is a ConstantOp, else nullptr.
+  /// Returns the data of `value` if its producer is a ConstantOp, else nullptr.
   ir::ConstantPtr constant(ir::ValueId value) const;
 
-  /// Number of operands and graph outputs that are `value`.
+  /// Returns the number of operands and graph outputs that are `value`.
   std::size_t use_count(ir::ValueId value) const;
-  /// Nodes that read `value`, once per operand.
+  /// Returns the nodes that read `value`, once for each operand.
   const std::vector<NodeIndex>& users(ir::ValueId value) const { return users_.at(value.index); }
   bool is_output(ir::ValueId value) const;
   bool is_input(ir::ValueId value) const;
@@ -69,32 +69,32 @@ class Rewriter {
   /// Adds a node at the position of node `anchor`, infers its types and returns its results. If
   /// inference fails, the results have an empty type and `finish` returns the error.
   std::vector<ir::ValueId> emit_all(ir::Op op, std::vector<ir::ValueId> inputs, NodeIndex anchor);
-  /// emit_all for nodes with one result.
+  /// Adds a node with one result, like emit_all(), and returns the result.
   ir::ValueId emit(ir::Op op, std::vector<ir::ValueId> inputs, NodeIndex anchor);
-  /// Adds a constant, named `name` unless another value has that name.
+  /// Adds a constant. It is named `name` if no other value has this name.
   ir::ValueId emit_constant(ir::ConstantPtr data, NodeIndex anchor, std::string name = {});
 
-  /// Sets the origin of the producer of `value`; by default an emitted node has its anchor's. No
-  /// effect on graph inputs.
+  /// Sets the origin of the producer of `value`. By default, an emitted node has the origin of its
+  /// anchor. Has no effect on graph inputs.
   void set_origin(ir::ValueId value, ir::Origin origin);
-  /// The origin of the producer of `value`; empty for graph inputs.
+  /// Returns the origin of the producer of `value`; empty for graph inputs.
   ir::Origin origin(ir::ValueId value) const;
 
-  /// Replaces `from` by `to` in all users and graph outputs; as a graph output, `to` takes the name
-  /// of `from`. Inserts an Identity for an output that would be an input, a constant or another
+  /// Replaces `from` by `to` in all users and graph outputs. As a graph output, `to` gets the name
+  /// of `from`. Inserts an Identity if an output would become an input, a constant or another
   /// output.
   void replace(ir::ValueId from, ir::ValueId to);
-  /// Whether `replace` would insert an Identity.
+  /// Returns whether `replace` would insert an Identity.
   bool needs_identity(ir::ValueId from, ir::ValueId to) const;
-  /// Whether `replace` was called.
+  /// Returns whether `replace` was called.
   bool changed() const { return changed_; }
   /// Appends a graph input, whose name must be unused.
   ir::ValueId add_input(ir::Value value);
   /// Removes graph input `value` if it has no users.
   void drop_input_if_unused(ir::ValueId value);
 
-  /// Returns the new graph: only nodes that outputs depend on, in the original order as far as the
-  /// dataflow allows, with inferred types.
+  /// Returns the new graph with inferred types. It contains only nodes on which outputs depend, in
+  /// the original order as far as the dataflow allows. Fails if type inference of a node failed.
   Result<ir::Graph> finish() &&;
 
  private:
@@ -108,7 +108,7 @@ class Rewriter {
   ir::Graph graph_;
   NodeIndex original_ = 0;
   std::deque<ir::Node> added_;
-  std::vector<NodeIndex> anchor_;              // of added nodes
+  std::vector<NodeIndex> anchor_;              // anchors of added nodes
   std::vector<bool> alive_;                    // originals, then added
   std::vector<std::int64_t> producer_;         // by value; -1 for inputs
   std::vector<std::size_t> slot_;              // by value
@@ -123,7 +123,7 @@ class Rewriter {
   bool changed_ = false;
 };
 
-/// Returns `graph` without nodes that no output depends on; inputs stay.
+/// Returns `graph` without the nodes on which no output depends. Keeps all inputs.
 ir::Graph prune(const ir::Graph& graph);
 
 }  // namespace llmc::passes

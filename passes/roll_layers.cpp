@@ -13,13 +13,13 @@ namespace {
 
 using ir::ValueId;
 
-/// A run of `count` times `period` nodes of the walk, from `start`.
+/// `count` repetitions of `period` nodes each, starting at position `start` of the walk.
 struct Run {
   std::size_t start = 0, period = 0, count = 0;
   std::size_t covered() const { return period * count; }
 };
 
-/// Result `slot` of the body's node `node`.
+/// Result `slot` of node `node` of the body.
 struct BodyResult {
   std::size_t node = 0, slot = 0;
   friend auto operator<=>(const BodyResult&, const BodyResult&) = default;
@@ -38,12 +38,12 @@ struct Operand {
   };
   Kind kind = Kind::kAbsent;
   BodyResult result;      // kInternal
-  std::size_t index = 0;  // into the list of its kind
+  std::size_t index = 0;  // index in the list of its kind
 };
 
 struct Carried {
   BodyResult result;
-  ValueId first;  // what the first iteration reads
+  ValueId first;  // value that the first iteration reads
 };
 
 struct Body {
@@ -60,7 +60,7 @@ class Roller {
  public:
   explicit Roller(const Rewriter& rw) : rw_(rw), position_(rw.size(), kNowhere) { walk(); }
 
-  /// The longest run that can be rolled, with its body.
+  /// Returns the longest run that can be rolled, with its body.
   std::optional<std::pair<Run, Body>> find() const {
     for (const Run& run : candidates())
       if (auto body = match(run)) return std::pair(run, std::move(*body));
@@ -79,7 +79,8 @@ class Roller {
   bool match_operand(const Run& run, Body& body, std::size_t node, std::size_t operand) const;
   void find_results(const Run& run, Body& body) const;
 
-  /// Position of the producer of `value` in the walk; kNowhere for inputs and constants.
+  /// Returns the position of the producer of `value` in the walk; kNowhere for inputs and
+  /// constants.
   std::size_t producer_at(ValueId value) const {
     const auto index = rw_.producer_index(value);
     return index ? position_[*index] : kNowhere;
@@ -93,11 +94,11 @@ class Roller {
   }
 
   const Rewriter& rw_;
-  std::vector<NodeIndex> order_;       // without constants
+  std::vector<NodeIndex> order_;       // nodes in walk order, without constants
   std::vector<std::size_t> position_;  // in order_, by node
 };
 
-/// Operands before users, one layer after the other: depth first from the outputs.
+/// Orders the nodes depth first from the outputs: operands before users, one layer after the other.
 void Roller::walk() {
   std::vector<std::pair<NodeIndex, std::size_t>> stack;
   std::vector<bool> seen(rw_.size(), false);
@@ -230,7 +231,8 @@ bool Roller::match_operand(const Run& run, Body& body, std::size_t j, std::size_
   return add(Operand::Kind::kEach, index);
 }
 
-/// Results of each iteration with users outside, except the last carried values.
+/// Finds the results of each iteration that have users outside the loop, except the last carried
+/// values.
 void Roller::find_results(const Run& run, Body& body) const {
   const auto leaves = [&](ValueId value) {
     return rw_.is_output(value) || std::ranges::any_of(rw_.users(value), [&](NodeIndex user) {
@@ -268,7 +270,7 @@ std::optional<Body> Roller::match(const Run& run) const {
   return body;
 }
 
-/// "past.0" without the number of its layer.
+/// Returns a name such as "past.0" without the number of the layer.
 std::string base_name(const std::string& name) {
   const std::size_t end = name.find_last_not_of("0123456789");
   return end != std::string::npos && end + 1 < name.size() && name[end] == '.' && end > 0
@@ -303,7 +305,8 @@ class BodyBuilder {
     return graph_.add_input({taken ? std::string() : name, rw_.type(like)});
   }
 
-  /// `origin`: of the operand's node in the first iteration.
+  /// Returns the body's value for an operand. `origin` is that of the operand's node in the first
+  /// iteration.
   ValueId operand(const Operand& from, const ir::Origin& origin) {
     switch (from.kind) {
       case Operand::Kind::kAbsent:
@@ -393,8 +396,8 @@ void roll(Rewriter& rw, const Roller& roller, const Run& run, const Body& body) 
 }  // namespace
 
 Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;  // loop nests of plain graphs are written out
-  // Several groups of layers (an encoder's and a decoder's) roll one after the other.
+  if (!context.is_decoder) return graph;  // the layers of plain graphs are not rolled
+  // Maximum number of groups of layers, such as those of an encoder and a decoder, that are rolled.
   constexpr int kMaxLoops = 8;
   for (int i = 0; i < kMaxLoops; ++i) {
     Rewriter rw(std::move(graph));

@@ -11,11 +11,11 @@ namespace llmc::passes {
 ///   xL, present.0 … = loop(x0, past.0 …) { layer with parameters }
 ///
 /// Rolls the longest sequence of nodes, in depth-first order from the outputs, that repeats with
-/// the same operators, attributes, types and dataflow. An operand of an iteration is a result of
-/// the same iteration, of the previous one (carried; the first iteration reads an outer value), the
-/// same outer value for all (positions), or one outer value per iteration (caches). Constants that
-/// differ become parameters, equal ones are part of the body. Nodes before and after the loop are
-/// unchanged.
+/// the same operators, attributes, types and dataflow. Each operand of an iteration is a result of
+/// the same iteration, a result of the previous iteration (carried; the first iteration reads an
+/// outer value), an outer value that is the same for all iterations (positions), or one outer value
+/// per iteration (caches). Constants that differ between iterations become parameters; equal
+/// constants are part of the body. Nodes before and after the loop are unchanged.
 ///
 /// A body has at least one linear layer or attention, and at least one carried value; otherwise the
 /// graph is unchanged.

@@ -10,8 +10,8 @@ using ir::Dim;
 
 constexpr std::int64_t kMaxElements = 1 << 14;
 
-/// Whether the leading axes of an operand are the leading axes of the result: the same ones, with
-/// `fixed`, else in any order and with dims of 1 added or removed.
+/// Returns whether the leading axes of an operand are the leading axes of the result. With `fixed`,
+/// they must be the same; otherwise they may be permuted, and dims of 1 added or removed.
 bool keeps_leading_axes(const ir::IndexMap& map, const std::vector<Dim>& from,
                         const std::vector<Dim>& to, std::size_t from_lead, std::size_t to_lead,
                         bool fixed) {
@@ -37,7 +37,7 @@ std::optional<HeadElements> view_elements(const Rewriter& rw, const ir::Node& no
   const auto maps = index_maps(rw, node, slot);
   if (maps.empty() || maps.size() != in.size()) return std::nullopt;
   const std::vector<Dim>& to = rw.type(node.outputs[slot]).dims;
-  // The smallest number of last axes of the result that holds all elements.
+  // Find the smallest number of last axes of the result that contain all elements.
   HeadElements result;
   std::int64_t count = 1;
   for (std::size_t lead = to.size(); lead-- > 0;) {

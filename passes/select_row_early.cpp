@@ -8,7 +8,7 @@ namespace {
 
 using ir::ValueId;
 
-/// Whether `node` selects whole rows of its operand or is a view that keeps the last dim.
+/// Returns whether `node` selects whole rows of its operand or is a view that keeps the last dim.
 bool keeps_rows(const Rewriter& rw, const ir::Node& node) {
   const ValueId x = node.inputs.empty() ? ir::kNoValue : node.inputs[0];
   if (const auto* gather = std::get_if<ir::Gather>(&node.op)) {
@@ -20,13 +20,13 @@ bool keeps_rows(const Rewriter& rw, const ir::Node& node) {
   return view && last_dim(rw, x) && last_dim(rw, x) == last_dim(rw, node.outputs[0]);
 }
 
-/// The operand that holds the rows: the one that is not a scalar constant.
+/// Returns the index of the operand with the rows: the operand that is not a scalar constant.
 std::size_t row_operand(const Rewriter& rw, const ir::Node& node) {
   const bool second = std::holds_alternative<ir::Binary>(node.op) && rw.constant(node.inputs[0]);
   return second ? 1 : 0;
 }
 
-/// Whether the node is a function of one element, or of one element and a scalar.
+/// Returns whether the node is a function of one element, or of one element and a scalar.
 bool is_elementwise(const Rewriter& rw, const ir::Node* node) {
   if (ir::op_as<ir::Unary>(node)) return true;
   if (!ir::op_as<ir::Binary>(node)) return false;
@@ -51,8 +51,8 @@ Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext&) {
     const bool norm = ir::op_as<ir::RmsNorm>(above) || ir::op_as<ir::LayerNorm>(above);
     if (!norm && !(linear && gather) && !(gather && is_elementwise(rw, above))) continue;
     if (linear && above->inputs.size() > 4 && above->inputs[4].exists()) continue;
-    // The shape operand of a view has the number of columns, which a linear layer changes and a
-    // norm does not. For a row of rank 1 both are correct.
+    // The shape operand of a view contains the number of columns, which a linear layer changes and
+    // a norm does not. For a selected row of rank 1, both are correct.
     std::vector<ValueId> selection = node.inputs;
     const std::size_t source = row_operand(rw, *above);
     selection[0] = above->inputs[source];

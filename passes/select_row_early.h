@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Moves the selection of one token's row before operators that work on each row alone, so that the
-/// head computes one row for a prompt of any length.
+/// Moves the selection of one token's row before operators that process each row independently, so
+/// that the head computes only one row for a prompt of any length.
 ///
 ///   gather(rms_norm(x, w), row)      ->  rms_norm(gather(x, row), w)      any axis but the last
 ///   gather(layer_norm(x, …), row)    ->  layer_norm(gather(x, row), …)

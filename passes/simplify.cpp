@@ -11,14 +11,14 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-/// Whether slice operand `index` is absent or a constant full of ones.
+/// Returns whether the steps of a slice are absent or a constant of ones.
 bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
   if (node.inputs.size() < 5 || !node.inputs[4].exists()) return true;
   const auto steps = integer_constant(rw, node.inputs[4]);
   return steps && std::ranges::all_of(*steps, [](auto s) { return s == 1; });
 }
 
-/// The operand of a node without effect, else kNoValue.
+/// Returns the operand of a node without effect, else kNoValue.
 ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
   if (node.inputs.empty() || node.outputs.size() != 1) return ir::kNoValue;
   const ValueId x = node.inputs[0], y = node.outputs[0];
@@ -79,8 +79,8 @@ bool merge_transposes(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// The operand of `concat` that result `slot` of `node`, a view of `concat`, equals except for dims
-/// of 1; kNoValue if there is none. Only for operands at constant offsets.
+/// Returns the operand of `concat` that equals result `slot` of `node`, a view of `concat`, except
+/// for dims of 1; kNoValue if there is none. Supports only operands at constant offsets.
 ValueId part_of_concat(const Rewriter& rw, const ir::Node& node, std::size_t slot,
                        const ir::Node& concat) {
   const auto views = index_maps(rw, node, slot);
@@ -156,7 +156,8 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   const ir::TensorType& type = rw.type(node.inputs[0]);
   const auto axis =
       axes && axes->size() == 1 ? ir::normalize_axis((*axes)[0], type.rank()) : std::nullopt;
-  // With a size of 0 the slice would be empty and the gather would fail: a sequence is not empty.
+  // If the size were 0, the slice would be empty, but the gather would fail. A sequence is never
+  // empty.
   if (!axis || type.dims[*axis].constant()) return false;
   const ValueId index = emit_integers(rw, {-1}, i);
   rw.replace(node.outputs[0],
@@ -164,7 +165,8 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// The operand of an Expand or Tile of `rank` if all its dims except `axis` are 1, else kNoValue.
+/// Returns the operand of an Expand or Tile if it has rank `rank` and all its dims except `axis`
+/// are 1, otherwise kNoValue.
 ValueId repeated_column(const Rewriter& rw, ValueId value, std::size_t axis, std::size_t rank) {
   if (!rw.op<ir::Expand>(value) && !rw.op<ir::Tile>(value)) return ir::kNoValue;
   const ValueId column = rw.producer(value)->inputs[0];

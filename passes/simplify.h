@@ -18,7 +18,7 @@ namespace llmc::passes {
 ///   slice of the last row, x[-1:] on one axis     -> gather(x, [-1])
 ///   gather_elements(x, column repeated along all other axes), no axes before it -> gather of rows
 ///
-/// x + 0 stays: it turns -0 into 0.
+/// x + 0 is kept, because it changes -0 to 0.
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -13,7 +13,7 @@ using ir::ValueId;
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 24;
 
-/// The dims from `first` on; nullopt if one is symbolic or there are too many elements.
+/// Returns the dims from `first` on; nullopt if one is symbolic or there are too many elements.
 std::optional<std::vector<std::int64_t>> column_dims(const std::vector<Dim>& dims,
                                                      std::size_t first) {
   std::vector<std::int64_t> sizes;
@@ -26,14 +26,14 @@ std::optional<std::vector<std::int64_t>> column_dims(const std::vector<Dim>& dim
   return sizes;
 }
 
-/// A result that consists of columns of a product, the same for each row.
+/// A result that consists of the same columns of each row of a product.
 struct Selection {
   ValueId result;
   std::vector<std::int64_t> columns;
 };
 
-/// Selections of a node whose operand has the columns as dims [first …]; empty for other nodes and
-/// for unknown bounds.
+/// Returns the selections of a node whose operand has the columns as its dims from `first` on;
+/// empty for other nodes and for unknown bounds.
 std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node,
                                         std::size_t first) {
   const bool selects = std::holds_alternative<ir::Split>(node.op) ||
@@ -60,7 +60,8 @@ std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node
   return found;
 }
 
-/// The first of the last dims whose product is `n`, the number of columns of a product.
+/// Returns the axis from which on the product of the dims is `n`, the number of columns of a
+/// product.
 std::optional<std::size_t> first_column_axis(const std::vector<Dim>& dims, std::int64_t n) {
   std::int64_t product = 1;
   for (std::size_t a = dims.size(); a-- > 0;) {
@@ -85,7 +86,7 @@ bool is_plain(const Rewriter& rw, ValueId value) {
 void split(Rewriter& rw, NodeIndex i) {
   const ValueId y = rw.node(i).outputs[0];
   if (!is_plain(rw, y) || rw.is_output(y)) return;
-  // All users, through one view at most, must be selections.
+  // All users must be selections; at most one view may precede them.
   struct Reader {
     Selection selection;
     NodeIndex node = 0;

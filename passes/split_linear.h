@@ -4,7 +4,8 @@
 
 namespace llmc::passes {
 
-/// Splits a product whose parts are read separately: fused query-key-value and gate-up weights.
+/// Splits a product whose parts are read separately, such as those with fused query-key-value or
+/// gate-up weights.
 ///
 ///   y = linear(x, W, b?)                                   N = rows of W
 ///   split(y) | slice(y) on the last axis                   one part each

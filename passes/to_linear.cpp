@@ -10,7 +10,8 @@ namespace {
 
 using ir::ValueId;
 
-/// A value with `data`: `value` itself if it is that constant.
+/// Returns a constant value with `data`: `value` itself if it is that constant, otherwise an
+/// emitted one.
 ValueId constant_operand(Rewriter& rw, ValueId value, const ir::ConstantPtr& data, NodeIndex i) {
   return rw.constant(value) == data ? value : rw.emit_constant(data, i, rw.name(value));
 }
@@ -70,8 +71,8 @@ bool add_bias(Rewriter& rw, NodeIndex i) {
   return false;
 }
 
-/// The result of a Gather as f32: its own, or that of the Cast that is its only user; kNoValue if
-/// there is none.
+/// Returns the f32 result of a Gather: its own result, or that of a Cast that is its only user;
+/// kNoValue if there is none.
 ValueId result_as_float(const Rewriter& rw, ValueId result) {
   if (rw.type(result).element == ir::ElementType::kF32) return result;
   if (rw.use_count(result) != 1 || rw.users(result).empty()) return ir::kNoValue;
@@ -80,7 +81,7 @@ ValueId result_as_float(const Rewriter& rw, ValueId result) {
   return cast && cast->to == ir::ElementType::kF32 ? user.outputs[0] : ir::kNoValue;
 }
 
-/// A table of a plain graph, with any indices.
+/// Converts a Gather from a constant table in a plain graph, with any indices, to an embedding.
 bool convert_lookup(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* gather = std::get_if<ir::Gather>(&node.op);
@@ -123,8 +124,8 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// Replaces linear(view(x)), for a view that keeps rows, by linear(x), so that layers before and
-/// after a view to two dims are adjacent.
+/// Replaces linear(view(x)) by reshape(linear(x)) if the view keeps rows, so that layers before and
+/// after a view with two dims become adjacent.
 bool take_rows(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* linear = std::get_if<ir::Linear>(&node.op);
