@@ -17,9 +17,9 @@ std::uint64_t mix(std::uint64_t z) {
 
 constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
 
-/// Returns the natural logarithm of 0 < x < 1, using only correctly rounded operations: the last
-/// digit of library functions differs between platforms, and equal seeds must give equal bytes
-/// everywhere.
+/// Returns the natural logarithm of x, 0 < x < 1. Uses only correctly rounded operations, because
+/// equal seeds must give equal bytes everywhere, and library functions differ between platforms in
+/// the last digit.
 double logarithm(double x) {
   int halvings = 0;
   for (; x < 0.75; x *= 2) ++halvings;

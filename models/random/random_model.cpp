@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr double kMatrixDeviation = 0.7;  // times 1 / sqrt(columns)
 constexpr double kVectorDeviation = 0.02;
 
-/// Streams are numbered by layer and role; this one is not used by a graph's weight.
+/// Stream of the embedding. Other streams are numbered by layer and role; none has this number.
 constexpr std::uint64_t kEmbeddingStream = 0;
 
 std::uint64_t stream_of(WeightId id) {

@@ -21,7 +21,7 @@ struct SplitConfig {
   std::int64_t intermediate = 40;
   std::int64_t vocabulary = 300;
   CacheLayout layout = CacheLayout::kSequenceFirst;
-  bool bias = false;             // on q, k and v
+  bool bias = false;             // biases of q, k and v
   bool norm_in_head = false;     // final norm in lm.onnx, whose input is then one row per token
   bool token_id_head = false;    // lm.onnx returns token_id, computed by ArgMax
   bool embedding_graph = false;  // embedding.onnx instead of embeddings_bf16.bin
@@ -31,14 +31,15 @@ struct SplitConfig {
   int weight_type = onnx::TensorProto::FLOAT;  // FLOAT, FLOAT16 or BFLOAT16, for the whole graph
   float rope_theta = 10000;
   float norm_epsilon = 1e-5f;
-  std::uint64_t seed = 1;  // of the weights
+  std::uint64_t seed = 1;  // seed of the weights
 };
 
 /// Returns llm_config.json.
 std::string config_json(const SplitConfig& config);
 
-/// Returns a tokenizer.txt of type 0 that needs no training: <unk>, <s>, </s>, the 256 bytes, then
-/// words "▁w0", "▁w1", … up to the size of the vocabulary; below 259 entries only words.
+/// Returns a tokenizer.txt of type 0 without trained data: <unk>, <s>, </s>, the 256 bytes, then
+/// words "▁w0", "▁w1", … up to the size of the vocabulary. If the vocabulary has fewer than 259
+/// entries, all are words.
 std::string tokenizer_text(const SplitConfig& config);
 
 }  // namespace llmc::models

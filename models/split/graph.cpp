@@ -15,7 +15,7 @@ Attribute axis(std::int64_t value) {
   return {"axis", value};
 }
 
-/// Builds one block; each step returns the name of its value.
+/// Builds one block. Each function appends nodes and returns the name of their result.
 class BlockWriter {
  public:
   BlockWriter(const SplitConfig& config, const Weights& weights, OnnxBuilder& b)
@@ -68,7 +68,7 @@ class BlockWriter {
     return b_.node("MatMul", {x, weight(name + ".weight", {rows, columns}, id(role))});
   }
 
-  /// [1, seq, count, head_dim]
+  /// Projects x to heads: [1, seq, count, head_dim].
   std::string heads(const std::string& x, const std::string& which, Role role, Role bias,
                     std::int64_t count) {
     const std::int64_t width = count * c_.head_dim;
@@ -117,7 +117,8 @@ class BlockWriter {
                    {b_.node("Mul", {x, angles.first}), b_.node("Mul", {turned, angles.second})});
   }
 
-  /// Appends to the cache, writes `presents`, and computes attention: [1, seq, heads * head_dim].
+  /// Appends k and v to the cache, the output `presents`, and computes attention: [1, seq, heads *
+  /// head_dim].
   std::string attention(const std::string& q, std::string k, std::string v) {
     const bool sequence_first = c_.layout == CacheLayout::kSequenceFirst;
     const Attribute swap{"perm", Ints{0, 2, 1, 3}};

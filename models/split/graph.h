@@ -41,11 +41,11 @@ class Weights {
                    WeightId id) const = 0;
 };
 
-/// Builds one block with inputs and outputs named by the convention. The last block ends with the
-/// final norm and the last row unless the head contains them.
+/// Builds block `index` with inputs and outputs named by the convention. The last block also
+/// contains the final norm and the selection of the last row, unless the head contains them.
 void build_block(const SplitConfig& config, const Weights& weights, std::int64_t index,
                  OnnxBuilder& b);
-/// Same for lm.onnx.
+/// Builds lm.onnx.
 void build_head(const SplitConfig& config, const Weights& weights, OnnxBuilder& b);
 
 }  // namespace llmc::models

@@ -193,9 +193,9 @@ std::string OnnxBuilder::serialize() const {
 }
 
 Status OnnxBuilder::write(const std::filesystem::path& path) const {
-  // A message is a sequence of fields in any order; a field of bytes or of a message is its tag,
-  // its length and its content. So the remaining fields can be appended to what protobuf
-  // serialized.
+  // A message is a sequence of fields in any order, and a field with bytes or a message is its tag,
+  // its length and its content. The remaining fields can therefore be appended to the output of
+  // protobuf.
   onnx::ModelProto rest = model;
   const std::string graph_head = rest.graph().SerializeAsString();
   rest.clear_graph();

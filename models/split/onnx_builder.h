@@ -27,8 +27,8 @@ struct Attribute {
 /// when they are written.
 using HalfStream = std::function<void(std::uint64_t first, std::span<std::uint16_t> out)>;
 
-/// Writes ONNX graphs. Values are named by the caller or numbered; tensor data is stored raw, as
-/// exporters do. `model` is public, so that tests can make it invalid.
+/// Builder of ONNX graphs. Values are named by the caller or numbered. Tensor data is stored as
+/// raw_data, as exporters do. `model` is public, so that tests can make it invalid.
 class OnnxBuilder {
  public:
   /// `float_type` is the TensorProto type of inputs, outputs and constants created with `floats`.
@@ -48,8 +48,8 @@ class OnnxBuilder {
 
   std::string floats(const std::string& name, const std::vector<std::int64_t>& dims,
                      std::span<const float> values);
-  /// Same for a tensor that is never in memory as a whole; write() requests its elements in order.
-  /// The float type must have two bytes.
+  /// Adds a tensor that is never in memory as a whole: write() requests its elements in order. The
+  /// float type must have two bytes.
   std::string streamed(const std::string& name, const std::vector<std::int64_t>& dims,
                        HalfStream elements);
   std::string scalar(float value);
@@ -69,9 +69,9 @@ class OnnxBuilder {
   std::string reshape(const std::string& x, const std::vector<std::int64_t>& shape,
                       std::string result = {});
 
-  /// Returns the file's content; only for graphs without streamed tensors.
+  /// Returns the content of the file. The graph must not have streamed tensors.
   std::string serialize() const;
-  /// Writes the file, streamed tensors piece by piece.
+  /// Writes the file. Streamed tensors are generated and written in parts.
   Status write(const std::filesystem::path& path) const;
 
  private:
@@ -90,7 +90,7 @@ class OnnxBuilder {
 
 /// Returns the bytes of `values` in a TensorProto float type.
 std::string encode_floats(std::span<const float> values, int float_type);
-/// Returns `value` rounded to that type.
+/// Returns `value` rounded to the TensorProto float type.
 float round_to(float value, int float_type);
 
 }  // namespace llmc::models

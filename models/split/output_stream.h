@@ -12,17 +12,19 @@
 
 namespace llmc::models {
 
-/// A new file, written sequentially. Not atomic: for files inside an AtomicDirectory.
+/// A new file that is written sequentially. It is not replaced atomically, so use it only inside an
+/// AtomicDirectory.
 class OutputStream {
  public:
   static Result<OutputStream> create(const std::filesystem::path& path);
 
   Status write(std::string_view bytes);
-  /// Writes `count` two-byte elements; `fill` generates some thousands at a time, in order.
+  /// Writes `count` two-byte elements. `fill` is called in order to generate some thousands of them
+  /// at a time.
   Status write_halves(
       std::uint64_t count,
       const std::function<void(std::uint64_t first, std::span<std::uint16_t> out)>& fill);
-  /// Must be called: a full disk may be reported only here.
+  /// Closes the file. Must be called, because a full disk may be reported only here.
   Status close();
 
  private:
