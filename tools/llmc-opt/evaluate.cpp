@@ -15,7 +15,8 @@ namespace {
 
 using Bindings = std::map<std::string, std::int64_t>;
 
-/// Largest made-up input, so that a typing error does not fill the memory.
+/// Maximum number of elements of a generated input, so that a typing error does not exhaust the
+/// memory.
 constexpr std::int64_t kMaxElements = 1 << 28;
 
 Diagnostic usage(std::string message) {

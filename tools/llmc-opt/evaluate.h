@@ -9,9 +9,10 @@
 
 namespace llmc::opt {
 
-/// Evaluates `graph` with the reference interpreter on made-up inputs and lists every output: name,
-/// type and first elements. `sizes` are "symbol=number"; other symbols are 1. Floats are random in
-/// [-1, 1), integers count from 0: the same graph, sizes and seed give the same text.
+/// Evaluates `graph` with the reference interpreter on generated inputs. Returns a list of all
+/// outputs with name, type and first elements. `sizes` are "symbol=number"; other symbols are 1.
+/// Float inputs are random in [-1, 1); integer inputs are 0, 1, 2, …. The text depends only on
+/// graph, sizes and seed.
 Result<std::string> evaluation_text(const ir::Graph& graph, const std::vector<std::string>& sizes,
                                     std::uint64_t seed);
 

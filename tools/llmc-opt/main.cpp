@@ -93,7 +93,7 @@ Result<std::string> run(const Options& options) {
   }
   ir::Graph graph = *std::move(parsed);
   if (auto verified = ir::verify(graph); !verified.ok()) {
-    // Here the text is the user's: its faults are bad input, not a broken pass.
+    // The graph comes from the user, so errors in it are kBadInput, not those of a pass.
     auto diagnostics = verified.error().diagnostics();
     for (auto& d : diagnostics) d.kind = ErrorKind::kBadInput;
     return Error(std::move(diagnostics)).in_file(parsing.file);
@@ -114,7 +114,7 @@ Result<std::string> run(const Options& options) {
     running.dump = passes::dump_ir_to(options.dump_folder);
   }
   LLMC_TRY(auto result, passes::run_passes(std::move(graph), chosen, running));
-  // Whatever --verify-each says, nothing broken is printed as if it were sound.
+  // Verify the result even without --verify-each, so that no invalid graph is printed.
   LLMC_RETURN_IF_ERROR(ir::verify(result.graph));
   if (options.time_passes) print_times(result.reports);
   if (options.evaluate) return opt::evaluation_text(result.graph, options.sizes, options.seed);

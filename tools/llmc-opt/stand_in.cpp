@@ -9,7 +9,7 @@ ir::ConstantPtr zeros_for_mapped(ir::ElementType element, const std::vector<std:
   const auto bytes = ir::checked_byte_count(element, dims);
   if (!bytes) return nullptr;
   if (*bytes == 0) return ir::make_mapped(element, dims, nullptr, {}, name);
-  // Private and never written: every page is the kernel's one page of zeros.
+  // The mapping is private and never written, so every page is the kernel's shared page of zeros.
   void* const address = ::mmap(nullptr, *bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
   const std::shared_ptr<const void> owner(

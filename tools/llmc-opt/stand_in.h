@@ -8,8 +8,8 @@
 
 namespace llmc::opt {
 
-/// A constant that prints as `mapped "name"` and reads as zeros, without taking memory until it is
-/// read: the graph of a dumped model can be worked on without its weights.
+/// Returns a constant of zeros that is printed as `mapped "name"`. It needs no memory until it is
+/// read. With it, the dumped graph of a model can be processed without the model's weights.
 ir::ConstantPtr zeros_for_mapped(ir::ElementType element, const std::vector<std::int64_t>& dims,
                                  const std::string& name);
 

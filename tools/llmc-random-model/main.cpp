@@ -95,7 +95,7 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may grow no more is a write error
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit becomes a write error
   install_signal_cleanup();
   try {
     return run_command_line(argc, argv);
