@@ -42,8 +42,8 @@ struct Cached {
   Traced traced;  // the concatenation and its axes
   ValueId fresh, cache;
   std::int64_t half = 0;
-  bool heads_first = false;  // the concatenation
-  bool swapped = false;      // whether the cache has the other layout
+  bool heads_first = false;  // layout of the concatenation
+  bool swapped = false;  // whether the layout of the cache differs from that of the concatenation
   std::int64_t heads = 0, dim = 0;
 };
 
