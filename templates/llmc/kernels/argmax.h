@@ -9,7 +9,8 @@ inline namespace LLMC_ISA {
 template <size_t N>
 LLMC_NOINLINE inline uint32_t argmax(const float* x) {
   static_assert(N < size_t{1} << 31, "an index has 32 bits");
-  // Two chains, for alternate groups of eight: comparing and selecting take longer than loading.
+  // Two dependency chains, for alternate groups of eight, because comparing and selecting take
+  // longer than loading.
   F32x8 best[2] = {splat(-__builtin_inff()), splat(-__builtin_inff())};
   I32x8 where[2] = {zero_i32(), zero_i32()};
   constexpr int32_t kLanes[8] = {0, 1, 2, 3, 4, 5, 6, 7};

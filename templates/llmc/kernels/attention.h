@@ -7,16 +7,17 @@
 ///     out[t][h] = sum_j softmax_j(scale q[t][h] . k[j][h / group]) v[j][h / group],
 ///     j <= position + t
 ///
-/// With a window w, only the last w of these j count; with capping, scores are c tanh(score / c).
+/// With a window w, only the last w of these keys are used. With a softcap c, scores are replaced
+/// by c tanh(score / c).
 ///
-/// The cache is divided into splits of 512 tokens and these into tiles of 64, both aligned to
-/// position 0. A query processes its visible tiles in order, and its splits are merged in order. So
-/// its bits depend only on its position, not on the chunk it is in, nor on which worker computes
-/// which part.
+/// The cache is divided into splits of 512 tokens, and each split into tiles of 64 tokens, aligned
+/// to position 0. A query processes its visible tiles in order, and its splits are merged in order.
+/// The bits of its result therefore depend only on its position, not on its chunk or on the
+/// distribution of work.
 ///
-/// A work item is (tokens of a sequence whose query rows fill a register tile, KV head), with all
-/// query heads of the group. If few tokens attend to a long cache, it is (…, split), and a second
-/// step merges the splits.
+/// A work item is one KV head, all its query heads, and as many tokens of a sequence as fill a
+/// register tile with query rows. If few tokens attend to a long cache, a work item is also limited
+/// to one split, and a second step merges the splits.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -39,12 +40,12 @@ struct AttentionTask {
   const float* q;
   float* out;
   WorkPartition partition;  // of items
-  /// Splits are separate work items: this is the range of splits that any token sees. Only with one
-  /// segment.
+  /// Whether splits are separate work items, which requires a single segment. `splits` is then the
+  /// range of splits that any token sees.
   bool spread;
   size_t first_split, splits;
-  float* slots;     // of each worker: two states, queries, probabilities, a widened tile
-  float* partials;  // [splits][tokens][heads] states, if spread
+  float* slots;     // memory per worker: two states, queries, probabilities, a widened tile
+  float* partials;  // states [splits][tokens][heads], if `spread`
 
   void work(size_t slot) {
     for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
@@ -62,11 +63,12 @@ struct AttentionTask {
       }
     }
   }
-  /// Processes the first of a worker's items of a segment and prefetches the next one.
+  /// Processes the first of a worker's items in a segment, and prefetches the next item.
   LLMC_INLINE void attend_item(size_t slot, const llmc_segment& segment, Range own) {
     const size_t token_groups = ceil_div(segment.rows, kTokens);
     const auto pair_of = [&](size_t item) { return spread ? item / splits : item; };
-    // Head by head, so that its keys and values stay in a CPU cache for the next tokens.
+    // Process all tokens of a head before the next head, so that its keys and values stay in a CPU
+    // cache.
     const Range heads{pair_of(own.begin) / token_groups, pair_of(own.end - 1) / token_groups + 1};
     const Range group = tokens_of(segment.rows, pair_of(own.begin) % token_groups, token_groups);
     size_t begin = first_split + own.begin % splits, end = begin + 1;
@@ -76,7 +78,8 @@ struct AttentionTask {
     }
     attend(slot, segment, group, heads, begin, end);
   }
-  /// Groups of about the same size, in whole tiles of rows except the last one.
+  /// Returns the tokens of group `group` of `groups`. Groups have about the same size, and all
+  /// except the last one are whole tiles of rows.
   static LLMC_INLINE Range tokens_of(size_t tokens, size_t group, size_t groups) {
     const Range tiles = worker_range(ceil_div(tokens, kTileTokens), group, groups);
     const size_t end = tiles.end * kTileTokens;
@@ -86,11 +89,11 @@ struct AttentionTask {
     return ceil_div(tokens, kTokens) * Shape::kKvHeads * splits;
   }
 
-  /// Number of keys up to and including that of a segment's token.
+  /// Returns the number of keys up to and including the key of a token in a segment.
   static LLMC_INLINE size_t seen_by(const llmc_segment& segment, size_t token) {
     return size_t{segment.position} + token + 1;
   }
-  /// Returns the first split that is visible to a query with `seen` keys.
+  /// Returns the first split visible to a query with `seen` keys.
   static LLMC_INLINE size_t split_of(size_t seen) {
     return Rule::first_key(seen) / kAttentionSplit;
   }
@@ -99,8 +102,7 @@ struct AttentionTask {
     return partials + row * kStateFloats;
   }
 
-  /// Processes splits [begin, end) for some tokens of a segment (at most kTokens) and the first of
-  /// the KV heads.
+  /// Processes splits [begin, end) for at most kTokens tokens of a segment and KV head heads.begin.
   void attend(size_t slot, const llmc_segment& segment, Range range, Range heads, size_t begin,
               size_t end) {
     const KvLayer<Shape> cache = kv_layer<Shape>(segment.blocks, layer);
@@ -160,8 +162,9 @@ struct AttentionTask {
     }
   }
 
-  /// The tile that KV head heads.begin processes after the one at `at`, within keys [first, last).
-  /// After its last tile: the first tile of the next head, if any.
+  /// Returns the tile that is processed after the tile at `at` of KV head heads.begin, within keys
+  /// [first, last). After the last tile of the head, this is the first tile of the next head, if
+  /// any.
   static LLMC_INLINE NextTile next_tile(size_t at, size_t first, size_t last, Range heads) {
     constexpr bool kFits =
         kAttentionTile % Shape::kBlockTokens == 0 || Shape::kBlockTokens % kAttentionTile == 0;
@@ -186,13 +189,13 @@ struct AttentionTask {
     size_t at = split * kAttentionSplit;
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
-      // With many rows, arithmetic is the bottleneck and prefetching does not help.
+      // With many rows, arithmetic is the bottleneck, so prefetching does not help.
       const NextTile next = kPrefetches && group_tokens * kGroup <= kAttentionRowTile
                                 ? next_tile(at, Rule::first_key(seen), last, heads)
                                 : NextTile{};
       const CachedTile<Shape> cached{cache, kv_head, at, next};
       if constexpr (Shape::kFormats != KvFormats{}) {
-        // Convert once what several tiles of rows read.
+        // Convert numbers once if several tiles of rows read them.
         if (group_tokens * kGroup > kAttentionRowTile) {
           const WidenedTile<Shape> widened{cached, rows.widened};
           const size_t seen_first = Rule::first_key(seen);
@@ -210,9 +213,9 @@ struct AttentionTask {
   template <class Tile>
   static LLMC_INLINE void attend_at(const Tile& tile, const TileRows<Shape>& rows, size_t at,
                                     size_t seen, size_t group_tokens) {
-    // Tokens that see all of this tile are processed together. So are tokens that see part of it,
-    // each one column more than the previous one, unless a window gives them different first
-    // columns.
+    // Tokens that see all columns of this tile are processed together. Tokens that see a part of
+    // it, each one column more than the previous token, are also processed together, unless a
+    // window gives them different first columns.
     for (size_t t = 0; t < group_tokens;) {
       const Columns columns = columns_of(seen + t, at);
       size_t end = t + 1;
@@ -238,7 +241,8 @@ struct AttentionTask {
   }
 };
 
-/// After a spread attention: merges the splits of each query row in order and writes the result.
+/// If splits were separate work items: merges the splits of each query row in order and writes the
+/// result.
 template <class Shape, class Rule>
 struct AttentionMergeTask {
   AttentionTask<Shape, Rule>& task;
@@ -261,9 +265,9 @@ struct AttentionMergeTask {
   }
 };
 
-/// q f32[tokens][heads][head_dim], out f32[tokens][heads * head_dim]. The keys and values of the
-/// tokens and all previous ones are in the caches of their sequences. `cap` applies to the scores
-/// if Rule::kCapped.
+/// Computes attention of q f32[tokens][heads][head_dim] to out f32[tokens][heads * head_dim]. The
+/// keys and values of these and all previous tokens must be in the caches of their sequences. `cap`
+/// is the softcap, used if Rule::kCapped.
 template <class Shape, class Rule = AttentionRule<>>
 inline void attention(const KernelContext& context, size_t layer, float scale, const float* q,
                       float* out, float cap = 0) {
@@ -271,7 +275,7 @@ inline void attention(const KernelContext& context, size_t layer, float scale, c
   const llmc_run* run = context.run;
   float* slots = reinterpret_cast<float*>(context.work);
   float* partials = slots + run->threads * Task::kSlotFloats;
-  // Keys and values are read like weights, so their bytes determine the number of workers.
+  // Keys and values are read like weights, so their size determines the number of workers.
   constexpr size_t kKeyBytes = KvLayer<Shape>::kLayerBytes / Shape::kBlockTokens;
   size_t bytes = 0, items = 0, first_split = 0, splits = 1;
   for (uint32_t i = 0; i < run->segment_count; ++i) {

@@ -2,21 +2,23 @@
 
 #include "llmc/kernels/kv_tile.h"
 
-/// Software prefetch for attention. A head's 64 keys or values are pieces of a few KB, each in a
-/// different page if the cache has blocks. They are too short for the hardware prefetcher.
+/// Software prefetch for attention. 64 keys or values of a head are pieces of a few KB, in
+/// different pages if the cache has blocks. They are too short for the hardware prefetcher.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Whether a tile knows its successor. A widened tile does not: it is read repeatedly.
+/// Whether a tile has a pointer to the next tile. A widened tile has none, because it is read
+/// repeatedly.
 template <class Tile>
 concept HasNextTile = requires(const Tile& tile) { tile.next; };
 
-/// Whether there are so few rows that the loops wait for memory.
+/// Whether the loops prefetch the next tile: only if there are so few rows that they wait for
+/// memory.
 template <class Tile, size_t kRows>
 inline constexpr bool kPrefetchesNext = kPrefetches && kRows <= 2 && HasNextTile<Tile>;
 
-/// Calls step(i) for 0 <= i < count, a multiple of 8, where each of kGroups streams provides eight
-/// numbers. Meanwhile prefetches the streams at `ahead`, one cache line at a time.
+/// Calls step(i) for 0 <= i < count, where count is a multiple of 8. Each step reads eight numbers
+/// of each of kGroups streams. Also prefetches the streams at `ahead`, one cache line at a time.
 template <class Numbers, size_t kGroups, class Step>
 LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahead, Step step) {
   constexpr size_t kStep = kPanelRows * Numbers::kBytes, kLine = kAlignment / kStep;
@@ -40,7 +42,7 @@ LLMC_INLINE void prefetch_keys(const Tile& tile, size_t begin, size_t end) {
     for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(keys + i);
   }
 }
-/// Same for the values.
+/// Prefetches the values of columns [begin, end) of the next tile, in whole groups of 8.
 template <class Tile>
 LLMC_INLINE void prefetch_values(const Tile& tile, size_t begin, size_t end) {
   constexpr size_t kBytes = kPanelRows * kPanelRows * Tile::Values::kBytes;
@@ -52,7 +54,8 @@ LLMC_INLINE void prefetch_values(const Tile& tile, size_t begin, size_t end) {
     if constexpr (Tile::kScaledValues) prefetch_stream(tile.next_value_scales(c));
   }
 }
-/// Prefetches what loops over `keys` keys and `values` values of this tile do not cover.
+/// Prefetches the columns of the next tile that are not covered by loops over `keys` keys and
+/// `values` values of this tile.
 template <class Tile>
 LLMC_INLINE void prefetch_rest(const Tile& tile, size_t keys, size_t values) {
   const NextTile& next = tile.next;

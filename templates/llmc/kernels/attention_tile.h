@@ -2,28 +2,28 @@
 
 #include "llmc/kernels/attention_prefetch.h"
 
-/// One step of online softmax attention for a few query rows: 64 keys, or those of them that a
-/// query sees. Each row has its own scores, maximum, sum and output, so grouping rows into register
-/// tiles never changes a bit. Nor does the block size, because scores are computed in groups of 8
-/// tokens and values token by token.
+/// One step of online softmax attention for a few query rows: the visible ones of 64 keys. Each row
+/// has its own scores, maximum, sum and output, so the grouping of rows into register tiles does
+/// not affect the bits of the result. The block size does not affect them either, because scores
+/// are computed in groups of 8 tokens, and values are added token by token.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Which keys a query sees, and whether scores are capped. kWindow w: its own key and the w - 1
-/// before it; 0: all keys up to its own.
+/// Which keys a query sees, and whether scores are capped. With kWindow w > 0, a query sees its own
+/// key and the w - 1 keys before it; with 0, all keys up to its own.
 template <size_t kWindowV = 0, bool kCappedV = false>
 struct AttentionRule {
   static constexpr size_t kWindow = kWindowV;
   static constexpr bool kCapped = kCappedV;
 
-  /// Returns the first key visible to the query with `seen` keys up to and including its own.
+  /// Returns the first key visible to a query that has `seen` keys up to and including its own.
   static LLMC_INLINE size_t first_key(size_t seen) {
     return kWindow != 0 && seen > kWindow ? seen - kWindow : 0;
   }
 };
 
-/// The columns visible to consecutive rows from `row` on: `seen`, and one more column after every
-/// `step` rows (step 0: never).
+/// The columns visible to consecutive rows from `row` on: `seen` for the first rows, and one more
+/// column after every `step` rows (step 0: never).
 struct RowColumns {
   Columns seen;
   size_t row, step;
@@ -33,9 +33,8 @@ struct RowColumns {
   }
 };
 
-/// State of one query row over part of the cache: output f32[padded dim] (not yet divided by the
-/// sum), the maximum score, the sum of exp(score - maximum), and the 8 partial sums while it is
-/// accumulated.
+/// State of one query row after a part of the cache: output f32[padded dim], not yet divided by the
+/// sum; maximum score; sum of exp(score - maximum), which is accumulated as 8 partial sums.
 template <class Shape>
 struct RowState {
   static constexpr size_t kOutput = round_up(Shape::kPadded, 16);
@@ -58,9 +57,9 @@ struct RowState {
 /// The rows that a worker processes together for a tile.
 template <class Shape>
 struct TileRows {
-  float cap;               // cap of the scores, if they are capped
+  float cap;               // softcap, if scores are capped
   const float* query;      // [rows][padded dim], scaled
-  const float* query_sum;  // [rows]: sum of each query's elements, if keys are codes
+  const float* query_sum;  // [rows]: sum of the elements of each query, if keys are codes
   float* probability;      // [rows][64]
   float* const* state;     // RowState memory of each row
   unsigned char* widened;  // memory of attention_widened_bytes()
@@ -89,8 +88,8 @@ LLMC_INLINE void scale_scores(const Tile& tile, size_t column, const float* quer
   }
 }
 
-/// Computes the scores of kRows rows for kGroups groups of 8 tokens from `column` on into
-/// `probability`: one chain over head_dim for each.
+/// Computes the scores of kRows rows for kGroups groups of 8 tokens from `column` on, and stores
+/// them in `probability`. Each score is one dependency chain over head_dim.
 template <class Tile, size_t kRows, size_t kGroups>
 LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
                             const float* query_sum, float* probability) {
@@ -124,7 +123,7 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
         const size_t at = column + g * kPanelRows;
         const bool wanted = tile.next_count(at) > 0;
         ahead[g] = wanted ? tile.next_keys(at)
-                          : keys[g];  // without a next tile: re-prefetch the current keys
+                          : keys[g];  // without a next tile, prefetch the current keys again
         if constexpr (Tile::kScaledKeys) {
           if (wanted) prefetch_stream(tile.next_key_scales(at));
         }
@@ -141,7 +140,7 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
   }
 }
 
-/// Lane i sums x[i], x[i + 8], …; then the lanes are added.
+/// Returns the sum of a row: lane i adds x[i], x[i + 8], …; then the lanes are added.
 template <size_t K>
 LLMC_INLINE float row_sum(const float* x) {
   F32x8 sum = zero_f32();
@@ -149,8 +148,8 @@ LLMC_INLINE float row_sum(const float* x) {
   return reduce_add(sum);
 }
 
-/// Finishes a row's scores and returns their maximum: applies the cap, and sets invisible columns
-/// in partly visible vectors to -infinity.
+/// Applies the softcap to a row's scores, and sets invisible columns in partly visible vectors to
+/// -infinity. Returns the maximum score.
 template <class Rule>
 LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float cap) {
   const F32x8 lowest = splat(-__builtin_inff());
@@ -167,7 +166,7 @@ LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float c
     store(first, select(lanes_below(columns.begin - begin), lowest, load(first)));
   }
   if (n % kPanelRows != 0) {
-    // Columns past n contain whatever was in the cache's memory.
+    // Columns from n on contain undefined cache memory.
     float* last = scores + n / kPanelRows * kPanelRows;
     store(last, select(lanes_below(n % kPanelRows), load(last), lowest));
   }
@@ -193,8 +192,9 @@ LLMC_NOINLINE inline F32x8 exp_scores(float* scores, Columns columns, float larg
   return sum;
 }
 
-/// Replaces the scores of the visible columns of kRows rows by exp(score - current maximum) and
-/// adds them to the rows' sums. factor: scales the results so far. columns(r): those of row r.
+/// Replaces the scores of the visible columns of kRows rows by exp(score - current maximum), and
+/// adds them to the rows' sums. Stores in `factor` the factors by which the previous results must
+/// be scaled. columns(r) are the visible columns of row r.
 template <class Shape, class Rule, size_t kRows, class ColumnsOf>
 LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap, float* factor,
                               ColumnsOf columns) {
@@ -224,8 +224,8 @@ LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap
   }
 }
 
-/// For kRows rows: a value is its scale times its codes, so multiply its probability by the scale
-/// instead.
+/// Multiplies the probabilities of kRows rows by the scales of the values, so that value_tile() can
+/// use the codes without their scales.
 template <class Tile, size_t kRows>
 LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* probability) {
   for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
@@ -241,8 +241,8 @@ LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* p
   }
 }
 
-/// output = output * factor + sum over the visible columns of probability * value, for dims 8*group
-/// and on in kGroups groups: one chain over tokens for each.
+/// Computes output = output * factor + sum over the visible columns of probability * value, for
+/// kGroups groups of 8 dims from dim 8*group on. Each output is one dependency chain over tokens.
 template <class Tile, size_t kRows, size_t kGroups>
 LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, const float* factor,
                             const float* probability, float* const* state) {
@@ -294,15 +294,15 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
   }
 }
 
-/// Calls f<groups>(first) for the groups [at, end): as many as possible in sets of kGroups, then in
-/// sets of the next smaller size; the last size is 1.
+/// Calls f<n>(first) for consecutive sets of n groups that cover [at, end): as many as possible
+/// with n = kGroups, then with the next smaller sizes down to 1.
 template <size_t kGroups, size_t... kFewer, class F>
 LLMC_INLINE void in_groups(size_t at, size_t end, F f) {
   for (; at + kGroups <= end; at += kGroups) f.template operator()<kGroups>(at);
   if constexpr (sizeof...(kFewer) > 0) in_groups<kFewer...>(at, end, f);
 }
-/// Number of groups for a tile of kRows rows: enough sums to hide the latency of fma, but no more
-/// than fit in registers.
+/// Returns the number of groups for a tile of kRows rows: enough sums to hide the latency of fma,
+/// but not more than fit in registers.
 template <size_t kRows>
 constexpr size_t attention_groups() {
   size_t groups = 1;
@@ -310,7 +310,7 @@ constexpr size_t attention_groups() {
   return groups;
 }
 
-/// Adds the values of columns that only one of the rows sees.
+/// Adds, for one row, the values of columns that not all of the rows see.
 template <class Tile>
 LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
                                          const float* probability, float* const* state) {
@@ -322,8 +322,8 @@ LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
       });
 }
 
-/// Processes kRows rows from `row` on for some columns of a tile; is_last: no further rows use this
-/// tile.
+/// Processes kRows rows from `row` on for the visible columns of a tile. `is_last` means that no
+/// further rows use this tile.
 template <class Tile, class Rule, size_t kRows>
 LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
                                       const TileRows<typename Tile::Shape>& rows, size_t row,
@@ -332,7 +332,7 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
   constexpr size_t kGroups = attention_groups<kRows>();
   const float* query = rows.query + row * Shape::kPadded;
   float* probability = rows.probability + row * kAttentionTile;
-  // The columns that all of the rows see, which are those of the first row.
+  // The columns that all rows see, which are those of the first row.
   const Columns columns{Rule::kWindow == 0 ? 0 : each.seen.begin, each.end(row)};
   const size_t first_group = columns.begin / kPanelRows;
   const size_t groups = ceil_div(each.end(row + kRows - 1), kPanelRows);
@@ -367,8 +367,8 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
   }
 }
 
-/// Processes rows [row, end), as many as possible kRows at a time; `seen` is that of the first of
-/// them.
+/// Processes rows [row, end), as many as possible in tiles of kRows. `seen` describes the columns
+/// of the first row.
 template <class Tile, class Rule, size_t kRows>
 LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
                              const TileRows<typename Tile::Shape>& rows, size_t row, size_t end) {

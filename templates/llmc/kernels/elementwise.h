@@ -3,11 +3,11 @@
 #include "llmc/kernels/functions.h"
 #include "llmc/kernels/stage.h"
 
-/// Operators that were not fused, one float at a time: y[t][n] for n below the compile-time N.
+/// Elementwise operators that were not fused: y[t][n] for n < N, a compile-time constant.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// a, b, y f32[tokens][N]; y may be a or b.
+/// Computes y = Fn(a, b) for f32[tokens][N]. y may be a or b.
 template <class Op, size_t N>
 inline void binary(const KernelContext& context, const float* a, const float* b, float* y) {
   for_each_token(context, [=](size_t t) {
@@ -16,7 +16,7 @@ inline void binary(const KernelContext& context, const float* a, const float* b,
     }
   });
 }
-/// row f32[N], the same for every token.
+/// Computes y = Fn(a, row) with row f32[N], the same for every token.
 template <class Op, size_t N>
 inline void binary_row(const KernelContext& context, const float* a, const float* row, float* y) {
   for_each_token(context, [=](size_t t) {
@@ -42,7 +42,7 @@ inline void unary(const KernelContext& context, const float* x, float* y) {
   });
 }
 
-/// y = Fn(gate) * up; y may be gate or up.
+/// Computes y = Fn(gate) * up. y may be gate or up.
 template <class Fn, size_t I>
 inline void gated_activation(const KernelContext& context, const float* gate, const float* up,
                              float* y) {
@@ -54,7 +54,7 @@ inline void gated_activation(const KernelContext& context, const float* gate, co
   });
 }
 
-/// y = x, f32[tokens][N].
+/// Copies x f32[tokens][N] to y.
 template <size_t N>
 inline void copy_rows(const KernelContext& context, const float* x, float* y) {
   for_each_token(context,

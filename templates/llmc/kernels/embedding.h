@@ -3,7 +3,7 @@
 #include "llmc/kernels/stage.h"
 #include "llmc/kernels/weights.h"
 
-/// x[t] = table[tokens[t]] as f32
+/// Embedding: x[t] = table[tokens[t]] as f32.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -56,13 +56,13 @@ struct WeightTable {
   }
 };
 
-/// Row of the token's id.
+/// Selects the row of the token's id.
 struct ByToken {
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) {
     return static_cast<size_t>(static_cast<int64_t>(run->tokens[t]));
   }
 };
-/// Row of the token's position: learned position embeddings.
+/// Selects the row of the token's position, for learned position embeddings.
 struct ByPosition {
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) { return position_of(run, t); }
 };
@@ -77,7 +77,8 @@ LLMC_INLINE void embedding_rows(const KernelContext& context, T table, float* x)
   });
 }
 
-/// x f32[tokens][Width]. The core checks ids; an id outside the table reads row 0.
+/// Writes the selected rows to x f32[tokens][Width]. The core checks ids; an id outside the table
+/// reads row 0.
 template <class Ids = ByToken, TableKind Kind, size_t Rows, size_t Width>
 inline void embedding(const KernelContext& context, const Table<Kind, Rows, Width>& table,
                       float* x) {
@@ -88,8 +89,8 @@ inline void embedding(const KernelContext& context, const Weight<Kind, Rows, K>&
   embedding_rows<Ids>(context, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
 }
 
-/// x[i] = table[ids[i]] for the rows of the call; negative ids count from the end. Returns false,
-/// after reading row 0 in its place, if an id is outside the table.
+/// Writes x[i] = table[ids[i]] for the rows of the call. Negative ids count from the end. An id
+/// outside the table reads row 0, and the function then returns false.
 template <class T, class Id>
 inline bool lookup(const KernelContext& context, T table, const Id* ids, float* x) {
   constexpr auto kRows = static_cast<int64_t>(T::kRows);

@@ -5,17 +5,17 @@
 #include "llmc/kernels/norm.h"
 #include "llmc/kernels/rope.h"
 
-/// Epilogues of linear: what happens to a product before it is stored. An epilogue defines how many
-/// panels it needs at the same time (a unit) and finishes one unit for one token:
+/// Epilogues of linear(): operations on the product before it is stored. An epilogue defines how
+/// many panels it needs at the same time (a unit), and processes one unit of one token:
 ///
 ///     finish(run, unit, tile, panel_stride, token)
 ///
-/// where the 8 results of each panel of the unit are at tile, tile + panel_stride, … `bias` is
-/// f32[packed rows] in packed-row order or nullptr; it is added to the product first.
+/// where the 8 results of each panel of the unit are at tile, tile + panel_stride, …. `bias`,
+/// f32[packed rows] in packed-row order or nullptr, is added to the product first.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Returns v + bias. Without a bias nothing is added, so that a zero keeps its sign.
+/// Returns v + bias, or v if there is no bias, so that a zero keeps its sign.
 LLMC_INLINE F32x8 add_bias(F32x8 v, const float* bias, size_t panel) {
   return bias == nullptr ? v : v + load(bias + panel * kPanelRows);
 }
@@ -77,16 +77,16 @@ struct Gated {
   }
 };
 
-/// An AttentionShape and how its q and k heads are rotated.
+/// An AttentionShape, and the rotation of its q and k heads.
 template <class Shape, Rotation kRotationV = Rotation{.dims = Shape::kHeadDim}>
 struct QkvConfig : Shape {
   static constexpr Rotation kRotation = kRotationV;
 };
 
-/// Rotates q heads into q f32[tokens][heads][head_dim]; rotates k heads and stores them, like v
-/// heads, in `layer` of the sequences' caches. A unit is a head. `rope` is the angle table of these
-/// tokens, f32[tokens][rotation.dims], if by_position that of all positions, or nullptr for no
-/// rotation.
+/// Rotates q heads and stores them in q f32[tokens][heads][head_dim]. Rotates k heads, and stores k
+/// and v heads in layer `layer` of the sequences' caches. A unit is a head. `rope` is the angle
+/// table of these tokens, f32[tokens][rotation.dims], or of all positions if by_position is set, or
+/// nullptr for no rotation.
 template <class Config>
 struct QkvRope {
   static constexpr size_t kUnitPanels = qkv_unit_panels(Config::kHeadDim);
@@ -102,7 +102,7 @@ struct QkvRope {
     store_head(run, unit, row, token);
   }
 
-  /// Loads a head of the product and adds its bias: f32[padded dim].
+  /// Loads a head of the product, f32[padded dim], and adds its bias.
   LLMC_INLINE void load_head(size_t unit, const float* tile, size_t panel_stride,
                              float* row) const {
     for (size_t p = 0; p < kUnitPanels; ++p) {
@@ -132,8 +132,8 @@ struct QkvRope {
   }
 };
 
-/// As QkvRope, with an RMS norm of each q and k head before its rotation (Henry et al. 2020);
-/// weights f32[head_dim].
+/// Like QkvRope, with an RMS norm of each q and k head before its rotation (Henry et al. 2020). The
+/// weights are f32[head_dim].
 template <class Config>
 struct QkvNormRope {
   static constexpr size_t kUnitPanels = QkvRope<Config>::kUnitPanels;

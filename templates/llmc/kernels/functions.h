@@ -2,8 +2,8 @@
 
 #include "llmc/math.h"
 
-/// Functions of one or two operands as types, applied to eight lanes by elementwise kernels and the
-/// epilogues of linear.
+/// Functions of one or two operands, as types. Elementwise kernels and the epilogues of linear()
+/// apply them to eight lanes.
 namespace llmc {
 inline namespace LLMC_ISA {
 

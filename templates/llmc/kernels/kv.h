@@ -36,7 +36,7 @@ struct KvLayer {
       kv_key_bytes(kKeys, Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens);
   static constexpr size_t kLayerBytes =
       kv_layer_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats);
-  /// Size of the values before their scales, and the padding after the scales.
+  /// Size of the value codes, which precede the scales, and of the padding after the scales.
   static constexpr size_t kCodeBytes =
       Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens * Values::kBytes;
   static constexpr size_t kPaddingBytes =
@@ -45,9 +45,9 @@ struct KvLayer {
                             : 0;
 
   unsigned char* const* blocks;
-  size_t offset;  // of the layer in a block
+  size_t offset;  // offset of the layer in a block, in bytes
 
-  /// Returns this layer's part of the block that holds `position`: keys, then values.
+  /// Returns this layer's part of the block with `position`: keys, then values.
   LLMC_INLINE unsigned char* part(size_t position) const {
     return blocks[position / Shape::kBlockTokens] + offset;
   }
@@ -57,7 +57,7 @@ struct KvLayer {
     return part(position) + (head * (Shape::kBlockTokens / kPanelRows) + group) *
                                 kv_key_group_bytes(kKeys, Shape::kHeadDim);
   }
-  /// Returns the group's scales, if keys are codes: scale f32[8], then midpoint f32[8].
+  /// If keys are codes, returns the scale f32[8] and midpoint f32[8] of the group with `position`.
   LLMC_INLINE float* key_scales(size_t head, size_t position) const {
     return reinterpret_cast<float*>(keys(head, position) +
                                     Shape::kPadded * kPanelRows * Keys::kBytes);
@@ -76,7 +76,7 @@ struct KvLayer {
            head * Shape::kBlockTokens + position % Shape::kBlockTokens;
   }
 
-  /// Stores row: f32[padded dim] with zeros past head_dim.
+  /// Stores a key, f32[padded dim] with zeros from head_dim on.
   LLMC_INLINE void store_key(size_t head, size_t position, const float* row) const {
     alignas(kAlignment) unsigned char numbers[Shape::kPadded * Keys::kBytes];
     if constexpr (kKeys == KvFormat::kInt8) {
@@ -116,7 +116,7 @@ LLMC_INLINE KvLayer<Shape> kv_layer(unsigned char* const* blocks, size_t layer) 
   return {blocks, kv_tokens_bytes(Shape::kBlockTokens) + layer * KvLayer<Shape>::kLayerBytes};
 }
 
-/// Stores k, v f32[tokens][kv_heads][head_dim] in the caches of their sequences.
+/// Stores k and v, f32[tokens][kv_heads][head_dim], in the caches of their sequences.
 template <class Shape>
 inline void kv_store(const KernelContext& context, size_t layer, const float* k, const float* v) {
   const llmc_run* run = context.run;

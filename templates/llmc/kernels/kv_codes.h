@@ -3,12 +3,13 @@
 #include "llmc/math.h"
 #include "llmc/sizes.h"
 
-/// Number formats of the cache: reading eight numbers, and quantizing a head's keys or values of
-/// one token (docs/numerics.md, "The cache").
+/// Number formats of the KV cache: functions that read eight numbers, and that quantize a key or
+/// value of one token and head (docs/numerics.md, "The cache").
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Loads eight adjacent numbers, kBytes each, as floats; codes without their scale.
+/// Loads eight adjacent numbers of kBytes bytes each as floats. Codes are loaded without their
+/// scale.
 template <KvFormat kFormat>
 struct KvNumbers;
 template <>
@@ -34,8 +35,8 @@ struct KvNumbers<KvFormat::kFp8> {
   static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_e4m3(p); }
 };
 
-/// Below kKvSmallest the inverse of a scale would not be finite; from kKvLargest on, sums would not
-/// be.
+/// Limits of quantized magnitudes: below kKvSmallest the inverse of a scale, and from kKvLargest on
+/// sums, would not be finite.
 inline constexpr float kKvSmallest = 0x1p-96f, kKvLargest = 0x1p126f;
 
 /// Dequantization of a row of codes: scale * f(code) + midpoint.
@@ -43,8 +44,8 @@ struct KvScale {
   float scale, midpoint;
 };
 
-/// Of f32[padded kCount]: the maximum magnitude (NaN counts as the largest), the minimum and the
-/// maximum.
+/// Maximum magnitude (NaN is treated as the largest), minimum and maximum of a row, f32[padded
+/// kCount].
 template <size_t kCount>
 struct KvExtent {
   float magnitude, low, high;
@@ -68,7 +69,8 @@ struct KvExtent {
   LLMC_INLINE bool usable() const { return float_bits(magnitude) < float_bits(kKvLargest); }
 };
 
-/// Stores codes[i] = code(eight numbers of row from i on) for kPadded numbers, each in -128 .. 127.
+/// Converts a row of kPadded numbers to codes, eight at a time, with `code`, which returns codes in
+/// -128 .. 127.
 template <size_t kPadded, class Code>
 LLMC_INLINE void store_codes_of(const float* row, unsigned char* codes, Code code) {
   for (size_t i = 0; i < kPadded; i += 32) {
@@ -84,8 +86,8 @@ LLMC_INLINE void store_codes_of(const float* row, unsigned char* codes, Code cod
 
 inline constexpr KvScale kKvNaN{bits_float(0x7fc00000u), 0};
 
-/// Quantizes a row of keys, f32[padded dim], to int8: the midpoint of minimum and maximum, and 254
-/// steps between them.
+/// Quantizes a key, f32[padded dim], to int8 codes, with the midpoint of minimum and maximum, and
+/// 254 steps between them.
 template <size_t kHeadDim>
 LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   constexpr size_t kPadded = padded_dim(kHeadDim);
@@ -103,8 +105,8 @@ LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   return {empty ? 0.0f : range / 254.0f, midpoint};
 }
 
-/// Returns the E4M3 code of |y| <= 1.75 as a signed byte: a sign, 4 bits of exponent, 3 of
-/// fraction; rounds to nearest even. The code represents 2^8 y.
+/// Returns the E4M3 code of y, |y| <= 1.75, as a signed byte (sign, 4 exponent bits, 3 fraction
+/// bits), rounded to nearest even. The E4M3 value of the code is 2^8 y.
 LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
   const I32x8 magnitude = bits(y) & splat_i32(0x7fffffff);
   const I32x8 odd = shift_right_arithmetic<20>(magnitude) & splat_i32(1);
@@ -118,8 +120,8 @@ LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
   return bits(code) | sign;
 }
 
-/// Quantizes a row of values to one-byte codes, kFormat kInt8 or kFp8, and returns the scale: the
-/// maximum magnitude becomes the largest code.
+/// Quantizes a value row to one-byte codes of kFormat, kInt8 or kFp8, and returns the scale, with
+/// which the maximum magnitude becomes the largest code.
 template <KvFormat kFormat, size_t kHeadDim>
 LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
   constexpr float kLargest = kFormat == KvFormat::kInt8 ? 127.0f : 1.75f;

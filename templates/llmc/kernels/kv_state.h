@@ -2,16 +2,16 @@
 
 #include "llmc/kernels/kv.h"
 
-/// Converts tokens of a block to and from the format of saved states: token after token, each layer
-/// by layer: its keys [kv_heads][head_dim], each head followed by its scale and midpoint if they
-/// are codes, then its values, each head followed by its scale. The format depends neither on the
-/// block size nor on the slot.
+/// Converts tokens of a block to and from the format of saved states. In this format, each token
+/// has for each layer its keys [kv_heads][head_dim], then its values. If keys or values are codes,
+/// each head is followed by its scale (keys: scale and midpoint). The format does not depend on the
+/// block size or the slot.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Calls f(stored, record, bytes) with the two addresses of every piece of `count` tokens from slot
-/// `first` on. The loops are not unrolled: that would cost tens of kilobytes of code for a rare
-/// operation.
+/// Calls f(stored, record, bytes) with the two addresses and the size of every piece of `count`
+/// tokens from slot `first` on. The loops are not unrolled, which would cost tens of kilobytes of
+/// code for a rare operation.
 template <class Shape, class F>
 inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, F f) {
   constexpr size_t kDim = Shape::kHeadDim;

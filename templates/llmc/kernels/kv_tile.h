@@ -2,8 +2,9 @@
 
 #include "llmc/kernels/kv.h"
 
-/// Views of 64 tokens of the cache, one step of attention: `Keys` and `Values` define the number
-/// format (KvNumbers); keys(), values() and together() define the addresses.
+/// Tiles: views of 64 tokens of the cache, which one step of attention processes. `Keys` and
+/// `Values` define the number format (KvNumbers); keys(), values() and together() define the
+/// addresses.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -11,13 +12,12 @@ inline namespace LLMC_ISA {
 struct Columns {
   size_t begin, end;
 };
-/// The tile that will be read next, 64 columns from `token` on: of the same head or of the
-/// following one.
+/// The tile that will be read next: 64 columns from `token` on, of the same head or the next one.
 struct NextTile {
   size_t head = 0, token = 0;
-  size_t begin = 0, count = 0;  // columns [begin, count) will be needed, in whole groups of 8
-  /// Whether the loops over the current tile can prefetch it: both tiles are visible from their
-  /// first column on and have the same block layout.
+  size_t begin = 0, count = 0;  // columns [begin, count) will be read, in whole groups of 8
+  /// Whether the loops over the current tile can prefetch the next tile: both are visible from
+  /// their first column on and have the same block layout.
   bool in_steps = false;
 };
 /// A head's 64 keys and values from `token` on, read directly from the cache.
@@ -29,7 +29,7 @@ struct CachedTile {
   static constexpr bool kScaledKeys = kv_has_scale(Shape::kFormats.keys);
   static constexpr bool kScaledValues = kv_has_scale(Shape::kFormats.values);
   KvLayer<Shape> cache;
-  size_t head, token;  // a multiple of 64
+  size_t head, token;  // `token` is a multiple of 64
   NextTile next;
 
   /// Returns the group of 8 keys from `column` on, a multiple of 8: [padded dim][8].
@@ -43,8 +43,8 @@ struct CachedTile {
   LLMC_INLINE size_t together(size_t column) const {
     return Shape::kBlockTokens - (token + column) % Shape::kBlockTokens;
   }
-  /// Returns how many columns of the next tile, from `column` on, the loops over this tile
-  /// prefetch; the functions below return their addresses.
+  /// Returns the number of columns of the next tile, from `column` on, that the loops over this
+  /// tile prefetch. The functions below return their addresses.
   LLMC_INLINE size_t next_count(size_t column) const {
     return next.in_steps && column < next.count ? next.count - column : 0;
   }
@@ -60,18 +60,18 @@ struct CachedTile {
   LLMC_INLINE const float* next_value_scales(size_t column) const {
     return cache.value_scales(next.head, next.token + column);
   }
-  /// For the group of 8 keys from `column` on: scale f32[8], midpoint f32[8].
+  /// Returns the scale f32[8] and midpoint f32[8] of the group of 8 keys from `column` on.
   LLMC_INLINE const float* key_scales(size_t column) const {
     return cache.key_scales(head, token + column);
   }
-  /// Scales of the values of 8 tokens from `column` on, a multiple of 8.
+  /// Returns the scales of the values of 8 tokens from `column` on, a multiple of 8.
   LLMC_INLINE const float* value_scales(size_t column) const {
     return cache.value_scales(head, token + column);
   }
 };
-/// The same tile as floats in a worker's memory of attention_widened_bytes(): numbers that several
-/// tiles of rows read are converted once. Codes are not multiplied by their scales, which remain in
-/// the cache.
+/// A tile as floats, in a worker's memory of attention_widened_bytes(), so that numbers read by
+/// several tiles of rows are converted only once. Codes are not multiplied by their scales, which
+/// remain in the cache.
 template <class ShapeV>
 struct WidenedTile {
   using Shape = ShapeV;

@@ -10,11 +10,11 @@
 
 /// linear(context, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
 ///
-/// With one token, every worker prepares the input (norm, quantization) for itself, which is
-/// cheaper than a barrier. With more, the tokens are prepared once, distributed over the workers.
-/// Then each worker computes consecutive ranges of units (panels that an epilogue needs together).
-/// An output element is computed by one worker in a fixed order of operations, so its bits depend
-/// neither on the number of workers nor on that of tokens.
+/// With one token, every worker prepares the input (norm, quantization) separately, which is
+/// cheaper than a barrier. With several tokens, the workers share the preparation. Then each worker
+/// computes consecutive ranges of units (panels that an epilogue needs together). One worker
+/// computes an output element in a fixed order of operations, so its bits do not depend on the
+/// number of workers or tokens.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -60,14 +60,14 @@ struct LayerNorm {
 };
 
 /// Converts rows of a source to the format that the product reads: quantized rows, or normalized
-/// float rows kRowBytes apart.
+/// float rows at a distance of kRowBytes.
 template <class Source, class Weight>
 struct LinearInput {
   static constexpr size_t K = Weight::kColumns;
   static constexpr size_t kRowBytes = round_up(K * sizeof(float), kAlignment);
   static_assert(Source::kColumns == K, "source and weight disagree about K");
 
-  /// Prepares row `token` of `tokens` in `area`; `buffer` holds one row.
+  /// Prepares row `token` of `tokens` rows in `area`. `buffer` has room for one row.
   static LLMC_INLINE void prepare(const Source& source, size_t token, size_t tokens,
                                   unsigned char* area, float* buffer) {
     if constexpr (Weight::kQuantized) {
@@ -85,7 +85,7 @@ struct PreparedRows {
   unsigned char* input;
   size_t tokens, token, count;
 
-  /// The first row as floats, and the distance between rows in floats.
+  /// Return the first row as floats, and the distance between rows in floats.
   template <class Weight>
   LLMC_INLINE const float* floats() const {
     if constexpr (Source::kNormalised) {
@@ -101,7 +101,8 @@ struct PreparedRows {
   }
 };
 
-/// Computes `panels` consecutive panels from `panel` on: tile[panels][count][8].
+/// Computes the products of `panels` consecutive panels from `panel` on, and stores them in
+/// tile[panels][count][8].
 template <WeightKind Kind, size_t N, size_t K, class Source>
 LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, size_t panels,
                                 const PreparedRows<Source>& rows, float* tile) {
@@ -141,7 +142,8 @@ LLMC_INLINE void panel_products(const Joined<First, Second>& weight, size_t pane
   }
 }
 
-/// One token: kPanels panels `stride` bytes apart, results `y_stride` floats apart.
+/// Computes the products of one token with kPanels panels at a distance of `stride` bytes. The
+/// results are `y_stride` floats apart.
 template <size_t kPanels, class W, class Source>
 LLMC_INLINE void panels_gemv(const uint8_t* panel, size_t stride, const PreparedRows<Source>& rows,
                              float* y, size_t y_stride) {
@@ -156,7 +158,7 @@ LLMC_INLINE void panels_gemv(const uint8_t* panel, size_t stride, const Prepared
   }
 }
 
-/// y[8] of one panel and one prepared row, without tiling.
+/// Computes y[8] of one panel and one prepared row, without tiling.
 template <class W, class Source>
 LLMC_INLINE void panel_reference(const uint8_t* panel, const PreparedRows<Source>& rows,
                                  size_t token, float* y) {
@@ -190,7 +192,8 @@ struct LinearTask {
   Epilogue epilogue;
   size_t tokens;
   WorkPartition partition;
-  unsigned char* area;   // prepared input: shared by all, or (one token) one for each worker
+  unsigned char*
+      area;  // prepared input: shared by all workers, or with one token one for each worker
   unsigned char* tiles;  // one tile per worker
 
   void work(size_t slot) {
@@ -223,7 +226,7 @@ struct LinearTask {
     }
   }
 
-  /// Several tokens: a panel's weights stay in the cache for a strip of tokens.
+  /// Processes several tokens. A panel's weights stay in the cache for a strip of tokens.
   LLMC_INLINE void tiled(Range range, float* tile) const {
     for (size_t unit = range.begin; unit < range.end; unit += kGroup) {
       const size_t left = range.end - unit;
@@ -232,7 +235,7 @@ struct LinearTask {
         const size_t count = tokens - token < kTokenStrip ? tokens - token : kTokenStrip;
         panel_products(weight, unit * kUnitPanels, units * kUnitPanels,
                        PreparedRows<Source>{source, area, tokens, token, count}, tile);
-        // Token by token, because adjacent units of a row share its cache lines.
+        // Store results token by token, because adjacent units of a row share cache lines.
         for (size_t t = 0; t < count; ++t) {
           for (size_t u = 0; u < units; ++u) {
             epilogue.finish(run, unit + u, tile + (u * kUnitPanels * count + t) * kPanelRows,
@@ -243,8 +246,8 @@ struct LinearTask {
     }
   }
 
-  /// One token: splits the range into kWeightStreams parts that are read concurrently. Units are
-  /// those of `matrix`, whose first one is unit `first` of the stage.
+  /// Processes one token. Splits the range into kWeightStreams parts that are read concurrently.
+  /// Units are those of `matrix`; its first unit is unit `first` of the stage.
   template <WeightKind Kind, size_t N>
   LLMC_INLINE void gemv(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
                         const PreparedRows<Source>& rows, float* tile) const {
@@ -284,7 +287,7 @@ struct LinearTask {
                     LLMC_INLINE_LAMBDA { gemv(part, units, unit, rows, tile); });
   }
 
-  /// Without tiling: unit by unit, each token by token.
+  /// Processes all tokens without tiling, unit by unit.
   template <WeightKind Kind, size_t N>
   LLMC_INLINE void reference(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
                              const PreparedRows<Source>& rows, float* tile) const {
@@ -306,7 +309,8 @@ struct LinearTask {
                     LLMC_INLINE_LAMBDA { reference(part, units, unit, rows, tile); });
   }
 
-  /// Calls f(matrix, its units, number of the first of them in the stage) for both joined matrices.
+  /// Calls f(matrix, range of its units, index of its first unit in the stage) for both joined
+  /// matrices.
   template <class First, class Second, class F>
   static LLMC_INLINE void each_matrix(const Joined<First, Second>& matrix, Range range,
                                       size_t first, F f) {

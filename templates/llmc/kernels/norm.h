@@ -7,7 +7,7 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// 1 / sqrt(x) in every lane.
+/// Returns 1 / sqrt(x) in every lane.
 LLMC_INLINE F32x8 inverse_root(float x) {
   float root[8];
   store(root, splat(1.0f) / sqrt(splat(x)));
@@ -20,8 +20,8 @@ LLMC_INLINE void store_normalised(float* y, size_t i, F32x8 v, const float* resi
   store_row<K>(y, i, residual == nullptr ? v : load_row<K>(residual, i) + v);
 }
 
-/// One row. Lane j sums the squares of x[j], x[j+8], … in that order, then the tree of reduce_add.
-/// y may be x or residual; residual may be nullptr.
+/// Normalizes one row. Lane j adds the squares of x[j], x[j+8], … in this order; then reduce_add
+/// adds the lanes. y may be x or residual; residual may be nullptr.
 template <size_t K>
 LLMC_INLINE void rms_norm_row(const float* x, const float* weight, float eps, float* y,
                               const float* residual = nullptr) {
@@ -37,8 +37,8 @@ LLMC_INLINE void rms_norm_row(const float* x, const float* weight, float eps, fl
   }
 }
 
-/// One row; sums in the same order as the RMS norm, first of x, then of the squares of x - mean.
-/// `bias` may be nullptr; y and residual as above.
+/// Normalizes one row. Sums, first of x, then of the squares of x - mean, have the same order as in
+/// the RMS norm. `bias` may be nullptr; y and residual are as above.
 template <size_t K>
 LLMC_INLINE void layer_norm_row(const float* x, const float* weight, const float* bias, float eps,
                                 float* y, const float* residual = nullptr) {
@@ -57,8 +57,8 @@ LLMC_INLINE void layer_norm_row(const float* x, const float* weight, const float
   }
 }
 
-/// x, y, residual f32[tokens][kParts][K]; each part is normalized as a separate row with the same
-/// weight f32[K].
+/// Normalizes x f32[tokens][kParts][K] to y. Each part is a separate row with the same weight
+/// f32[K]. `residual` has the same shape.
 template <size_t K, size_t kParts = 1>
 inline void rms_norm(const KernelContext& context, const float* x, const float* weight, float eps,
                      float* y, const float* residual = nullptr) {

@@ -2,20 +2,21 @@
 
 #include "llmc/kernels/product_q4.h"
 
-/// Panels of coded weights (quant/coded.h; q8 is one of the formats) times quantized activations:
+/// Products of panels of coded weights (quant/coded.h; q8 is one of the formats) with quantized
+/// activations:
 ///
 ///     y[t][r] = sum over superblocks of A[t] * part,   part = sum over groups of s * ( I - z * S )
 ///     I = sum_k c[r][k] a[t][k],   S = sum_k a[t][k]   over the group's k
 ///
-/// I and S are exact, as floats too (256 * 255 * 127 < 2^23). In a superblock, from part = 0 and
-/// for groups in order: part = fma(s, fma(-z, float(S), float(I)), part); then y = fma(A, part, y).
-/// If z is an integer (or there is none), I - z * S is exact and may be computed in integers.
+/// I and S are exact, also as floats (256 * 255 * 127 < 2^23). In a superblock, part starts at 0,
+/// and for each group in order, part = fma(s, fma(-z, float(S), float(I)), part). Then y = fma(A,
+/// part, y). If z is an integer or absent, I - z * S is exact and may be computed in integers.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 struct ExactPanels;
 
-/// How the groups of a format relate to blocks of 32.
+/// Properties of a format: the relation of its groups to blocks of 32, and its offsets.
 template <CodedFormat kFormat>
 struct CodedShape {
   static constexpr bool kNibbles = kFormat.bits == 4;
@@ -40,7 +41,8 @@ LLMC_INLINE F32x8 coded_numbers(const uint8_t* p) {
   return load(reinterpret_cast<const float*>(p));
 }
 
-/// float(I - z S) from the sums over the stored codes; `s`: S; `zeros`: those of this group.
+/// Returns float(I - z S), where `sum` is the sum over the stored codes, `s` is S, and `zeros` are
+/// the zero points of this group.
 template <CodedFormat kFormat, bool kCentred = false>
 LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   F32x8 i = to_f32(sum);
@@ -58,7 +60,8 @@ LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   }
 }
 
-/// S of a group: `blocks` blocks of token `token` from block `block` on, or half `half` of one.
+/// Returns S of a group: of `blocks` blocks of token `token` from block `block` on, or of half
+/// `half` of a block.
 template <CodedFormat kFormat>
 LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t block, size_t blocks,
                                       size_t half) {
@@ -77,7 +80,7 @@ LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t b
   return sum;
 }
 
-/// Same as floats for a tile of kTokens tokens, one per lane.
+/// Returns S of a group as floats for a tile of kTokens tokens, one per lane.
 template <CodedFormat kFormat, size_t kTokens>
 LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_t block,
                                          size_t blocks, size_t half) {
@@ -89,7 +92,8 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
     }
     return to_f32(load_i32(lane));
   } else {
-    // i16 pairs of blocks. Past the tile's tokens this reads other data, at the latest the scales.
+    // The sums are i16 pairs of blocks. Lanes after the tile's tokens read unrelated data of `x`,
+    // at most into the scales.
     I32x8 sum = zero_i32();
     for (size_t b = block; b < block + blocks; ++b) {
       const int16_t* sums = x.sums + ((b / 2) * x.tokens + token) * 2;
@@ -101,13 +105,14 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
   }
 }
 
-/// 16 k of 6 bits from the vectors of their lower parts, k 0-7 and 8-15, and of their upper parts.
+/// Combines 6-bit codes of 16 k from the vectors of their lower bits, for k 0-7 and 8-15, and of
+/// their upper bits.
 template <class F>
 LLMC_INLINE void six_bits(Codes first, Codes second, Codes upper, F f) {
   f(with_upper<0>(low_nibbles(first), upper), with_upper<1>(high_nibbles(first), upper),
     with_upper<2>(low_nibbles(second), upper), with_upper<3>(high_nibbles(second), upper));
 }
-/// Adds sum_k c a, c as stored, of one 6-bit block of each stream.
+/// Adds sum_k c a of one 6-bit block of each stream, where c are the stored codes.
 template <size_t kPanels>
 LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
                                 I32x8 (&sum)[kPanels]) {
@@ -131,7 +136,8 @@ LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_
   }
 }
 
-/// Adds sum_k c a of one block (or half of one) of each stream; `a`: one token's activations.
+/// Adds sum_k c a of one block (or half a block) of each stream. `a` are the activations of one
+/// token.
 template <CodedFormat kFormat, size_t kPanels>
 LLMC_INLINE void coded_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
                                   I32x8 (&sum)[kPanels]) {
@@ -157,8 +163,9 @@ LLMC_INLINE void coded_block_gemv(const uint8_t* block, size_t stride, const int
   }
 }
 
-/// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart. The
-/// panels are read concurrently, as in product_q4.h.
+/// Computes the products of one token with kPanels panels at a distance of `stride` bytes. The
+/// results of panels are `y_stride` floats apart. The panels are read concurrently, as in
+/// product_q4.h.
 template <CodedFormat kFormat, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride, const Quantized x,
                                             float* y, size_t y_stride) {
@@ -204,15 +211,15 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
   for (size_t p = 0; p < kPanels; ++p) store(y + p * y_stride, total[p]);
 }
 
-/// Adds sum_k c a of a block (or a half, from k = `at` on) for a tile of kTokens tokens; codes are
-/// one byte each.
+/// Adds sum_k c a of a block (or of half a block, from k = `at` on) for a tile of kTokens tokens.
+/// Codes have one byte each.
 template <CodedFormat kFormat, size_t kTokens>
 LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t at,
                                   I32x8 (&sum)[kTokens]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
-    // As q4_block_sums, but every sum has an optimization barrier: together with the float parts,
-    // activations loaded early would exceed the registers.
+    // Like q4_block_sums, but with an optimization barrier for every sum, because activations
+    // loaded early and the float parts together would exceed the registers.
     BlockSum part[kTokens];
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -255,7 +262,8 @@ struct CodedSums {
   LLMC_INLINE void begin() {
     for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
   }
-  /// Adds a block's codes, or those of a half from k = `at` on; `a`: the block's activations.
+  /// Adds a block's codes, or those of half a block from k = `at` on. `a` are the block's
+  /// activations.
   LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
     coded_block_sums<kFormat>(codes, a, at, sum);
   }
@@ -273,7 +281,8 @@ struct CodedSums<Exact, kFormat, kTokens, true> {
   LLMC_INLINE I32x8 rows(size_t t) const { return tile.rows(t); }
 };
 
-/// Adds one superblock, kTokens tokens from `token` on, to y[token][8]. `codes`: one byte each.
+/// Adds the products of one superblock with kTokens tokens from `token` on to y[token][8]. `codes`
+/// have one byte each.
 template <CodedFormat kFormat, size_t kTokens>
 LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, size_t blocks,
                                   const Quantized& x, size_t s, size_t token, float* y) {
@@ -317,7 +326,7 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   }
 }
 
-/// Unpacks a superblock's 6-bit codes, minus 32 if kCentred applies; prefetches the one at `next`.
+/// Unpacks a superblock's 6-bit codes, minus 32 with kCentred. Prefetches the superblock at `next`.
 LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                             UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kSixBits);
@@ -342,7 +351,8 @@ LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* 
   }
 }
 
-/// Same for any format, in the layout of Exact's tiles.
+/// Unpacks a superblock of any format in the layout of Exact's tiles. Prefetches the superblock at
+/// `next`.
 template <class Exact, CodedFormat kFormat>
 LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                               UnpackedCodes& out) {
@@ -376,7 +386,7 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
                                               float* y) {
   constexpr bool kNibbles = CodedShape<kFormat>::kNibbles;
   constexpr size_t kPanelBytes = coded_panel_bytes(kFormat, K);
-  // With one panel, the tokens are the only independent chains.
+  // With one panel, only different tokens are independent dependency chains.
   constexpr size_t kTile = kNibbles && kPanelTile == 1 ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());

@@ -2,9 +2,9 @@
 
 #include "llmc/kernels/stage.h"
 
-/// Panels of f32 or f16 weights times float rows: y[t][r] = sum_k w[r][k] x[t][k] as acc = fma(x,
-/// w, acc) for k in order, from 0. Each output is one dependent chain, so several panels or tokens
-/// are computed at the same time.
+/// Products of panels of f32 or f16 weights with float rows: y[t][r] = sum_k w[r][k] x[t][k],
+/// computed as acc = fma(x, w, acc) for k in order, from acc = 0. Each output is one dependency
+/// chain, so several panels or tokens are computed at the same time.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -14,8 +14,9 @@ LLMC_INLINE F32x8 load_weights(const uint8_t* panel, size_t k) {
   return load(reinterpret_cast<const float*>(panel + f32_position(0, k)));
 }
 
-/// kPanels panels, panel_stride bytes apart, times kTokens tokens: the results of panels are
-/// y_stride floats apart, those of tokens 8; x rows are `stride` floats apart.
+/// Computes the products of kPanels panels, panel_stride bytes apart, with kTokens tokens, whose
+/// rows in x are `stride` floats apart. The results of panels are y_stride floats apart, those of
+/// tokens 8 floats.
 template <WeightKind Kind, size_t K, size_t kPanels, size_t kTokens>
 LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const float* x,
                             size_t stride, float* y, size_t y_stride) {
@@ -41,8 +42,8 @@ LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const flo
   }
 }
 
-/// kPanels consecutive panels, `count` tokens: y[panels][count][8]. Tiles of kFloatTokens (more
-/// with fewer panels), then the remaining tokens.
+/// Computes y[panels][count][8] for kPanels consecutive panels and `count` tokens: first in tiles
+/// of kFloatTokens tokens (more with fewer panels), then the remaining tokens.
 template <WeightKind Kind, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, size_t stride,
                                        size_t count, float* y) {
@@ -64,14 +65,15 @@ LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, siz
   }
 }
 
-/// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart.
+/// Computes the products of one token with kPanels panels at a distance of `stride` bytes. The
+/// results of panels are `y_stride` floats apart.
 template <WeightKind Kind, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void float_panels_gemv(const uint8_t* panel, size_t stride, const float* x,
                                             float* y, size_t y_stride) {
   float_tile<Kind, K, kPanels, 1>(panel, stride, x, 0, y, y_stride);
 }
 
-/// `panels` consecutive panels, `count` tokens: y[panels][count][8].
+/// Computes y[panels][count][8] for `panels` consecutive panels and `count` tokens.
 template <WeightKind Kind, size_t K>
 LLMC_INLINE void float_product(const uint8_t* panel, size_t panels, const float* x, size_t stride,
                                size_t count, float* y) {

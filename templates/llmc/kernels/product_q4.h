@@ -2,13 +2,13 @@
 
 #include "llmc/kernels/quantize.h"
 
-/// One panel (8 rows) of q4 weights times quantized activations:
+/// Products of panels (8 rows) of q4 weights with quantized activations:
 ///
 ///     y[t][r] = sum over superblocks of A[t] * (S[r] * I1 + M[r] * I2)
 ///     I1 = sum_b s[r][b] * sum_k c[r][k] a[t][k],   I2 = sum_b m[r][b] * sum_k a[t][k]
 ///
 /// I1 and I2 are exact, also as floats (|I1| <= 256 * 225 * 127 < 2^23, |I2| <= 8 * 255 * 4064 <
-/// 2^23), so only the accumulation of a superblock rounds: acc = fma(A, fma(S, float(I1), M *
+/// 2^23). Rounding occurs only when a superblock is accumulated: acc = fma(A, fma(S, float(I1), M *
 /// float(I2)), acc).
 namespace llmc {
 inline namespace LLMC_ISA {
@@ -23,14 +23,15 @@ LLMC_INLINE Q4Fold q4_fold(const uint8_t* panel) {
   return {load_bf16(panel), load_bf16(panel + kPanelRows * sizeof(uint16_t))};
 }
 
-/// Mins of blocks 2*pair and 2*pair + 1 of a superblock; the last block may have no partner.
+/// Returns the mins of blocks 2*pair and 2*pair + 1 of a superblock. The second block may be
+/// absent.
 LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair) {
   const uint8_t* at = mins + pair * 2 * kPanelRows;
   return 2 * pair + 1 < blocks ? load_min_pair(at) : load_min_single(at);
 }
 
-/// sum_k c a of one block of each stream, directly from the packed nibbles; a: its 32 activations.
-/// (Half a block: kVectors = 2.)
+/// Computes sum_k c a of one block of each stream from the packed nibbles. `a` are its 32
+/// activations. With kVectors = 2, processes half a block.
 template <size_t kPanels, size_t kVectors = 4>
 LLMC_INLINE void q4_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
                                BlockSum (&sum)[kPanels]) {
@@ -48,7 +49,8 @@ LLMC_INLINE void q4_block_gemv(const uint8_t* block, size_t stride, const int8_t
   }
 }
 
-/// Adds superblock `s` of kPanels panels `stride` bytes apart, one token, to sum[panels].
+/// Adds the products of one token with superblock `s` of kPanels panels, `stride` bytes apart, to
+/// sum[panels].
 template <size_t K, size_t kBlocks, size_t kPanels>
 LLMC_INLINE void q4_super_gemv(const uint8_t* panel, size_t stride, size_t s, const Quantized& x,
                                F32x8 (&sum)[kPanels]) {
@@ -89,9 +91,9 @@ LLMC_INLINE void q4_super_gemv(const uint8_t* panel, size_t stride, size_t s, co
   }
 }
 
-/// kPanels panels `stride` bytes apart, one token: results of each `y_stride` floats apart. The
-/// panels are read concurrently: several streams have a higher memory bandwidth than one, and share
-/// the activations.
+/// Computes the products of one token with kPanels panels at a distance of `stride` bytes. The
+/// results of panels are `y_stride` floats apart. The panels are read concurrently, because several
+/// streams have a higher memory bandwidth than one, and they share the activations.
 template <size_t K, size_t kPanels>
 LLMC_NOINLINE inline void q4_panels_gemv(const uint8_t* panel, size_t stride, const Quantized x,
                                          float* y, size_t y_stride) {
@@ -110,7 +112,8 @@ LLMC_NOINLINE inline void q4_panels_gemv(const uint8_t* panel, size_t stride, co
 struct alignas(64) UnpackedCodes {
   uint8_t codes[kBlocksPerSuper * kPanelRows * kBlock];
 };
-/// Unpacks a superblock and prefetches the one at `next`. kCentred: subtracts 8.
+/// Unpacks a superblock, and prefetches the superblock at `next`. With kCentred, subtracts 8 from
+/// the codes.
 template <bool kCentred = false>
 LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                            UnpackedCodes& out) {
@@ -129,7 +132,8 @@ LLMC_INLINE void q4_unpack(const uint8_t* super, size_t blocks, const uint8_t* n
   prefetch(next + q4_scale_offset(kBlocksPerSuper) + 64);
 }
 
-/// sum_k c a of one block for a tile of kTokens tokens by kPanels panels, `stride` bytes apart.
+/// Computes sum_k c a of one block for a tile of kTokens tokens and kPanels panels, whose codes are
+/// `stride` bytes apart.
 template <size_t kPanels, size_t kTokens>
 LLMC_INLINE void q4_block_sums(const uint8_t* codes, size_t stride, const int8_t* a,
                                BlockSum (&sum)[kPanels][kTokens]) {
@@ -159,8 +163,9 @@ LLMC_INLINE void q4_add_scaled(I32x8 (&total)[kPanels][kTokens],
   }
 }
 
-/// Adds one superblock, kTokens tokens from `token` on by kPanels panels, to y[panels][token][8]
-/// (y_stride from panel to panel). `panel`: the first one, whose superblocks' codes are `unpacked`.
+/// Adds the products of one superblock of kPanels panels with kTokens tokens from `token` on to
+/// y[panels][token][8], with panels y_stride floats apart. `panel` is the first panel, and
+/// `unpacked` contains the codes of the superblocks.
 template <size_t K, size_t kPanels, size_t kTokens>
 LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* panel, size_t blocks,
                                const Quantized& x, size_t s, size_t token, float* y,
@@ -224,7 +229,7 @@ LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* pan
   }
 }
 
-/// Same for the last `rest` tokens of a strip, at most kRest.
+/// Does the same for the last `rest` tokens of a strip, at most kRest.
 template <size_t K, size_t kPanels, size_t kRest>
 LLMC_INLINE void q4_super_rest(size_t rest, const UnpackedCodes* unpacked, const uint8_t* panel,
                                size_t blocks, const Quantized& x, size_t s, size_t token, float* y,

@@ -5,11 +5,12 @@
 #include "llmc/kernels/product_q4.h"
 
 /// Products without tiling, for levels 1 and 2: one panel and one token, directly from the packed
-/// weights. The same operations in the same order as the tiles of product_*.h, so the same bits.
+/// weights. Operations have the same order as in the tiles of product_*.h, so the results have the
+/// same bits.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Superblock `s` of a panel for token `token`.
+/// Adds the product of superblock `s` of a panel with token `token`.
 template <size_t kBlocks>
 LLMC_INLINE F32x8 q4_super_reference(const uint8_t* panel, size_t s, const Quantized& x,
                                      size_t token, const Q4Fold& fold, F32x8 sum) {
@@ -36,7 +37,7 @@ LLMC_INLINE F32x8 q4_super_reference(const uint8_t* panel, size_t s, const Quant
   return fold(sum, x.scales[s * x.tokens + token], i1, i2);
 }
 
-/// y[8] of one panel for token `token`.
+/// Computes y[8] of one panel for token `token`.
 template <size_t K>
 LLMC_NOINLINE inline void q4_panel_reference(const uint8_t* panel, const Quantized x, size_t token,
                                              float* y) {
@@ -51,7 +52,7 @@ LLMC_NOINLINE inline void q4_panel_reference(const uint8_t* panel, const Quantiz
   store(y, sum);
 }
 
-/// Same for coded weights.
+/// Computes y[8] of one panel of coded weights.
 template <CodedFormat kFormat, size_t K>
 LLMC_NOINLINE inline void coded_panel_reference(const uint8_t* panel, const Quantized x,
                                                 size_t token, float* y) {

@@ -8,17 +8,17 @@
 ///
 /// with A = 0 and a = 0 if max |x| < 2^-96 (its inverse would not be finite), and A = NaN, a = 0 if
 /// an x is infinite or NaN, because machines convert those differently. The sum of a over each
-/// block of 32 is kept for the weights' min term.
+/// block of 32 is stored for the weights' min term.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 /// Layouts: codes [blocks][tokens][32], sums [pairs of blocks][tokens][2], scales
 /// [superblocks][tokens]. This keeps the same superblock of consecutive tokens within a page.
 ///
-/// If the SIMD header requests it, groups of kActivationTokens tokens (fewer in the last group of a
-/// strip) store the 32 k of a block in steps: codes [blocks][groups][32 / step][tokens of the
-/// group][step]. With kActivationBlocks = 2, two blocks of a token are adjacent: [pairs of
-/// blocks][tokens][2][32].
+/// A SIMD header may select another layout of codes. With kActivationTokens > 1, tokens form groups
+/// of this size (the last group of a strip may be smaller), and the 32 k of a block are divided
+/// into steps: [blocks][groups][32 / step][tokens of the group][step]. With kActivationBlocks = 2,
+/// two blocks of a token are adjacent: [pairs of blocks][tokens][2][32].
 struct Quantized {
   int8_t* codes;
   int16_t* sums;
@@ -26,7 +26,7 @@ struct Quantized {
   size_t tokens;
 };
 
-/// Places the arrays in `area`, which has quantized_bytes(K, tokens) bytes.
+/// Returns the arrays for `tokens` tokens in `area`, which has quantized_bytes(K, tokens) bytes.
 template <size_t K>
 LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
   unsigned char* sums = area + activation_code_bytes(K, tokens);
@@ -35,7 +35,7 @@ LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
           reinterpret_cast<float*>(scales), tokens};
 }
 
-/// Returns a token's 32 codes of a block (groups of one token), or those of its group.
+/// Returns the codes of a block for the token's group. A group of one token has 32 codes per block.
 LLMC_INLINE int8_t* activation_codes(const Quantized& x, size_t block, size_t token) {
   const size_t inner = block % kActivationBlocks;
   return x.codes + ((block - inner) * x.tokens + token * kActivationBlocks + inner) * kBlock;
@@ -54,7 +54,7 @@ constexpr size_t activation_offset(size_t width, size_t t, size_t k) {
   return (k / kActivationStep * width + t) * kActivationStep * kActivationBlocks +
          k % kActivationStep;
 }
-/// First token and size of a token's group, with `tokens` in total.
+/// First token and size of the group that contains a token.
 struct ActivationPlace {
   size_t first, width;
 };
@@ -67,7 +67,7 @@ constexpr ActivationPlace activation_place(size_t token, size_t tokens) {
 
 inline constexpr float kSmallestMagnitude = 0x1p-96f;
 
-/// Stores 32 codes of a block.
+/// Stores the 32 codes of a block for one token.
 LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t token,
                                   const I32x8 (&part)[4]) {
   if constexpr (kActivationTokens == 1) {
@@ -84,7 +84,7 @@ LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t tok
   }
 }
 
-/// Quantizes row `token`: x f32[K].
+/// Quantizes x f32[K] to row `token`.
 template <size_t K>
 LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token) {
   constexpr size_t kBlocks = block_count(K);

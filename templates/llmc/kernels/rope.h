@@ -8,14 +8,15 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Which dims of a head are rotated, and by which angles.
+/// The dims of a head that are rotated, and the source of the angles.
 struct Rotation {
-  size_t dims;               // R, the first ones; the others are copied
+  size_t dims;               // R: the first R dims are rotated, the others are copied
   bool interleaved = false;  // pairs (2i, 2i+1)
-  bool by_position = false;  // the table is the model's own, f32[positions][R]
+  bool by_position = false;  // the table is part of the model, f32[positions][R]
 };
 
-/// table[t] = cos(angle) for R/2 frequencies, then sin(angle); angle = float(position) * frequency.
+/// Writes to table[t] the cosines of R/2 angles, then their sines, where angle = float(position) *
+/// frequency.
 template <size_t kRotary>
 inline void rope_angles(const KernelContext& context, const float* frequencies, float* table) {
   const llmc_run* run = context.run;
@@ -30,7 +31,7 @@ inline void rope_angles(const KernelContext& context, const float* frequencies, 
   });
 }
 
-/// Returns the angles of row t: from the table of rope_angles, or from the model's own table
+/// Returns the angles of row t from the table of rope_angles(), or from the model's table
 /// f32[positions][dims], indexed by position.
 template <Rotation kRotation>
 LLMC_INLINE const float* angles_of(const llmc_run* run, const float* table, size_t t) {
@@ -52,7 +53,7 @@ LLMC_INLINE void rope_row(float* x, const float* angles) {
   }
 }
 
-/// x, y f32[tokens][heads][head_dim]; y may be x.
+/// Rotates x f32[tokens][heads][head_dim] to y, which may be x.
 template <size_t kHeads, size_t kHeadDim, Rotation kRotation>
 inline void rope(const KernelContext& context, const float* x, const float* table, float* y) {
   const llmc_run* run = context.run;

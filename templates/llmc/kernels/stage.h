@@ -4,15 +4,15 @@
 #include "llmc/model.h"
 #include "llmc/sizes.h"
 
-/// The arguments common to all kernels, and the distribution of their work over the workers.
+/// The arguments common to all kernels, and the distribution of work over the workers.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 struct KernelContext {
   const llmc_run* run;
-  /// Rows of this call: run->count, or the number of rows passed to head.
+  /// Number of rows of this call: run->count, or the number of rows passed to `head`.
   uint32_t tokens;
-  /// Scratch of this call, 64-byte aligned; its content does not outlive the call.
+  /// Scratch memory of this call, 64-byte aligned. Its content does not outlive the call.
   unsigned char* work;
 };
 
@@ -29,36 +29,37 @@ LLMC_INLINE uint32_t position_of(const llmc_run* run, size_t row) {
   return segment.position + (static_cast<uint32_t>(row) - segment.row);
 }
 
-/// Prefetch distance of a weight stream in bytes: about what arrives during one access to main
-/// memory.
+/// Prefetch distance of a weight stream in bytes: about the amount of data that arrives during one
+/// access to main memory.
 inline constexpr size_t kPrefetchAhead = 2048;
 
 struct Range {
   size_t begin, end;
 };
-/// Returns the part of 0..total of worker `slot` of `workers`: consecutive ranges whose sizes
-/// differ by at most one.
+/// Returns the range of worker `slot` when 0..total is divided among `workers` workers. Ranges are
+/// consecutive, and their sizes differ by at most one.
 LLMC_INLINE Range worker_range(size_t total, size_t slot, size_t workers) {
   return {total * slot / workers, total * (slot + 1) / workers};
 }
 
-/// Minimum work per worker, in bytes of weights times tokens: reading that takes about as long as a
-/// barrier.
+/// Minimum work per worker, in bytes of weights times tokens. Reading this many bytes takes about
+/// as long as a barrier.
 inline constexpr size_t kWorkerBytes = 24 << 10;
-/// Returns how many of the run's workers should share `bytes` of weights used by `tokens` tokens.
+/// Returns the number of workers that should share the work on `bytes` bytes of weights for
+/// `tokens` tokens.
 LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens) {
   const size_t wanted = bytes * tokens / kWorkerBytes;
   if (wanted <= 1) return 1;
   return wanted < run->threads ? wanted : run->threads;
 }
 
-/// Distributes the units 0..total of a stage over its workers, in consecutive ranges. If there is
-/// enough work, the ranges are multiples of `granule` units, which kernels prefer. Lives as long as
-/// the stage, on the stack of the calling thread.
+/// Distribution of the units 0..total of a stage over its workers, in consecutive ranges. If there
+/// is enough work, the ranges are multiples of `granule` units, for which kernels are fastest. The
+/// object is on the stack of the calling thread during the stage.
 ///
 /// Even cores: one range per worker. Uneven cores (run->uneven: big and little cores, or cores
-/// shared with other programs): workers take ranges dynamically. A free worker takes a third of an
-/// equal part of the remaining units, so that the first ranges are long and the last ones end at
+/// shared with other programs): workers take ranges dynamically. An idle worker takes a third of an
+/// equal part of the remaining units. The first ranges are therefore long, and the last ones end at
 /// about the same time on fast and slow cores. Which worker computes a unit then depends on timing;
 /// the result does not.
 class WorkPartition {
@@ -74,7 +75,7 @@ class WorkPartition {
   }
 
   size_t workers() const { return workers_; }
-  /// First and next range of a worker; empty when no units remain.
+  /// Return the first and the next range of a worker; an empty range if no units remain.
   ///
   ///     for (Range r = partition.first(slot); r.begin < r.end; r = partition.next())
   LLMC_INLINE Range first(size_t slot) {
@@ -82,7 +83,7 @@ class WorkPartition {
   }
   LLMC_INLINE Range next() {
     if (!tickets_) return {total_, total_};
-    // Relaxed order suffices: parallel_for orders the memory accesses of the units themselves.
+    // Relaxed order is sufficient, because parallel_for orders the memory accesses of the units.
     size_t begin = __atomic_load_n(&taken_, __ATOMIC_RELAXED), end;
     do {
       const size_t left = total_ - begin, part = left / (3 * workers_) / least_ * least_;

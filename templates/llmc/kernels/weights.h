@@ -2,8 +2,8 @@
 
 #include "llmc/sizes.h"
 
-/// Packed weight matrices as types: shape and format at compile time, address at run time. `Rows`
-/// counts packed rows (sizes.h); layouts are in quant/.
+/// Packed weight matrices as types. Shape and format are known at compile time, the address at run
+/// time. `Rows` is the number of packed rows (sizes.h); quant/ defines the layouts.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -36,8 +36,9 @@ using WeightF16 = Weight<WeightKind::kF16, Rows, K>;
 template <size_t Rows, size_t K>
 using WeightF32 = Weight<WeightKind::kF32, Rows, K>;
 
-/// The rows of `First`, then those of `Second`: one product of two matrices with different formats
-/// (query and key rows in q4, value rows in q8). Both use the same prepared input.
+/// Two matrices with different formats that are used as one: the rows of `First`, then those of
+/// `Second`, for example query and key rows in q4 and value rows in q8. Both use the same prepared
+/// input.
 template <class First, class Second>
 struct Joined {
   static_assert(First::kColumns == Second::kColumns, "joined matrices disagree about K");
