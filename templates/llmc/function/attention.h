@@ -4,11 +4,10 @@
 #include "llmc/function/reduce.h"
 
 /// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
-/// For a mask, `bias` is 0 where the score counts and replaces the score elsewhere, so that a
-/// hidden score has no effect even if it is huge or NaN. 32 rows of scores are in memory at a time.
-/// Computes the matrices [begin, end) of the batch.
-/// A score accumulates over D and an output over T in order, as in matmul.h; the softmax is that of
-/// reduce.h.
+/// For a mask, `bias` is 0 where the score is used, and replaces the score elsewhere, so that a
+/// hidden score has no effect even if it is huge or NaN. At most 32 rows of scores are in memory at
+/// a time. Computes the matrices [begin, end) of the batch. Scores are accumulated over D and
+/// outputs over T in order, as in matmul.h. The softmax is that of reduce.h.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {

@@ -2,9 +2,9 @@
 
 #include "llmc/function/types.h"
 
-/// Elementary functions in double, built from correctly rounded operations only, so that every
-/// target computes the same bits, and without branches, so that loops over them vectorize. The f32
-/// functions are these, rounded once: at most 0.51 ulp. Bounds: docs/functions.md.
+/// Elementary functions in double. They use only correctly rounded operations, so that every target
+/// computes the same bits, and no branches, so that loops over them vectorize. The f32 functions
+/// round their results once; the error is at most 0.51 ulp. docs/functions.md has the error bounds.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -93,7 +93,7 @@ LLMC_INLINE double expm1(double x) {
   return scale * expm1_reduced<kDegree>(r) + (scale - 1.0);
 }
 
-/// x = m * 2^k with m in [sqrt(1/2), sqrt(2)), for positive finite x.
+/// The decomposition x = m * 2^k with m in [sqrt(1/2), sqrt(2)), for positive finite x.
 struct Split {
   double m, k;
 };
@@ -141,8 +141,9 @@ LLMC_INLINE double sigmoid(double x) {
   return 1.0 / (1.0 + exp<kDegree>(-x));
 }
 
-/// erf: x P(x^2) below 1; 1 - e^(-x^2) Q(t) / (1 + 2 x), t = (x - 2) / (x + 2), above. P and Q
-/// interpolate at Chebyshev nodes (relative errors 2^-62, and 2^-49 of an erfc <= 0.16).
+/// erf x: x P(x^2) for |x| < 1, otherwise 1 - e^(-x^2) Q(t) / (1 + 2 x) with t = (x - 2) / (x + 2).
+/// P and Q interpolate at Chebyshev nodes. Their relative errors are 2^-62, and 2^-49 of erfc,
+/// which is at most 0.16.
 template <int kDegree>
 LLMC_INLINE double erf(double x) {
   constexpr double kSmall[] = {

@@ -3,18 +3,17 @@
 #include "llmc/function/scalar.h"
 #include "llmc/simd/vec.h"
 
-/// Matrix products y[m][n] = a[m][k] b[k][n]. Each element accumulates over k in order on every
-/// target: for floats y = fma(a[m][k], b[k][n], y) from 0; for doubles a product and a sum, each
-/// rounded; integers wrap.
+/// Matrix products y[m][n] = a[m][k] b[k][n]. Each element is accumulated over k in order, starting
+/// with 0, on every target: for floats y = fma(a[m][k], b[k][n], y); for doubles by a product and a
+/// sum, each rounded. Integers wrap.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
 
 inline constexpr int64_t kPanelColumns = 16;  // two vectors of lanes
-/// Rows whose sums are kept in registers at the same time.
+/// Number of rows whose sums are in registers at the same time.
 inline constexpr int64_t kRowTile = kTiled ? 6 : 1;
-/// Elements of K per pass, so that this part of a panel stays in the L1 cache while all rows use
-/// it.
+/// Elements of K per pass. This part of a panel stays in the L1 cache while all rows use it.
 inline constexpr int64_t kDepthTile = 256;
 
 LLMC_INLINE F32x8 load_weights(const float* p) {
@@ -27,8 +26,8 @@ LLMC_INLINE F32x8 load_weights(const bf16* p) {
   return load_bf16(reinterpret_cast<const uint8_t*>(p));
 }
 
-/// Accumulates `depth` elements into kRows x 16 of y. b is [depth][b_row]; its first 16 columns are
-/// used, or `columns` < 16 of them (b may then end after them).
+/// Accumulates `depth` products in each of kRows x 16 elements of y. b is [depth][b_row], of which
+/// the first `columns` columns are used, at most 16. b may end after the last of them.
 template <int kRows, bool kWhole, class B>
 LLMC_INLINE void product_tile(const float* a, int64_t a_row, const B* b, int64_t b_row, float* y,
                               int64_t y_row, int64_t depth, int64_t columns, bool first) {
@@ -84,7 +83,7 @@ LLMC_INLINE void product_rows(const float* a, int64_t a_row, const B* b, int64_t
                             first);
 }
 
-/// b[K][N] as panels [N / 16][K][16], packed at compile time.
+/// Computes a product with b[K][N] that was packed at compile time as panels [N / 16][K][16].
 template <class B>
 LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __restrict panels,
                                         float* __restrict y, int64_t m, int64_t k, int64_t n) {
@@ -105,7 +104,8 @@ LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __re
   }
 }
 
-/// One product with b[K][N] in memory as in the graph: rows b_row apart, columns b_column.
+/// Computes one product with an unpacked b[K][N], whose rows are b_row and columns b_column
+/// elements apart.
 LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_row,
                                           const float* __restrict b, int64_t b_row,
                                           int64_t b_column, float* __restrict y, int64_t m,
@@ -133,7 +133,7 @@ LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_r
   }
 }
 
-/// Any element type; also used for the remaining columns of a float product.
+/// Computes a product of any element type; also used for the remaining columns of a float product.
 template <class T>
 LLMC_NOINLINE inline void product_generic(const T* __restrict a, int64_t a_row,
                                           const T* __restrict b, int64_t b_row, int64_t b_column,
@@ -153,7 +153,7 @@ LLMC_NOINLINE inline void product_generic(const T* __restrict a, int64_t a_row,
     }
   }
 }
-/// The last columns, fewer than 16: element by element, in the same order.
+/// Computes the last columns, fewer than 16, element by element in the same order.
 LLMC_NOINLINE inline void product_edge(const float* __restrict a, int64_t a_row,
                                        const float* __restrict b, int64_t b_row, int64_t b_column,
                                        float* __restrict y, int64_t m, int64_t k, int64_t n,
@@ -173,7 +173,7 @@ LLMC_NOINLINE inline void product_edge(const float* __restrict a, int64_t a_row,
   }
 }
 
-/// One float product: whole panels of contiguous columns, then the remaining columns.
+/// Computes one float product: whole panels of contiguous columns, then the remaining columns.
 LLMC_NOINLINE inline void product_of_floats(const float* __restrict a, int64_t a_row,
                                             const float* __restrict b, int64_t b_row,
                                             int64_t b_column, float* __restrict y, int64_t m,
@@ -223,7 +223,8 @@ inline void matmul(const T* a, const T* b, T* y, int64_t m, int64_t k, int64_t n
                   });
 }
 
-/// For columns of b that are not contiguous: gathers 16 at a time into `panel`, f32[k][16].
+/// Computes products with a b whose columns are not contiguous: copies 16 columns at a time to
+/// `panel`, f32[k][16].
 template <class T, class Batch, class AStrides, class BStrides>
 inline void matmul_packing(const T* a, const T* b, T* y, T* panel, int64_t m, int64_t k, int64_t n,
                            int64_t a_row, int64_t b_row, int64_t b_column, const Batch& batch,

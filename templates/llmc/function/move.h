@@ -25,7 +25,8 @@ LLMC_INLINE void copy_elements(const From* __restrict from, To* __restrict to, i
   }
 }
 
-/// y[o][c] = x[o][indices[c]], rows of `inner` elements; x has [outer][size] of them.
+/// Computes y[o][c] = x[o][indices[c]], where elements are rows of `inner` numbers and x is
+/// [outer][size].
 template <class From, class To, class I>
 inline bool gather(const From* __restrict x, const I* __restrict indices, To* __restrict y,
                    int64_t outer, int64_t size, int64_t inner, int64_t count) {
@@ -39,8 +40,8 @@ inline bool gather(const From* __restrict x, const I* __restrict indices, To* __
   return true;
 }
 
-/// y[i] = x[i with coordinate `axis` replaced by indices[i]]. Dims: those of the indices; Strides:
-/// those of x, in elements, for the same dims.
+/// Computes y[i] = x[i with coordinate `axis` replaced by indices[i]]. Dims are the dims of the
+/// indices, Strides the strides of x along them, in elements.
 template <class T, class I, class Dims, class Strides>
 inline bool gather_elements(const T* __restrict x, const I* __restrict indices, T* __restrict y,
                             int64_t size, int64_t axis, int64_t rank, const Dims& of_dims,
@@ -65,7 +66,7 @@ inline bool gather_elements(const T* __restrict x, const I* __restrict indices, 
   return true;
 }
 
-/// How a scatter combines the existing element with the update.
+/// Functions that combine an existing element with an update in a scatter.
 struct Replace {
   template <class T>
   static LLMC_INLINE T join(T, T update) {
@@ -73,7 +74,8 @@ struct Replace {
   }
 };
 
-/// y = x, then y[i with coordinate `axis` replaced by indices[i]] = join(old, updates[i]).
+/// Copies x to y, then sets y[i with coordinate `axis` replaced by indices[i]] = join(old,
+/// updates[i]).
 template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
                              const T* __restrict updates, T* __restrict y, int64_t total,
@@ -113,8 +115,8 @@ LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t*
   return at;
 }
 
-/// y[b][t] = x[b][indices[b][t]]: `tuples` tuples of `depth` indices for each of `batches`; rows of
-/// `inner` elements; batches of x are `batch_stride` elements apart.
+/// Computes y[b][t] = x[b][indices[b][t]] for `batches` batches of `tuples` tuples of `depth`
+/// indices. A result is a row of `inner` elements. Batches of x are `batch_stride` elements apart.
 template <class T, class I, class Dims, class Strides>
 inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T* __restrict y,
                           int64_t batches, int64_t batch_stride, int64_t tuples, int64_t depth,
@@ -131,7 +133,7 @@ inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T*
   return true;
 }
 
-/// y = x, then for each tuple y[tuple] = join(old, its row of updates).
+/// Copies x to y, then sets y[tuple] = join(old, row of updates) for each tuple.
 template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_tuples(const T* __restrict x, const I* __restrict indices,
                            const T* __restrict updates, T* __restrict y, int64_t total,

@@ -3,8 +3,8 @@
 #include "llmc/function/scalar.h"
 
 /// Reductions along one axis of x[outer][n][inner], row-major, to y[outer][inner]. Float sums have
-/// the same order on every target: for inner = 1 eight lanes (lane j adds x[j], x[j + 8], …) and
-/// then the tree of docs/numerics.md, otherwise x[0], x[1], … in sequence.
+/// the same order on every target. For inner = 1, lane j of eight adds x[j], x[j + 8], …, and the
+/// lanes are added by the tree of docs/numerics.md. Otherwise x[0], x[1], … are added in sequence.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -71,9 +71,9 @@ struct Min : Sum {
     return min(a, b);
   }
 };
-/// For bools (0 and 1) the maximum is "any" and the minimum "all", so no other type is needed.
+/// For bools (0 and 1), the maximum is "any" and the minimum is "all".
 
-/// Reduces f(i) for i = 0 .. n-1 in the order above.
+/// Returns the reduction of f(i) for i = 0 .. n-1, in the order above.
 template <class Op, class T, class F>
 LLMC_INLINE T reduce_row(int64_t n, F&& f) {
   T lane[kLanes];
@@ -192,8 +192,8 @@ struct Last {
   static constexpr bool kLast = true;
 };
 
-/// Index of the best element along the axis, the first or the last among equals; NaN is better than
-/// all numbers.
+/// Computes the index of the best element along the axis: the first or the last of equal elements.
+/// NaN is better than all numbers.
 template <class T, class Order, class Among>
 inline void arg_best(const T* __restrict x, int64_t* __restrict y, int64_t outer, int64_t n,
                      int64_t inner) {
@@ -222,7 +222,8 @@ struct Forwards {
 struct Backwards {
   static constexpr bool kReverse = true;
 };
-/// y[i] = x[0] + … + x[i], or without x[i]; from the other end if kReverse.
+/// Computes y[i] = x[0] + … + x[i], without x[i] if exclusive, and from the other end with
+/// kReverse.
 template <class T, class Own, class Direction>
 inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
                            int64_t inner) {
@@ -239,7 +240,8 @@ inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer
   }
 }
 
-/// Values and indices of the k best along the axis, best first, the lower index among equals.
+/// Computes values and indices of the k best elements along the axis, best first; equal elements
+/// are in order of their indices.
 template <class T, class Order>
 inline void top_k(const T* __restrict x, T* __restrict values, int64_t* __restrict indices,
                   int64_t outer, int64_t n, int64_t inner, int64_t k) {

@@ -116,7 +116,7 @@ LLMC_WRAPPING(sub, -)
 LLMC_WRAPPING(mul, *)
 #undef LLMC_WRAPPING
 
-/// Truncates, as ONNX defines for integers.
+/// Integer division truncates, as in ONNX.
 template <class T>
 LLMC_INLINE T div(T a, T b) {
   if constexpr (kIsFloat<T>) {
@@ -138,7 +138,8 @@ LLMC_INLINE T max(T a, T b) {
   return a != a || a > b ? a : b;
 }
 
-/// Remainder of a division truncated toward zero, exact (sign of the dividend).
+/// Returns the exact remainder of a division truncated toward zero. It has the sign of the
+/// dividend.
 template <class T>
 LLMC_INLINE T float_remainder(T a, T b) {
   const double x = wide::absolute(static_cast<double>(a)),
@@ -156,7 +157,8 @@ LLMC_INLINE T float_remainder(T a, T b) {
   }
   return static_cast<T>(wide::copy_sign(rest, static_cast<double>(a)));
 }
-/// The sign is that of the divisor for integers and that of the dividend for floats (fmod).
+/// Returns the remainder. It has the sign of the divisor for integers, and that of the dividend for
+/// floats (fmod).
 template <class T>
 LLMC_INLINE T mod(T a, T b) {
   if constexpr (kIsFloat<T>) {
@@ -188,7 +190,7 @@ LLMC_INLINE T integer_power(T base, int64_t exponent) {
     if ((e & 1) != 0) result *= square;
   return static_cast<T>(result);
 }
-/// The result has the type of the base, as ONNX defines.
+/// Returns base^exponent in the type of the base, as in ONNX.
 template <class T, class E>
 LLMC_INLINE T pow(T base, E exponent) {
   if constexpr (__is_same(T, double)) {
@@ -205,8 +207,8 @@ LLMC_INLINE T pow(T base, E exponent) {
 
 // ---- conversions
 
-/// Floats to integers truncate; values outside 64 bits saturate, then values outside the type wrap;
-/// NaN gives 0.
+/// Converts x to type To. Floats are truncated to integers: values outside the range of 64 bits
+/// saturate, then values outside the range of To wrap, and NaN gives 0.
 template <class To, class From>
 LLMC_INLINE To convert(From x) {
   if constexpr (__is_same(To, bool)) {

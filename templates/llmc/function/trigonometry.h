@@ -17,7 +17,7 @@ inline constexpr uint64_t kTwoOverPi[20] = {
     0xef2f118b5a0a6d1fu, 0x6d367ecf27cb09b7u, 0x4f463f669e5fea2du, 0x7527bac7ebe5f17bu,
     0x3d0739f78a5292eau, 0x6bfb5fb11f8d5d08u, 0x56033046fc7b6babu, 0xf0cfbc209af4361du};
 
-/// 64 of those bits from b_first on; bits before b1 are 0.
+/// Returns 64 bits of 2/pi from b_first on. Bits before b1 are 0.
 constexpr uint64_t bits_of_two_over_pi(int first) {
   if (first <= -63) return 0;
   if (first < 1) return kTwoOverPi[0] >> (1 - first);
@@ -33,8 +33,8 @@ constexpr double two_to(int n) {
   return value;
 }
 
-/// For each exponent field of a float, 2^q 2/pi mod 4, where the float is m 2^q with an integer m <
-/// 2^24: the first 29 bits, whose product with m is exact, and the next 53.
+/// 2^q 2/pi mod 4 for each exponent field of a float m 2^q with an integer m < 2^24. `high` has the
+/// first 29 bits, whose product with m is exact, `low` the next 53 bits.
 struct QuarterTurns {
   double high[256], low[256];
 };
@@ -61,7 +61,7 @@ LLMC_INLINE double sin_of_float(float x, uint64_t turn) {
   const double high = m * kQuarterTurns.high[field];
   const double shifted = high + kMagic;
   const double r = (high - (shifted - kMagic)) + m * kQuarterTurns.low[field];
-  // Use the sign of x: sin(-x) = -sin(x), and for cos sin(-x + pi/2) = sin(x + pi/2).
+  // Apply the sign of x: sin(-x) = -sin(x) for sin, sin(-x + pi/2) = sin(x + pi/2) for cos.
   const uint64_t quadrant = bits(shifted) + turn;
   const double angle = r * 1.57079632679489661923;
   const double value = (quadrant & 1) != 0 ? cos_reduced(angle) : sin_reduced(angle);
@@ -95,8 +95,8 @@ LLMC_INLINE Pair multiply(Pair a, Pair b) {
   return add_exactly(product.high, product.low + (a.high * b.low + a.low * b.high));
 }
 
-/// sin(x + turn pi/2) of a double. x = m 2^q; the product of m with 192 bits of 2^q 2/pi, mod 4, is
-/// the number of quarter turns with an absolute error of at most 2^-137.
+/// sin(x + turn pi/2) of a double x = m 2^q. The product of m and 192 bits of 2^q 2/pi, mod 4, is
+/// the number of quarter turns, with an absolute error of at most 2^-137.
 inline double sin_of_double(double x, uint64_t turn) {
   const double a = absolute(x);
   if (!(a < kInfinity)) return kNaN;
@@ -165,7 +165,7 @@ LLMC_INLINE Pair log_pair(double x) {
   return add({parts.k * kLn2High, parts.k * kLn2Low}, sum);
 }
 
-/// e^(high + low), almost correctly rounded: powers with integer values are exact.
+/// e^(high + low), almost correctly rounded, so that powers with integer values are exact.
 LLMC_INLINE double exp(Pair x) {
   double high = x.high < -746.0 ? -746.0 : x.high;
   high = high > 710.0 ? 710.0 : high;
@@ -199,8 +199,8 @@ LLMC_INLINE double pow_magnitude(double x, double y) {
   }
 }
 
-/// x^y with the special cases of IEEE 754. kAccurate: for double; otherwise accurate enough for a
-/// float result.
+/// x^y with the special cases of IEEE 754. With kAccurate, accurate enough for a double result,
+/// otherwise for a float result.
 template <bool kAccurate>
 LLMC_INLINE double pow(double x, double y) {
   const double magnitude = pow_magnitude<kAccurate>(x, y);
