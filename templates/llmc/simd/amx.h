@@ -79,7 +79,8 @@ struct ExactPanels : VnniPanels<VnniVector> {
   }
 
  private:
-  static constexpr size_t kParts = 4;  // of a tile's tokens, accumulated together
+  static constexpr size_t kParts =
+      4;  // number of parts of a tile's tokens; each part is accumulated together
 
   /// Sums of two tiles of tokens by 32 rows.
   struct alignas(64) Square {
@@ -94,7 +95,8 @@ struct ExactPanels : VnniPanels<VnniVector> {
       mins = &of;
       x = activations;
       for (size_t i = 0; i < 2; ++i) {
-        // The last tile is moved back to end with the last token, so that all have the same size.
+        // The last tile begins earlier, so that it ends with the last token and all tiles have the
+        // same size.
         const size_t at = (tile + i) * kTileTokens;
         const size_t over = count < kTileTokens         ? 0
                             : at + kTileTokens <= count ? 0
@@ -114,7 +116,7 @@ struct ExactPanels : VnniPanels<VnniVector> {
     }
   };
 
-  /// Adds a square's sums to y[token][32], as Q4Fold (kernels/product_q4.h).
+  /// Adds a square's sums to y[token][32], like Q4Fold (kernels/product_q4.h).
   template <class Source>
   struct Fold {
     static constexpr size_t kTokens = kTileTokens / kParts;

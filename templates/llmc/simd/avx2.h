@@ -160,7 +160,7 @@ LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
 LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
 }
-/// Convert to f16 bits: the sign, a zero, then the other seven bits.
+/// Converts to f16 bits: the sign, a zero, then the other seven bits.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   const __m128i mask = _mm_set1_epi16(static_cast<int16_t>(0xbfff));
@@ -173,8 +173,8 @@ struct Codes {
 struct Activation4 {
   __m256i v;
 };
-/// 16-bit lanes: two for each row. Sums of eight u4 x i8 products of pairs stay below 2^15: 8 * 2 *
-/// 15 * 128 = 30 720.
+/// Two 16-bit lanes for each row. A lane adds eight pairs of u4 x i8 products, which stays below
+/// 2^15: 8 * 2 * 15 * 128 = 30 720.
 struct BlockSum {
   __m256i v;
 };
@@ -212,7 +212,7 @@ LLMC_INLINE Codes high_nibbles(Codes c) {
 }
 template <int kUpper>
 LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
-  // 16-bit shifts: bits from the adjacent byte are masked.
+  // The shifts are 16-bit shifts, so bits from the adjacent byte are masked.
   constexpr int kShift = 4 - 2 * kUpper;
   const __m256i moved = kShift > 0   ? _mm256_slli_epi16(upper.v, kShift > 0 ? kShift : 0)
                         : kShift < 0 ? _mm256_srli_epi16(upper.v, kShift < 0 ? -kShift : 0)

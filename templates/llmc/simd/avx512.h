@@ -7,15 +7,15 @@
 #include "llmc/tiles/avx512.h"
 #endif
 
-/// The operations of simd/vec.h for AVX-512 (F, BW, VL, DQ) with VNNI: those of AVX2, whose 8 lanes
-/// now have 32 registers, vectors of 16 floats (simd/wide.h), and exact panels in vectors of 16
-/// rows.
+/// The operations of simd/vec.h for AVX-512 (F, BW, VL, DQ) with VNNI: those of AVX2 with 8 lanes,
+/// which can use 32 registers; vectors of 16 floats (simd/wide.h); and exact panels in vectors of
+/// 16 rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // only for coded 4-bit weights
 #if defined(LLMC_TARGET_AMX)
-// For the remaining tokens that tiles do not process.
+// For the tokens that remain after the tiles.
 inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
 #endif
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
@@ -112,7 +112,8 @@ struct VnniVector {
   }
   static LLMC_INLINE __m512i low(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
   static LLMC_INLINE __m512i high(__m512i v) { return low(_mm512_srli_epi16(v, 4)); }
-  /// Multiplies both bytes of 16 bits at once: neither product reaches 256.
+  /// Multiplies both bytes of each 16-bit lane in one operation, because both products are below
+  /// 256.
   static LLMC_INLINE __m512i scaled(__m512i nibbles, __m512i scales) {
     return _mm512_mullo_epi16(nibbles, scales);
   }
@@ -140,7 +141,7 @@ struct VnniVector {
     _mm256_storeu_ps(y[0] + at, _mm512_castps512_ps256(v));
     _mm256_storeu_ps(y[1] + at, _mm512_extractf32x8_ps(v, 1));
   }
-  /// As Q4Fold (kernels/product_q4.h).
+  /// Does the same as Q4Fold (kernels/product_q4.h).
   static LLMC_INLINE __m512 fold(__m512 y, __m512 scale, __m512 min, float activation_scale,
                                  __m512i i1, __m512i i2) {
     const __m512 mins = _mm512_mul_ps(min, _mm512_cvtepi32_ps(i2));

@@ -50,7 +50,8 @@ struct VnniVector {
   static LLMC_INLINE __m256i load_rows(const uint8_t* const* p) { return load_codes(p[0]).v; }
   static LLMC_INLINE __m256i low(__m256i v) { return low_nibbles({v}).v; }
   static LLMC_INLINE __m256i high(__m256i v) { return high_nibbles({v}).v; }
-  /// Multiplies both bytes of 16 bits at once: neither product reaches 256.
+  /// Multiplies both bytes of each 16-bit lane in one operation, because both products are below
+  /// 256.
   static LLMC_INLINE __m256i scaled(__m256i nibbles, __m256i scales) {
     return _mm256_mullo_epi16(nibbles, scales);
   }
@@ -67,7 +68,7 @@ struct VnniVector {
   static LLMC_INLINE void store_y(float* const* y, size_t at, F32x8 v) {
     llmc::store(y[0] + at, v);
   }
-  /// As Q4Fold (kernels/product_q4.h).
+  /// Does the same as Q4Fold (kernels/product_q4.h).
   static LLMC_INLINE F32x8 fold(F32x8 y, F32x8 scale, F32x8 min, float activation_scale, __m256i i1,
                                 __m256i i2) {
     return fma(splat(activation_scale), fma(scale, to_f32({i1}), min * to_f32({i2})), y);

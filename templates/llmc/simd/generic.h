@@ -7,8 +7,8 @@
 #include "llmc/target.h"
 #include "llmc/tiles/generic.h"
 
-/// The operations of simd/vec.h with the portable vectors of clang and g++: no intrinsics, no
-/// instruction set assumed. This header also serves as the definition of each operation.
+/// The operations of simd/vec.h with the portable vectors of clang and g++, without intrinsics or a
+/// specific instruction set. This header also defines the result of each operation.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace portable {
@@ -171,7 +171,7 @@ LLMC_INLINE I32x8 load_i32(const int32_t* p) {
 LLMC_INLINE void store_i32(int32_t* p, I32x8 a) {
   __builtin_memcpy(p, &a.v, sizeof(a.v));
 }
-// Computed as unsigned, so that these wrap.
+// These operators use unsigned arithmetic, so that they wrap.
 LLMC_INLINE I32x8 operator+(I32x8 a, I32x8 b) {
   using U32 = uint32_t __attribute__((vector_size(32)));
   return {(portable::I32)((U32)a.v + (U32)b.v)};
@@ -366,7 +366,7 @@ LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
 }
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   using namespace portable;
-  // One product fits 15 bits, a sum of four does not.
+  // One product fits 15 bits; a sum of four does not.
   const BlockSum product = {__builtin_convertvector((I8x32)c.v, I16x32) * repeat(a).v};
   return {total.v + portable::row_sums(product).v};
 }

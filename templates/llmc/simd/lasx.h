@@ -38,9 +38,9 @@ LLMC_INLINE __m256i broadcast_w(const void* p) {
 LLMC_INLINE __m256i broadcast_d(const void* p) {
   return __lasx_xvldrepl_d(const_cast<void*>(p), 0);
 }
-/// Same at p + offset, a multiple of 4 below 2048, encoded in the instruction if the compiler knows
-/// it after unrolling. (The intrinsic needs a constant before unrolling, and an "m" operand of asm
-/// may have any offset.)
+/// Loads 32 bits at p + offset into every lane. `offset` is a multiple of 4 below 2048, and is
+/// encoded in the instruction if it is constant after unrolling. The intrinsic would need a
+/// constant before unrolling, and an "m" operand of asm could have any offset.
 LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
 #ifdef __OPTIMIZE__
   if (__builtin_constant_p(offset)) {
@@ -228,7 +228,7 @@ LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
 LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   return {__lasx_vext2xv_w_b(loong::broadcast_d(p))};
 }
-/// Convert to f16 bits: the sign, a zero, then the other seven bits.
+/// Converts to f16 bits: the sign, a zero, then the other seven bits.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const __m256i wide = __lasx_xvslli_h(__lasx_vext2xv_h_b(loong::broadcast_d(p)), 7);
   const __m256i half = __lasx_xvand_v(wide, __lasx_xvreplgr2vr_h(0xbfff));
@@ -331,9 +331,9 @@ LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activatio
   return {__lasx_xvadd_w(total.v, __lasx_xvhaddw_w_h(sum.v, sum.v))};
 }
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
-  // A pair stays below 2^15: 2 * 127 * 128 = 32 512.
-  // One asm statement: separate ones let the compiler compute many pairs before it adds the first,
-  // and spill.
+  // A pair stays below 2^15: 2 * 127 * 128 = 32 512. This is one asm statement, because with
+  // separate statements the compiler computes many pairs before it adds the first one, and spills
+  // registers.
   __m256i pair;
   asm("xvmulwev.h.b %u1, %u2, %u3\n\t"
       "xvmaddwod.h.b %u1, %u2, %u3\n\t"

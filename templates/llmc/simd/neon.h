@@ -45,7 +45,7 @@ LLMC_INLINE F32x8 splat(float x) {
   const float32x4_t v = vdupq_n_f32(x);
   return {v, v};
 }
-/// An operand of fmla by lane; the lane is a constant after unrolling.
+/// Returns *p in all lanes, as an operand of fmla by lane; the lane is constant after unrolling.
 LLMC_INLINE F32x8 splat_at(const float* p) {
   return splat(*p);
 }
@@ -173,7 +173,7 @@ LLMC_INLINE I32x8 bits(F32x8 a) {
 LLMC_INLINE F32x8 from_bits(I32x8 a) {
   return {vreinterpretq_f32_s32(a.low), vreinterpretq_f32_s32(a.high)};
 }
-/// A look-up for each half, since one past the end gives 0.
+/// Uses one table look-up for each half. An index past the end of the table gives 0.
 LLMC_INLINE I32x8 widen_u8(uint8x8_t v) {
   const uint8x16_t low = {0, 16, 16, 16, 1, 16, 16, 16, 2, 16, 16, 16, 3, 16, 16, 16};
   const uint8x16_t high = {4, 16, 16, 16, 5, 16, 16, 16, 6, 16, 16, 16, 7, 16, 16, 16};
@@ -188,7 +188,7 @@ LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   const int16x8_t wide = vmovl_s8(vreinterpret_s8_u8(vld1_u8(p)));
   return {vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)};
 }
-/// Convert to f16 bits: the sign, a zero, then the other seven bits.
+/// Converts to f16 bits: the sign, a zero, then the other seven bits.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const int16x8_t wide = vshll_n_s8(vreinterpret_s8_u8(vld1_u8(p)), 7);
   const uint16x8_t half = vandq_u16(vreinterpretq_u16_s16(wide), vdupq_n_u16(0xbfff));
@@ -203,7 +203,7 @@ struct Codes {
 struct Activation4 {
   int8x16_t v;  // the four values four times
 };
-/// Already complete: a dot product adds four products.
+/// Complete sums, because a dot product adds four products to a 32-bit lane.
 struct BlockSum {
   I32x8 v;
 };
@@ -251,8 +251,8 @@ LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   __builtin_memcpy(&four, p, sizeof(four));
   return {vreinterpretq_s8_s32(vdupq_n_s32(four))};
 }
-/// With an offset that is constant after unrolling: a lane of a register shared with its
-/// neighbours, which is an operand of sdot.
+/// Loads activations at p + offset, which is constant after unrolling, as a lane of a register that
+/// adjacent activations share. sdot reads such a lane.
 LLMC_INLINE Activation4 load_activation(const int8_t* p, size_t offset) {
   const int32x4_t sixteen = vreinterpretq_s32_s8(vld1q_s8(p + offset / 16 * 16));
   return {vreinterpretq_s8_s32(vdupq_n_s32(sixteen[offset % 16 / 4]))};

@@ -4,8 +4,8 @@
 
 /// Exact panels (kernels/product_q4_exact.h) for Armv8. Bytes of weights are s*c in 0..225 for
 /// usmmla (i8mm), which multiplies unsigned by signed. sdot needs signed bytes: s*c - 128, with
-/// sums that start at 128 * the sum of the activations. Mins are multiplied in the same way, as
-/// bytes, by block sums of activations S (13 bits) in two parts: S = 128 * high + low.
+/// sums that start at 128 * the sum of the activations. Mins are multiplied as bytes, too. The
+/// block sums of activations S (13 bits) have two parts: S = 128 * high + low.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -19,8 +19,8 @@ struct ExactPanels {
   static constexpr uint8_t kOffset = 128;
 #endif
 
-  /// Data about a superblock's block sums, prepared once for all panels: their total, and the two
-  /// parts of each, low parts in 0..127:
+  /// The block sums of a superblock, prepared once for all panels: their total, and the two parts
+  /// of each sum, with low parts in 0..127:
   ///
   ///     sdot    [token][high 8 blocks | low 8 blocks]
   ///     usmmla  [pair of tokens][high 8 | high 8 of the second][low 8 | low 8 of the second]
@@ -28,8 +28,8 @@ struct ExactPanels {
     int32_t total[8];
     alignas(16) int8_t part[8 * 16];
   };
-  /// `sums`: i16 pairs of blocks of the first token, pairs of blocks `stride` apart. Reads up to 3
-  /// tokens past kTokens.
+  /// Prepares the sums of a superblock. `sums` has i16 pairs of blocks for the first token; pairs
+  /// of blocks are `stride` apart. Reads up to 3 tokens past kTokens.
   template <size_t kTokens>
   static LLMC_INLINE void prepare(const int16_t* sums, size_t stride, size_t blocks, Sums& out) {
 #pragma clang loop unroll(full)

@@ -100,10 +100,11 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Levels 1 and 2 compute one result at a time.
+/// Whether kernels use tiles. Levels 1 and 2 compute one result at a time.
 inline constexpr bool kTiled = LLMC_OPT_LEVEL == 3;
 
-/// The reduction tree used everywhere: halves of 8, of 4, of 2.
+/// Returns the sum of the lanes, by the same tree on every target: adds halves of 8, of 4, of 2
+/// lanes.
 LLMC_INLINE float reduce_add(F32x8 v) {
   float lane[8];
   store(lane, v);

@@ -61,7 +61,7 @@ struct VnniPanels {
         for (size_t p = 0; p < V::kPanels; ++p) {
           mins[p] = from.supers[v * V::kPanels + p] + from.min_offset + pair * 16;
         }
-        // Missing blocks have mins of 0, whatever their sums are.
+        // Missing blocks have mins of 0, so their sums have no effect.
         const auto at = 2 * pair + 1 < from.blocks    ? V::pairs(mins)
                         : 2 * pair + 1 == from.blocks ? V::spread(mins)
                                                       : V::zero();
@@ -86,7 +86,7 @@ struct VnniPanels {
   }
 
  private:
-  /// Unpacks block `b` of a superblock's codes, all panels; a missing one becomes zeros.
+  /// Unpacks block `b` of the superblock's codes in all panels. A missing block becomes zeros.
   static LLMC_INLINE void unpack_block(const ExactWeights& from, size_t b, Group& out) {
     for (size_t v = 0; v < kVectors; ++v) {
       const uint8_t *codes[V::kPanels], *scales[V::kPanels];
@@ -108,8 +108,8 @@ struct VnniPanels {
     }
   }
 
-  /// Adds kTokens tokens and one vector of rows of a superblock to y[0], y[1], …; `first`: y is
-  /// taken as zero. sum(i): of token + i.
+  /// Adds the products of a superblock with kTokens tokens, for one vector of rows, to y[0], y[1],
+  /// …. If `first` is set, y is assumed to be zero. sum(i) is the sum for token + i.
   template <size_t kTokens, class Sum>
   static LLMC_INLINE void fold(float* const* y, size_t token,
                                const uint8_t (*min_pairs)[kVectorBytes], const float* scales,
@@ -134,13 +134,13 @@ struct VnniPanels {
     for (size_t i = 0; i < kTokens; ++i) V::store_y(y, (token + i) * 8, result[i]);
   }
 
-  /// Multiplies `count` tokens by the superblock and adds to rows[panel][token][8].
+  /// Adds the products of `count` tokens with the superblock to rows[panel][token][8].
   template <class Source>
   static LLMC_INLINE void multiply(const Group& group, const Source& source,
                                    const ExactActivations& x, size_t blocks, size_t count,
                                    bool first, float* const* rows) {
-    // Tiles of about the same size: small ones have too few independent sums to keep the
-    // multipliers busy.
+    // Tiles have about the same size, because small ones have too few independent sums to use the
+    // multipliers fully.
     const size_t tiles = (count + V::kTileTokens - 1) / V::kTileTokens;
     for (size_t i = 0; i < tiles; ++i) {
       const size_t t = count * i / tiles, end = count * (i + 1) / tiles;
@@ -176,7 +176,7 @@ struct VnniPanels {
     }
   }
 
-  /// One function for all matrices of a model.
+  /// Not inlined, so that all matrices of a model share the function.
   template <size_t kTokens>
   static LLMC_NOINLINE void tile(const Group& group, size_t first_vector, const float* scales,
                                  const float* minima, const ExactActivations& x, size_t blocks,

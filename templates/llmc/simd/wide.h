@@ -1,8 +1,8 @@
 #pragma once
 
 /// F32x16: a pair of F32x8, for kernels with many independent lanes. A target with registers of 16
-/// floats defines LLMC_F32X16 and the type in its header; elsewhere it is two vectors. Each lane's
-/// operations are those of F32x8.
+/// floats defines LLMC_F32X16 and the type in its header; on other targets the type has two
+/// vectors. The operations on each lane are those of F32x8.
 ///
 ///     splat16(x), splat16_at(p), zero_f32x16()    operators + - *, fma(a, b, c)
 ///     load(p, q), store(p, q, v)     the first eight lanes at p, the others at q
@@ -86,8 +86,8 @@ LLMC_INLINE F32x16 splat_to<F32x16>(float x) {
   return splat16(x);
 }
 
-/// kGroups vectors of eight lanes (one or two) as one value. `Numbers` defines the memory format:
-/// kBytes of each number, load(p) of eight.
+/// One or two (kGroups) vectors of eight lanes as one value. `Numbers` defines the memory format:
+/// kBytes bytes per number, and load(p), which loads eight numbers.
 template <size_t kGroups>
 struct Lanes;
 template <>
