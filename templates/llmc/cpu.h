@@ -3,8 +3,8 @@
 #include <stdint.h>
 
 /// Checks whether the CPU has the features that the code was compiled for. Freestanding: queries
-/// the processor directly and needs no library. The functions are static because every object must
-/// keep the copy compiled with its own flags.
+/// the processor directly, without a library. The functions are static, because every object must
+/// use the copy that was compiled with its own flags.
 namespace llmc {
 
 static inline int cpu_has_baseline() {
@@ -37,7 +37,7 @@ static inline int cpu_has_avx2() {
   return (cpuid_leaf(7, 0).b & kAvx2) != 0;
 }
 
-/// Returns 1 if it also has AVX-VNNI: dot products of bytes in AVX2 registers.
+/// Returns 1 if the CPU has the above and AVX-VNNI, dot products of bytes in AVX2 registers.
 static inline int cpu_has_avxvnni() {
   constexpr uint32_t kAvxVnni = 1u << 4;
   if (!cpu_has_avx2() || cpuid_leaf(7, 0).a < 1) return 0;
@@ -54,9 +54,9 @@ static inline int cpu_has_avx512() {
   return (leaf.b & kLeaf7) == kLeaf7 && (leaf.c & kVnni) != 0;
 }
 
-/// Requests and returns permission to use AMX tiles. Linux grants it once for all threads of the
-/// process, existing ones included. It then keeps 8 KB more for each thread that uses tiles, and
-/// refuses if an alternate signal stack is too small for that.
+/// Requests permission to use AMX tiles, and returns whether it was granted. Linux grants it once
+/// for all threads of the process, including existing ones. It then saves 8 KB more for each thread
+/// that uses tiles, and refuses if an alternate signal stack is too small for them.
 static inline bool amx_is_permitted() {
 #if defined(__linux__)
   constexpr long kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;
@@ -82,15 +82,15 @@ static inline int cpu_has_amx() {
 #endif
 
 #if defined(__aarch64__) || defined(__loongarch64)
-/// Function of the C library, if there is one. Returns the features that the kernel reports as
-/// present and enabled.
+/// Function of the C library, if the program has one. Returns the features that the operating
+/// system reports as present and enabled.
 extern "C" __attribute__((weak)) unsigned long getauxval(unsigned long type);
-/// Returns whether all `bits` are set; `without` is the result if there is no C library, as in
-/// firmware.
+/// Returns whether all `bits` of entry `type` are set. Returns `without` if there is no C library,
+/// as in firmware.
 static inline bool has_hwcaps(unsigned long type, unsigned long bits, bool without) {
   auto ask = &getauxval;
-  // Call through a register: a direct branch to an absent weak function, at address 0, may be out
-  // of range, and LoongArch's linkers reject it.
+  // Call through a register. A direct branch to an absent weak function, at address 0, may be out
+  // of range, and LoongArch linkers reject it.
   __asm__("" : "+r"(ask));
   return ask == nullptr ? without : (ask(type) & bits) == bits;
 }
@@ -113,8 +113,8 @@ static inline uint32_t cpucfg(uint32_t word) {
   __asm__("cpucfg %0, %1" : "=r"(value) : "r"(word));
   return value;
 }
-/// Returns 1 if the CPU has LASX and unaligned access: HWCAP_LOONGARCH_LASX and _UAL, or without a
-/// C library the CPUCFG registers, which every program may read.
+/// Returns 1 if the CPU has LASX and unaligned access. Checks HWCAP_LOONGARCH_LASX and _UAL, or
+/// without a C library the CPUCFG registers, which every program may read.
 static inline int cpu_has_lasx() {
   const bool processor = (cpucfg(1) >> 20 & 1) != 0 && (cpucfg(2) >> 7 & 1) != 0;
   return has_hwcaps(kHwcap, 1ul << 2 | 1ul << 5, processor);

@@ -26,18 +26,18 @@ LLMC_INLINE const unsigned char* packed(const KernelContext& context, uint64_t o
 LLMC_INLINE const float* values(const KernelContext& context, uint64_t offset) {
   return reinterpret_cast<const float*>(context.run->weights + offset);
 }
-/// Elements of another type at `offset` bytes of scratch.
+/// Returns the elements of type T at `offset` bytes of scratch.
 template <class T>
 LLMC_INLINE T* scratch(const KernelContext& context, uint64_t offset) {
   return reinterpret_cast<T*>(context.run->scratch + offset);
 }
-/// Elements at `offset` bytes of the weights, as the model has them.
+/// Returns the elements at `offset` bytes of the weights, in the model's type T.
 template <class T>
 LLMC_INLINE const T* data(const KernelContext& context, uint64_t offset) {
   return reinterpret_cast<const T*>(context.run->weights + offset);
 }
-/// Marks a result that an index outside its tensor left undefined: the same bits on every target,
-/// and NaN logits for the caller to see.
+/// Sets a result that is undefined, because an index was out of range, to NaN. Its bits are the
+/// same on every target, and the caller gets NaN logits.
 LLMC_INLINE void invalidate(float* values, size_t count) {
   for (size_t i = 0; i < count; ++i) values[i] = __builtin_nanf("");
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-/// All kernels that emitted functions call.
+/// Includes all kernels of loop nests, for emitted functions.
 #include "llmc/function/attention.h"
 #include "llmc/function/matmul.h"
 #include "llmc/function/move.h"

@@ -41,11 +41,11 @@ struct GraphCall {
   LLMC_INLINE const T* weight(uint64_t offset) const {
     return reinterpret_cast<const T*>(run.weights + offset);
   }
-  /// Arguments of a kernel that computes `count` rows.
+  /// Returns the context for a kernel that computes `count` rows.
   LLMC_INLINE KernelContext rows(uint32_t count) const { return {&run, count, work}; }
 };
 
-/// Returns whether all `count` pointers are valid.
+/// Returns whether none of the `count` pointers is null.
 LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   if (count == 0) return true;
   if (pointers == nullptr) return false;
@@ -54,8 +54,8 @@ LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   return there;
 }
 
-/// Returns the weights in `file`, the content of NAME.weights.bin; nullptr if they are another
-/// model's.
+/// Returns the weights in `file`, the content of NAME.weights.bin; nullptr if the file belongs to
+/// another model.
 LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, uint64_t hash) {
   llmc_weights_header header;
   __builtin_memcpy(&header, file, sizeof header);
@@ -64,7 +64,7 @@ LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, ui
   return ours ? static_cast<const unsigned char*>(file) + sizeof header : nullptr;
 }
 
-/// Sets the workers of a call. `even`: whether the target's cores are equally fast by default.
+/// Sets the workers of a call. `even` is the default for whether the cores are equally fast.
 /// Returns whether the options are valid.
 LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uint32_t threads_max,
                              bool even) {
@@ -82,7 +82,7 @@ LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uin
   return true;
 }
 
-/// Calls body(begin, end, worker) for consecutive ranges that cover 0..count.
+/// Task that calls body(begin, end, worker) for consecutive ranges that cover 0..count.
 template <class Body>
 struct RangeTask {
   const Body& body;

@@ -1,6 +1,6 @@
 #pragma once
 
-/// All kernels: what an emitted model includes (README.md).
+/// Includes all kernels, for emitted models (README.md).
 #include "llmc/kernels/argmax.h"
 #include "llmc/kernels/attention.h"
 #include "llmc/kernels/elementwise.h"

@@ -3,8 +3,8 @@
 #include "llmc/half.h"
 #include "llmc/simd/vec.h"
 
-/// Elementary functions built from correctly rounded operations only, so that every target computes
-/// the same bits. Error bounds: docs/numerics.md.
+/// Elementary functions that use only correctly rounded operations, so that every target computes
+/// the same bits. docs/numerics.md has the error bounds.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -16,8 +16,8 @@ LLMC_INLINE I32x8 round_to_i32(F32x8 x) {
   return bits(x + splat(kRoundingMagic)) - splat_i32(0x4b400000);
 }
 
-/// e^(x - n ln 2) for integer n, |x - n ln 2| <= 0.35: r is the difference, computed with ln 2 in
-/// two parts; e^r = 1 + r + r^2 P(r), P of degree 5 (Cephes, Moshier).
+/// e^r for r = x - n ln 2, |r| <= 0.35, with integer n. r is computed with ln 2 in two parts. e^r =
+/// 1 + r + r^2 P(r), where P has degree 5 (Cephes, Moshier).
 template <class V>
 LLMC_INLINE V exp_reduced(V x, V n) {
   V r = fma(n, splat_to<V>(-0.693359375f), x);
@@ -45,8 +45,9 @@ LLMC_INLINE F32x8 exp(F32x8 x) {
   return select(less(splat(89.0f), x), from_bits(splat_i32(0x7f800000)), p);
 }
 
-/// e^x for x <= 0, for softmax: 0 below -87, where exp() is still about 10^-38, so that one
-/// addition to the exponent field suffices for scaling. Same reduction and polynomial as exp().
+/// e^x for x <= 0, used by softmax. It is 0 below -87, where exp() is about 10^-38, so that one
+/// addition to the exponent field is sufficient for scaling. Reduction and polynomial are those of
+/// exp().
 template <class V>
 LLMC_INLINE V exp_nonpositive(V x) {
   const V shifted = fma(x, splat_to<V>(1.44269504f), splat_to<V>(kRoundingMagic));
@@ -87,8 +88,8 @@ LLMC_INLINE F32x8 absolute(F32x8 x) {
   return from_bits(bits(x) & splat_i32(0x7fffffff));
 }
 
-/// tanh x: an odd polynomial of degree 11 below 0.625 (Cephes, Moshier), 1 - 2 / (e^2|x| + 1)
-/// above.
+/// tanh x: an odd polynomial of degree 11 for |x| < 0.625 (Cephes, Moshier), otherwise 1 - 2 /
+/// (e^2|x| + 1) with the sign of x.
 LLMC_INLINE F32x8 tanh(F32x8 x) {
   const F32x8 magnitude = absolute(x), square = x * x;
   F32x8 p = splat(-5.70498872745e-3f);
@@ -101,7 +102,8 @@ LLMC_INLINE F32x8 tanh(F32x8 x) {
   return select(less(magnitude, splat(0.625f)), small, with_sign_of(large, x));
 }
 
-/// erf x: an odd polynomial of degree 13 up to 475/512, 1 - e^P(|x|) with P of degree 7 above.
+/// erf x: an odd polynomial of degree 13 for |x| up to 475/512, otherwise 1 - e^P(|x|) with P of
+/// degree 7 and the sign of x.
 LLMC_INLINE F32x8 erf(F32x8 x) {
   const F32x8 t = absolute(x), s = x * x;
   F32x8 p = fma(splat(-1.72853470e-5f), t, splat(3.83197126e-4f));

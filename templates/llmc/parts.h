@@ -2,11 +2,11 @@
 
 #include <stdint.h>
 
-/// Categories in which the time of a model's stages is measured (`llmc bench --layers`).
+/// Parts of a model by which `llmc bench --layers` reports the time of stages.
 namespace llmc {
 
-/// kQkv, kGateUp, … include the norm of their input, and kHead its norm. kRest: embedding, angles,
-/// and the core's work between stages.
+/// The part to which a stage belongs. kQkv, kGateUp, kHead, … include the norm of their input.
+/// kRest is the embedding, the angles, and the core's work between stages.
 enum class Part : uint32_t { kQkv, kAttention, kAttentionOut, kGateUp, kDown, kHead, kRest };
 inline constexpr uint32_t kParts = 7;
 

@@ -2,13 +2,13 @@
 
 #include "llmc/kernels.h"
 
-/// The upper limit of prompt speed: the multiply-adds of the products' tiles alone. Operands stay
-/// in registers and the L1 cache; nothing is unpacked, scaled per superblock or stored (`llmc
-/// bench`).
+/// Measures the upper limit of prompt speed for `llmc bench`: only the multiply-adds in the tiles
+/// of products. Operands stay in registers and the L1 cache. Nothing is unpacked, scaled per
+/// superblock or stored.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Codes of a block for every panel of a tile, and activations of a block for every token.
+/// Operands of one block: codes for every panel of a tile, and activations for every token.
 struct alignas(64) PeakOperands {
   uint8_t codes[16 * kPanelRows * kBlock];
   int8_t activations[64 * kBlock];
@@ -19,7 +19,8 @@ LLMC_INLINE void unknown_again(PeakOperands& operands) {
   __asm__ volatile("" : "+m"(operands) : : "memory");
 }
 
-/// Processes one block of 32 k; kMacs multiply-adds. result() combines everything.
+/// Products of 4-bit codes. Each step processes one block of 32 k, with kMacs multiply-adds.
+/// result() combines all sums.
 struct NibblePeak {
   static constexpr uint64_t kMacs = kPanelTile * kTokenTile * kPanelRows * kBlock;
   I32x8 total[kPanelTile][kTokenTile];
@@ -45,7 +46,7 @@ struct NibblePeak {
   }
 };
 
-/// The same for products with exact panels.
+/// Products with exact panels.
 template <class Exact>
 struct ExactPeak {
   static constexpr uint64_t kMacs = kTokenTile * kPanelRows * kBlock;
@@ -62,7 +63,7 @@ struct ExactPeak {
   }
 };
 
-/// The same for x86's vectors of dot products (simd/vnni_exact.h), which other targets lack.
+/// Vectors of x86 dot products (simd/vnni_exact.h); only declared on other targets.
 struct VnniVector;
 template <class V>
 struct VnniPeak {
@@ -106,7 +107,8 @@ struct VnniPeak {
 };
 
 #if defined(__AMX_INT8__)
-/// 4 tiles of sums, 16 rows by 16 tokens each, in registers: 64 k of 32 rows by 32 tokens.
+/// Products with matrix tiles: 64 k of 32 rows by 32 tokens, with 4 tiles of 16 rows by 16 tokens
+/// in registers.
 struct MatrixPeak {
   static constexpr uint64_t kMacs = 32 * 32 * 64;
 
@@ -146,7 +148,7 @@ struct MatrixPeak {
 };
 #endif
 
-/// 8-bit codes.
+/// Products of 8-bit codes.
 struct BytePeak {
   static constexpr uint64_t kMacs = kByteTile * kPanelRows * kBlock;
   CodedSums<ExactPanels, CodedFormat{.bits = 8, .block = 32}, kByteTile, kSquareTiles> sums;
@@ -162,7 +164,7 @@ struct BytePeak {
   }
 };
 
-/// f32 weights and activations.
+/// Products of f32 weights and activations.
 struct FloatPeak {
   static constexpr uint64_t kMacs = kFloatPanels * kFloatTokens * kPanelRows;
   F32x8 sum[kFloatPanels][kFloatTokens];
@@ -217,7 +219,7 @@ constexpr auto nibble_peak() {
 }
 using Q4Peak = decltype(nibble_peak<ExactPanels, VnniVector>());
 
-/// Runs `blocks` blocks; returns the number of multiply-adds.
+/// Processes `blocks` blocks. Returns the number of multiply-adds.
 template <class Loop>
 LLMC_NOINLINE inline uint64_t peak(uint64_t blocks, int32_t* result) {
   PeakOperands operands;

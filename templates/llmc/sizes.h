@@ -8,15 +8,15 @@
 #include "llmc/quant/q8.h"
 #include "llmc/quant/table.h"
 
-/// All sizes that kernels need, as plain functions: the planner calls them at run time, kernels in
-/// constant expressions. Results are multiples of 64 bytes unless noted otherwise. `tokens` is the
-/// maximum number of tokens of a stage (the chunk), `threads` the maximum number of worker slots;
-/// the sizes are also sufficient for fewer.
+/// Functions for all sizes that kernels need. The planner calls them at run time, kernels in
+/// constant expressions. Sizes are in bytes, and multiples of 64 unless noted otherwise. `tokens`
+/// is the maximum number of tokens of a stage (the chunk), `threads` the maximum number of worker
+/// slots. The sizes are also sufficient for fewer tokens or threads.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Values from kCoded on are coded formats: coded_weight(format). kQ6 is the only one of them that
-/// is made from floats.
+/// Formats of weight matrices. Values from kCoded on are coded formats: coded_weight(format). Of
+/// these, only kQ6 is used for weights that are floats in the model.
 enum class WeightKind : uint16_t {
   kF32,
   kF16,
@@ -61,7 +61,7 @@ constexpr size_t weight_bytes(WeightKind kind, size_t rows, size_t k) {
 
 // ---- Number of packed rows of fused matrices; biases are f32[packed rows] in the same order ----
 
-/// Plain: rows in order.
+/// Plain matrices: rows in order.
 constexpr size_t packed_rows(size_t n) {
   return round_up(n, kPanelRows);
 }
@@ -99,33 +99,33 @@ constexpr size_t quantized_bytes(size_t k, size_t tokens) {
   return activation_code_bytes(k, tokens) + activation_sum_bytes(k, tokens) +
          activation_scale_bytes(k, tokens);
 }
-/// Size of the prepared input of linear(): quantized rows, or normalized float rows.
+/// Returns the size of the prepared input of linear(): quantized rows, or normalized float rows.
 constexpr size_t linear_input_bytes(WeightKind kind, size_t k, size_t tokens) {
   return round_up(k * sizeof(float), kAlignment) +  // one row while it is normalized
          (is_quantized(kind) ? quantized_bytes(k, tokens)
                              : tokens * round_up(k * sizeof(float), kAlignment));
 }
-/// Panels whose results an epilogue needs at the same time.
+/// Return the number of panels whose results an epilogue needs at the same time.
 constexpr size_t gated_unit_panels() {
   return 2;
 }
 constexpr size_t qkv_unit_panels(size_t head_dim) {
   return ceil_div(head_dim, kPanelRows);
 }
-/// One worker's results before the epilogue: [panels][strip][8] f32, or for one token
-/// [streams][unit][8].
+/// Returns the size of one worker's results before the epilogue: f32 [panels][strip][8], or
+/// [streams][unit][8] for one token.
 constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
   const size_t group = round_up(kPanelGroup > unit_panels ? kPanelGroup : unit_panels, unit_panels);
   const size_t strip = tokens < kTokenStrip ? tokens : kTokenStrip;
   const size_t several = group * strip, single = kStreams * unit_panels;
   return (several > single ? several : single) * kPanelRows * sizeof(float);
 }
-/// Work area of a linear() call. `unit_panels`: 1 for Store and AddTo, gated_unit_panels(),
-/// qkv_unit_panels(head_dim).
+/// Returns the size of the work area of a linear() call. `unit_panels` is 1 for Store and AddTo,
+/// gated_unit_panels(), or qkv_unit_panels(head_dim).
 constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels, size_t tokens,
                                    size_t threads) {
-  // One token: every worker prepares its own input. More: it is prepared once, but each worker
-  // needs a row to normalize in.
+  // With one token, every worker prepares the input separately. With more, the input is prepared
+  // once, but each worker needs a buffer for one normalized row.
   const size_t single = threads * linear_input_bytes(kind, k, 1);
   const size_t shared =
       linear_input_bytes(kind, k, tokens) + threads * round_up(k * sizeof(float), kAlignment);
@@ -134,21 +134,21 @@ constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels
 
 // ---- Rotary embedding ----
 
-/// Returns the size of the angle tables of `tokens` tokens; each has cos, then sin, f32[rotary_dim
-/// / 2] each.
+/// Returns the size of the angle table of `tokens` tokens. Each row has rotary_dim / 2 cosines,
+/// then as many sines, f32.
 constexpr size_t rope_table_bytes(size_t rotary_dim, size_t tokens) {
   return round_up(tokens * rotary_dim * sizeof(float), kAlignment);
 }
 
 // ---- KV blocks ----
 
-/// Size of the keys and values of one layer of a block (quant/kv.h).
+/// Returns the size of the keys and values of one layer of a block (quant/kv.h).
 constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block,
                                 KvFormats formats = {}) {
   return kv_key_bytes(formats.keys, kv_heads, head_dim, block) +
          kv_value_bytes(formats.values, kv_heads, head_dim, block);
 }
-/// Size of a token in a saved state: every layer's K and V, with their scales.
+/// Returns the size of a token in a saved state: keys and values of every layer, with their scales.
 constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim,
                                 KvFormats formats = {}) {
   const size_t keys = head_dim * kv_number_bytes(formats.keys) +
@@ -157,11 +157,12 @@ constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim,
                         (kv_has_scale(formats.values) ? sizeof(float) : 0);
   return layers * kv_heads * (keys + values);
 }
-/// Size of the start of a block: its tokens, i32[block], and the sampler's states, f32[block].
+/// Returns the size of the beginning of a block: token ids i32[block] and the sampler's states
+/// f32[block].
 constexpr size_t kv_tokens_bytes(size_t block) {
   return round_up(block * (sizeof(int32_t) + sizeof(float)), kAlignment);
 }
-/// Size of a block: its tokens, then every layer's K and V.
+/// Returns the size of a block: its tokens, then keys and values of every layer.
 constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim, size_t block,
                                 KvFormats formats = {}) {
   return kv_tokens_bytes(block) + layers * kv_layer_bytes(kv_heads, head_dim, block, formats);
@@ -169,17 +170,18 @@ constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim,
 
 // ---- attention() ----
 
-/// Tokens per softmax step, and per split of the cache; both aligned to position 0, so that the
-/// arithmetic of a query depends only on its position.
+/// Number of tokens per softmax step, and per split of the cache. Both are aligned to position 0,
+/// so that the arithmetic of a query depends only on its position.
 inline constexpr size_t kAttentionTile = 64;
 inline constexpr size_t kAttentionSplit = 512;
-/// Query rows (tokens x heads of a group) per pass over K and V: a tile of both and the rows'
-/// states fit an L1 cache of 48 KB at head_dim 64.
+/// Number of query rows (tokens x heads of a group) per pass over K and V. With head_dim 64, a tile
+/// of K and V and the states of the rows fit an L1 cache of 48 KB.
 inline constexpr size_t kAttentionRows = 24;
 /// Maximum number of new tokens for which the splits of the cache are distributed over the workers.
 inline constexpr size_t kSplitTokens = 4;
 
-/// State of one query row: output f32[padded dim], then maximum and sum (f32[16]).
+/// Returns the size of the state of one query row: output f32[padded dim], then maximum and sum
+/// (f32[16]).
 constexpr size_t attention_state_bytes(size_t head_dim) {
   return round_up(padded_dim(head_dim) * sizeof(float), kAlignment) + kAlignment;
 }
@@ -187,13 +189,14 @@ constexpr size_t attention_token_group(size_t heads, size_t kv_heads) {
   const size_t group = heads / kv_heads;
   return group >= kAttentionRows ? 1 : kAttentionRows / group;
 }
-/// A tile's keys and values as floats, for several rows; 0 if the cache stores floats.
+/// Returns the size of a tile's keys and values as floats, which several rows use; 0 if the cache
+/// stores floats.
 constexpr size_t attention_widened_bytes(size_t head_dim, KvFormats formats) {
   if (formats == KvFormats{}) return 0;
   return 2 * kAttentionTile * padded_dim(head_dim) * sizeof(float);
 }
-/// Memory of one worker: two states, the scaled query and a tile of probabilities for each row,
-/// then a tile of the cache as floats.
+/// Returns the size of one worker's memory: two states, the scaled query and a tile of
+/// probabilities for each row, then a tile of the cache as floats.
 constexpr size_t attention_slot_bytes(size_t heads, size_t kv_heads, size_t head_dim,
                                       KvFormats formats = {}) {
   const size_t rows = attention_token_group(heads, kv_heads) * (heads / kv_heads);

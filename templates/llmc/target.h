@@ -1,7 +1,8 @@
 #pragma once
 
-/// 1: reference, generic vectors and one result at a time; 2: the target's vectors, still one
-/// result at a time; 3: tiles that fill registers and caches. The bits are the same.
+/// Level 1, the reference, uses generic vectors and computes one result at a time. Level 2 uses the
+/// target's vectors and computes one result at a time. Level 3 uses tiles that fill registers and
+/// caches. All levels compute the same bits.
 #ifndef LLMC_OPT_LEVEL
 #define LLMC_OPT_LEVEL 3
 #endif
@@ -10,8 +11,8 @@
 #endif
 
 /// One inline namespace per instruction set and level, so that objects built for different targets
-/// can be linked into one program without sharing inline functions. A build may set its own name
-/// (-DLLMC_ISA=x) to separate two emitted libraries as well.
+/// can be linked into one program without sharing inline functions. A build may set another name
+/// (-DLLMC_ISA=x) to separate two emitted libraries.
 #ifndef LLMC_ISA
 #if LLMC_OPT_LEVEL == 1
 #define LLMC_ISA reference
@@ -40,6 +41,6 @@
 #endif
 
 #define LLMC_INLINE inline __attribute__((always_inline))
-/// Used after the parameters of a lambda.
+/// Attribute that forces inlining of a lambda; follows its parameters.
 #define LLMC_INLINE_LAMBDA __attribute__((always_inline))
 #define LLMC_NOINLINE __attribute__((noinline))

@@ -2,8 +2,8 @@
 
 #include "llmc/quant/layout.h"
 
-/// Weights as blocks of integer codes with a scale and optionally a zero point each, in the formats
-/// of quantized models:
+/// Weights as blocks of integer codes. Each block has a scale and may have a zero point, as in the
+/// formats of quantized models:
 ///
 ///     w[r][k] = (c[r][k] - z[r][g]) * s[r][g],  g = k / block,  difference and product are rounded
 ///
@@ -26,9 +26,10 @@
 ///     scales  [ng][8 rows] f16 or f32
 ///     zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 ///
-/// Bytes of codes past K are zero, like the activations there. q8 (quant/q8.h) is one of these
-/// formats: 8 bits, blocks of 32, f16 scales, no zero points. So is q6 (kSixBits), which is only
-/// made from floats: 6 bits require blocks of 32 or more, no zero points and no tables.
+/// Bytes of codes past K are zero, as are the activations. q8 (quant/q8.h) is one of these formats:
+/// 8 bits, blocks of 32, f16 scales, no zero points. q6 (kSixBits) is another one, and used only
+/// for weights that are floats in the model. 6-bit formats have blocks of at least 32 and no zero
+/// points, and are not used for tables.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -43,7 +44,7 @@ struct CodedFormat {
   constexpr bool operator==(const CodedFormat&) const = default;
 };
 
-/// Numbers of the formats, for the enumerations of weight and table kinds.
+/// First number of the coded formats in the enumerations of weight and table kinds.
 inline constexpr uint16_t kFirstCoded = 0x100;
 constexpr uint16_t coded_number(CodedFormat f) {
   uint32_t block = 0;
@@ -62,7 +63,8 @@ constexpr CodedFormat coded_format(uint16_t number) {
 
 /// 6 bits, blocks of 32, f16 scales: 6.5 bits per weight.
 inline constexpr CodedFormat kSixBits{.bits = 6, .block = 32};
-/// Bytes of a 6-bit block with the lower four bits of each code, which precede the upper two.
+/// Size of the first part of a 6-bit block, which contains the lower four bits of each code; the
+/// upper two follow.
 inline constexpr size_t kSixLowerBytes = kPanelRows * kBlock / 2;
 
 /// The zero point of 4-bit codes without explicit zero points, and the offsets of stored 6- and
@@ -72,7 +74,7 @@ inline constexpr int kZeroPoint4 = 8, kZeroPoint6 = 32, kZeroPoint8 = 128;
 constexpr size_t coded_number_bytes(CodedFormat f) {
   return f.scale == CodedScale::kF16 ? sizeof(uint16_t) : sizeof(float);
 }
-/// For one block of 32 and 8 rows.
+/// Returns the size of the codes of one block of 32 for 8 rows.
 constexpr size_t coded_block_bytes(CodedFormat f) {
   return kPanelRows * kBlock * f.bits / 8;
 }
@@ -110,7 +112,7 @@ constexpr size_t coded_panel_bytes(CodedFormat f, size_t k) {
 constexpr float coded_load_number(CodedFormat f, const uint8_t* p) {
   return f.scale == CodedScale::kF16 ? f16_to_f32(load_u16(p)) : bits_float(load_u32(p));
 }
-/// `x` must be representable in that width.
+/// Stores a scale or zero point. `x` must be representable in the format's width.
 constexpr void coded_store_number(CodedFormat f, uint8_t* p, float x) {
   if (f.scale == CodedScale::kF16) {
     store_u16(p, f32_to_f16(x));
@@ -143,7 +145,7 @@ constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
 constexpr unsigned coded_code_shift(CodedFormat f, size_t k) {
   return f.bits != 8 && k % 8 >= 4 ? 4 : 0;
 }
-/// Returns the position of the upper two of 6 bits.
+/// Returns the bit position of the upper two bits of a 6-bit code.
 constexpr size_t coded_upper_position(CodedFormat f, size_t row, size_t k) {
   return coded_super_offset(f, k / kSuper) + (k % kSuper) / kBlock * coded_block_bytes(f) +
          kSixLowerBytes + (k % kBlock) / 16 * 32 + row * 4 + k % 4;
@@ -163,7 +165,7 @@ constexpr CodedPosition coded_position(CodedFormat f, size_t k_total, size_t row
           base + coded_zero_offset(f, blocks) + index * coded_zero_bytes(f)};
 }
 
-/// Sets a code of a zeroed panel; each code is written only once.
+/// Sets a code in a zeroed panel. Each code may be set only once.
 constexpr void coded_set_code(CodedFormat f, uint8_t* panel, size_t row, size_t k, int code) {
   uint8_t& byte = panel[coded_code_position(f, row, k)];
   if (f.bits == 6) {

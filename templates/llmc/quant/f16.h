@@ -16,7 +16,7 @@ constexpr size_t f16_bytes(size_t rows, size_t k) {
 constexpr size_t f16_position(size_t row, size_t k) {
   return (k * kPanelRows + row) * sizeof(uint16_t);
 }
-/// `bits`: the representation of an f16.
+/// Sets a weight. `bits` is the representation of an f16.
 constexpr void f16_set(uint8_t* panel, size_t row, size_t k, uint16_t bits) {
   store_u16(panel + f16_position(row, k), bits);
 }

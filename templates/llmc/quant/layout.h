@@ -12,11 +12,12 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Rows of a panel, one 32-bit lane each.
+/// Number of rows in a panel; each row is one 32-bit lane.
 inline constexpr size_t kPanelRows = 8;
-/// Weights along K that share a scale.
+/// Number of weights along K that share a scale.
 inline constexpr size_t kBlock = 32;
-/// Weights along K that share an activation scale; float accumulation happens once per superblock.
+/// Number of weights along K that share an activation scale. Floats are accumulated once per
+/// superblock.
 inline constexpr size_t kSuper = 256;
 inline constexpr size_t kBlocksPerSuper = kSuper / kBlock;
 /// Alignment of panels, rows of tables and scratch areas.

@@ -75,12 +75,12 @@ constexpr size_t q4_min_position(size_t k_total, size_t row, size_t block) {
          (alone ? row : row * 2 + in_super % 2);
 }
 
-// Sets a code of a zeroed panel; codes and scales are written only once.
+// Sets a code in a zeroed panel. Each code and scale may be set only once.
 constexpr void q4_set_code(uint8_t* panel, size_t row, size_t k, uint8_t code) {
   const Q4Position at = q4_code_position(row, k);
   panel[at.byte] = static_cast<uint8_t>(panel[at.byte] | ((code & 15u) << at.shift));
 }
-/// `s` in 0..15.
+/// Sets a scale; `s` is in 0..15.
 constexpr void q4_set_scale(uint8_t* panel, size_t k_total, size_t row, size_t block, uint8_t s) {
   const Q4Position at = q4_scale_position(k_total, row, block);
   panel[at.byte] = static_cast<uint8_t>(panel[at.byte] | ((s & 15u) << at.shift));

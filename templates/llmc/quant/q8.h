@@ -46,7 +46,7 @@ constexpr size_t q8_scale_position(size_t k_total, size_t row, size_t block) {
 constexpr void q8_set_code(uint8_t* panel, size_t row, size_t k, int8_t code) {
   panel[q8_code_position(row, k)] = static_cast<uint8_t>(code);
 }
-/// `scale`: the representation of an f16.
+/// Sets a scale. `scale` is the representation of an f16.
 constexpr void q8_set_scale(uint8_t* panel, size_t k_total, size_t row, size_t block,
                             uint16_t scale) {
   store_u16(panel + q8_scale_position(k_total, row, block), scale);
@@ -58,8 +58,8 @@ constexpr int8_t q8_code(const uint8_t* panel, size_t row, size_t k) {
 constexpr float q8_scale(const uint8_t* panel, size_t k_total, size_t row, size_t block) {
   return f16_to_f32(load_u16(panel + q8_scale_position(k_total, row, block)));
 }
-/// Returns the weight as a float (the product of an f16 and a 7-bit code is exact, so nothing is
-/// rounded).
+/// Returns the weight as a float. The product of an f16 and a 7-bit code is exact, so it is not
+/// rounded.
 constexpr float q8_decode(const uint8_t* panel, size_t k_total, size_t row, size_t k) {
   return q8_scale(panel, k_total, row, k / kBlock) * static_cast<float>(q8_code(panel, row, k));
 }

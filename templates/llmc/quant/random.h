@@ -2,8 +2,8 @@
 
 #include "llmc/sizes.h"
 
-/// Random packed weights and floats: the same numbers on every machine, written with the layouts'
-/// own setters. For tests and benchmarks of kernels.
+/// Random packed weights and floats for tests and benchmarks of kernels. They are the same on every
+/// machine, and are written with the setters of each layout.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace packing {
@@ -27,7 +27,7 @@ inline uint64_t hash_of(const float* values, size_t count) {
   return hash;
 }
 
-/// Sets a code; all codes of the format occur.
+/// Sets a random code out of all codes of the format.
 constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t lane, size_t k,
                                uint64_t word) {
   const int low = format.bits == 6                                       ? -32
@@ -35,7 +35,7 @@ constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t lane, 
                                                                          : 0;
   coded_set_code(format, panel, lane, k, static_cast<int>(word % (1u << format.bits)) + low);
 }
-/// Sets scales of both signs and zero points over their whole range.
+/// Sets random scales of both signs, and zero points from their whole range.
 constexpr void fill_coded_groups(CodedFormat format, uint8_t* panel, size_t k_total, size_t lane,
                                  uint64_t seed, size_t row) {
   const size_t groups = ceil_div(k_total, format.block);
@@ -70,7 +70,7 @@ constexpr void fill_code(WeightKind kind, uint8_t* panel, size_t lane, size_t k,
   }
 }
 
-/// Sets the data of a row besides its codes: scales, mins, zero points.
+/// Sets all data of a row except its codes: scales, mins, zero points.
 constexpr void fill_row(WeightKind kind, uint8_t* panel, size_t k_total, size_t row,
                         uint64_t seed) {
   const size_t lane = row % kPanelRows;
