@@ -22,7 +22,7 @@ bool is_one_row(const ir::TensorType& type) {
 }
 
 WeightRole linear_role(const ir::Graph& graph, const ir::UseDef& uses, const ir::Node& node,
-                       bool in_loop) {
+                       bool in_loop, bool is_decoder) {
   const auto& op = std::get<ir::Linear>(node.op);
   if (op.gated) return WeightRole::kGateUp;
   const ir::Node* producer = uses.producer(node.inputs[0]);
@@ -32,15 +32,16 @@ WeightRole linear_role(const ir::Graph& graph, const ir::UseDef& uses, const ir:
   const bool activated = before && (before->gated || before->function != ir::ActivationFn::kNone);
   if (ir::op_as<ir::GatedActivation>(producer) || activated) return WeightRole::kDown;
   if (op.function != ir::ActivationFn::kNone) return WeightRole::kUp;
-  const bool head = !in_loop && (is_one_row(graph.value(node.inputs[0]).type) ||
+  const bool head = !in_loop && ((is_decoder && is_one_row(graph.value(node.inputs[0]).type)) ||
                                  uses.is_graph_output(node.outputs[0]));
   return head ? WeightRole::kHead : WeightRole::kLinear;
 }
 
 class Assigner {
  public:
-  Assigner(const FormatPolicy& policy, const std::function<void(const WeightDecision&)>& on_weight)
-      : policy_(policy), on_weight_(on_weight) {}
+  Assigner(const FormatPolicy& policy, const std::function<void(const WeightDecision&)>& on_weight,
+           bool is_decoder)
+      : policy_(policy), on_weight_(on_weight), is_decoder_(is_decoder) {}
 
   /// Processes a graph. `positions` are its inputs with the positions of tokens.
   void run(ir::Graph& graph, std::set<std::uint32_t> positions, bool in_loop) {
@@ -53,7 +54,7 @@ class Assigner {
         embedding->role = by_position ? WeightRole::kPositionEmbedding : WeightRole::kEmbedding;
         assign(node.origin, embedding->role, policy_[embedding->role], embedding->format);
       } else if (auto* linear = std::get_if<ir::Linear>(&node.op)) {
-        linear->role = linear_role(graph, uses, node, in_loop);
+        linear->role = linear_role(graph, uses, node, in_loop, is_decoder_);
         assign(node.origin, linear->role, policy_[linear->role], linear->format);
       } else if (auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
         assign(node.origin, *qkv);
@@ -95,6 +96,7 @@ class Assigner {
 
   const FormatPolicy& policy_;
   const std::function<void(const WeightDecision&)>& on_weight_;
+  bool is_decoder_;
 };
 
 }  // namespace
@@ -129,17 +131,20 @@ std::string to_string(const WeightDecision& decision) {
 }
 
 ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
-                                const std::function<void(const WeightDecision&)>& on_weight) {
+                                const std::function<void(const WeightDecision&)>& on_weight,
+                                bool is_decoder) {
   std::set<std::uint32_t> positions;
   for (const ir::ValueId input : graph.inputs())
     if (graph.value(input).name == "position_ids") positions.insert(input.index);
-  Assigner(policy, on_weight).run(graph, std::move(positions), false);
+  Assigner(policy, on_weight, is_decoder).run(graph, std::move(positions), false);
   return graph;
 }
 
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context) {
-  const FormatPolicy policy = format_policy(context.options.weights, hidden_size(graph));
-  return assign_weight_formats(std::move(graph), policy, context.on_weight);
+  FormatPolicy policy = format_policy(context.options.weights, hidden_size(graph));
+  // The projections of plain graphs are not merged to a qkv_projection.
+  if (!context.is_decoder) policy[WeightRole::kLinear] = policy[WeightRole::kQueryKey];
+  return assign_weight_formats(std::move(graph), policy, context.on_weight, context.is_decoder);
 }
 
 }  // namespace llmc::passes

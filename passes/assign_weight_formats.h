@@ -55,10 +55,13 @@ std::string to_string(const WeightDecision& decision);
 /// The value rows of a qkv_projection get a value_format if the policy has another format for them
 /// than for query and key rows. A matrix that already has a format keeps it. Norm weights and
 /// biases stay f32. The pass reads no weights; they are converted when they are packed.
-/// `on_weight`, which may be empty, is called with every decision.
+/// `on_weight`, which may be empty, is called with every decision. In a decoder, a matrix whose
+/// input is a single row is the head.
 ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
-                                const std::function<void(const WeightDecision&)>& on_weight = {});
-/// Does the same with the policy for PassOptions::weights.
+                                const std::function<void(const WeightDecision&)>& on_weight = {},
+                                bool is_decoder = true);
+/// Does the same with the policy for PassOptions::weights. In plain graphs, matrices without
+/// another role have the format of query and key rows.
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

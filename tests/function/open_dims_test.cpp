@@ -193,7 +193,8 @@ TEST(OpenDims, EverySizeHasTheBitsOfAGraphOfFixedSizes) {
   }
 }
 
-Result<plan::Plan> plan_of(std::string_view text, const plan::DimRanges& ranges) {
+Result<plan::Plan> plan_of(std::string_view text, const plan::DimRanges& ranges,
+                           ir::WeightFormat quant = ir::WeightFormat::kUnset) {
   auto graph = ir::parse(text);
   EXPECT_TRUE(graph.ok()) << format(graph.error().first());
   LLMC_TRY(const ir::Graph bound, driver::bind_dims(*std::move(graph), ranges));
@@ -201,7 +202,7 @@ Result<plan::Plan> plan_of(std::string_view text, const plan::DimRanges& ranges)
   options.target = *target::find("generic");
   options.name = "g";
   options.open_dims = ranges;
-  return driver::plan_graph(bound, inputs_of(bound), options);
+  return driver::plan_graph(bound, inputs_of(bound), options, quant);
 }
 
 TEST(OpenDims, MemoryIsPlannedForTheBounds) {
@@ -220,6 +221,29 @@ TEST(OpenDims, MemoryIsPlannedForTheBounds) {
   EXPECT_EQ(open->program.open_dims[0]->name, "b");
   const plan::Port& output = open->program.outputs[0];
   EXPECT_EQ(output.dims_at({{"b", 2}, {"s", 5}}), (std::vector<std::int64_t>{2, 5, 32}));
+}
+
+TEST(OpenDims, WeightsHaveTheFormatsOfAGraphOfFixedSizes) {
+  constexpr std::string_view kGraph = R"(graph @g(%x: f32[s, 64]) {
+  %w1 = constant f32[64, 128] random(1, 0.5)
+  %w2 = constant f32[128, 64] random(2, 0.5)
+  %h = matmul %x, %w1
+  %e = sigmoid %h
+  %y = matmul %e, %w2
+  return %y
+})";
+  const auto formats = [&](const plan::DimRanges& ranges) {
+    std::vector<std::string> names;
+    const auto plan = plan_of(kGraph, ranges, ir::WeightFormat::kQ4);
+    EXPECT_TRUE(plan.ok());
+    if (plan.ok())
+      for (const plan::PackedWeight& weight : plan->program.weights)
+        names.push_back(weight.format_name());
+    return names;
+  };
+  const std::vector<std::string> fixed = formats({{"s", 7}});
+  EXPECT_EQ(fixed.size(), 2u);
+  EXPECT_EQ(formats({{"s", {1, 7}}}), fixed);
 }
 
 TEST(OpenDims, ARangeOfOneSizeIsANumber) {
