@@ -258,6 +258,14 @@ TEST_F(RunCommand, AnOutputThatCannotBeWrittenEndsTheText) {
   }
 }
 
+TEST(CommandLine, AnErrorThatCannotBePrintedKeepsItsExitCode) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "/dev/full is not here";
+  const auto ran =
+      run_command({"sh", "-c", "\"$0\" compile nothere -o x 2> /dev/full", LLMC_PROGRAM});
+  ASSERT_TRUE(ran.ok());
+  EXPECT_EQ(ran->exit_code, 3);
+}
+
 TEST_F(RunCommand, TakesASystemPromptForWhatItCompiles) {
   const std::string text = file("system.txt", "Once upon a time\n");
   const Arguments usual{"-p", ", there was a fox", "-n", "12", "--json", "-t", "1", "--temp", "0"};

@@ -55,9 +55,14 @@ int fail(const Error& error) {
     for (std::size_t k = i + 1; k < all.size(); ++k)
       if (all[k].hint == d.hint) d.hint.clear();
     d.hint = with_docs_folder(std::move(d.hint));
-    fmt::print(stderr, "{}\n", format(d));
+    print_error_line(format(d));
   }
   return exit_code(error.first().kind);
+}
+
+void print_error_line(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fputc('\n', stderr);
 }
 
 void print(std::string_view text) {
@@ -110,7 +115,7 @@ bool finish_stdout() {
 }
 
 void note(const Globals& globals, std::string_view text) {
-  if (!globals.quiet) fmt::print(stderr, "{}\n", text);
+  if (!globals.quiet) print_error_line(text);
 }
 
 void remark(const Globals& globals, std::string_view text) {

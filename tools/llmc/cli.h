@@ -45,6 +45,8 @@ Action add_targets(CLI::App& app, const Globals& globals);
 /// build folder.
 std::string with_docs_folder(std::string text);
 
+/// Writes a line to stderr. A failure has no effect: there is nowhere to report it.
+void print_error_line(std::string_view text);
 /// Prints every diagnostic on stderr and returns the exit code of the first.
 int fail(const Error& error);
 

@@ -193,7 +193,7 @@ int run_command_line(int argc, char** argv) {
     CLI::App* command = app.add_subcommand(entry.name, entry.summary);
     command->group("Commands");
     command->add_flag("--json", globals.json, "Results as JSON on stdout");
-    command->add_flag("-q,--quiet", globals.quiet, "No progress or notes");
+    command->add_flag("-q,--quiet", globals.quiet, "No progress, notes or warnings");
     command->add_flag("-v,--verbose", globals.verbose, "More notes; -vv: times of passes");
     command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
     command->footer(std::string("Examples:\n") + entry.examples + tokens_footer(*command));
@@ -235,8 +235,8 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs("llmc: error: out of memory\n", stderr);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "llmc: internal error: {}\nhint: this is a bug in llmc; please report it\n",
-               e.what());
+    print_error_line(fmt::format(
+        "llmc: internal error: {}\nhint: this is a bug in llmc; please report it", e.what()));
   }
   return llmc::exit_code(llmc::ErrorKind::kInternal);
 }
