@@ -25,8 +25,14 @@ std::string offset_line(const std::string& name, std::uint64_t offset, const std
 
 std::string constant_offsets(const Plan& plan) {
   std::string text;
-  for (const plan::PackedWeight& weight : plan.program.weights)
-    text += offset_line(weight.label, weight.offset, weight.comment);
+  for (const plan::PackedWeight& weight : plan.program.weights) {
+    const bool packed =
+        weight.use == plan::WeightUse::kMatrix || weight.use == plan::WeightUse::kTable;
+    text += offset_line(weight.label, weight.offset,
+                        packed ? fmt::format("{}[{}, {}]  {}", weight.format_name(), weight.rows,
+                                             weight.columns, weight.name)
+                               : weight.comment);
+  }
   return text;
 }
 
