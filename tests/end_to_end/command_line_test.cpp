@@ -98,7 +98,7 @@ TEST_F(CommandLine, ADamagedBundleIsBadInput) {
     const auto bytes = fs::file_size(path / "libfable.a");
     for (const auto size : {bytes - 1, bytes / 2, std::uintmax_t{30}, std::uintmax_t{0}}) {
       fs::resize_file(path / "libfable.a", size);
-      expect_damaged(path, "libfable.a is cut short");
+      expect_damaged(path, "libfable.a is truncated");
     }
     fs::remove(path / "libfable.a");
     expect_damaged(path, "libfable.a is missing");
