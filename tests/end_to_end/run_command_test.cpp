@@ -258,7 +258,7 @@ TEST_F(RunCommand, AnOutputThatCannotBeWrittenEndsTheText) {
   }
 }
 
-TEST(CommandLine, AnErrorThatCannotBePrintedKeepsItsExitCode) {
+TEST(StandardError, AFailureToWriteKeepsTheExitCode) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "/dev/full is not here";
   const auto ran =
       run_command({"sh", "-c", "\"$0\" compile nothere -o x 2> /dev/full", LLMC_PROGRAM});
