@@ -147,6 +147,22 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
                std::move(present)};
 }
 
+Result<Types> infer_op(const InferContext& c, const CrossAttention& op) {
+  LLMC_RETURN_IF_ERROR(want_heads(c, op.heads, op.kv_heads, op.head_dim));
+  for (std::size_t i = 0; i < 2; ++i) {
+    LLMC_RETURN_IF_ERROR(c.want_float(i));
+    LLMC_RETURN_IF_ERROR(c.want_rank(i, 4));
+  }
+  const auto &q = c.type(0).dims, &source = c.type(1).dims;
+  LLMC_RETURN_IF_ERROR(c.want_equal(q[0], Dim(1), "batch"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(q[2], dim(op.heads), "heads"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(q[3], dim(op.head_dim), "head dim"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(source[0], Dim(2), "keys and values of the source"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(source[1], dim(op.kv_heads), "heads of the source"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(source[3], dim(op.head_dim), "head dim of the source"));
+  return Types{{c.type(0).element, {Dim(1), q[1], dim(op.heads * op.head_dim)}}};
+}
+
 Result<Types> infer_op(const InferContext& c, const ScaledAttention& op) {
   for (std::size_t i = 0; i < 3; ++i) {
     LLMC_RETURN_IF_ERROR(c.want_float(i));

@@ -19,7 +19,10 @@ const TensorType* find_type(const Graph& graph, const std::vector<ValueId>& amon
 }
 
 /// Returns whether `type` is the type of the state for some number of tokens.
-bool is_cache(const State& state, const TensorType& type) {
+bool is_state(const State& state, const TensorType& type) {
+  if (state.kind == StateKind::kSource)
+    return type.element == ElementType::kF32 && type.rank() == 4 && type.dims[0] == Dim(2) &&
+           type.dims[1] == Dim(state.kv_heads) && type.dims[3] == Dim(state.head_dim);
   const bool tokens_first = state.layout == CacheLayout::kSequenceFirst;
   return type.element == ElementType::kF32 && type.rank() == 5 && type.dims[0] == Dim(2) &&
          type.dims[1] == Dim(1) && type.dims[tokens_first ? 3 : 2] == Dim(state.kv_heads) &&
@@ -27,6 +30,11 @@ bool is_cache(const State& state, const TensorType& type) {
 }
 
 }  // namespace
+
+const Graph* Module::encoder() const {
+  const auto at = std::ranges::find(entries, kEncode, &Entry::name);
+  return at == entries.end() ? nullptr : &at->graph;
+}
 
 std::int64_t Module::vocabulary() const {
   const TensorType* type = find_type(graph(), graph().outputs(), interface.logits);
@@ -44,10 +52,18 @@ Status verify_interface(const Module& module) {
   std::set<std::string> used;
   for (const State& state : module.states) {
     const TensorType* before = find_type(graph, graph.inputs(), state.input);
-    if (!before || !is_cache(state, *before) || !used.insert(state.input).second)
+    if (!before || !is_state(state, *before) || !used.insert(state.input).second)
       return broken("is not the input of one state", state.input);
+    if (state.kind == StateKind::kSource) {
+      const Graph* const encoder = module.encoder();
+      const TensorType* made =
+          encoder ? find_type(*encoder, encoder->outputs(), state.input) : nullptr;
+      if (!made || !is_state(state, *made))
+        return broken("is not an output of the encoder", state.input);
+      continue;
+    }
     const TensorType* after = find_type(graph, graph.outputs(), state.output);
-    if (!after || !is_cache(state, *after) || !used.insert(state.output).second)
+    if (!after || !is_state(state, *after) || !used.insert(state.output).second)
       return broken("is not the output of one state", state.output);
   }
   const Interface& named = module.interface;

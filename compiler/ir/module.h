@@ -13,6 +13,7 @@ namespace llmc::ir {
 
 /// Names of entries.
 inline constexpr std::string_view kForward = "forward";  // a decoder: token ids and cache to logits
+inline constexpr std::string_view kEncode = "encode";    // token ids of a source to kSource states
 inline constexpr std::string_view kRun = "run";  // a plain graph with its own inputs and outputs
 
 /// One graph that the caller or the runtime runs.
@@ -26,6 +27,9 @@ enum class StateKind : std::uint8_t {
   /// Keys and values of all earlier tokens: f32[2, 1, past, kv_heads, head_dim], or heads first. A
   /// call appends its tokens. Dropping the last tokens rewinds the state.
   kAttentionCache,
+  /// Keys and values of an encoder-decoder's encoded source: f32[2, kv_heads, source, head_dim]. An
+  /// input of kForward, which does not change it; the output of kEncode with the same name.
+  kSource,
 };
 
 /// One state of a module. Its input and output are given by name, because passes keep names but
@@ -34,7 +38,7 @@ struct State {
   StateKind kind = StateKind::kAttentionCache;
   std::int64_t layer = 0;  // layers are numbered in execution order
   std::string input;       // graph input with the state before the call
-  std::string output;      // graph output with the state after it
+  std::string output;      // graph output with the state after it; empty for kSource
   CacheLayout layout = CacheLayout::kSequenceFirst;
   std::int64_t kv_heads = 0, head_dim = 0;
 };
@@ -52,12 +56,14 @@ struct Interface {
 /// A module owns its graphs; copies share the data of constants.
 struct Module {
   std::vector<Entry> entries;
-  std::vector<State> states;  // by layer
+  std::vector<State> states;  // by kind, then by layer
   Interface interface;
 
-  /// Returns the graph of the only entry.
+  /// Returns the graph of the first entry: kForward or kRun.
   const Graph& graph() const { return entries.front().graph; }
   Graph& graph() { return entries.front().graph; }
+  /// Returns the graph of kEncode, or nullptr.
+  const Graph* encoder() const;
   /// Returns whether the module can generate text: it has token ids, logits and a cache.
   bool is_decoder() const { return !states.empty(); }
   /// Returns the number of logits per token; 0 for a plain graph.

@@ -257,6 +257,15 @@ struct Attention {
   CacheLayout cache_layout = CacheLayout::kSequenceFirst;
 };
 
+/// Attention of S tokens of a decoder to the T tokens of an encoded source; every token sees all of
+/// them.
+/// (q[1,S,heads,dim], source[2,kv_heads,T,dim]: keys, then values) -> out[1,S,heads*dim]
+/// score = scale * q.k. Query head h reads KV head h / (heads/kv_heads).
+struct CrossAttention {
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  float scale = 1;
+};
+
 /// (q f32[…, S, D], k f32[…, D, T], v f32[…, T, W], bias f32, mask bool) -> softmax(s) . v f32[…,
 /// S, W], attention without a cache. Score s is scale * q . k. With `bias`, the bias is added. With
 /// `mask`, scores are replaced by `fill` where mask != keeps. At most one of bias and mask is
@@ -370,13 +379,14 @@ struct Parameter {
 
 /// Expands to X(name) for every operator, separated by commas. Used for the alternatives of Op, and
 /// to declare one overload of a function for each operator.
-#define LLMC_IR_OPS(X)                                                                           \
-  X(ConstantOp), X(Cast), X(Reshape), X(Transpose), X(Concat), X(Split), X(Slice), X(Squeeze),   \
-      X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd), \
-      X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),    \
-      X(Binary), X(Where), X(MatMul), X(Gemm), X(Softmax), X(Reduce), X(ArgMax), X(TopK),        \
-      X(CumSum), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(ScaledAttention),            \
-      X(GatedActivation), X(Embedding), X(Linear), X(QkvProjection), X(Loop), X(Parameter)
+#define LLMC_IR_OPS(X)                                                                            \
+  X(ConstantOp), X(Cast), X(Reshape), X(Transpose), X(Concat), X(Split), X(Slice), X(Squeeze),    \
+      X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd),  \
+      X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),     \
+      X(Binary), X(Where), X(MatMul), X(Gemm), X(Softmax), X(Reduce), X(ArgMax), X(TopK),         \
+      X(CumSum), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(CrossAttention),              \
+      X(ScaledAttention), X(GatedActivation), X(Embedding), X(Linear), X(QkvProjection), X(Loop), \
+      X(Parameter)
 
 #define LLMC_IR_OP(T) T
 using Op = std::variant<LLMC_IR_OPS(LLMC_IR_OP)>;

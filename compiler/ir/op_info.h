@@ -323,6 +323,13 @@ struct OpInfo<Attention> : FusedOp<4, 4, 2> {
                  rare("cache_layout", &Attention::cache_layout));
 };
 template <>
+struct OpInfo<CrossAttention> : FusedOp<2> {
+  static constexpr std::string_view name = "cross_attention";
+  static constexpr auto fields = std::tuple(
+      field("heads", &CrossAttention::heads), field("kv_heads", &CrossAttention::kv_heads),
+      field("head_dim", &CrossAttention::head_dim), field("scale", &CrossAttention::scale));
+};
+template <>
 struct OpInfo<ScaledAttention> : FusedOp<3, 5> {
   static constexpr std::string_view name = "scaled_attention";
   static constexpr auto fields =

@@ -43,9 +43,9 @@ struct SizesAgree {
 
   // Nothing to check: lower_open_slice() checks a Slice; Rope and those after it occur in decoders
   // only.
-  bool operator()(
-      const OneOf<ir::ConstantOp, ir::Shape, ir::ConstantOfShape, ir::Range, ir::Slice, ir::Rope,
-                  ir::Attention, ir::QkvProjection, ir::Loop, ir::Parameter> auto&) const {
+  bool operator()(const OneOf<ir::ConstantOp, ir::Shape, ir::ConstantOfShape, ir::Range, ir::Slice,
+                              ir::Rope, ir::Attention, ir::CrossAttention, ir::QkvProjection,
+                              ir::Loop, ir::Parameter> auto&) const {
     return true;
   }
   bool operator()(

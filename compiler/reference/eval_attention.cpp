@@ -92,4 +92,44 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
   return Tensors{std::move(out), std::move(present)};
 }
 
+Result<Tensors> eval_op(EvalContext& c, const ir::CrossAttention& op) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    LLMC_RETURN_IF_ERROR(c.want_float(i));
+    LLMC_RETURN_IF_ERROR(c.want_rank(i, 4));
+  }
+  const Tensor &q = c.operand(0), &source = c.operand(1);
+  if (op.heads <= 0 || op.kv_heads <= 0 || op.head_dim <= 0 || op.heads % op.kv_heads != 0)
+    return c.error("invalid attention shape");
+  const std::int64_t tokens = q.dims[1], keys = source.dims[2], dim = op.head_dim;
+  if (q.dims != Dims{1, tokens, op.heads, dim} || source.dims != Dims{2, op.kv_heads, keys, dim})
+    return c.error("operands do not match the attention shape: q " + type_text(q) + ", source " +
+                   type_text(source));
+  LLMC_TRY(Tensor out, c.make(q.element, {1, tokens, op.heads * dim}));
+  std::vector<double> scores(index(keys)), sums(index(dim));
+  for (std::int64_t row = 0; row < tokens * op.heads; ++row) {
+    const std::int64_t head = row % op.heads / (op.heads / op.kv_heads);
+    const float* const key = source.floats.data() + head * keys * dim;
+    const float* const value = key + op.kv_heads * keys * dim;
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (std::int64_t t = 0; t < keys; ++t) {
+      double dot = 0;
+      for (std::int64_t d = 0; d < dim; ++d)
+        dot += static_cast<double>(q.floats[index(row * dim + d)]) *
+               static_cast<double>(key[t * dim + d]);
+      scores[index(t)] = dot * static_cast<double>(op.scale);
+      largest = std::max(largest, scores[index(t)]);
+    }
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (std::int64_t t = 0; t < keys; ++t) {
+      const double weight = std::exp(scores[index(t)] - largest);
+      sum += weight;
+      for (std::int64_t d = 0; d < dim; ++d)
+        sums[index(d)] += weight * static_cast<double>(value[t * dim + d]);
+    }
+    for (std::int64_t d = 0; d < dim; ++d)
+      out.floats[index(row * dim + d)] = static_cast<float>(sums[index(d)] / sum);
+  }
+  return Tensors{std::move(out)};
+}
+
 }  // namespace llmc::reference

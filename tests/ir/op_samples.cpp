@@ -77,6 +77,10 @@ std::map<std::string_view, std::string> make_samples() {
        "  %y, %present = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, head_dim = 16, "
        "scale = 0.25, softcap = 50, window = 7, cache_layout = heads_first}\n  return %y, "
        "%present\n}\n"},
+      {"cross_attention",
+       "graph @g(%q: f32[1, seq, 4, 16], %s: f32[2, 2, source, 16]) {\n"
+       "  %y = cross_attention %q, %s {heads = 4, kv_heads = 2, head_dim = 16, scale = 0.25}\n"
+       "  return %y\n}\n"},
       {"gated_activation", around("  %y = gated_activation %x, %x {fn = gelu_tanh}")},
       {"embedding", around("  %t = constant bf16[32, 8] splat(1)\n  %y = embedding %i, %t {role = "
                            "position_embedding, format = q8}")},

@@ -55,6 +55,13 @@ std::vector<OpCase> fused_cases() {
   %np_e = constant f32[2, 1, 2, 1, 2] {0, 1, 1, 0, 1, 2, 3, 4}
   return %o, %o_e, %p, %p_e, %n, %n_e, %np, %np_e
 })"},
+      {"cross_attention", R"(graph @g() {
+  %q = constant f32[1, 2, 2, 2] {1, 0, 0, 1, 1, 1, 2, 0}
+  %s = constant f32[2, 1, 3, 2] {1, 1, 0, 1, 1, 0, 10, 20, 1, 2, 3, 4}
+  %o = cross_attention %q, %s {heads = 2, kv_heads = 1, head_dim = 2, scale = 0.5}
+  %o_e = constant f32[1, 2, 4] {5.22016904, 9.67303462, 4.91825866, 9.37112424, 5.61490210, 10.68166695, 5.64550678, 10.44637597}
+  return %o, %o_e
+})"},
       {"scaled_attention", R"(graph @g() {
   %q = constant f32[2, 2] {1, 0, 0, 2}
   %k = constant f32[2, 3] {1, 0, 1, 0, 1, 1}
