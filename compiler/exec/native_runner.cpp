@@ -94,6 +94,10 @@ llmc_status receive_number(llmc_session* s, T* number) {
 
 /// Implements the functions of llmc.h as requests to the runner.
 constexpr hosted::LibraryApi kRunnerApi{
+    .encode =
+        [](llmc_session* s, const int32_t* ids, size_t n) {
+          return runner_of(s).request(Request::kEncode, 0, {array_bytes(ids, n)});
+        },
     .prefill =
         [](llmc_session* s, const std::int32_t* tokens, std::size_t n, std::size_t*) {
           return runner_of(s).request(Request::kPrefill, 0, {array_bytes(tokens, n)});

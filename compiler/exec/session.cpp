@@ -92,14 +92,33 @@ Status Session::check(llmc_status status) const {
   if (status == LLMC_OK) return ok_status();
   if (handle_.failure != nullptr && *handle_.failure) return **handle_.failure;
   const std::string& logged = *handle_.message;
+  const char* const hint =
+      status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx"
+      : status == LLMC_ERROR_SOURCE
+          ? "run, verify and the C API encode a source for an encoder-decoder; "
+            "other commands are for decoders"
+          : "";
   return file_failure(driver::kind_of(status), path_.string(),
-                      printable(logged.empty() ? api().status_text(status) : logged),
-                      status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx" : "");
+                      printable(logged.empty() ? api().status_text(status) : logged), hint);
 }
 
 Result<std::span<const float>> Session::rows(const float* logits, std::size_t count) const {
   if (handle_.failure != nullptr && *handle_.failure) return **handle_.failure;
   return logits == nullptr ? std::span<const float>() : std::span(logits, count * vocabulary_);
+}
+
+Status check_source(const ModelFacts& model, std::span<const std::int32_t> source) {
+  if (model.source_max == 0) {
+    if (source.empty()) return ok_status();
+    return usage_error("the model has no encoder", "remove --source and --source-ids");
+  }
+  if (source.empty())
+    return usage_error("the model is an encoder-decoder and needs a source",
+                       "give the text to encode with --source, or its ids with --source-ids");
+  if (source.size() <= model.source_max) return ok_status();
+  return usage_error(fmt::format("the source has {} tokens, and the model was compiled for {}",
+                                 source.size(), model.source_max),
+                     "compile with a larger --source-ctx");
 }
 
 }  // namespace llmc::exec

@@ -43,6 +43,10 @@ struct SessionHandle {
   std::span<const std::byte> grammar;  // tables of the compiled-in grammar; empty in a runner
 };
 
+/// Checks a source for an encoder-decoder. Fails with kUsage if it is missing (empty), if it has
+/// more tokens than the model was compiled for, or if the model is a decoder and it is not empty.
+Status check_source(const ModelFacts& model, std::span<const std::int32_t> source);
+
 /// A session of llmc.h with its own threads and arena. Most functions of llmc.h are called through
 /// call() and get(); those that check, convert or keep data have methods of their own. The model
 /// must outlive the session. Errors of the library are kBadInput or kUnsupported and leave the
@@ -76,6 +80,11 @@ class Session {
     return static_cast<std::uint32_t>(api().position(handle_.session));
   }
 
+  /// Encodes a source (llmc_encode). Fails with kBadInput if it is empty, too long or has an id
+  /// outside the encoder's vocabulary, and with kUnsupported if the model has no encoder.
+  Status encode(std::span<const std::int32_t> ids) {
+    return call(&Api::encode, ids.data(), ids.size());
+  }
   /// Appends `tokens` and runs the model on them. Fails with kBadInput if a token is outside the
   /// vocabulary, or if the context is full and does not slide.
   Status prefill(std::span<const std::int32_t> tokens);

@@ -69,6 +69,7 @@ struct llmc_session {
   llmc::core::KvCache cache;
   llmc::core::Candidate* candidates;
   unsigned char* sequences;         // [model->sequences][LLMC_SEQUENCE_BYTES]
+  float* source;                    // [model->source_bytes] state of the cross-attention
   float* logits;                    // [model->batch][vocab]
   uint64_t* generations;            // [model->batch] generations of the slots; 0: empty
   uint32_t* best;                   // [model->batch] indices of the first maximum of each slot

@@ -56,6 +56,7 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
   session->segments = reinterpret_cast<llmc_segment*>(base + at.segments);
   session->candidates = reinterpret_cast<Candidate*>(base + at.candidates);
   session->sequences = base + at.sequences;
+  session->source = reinterpret_cast<float*>(base + at.source);
   session->logits = reinterpret_cast<float*>(base + at.logits);
   session->generations = reinterpret_cast<uint64_t*>(base + at.logits_notes);
   session->best = reinterpret_cast<uint32_t*>(session->generations + model.batch);

@@ -61,6 +61,9 @@ class ModelRunner {
     if (session_ == nullptr) return refuse(LLMC_ERROR_ARGUMENT, "the session was not started");
     int32_t token = -1;
     switch (request.what) {
+      case Request::kEncode:
+        return done(llmc_encode(session_, reinterpret_cast<const int32_t*>(connection_.data()),
+                                request.bytes / sizeof(int32_t)));
       case Request::kPrefill:
         return done(llmc_prefill(session_, reinterpret_cast<const int32_t*>(connection_.data()),
                                  request.bytes / sizeof(int32_t), nullptr));

@@ -125,6 +125,14 @@ struct Bits {
     done(name, out, context * 120);
   }
 
+  void attend_to_source(uint32_t source) {
+    run.source_tokens = source;
+    run.source = floats(2 * 2 * 2 * source * 20, 51, 2);
+    float* out = take<float>(run.count * 120);
+    cross_attention<6, 2, 20>(kernel_context(64), 1, 0.5f, floats(run.count * 120, 52, 4), out);
+    done("attention to a source", out, run.count * 120);
+  }
+
   template <class Fn>
   void function(const char* name) {
     constexpr size_t N = 77;
@@ -197,6 +205,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
       bits.attend<32, AttentionRule<>, false, kMixed>("attention in f16 and int8", 90);
       bits.attend<32, AttentionRule<>, false, kSmall>("attention in int8 and fp8", 90);
+      bits.attend_to_source(tokens + 70);
       bits.stages();
     }
   }

@@ -6,7 +6,7 @@
  *           | last rows f32[sequences][hidden] | reference counts u32[blocks]
  *           | free blocks u32[blocks] | segments [batch] | notes on the logits rows [batch]
  *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch] | scratch
- *           | KV pool [blocks][kv_block_bytes]
+ *           | source [source_bytes] | KV pool [blocks][kv_block_bytes]
  *
  * Every part starts at a multiple of 64 bytes. Valid C99 and C++ (constant expressions in C++).
  */
@@ -44,6 +44,7 @@ typedef struct llmc_arena_needs {
   uint32_t pool_blocks;
   uint64_t scratch_bytes;
   uint64_t kv_block_bytes;
+  uint64_t source_bytes;
 } llmc_arena_needs;
 
 /* Offsets from the start of the arena and the total size, all in bytes. If a size does not fit 64
@@ -52,7 +53,7 @@ typedef struct llmc_arena_layout {
   uint64_t blocks_of_sequence; /* ctx / kv_block, rounded up */
   uint64_t last_row_bytes;     /* bytes between the last rows of two successive sequences */
   uint64_t sequences, block_tables, last_rows, block_users, free_blocks, segments, logits_notes;
-  uint64_t logits, candidates, tokens, scratch, kv_pool;
+  uint64_t logits, candidates, tokens, scratch, source, kv_pool;
   uint64_t total;
 } llmc_arena_layout;
 
@@ -66,7 +67,7 @@ LLMC_ARENA_FUNCTION uint64_t llmc_arena_after(uint64_t a, uint64_t b, uint64_t c
 }
 
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs needs) {
-  llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
+  llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
   if (needs.kv_block == 0) return at;
   at.blocks_of_sequence = needs.ctx; /* widen before the addition: ctx may be near 2^32 */
   at.blocks_of_sequence = (at.blocks_of_sequence + needs.kv_block - 1) / needs.kv_block;
@@ -84,7 +85,8 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
   at.tokens = llmc_arena_after(at.candidates, needs.vocab, LLMC_CANDIDATE_BYTES);
   at.scratch =
       llmc_arena_after(at.tokens, (uint64_t)needs.ctx + 2 * (uint64_t)needs.batch, sizeof(int32_t));
-  at.kv_pool = llmc_arena_after(at.scratch, needs.scratch_bytes, 1);
+  at.source = llmc_arena_after(at.scratch, needs.scratch_bytes, 1);
+  at.kv_pool = llmc_arena_after(at.source, needs.source_bytes, 1);
   at.total = llmc_arena_after(at.kv_pool, needs.pool_blocks, needs.kv_block_bytes);
   return at;
 }
@@ -92,7 +94,8 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_model* model) {
   llmc_arena_needs needs = {model->vocab,       model->hidden,        model->ctx,
                             model->sequences,   model->batch,         model->kv_block,
-                            model->pool_blocks, model->scratch_bytes, model->kv_block_bytes};
+                            model->pool_blocks, model->scratch_bytes, model->kv_block_bytes,
+                            model->source_bytes};
   return llmc_arena_layout_of(needs);
 }
 

@@ -62,6 +62,7 @@ typedef enum llmc_status {
   LLMC_ERROR_GRAMMAR_TABLES = 25, /* grammar tables are damaged or made for another vocabulary */
   LLMC_ERROR_GRAMMAR = 26,        /* the grammar does not allow a token at its place */
   LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting is too deep, or too many readings are ambiguous */
+  LLMC_ERROR_SOURCE = 28,         /* no source is encoded, or the model has no encoder */
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Returned only by the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
@@ -188,6 +189,15 @@ typedef struct llmc_model llmc_model;     /* a compiled model; see model.h */
  * NULL. */
 llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes,
                               const llmc_config* config, llmc_session** session);
+
+/* Encoder-decoders: encodes a source of `n` token ids, at least 1. All sequences attend to it until
+ * the next call; their tokens are dropped. Without a source, functions that run tokens return
+ * LLMC_ERROR_SOURCE. LLMC_ERROR_CONTEXT_FULL: more than llmc_source_limit tokens.
+ * LLMC_ERROR_SOURCE: the model has no encoder. LLMC_ERROR_TOKEN: an id is negative, or outside the
+ * encoder's vocabulary; in the second case no source is left. */
+llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
+size_t llmc_source_size(const llmc_session* session);  /* tokens of the source; 0: none */
+size_t llmc_source_limit(const llmc_session* session); /* maximum; 0: no encoder */
 
 /* Appends `n` tokens and computes the logits after the last one. `done` (may be NULL) receives the
  * number of these tokens that are in the cache. It grows after each chunk, so that a cancel
@@ -403,14 +413,11 @@ llmc_status llmc_grammar_restart(llmc_grammar* grammar);
 llmc_status llmc_grammar_accept(llmc_grammar* grammar, int32_t token);
 llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t words);
 
-/* State of a text of a grammar. The names LLMC_TEXT_… are older and mean the same. */
+/* State of a text of a grammar. */
 enum {
   LLMC_GRAMMAR_INCOMPLETE = 0, /* the text cannot end here */
   LLMC_GRAMMAR_MAY_END = 1,    /* the text can end or continue */
-  LLMC_GRAMMAR_COMPLETE = 2,   /* the text can only end */
-  LLMC_TEXT_GOES_ON = LLMC_GRAMMAR_INCOMPLETE,
-  LLMC_TEXT_MAY_END = LLMC_GRAMMAR_MAY_END,
-  LLMC_TEXT_COMPLETE = LLMC_GRAMMAR_COMPLETE
+  LLMC_GRAMMAR_COMPLETE = 2    /* the text can only end */
 };
 /* Returns LLMC_GRAMMAR_INCOMPLETE, LLMC_GRAMMAR_MAY_END or LLMC_GRAMMAR_COMPLETE. */
 int llmc_grammar_text_state(const llmc_grammar* grammar);
@@ -430,8 +437,7 @@ int llmc_grammar_text_state(const llmc_grammar* grammar);
  * LLMC_ERROR_GRAMMAR_DEPTH if nesting is too deep, and LLMC_ERROR_NO_CANDIDATE if no token can
  * follow. */
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar);
-/* Sets *state to the state of the selected sequence's text (LLMC_GRAMMAR_…); LLMC_GRAMMAR_MAY_END
- * without a grammar. */
+/* Sets *state to that of the selected sequence's text; LLMC_GRAMMAR_MAY_END without a grammar. */
 llmc_status llmc_text_state(llmc_session* session, int* state);
 
 #if defined(__GNUC__)

@@ -10,7 +10,7 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 6u
+#define LLMC_MODEL_ABI 7u
 
 /* Consecutive rows of a run that continue one sequence. Only stages that depend on a token's
  * position use segments; all other stages compute row by row. */
@@ -39,6 +39,10 @@ typedef struct llmc_run {
   void* user;                     /* first argument of parallel_for */
   uint32_t uneven;                /* non-zero: workers take ranges dynamically, because cores
                                      differ in speed */
+  uint32_t source_tokens;         /* encoder-decoder: tokens of the encoded source, 1 ..
+                                     source_max; 0: none is encoded */
+  const float* source;            /* encoder-decoder: keys f32[kv_heads][source_tokens][head_dim]
+                                     and values of each layer, as `encode` stored them */
 } llmc_run;
 
 /* A compiled model: constants, pointers to its data, and functions. A model NAME defines `const
@@ -75,6 +79,11 @@ struct llmc_model {
                               multiple of 64 */
   uint64_t arena_bytes;    /* llmc_arena_layout_of(…).total: NAME_ARENA_BYTES */
 
+  uint32_t source_max; /* encoder-decoder: maximum number of tokens of a source; 0: the model is
+                          a decoder */
+  uint32_t source_reserved;
+  uint64_t source_bytes; /* size of llmc_run::source for source_max tokens; a multiple of 64 */
+
   const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
                                    them */
 
@@ -90,6 +99,10 @@ struct llmc_model {
    * fields of `run` that are the same in all runs, such as scratch, weights and threads. */
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
+  /* Encoder-decoder: runs the encoder on ids [n], n in 1 .. source_max, and stores keys and values
+   * of all layers to `source` [source_bytes]. Uses scratch and workers of `run`. Returns 0, or
+   * another number if an id is outside the encoder's vocabulary. NULL: the model has no encoder. */
+  int (*encode)(const llmc_run* run, const int32_t* ids, uint32_t n, float* source);
   /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
    * format of saved states, [count][kv_token_bytes], which is the same for every target and block
    * size. */

@@ -162,6 +162,13 @@ constexpr Call kCalls[] = {
     {"llmc_sequence_limit", [](Stage&, auto* s) { return llmc_sequence_limit(s) == 3; }},
     {"llmc_pool_blocks", [](Stage&, auto* s) { return llmc_pool_blocks(s) > 0; }},
     {"llmc_free_blocks", [](Stage&, auto* s) { return llmc_free_blocks(s) > 0; }},
+    {"llmc_source_limit", [](Stage&, auto* s) { return llmc_source_limit(s) == 0; }},
+    {"llmc_source_size", [](Stage&, auto* s) { return llmc_source_size(s) == 0; }},
+    {"llmc_encode",
+     [](Stage&, auto* s) {
+       const std::int32_t id = 1;
+       return llmc_encode(s, &id, 1) == LLMC_ERROR_SOURCE;
+     }},
     {"llmc_status_text",
      [](Stage&, auto*) { return llmc_status_text(LLMC_ERROR_BUSY) != nullptr; }},
 };

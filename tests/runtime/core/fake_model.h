@@ -35,8 +35,9 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 /// Numbers of a model that differ between tests.
 struct Sizes {
   std::uint32_t sequences = 1, batch = 1;
-  std::uint32_t pool = 0;   // 0: what all sequences can need
-  bool contiguous = false;  // one block for a whole context
+  std::uint32_t pool = 0;    // 0: what all sequences can need
+  bool contiguous = false;   // one block for a whole context
+  std::uint32_t source = 0;  // maximum tokens of a source; the model then has an encoder
 };
 
 template <std::uint32_t block_tokens>
@@ -82,6 +83,8 @@ void forward(const llmc_run* run) {
         for_rows(r, worker, r.threads, [&](const llmc_segment& s, std::uint32_t t) {
           for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
             std::uint64_t sum = r.weights[0];
+            for (std::uint32_t i = 0; i < r.source_tokens; ++i)
+              sum = mix(sum, static_cast<std::uint64_t>(r.source[i]));
             for (std::uint32_t p = 0; p <= s.position + t - s.row; ++p)
               sum = mix(sum, slot<block_tokens>(s, p)[lane]);
             hidden(r, t)[lane] = sum;
@@ -103,6 +106,15 @@ inline void head(const llmc_run*, const float* rows, std::uint32_t count, float*
     }
     best[r] = static_cast<std::uint32_t>(std::max_element(of_row, of_row + kVocab) - of_row);
   }
+}
+
+/// The state of a source is its ids as floats. Ids have the vocabulary of the decoder.
+inline int encode(const llmc_run*, const std::int32_t* ids, std::uint32_t n, float* source) {
+  for (std::uint32_t i = 0; i < n; ++i) {
+    if (ids[i] >= static_cast<std::int32_t>(kVocab)) return 2;
+    source[i] = static_cast<float>(ids[i]);
+  }
+  return 0;
 }
 
 /// In a saved state the lanes are in reverse order.
@@ -149,6 +161,9 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.scratch_bytes = (kChunk * kLanes * 8 + 63) / 64 * 64;
   m.kv_token_bytes = kLanes * 8;
   m.kv_block_bytes = (LLMC_KV_TOKENS_BYTES(m.kv_block) + m.kv_block * kLanes * 8 + 63) / 64 * 64;
+  m.source_max = sizes.source;
+  m.source_bytes = (sizes.source * sizeof(float) + 63) / 64 * 64;
+  m.encode = sizes.source > 0 ? encode : nullptr;
   m.weights = kWeights.data();
   m.forward = sizes.contiguous ? forward<kWhole> : forward<kBlock>;
   m.head = head;

@@ -1,0 +1,92 @@
+#include "llmc/kernels/cross_attention.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "harness.h"
+
+namespace llmc::test {
+namespace {
+
+constexpr std::size_t kLayers = 2, kLayer = 1;
+
+/// Queries, and the state of a source for all layers.
+template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim>
+struct SourceCase {
+  static constexpr std::size_t kRow = kHeads * kHeadDim, kHalfRow = kKvHeads * kHeadDim;
+
+  SourceCase(std::size_t rows, std::size_t source)
+      : tokens(rows),
+        keys(source),
+        q(random_floats(rows * kRow, 1, 2)),
+        state(random_floats(kLayers * 2 * source * kHalfRow, 2, 2)) {}
+
+  Aligned<float> attend(std::uint32_t threads, float scale) const {
+    Aligned<float> out(tokens * kRow);
+    TestRun run = make_run(static_cast<std::uint32_t>(tokens), threads);
+    run.source = state.data();
+    run.source_tokens = static_cast<std::uint32_t>(keys);
+    cross_attention<kHeads, kKvHeads, kHeadDim>({&run, run.count, nullptr}, kLayer, scale, q.data(),
+                                                out.data());
+    return out;
+  }
+
+  std::vector<double> reference(std::size_t row, std::size_t head, float scale) const {
+    const std::size_t kv = head / (kHeads / kKvHeads);
+    const float* const key = state.data() + (kLayer * 2 * kKvHeads + kv) * keys * kHeadDim;
+    const float* const value = key + kKvHeads * keys * kHeadDim;
+    std::vector<double> p(keys), out(kHeadDim);
+    double largest = -INFINITY, sum = 0;
+    for (std::size_t j = 0; j < keys; ++j) {
+      for (std::size_t d = 0; d < kHeadDim; ++d)
+        p[j] += static_cast<double>(q[row * kRow + head * kHeadDim + d]) * key[j * kHeadDim + d];
+      p[j] *= scale;
+      largest = std::max(largest, p[j]);
+    }
+    for (double& x : p) sum += x = std::exp(x - largest);
+    for (std::size_t j = 0; j < keys; ++j)
+      for (std::size_t d = 0; d < kHeadDim; ++d) out[d] += p[j] / sum * value[j * kHeadDim + d];
+    return out;
+  }
+
+  std::size_t tokens, keys;
+  Aligned<float> q, state;
+};
+
+template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim>
+void expect_reference(std::size_t rows, std::size_t source) {
+  const SourceCase<kHeads, kKvHeads, kHeadDim> test(rows, source);
+  const Aligned<float> out = test.attend(3, 0.25f);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t head = 0; head < kHeads; ++head) {
+      const std::vector<double> expected = test.reference(row, head, 0.25f);
+      for (std::size_t d = 0; d < kHeadDim; ++d)
+        ASSERT_NEAR(out[(row * kHeads + head) * kHeadDim + d], expected[d], 2e-5)
+            << "source of " << source << ", row " << row << ", head " << head << ", " << d;
+    }
+  }
+  for (std::uint32_t threads = 1; threads <= 4; ++threads)
+    EXPECT_EQ(test.attend(threads, 0.25f), out) << threads << " threads";
+}
+
+TEST(CrossAttention, MatchesTheReferenceForAnyNumberOfKeys) {
+  for (const std::size_t source : {1, 7, 8, 63, 64, 65, 128, 200})
+    expect_reference<4, 4, 16>(3, source);
+}
+
+TEST(CrossAttention, SharesHeadsAndHasAnyHeadDim) {
+  expect_reference<6, 2, 20>(5, 70);
+  expect_reference<4, 1, 8>(1, 70);
+  expect_reference<2, 2, 3>(2, 9);
+}
+
+TEST(CrossAttention, LargeScoresDoNotOverflow) {
+  SourceCase<1, 1, 8> test(1, 130);
+  for (std::size_t i = 0; i < test.q.size(); ++i) test.q[i] = 1e4f;
+  const Aligned<float> out = test.attend(1, 1.0f);
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_TRUE(std::isfinite(out[i])) << i;
+}
+
+}  // namespace
+}  // namespace llmc::test

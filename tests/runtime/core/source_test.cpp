@@ -1,0 +1,82 @@
+#include <gtest/gtest.h>
+
+#include "tests/runtime/core/fake_model.h"
+
+namespace llmc::fake {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+llmc_status encode_ids(llmc_session* session, const Ids& ids) {
+  return llmc_encode(session, ids.data(), ids.size());
+}
+
+TEST(Source, TokensNeedOne) {
+  const Session session(config(), model(Sizes{.source = 5}));
+  const Ids prompt{1, 2, 3};
+  EXPECT_EQ(llmc_source_limit(session), 5u);
+  EXPECT_EQ(llmc_source_size(session), 0u);
+  EXPECT_EQ(llmc_prefill(session, prompt.data(), 3, nullptr), LLMC_ERROR_SOURCE);
+  EXPECT_EQ(llmc_append(session, 1), LLMC_ERROR_SOURCE);
+  EXPECT_EQ(encode_ids(session, {7, 8}), LLMC_OK);
+  EXPECT_EQ(llmc_source_size(session), 2u);
+  EXPECT_EQ(llmc_prefill(session, prompt.data(), 3, nullptr), LLMC_OK);
+}
+
+TEST(Source, AnotherOneDropsTheTokensOfAllSequences) {
+  const Session session(config(), model(Sizes{.sequences = 2, .batch = 2, .source = 5}));
+  std::uint32_t second = 0;
+  ASSERT_EQ(llmc_new_sequence(session, &second), LLMC_OK);
+  ASSERT_EQ(encode_ids(session, {7, 8}), LLMC_OK);
+  const std::size_t free_blocks = llmc_free_blocks(session);
+  for (const std::uint32_t sequence : {0u, second}) {
+    ASSERT_EQ(llmc_select(session, sequence), LLMC_OK);
+    ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
+  }
+  const std::uint64_t first_source = hash_logits(llmc_logits(session));
+  ASSERT_EQ(encode_ids(session, {9, 8, 1}), LLMC_OK);
+  EXPECT_EQ(llmc_free_blocks(session), free_blocks);
+  for (const std::uint32_t sequence : {0u, second}) {
+    ASSERT_EQ(llmc_select(session, sequence), LLMC_OK);
+    EXPECT_EQ(llmc_position(session), 0u);
+    EXPECT_EQ(llmc_logits(session), nullptr);
+    ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
+    EXPECT_NE(hash_logits(llmc_logits(session)), first_source);
+  }
+  ASSERT_EQ(encode_ids(session, {7, 8}), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
+  EXPECT_EQ(hash_logits(llmc_logits(session)), first_source);
+}
+
+TEST(Source, InvalidOnesAreRefused) {
+  const Session session(config(), model(Sizes{.source = 5}));
+  ASSERT_EQ(encode_ids(session, {7, 8}), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
+  const std::uint64_t before = hash_logits(llmc_logits(session));
+  EXPECT_EQ(llmc_encode(session, nullptr, 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(encode_ids(session, {}), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(encode_ids(session, {1, 2, 3, 4, 5, 6}), LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_EQ(encode_ids(session, {1, -1}), LLMC_ERROR_TOKEN);
+  EXPECT_EQ(hash_logits(llmc_logits(session)), before) << "unchanged";
+  EXPECT_EQ(llmc_source_size(session), 2u);
+  EXPECT_EQ(encode_ids(session, {1, kVocab}), LLMC_ERROR_TOKEN);
+  EXPECT_EQ(llmc_source_size(session), 0u);
+  EXPECT_EQ(llmc_append(session, 4), LLMC_ERROR_SOURCE);
+  EXPECT_EQ(encode_ids(Session(), {1}), LLMC_ERROR_SOURCE);
+}
+
+TEST(Source, ForksShareIt) {
+  const Session session(config(), model(Sizes{.sequences = 2, .source = 5}));
+  ASSERT_EQ(encode_ids(session, {7, 8}), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
+  std::uint32_t fork = 0;
+  ASSERT_EQ(llmc_fork(session, 0, &fork), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 5), LLMC_OK);
+  const std::uint64_t original = hash_logits(llmc_logits(session));
+  ASSERT_EQ(llmc_select(session, fork), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 5), LLMC_OK);
+  EXPECT_EQ(hash_logits(llmc_logits(session)), original);
+}
+
+}  // namespace
+}  // namespace llmc::fake
