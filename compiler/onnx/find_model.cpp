@@ -98,21 +98,44 @@ std::optional<ModelFile> best_of(const std::vector<std::string>& graphs, const f
   return file;
 }
 
-/// Returns an error for a folder with an encoder and a decoder, which llmc cannot compile as one.
-std::optional<Diagnostic> encoder_decoder(const std::vector<std::string>& graphs,
-                                          const fs::path& path, const fs::path& folder) {
-  const auto encoder = std::ranges::find_if(
-      graphs, [](const std::string& name) { return name.starts_with("encoder_model"); });
-  if (encoder == graphs.end() || std::ranges::count(graphs, "model.onnx") != 0) return std::nullopt;
-  std::vector<std::string> files;
-  for (const std::string& name : graphs)
-    if (name.starts_with("encoder_model") || name.starts_with("decoder_")) files.push_back(name);
-  return file_failure(ErrorKind::kUnsupported, path.string(),
-                      "an encoder-decoder model (" + list_of(files) +
-                          "): llmc does not compile these as one model yet",
-                      "each file can be compiled as a function of its inputs: llmc compile " +
-                          printable((path / folder / *encoder).string()) +
-                          " --function --dim NAME=N");
+/// Returns the graph with this stem and the best storage; empty if there is none.
+std::string best_named(const std::vector<std::string>& graphs, std::string_view stem) {
+  std::string best;
+  std::size_t best_rank = std::size(kStorages);
+  for (const std::string& name : graphs) {
+    if (!name.starts_with(stem)) continue;
+    const std::string_view suffix =
+        std::string_view(name).substr(stem.size(), name.size() - stem.size() - kOnnx.size());
+    const auto* const storage = std::ranges::find(kStorages, suffix, &Storage::suffix);
+    const auto rank = static_cast<std::size_t>(storage - kStorages);
+    if (rank >= best_rank) continue;
+    best_rank = rank;
+    best = name;
+  }
+  return best;
+}
+
+/// Returns the files of an encoder-decoder, or nullopt if there is no encoder or the folder also
+/// has a model in one file. Fails with kBadInput if a file is missing.
+Result<std::optional<ModelFile>> encoder_decoder(const std::vector<std::string>& graphs,
+                                                 const fs::path& path, const fs::path& folder) {
+  EncoderDecoderFiles parts{.encoder = best_named(graphs, "encoder_model"),
+                            .first_decoder = best_named(graphs, "decoder_model"),
+                            .decoder = best_named(graphs, "decoder_with_past_model")};
+  if (parts.encoder.empty() || std::ranges::count(graphs, "model.onnx") != 0)
+    return std::optional<ModelFile>();
+  if (parts.first_decoder.empty() || parts.decoder.empty()) {
+    return file_failure(
+        ErrorKind::kBadInput, path.string(),
+        std::string("an encoder-decoder without ") +
+            (parts.first_decoder.empty() ? "decoder_model.onnx" : "decoder_with_past_model.onnx"),
+        "llmc reads encoder_model.onnx, decoder_model.onnx and decoder_with_past_model.onnx, as "
+        "Optimum writes them for the task text2text-generation-with-past; "
+        "decoder_model_merged.onnx is not read yet");
+  }
+  ModelFile file{.folder = folder, .name = parts.decoder, .note = {}};
+  file.parts = std::move(parts);
+  return std::optional(std::move(file));
 }
 
 /// Returns the folders snapshots/COMMIT of an entry of Hugging Face's cache, sorted.
@@ -175,12 +198,14 @@ Result<ModelFile> find_model(const fs::path& path) {
   LLMC_TRY(const FolderContents contents, list_folder(path));
   if (!contents.blocks.empty()) return ModelFile{};
   std::vector<std::string> graphs = graphs_of(contents);
-  if (auto refused = encoder_decoder(graphs, path, {})) return *std::move(refused);
+  LLMC_TRY(auto parts, encoder_decoder(graphs, path, {}));
+  if (parts) return *std::move(parts);
   if (auto best = best_of(graphs, {})) return *std::move(best);
   if (!fs::is_directory(path / kGraphFolder, error)) return no_model(path, graphs, contents.others);
   LLMC_TRY(const FolderContents below, list_folder(path / kGraphFolder));
   const std::vector<std::string> graphs_below = graphs_of(below);
-  if (auto refused = encoder_decoder(graphs_below, path, kGraphFolder)) return *std::move(refused);
+  LLMC_TRY(parts, encoder_decoder(graphs_below, path, kGraphFolder));
+  if (parts) return *std::move(parts);
   if (auto best = best_of(graphs_below, kGraphFolder)) return *std::move(best);
   for (const std::string& name : graphs_below)
     graphs.push_back((fs::path(kGraphFolder) / name).string());

@@ -70,7 +70,10 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
   LLMC_TRY(FileSet files,
            FileSet::open(whole ? path : real.parent_path(), options.max_structure_bytes));
   ModelFiles model{path, below ? real : path, std::move(files), whole};
-  if (!chosen.ok()) model.refused = chosen.error();
+  if (!chosen.ok())
+    model.refused = chosen.error();
+  else
+    model.parts = chosen->parts;
   if (!whole) {
     model.contents = known_files(model.files.root());
     model.name = real.filename().string();
@@ -88,12 +91,13 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
 Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
                                   const PlainInputs* inputs) {
   if (model.name.empty()) return bind_split_blocks(files, model.contents);
+  if (model.parts && !inputs) return bind_encoder_decoder(files, *model.parts, model.contents);
   LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
   if (inputs) return bind_plain_graph(files, part, *inputs);
-  for (const auto binder : {bind_layer_caches, bind_stacked_cache}) {
-    LLMC_TRY(auto bound, binder(files, part, model.contents));
-    if (bound) return *std::move(bound);
-  }
+  LLMC_TRY(auto bound, bind_layer_caches(files, part, model.contents));
+  if (bound) return *std::move(bound);
+  LLMC_TRY(bound, bind_stacked_cache(files, part, model.contents));
+  if (bound) return *std::move(bound);
   return bind_plain_graph(files, part, {});
 }
 

@@ -92,17 +92,23 @@ struct PlainInputs {
   std::map<std::string, ir::TensorType> types;
 };
 
+/// Names of the files of an encoder-decoder.
+struct EncoderDecoderFiles {
+  std::string encoder, first_decoder, decoder;  // `first_decoder`: without a past
+};
+
 /// The model chosen in a folder.
 struct ModelFile {
   std::filesystem::path folder;  // relative to the given folder; empty: that folder itself
   std::string name;              // in `folder`; empty: the folder holds split blocks
   std::string note;  // reason for the choice if there are several files; otherwise empty
+  /// Set for an encoder-decoder; `name` is its decoder with a past.
+  std::optional<EncoderDecoderFiles> parts = {};
 };
 /// Chooses the model among the files of the folder and of its subfolder `onnx`, where Hugging Face
 /// repositories store graphs. Prefers the least quantized model, because llmc quantizes models
 /// itself. Uses file names only. A path that is not a folder is the model itself. Fails with
-/// kBadInput if there is no model, and with kUnsupported for a folder with an encoder and a
-/// decoder.
+/// kBadInput if there is no model, or if an encoder-decoder lacks one of its files.
 Result<ModelFile> find_model(const std::filesystem::path& path);
 
 struct ModelFiles;

@@ -15,6 +15,7 @@ struct ModelFiles {
   bool whole_folder = false;     // whether `path` is a folder; otherwise it is one file
   FolderContents contents = {};  // contents of the model's folder
   std::string name = {};         // file name in that folder; empty for split blocks or no model
+  std::optional<EncoderDecoderFiles> parts = {};  // set for an encoder-decoder
   /// Error of finding the model, set if the folder has none.
   std::optional<Error> refused = {};
   /// Result of ModelReader::bind, set after its first call.

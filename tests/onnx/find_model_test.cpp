@@ -135,23 +135,41 @@ TEST(ImportModel, NamesOtherFormats) {
   }
 }
 
-TEST(FindModel, AnEncoderBesideADecoderIsRefused) {
+TEST(FindModel, AnEncoderDecoderHasThreeFiles) {
   for (const std::string folder : {"", "onnx/"}) {
     const testing::TemporaryFolder model;
-    touch(model.path(), {folder + "encoder_model.onnx", folder + "decoder_model_merged.onnx",
-                         folder + "decoder_model.onnx"});
-    for (const Error& error :
-         {find_model(model.path()).error(), importer::import_model(model.path()).error(),
-          importer::inspect_model(model.path()).error()}) {
-      const Diagnostic& d = error.first();
-      EXPECT_EQ(d.kind, ErrorKind::kUnsupported) << format(d);
-      EXPECT_THAT(d.message, HasSubstr("an encoder-decoder model (decoder_model.onnx, "
-                                       "decoder_model_merged.onnx, encoder_model.onnx)"));
-      EXPECT_THAT(d.hint, HasSubstr("llmc compile " +
-                                    (model.path() / folder / "encoder_model.onnx").string() +
-                                    " --function"));
-    }
+    touch(model.path(),
+          {folder + "encoder_model.onnx", folder + "encoder_model_quantized.onnx",
+           folder + "decoder_model.onnx", folder + "decoder_with_past_model_fp16.onnx",
+           folder + "decoder_with_past_model_q4.onnx"});
+    const auto found = find_model(model.path());
+    ASSERT_TRUE(found.ok()) << errors(found.error());
+    ASSERT_TRUE(found->parts);
+    EXPECT_EQ(found->folder, folder.empty() ? fs::path() : fs::path("onnx"));
+    EXPECT_EQ(found->parts->encoder, "encoder_model.onnx");
+    EXPECT_EQ(found->parts->first_decoder, "decoder_model.onnx");
+    EXPECT_EQ(found->parts->decoder, "decoder_with_past_model_fp16.onnx");
+    EXPECT_EQ(found->name, found->parts->decoder);
   }
+}
+
+TEST(FindModel, AnEncoderDecoderThatLacksAFileIsRefused) {
+  const auto refused = [](const std::vector<std::string>& names) {
+    const testing::TemporaryFolder model;
+    touch(model.path(), names);
+    for (const Error& error : {importer::import_model(model.path()).error(),
+                               importer::inspect_model(model.path()).error()})
+      EXPECT_EQ(error.first().message, find_model(model.path()).error().first().message);
+    return find_model(model.path()).error().first();
+  };
+  const Diagnostic first = refused({"encoder_model.onnx", "decoder_with_past_model.onnx"});
+  EXPECT_EQ(first.kind, ErrorKind::kBadInput);
+  EXPECT_EQ(first.message, "an encoder-decoder without decoder_model.onnx");
+  EXPECT_THAT(first.hint, HasSubstr("text2text-generation-with-past"));
+  EXPECT_EQ(refused({"encoder_model.onnx", "decoder_model.onnx"}).message,
+            "an encoder-decoder without decoder_with_past_model.onnx");
+  EXPECT_THAT(refused({"encoder_model.onnx", "decoder_model_merged.onnx"}).hint,
+              HasSubstr("decoder_model_merged.onnx is not read yet"));
 }
 
 TEST(FindModel, AGraphBelowIsImportedAndInspected) {

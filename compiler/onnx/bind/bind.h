@@ -25,9 +25,20 @@ Result<ImportedModel> bind_split_blocks(FileSet& files, const FolderContents& co
 ///   -> logits, the caches with the new tokens
 /// Caches are identified by their use in the graph (find_caches.h), other inputs by name and type
 /// (decoder_inputs.h). The batch size is bound to 1. If the graph reads embedded rows, the
-/// embedding is in a sibling file.
+/// embedding is in a sibling file. `with_source`: the decoder of an encoder-decoder, which also
+/// reads keys and values of an encoded source; its module has no encoder yet.
 Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Part& part,
-                                                       const FolderContents& siblings);
+                                                       const FolderContents& siblings,
+                                                       bool with_source = false);
+
+/// encoder_decoder.cpp: an encoder-decoder in three files, as written by Optimum and torch.onnx:
+///   encoder:              token ids, mask -> rows
+///   decoder without past: rows of the encoder -> keys and values of the source in each layer
+///   decoder with past:    token ids, the caches, keys and values of the source -> logits, caches
+/// The graph that computes keys and values from the rows becomes a part of the entry kEncode, so
+/// that they are computed once per source.
+Result<ImportedModel> bind_encoder_decoder(FileSet& files, const EncoderDecoderFiles& names,
+                                           const FolderContents& siblings);
 
 /// stacked_cache.cpp: a decoder in one file with one tensor for the caches of all layers:
 ///   input_ids (token ids) or inputs_embeds (rows), attention_mask, position_ids,

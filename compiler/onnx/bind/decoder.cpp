@@ -40,6 +40,14 @@ Decoder::Decoder(FileSet& files, const Shape& shape) : files_(files), shape_(sha
   for (std::int64_t i = 0; i < shape.layers; ++i)
     pasts_.push_back(
         builder_.input("past." + std::to_string(i), cache_type(shape.cache, kPastSymbol)));
+  for (std::int64_t i = 0; i < shape.sources; ++i)
+    sources_.push_back(builder_.input(
+        "source." + std::to_string(i),
+        {ElementType::kF32, {2, shape.source_heads, Dim::symbol("source"), shape.source_dim}}));
+}
+
+Result<ValueId> Decoder::source_length(const Part& part) {
+  return builder_.add_one(ir::Shape{2, 3}, {sources_[0]}, {part.file->name, "source"});
 }
 
 Result<ValueId> Decoder::past_length(const Part& part) {
@@ -209,6 +217,14 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
                                    .layout = shape_.cache.layout,
                                    .kv_heads = shape_.cache.kv_heads,
                                    .head_dim = shape_.cache.head_dim});
+  }
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    model.module.states.push_back({.kind = ir::StateKind::kSource,
+                                   .layer = static_cast<std::int64_t>(i),
+                                   .input = name_of(sources_[i]),
+                                   .output = {},
+                                   .kv_heads = shape_.source_heads,
+                                   .head_dim = shape_.source_dim});
   }
   graph.name = "model";
   model.module.entries.push_back({std::string(ir::kForward), std::move(builder_).take()});

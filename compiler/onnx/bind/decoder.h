@@ -17,6 +17,8 @@ class Decoder {
     std::int64_t hidden = 0;  // width of the embedded rows; 0 if the graph reads token ids
     std::int64_t layers = 0;
     bool uses_mask = false, uses_positions = false;
+    /// Encoder-decoder: number and shape of the states of the source.
+    std::int64_t sources = 0, source_heads = 0, source_dim = 0;
   };
 
   Decoder(FileSet& files, const Shape& shape);
@@ -26,9 +28,13 @@ class Decoder {
   ir::ValueId positions() const { return positions_; }
   ir::ValueId mask() const { return mask_; }
   const std::vector<ir::ValueId>& pasts() const { return pasts_; }
+  const std::vector<ir::ValueId>& sources() const { return sources_; }
 
   /// Returns the number of tokens in the cache as i64[1].
   Result<ir::ValueId> past_length(const Part& part);
+
+  /// Returns the number of tokens of the source as i64[1]. The decoder must have sources.
+  Result<ir::ValueId> source_length(const Part& part);
 
   /// Returns the embedded token ids, f32[seq, 1, hidden], from the bf16 table (a file without a
   /// header) or embedding.onnx. `part` is the graph that reads the rows. Fails with kBadInput if
@@ -66,7 +72,7 @@ class Decoder {
   Shape shape_;
   ir::Builder builder_;
   ir::ValueId ids_, mask_, positions_;
-  std::vector<ir::ValueId> pasts_, presents_;
+  std::vector<ir::ValueId> pasts_, sources_, presents_;
   std::int64_t rows_ = 0;  // number of rows in the embedding table; 0: unknown
 };
 

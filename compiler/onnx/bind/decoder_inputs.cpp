@@ -38,7 +38,8 @@ InputRole role_of(const onnx::ValueInfoProto& value) {
   if (!type.element) return InputRole::kUnknown;
   const bool integer = ir::is_integer(*type.element);
   if (has("use_cache")) return InputRole::kUseCache;
-  if (has("mask")) return InputRole::kMask;
+  const bool of_source = has("encoder");
+  if (has("mask")) return of_source ? InputRole::kSourceMask : InputRole::kMask;
   if (integer) {
     if (has("logits_to_keep")) return InputRole::kKeptLogits;
     if (has("seqlens_k")) return InputRole::kLastToken;
@@ -53,7 +54,9 @@ InputRole role_of(const onnx::ValueInfoProto& value) {
     return InputRole::kUnknown;
   }
   if (*type.element != ElementType::kF32) return InputRole::kUnknown;
-  if (has("embed") || has("hidden_states")) return InputRole::kEmbeddings;
+  if (has("embed") || has("hidden_states"))
+    return of_source ? InputRole::kSourceRows : InputRole::kEmbeddings;
+  if (of_source && type.rank == 4) return InputRole::kSourceState;
   if (type.rank == 4 || type.rank == 5) return InputRole::kPossibleCache;
   return InputRole::kUnknown;
 }
@@ -98,6 +101,10 @@ class Binder {
         return fit_hidden(b_, part_, value.name(), sources_.embeddings);
       case InputRole::kMask:
         return mask(type);
+      case InputRole::kSourceMask:
+        if (!sources_.source.exists() || type.rank > 4) break;
+        return filled(type.rank < 0 ? 2 : type.rank, *type.element, is_additive(type) ? 0 : 1,
+                      sources_.source);
       case InputRole::kPositions:
         return positions(type);
       case InputRole::kUseCache:
@@ -117,6 +124,8 @@ class Binder {
                  b_.add_one(ir::Binary{BinaryKind::kSub}, {count, one}, origin_));
         return length(type, last);
       }
+      case InputRole::kSourceRows:
+      case InputRole::kSourceState:
       case InputRole::kPossibleCache:
       case InputRole::kUnknown:
         break;
@@ -174,9 +183,8 @@ class Binder {
     return b_.add_one(ir::Binary{BinaryKind::kAdd}, {sources_.past, count}, origin_);
   }
 
-  /// Returns a tensor [1, …, 1, total] filled with one value.
-  Result<ValueId> filled(std::int64_t rank, ElementType element, double value) {
-    LLMC_TRY(ValueId shape, total());
+  /// Returns a tensor [1, …, 1, length] filled with one value.
+  Result<ValueId> filled(std::int64_t rank, ElementType element, double value, ValueId shape) {
     if (rank > 1) {
       const std::vector<std::int64_t> ones(static_cast<std::size_t>(rank) - 1, 1);
       const ValueId lead = b_.constant(ir::make_i64({rank - 1}, ones), {}, origin_);
@@ -190,8 +198,10 @@ class Binder {
     if (type.rank > 4 || type.element == ElementType::kF64) {
       return part_.unsupported("mask of an unsupported type or shape", {}, origin_.node);
     }
-    if (type.rank < 3 || is_padding_mask(part_, type))
-      return filled(type.rank < 0 ? 2 : type.rank, *type.element, additive ? 0 : 1);
+    if (type.rank < 3 || is_padding_mask(part_, type)) {
+      LLMC_TRY(const ValueId length, total());
+      return filled(type.rank < 0 ? 2 : type.rank, *type.element, additive ? 0 : 1, length);
+    }
     if (additive) {
       if (type.rank == 4) return sources_.mask;
       return b_.add_one(ir::Squeeze{{0}}, {sources_.mask}, origin_);
@@ -233,6 +243,10 @@ bool has_role(const InputRoles& roles, InputRole role) {
 bool has_encoder_input(const InputRoles& roles) {
   return std::ranges::any_of(
       roles, [](const auto& role) { return role.first.find("encoder") != std::string::npos; });
+}
+
+bool reads_source(const InputRoles& roles) {
+  return has_role(roles, InputRole::kSourceState);
 }
 
 InputRoles input_roles(const Part& part) {
@@ -281,6 +295,9 @@ Result<InputSources> decoder_sources(Decoder& decoder, const Part& part) {
   sources.positions = decoder.positions();
   sources.mask = decoder.mask();
   LLMC_TRY(sources.past, decoder.past_length(part));
+  if (!decoder.sources().empty()) {
+    LLMC_TRY(sources.source, decoder.source_length(part));
+  }
   return sources;
 }
 

@@ -13,6 +13,9 @@ enum class InputRole : std::uint8_t {
   kIds,            // token ids, integers
   kEmbeddings,     // embedded rows instead of ids
   kMask,           // padding or attention mask of any kind
+  kSourceMask,     // padding mask of an encoder-decoder's source: ones
+  kSourceRows,     // rows that the encoder returned
+  kSourceState,    // keys or values of the source: floats of rank 4
   kPositions,      // positions of the new tokens
   kTokenTypes,     // all zeros
   kUseCache,       // use_cache_branch: true
@@ -28,6 +31,9 @@ using InputRoles = std::map<std::string, InputRole>;  // by name
 bool has_role(const InputRoles& roles, InputRole role);
 /// Returns whether an input has the name of an encoder input.
 bool has_encoder_input(const InputRoles& roles);
+/// Returns whether the inputs are those of an encoder-decoder's decoder: it reads the state of a
+/// source.
+bool reads_source(const InputRoles& roles);
 
 /// Returns the roles of the inputs that `part` uses. Token ids are the input with that name, or the
 /// only integer input of rank 1 or 2.
@@ -41,13 +47,14 @@ bool takes_ids(const Part& part);
 /// Sets shape.uses_mask and shape.uses_positions if bind_inputs needs a mask and positions.
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles);
 
-/// Values from which bind_inputs computes the inputs.
+/// Values from which bind_inputs computes the inputs. A value that no input needs may be kNoValue.
 struct InputSources {
   ir::ValueId ids;  // i64[seq]
   ir::ValueId
       embeddings;  // f32, seq * hidden elements in some shape; kNoValue if the graph reads ids
   ir::ValueId positions;  // i64[1, seq]
   ir::ValueId past;       // i64[1]: tokens in the cache
+  ir::ValueId source;     // i64[1]: tokens of the source
   ir::ValueId mask;       // f32[1, 1, seq, past + seq], additive; kNoValue if not needed
 };
 
@@ -58,6 +65,7 @@ Result<InputSources> decoder_sources(Decoder& decoder, const Part& part);
 ///   ids and positions in the declared rank and integer type
 ///   masks of rank 1 and 2: ones; of rank 3 and 4, bools or integers: the causal mask; floats:
 ///   `mask`, or zeros if there is one row for all tokens
+///   the mask of a source: ones
 /// Fails with kUnsupported if an input has no known role.
 Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const InputRoles& roles,
                              const InputSources& sources);

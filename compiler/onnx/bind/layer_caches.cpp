@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder_inputs.h"
@@ -13,12 +14,51 @@ using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
 
-const Dim kTokens = Dim::symbol("seq"), kPastTokens = Dim::symbol("past");
+const Dim kTokens = Dim::symbol("seq"), kPastTokens = Dim::symbol("past"),
+          kSourceTokens = Dim::symbol("source");
 
-/// Returns whether the inputs include tokens and a possible cache, and none belongs to an encoder.
-bool could_be_decoder(const InputRoles& roles) {
+/// Returns whether the inputs include tokens and a possible cache, and belong to an encoder-decoder
+/// if and only if `with_source` is set.
+bool could_be_decoder(const InputRoles& roles, bool with_source) {
   const bool tokens = has_role(roles, InputRole::kIds) || has_role(roles, InputRole::kEmbeddings);
-  return tokens && has_role(roles, InputRole::kPossibleCache) && !has_encoder_input(roles);
+  return tokens && has_role(roles, InputRole::kPossibleCache) &&
+         (with_source ? reads_source(roles) : !has_encoder_input(roles));
+}
+
+/// Keys and values of the source in each layer: input names in the order of the file.
+struct SourceStates {
+  std::vector<std::array<std::string, 2>> layers;
+  std::int64_t heads = 0, dim = 0;
+};
+
+/// Returns the inputs with the state of a source. They are paired in the order of the file, keys
+/// first. Fails with kUnsupported if their shapes are not [batch, heads, source, dim], the same for
+/// all.
+Result<SourceStates> source_states(const Part& part, const InputRoles& roles) {
+  SourceStates found;
+  std::vector<std::string> names;
+  for (const auto* value : part.graph.inputs)
+    if (const auto role = roles.find(value->name());
+        role != roles.end() && role->second == InputRole::kSourceState)
+      names.push_back(value->name());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto sizes = declared_sizes(part, names[i]);
+    const std::int64_t heads = sizes[1].value_or(0), dim = sizes[3].value_or(0);
+    if (i == 0) {
+      found.heads = heads;
+      found.dim = dim;
+    }
+    if (heads < 1 || heads > kMaxHeads || dim < 1 || dim > kMaxHeadDim || heads != found.heads ||
+        dim != found.dim)
+      return part.unsupported("the state of the source is not [batch, heads, source, head_dim]",
+                              "its heads and head_dim must be fixed and the same in all layers",
+                              names[i]);
+    if (i % 2 == 1) found.layers.push_back({names[i - 1], names[i]});
+  }
+  if (names.size() % 2 != 0)
+    return part.bad("reads " + std::to_string(names.size()) + " keys and values of a source", {},
+                    names.back());
+  return found;
 }
 
 /// Returns the type of a possible cache for batch size 1: with the declared sizes, or with symbols
@@ -47,12 +87,19 @@ Result<std::optional<FoundCaches>> probe(FileSet& files, const Part& part, const
   sources.positions = b.input("positions", {ElementType::kI64, {1, kTokens}});
   const ValueId cached = b.input("cached", {ElementType::kF32, {kPastTokens}});
   LLMC_TRY(sources.past, b.add_one(ir::Shape{0, 1}, {cached}));
+  const ValueId source = b.input("source", {ElementType::kF32, {kSourceTokens}});
+  LLMC_TRY(sources.source, b.add_one(ir::Shape{0, 1}, {source}));
   sources.mask = b.input("mask", {ElementType::kF32, {1, 1, kTokens, *add(kPastTokens, kTokens)}});
   InputRoles others;
   std::map<std::string, ValueId> caches;
   for (const auto& [name, role] : roles) {
     if (role == InputRole::kPossibleCache) {
       caches[name] = b.input(name, probe_type(part, name, as_declared));
+    } else if (role == InputRole::kSourceState) {
+      const auto sizes = declared_sizes(part, name);
+      caches[name] = b.input(
+          name,
+          {ElementType::kF32, {1, sizes[1].value_or(1), kSourceTokens, sizes[3].value_or(1)}});
     } else if (role == InputRole::kEmbeddings && !sources.embeddings.exists()) {
       const auto sizes = declared_sizes(part, name);
       const bool known = !sizes.empty() && sizes.back();
@@ -125,6 +172,22 @@ Status bind_caches(Decoder& decoder, const Part& part, const FoundCaches& found,
   return ok_status();
 }
 
+/// Binds the inputs with the state of the source to the halves of the decoder's source inputs.
+Status bind_sources(Decoder& decoder, const Part& part, const SourceStates& states,
+                    Bindings& inputs) {
+  ir::Builder& b = decoder.builder();
+  for (std::size_t i = 0; i < states.layers.size(); ++i) {
+    for (std::int64_t half = 0; half < 2; ++half) {
+      const std::string& name = states.layers[i][static_cast<std::size_t>(half)];
+      const ir::Origin origin{part.file->name, name};
+      const ValueId index = b.constant(ir::make_i64({1}, {half}), {}, origin);
+      LLMC_TRY(inputs.values[name],
+               b.add_one(ir::Gather{0}, {decoder.sources()[i], index}, origin));
+    }
+  }
+  return ok_status();
+}
+
 Result<ValueId> join_present(Decoder& decoder, const Part& part, ValueId key, ValueId value) {
   ir::Builder& b = decoder.builder();
   const ir::Origin origin{part.file->name, "present"};
@@ -146,10 +209,15 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
     roles.erase(layer.key);
     roles.erase(layer.value);
   }
+  LLMC_TRY(const SourceStates states, source_states(part, roles));
+  std::erase_if(roles, [](const auto& r) { return r.second == InputRole::kSourceState; });
   const bool embeds_ids = has_role(roles, InputRole::kIds);
   Decoder::Shape shape;
   shape.cache = found.shape;
   shape.layers = static_cast<std::int64_t>(found.layers.size());
+  shape.sources = static_cast<std::int64_t>(states.layers.size());
+  shape.source_heads = states.heads;
+  shape.source_dim = states.dim;
   set_uses(shape, part, roles);
   if (!embeds_ids) {
     LLMC_TRY(shape.hidden, declared_hidden(part, roles));
@@ -162,6 +230,7 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
   LLMC_TRY(Bindings inputs, bind_inputs(decoder.builder(), part, roles, sources));
   inputs.float_products = true;
   LLMC_RETURN_IF_ERROR(bind_caches(decoder, part, found, inputs));
+  LLMC_RETURN_IF_ERROR(bind_sources(decoder, part, states, inputs));
   LLMC_TRY(const auto outputs, decoder.append(part, inputs, "model/"));
   std::vector<ValueId> presents;
   const std::size_t step = found.joined ? 1 : 2;
@@ -178,10 +247,11 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
 }  // namespace
 
 Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Part& part,
-                                                       const FolderContents& siblings) {
+                                                       const FolderContents& siblings,
+                                                       bool with_source) {
   const std::optional<ImportedModel> none;
   const InputRoles roles = input_roles(part);
-  if (!could_be_decoder(roles)) return none;
+  if (!could_be_decoder(roles, with_source)) return none;
   // If the ids input is only assumed, the graph is a decoder only if all other inputs match.
   const bool guess = !has_named_tokens(part);
   if (guess && has_role(roles, InputRole::kUnknown)) return none;
