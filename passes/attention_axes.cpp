@@ -122,4 +122,31 @@ std::optional<std::vector<Axis>> four_axes(const Rewriter& rw, const Traced& tra
   return axes;
 }
 
+std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y) {
+  std::vector<Axis> axes(rank, Axis::kUnit);
+  if (rank >= 3) axes[rank - 3] = Axis::kHeads;
+  if (rank == 5) {
+    axes[1] = Axis::kHeads;
+    axes[2] = Axis::kGroup;
+  }
+  if (rank >= 2) {
+    axes[rank - 2] = x;
+    axes[rank - 1] = y;
+  }
+  return axes;
+}
+
+std::optional<Queries> trace_queries(const Rewriter& rw, ir::ValueId value) {
+  const ir::TensorType& type = rw.type(value);
+  Traced traced{value, label(type.dims, operand_axes(type.rank(), Axis::kTokens, Axis::kDim)), 1,
+                1};
+  std::optional<Queries> found;
+  do {
+    const auto order = four_axes(rw, traced);
+    if (!order || traced.repeats != 1) continue;
+    found = Queries{traced.value, *order == kHeadsFirstAxes, traced.scale};
+  } while (trace_up(rw, traced));
+  return found;
+}
+
 }  // namespace llmc::passes

@@ -29,6 +29,20 @@ inline const std::vector<Axis> kSequenceFirstAxes{Axis::kUnit, Axis::kTokens, Ax
 inline const std::vector<Axis> kHeadsFirstAxes{Axis::kUnit, Axis::kHeads, Axis::kTokens,
                                                Axis::kDim};
 
+/// Returns the labels of an operand of a product: [.., heads, x, y], or [.., heads, group, x, y].
+std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y);
+
+/// Queries of an attention: a value of one of the two layouts, and the product of the scalar
+/// factors between it and the product.
+struct Queries {
+  ir::ValueId value;
+  bool heads_first = false;
+  double scale = 1;
+};
+/// Traces the queries backwards to the value closest to the projection, preferably [1, S, heads,
+/// D]. Returns nullopt if no traced value has one of the two layouts.
+std::optional<Queries> trace_queries(const Rewriter& rw, ir::ValueId value);
+
 /// Returns `axes` with kUnit for each dim of 1.
 std::vector<Axis> label(const std::vector<ir::Dim>& dims, std::vector<Axis> axes);
 

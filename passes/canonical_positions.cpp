@@ -1,6 +1,7 @@
 #include "passes/canonical_positions.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "passes/index_analysis.h"
 
@@ -29,18 +30,30 @@ std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& 
   return table ? std::optional<std::size_t>(1) : std::nullopt;
 }
 
-/// Returns whether `value` is the positions past, past + 1, … of the new tokens.
-bool counts_tokens(const Rewriter& rw, IndexAnalysis& indices, ValueId value, const Dim& seq) {
+/// Returns c >= 0 if `value` is the positions past + c, past + c + 1, … of the new tokens.
+std::optional<std::int64_t> position_offset(const Rewriter& rw, IndexAnalysis& indices,
+                                            ValueId value, const Dim& seq) {
   const auto* index = indices.find(value);
-  if (!index || !(index->start == Dim::symbol("past"))) return false;
+  const auto after = index ? ir::sub(index->start, Dim::symbol("past")) : std::nullopt;
+  const auto offset = after ? after->constant() : std::nullopt;
+  if (!offset || *offset < 0) return std::nullopt;
   const auto& dims = rw.type(value).dims;
   Dim wide(1);
   for (std::size_t a = 0; a < dims.size(); ++a) {
     if (dims[a] == Dim(1)) continue;
-    if (!(wide == Dim(1)) || !(index->steps[a] == Dim(1))) return false;
+    if (!(wide == Dim(1)) || !(index->steps[a] == Dim(1))) return std::nullopt;
     wide = dims[a];
   }
-  return wide == seq;
+  return wide == seq ? offset : std::nullopt;
+}
+
+/// Returns the constant table without its first `count` rows; nullptr if there are none after them.
+ir::ConstantPtr rows_after(const ir::ConstantPtr& table, std::int64_t count) {
+  const std::int64_t rows = table->dims()[0];
+  if (count >= rows) return nullptr;
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rows - count));
+  std::iota(order.begin(), order.end(), count);
+  return ir::reorder_rows(table, std::move(order));
 }
 
 }  // namespace
@@ -59,9 +72,17 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
     if (!operand) continue;
     const ValueId value = rw.node(i).inputs[*operand];
     const ir::ElementType element = rw.type(value).element;
-    if (value == positions || strip_views(rw, value) == positions || !ir::is_integer(element) ||
-        !counts_tokens(rw, indices, value, seq))
+    if (value == positions || strip_views(rw, value) == positions || !ir::is_integer(element))
       continue;
+    const auto offset = position_offset(rw, indices, value, seq);
+    if (!offset) continue;
+    ir::ConstantPtr table;
+    if (*offset > 0) {
+      // Positions after an offset read a table that lacks the rows before it.
+      const bool is_gather = std::holds_alternative<ir::Gather>(rw.node(i).op);
+      table = is_gather ? rows_after(matrix_constant(rw, rw.node(i).inputs[0]), *offset) : nullptr;
+      if (!table) continue;
+    }
     if (!positions.exists())
       positions = rw.add_input({std::string(kPositions), {ir::ElementType::kI64, {1, seq}}});
     std::vector<ValueId> inputs = rw.node(i).inputs;
@@ -70,6 +91,7 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
     if (!std::holds_alternative<ir::Rope>(rw.node(i).op))
       inputs[*operand] = emit_reshape(rw, positions, dims, i);
     if (!inputs[*operand].exists()) continue;
+    if (table) inputs[0] = rw.emit_constant(table, i, rw.graph().value(inputs[0]).name);
     const ir::Op op = rw.node(i).op;
     const ValueId result = rw.node(i).outputs[0];
     rw.replace(result, rw.emit(op, std::move(inputs), i));

@@ -12,6 +12,8 @@ namespace llmc::passes {
 /// ->
 ///   rope(x, position_ids, f), …
 ///
+///   gather(table, p + c)   ->   gather(table[c:], position_ids)      c: a number
+///
 /// p: integers past, past + 1, … along one axis of seq elements (index_analysis.h), where `past`
 /// and `seq` are symbols in the types of the inputs past.0 and input_ids. Adds the input
 /// position_ids if the graph lacks it, and removes it if no node reads it afterwards. Graphs

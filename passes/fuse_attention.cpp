@@ -120,47 +120,12 @@ struct AttentionMatch {
   bool q_heads_first = false, k_heads_first = false, v_heads_first = false;
 };
 
-/// Labels of an operand of a product: [.., heads, x, y], or [.., heads, group, x, y].
-std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y) {
-  std::vector<Axis> axes(rank, Axis::kUnit);
-  if (rank >= 3) axes[rank - 3] = Axis::kHeads;
-  if (rank == 5) {
-    axes[1] = Axis::kHeads;
-    axes[2] = Axis::kGroup;
-  }
-  if (rank >= 2) {
-    axes[rank - 2] = x;
-    axes[rank - 1] = y;
-  }
-  return axes;
-}
-
 /// Returns the dims other than 1.
 std::vector<Dim> wide(const std::vector<Dim>& dims) {
   std::vector<Dim> kept;
   for (const Dim& dim : dims)
     if (!(dim == Dim(1))) kept.push_back(dim);
   return kept;
-}
-
-/// Traces the queries backwards to the value closest to the projection, preferably [1, S, heads,
-/// D], and multiplies the scalar factors into `scale`. Returns false if no traced value has one of
-/// the two layouts.
-bool match_queries(const Rewriter& rw, ValueId value, AttentionMatch& match, double& scale) {
-  Traced traced{
-      value,
-      label(rw.type(value).dims, operand_axes(rw.type(value).rank(), Axis::kTokens, Axis::kDim)), 1,
-      1};
-  bool found = false;
-  do {
-    const auto order = four_axes(rw, traced);
-    if (!order || traced.repeats != 1) continue;
-    found = true;
-    match.q = traced.value;
-    match.q_heads_first = *order == kHeadsFirstAxes;
-    scale = traced.scale;
-  } while (trace_up(rw, traced));
-  return found;
 }
 
 /// Returns the window, or 0 for all keys; nullopt if the combined masks are not causal.
@@ -200,8 +165,11 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
     return std::nullopt;
 
   AttentionMatch match;
-  double q_scale = 1;
-  if (!is_f32(rw, scores.q) || !match_queries(rw, scores.q, match, q_scale)) return std::nullopt;
+  const auto queries_found = is_f32(rw, scores.q) ? trace_queries(rw, scores.q) : std::nullopt;
+  if (!queries_found) return std::nullopt;
+  match.q = queries_found->value;
+  match.q_heads_first = queries_found->heads_first;
+  const double q_scale = queries_found->scale;
   const auto& q = rw.type(match.q).dims;
   const Dim queries = q[match.q_heads_first ? 2 : 1];
   const auto heads = q[match.q_heads_first ? 1 : 2].constant();

@@ -14,6 +14,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_cross_attention.h"
 #include "passes/fuse_dynamic_quant.h"
 #include "passes/fuse_gated_activation.h"
 #include "passes/fuse_gelu.h"
@@ -47,6 +48,7 @@ constexpr PassEntry kPipeline[] = {
     {"fuse_rope", fuse_rope, "before attention, whose pattern ends at the rotated keys"},
     {"fuse_attention", fuse_attention,
      "needs constant scales and shapes; drops the mask and the repeated heads"},
+    {"fuse_cross_attention", fuse_cross_attention, "like fuse_attention"},
     {"fuse_scaled_attention", fuse_scaled_attention,
      "after attention with a cache; before products become layers"},
     {"canonical_positions", canonical_positions,

@@ -77,7 +77,8 @@ class Reader {
         facts_.fused.attentions += times;
         facts_.windows[attention->window] += times;
         facts_.softcap = attention->softcap;
-      } else if (std::holds_alternative<ir::ScaledAttention>(node.op)) {
+      } else if (std::holds_alternative<ir::ScaledAttention>(node.op) ||
+                 std::holds_alternative<ir::CrossAttention>(node.op)) {
         facts_.fused.attentions += times;
       } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
         facts_.fused.linears += times;

@@ -1,0 +1,135 @@
+#include "passes/fuse_cross_attention.h"
+
+#include <cmath>
+
+#include "passes/attention_axes.h"
+#include "passes/attention_scores.h"
+#include "passes/mask_analysis.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::Dim;
+using ir::ValueId;
+
+const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
+
+/// The keys (half 0) or values (half 1) of a source.
+struct Half {
+  ValueId source;
+  std::int64_t index = 0, heads = 0, repeats = 1;
+  double scale = 1;
+};
+
+/// Returns the half of which `traced` is the value [1, heads, T, D].
+std::optional<Half> half_of(const Rewriter& rw, const Traced& traced) {
+  const auto order = four_axes(rw, traced);
+  if (!order || *order != kHeadsFirstAxes) return std::nullopt;
+  const ValueId cut =
+      rw.op<ir::Gather>(traced.value) ? traced.value : strip_views(rw, traced.value);
+  const ir::Node* node = rw.producer(cut);
+  const auto maps = node ? index_maps(rw, *node, rw.slot(cut)) : std::vector<ir::IndexMap>{};
+  if (maps.size() != 1) return std::nullopt;
+  const ValueId source = node->inputs[0];
+  const std::vector<Dim>& whole = rw.type(source).dims;
+  const std::vector<Dim>& part = rw.type(traced.value).dims;
+  if (rw.producer(source) || whole.size() != 4 || whole[0] != Dim(2) ||
+      !std::equal(whole.begin() + 1, whole.end(), part.begin() + 1, part.end()))
+    return std::nullopt;
+  const auto half = maps[0].axes[0].fixed(rw.type(cut).dims);
+  const auto heads = whole[1].constant();
+  for (std::size_t a = 1; a < whole.size(); ++a)
+    if (!maps[0].axes[a].result_axis()) return std::nullopt;
+  if (!half || !heads) return std::nullopt;
+  return Half{source, *half->constant(), *heads, traced.repeats, traced.scale};
+}
+
+std::optional<Half> match_half(const Rewriter& rw, ValueId value, Axis x, Axis y) {
+  const ir::TensorType& type = rw.type(value);
+  if (!is_f32(rw, value) || type.rank() < 3 || type.rank() > 5) return std::nullopt;
+  Traced traced{value, label(type.dims, operand_axes(type.rank(), x, y)), 1, 1};
+  do {
+    if (auto half = half_of(rw, traced)) return half;
+  } while (trace_up(rw, traced));
+  return std::nullopt;
+}
+
+/// Returns whether the masks hide no score.
+bool hides_nothing(const Rewriter& rw, IndexAnalysis& indices, const Scores& scores,
+                   const MaskShape& shape) {
+  MaskAnalysis masks(rw, indices, shape);
+  const auto all = [](const std::optional<Band>& band) {
+    return band && !band->lower && !band->upper;
+  };
+  for (const ValueId bias : scores.biases)
+    if (!all(masks.bias(bias))) return false;
+  for (const auto& condition : scores.conditions)
+    if (!all(masks.condition(condition.value, condition.seen))) return false;
+  return true;
+}
+
+struct Match {
+  ir::CrossAttention op;
+  Queries q;
+  ValueId source;
+};
+
+std::optional<Match> match(const Rewriter& rw, IndexAnalysis& indices, const ir::Node& product) {
+  const ValueId operand = softmax_operand(rw, product.inputs[0]);
+  if (!operand.exists()) return std::nullopt;
+  const auto scores = match_scores(rw, operand);
+  if (!scores || scores->softcap != 0) return std::nullopt;
+  const auto keys = match_half(rw, scores->k, Axis::kDim, Axis::kTokens);
+  const auto values = match_half(rw, product.inputs[1], Axis::kTokens, Axis::kDim);
+  if (!keys || !values || keys->source != values->source || keys->index != 0 ||
+      values->index != 1 || keys->repeats != values->repeats || values->scale != 1)
+    return std::nullopt;
+  const auto queries = is_f32(rw, scores->q) ? trace_queries(rw, scores->q) : std::nullopt;
+  if (!queries) return std::nullopt;
+  const std::vector<Dim>& q = rw.type(queries->value).dims;
+  const std::vector<Dim>& source = rw.type(keys->source).dims;
+  const auto heads = q[queries->heads_first ? 1 : 2].constant();
+  const Dim tokens = q[queries->heads_first ? 2 : 1];
+  const auto dim = source[3].constant();
+  if (!heads || !dim || *heads != keys->heads * keys->repeats || q[3] != source[3])
+    return std::nullopt;
+  const auto past = ir::sub(source[2], tokens);
+  if (!past || !hides_nothing(rw, indices, *scores, {tokens, *past, source[2]}))
+    return std::nullopt;
+  const double scale = scores->scale * queries->scale * keys->scale;
+  if (!std::isfinite(static_cast<float>(scale))) return std::nullopt;
+  return Match{{.heads = *heads,
+                .kv_heads = keys->heads,
+                .head_dim = *dim,
+                .scale = static_cast<float>(scale)},
+               *queries,
+               keys->source};
+}
+
+}  // namespace
+
+Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& context) {
+  if (!context.is_decoder) return graph;
+  Rewriter rw(std::move(graph));
+  IndexAnalysis indices(rw);
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;
+    const auto found = match(rw, indices, rw.node(i));
+    if (!found) continue;
+    const ValueId result = rw.node(i).outputs[0];
+    const ValueId q = found->q.heads_first
+                          ? rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {found->q.value}, i)
+                          : found->q.value;
+    const ValueId rows = rw.emit(found->op, {q, found->source}, i);
+    const ValueId by_head = emit_reshape(rw, rows, rw.type(q).dims, i);
+    if (!by_head.exists()) continue;
+    const ValueId turned = rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {by_head}, i);
+    const std::vector<Dim> wanted = rw.type(result).dims;
+    const ValueId out = emit_reshape(rw, turned, wanted, i);
+    if (out.exists()) rw.replace(result, out);
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes

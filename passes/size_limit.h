@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "compiler/ir/graph.h"
+
+namespace llmc::passes {
+
+/// Returns the maximum size of the open `dim` for which all positions that the graph looks
+/// up in constant tables are within them; nullopt if no table limits it. Considers indices c, c +
+/// 1, … along that dim.
+std::optional<std::int64_t> size_limit(const ir::Graph& graph, const ir::Dim& dim);
+
+}  // namespace llmc::passes
