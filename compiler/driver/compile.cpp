@@ -27,9 +27,17 @@ Status write_weights(const plan::Plan& plan, std::deque<BundleWriter>& writers,
     for (BundleWriter& writer : writers) LLMC_RETURN_IF_ERROR(writer.add_weights(data));
     return ok_status();
   };
-  LLMC_RETURN_IF_ERROR(emit::write_weights(
-      plan.program, plan.weights_bytes, add,
-      [&](std::uint64_t done, std::uint64_t total) { report(progress, "weights", done, total); }));
+  std::uint64_t before = 0;
+  const auto tell = [&](std::uint64_t done, std::uint64_t) {
+    report(progress, "weights", before + done, plan.weights_bytes);
+  };
+  const std::uint64_t own = plan.weights_bytes - (plan.encoder ? plan.encoder->weights_bytes : 0);
+  LLMC_RETURN_IF_ERROR(emit::write_weights(plan.program, own, add, tell));
+  if (plan.encoder) {
+    before = own;
+    LLMC_RETURN_IF_ERROR(
+        emit::write_weights(plan.encoder->program, plan.encoder->weights_bytes, add, tell));
+  }
   for (BundleWriter& writer : writers) LLMC_RETURN_IF_ERROR(writer.end_weights());
   return ok_status();
 }

@@ -46,7 +46,8 @@ Status ModelCode::write(std::uint64_t weights_hash) {
 }
 
 std::vector<std::string> ModelCode::arguments() const {
-  const auto arguments = plan_.program.is_plain() ? function_arguments : model_arguments;
+  const bool has_function = plan_.program.is_plain() || plan_.encoder;
+  const auto arguments = has_function ? function_arguments : model_arguments;
   return arguments(*plan_.options.target, plan_.options.name, cflags_);
 }
 

@@ -14,6 +14,7 @@
 #include "compiler/plan/weight_formats.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
+#include "passes/size_limit.h"
 #include "runtime/hosted/grammar/model_vocabulary.h"
 
 namespace llmc::driver {
@@ -99,17 +100,65 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   return ok_status();
 }
 
+/// The entry kEncode after the passes, and its inputs before them.
+struct EncoderGraph {
+  ir::Graph stages;
+  std::vector<ir::Value> inputs;
+};
+
+/// Runs the passes on the encoder of `module`. Fails with kUsage for options that need a decoder
+/// alone.
+Result<EncoderGraph> prepare_encoder(const ir::Graph& graph, const CompileOptions& options) {
+  if (options.system_prompt)
+    return usage_error("a system prompt needs a decoder without an encoder",
+                       "leave out --system-prompt and --system-prompt-tokens");
+  EncoderGraph encoder;
+  encoder.inputs = inputs_of(graph);
+  passes::PipelineOptions pipeline;
+  pipeline.context = {.options = {.weights = options.quant}, .is_decoder = false};
+  LLMC_TRY(passes::PipelineResult result, passes::run_pipeline(graph, pipeline));
+  encoder.stages = std::move(result.graph);
+  return encoder;
+}
+
+/// Returns the maximum size of a source: the given one, or a default that fits the encoder's
+/// positions. Fails with kUsage if the encoder has fewer positions than requested.
+Result<std::uint32_t> source_limit(const ir::Graph& encoder, const CompileOptions& options) {
+  const std::int64_t positions = std::max<std::int64_t>(
+      1, passes::size_limit(encoder, ir::Dim::symbol("source")).value_or(plan::kMaxContext));
+  if (options.source_max == 0)
+    return static_cast<std::uint32_t>(
+        std::min<std::int64_t>(positions, CompileOptions::kDefaultSource));
+  if (options.source_max <= positions) return options.source_max;
+  return usage_error(fmt::format("the encoder has only {} positions", positions),
+                     fmt::format("use --source-ctx {} or less", positions));
+}
+
+Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encoder,
+                                                       plan::PlanOptions planned) {
+  planned.name += "_encoder";
+  planned.raw_weights = true;
+  planned.open_dims = {{"source", {1, planned.source_max}}};
+  LLMC_TRY(plan::Plan plan, plan::make_plain_plan(encoder.stages, encoder.inputs, planned));
+  return std::make_shared<const plan::Plan>(std::move(plan));
+}
+
 /// Plans the graph for each target. The passes must have run.
 Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::PlanOptions planned,
                                              const CompileOptions& options,
                                              std::span<const std::string> targets,
-                                             const std::vector<ir::Value>* inputs = nullptr) {
+                                             const std::vector<ir::Value>* inputs = nullptr,
+                                             const EncoderGraph* encoder = nullptr) {
   std::vector<plan::Plan> plans;
   for (const std::string& name : targets) {
     LLMC_TRY(planned.target, target::find(name, options.opt_level));
     planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
-    auto plan =
-        inputs ? plan::make_plain_plan(stages, *inputs, planned) : plan::make_plan(stages, planned);
+    std::shared_ptr<const plan::Plan> encode;
+    if (encoder) {
+      LLMC_TRY(encode, plan_encoder(*encoder, planned));
+    }
+    auto plan = inputs ? plan::make_plain_plan(stages, *inputs, planned)
+                       : plan::make_plan(stages, planned, std::move(encode));
     if (!plan.ok()) return std::move(plan).error();
     LLMC_RETURN_IF_ERROR(check_sizes(*plan, options));
     plans.push_back(*std::move(plan));
@@ -198,9 +247,17 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   report(progress, "passes", 0, 0);
   LLMC_TRY(const ir::Graph stages,
            run_passes(prepared.model.graph(), options, {.options = {.weights = options.quant}}));
+  std::optional<EncoderGraph> encoder;
+  if (const ir::Graph* const graph = prepared.model.module.encoder()) {
+    LLMC_TRY(planned.source_max, source_limit(*graph, options));
+    LLMC_TRY(encoder, prepare_encoder(*graph, options));
+  } else if (options.source_max != 0) {
+    return usage_error("--source-ctx needs an encoder-decoder", "leave it out");
+  }
   clock.finish("passes");
   report(progress, "plan", 0, 0);
-  LLMC_TRY(prepared.plans, plan_targets(stages, planned, options, targets));
+  LLMC_TRY(prepared.plans,
+           plan_targets(stages, planned, options, targets, nullptr, encoder ? &*encoder : nullptr));
   clock.finish("plan");
   if (options.grammar.given()) report(progress, "grammar", 0, 0);
   LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));

@@ -112,7 +112,7 @@ std::string dim_macros(const Plan& plan, const DimNames& dims, const std::string
 }
 
 bool has_weights_input(const Plan& plan) {
-  return plan.weights_bytes > 0 && !plan.options.embed_weights;
+  return plan.weights_bytes > 0 && (!plan.options.embed_weights || plan.options.raw_weights);
 }
 
 /// Returns the local variables with the sizes of the open dims.
@@ -143,6 +143,8 @@ std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t w
       name, inputs, plan.program.outputs.size());
   const std::string weights =
       plan.weights_bytes == 0 ? "nullptr"
+      : plan.options.raw_weights
+          ? fmt::format("static_cast<const unsigned char*>(inputs[{}])", plan.program.inputs.size())
       : plan.options.embed_weights
           ? name + "_weights"
           : fmt::format("weights_in(inputs[{}], {}, 0x{:016x}u)", plan.program.inputs.size(),

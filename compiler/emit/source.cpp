@@ -6,12 +6,13 @@
 #include <optional>
 #include <set>
 
+#include "compiler/emit/descriptor.h"
 #include "compiler/emit/kernel_names.h"
 #include "compiler/emit/names.h"
+#include "compiler/emit/plain_source.h"
 #include "compiler/emit/stage_calls.h"
 #include "compiler/emit/stage_marks.h"
 #include "compiler/plan/parts.h"
-#include "compiler/plan/program_hash.h"
 
 namespace llmc::emit {
 namespace {
@@ -185,77 +186,6 @@ std::string token_ids(const Plan& plan, const std::string& macro) {
   return text;
 }
 
-/// Returns the descriptor's fields for a compiled-in prompt, if there is one.
-std::string prompt_fields(const Plan& plan) {
-  if (plan.prompt.tokens == 0) return {};
-  return fmt::format(
-      "    .prefix_blocks = {0}_prompt.blocks,\n"
-      "    .prefix_row = {0}_prompt.row,\n",
-      plan.options.name);
-}
-
-std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
-  const std::string& name = plan.options.name;
-  const plan::Program& program = plan.program;
-  return fmt::format(
-      "\nconstexpr llmc_model kModel = {{\n"
-      "    .abi = LLMC_MODEL_ABI,\n"
-      "    .size = sizeof(llmc_model),\n"
-      "    .name = \"{name}\",\n"
-      "    .target = \"{target}\",\n"
-      "    .vocab = kVocab,\n"
-      "    .hidden = kHidden,\n"
-      "    .layers = kLayers,\n"
-      "    .heads = kHeads,\n"
-      "    .kv_heads = kKvHeads,\n"
-      "    .head_dim = kHeadDim,\n"
-      "    .ctx = {macro}_CTX,\n"
-      "    .sequences = {macro}_SEQUENCES,\n"
-      "    .batch = kBatch,\n"
-      "    .chunk = kChunk,\n"
-      "    .kv_block = kBlock,\n"
-      "    .pool_blocks = {macro}_KV_BLOCKS,\n"
-      "    .threads_max = {macro}_THREADS_MAX,\n"
-      "{uneven}"
-      "    .weights_bytes = {weights_bytes},\n"
-      "    .weights_hash = 0x{hash:016x},\n"
-      "    .program_hash = 0x{program:016x},\n"
-      "    .scratch_bytes = {scratch},\n"
-      "    .hidden_offset = {hidden_rows},\n"
-      "    .kv_token_bytes = kv_token_bytes(kLayers, kKvHeads, kHeadDim, kCache),\n"
-      "    .kv_format = kv_format_number(kCache),\n"
-      "{prefix}"
-      "    .kv_block_bytes = kv_block_bytes(kLayers, kKvHeads, kHeadDim, kBlock, kCache),\n"
-      "    .arena_bytes = {macro}_ARENA_BYTES,\n"
-      "    .weights = {weights},\n"
-      "    .cpu_supported = {cpu_check},\n"
-      "    .forward = forward,\n"
-      "    .head = head,\n"
-      "    .kv_save = kv_save<Attention>,\n"
-      "    .kv_load = kv_load<Attention>,\n"
-      "{vocabulary}"
-      "{prompt}"
-      "}};\n"
-      "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
-      fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
-      fmt::arg("macro", macro_name(name)), fmt::arg("prompt", prompt_fields(plan)),
-      fmt::arg("prefix",
-               plan.prompt.tokens == 0
-                   ? std::string()
-                   : fmt::format("    .prefix_tokens = {}_PROMPT_TOKENS,\n", macro_name(name))),
-      fmt::arg("uneven", plan.options.target->uneven_cores ? "    .uneven_cores = 1,\n" : ""),
-      fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
-      fmt::arg("program", plan::program_hash(program)),
-      fmt::arg("scratch", plan.memory.scratch_bytes),
-      fmt::arg("hidden_rows", constant_name(program.buffers[program.hidden.index].name)),
-      fmt::arg("weights", plan.options.embed_weights ? name + "_weights" : "nullptr"),
-      fmt::arg("cpu_check", plan.options.target->cpu_check),
-      fmt::arg("vocabulary", plan.options.vocabulary_hash == 0
-                                 ? ""
-                                 : fmt::format("    .vocabulary_hash = 0x{:016x},\n",
-                                               plan.options.vocabulary_hash)));
-}
-
 }  // namespace
 
 std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
@@ -281,6 +211,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),
       fmt::arg("nests", has_nests ? "#include \"llmc/function.h\"\n" : ""));
+  if (plan.encoder) text += "#include \"llmc/graph_call.h\"\n";
   text += weights_declaration(plan);
   if (plan.prompt.tokens > 0) {
     text += fmt::format(
@@ -294,6 +225,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
         "{0}_prompt;\n",
         name, plan.prompt.blocks_bytes, program.hidden_width);
   }
+  if (plan.encoder) text += function_body(*plan.encoder, 0);
   text += "\nnamespace {\n\nusing namespace llmc;\n\n" + model_constants(plan) + "\n";
   text += weight_offsets(plan);
   for (const plan::Stage& stage : program.forward) {
@@ -302,6 +234,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
   }
   text += scratch_offsets(plan);
   text += functions(plan);
+  text += encode_function(plan);
   text += descriptor(plan, weights_hash);
   text += fmt::format(
       "\n}}  // namespace\n\n"
@@ -311,6 +244,12 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "  return llmc_session_init(&{0}_model, arena, bytes, config, session);\n"
       "}}\n",
       name);
+  if (plan.encoder)
+    text += fmt::format(
+        "\nllmc_status {0}_encode(llmc_session* session, const int32_t* ids, size_t n) {{\n"
+        "  return llmc_encode(session, ids, n);\n"
+        "}}\n",
+        name);
   return text;
 }
 
@@ -329,6 +268,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
   };
   constant("ARENA_BYTES", plan.arena_bytes, "");
   constant("CTX", plan.options.ctx, "tokens of a sequence");
+  if (plan.encoder) constant("SOURCE_MAX", plan.options.source_max, "tokens of a source");
   constant("VOCAB", plan.program.vocabulary, "logits; token ids are 0 .. VOCAB-1");
   constant("CHUNK", plan.options.chunk, "tokens of a prompt that are run at once");
   constant("SEQUENCES", plan.options.sequences, "maximum number in a session");
@@ -363,16 +303,25 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
       "llmc_status\n{0}_init(llmc_session** session, void* arena, size_t bytes, const llmc_config* "
       "config);\n\n"
+      "{3}"
       "/* The model itself, for llmc_session_init. */\n"
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
       "extern const llmc_model {0}_model;\n\n{2}",
       name, plan.options.embed_weights ? "config may be NULL" : "config gives the weights",
-      kHeaderEnd);
+      kHeaderEnd,
+      plan.encoder
+          ? fmt::format("/* Encodes a source for all sequences of the session; see llmc_encode. "
+                        "*/\n"
+                        "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
+                        "llmc_status {0}_encode(llmc_session* session, const int32_t* ids, "
+                        "size_t n);\n\n",
+                        name)
+          : std::string());
   return text;
 }
 
 std::string weights_declaration(const Plan& plan) {
-  if (plan.weights_bytes == 0 || !plan.options.embed_weights) return {};
+  if (plan.weights_bytes == 0 || !plan.options.embed_weights || plan.options.raw_weights) return {};
   return fmt::format(
       "\nextern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
       "{}_weights[{}];\n",

@@ -88,6 +88,11 @@ class Printer {
                        float_literal(s.scale), buffer(s.q), buffer(s.out),
                        capped ? ", " + float_literal(s.softcap) : "");
   }
+  std::string operator()(const plan::CrossAttentionStage& s) const {
+    return fmt::format("cross_attention<{}, {}, {}>(context, {}, {}, {}, {});", s.shape.heads,
+                       s.shape.kv_heads, s.shape.head_dim, layer(s.layer), float_literal(s.scale),
+                       buffer(s.q), buffer(s.out));
+  }
   std::string operator()(const plan::NormStage& s) const {
     const std::string shape =
         s.parts == 1 ? width(s.x, s.width) : fmt::format("{}, {}", s.width, s.parts);

@@ -25,6 +25,7 @@ StageBuffers operands(Stage& stage) {
           [](RopeAnglesStage& s) { return StageBuffers{{}, {&s.out}}; },
           [](QkvStage& s) { return StageBuffers{{&s.source, &s.angles.buffer}, {&s.q}}; },
           [](AttentionStage& s) { return StageBuffers{{&s.q}, {&s.out}}; },
+          [](CrossAttentionStage& s) { return StageBuffers{{&s.q}, {&s.out}}; },
           [](NormStage& s) { return StageBuffers{{&s.x, &s.residual}, {&s.out}}; },
           [](RopeStage& s) { return StageBuffers{{&s.x, &s.angles.buffer}, {&s.out}}; },
           [](KvStoreStage& s) { return StageBuffers{{&s.k, &s.v}, {}}; },

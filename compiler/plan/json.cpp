@@ -143,6 +143,13 @@ void add_decoder(Json& json, const Plan& plan) {
                 {"token_bytes", plan.kv.token_bytes()},
                 {"keys", kv_format_name(options.kv.keys)},
                 {"values", kv_format_name(options.kv.values)}};
+  if (plan.encoder) {
+    const Plan& encoder = *plan.encoder;
+    json["source"] = {{"max", options.source_max},
+                      {"bytes", plan.source_bytes},
+                      {"encoder_weights", encoder.weights_bytes},
+                      {"encoder_arena", encoder.arena_bytes}};
+  }
   if (plan.prompt.tokens > 0) {
     json["bytes"]["prompt"] = plan.prompt.bytes;
     json["prompt"] = {{"tokens", plan.prompt.tokens},

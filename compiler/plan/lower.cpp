@@ -12,11 +12,13 @@ namespace llmc::plan {
 namespace {
 
 /// Returns the layer of an input with a name such as "past.7" (compiler/onnx/model.h).
-std::optional<std::uint32_t> past_layer(std::string_view name) {
-  constexpr std::string_view kPrefix = "past.";
-  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size() || name.size() > 10) return {};
+std::optional<std::uint32_t> layer_of(std::string_view name, std::string_view prefix) {
+  constexpr std::size_t kMaxDigits = 5;
+  if (!name.starts_with(prefix) || name.size() == prefix.size() ||
+      name.size() > prefix.size() + kMaxDigits)
+    return {};
   std::uint32_t layer = 0;
-  for (const char c : name.substr(kPrefix.size())) {
+  for (const char c : name.substr(prefix.size())) {
     if (c < '0' || c > '9') return {};
     layer = layer * 10 + static_cast<std::uint32_t>(c - '0');
   }
@@ -226,6 +228,8 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     return lower_qkv(scope, node, *op), true;
   if (const auto* op = ir::op_as<ir::Attention>(&node))
     return lower_attention(scope, node, *op), true;
+  if (const auto* op = ir::op_as<ir::CrossAttention>(&node))
+    return lower_cross_attention(scope, node, *op), true;
   if (const auto* op = ir::op_as<ir::RmsNorm>(&node)) {
     return lower_norm(scope, node, ir::NormKind::kRms, op->epsilon);
   }
@@ -290,7 +294,9 @@ Result<Program> Lowerer::run_decoder() {
       binding(scope, id) = TokensBinding{};
     } else if (name == "position_ids") {
       binding(scope, id) = PositionsBinding{};
-    } else if (const auto layer = past_layer(name)) {
+    } else if (const auto source = layer_of(name, "source.")) {
+      binding(scope, id) = SourceBinding{*source};
+    } else if (const auto layer = layer_of(name, "past.")) {
       binding(scope, id) = PastBinding{*layer};
       program_.layers = std::max(program_.layers, *layer + 1);
     }

@@ -43,6 +43,9 @@ struct PositionsBinding {};  // position of the token of each row
 struct PastBinding {
   std::uint32_t layer = 0;  // inside a loop, relative to the first layer of the iteration
 };
+struct SourceBinding {
+  std::uint32_t layer = 0;  // like PastBinding
+};
 struct PresentBinding {};  // the cache, which the stages update themselves
 struct CachedBinding {};   // k or v that the projection has written to the cache
 struct InputBinding {      // an input of a plain graph
@@ -50,7 +53,7 @@ struct InputBinding {      // an input of a plain graph
 };
 using ValueBinding = std::variant<NoBinding, NestBinding, Activation, ConstantBinding,
                                   ParameterBinding, TokensBinding, PositionsBinding, PastBinding,
-                                  PresentBinding, CachedBinding, InputBinding>;
+                                  SourceBinding, PresentBinding, CachedBinding, InputBinding>;
 
 /// Returns the format of the value rows of a QKV matrix.
 inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
@@ -127,6 +130,7 @@ class Lowerer {
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
+  void lower_cross_attention(Scope& scope, const ir::Node& node, const ir::CrossAttention& op);
   bool lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon);
   void lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op);
   bool lower_gated(Scope& scope, const ir::Node& node, const ir::GatedActivation& op);

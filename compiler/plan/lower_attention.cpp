@@ -154,4 +154,27 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
        false);
 }
 
+void Lowerer::lower_cross_attention(Scope& scope, const ir::Node& node,
+                                    const ir::CrossAttention& op) {
+  const AttentionShape shape{unsigned_of(op.heads), unsigned_of(op.kv_heads),
+                             unsigned_of(op.head_dim)};
+  const auto q = activation(scope, node, 0);
+  const auto* source = std::get_if<SourceBinding>(&input(scope, node, 1));
+  if (!q || !source) return unsupported(node, "its source is not one of the model's inputs");
+  if (program_.cross.heads == 0) program_.cross = shape;
+  if (program_.cross != shape)
+    return unsupported(node, "all cross-attention layers must have the same head counts");
+  if (program_.buffers[q->index].width != shape.heads * shape.head_dim || in_head(*q)) {
+    return bad_input(
+        node, fmt::format("its queries are not {} heads of {}", shape.heads, shape.head_dim));
+  }
+  const auto out = output_buffer(scope, node, "attended");
+  if (!out) return;
+  bind(scope, node.outputs[0], *out);
+  emit(scope, node, CrossAttentionStage{shape, op.scale, *q, *out, source->layer},
+       fmt::format("q [tokens, {}, {}] over {} key heads of the source -> [tokens, {}]",
+                   shape.heads, shape.head_dim, shape.kv_heads, shape.heads * shape.head_dim),
+       false);
+}
+
 }  // namespace llmc::plan

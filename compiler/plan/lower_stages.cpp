@@ -187,18 +187,36 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     carriers.push_back(buffer);
     bind(inner, body.inputs()[i], buffer);
   }
+  // Each iteration has the same slots: caches, and the sources of cross-attention, whose layers are
+  // numbered like those of the caches.
+  std::uint32_t pasts = 0, sources = 0;
+  for (std::size_t j = 0; j < slots; ++j) {
+    const bool is_source = std::holds_alternative<SourceBinding>(input(scope, node, carried + j));
+    ValueBinding& inside = binding(inner, body.inputs()[carried + j]);
+    if (is_source)
+      inside = SourceBinding{sources++};
+    else
+      inside = PastBinding{pasts++};
+  }
+  if (sources != 0 && sources != pasts)
+    return unsupported(node, "a layer does not have one cache and one source");
+  loop.layers_per_pass = pasts;
   for (std::size_t i = 0; i < count * slots; ++i) {
     if (is_failed(carried + i, carried + i % slots)) continue;
-    const auto* past = std::get_if<PastBinding>(&input(scope, node, carried + i));
-    if (!past) return unsupported(node, "a per-layer input is not a KV cache");
-    if (i == 0) loop.first_layer = past->layer;
-    if (past->layer != loop.first_layer + i) {
+    const ValueBinding& outer = input(scope, node, carried + i);
+    const ValueBinding& inside = binding(inner, body.inputs()[carried + i % slots]);
+    const auto* past = std::get_if<PastBinding>(&outer);
+    const auto* source = std::get_if<SourceBinding>(&outer);
+    if (past && i == 0) loop.first_layer = past->layer;
+    if (source && i == 0) loop.first_layer = source->layer;
+    const auto* past_inside = std::get_if<PastBinding>(&inside);
+    const auto* source_inside = std::get_if<SourceBinding>(&inside);
+    if (!(past && past_inside) && !(source && source_inside))
+      return unsupported(node, "a per-layer input is neither a KV cache nor a source");
+    const std::uint32_t layer = loop.first_layer + static_cast<std::uint32_t>(i / slots) * pasts +
+                                (past ? past_inside->layer : source_inside->layer);
+    if ((past ? past->layer : source->layer) != layer)
       return unsupported(node, "the layers' caches are not in order");
-    }
-  }
-  loop.layers_per_pass = static_cast<std::uint32_t>(slots);
-  for (std::size_t j = 0; j < slots; ++j) {
-    binding(inner, body.inputs()[carried + j]) = PastBinding{static_cast<std::uint32_t>(j)};
   }
   for (std::size_t i = carried + slots; i < body.inputs().size(); ++i) {
     const std::size_t operand = carried + count * slots + (i - carried - slots);

@@ -65,7 +65,9 @@ Part linear_part(const LinearStage& stage, const Writers& writers, bool feeds_at
 Part part_of(const Stage& stage, const Writers& writers, bool feeds_attention) {
   if (const auto* linear = std::get_if<LinearStage>(&stage.op))
     return linear_part(*linear, writers, feeds_attention);
-  if (std::holds_alternative<AttentionStage>(stage.op)) return Part::kAttention;
+  if (std::holds_alternative<AttentionStage>(stage.op) ||
+      std::holds_alternative<CrossAttentionStage>(stage.op))
+    return Part::kAttention;
   if (std::holds_alternative<GatedStage>(stage.op)) return Part::kGateUp;
   if (std::holds_alternative<QkvStage>(stage.op) ||
       std::holds_alternative<KvStoreStage>(stage.op) || std::holds_alternative<RopeStage>(stage.op))

@@ -95,7 +95,12 @@ std::uint32_t context_of(const PlanOptions& options) {
   return std::max(trained, options.ctx_needed);
 }
 
-Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
+std::uint64_t encoder_arena_offset(const PlanOptions& options) {
+  return round_up(options.source_max * sizeof(std::int64_t), kAlignment);
+}
+
+Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
+                       std::shared_ptr<const Plan> encoder) {
   PlanOptions options = asked;
   options.ctx = context_of(asked);
   LLMC_RETURN_IF_ERROR(check_options(options));
@@ -123,6 +128,19 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
                                               .ctx = ctx,
                                               .threads_max = options.threads_max,
                                               .kv = options.kv}));
+  if (encoder) {
+    if (program.cross.heads == 0)
+      return Diagnostic{.kind = ErrorKind::kUnsupported,
+                        .message = "the decoder has no attention to the encoder's rows"};
+    plan.memory.scratch_bytes =
+        std::max(plan.memory.scratch_bytes,
+                 encoder_arena_offset(options) + round_up(encoder->arena_bytes, kAlignment));
+    const AttentionShape& cross = program.cross;
+    plan.source_bytes = round_up(std::uint64_t{program.layers} * 2 * cross.kv_heads *
+                                     cross.head_dim * options.source_max * sizeof(float),
+                                 kAlignment);
+    plan.encoder = std::move(encoder);
+  }
   const AttentionShape& shape = program.attention;
   KvPlan& kv = plan.kv;
   const std::uint32_t group = options.target->token_group;
@@ -148,7 +166,8 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
                             .kv_block = kv.block,
                             .pool_blocks = kv.blocks,
                             .scratch_bytes = plan.memory.scratch_bytes,
-                            .kv_block_bytes = kv.block_bytes});
+                            .kv_block_bytes = kv.block_bytes,
+                            .source_bytes = plan.source_bytes});
   if (arena.total > static_cast<std::uint64_t>(INT64_MAX)) {
     return usage_error("the arena does not fit an address space", "use a smaller --ctx");
   }
@@ -163,6 +182,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked) {
                                         ? table_row_bytes(weight.table, weight.columns)
                                         : weight.bytes;
   }
+  if (plan.encoder) plan.weights_bytes += plan.encoder->weights_bytes;
   plan.code_bytes = estimate_code_bytes(plan);
   return plan;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,10 +37,13 @@ struct PlanOptions {
   /// Otherwise the context is limited to the larger of `trained_ctx` and `ctx_needed`, and to the
   /// length of the table.
   bool ctx_given = false;
-  std::uint32_t trained_ctx = 0;  // context of the model's training in tokens; 0: unknown
-  std::uint32_t ctx_needed = 0;   // minimum context in tokens; 0: no minimum
-  DimRanges open_dims = {};       // plain graph: ranges of symbols in the input shapes
+  std::uint32_t trained_ctx = 0;   // context of the model's training in tokens; 0: unknown
+  std::uint32_t ctx_needed = 0;    // minimum context in tokens; 0: no minimum
+  std::uint32_t source_max = 512;  // encoder-decoder: maximum number of tokens of a source
+  DimRanges open_dims = {};        // plain graph: ranges of symbols in the input shapes
   bool embed_weights = true;
+  /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
+  bool raw_weights = false;
   /// Recorded in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;
   std::string tokenizer_refused;       // why the model's tokenizer is not used; empty if it is used
@@ -83,8 +87,12 @@ struct Plan {
   MemoryPlan memory;
   KvPlan kv;
   PromptPlan prompt;
+  /// Encoder-decoder: the plain graph kEncode, from token ids to the source's keys and values, and
+  /// the size of these for all layers and options.source_max tokens. Otherwise nullptr and 0.
+  std::shared_ptr<const Plan> encoder;
+  std::uint64_t source_bytes = 0;
 
-  std::uint64_t weights_bytes = 0;
+  std::uint64_t weights_bytes = 0;  // of the decoder, then of the encoder
   std::uint64_t weights_per_token_bytes =
       0;                         // weights read by a decode step: all except unused table rows
   std::uint64_t parameters = 0;  // number of elements in the model's weights
@@ -102,7 +110,11 @@ std::uint32_t context_of(const PlanOptions& options);
 /// Plans a decoder. Fails like lower(). Fails with kUsage if an option is out of range or the
 /// context exceeds the model's position table. Fails with kBadInput if the prompt fills the whole
 /// context or contains a token outside the vocabulary.
-Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options);
+/// `encoder`: plan of the entry kEncode of an encoder-decoder.
+Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options,
+                       std::shared_ptr<const Plan> encoder = nullptr);
+/// Returns the offset in scratch of the encoder's arena; the token ids of the source are before it.
+std::uint64_t encoder_arena_offset(const PlanOptions& options);
 
 /// Plans a plain graph (lower_plain). Uses only target, name, threads_max, open_dims and
 /// embed_weights of the options.
