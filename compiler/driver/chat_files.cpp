@@ -201,6 +201,24 @@ void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDe
   out.source = file;
 }
 
+/// Appends the ids that begin the text of an encoder-decoder: the start token, then tokens that
+/// generation_config.json prescribes for the first positions.
+void read_start_ids(FolderReader& reader, const Json& generation, const Json& config,
+                    std::vector<std::int32_t>& out) {
+  const Json& starts = generation.contains("decoder_start_token_id") ? generation : config;
+  reader.ids(starts, "decoder_start_token_id", out);
+  if (out.size() != 1) return;
+  const Json& forced = generation.contains("forced_bos_token_id") ? generation : config;
+  reader.ids(forced, "forced_bos_token_id", out);
+  const auto it = generation.find("forced_decoder_ids");
+  if (it == generation.end() || !it->is_array() || out.size() > 1) return;
+  for (const Json& pair : *it) {  // [position, id]; without an id the position is free
+    const bool next = pair.is_array() && pair.size() == 2 && pair[0] == out.size();
+    if (!next || pair[1].is_null()) return;
+    reader.ids(Json{{"forced_decoder_ids", pair[1]}}, "forced_decoder_ids", out);
+  }
+}
+
 }  // namespace
 
 Result<ChatDescription> read_chat_files(const fs::path& model) {
@@ -220,6 +238,7 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
     if (out.eos.empty()) out.eos = reader.token(json, "eos_token");
   }
   hosted::SamplingValues exporters;
+  Json config;
   for (const char* file : {"llm_config.json", "config.json"}) {
     const Json json = reader.object(file);
     read_mnn(reader, json, file, out);
@@ -229,9 +248,11 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
                      json.contains("sampler_type");
     if (mnn && exporters.empty()) read_mnn_sampling(reader, json, exporters);
     reader.ids(json, "eos_token_id", out.stop_ids);
+    config = json;
   }
   const Json generation = reader.object("generation_config.json");
   reader.ids(generation, "eos_token_id", out.stop_ids);
+  read_start_ids(reader, generation, config, out.start_ids);
   read_hugging_face_sampling(reader, generation, out.sampling);
   if (out.sampling.empty()) out.sampling = std::move(exporters);
   const Json genai = reader.object("genai_config.json");

@@ -57,6 +57,21 @@ TEST_F(ChatFilesTest, HuggingFacesFiles) {
   EXPECT_EQ(read("onnx").jinja, "J\n");
 }
 
+TEST_F(ChatFilesTest, StartIdsOfEncoderDecoders) {
+  EXPECT_TRUE(read().start_ids.empty());
+  put("config.json", R"({"decoder_start_token_id": 2, "forced_bos_token_id": 0})");
+  EXPECT_THAT(read().start_ids, ElementsAre(2, 0));
+  put("generation_config.json", R"({"decoder_start_token_id": 3, "forced_bos_token_id": null})");
+  EXPECT_THAT(read().start_ids, ElementsAre(3));
+  // Whisper: pairs of position and id, up to the first free position
+  put("config.json", "{}");
+  put("generation_config.json",
+      R"({"decoder_start_token_id": 5, "forced_decoder_ids": [[1, 8], [2, 9], [3, null], [4, 7]]})");
+  EXPECT_THAT(read().start_ids, ElementsAre(5, 8, 9));
+  put("generation_config.json", R"({"decoder_start_token_id": "x"})");
+  EXPECT_FALSE(read_chat_files(folder.path()).ok());
+}
+
 TEST_F(ChatFilesTest, OneOfSeveralTemplates) {
   put("tokenizer_config.json",
       R"({"chat_template": [{"name": "tool_use", "template": "A"},

@@ -10,7 +10,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr std::size_t kMaxDescriptionBytes = std::size_t{4} << 20, kMaxStopIds = 1000;
+constexpr std::size_t kMaxDescriptionBytes = std::size_t{4} << 20, kMaxIds = 1000;
 
 struct Field {
   const char* name;
@@ -27,6 +27,13 @@ constexpr Field kTexts[] = {
     {"system_message", &ChatDescription::system_message},
 };
 
+struct IdList {
+  const char* name;
+  std::vector<std::int32_t> ChatDescription::* ids;
+};
+constexpr IdList kIdLists[] = {{"stop_ids", &ChatDescription::stop_ids},
+                               {"start_ids", &ChatDescription::start_ids}};
+
 /// Returns whether the text contains exactly one %s, or is empty.
 bool is_pattern(const std::string& text) {
   const std::size_t at = text.find("%s");
@@ -41,6 +48,7 @@ std::string to_json(const ChatDescription& description) {
     if (!(description.*field.text).empty()) json[field.name] = description.*field.text;
   json["add_prefix"] = description.add_prefix;
   json["stop_ids"] = description.stop_ids;
+  if (!description.start_ids.empty()) json["start_ids"] = description.start_ids;
   for (const SamplingValue& value : description.sampling) {
     OrderedJson& entry = json["sampling"][value.parameter->name];
     entry = value.value;
@@ -72,12 +80,14 @@ Outcome<ChatDescription> parse_chat_description(std::string_view text, const std
     if (!is_pattern(*pattern)) return bad("a prompt must have the place %s once");
   if (const auto it = json.find("add_prefix"); it != json.end() && it->is_boolean())
     result.add_prefix = it->get<bool>();
-  if (const auto it = json.find("stop_ids"); it != json.end()) {
-    if (!it->is_array() || it->size() > kMaxStopIds) return bad("stop_ids is not a list of ids");
+  for (const IdList& list : kIdLists) {
+    const auto it = json.find(list.name);
+    if (it == json.end()) continue;
+    const std::string invalid = std::string(list.name) + " is not a list of ids";
+    if (!it->is_array() || it->size() > kMaxIds) return bad(invalid);
     for (const OrderedJson& id : *it) {
-      if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
-        return bad("stop_ids is not a list of ids");
-      result.stop_ids.push_back(id.get<std::int32_t>());
+      if (!id.is_number_integer() || id < 0 || id > INT32_MAX) return bad(invalid);
+      (result.*list.ids).push_back(id.get<std::int32_t>());
     }
   }
   if (const auto it = json.find("sampling"); it != json.end()) {
