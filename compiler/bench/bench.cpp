@@ -17,18 +17,39 @@ struct Test {
   std::uint32_t tokens, depth, sequences;
   std::uint32_t compiled_in;  // tokens of the compiled-in prompt
 
+  bool is_encode() const { return kind == BenchResult::Test::kEncode; }
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
+  bool is_generation() const { return kind == BenchResult::Test::kGeneration; }
   /// Returns the number of tokens that stay in the cache: at least one before a generated token.
   std::uint32_t kept() const {
-    return compiled_in + (is_prompt() || depth == 0 ? depth : depth - 1);
+    return compiled_in + (!is_generation() || depth == 0 ? depth : depth - 1);
   }
-  std::uint64_t all() const { return std::uint64_t{kept()} + tokens + (is_prompt() ? 0 : 1); }
+  std::uint64_t all() const { return std::uint64_t{kept()} + tokens + (is_generation() ? 1 : 0); }
 
   friend bool operator==(const Test&, const Test&) = default;
 };
 
+/// Returns the sizes of the sources to encode; empty for a decoder.
+Result<std::vector<std::uint32_t>> sources_of(const BenchOptions& options,
+                                              const exec::ModelFacts& model) {
+  constexpr std::uint32_t kDefault = 128;
+  if (model.source_max == 0) {
+    if (options.sources.empty()) return options.sources;
+    return usage_error("--n-source needs an encoder-decoder", "leave it out");
+  }
+  if (options.sources.empty()) return std::vector{std::min(kDefault, model.source_max)};
+  for (const std::uint32_t tokens : options.sources)
+    if (tokens > model.source_max)
+      return usage_error(fmt::format("a source of {} tokens, but the model was compiled for {}",
+                                     tokens, model.source_max),
+                         "use fewer, or compile with a larger --source-ctx");
+  return options.sources;
+}
+
 /// Returns the requested tests without duplicates. Fails with kUsage if one exceeds the limits.
-Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::ModelFacts& model) {
+Result<std::vector<Test>> tests_of(const BenchOptions& options,
+                                   const std::vector<std::uint32_t>& sources,
+                                   const exec::ModelFacts& model) {
   const std::uint32_t context = model.ctx, room = context - model.prompt_tokens;
   const auto prompts = options.prompts.value_or(std::vector{std::min(128u, room)});
   const auto generations = options.generations.value_or(std::vector{std::min(64u, room - 1)});
@@ -43,6 +64,7 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::Mode
       for (const std::uint32_t n : options.parallel)
         add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens});
   }
+  for (const std::uint32_t tokens : sources) add({BenchResult::Test::kEncode, tokens, 0, 1, 0});
   if (tests.empty())
     return usage_error("nothing to measure: neither prompt nor generation",
                        "give the number of prompt tokens by -p or of generated tokens by -n");
@@ -53,7 +75,7 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options, const exec::Mode
                                      test.sequences, most),
                          fmt::format("compile with --sequences={0} --batch={0}", test.sequences));
     }
-    if (test.all() <= context) continue;
+    if (test.is_encode() || test.all() <= context) continue;
     return usage_error(
         test.is_prompt()
             ? fmt::format("a prompt of {} tokens after {} does not fit the context of {}",
@@ -77,12 +99,16 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
 /// Runs tests one after the other in one session.
 class BenchSession {
  public:
-  BenchSession(std::unique_ptr<exec::Session> session, std::uint32_t vocabulary, StageClock* clock)
-      : session_(std::move(session)), vocabulary_(vocabulary), clock_(clock) {}
+  /// `source`: tokens that an encoder-decoder attends to; 0 for a decoder.
+  BenchSession(std::unique_ptr<exec::Session> session, std::uint32_t vocabulary,
+               std::uint32_t source, StageClock* clock)
+      : session_(std::move(session)), vocabulary_(vocabulary), source_(source), clock_(clock) {}
 
   /// Fills the cache of each sequence with test.kept() tokens. Sequences share only the tokens of a
   /// compiled-in prompt.
   Status fill(const Test& test) {
+    if (test.is_encode()) return ok_status();
+    if (source_ > 0) LLMC_RETURN_IF_ERROR(session_->encode(tokens_for(source_, vocabulary_)));
     LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, 0));
     LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::reset));
     for (; sequences_.size() > test.sequences; sequences_.pop_back())
@@ -104,18 +130,19 @@ class BenchSession {
   };
   /// Runs the test once, after the tokens of fill().
   Result<Run> run(const Test& test) {
-    const auto input = tokens_for(test.is_prompt() ? test.tokens : 1, vocabulary_);
-    LLMC_RETURN_IF_ERROR(each([&]() -> Status {
-      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, test.kept()));
-      return test.is_prompt() ? ok_status() : session_->prefill(input);
-    }));
+    const auto input = tokens_for(test.is_generation() ? 1 : test.tokens, vocabulary_);
+    if (!test.is_encode())
+      LLMC_RETURN_IF_ERROR(each([&]() -> Status {
+        LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, test.kept()));
+        return test.is_generation() ? session_->prefill(input) : ok_status();
+      }));
     Run result;
-    result.steps.reserve(test.is_prompt() ? 0 : test.tokens);
+    result.steps.reserve(test.is_generation() ? test.tokens : 0);
     if (clock_ != nullptr) clock_->start();
     const auto started = std::chrono::steady_clock::now();
     auto last = started;
-    if (test.is_prompt()) {
-      LLMC_RETURN_IF_ERROR(session_->prefill(input));
+    if (!test.is_generation()) {
+      LLMC_RETURN_IF_ERROR(test.is_encode() ? session_->encode(input) : session_->prefill(input));
       last = std::chrono::steady_clock::now();
     } else {
       // Greedy decode steps.
@@ -151,7 +178,7 @@ class BenchSession {
   std::unique_ptr<exec::Session> session_;
   std::vector<std::uint32_t> sequences_ = {0};
   std::vector<std::int32_t> tokens_;  // tokens of the last step, one per sequence
-  std::uint32_t vocabulary_;
+  std::uint32_t vocabulary_, source_;
   StageClock* clock_;
 };
 
@@ -219,6 +246,7 @@ double PartTimes::total() const {
 }
 
 double BenchReport::macs(const BenchResult& result, const plan::Products& p) const {
+  if (result.test == BenchResult::Test::kEncode) return 0;
   const bool once = result.test == BenchResult::Test::kPrompt && p.part == Part::kHead;
   return static_cast<double>(p.macs) * (once ? 1.0 : static_cast<double>(result.all_tokens()));
 }
@@ -235,7 +263,9 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
                      .target = model.target,
                      .opt_level = facts.opt_level,
                      .emulator = native->emulator()};
-  LLMC_TRY(const std::vector<Test> tests, tests_of(options, model));
+  LLMC_TRY(const std::vector<std::uint32_t> sources, sources_of(options, model));
+  const std::uint32_t source = sources.empty() ? 0 : sources.back();
+  LLMC_TRY(const std::vector<Test> tests, tests_of(options, sources, model));
   StageClock clock;
   std::unique_ptr<exec::NativeModel> timed;
   if (options.layers) {
@@ -249,11 +279,11 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   for (const std::uint32_t threads : options.threads) {
     const exec::SessionOptions session{.threads = threads, .cores = options.cores};
     LLMC_TRY(auto started, native->start(session));
-    BenchSession plain(std::move(started), model.vocab, nullptr);
+    BenchSession plain(std::move(started), model.vocab, source, nullptr);
     std::optional<BenchSession> with_times;
     if (timed) {
       LLMC_TRY(auto other, timed->start(session));
-      with_times.emplace(std::move(other), model.vocab, &clock);
+      with_times.emplace(std::move(other), model.vocab, source, &clock);
     }
     for (const Test& test : tests) {
       LLMC_TRY(BenchResult result, measure(test, threads, options.repetitions, plain,

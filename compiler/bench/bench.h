@@ -25,6 +25,9 @@ struct BenchOptions {
   std::vector<std::uint32_t> depths = {0};
   /// Numbers of sequences that generation tests decode per step.
   std::vector<std::uint32_t> parallel = {1};
+  /// Numbers of tokens of the sources to encode, the last of which the other tests attend to; {}:
+  /// 128, or the model's limit if it is less. Only for encoder-decoders.
+  std::vector<std::uint32_t> sources = {};
   std::uint32_t repetitions = 5;
   bool layers = false;  // also measure the time of each stage
   /// Called immediately before and after the tests, if this machine runs the code, so that its peak
@@ -51,7 +54,7 @@ struct PartTimes {
 };
 
 struct BenchResult {
-  enum class Test : std::uint8_t { kPrompt, kGeneration };
+  enum class Test : std::uint8_t { kPrompt, kGeneration, kEncode };
   Test test = Test::kPrompt;
   std::uint32_t threads = 1;
   std::uint32_t tokens = 0, depth = 0;  // numbers of tokens of each sequence
@@ -78,6 +81,7 @@ struct BenchReport {
   std::string emulator;  // the emulator's command; empty if this processor ran the code
 
   /// Returns the multiply-adds with weights in a whole test; the head is computed once per prompt.
+  /// Returns 0 for an encoder, which is not among the products.
   double macs(const BenchResult& result, const plan::Products& products) const;
 };
 

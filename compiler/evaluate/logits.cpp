@@ -21,6 +21,11 @@ std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t cou
   return ids;
 }
 
+std::vector<std::int32_t> fixed_source(std::uint32_t vocabulary, std::uint32_t source_max) {
+  constexpr std::uint32_t kTokens = 21;
+  return fixed_prompt(vocabulary, std::min(source_max, kTokens));
+}
+
 std::uint32_t logit_bits(float logit) {
   constexpr std::uint32_t kNan = 0x7fc00000;
   return std::isnan(logit) ? kNan : std::bit_cast<std::uint32_t>(logit);

@@ -12,6 +12,9 @@ namespace llmc::evaluate {
 
 /// Returns `count` pseudorandom ids below `vocabulary`, always the same for the same arguments.
 std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count);
+/// Returns the ids that commands encode as the source of an encoder-decoder: at most `source_max`,
+/// below the decoder's vocabulary.
+std::vector<std::int32_t> fixed_source(std::uint32_t vocabulary, std::uint32_t source_max);
 
 /// Returns the bits of a logit, with one value for every NaN: the sign and payload of NaN depend on
 /// the processor and are not specified (docs/numerics.md).

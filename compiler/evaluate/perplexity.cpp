@@ -140,10 +140,16 @@ Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
   LLMC_TRY(const Windows windows, cut(text, model.ctx));
   LLMC_CHECK(base == nullptr ||
              (base->model().vocab == model.vocab && base->model().ctx >= model.ctx));
-  LLMC_TRY(auto session, tested.start(measuring_threads(threads, model)));
+  LLMC_RETURN_IF_ERROR(exec::check_source(model, text.source));
+  const auto start = [&](const exec::NativeModel& native) -> Result<std::unique_ptr<Session>> {
+    LLMC_TRY(auto session, native.start(measuring_threads(threads, native.model())));
+    if (!text.source.empty()) LLMC_RETURN_IF_ERROR(session->encode(text.source));
+    return session;
+  };
+  LLMC_TRY(auto session, start(tested));
   std::unique_ptr<Session> base_session;
   if (base != nullptr) {
-    LLMC_TRY(base_session, base->start(measuring_threads(threads, base->model())));
+    LLMC_TRY(base_session, start(*base));
   }
   WindowReader reader(tested, std::move(session), base, std::move(base_session));
 

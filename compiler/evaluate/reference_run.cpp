@@ -17,8 +17,9 @@ Diagnostic unsupported(std::string message) {
 
 /// Returns the dims of an input for `tokens` new tokens after `past` previous tokens.
 Result<std::vector<std::int64_t>> bind(const ir::Value& value, std::int64_t tokens,
-                                       std::int64_t past) {
-  const std::map<std::string, std::int64_t> symbols{{"seq", tokens}, {"past", past}};
+                                       std::int64_t past, std::int64_t source = 0) {
+  const std::map<std::string, std::int64_t> symbols{
+      {"seq", tokens}, {"past", past}, {"source", source}};
   std::vector<std::int64_t> dims;
   for (const ir::Dim& dim : value.type.dims) {
     const auto size = dim.evaluate(symbols);
@@ -31,9 +32,12 @@ Result<std::vector<std::int64_t>> bind(const ir::Value& value, std::int64_t toke
 
 }  // namespace
 
-Result<ReferenceRun> ReferenceRun::create(const ir::Graph& graph, std::int64_t vocabulary) {
+Result<ReferenceRun> ReferenceRun::create(const ir::Module& module, std::int64_t vocabulary) {
+  const ir::Graph& graph = module.graph();
   ReferenceRun run{ir::Graph(graph)};
   run.vocabulary_ = vocabulary;
+  if (const ir::Graph* const encoder = module.encoder()) run.encoder_.emplace(ir::Graph(*encoder));
+  std::size_t sources = 0;
   for (const ir::ValueId id : graph.inputs()) {
     const ir::Value& value = graph.value(id);
     if (value.name == "input_ids") {
@@ -46,6 +50,9 @@ Result<ReferenceRun> ReferenceRun::create(const ir::Graph& graph, std::int64_t v
       run.inputs_.push_back(InputKind::kPast);
       LLMC_TRY(std::vector<std::int64_t> dims, bind(value, 0, 0));
       run.caches_.push_back(reference::zeros(value.type.element, std::move(dims)));
+    } else if (run.encoder_ && value.name == fmt::format("source.{}", sources)) {
+      run.inputs_.push_back(InputKind::kSource);  // in the order of the encoder's outputs
+      ++sources;
     } else {
       return unsupported(fmt::format("the graph has an input '{}'", printable(value.name)));
     }
@@ -56,14 +63,23 @@ Result<ReferenceRun> ReferenceRun::create(const ir::Graph& graph, std::int64_t v
   return run;
 }
 
+Status ReferenceRun::encode(std::span<const std::int32_t> source) {
+  LLMC_CHECK(encoder_);
+  source_tokens_ = static_cast<std::int64_t>(source.size());
+  const reference::Tensor ids[] = {
+      reference::i64_tensor({source_tokens_}, {source.begin(), source.end()})};
+  LLMC_TRY(sources_, encoder_->evaluate(ids));
+  return ok_status();
+}
+
 Result<std::vector<float>> ReferenceRun::run(std::span<const std::int32_t> tokens) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   const ir::Graph& graph = interpreter_.graph();
   std::vector<reference::Tensor> values;
-  std::size_t cache = 0;
+  std::size_t cache = 0, source = 0;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     LLMC_TRY(std::vector<std::int64_t> dims,
-             bind(graph.value(graph.inputs()[i]), count, position_));
+             bind(graph.value(graph.inputs()[i]), count, position_, source_tokens_));
     switch (inputs_[i]) {
       case InputKind::kTokens:
         values.push_back(reference::i64_tensor(std::move(dims), {tokens.begin(), tokens.end()}));
@@ -85,6 +101,9 @@ Result<std::vector<float>> ReferenceRun::run(std::span<const std::int32_t> token
         values.push_back(reference::f32_tensor(std::move(dims), std::move(mask)));
         break;
       }
+      case InputKind::kSource:
+        values.push_back(sources_[source++]);
+        break;
       case InputKind::kPast:
         values.push_back(std::move(caches_[cache++]));
         break;

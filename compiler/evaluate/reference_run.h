@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,20 +17,25 @@ class ReferenceRun {
  public:
   /// Prepares a run. Fails with kUnsupported if the graph has inputs or outputs that decoders do
   /// not have.
-  static Result<ReferenceRun> create(const ir::Graph& graph, std::int64_t vocabulary);
+  static Result<ReferenceRun> create(const ir::Module& module, std::int64_t vocabulary);
+
+  /// Encoder-decoder: runs the encoder. Must precede run().
+  Status encode(std::span<const std::int32_t> source);
 
   /// Runs `tokens` after all previous tokens. Returns the logits after the last token.
   Result<std::vector<float>> run(std::span<const std::int32_t> tokens);
 
  private:
-  enum class InputKind : std::uint8_t { kTokens, kMask, kPositions, kPast };
+  enum class InputKind : std::uint8_t { kTokens, kMask, kPositions, kPast, kSource };
   explicit ReferenceRun(ir::Graph graph) : interpreter_(std::move(graph)) {}
 
   reference::Interpreter interpreter_;
+  std::optional<reference::Interpreter> encoder_;
+  std::vector<reference::Tensor> sources_;  // in the order of the encoder's outputs
   std::vector<InputKind> inputs_;
   /// In the order of the graph's inputs for past keys and values.
   std::vector<reference::Tensor> caches_;
-  std::int64_t position_ = 0, vocabulary_ = 0;
+  std::int64_t position_ = 0, vocabulary_ = 0, source_tokens_ = 0;
 };
 
 }  // namespace llmc::evaluate

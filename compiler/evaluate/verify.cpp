@@ -202,7 +202,7 @@ class Verifier {
              options_.native.compile.reader.bind(model, options_.native.compile.import));
     if (!imported.is_decoder()) return driver::not_a_decoder(imported);
     if (!options_.reference_model.empty()) LLMC_RETURN_IF_ERROR(check_same_model(imported));
-    reference_ = std::move(imported.module.graph());
+    reference_ = std::move(imported.module);
     return ok_status();
   }
 
@@ -238,7 +238,8 @@ class Verifier {
   /// model.
   Status check_same_model(const importer::ImportedModel& reference) const {
     const std::int64_t vocabulary = reference.module.vocabulary();
-    const auto layers = static_cast<std::int64_t>(reference.module.states.size());
+    const auto layers = std::ranges::count(reference.module.states, ir::StateKind::kAttentionCache,
+                                           &ir::State::kind);
     const exec::ModelFacts& native = native_.model();
     std::string difference;
     if (vocabulary != native.vocab)
@@ -259,6 +260,12 @@ class Verifier {
     LLMC_TRY(const auto session,
              native_.start(exec::SessionOptions{
                  .threads = options_.threads, .chunk = chunk, .begin = LLMC_BEGIN_EMPTY}));
+    if (native_.model().source_max > 0) {
+      const std::vector<std::int32_t> source =
+          fixed_source(native_.model().vocab, native_.model().source_max);
+      LLMC_RETURN_IF_ERROR(session->encode(source));
+      if (reference) LLMC_RETURN_IF_ERROR(reference->encode(source));
+    }
     LogitHash hash;
     LLMC_RETURN_IF_ERROR(
         run_points(prompt, run.steps, *session, reference, points, hash, progress_));
@@ -269,7 +276,7 @@ class Verifier {
   const exec::NativeModel& native_;
   const driver::BundleFacts& facts_;
   const driver::Progress& progress_;
-  std::optional<ir::Graph> reference_;
+  std::optional<ir::Module> reference_;
 };
 
 /// Returns the prompt length of the long run, limited to the context; 0 if the run would not be
