@@ -19,12 +19,16 @@ Part part_at(std::uint32_t index) {
   return static_cast<Part>(index);
 }
 
+/// Returns whether the test runs all tokens at once, so that arithmetic bounds it.
 bool is_prompt(const BenchResult& r) {
-  return r.test == BenchResult::Test::kPrompt;
+  return r.test != BenchResult::Test::kGeneration;
 }
 
 std::string test_name(const BenchResult& r) {
-  std::string name = fmt::format("{}{}", is_prompt(r) ? "pp" : "tg", r.tokens);
+  const char* const kind = r.test == BenchResult::Test::kEncode   ? "enc"
+                           : r.test == BenchResult::Test::kPrompt ? "pp"
+                                                                  : "tg";
+  std::string name = fmt::format("{}{}", kind, r.tokens);
   if (r.sequences > 1) name += fmt::format(" x {}", r.sequences);
   return r.depth == 0 ? name : fmt::format("{} @ d{}", name, r.depth);
 }

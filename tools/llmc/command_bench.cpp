@@ -23,8 +23,8 @@ struct BenchCommand {
   ModelOptions model;
   KernelOptions kernel;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
-  std::string threads = "1,2", prompts, generations, depths = "0", parallel = "1";
-  CLI::Option *prompt_option = nullptr, *generation_option = nullptr;
+  std::string threads = "1,2", prompts, generations, sources, depths = "0", parallel = "1";
+  CLI::Option *prompt_option = nullptr, *generation_option = nullptr, *source_option = nullptr;
   std::uint32_t repetitions = 5;
   TableFormat format = TableFormat::kText;
   bool layers = false;
@@ -70,6 +70,12 @@ Result<bench::BenchOptions> bench_options(const BenchCommand& command, exec::Nat
   if (command.generation_option->count() > 0) {
     LLMC_TRY(options.generations,
              parse_token_counts(command.generations, "--n-gen", plan::kMaxContext));
+  }
+  if (command.source_option->count() > 0) {
+    LLMC_TRY(options.sources, parse_counts(command.sources, "--n-source", plan::kMaxContext, 1));
+    std::uint32_t& limit = options.native.compile.source_max;
+    const std::uint32_t longest = std::ranges::max(options.sources);
+    if (longest > std::max(limit, driver::CompileOptions::kDefaultSource)) limit = longest;
   }
   const auto none = [](const std::optional<std::vector<std::uint32_t>>& list) {
     return list && std::ranges::all_of(*list, [](std::uint32_t n) { return n == 0; });
@@ -217,6 +223,10 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   command->generation_option =
       add_list("-n,--n-gen", command->generations,
                "Generation tests, lengths in tokens, 0: none (default: 64)");
+  command->source_option =
+      add_list("--n-source", command->sources,
+               "Encoder-decoder: sources to encode, lengths in tokens; the other tests attend to "
+               "the last one (default: 128)");
   add_list("-d,--n-depth", command->depths,
            "Context depths: tokens in the cache before a test (default: 0)");
   add_list("--n-parallel", command->parallel,

@@ -7,97 +7,11 @@
 
 #include "compiler/driver/chat_files.h"
 #include "tools/llmc/run_generation.h"
+#include "tools/llmc/run_prompts.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
 namespace {
-
-/// Token ids of a text; `option`: its option for messages. After a compiled-in prompt the text has
-/// no BOS token and may be empty.
-Result<std::vector<std::int32_t>> ids_of(const RunCommand& command, const std::string& text,
-                                         const char* option, const exec::ModelFacts& model,
-                                         const hosted::Tokenizer* tokenizer) {
-  const bool first = model.prompt_tokens == 0;
-  auto ids = tokenizer->encode(text, {.add_prefix = first, .parse_special = command.special});
-  if (first && ids.empty()) {
-    return usage_error("the prompt is empty and the model has no BOS token",
-                       fmt::format("give a text by {}", option));
-  }
-  return ids;
-}
-
-/// The prompts in the chat template, each as one message, up to the start of the answer.
-Result<RunPrompts> chat_prompts(const RunCommand& command, const std::string& text,
-                                const std::string& negative, const exec::NativeModel& native,
-                                const hosted::ChatFormat& format) {
-  LLMC_TRY(const CompiledPrompt compiled, compiled_prompt(native));
-  const auto ids_of_message = [&](const std::string& message) -> Result<std::vector<std::int32_t>> {
-    std::vector<hosted::Message> messages;
-    if (!compiled.message.empty()) messages.push_back({"system", compiled.message, {}});
-    messages.push_back({"user", message, {}});
-    const auto rendered = format.render(messages, true);
-    if (rendered) return format.encode(*rendered);
-    return file_failure(ErrorKind::kBadInput, command.model.model,
-                        printable(rendered.failure().message, 1000),
-                        "remove --chat to continue the prompt without a template");
-  };
-  RunPrompts prompts;
-  LLMC_TRY(prompts.text, ids_of_message(text));
-  if (command.guidance.on()) {
-    LLMC_TRY(prompts.negative, ids_of_message(negative));
-  }
-  // Texts that start with the compiled-in system message reuse its cache.
-  const std::vector<std::int32_t>& begun = compiled.begun;
-  const auto begins = [&](const std::vector<std::int32_t>& ids) {
-    return ids.size() > begun.size() && std::equal(begun.begin(), begun.end(), ids.begin());
-  };
-  const auto count = static_cast<std::ptrdiff_t>(begun.size());
-  if (begun.empty()) return prompts;
-  prompts.begins_empty =
-      !begins(prompts.text) || (command.guidance.on() && !begins(prompts.negative));
-  if (prompts.begins_empty) return prompts;
-  prompts.text.erase(prompts.text.begin(), prompts.text.begin() + count);
-  if (command.guidance.on())
-    prompts.negative.erase(prompts.negative.begin(), prompts.negative.begin() + count);
-  return prompts;
-}
-
-/// The ids of the prompts: from --ids, or tokenized, with the chat template if `format` is not
-/// null (--chat).
-Result<RunPrompts> prompt_ids(const RunCommand& command, const std::string& text,
-                              const std::string& negative, const exec::NativeModel& native,
-                              const hosted::Tokenizer* tokenizer,
-                              const hosted::ChatFormat* format) {
-  const exec::ModelFacts& model = native.model();
-  RunPrompts prompts;
-  const bool by_ids = command.ids_option->count() > 0;
-  if (format != nullptr) {
-    LLMC_TRY(prompts, chat_prompts(command, text, negative, native, *format));
-  } else {
-    if (command.guidance.on()) {
-      LLMC_TRY(prompts.negative,
-               ids_of(command, negative, "--cfg-negative-prompt", model, tokenizer));
-    }
-    if (by_ids) {
-      LLMC_TRY(prompts.text,
-               parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(model.vocab) - 1));
-    } else {
-      LLMC_TRY(prompts.text, ids_of(command, text, "-p, or ids with --ids", model, tokenizer));
-    }
-  }
-  const bool begins = compiled_in(prompts, model) == 0 && !prompts.text.empty() && !by_ids;
-  prompts.beginning = begins && tokenizer->bos() == prompts.text.front() ? 1 : 0;
-  for (const auto* ids : {&prompts.text, &prompts.negative}) {
-    for (const std::int32_t id : *ids) {
-      if (static_cast<std::uint32_t>(id) < model.vocab) continue;
-      return file_failure(
-          ErrorKind::kBadInput, command.model.model,
-          fmt::format("token id {} is not below the vocabulary of {}", id, model.vocab),
-          "the tokenizer belongs to another model");
-    }
-  }
-  return prompts;
-}
 
 /// Prints a note about control tokens in `text` that are read as plain text.
 void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& text,
@@ -232,9 +146,10 @@ RunOutput output_of(const RunCommand& command, const Globals& globals,
 /// Checks the options before any file is read.
 Status check_run_options(const RunCommand& command) {
   const bool by_ids = command.ids_option->count() > 0;
-  if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0) {
+  if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0 &&
+      !command.source.given()) {
     return usage_error("a prompt is required: --prompt, --file or --ids",
-                       "use -p '' for an empty prompt");
+                       "use -p '' for an empty prompt; an encoder-decoder takes --source");
   }
   if (by_ids) {  // report invalid ids before compiling
     if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
@@ -254,7 +169,10 @@ RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& desc
 }
 
 Result<int> run(RunCommand& command, const Globals& globals) {
-  const bool by_ids = command.ids_option->count() > 0;
+  const bool by_ids = command.ids_option->count() + command.source.ids_option->count() > 0 &&
+                      command.prompt_option->count() + command.file_option->count() +
+                              command.source.text_option->count() ==
+                          0;
   LLMC_RETURN_IF_ERROR(check_run_options(command));
   LLMC_TRY(const auto prompt, text_of(command.prompt, command.file_option, command.file));
   LLMC_TRY(const auto negative,
@@ -263,12 +181,14 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   LLMC_RETURN_IF_ERROR(apply(command.system_prompt, command.model.compile));
   LLMC_TRY(const auto source, grammar_source(command.grammar));
   LLMC_RETURN_IF_ERROR(check_context(command.context, source.given(), command.guidance.on()));
-  // With --ids the tokenizer is optional and only used to print text.
+  // If all prompts are given as ids, the tokenizer is optional and only used to print text.
   std::unique_ptr<hosted::Tokenizer> tokenizer;
-  auto loaded = load_tokenizer(
-      command.model.model,
-      by_ids ? "--stop and --cfg-negative-prompt need a tokenizer" : "or give token ids by --ids",
-      by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
+  auto loaded =
+      load_tokenizer(command.model.model,
+                     by_ids                   ? "--stop and --cfg-negative-prompt need a tokenizer"
+                     : command.source.given() ? "or give token ids with --source-ids and --ids"
+                                              : "or give token ids by --ids",
+                     by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
   if (loaded.ok()) {
     tokenizer = std::move(*loaded);
   } else if (!by_ids || command.guidance.on() || !command.stop_texts.empty()) {
@@ -300,8 +220,13 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   LLMC_TRY(const auto native, load(command.model, globals));
   const exec::ModelFacts& model = native->model();
   LLMC_RETURN_IF_ERROR(check_guidance(command.guidance, model));
-  LLMC_TRY(const auto prompts, prompt_ids(command, prompt, negative, *native, tokenizer.get(),
-                                          command.chat ? &*format : nullptr));
+  LLMC_TRY(const auto prompts, run_prompts(command,
+                                           {.prompt = prompt,
+                                            .negative = negative,
+                                            .start_ids = description.start_ids,
+                                            .tokenizer = tokenizer.get(),
+                                            .format = command.chat ? &*format : nullptr},
+                                           *native));
   LLMC_TRY(const auto grammar,
            grammar_for(command.grammar, source, command.model, model, tokenizer.get(), globals));
   LLMC_RETURN_IF_ERROR(check_context(command.context, grammar.has_value(), command.guidance.on()));
@@ -353,6 +278,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
                    ->type_name("FILE");
   auto* ids =
       app.add_option("--ids", command->ids, "Prompt as token ids, such as 1,2,3")->type_name("IDS");
+  add_source_options(app, command->source);
   prompt->excludes(file)->excludes(ids);
   file->excludes(ids);
   auto* chat = app.add_flag("--chat", command->chat,

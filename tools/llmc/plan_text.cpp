@@ -189,6 +189,16 @@ std::string plan_text(const Json& plan) {
     text += size_line("  scratch", size("scratch"),
                       fmt::format("chunks of {} tokens, up to {} threads",
                                   plan.at("options").at("chunk").get<std::uint32_t>(), threads));
+    if (plan.contains("source")) {
+      const Json& source = plan.at("source");
+      text +=
+          size_line("  source", source.at("bytes").get<std::uint64_t>(),
+                    fmt::format("keys and values of up to {} tokens; the encoder uses {} of "
+                                "scratch and {} of the weights",
+                                source.at("max").get<std::uint64_t>(),
+                                human_bytes(source.at("encoder_arena").get<std::uint64_t>()),
+                                human_bytes(source.at("encoder_weights").get<std::uint64_t>())));
+    }
   }
   text.pop_back();
   return text;

@@ -77,6 +77,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   if (command.guidance.on())
     LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
   auto start = RunClock::now();
+  if (!prompts.source.empty()) LLMC_RETURN_IF_ERROR(session->encode(prompts.source));
   LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
   result.prompt_seconds = seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));

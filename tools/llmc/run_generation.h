@@ -14,6 +14,7 @@
 #include "tools/llmc/logprobs_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/sampling_options.h"
+#include "tools/llmc/source_options.h"
 #include "tools/llmc/system_prompt_options.h"
 
 /// Generation of one text with a loaded model, for `run`.
@@ -24,6 +25,7 @@ struct RunCommand {
   SystemPromptOptions system_prompt;
   GuidanceOptions guidance;
   CLI::Option *prompt_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
+  SourceOptions source;
   std::string prompt;
   std::string file;
   std::string ids;
@@ -43,8 +45,9 @@ struct RunCommand {
 
 struct RunPrompts {
   std::vector<std::int32_t> text, negative;
-  std::size_t beginning = 0;  // tokens of `text` before the user's text: BOS
-  bool begins_empty = false;  // without the compiled-in prompt
+  std::vector<std::int32_t> source;  // encoder-decoder
+  std::size_t beginning = 0;         // tokens of `text` before the user's text: BOS
+  bool begins_empty = false;         // without the compiled-in prompt
 };
 
 /// Stop tokens and texts.

@@ -34,6 +34,7 @@ void add_text_options(CLI::App& app, TextOptions& options) {
   add_whole_number(app, "--chunks", options.chunks, 1, INT32_MAX,
                    "Maximum number of windows (default: all)");
   app.add_flag("--no-bos", options.no_bos, "No BOS token at the start of windows");
+  add_source_options(app, options.source);
 }
 
 Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model) {
@@ -45,12 +46,18 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const s
   if (options.ids_option->count() > 0) {
     LLMC_TRY(text.tokens, parse_numbers(options.ids, "--ids"));
     text.bad_token = ErrorKind::kUsage;
+    std::unique_ptr<hosted::Tokenizer> tokenizer;
+    if (options.source.text_option->count() > 0) {
+      LLMC_TRY(tokenizer, load_tokenizer(model, "or give token ids by --source-ids"));
+    }
+    LLMC_TRY(text.source, source_tokens(options.source, tokenizer.get()));
     return text;
   }
   LLMC_TRY(const auto tokenizer, load_tokenizer(model, "or give token ids by --ids"));
   LLMC_TRY(const std::string content, read_text(options.file));
   text.file = options.file == "-" ? "standard input" : options.file;
   text.tokens = tokenizer->encode(content, {.add_prefix = false, .parse_special = false});
+  LLMC_TRY(text.source, source_tokens(options.source, tokenizer.get()));
   if (!options.no_bos) text.windows.bos = tokenizer->bos().value_or(-1);
   return text;
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/evaluate/perplexity.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/source_options.h"
 
 /// The text on which `ppl` and `compare` measure a model.
 namespace llmc::cli {
@@ -13,9 +14,10 @@ struct TextOptions {
   std::uint32_t size = 0, stride = 0, chunks = 0;  // 0: the defaults of evaluate::WindowOptions
   bool no_bos = false;
   CLI::Option *file_option = nullptr, *ids_option = nullptr;
+  SourceOptions source;
 };
 
-/// Adds --text, --ids and the options of windows.
+/// Adds --text, --ids, the options of windows and those of a source.
 void add_text_options(CLI::App& app, TextOptions& options);
 
 /// The tokenized text, with the tokenizer of `model`. kUsage if no text is given.

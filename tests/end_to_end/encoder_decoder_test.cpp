@@ -1,0 +1,182 @@
+// Encoder-decoders: native code with its caches against the interpreter, which evaluates encoder
+// and decoder again for every token, without a cache.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/evaluate/identity.h"
+#include "compiler/evaluate/verify.h"
+#include "compiler/onnx/model.h"
+#include "compiler/reference/interpreter.h"
+#include "compiler/target/target.h"
+#include "tests/end_to_end/cross.h"
+#include "tests/end_to_end/models.h"
+#include "tests/support_onnx/tiny_encoder_decoder.h"
+
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using reference::Tensor;
+using Ids = std::vector<std::int32_t>;
+
+Tensor integers(std::vector<std::int64_t> values) {
+  Tensor tensor;
+  tensor.element = ir::ElementType::kI64;
+  tensor.dims = {1, static_cast<std::int64_t>(values.size())};
+  tensor.integers = std::move(values);
+  return tensor;
+}
+
+/// Evaluates the files of an export without its caches.
+class Uncached {
+ public:
+  explicit Uncached(const fs::path& folder)
+      : encoder_(interpreter(folder / "encoder_model.onnx")),
+        decoder_(interpreter(folder / "decoder_model.onnx")) {}
+
+  void encode(const Ids& source) {
+    const std::vector<std::int64_t> ids(source.begin(), source.end());
+    values_["input_ids"] = integers(ids);
+    values_["attention_mask"] = integers(std::vector<std::int64_t>(ids.size(), 1));
+    const auto rows = evaluate(encoder_);
+    values_["encoder_hidden_states"] = rows.front();
+    values_["encoder_attention_mask"] = values_["attention_mask"];
+  }
+  /// Returns the logits after the last token.
+  std::vector<float> logits(const Ids& tokens) {
+    values_["input_ids"] = integers({tokens.begin(), tokens.end()});
+    const auto outputs = evaluate(decoder_);
+    const Tensor& all = outputs.front();
+    return {all.floats.end() - all.dims.back(), all.floats.end()};
+  }
+
+ private:
+  static reference::Interpreter interpreter(const fs::path& file) {
+    auto model = importer::ModelReader().bind_plain(file);
+    if (!model.ok()) expect_ok(model.error());
+    return reference::Interpreter(std::move(model->module.graph()));
+  }
+  std::vector<Tensor> evaluate(reference::Interpreter& interpreter) {
+    std::vector<Tensor> inputs;
+    for (const ir::ValueId input : interpreter.graph().inputs())
+      inputs.push_back(values_.at(interpreter.graph().value(input).name));
+    auto outputs = interpreter.evaluate(inputs);
+    if (!outputs.ok()) expect_ok(outputs.error());
+    return *std::move(outputs);
+  }
+
+  reference::Interpreter encoder_, decoder_;
+  std::map<std::string, Tensor> values_;
+};
+
+std::int32_t largest(std::span<const float> logits) {
+  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+/// "tiny" is a model that the tests write, all others are samples.
+class EncoderDecoders : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string name = GetParam();
+    if (name == "tiny") {
+      folder_ = temporary_.path() / name;
+      fs::create_directories(folder_);
+      testing::write_tiny_encoder_decoder(folder_);
+      return;
+    }
+    folder_ = shared_folder() / "onnx-samples" / name;
+    if (!fs::exists(folder_)) GTEST_SKIP() << folder_ << " is not there";
+  }
+  testing::TemporaryFolder temporary_;
+  fs::path folder_;
+};
+
+TEST_P(EncoderDecoders, GenerateAsWithoutACache) {
+  Uncached uncached(folder_);
+  const auto model = load(options_for(folder_, "avx2", ir::WeightFormat::kF32));
+  ASSERT_NE(model, nullptr);
+  auto session = model->start(2);
+  ASSERT_TRUE(session.ok());
+  // The second source is shorter, so that keys of the first one would be noticed.
+  for (const Ids& source : {Ids{5, 17, 20, 2, 9, 7, 16}, Ids{11, 3, 15}}) {
+    uncached.encode(source);
+    const Status encoded = (*session)->encode(source);
+    if (!encoded.ok()) return expect_ok(encoded.error());
+    EXPECT_EQ((*session)->position(), 0u);
+    Ids tokens{2, 9, 21};
+    auto status = (*session)->prefill(tokens);
+    if (!status.ok()) return expect_ok(status.error());
+    for (int step = 0; step < 24; ++step) {
+      const std::vector<float> expected = uncached.logits(tokens);
+      const auto logits = (*session)->logits();
+      ASSERT_TRUE(logits.ok());
+      ASSERT_EQ(logits->size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR((*logits)[i], expected[i], 1e-4) << "step " << step << ", logit " << i;
+      tokens.push_back(largest(expected));
+      const auto next = (*session)->step();
+      ASSERT_TRUE(next.ok());
+      ASSERT_EQ(*next, tokens.back()) << "step " << step;
+    }
+  }
+}
+
+TEST_P(EncoderDecoders, NeedASource) {
+  const auto model = load(options_for(folder_, "avx2", ir::WeightFormat::kF32));
+  ASSERT_NE(model, nullptr);
+  auto session = model->start(2);
+  ASSERT_TRUE(session.ok());
+  const auto status = (*session)->prefill(Ids{2});
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().first().message.find("no source is encoded"), std::string::npos);
+  EXPECT_FALSE((*session)->encode(Ids{}).ok());
+  EXPECT_FALSE((*session)->encode(Ids(513, 1)).ok());
+  EXPECT_FALSE((*session)->encode(Ids{1, 100000}).ok());
+  EXPECT_FALSE((*session)->encode(Ids{-1}).ok());
+  EXPECT_TRUE((*session)->encode(Ids{1, 2}).ok());
+  EXPECT_TRUE((*session)->prefill(Ids{2}).ok());
+}
+
+TEST(EncoderDecoder, HasTheSameBitsOnEveryTarget) {
+  const testing::TemporaryFolder folder;
+  testing::write_tiny_encoder_decoder(folder.path());
+  evaluate::IdentityOptions options;
+  options.models = {folder.path()};
+  options.threads = {1, 3};
+  options.chunks = {1, 5};
+  options.tokens = 12;
+  options.steps = 4;
+  options.native.compile.cflags = {"-O1"};
+  setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);
+  for (const target::Target& target : target::all())
+    if (executable(target)) options.targets.emplace_back(target.name);
+  const auto report = evaluate::measure_identity(options);
+  if (!report.ok()) return expect_ok(report.error());
+  ASSERT_EQ(report->rows.size(), 1u);
+  EXPECT_EQ(report->rows[0].cells.size(), 2 * options.targets.size());
+  EXPECT_EQ(report->differences(), 0u);
+}
+
+TEST_P(EncoderDecoders, AgreeWithTheReferenceInEachFormat) {
+  for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ8, ir::WeightFormat::kQ4}) {
+    evaluate::VerifyOptions options;
+    options.native.compile = options_for(folder_, "generic", format);
+    options.native.compile.cflags = {"-O1"};
+    const auto report = evaluate::verify_model(options);
+    if (!report.ok()) return expect_ok(report.error());
+    EXPECT_TRUE(report->reference_ok) << static_cast<int>(format);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoders, ::testing::Values("tiny", "s2s-bart-ts18"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace llmc::tests

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tools/llmc/run_generation.h"
+
+/// Token ids of the prompts of `run`.
+namespace llmc::cli {
+
+/// Texts of the prompts, and what turns them into token ids.
+struct PromptTexts {
+  std::string prompt, negative;
+  std::span<const std::int32_t> start_ids;       // begin the text of an encoder-decoder
+  const hosted::Tokenizer* tokenizer = nullptr;  // may be null with --ids
+  const hosted::ChatFormat* format = nullptr;    // with --chat
+};
+
+/// Returns the ids of the prompts and of the source: from --ids and --source-ids, or tokenized,
+/// with the chat template if there is a format. Fails with kUsage if a text is missing or empty, if
+/// a source is missing or too long, or if the model has no encoder for it, and with kBadInput for
+/// an id outside the vocabulary.
+Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& texts,
+                               const exec::NativeModel& native);
+
+}  // namespace llmc::cli
