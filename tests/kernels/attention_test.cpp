@@ -24,6 +24,7 @@ struct Sequence {
         q(random_floats(tokens * Shape::kHeads * Shape::kHeadDim, 10 * seed + 1, 2)),
         k(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 2, 2)),
         v(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 3)),
+        bias(random_floats(Shape::kHeads * (tokens + kMoreColumns), 10 * seed + 4, 3)),
         kept_k(kept(Shape::kFormats.keys, true, k)),
         kept_v(kept(Shape::kFormats.values, false, v)) {}
 
@@ -53,8 +54,8 @@ struct Sequence {
       run.segment().blocks = cache.blocks();
       const KernelContext context{&run, count, work.data()};
       kv_store<Shape>(context, kLayer, k.data() + at * kKv, v.data() + at * kKv);
-      attention<Shape, Rule>(context, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ,
-                             kCap);
+      attention<Shape, Rule>(context, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ, kCap,
+                             bias.data(), tokens + kMoreColumns);
     }
     return out;
   }
@@ -73,6 +74,9 @@ struct Sequence {
       }
       p[j] *= scale;
       if (Rule::kCapped) p[j] = kCap * std::tanh(p[j] / kCap);
+      const std::size_t columns = tokens + kMoreColumns;
+      if (Rule::kBias == ScoreBias::kByDistance) p[j] += bias[(head + 1) * columns - 1 - (t - j)];
+      if (Rule::kBias == ScoreBias::kByKey) p[j] += bias[head * columns + j];
       largest = std::max(largest, p[j]);
     }
     for (std::size_t j = first; j <= t; ++j) sum += p[j] = std::exp(p[j] - largest);
@@ -84,8 +88,9 @@ struct Sequence {
     return out;
   }
 
+  static constexpr std::size_t kMoreColumns = 3;  // of the bias than tokens
   std::size_t tokens;
-  Aligned<float> q, k, v;
+  Aligned<float> q, k, v, bias;
   std::vector<double> kept_k, kept_v;
 };
 
@@ -214,6 +219,11 @@ TEST(AttentionRuleTest, Windows) {
 TEST(AttentionRuleTest, CappedScores) {
   check_rule<AttentionRule<0, true>>();
   check_rule<AttentionRule<90, true>>();
+}
+
+TEST(AttentionRuleTest, BiasByPosition) {
+  check_rule<AttentionRule<0, false, ScoreBias::kByDistance>>();
+  check_rule<AttentionRule<90, true, ScoreBias::kByKey>>();
 }
 
 TEST(AttentionRuleTest, KeysOutsideTheWindowAreNotRead) {

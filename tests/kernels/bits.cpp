@@ -100,6 +100,7 @@ struct Bits {
     float* x = floats(context * 96, 32, 4);
     float* frequencies = floats(10, 33);
     float* gain = floats(96, 34);
+    const float* bias = floats(6 * context, 35, 2);
     float* q = take<float>(chunk * 120);
     float* angles = take<float>(chunk * 20);
     const size_t linear_bytes =
@@ -119,18 +120,25 @@ struct Bits {
       } else {
         linear(s, Rows<96>{x + first * 96}, W{data}, rotate);
       }
-      attention<Config, Rule>(s, 1, 0.5f, q, out + first * 120, 3.0f);
+      attention<Config, Rule>(s, 1, 0.5f, q, out + first * 120, 3.0f, bias, context);
     }
     run.count = chunk;
     done(name, out, context * 120);
   }
 
   void attend_to_source(uint32_t source) {
+    constexpr uint32_t kRows = 40;
+    const uint32_t chunk = run.count;
     run.source_tokens = source;
     run.source = floats(2 * 2 * 2 * source * 20, 51, 2);
-    float* out = take<float>(run.count * 120);
-    cross_attention<6, 2, 20>(kernel_context(64), 1, 0.5f, floats(run.count * 120, 52, 4), out);
-    done("attention to a source", out, run.count * 120);
+    const float* q = floats(kRows * 120, 52, 4);
+    float* out = take<float>(kRows * 120);
+    for (uint32_t first = 0; first < kRows; first += chunk) {
+      run.count = kRows - first < chunk ? kRows - first : chunk;
+      cross_attention<6, 2, 20>(kernel_context(64), 1, 0.5f, q + first * 120, out + first * 120);
+    }
+    run.count = chunk;
+    done("attention to a source", out, kRows * 120);
   }
 
   template <class Fn>
@@ -205,7 +213,9 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
       bits.attend<32, AttentionRule<>, false, kMixed>("attention in f16 and int8", 90);
       bits.attend<32, AttentionRule<>, false, kSmall>("attention in int8 and fp8", 90);
-      bits.attend_to_source(tokens + 70);
+      bits.attend<32, AttentionRule<0, true, ScoreBias::kByKey>>("attention with a bias by key",
+                                                                 90);
+      bits.attend_to_source(150);
       bits.stages();
     }
   }
@@ -220,6 +230,10 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<8>("long attention", 600);
       bits.attend<32, AttentionRule<70>>("long attention with a window", 600);
       bits.attend<8, AttentionRule<70>>("long attention with a window", 600);
+      bits.attend<32, AttentionRule<0, false, ScoreBias::kByDistance>>("long attention with a bias",
+                                                                       600);
+      bits.attend<8, AttentionRule<0, false, ScoreBias::kByDistance>>("long attention with a bias",
+                                                                      600);
       bits.attend<32, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 600);
       bits.attend<8, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 600);
     }

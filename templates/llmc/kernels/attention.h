@@ -8,7 +8,8 @@
 ///     j <= position + t
 ///
 /// With a window w, only the last w of these keys are used. With a softcap c, scores are replaced
-/// by c tanh(score / c).
+/// by c tanh(score / c). With a bias, a number from a table of each head is added to the score
+/// then.
 ///
 /// The cache is divided into splits of 512 tokens, and each split into tiles of 64 tokens, aligned
 /// to position 0. A query processes its visible tiles in order, and its splits are merged in order.
@@ -37,6 +38,8 @@ struct AttentionTask {
   const llmc_run* run;
   size_t layer;
   float scale, cap;
+  const float* bias;  // [kHeads][bias_columns], if Rule::kBiased
+  size_t bias_columns;
   const float* q;
   float* out;
   WorkPartition partition;  // of items
@@ -130,6 +133,14 @@ struct AttentionTask {
       }
     }
     const size_t seen = seen_by(segment, range.begin);  // each further token sees one more key
+    const float* row_bias[kRows];
+    if constexpr (Rule::kBiased) {
+      for (size_t row = 0; row < group_tokens * kGroup; ++row) {
+        row_bias[row] = bias + (first_head + row % kGroup) * bias_columns;
+        if constexpr (Rule::kBias == ScoreBias::kByDistance)
+          row_bias[row] += bias_columns - seen - row / kGroup;
+      }
+    }
     float* state[kRows];
     for (size_t split = begin; split < end; ++split) {
       for (size_t row = 0; row < group_tokens * kGroup; ++row) {
@@ -141,7 +152,7 @@ struct AttentionTask {
         }
         RowState<Shape>{state[row]}.begin();
       }
-      const TileRows<Shape> rows{cap, queries, query_sum, probability, state, widened};
+      const TileRows<Shape> rows{cap, queries, query_sum, probability, state, widened, row_bias};
       attend_split(cache, rows, heads, split, seen, group_tokens);
       for (size_t t = 0; t < group_tokens; ++t) {
         const size_t first = split_of(seen + t);
@@ -226,7 +237,7 @@ struct AttentionTask {
         while (end < group_tokens && seen + end <= at + kAttentionTile) ++end;
       }
       if (columns.begin < columns.end) {
-        const RowColumns each{columns, t * kGroup, whole ? 0 : kGroup};
+        const RowColumns each{columns, t * kGroup, whole ? 0 : kGroup, at};
         attend_tile<Tile, Rule, kTiled ? kAttentionRowTile : 1>(tile, each, rows, t * kGroup,
                                                                 end * kGroup);
       }
@@ -267,10 +278,12 @@ struct AttentionMergeTask {
 
 /// Computes attention of q f32[tokens][heads][head_dim] to out f32[tokens][heads * head_dim]. The
 /// keys and values of these and all previous tokens must be in the caches of their sequences. `cap`
-/// is the softcap, used if Rule::kCapped.
+/// is the softcap, used if Rule::kCapped; `bias` is f32[heads][bias_columns], used if
+/// Rule::kBiased, with at least as many columns as keys.
 template <class Shape, class Rule = AttentionRule<>>
 inline void attention(const KernelContext& context, size_t layer, float scale, const float* q,
-                      float* out, float cap = 0) {
+                      float* out, float cap = 0, const float* bias = nullptr,
+                      size_t bias_columns = 0) {
   using Task = AttentionTask<Shape, Rule>;
   const llmc_run* run = context.run;
   float* slots = reinterpret_cast<float*>(context.work);
@@ -290,8 +303,11 @@ inline void attention(const KernelContext& context, size_t layer, float scale, c
   const bool spread =
       run->segment_count == 1 && run->count <= kSplitTokens && splits > 1 && workers > 1;
   if (spread) items *= splits;
-  Task task{run,    layer,       scale,  cap,   q,       out, WorkPartition(run, items, workers),
-            spread, first_split, splits, slots, partials};
+  Task task{run,    layer,       scale,
+            cap,    bias,        bias_columns,
+            q,      out,         WorkPartition(run, items, workers),
+            spread, first_split, splits,
+            slots,  partials};
   for_each_worker(run, task);
   if (spread) {
     AttentionMergeTask<Shape, Rule> merge{

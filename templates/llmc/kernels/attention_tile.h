@@ -9,12 +9,18 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Which keys a query sees, and whether scores are capped. With kWindow w > 0, a query sees its own
-/// key and the w - 1 keys before it; with 0, all keys up to its own.
-template <size_t kWindowV = 0, bool kCappedV = false>
+/// Which numbers of a table are added to the scores: element n - 1 - d of a head's row of n for a
+/// key at distance d before the query, or the element with the key's position.
+enum class ScoreBias : unsigned char { kNone, kByDistance, kByKey };
+
+/// Which keys a query sees, whether scores are capped, and what is added to them then. With kWindow
+/// w > 0, a query sees its own key and the w - 1 keys before it; with 0, all keys up to its own.
+template <size_t kWindowV = 0, bool kCappedV = false, ScoreBias kBiasV = ScoreBias::kNone>
 struct AttentionRule {
   static constexpr size_t kWindow = kWindowV;
   static constexpr bool kCapped = kCappedV;
+  static constexpr ScoreBias kBias = kBiasV;
+  static constexpr bool kBiased = kBias != ScoreBias::kNone;
 
   /// Returns the first key visible to a query that has `seen` keys up to and including its own.
   static LLMC_INLINE size_t first_key(size_t seen) {
@@ -27,6 +33,7 @@ struct AttentionRule {
 struct RowColumns {
   Columns seen;
   size_t row, step;
+  size_t first_key;  // key of column 0
 
   LLMC_INLINE size_t end(size_t i) const {
     return step == 0 ? seen.end : seen.end + (i - row) / step;
@@ -57,12 +64,13 @@ struct RowState {
 /// The rows that a worker processes together for a tile.
 template <class Shape>
 struct TileRows {
-  float cap;               // softcap, if scores are capped
-  const float* query;      // [rows][padded dim], scaled
-  const float* query_sum;  // [rows]: sum of the elements of each query, if keys are codes
-  float* probability;      // [rows][64]
-  float* const* state;     // RowState memory of each row
-  unsigned char* widened;  // memory of attention_widened_bytes()
+  float cap;                 // softcap, if scores are capped
+  const float* query;        // [rows][padded dim], scaled
+  const float* query_sum;    // [rows]: sum of the elements of each query, if keys are codes
+  float* probability;        // [rows][64]
+  float* const* state;       // RowState memory of each row
+  unsigned char* widened;    // memory of attention_widened_bytes()
+  const float* const* bias;  // [rows]: what is added to the score of key 0; if Rule::kBiased
 };
 
 /// Converts products with codes to scores: key = scale * code + midpoint, so the query's product
@@ -148,10 +156,11 @@ LLMC_INLINE float row_sum(const float* x) {
   return reduce_add(sum);
 }
 
-/// Applies the softcap to a row's scores, and sets invisible columns in partly visible vectors to
-/// -infinity. Returns the maximum score.
+/// Applies the softcap to a row's scores, adds the bias of these columns, and sets invisible
+/// columns in partly visible vectors to -infinity. Returns the maximum score.
 template <class Rule>
-LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float cap) {
+LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float cap,
+                                         const float* bias) {
   const F32x8 lowest = splat(-__builtin_inff());
   const size_t n = columns.end;
   const size_t begin = columns.begin / kPanelRows * kPanelRows;
@@ -160,6 +169,11 @@ LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float c
     for (size_t i = begin; i < n; i += 8) {
       store(scores + i, tanh(load(scores + i) * inverse) * splat(cap));
     }
+  }
+  if constexpr (Rule::kBiased) {
+    size_t i = begin;
+    for (; i + 8 <= n; i += 8) store(scores + i, load(scores + i) + load(bias + i));
+    for (; i < n; ++i) scores[i] += bias[i];
   }
   if (begin != columns.begin && Rule::kWindow != 0) {
     float* first = scores + begin;
@@ -194,15 +208,20 @@ LLMC_NOINLINE inline F32x8 exp_scores(float* scores, Columns columns, float larg
 
 /// Replaces the scores of the visible columns of kRows rows by exp(score - current maximum), and
 /// adds them to the rows' sums. Stores in `factor` the factors by which the previous results must
-/// be scaled. columns(r) are the visible columns of row r.
+/// be scaled. columns(r) are the visible columns of row r; `first` is the key of column 0.
 template <class Shape, class Rule, size_t kRows, class ColumnsOf>
-LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap, float* factor,
+LLMC_INLINE void softmax_tile(const TileRows<Shape>& rows, size_t row, size_t first, float* factor,
                               ColumnsOf columns) {
+  float* const* state = rows.state + row;
+  float* probability = rows.probability + row * kAttentionTile;
   constexpr size_t kPadded = round_up(kRows, 8);
   float before[kPadded] = {}, now[kPadded] = {};
   bool larger = false;
   for (size_t r = 0; r < kRows; ++r) {
-    const float seen = largest_score<Rule>(probability + r * kAttentionTile, columns(r), cap);
+    const float* bias = nullptr;
+    if constexpr (Rule::kBiased) bias = rows.bias[row + r] + first;
+    const float seen =
+        largest_score<Rule>(probability + r * kAttentionTile, columns(r), rows.cap, bias);
     before[r] = RowState<Shape>{state[r]}.largest();
     now[r] = seen > before[r] ? seen : before[r];
     larger |= now[r] != before[r];
@@ -217,10 +236,10 @@ LLMC_INLINE void softmax_tile(float* const* state, float* probability, float cap
     for (size_t r = 0; r < kRows; ++r) factor[r] = before[r];
   }
   for (size_t r = 0; r < kRows; ++r) {
-    const RowState<Shape> row{state[r]};
-    row.largest() = now[r];
-    store(row.sum_lanes(), exp_scores(probability + r * kAttentionTile, columns(r), now[r],
-                                      load(row.sum_lanes()) * splat(factor[r])));
+    const RowState<Shape> kept{state[r]};
+    kept.largest() = now[r];
+    store(kept.sum_lanes(), exp_scores(probability + r * kAttentionTile, columns(r), now[r],
+                                       load(kept.sum_lanes()) * splat(factor[r])));
   }
 }
 
@@ -349,7 +368,7 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
   }
   float factor[kRows];
   softmax_tile<Shape, Rule, kRows>(
-      rows.state + row, probability, rows.cap, factor,
+      rows, row, each.first_key, factor,
       [&](size_t r) LLMC_INLINE_LAMBDA { return Columns{columns.begin, each.end(row + r)}; });
   if constexpr (Tile::kScaledValues) {
     scale_probabilities<Tile, kRows>(tile, {columns.begin, groups * kPanelRows}, probability);
