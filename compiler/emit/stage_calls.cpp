@@ -79,14 +79,18 @@ class Printer {
     // A window that covers the whole context has no effect.
     const std::uint64_t window = s.window < context_.plan.options.ctx ? s.window : 0;
     const bool capped = s.softcap > 0;
-    const std::string rule =
-        window > 0 || capped
-            ? fmt::format(", AttentionRule</*window=*/{}, /*capped=*/{}>", window, capped)
-            : "";
+    std::string rule;
+    if (window > 0 || capped || s.bias.exists())
+      rule = fmt::format(", AttentionRule</*window=*/{}, /*capped=*/{}", window, capped);
+    if (s.bias.exists())
+      rule += fmt::format(", ScoreBias::{}", s.bias_by_key ? "kByKey" : "kByDistance");
+    if (!rule.empty()) rule += ">";
+    std::string more;
+    if (capped || s.bias.exists()) more = ", " + float_literal(s.softcap);
+    if (s.bias.exists()) more += fmt::format(", {}, {}", vector(s.bias), s.bias_columns);
     LLMC_CHECK(s.shape == program_.attention);
     return fmt::format("attention<Attention{}>(context, {}, {}, {}, {}{});", rule, layer(s.layer),
-                       float_literal(s.scale), buffer(s.q), buffer(s.out),
-                       capped ? ", " + float_literal(s.softcap) : "");
+                       float_literal(s.scale), buffer(s.q), buffer(s.out), more);
   }
   std::string operator()(const plan::CrossAttentionStage& s) const {
     return fmt::format("cross_attention<{}, {}, {}>(context, {}, {}, {}, {});", s.shape.heads,

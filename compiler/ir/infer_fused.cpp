@@ -131,6 +131,11 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
         c.want_equal(dims[2], dim(i == 0 ? op.heads : op.kv_heads), who + "heads"));
     LLMC_RETURN_IF_ERROR(c.want_equal(dims[3], dim(op.head_dim), who + "head dim"));
   }
+  if (c.has(4)) {
+    LLMC_RETURN_IF_ERROR(c.want_float(4));
+    LLMC_RETURN_IF_ERROR(c.want_rank(4, 2));
+    LLMC_RETURN_IF_ERROR(c.want_equal(c.type(4).dims[0], dim(op.heads), "rows of the bias"));
+  }
   LLMC_RETURN_IF_ERROR(c.want_rank(3, 5));
   TensorType present = c.type(3);
   const bool sequence_first = op.cache_layout == CacheLayout::kSequenceFirst;

@@ -314,13 +314,13 @@ struct OpInfo<Rope> : FusedOp<3> {
                  rare("heads_first", &Rope::heads_first), rare("table", &Rope::table));
 };
 template <>
-struct OpInfo<Attention> : FusedOp<4, 4, 2> {
+struct OpInfo<Attention> : FusedOp<4, 5, 2> {
   static constexpr std::string_view name = "attention";
-  static constexpr auto fields =
-      std::tuple(field("heads", &Attention::heads), field("kv_heads", &Attention::kv_heads),
-                 field("head_dim", &Attention::head_dim), field("scale", &Attention::scale),
-                 rare("softcap", &Attention::softcap), rare("window", &Attention::window),
-                 rare("cache_layout", &Attention::cache_layout));
+  static constexpr auto fields = std::tuple(
+      field("heads", &Attention::heads), field("kv_heads", &Attention::kv_heads),
+      field("head_dim", &Attention::head_dim), field("scale", &Attention::scale),
+      rare("softcap", &Attention::softcap), rare("window", &Attention::window),
+      rare("cache_layout", &Attention::cache_layout), rare("bias_by_key", &Attention::bias_by_key));
 };
 template <>
 struct OpInfo<CrossAttention> : FusedOp<2> {

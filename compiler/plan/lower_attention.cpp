@@ -145,7 +145,17 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
   stage.q = *q;
   stage.out = *out;
   stage.layer = past->layer;
+  if (present(node, 4)) {
+    const ir::TensorType* type = weight_type(scope, node, 4);
+    const auto columns = type && type->rank() == 2 ? type->dims[1].constant() : std::nullopt;
+    if (!columns) return unsupported(node, "the bias of its scores is not a constant");
+    stage.bias_columns = unsigned_of(*columns);
+    stage.bias = vector_weight(scope, node, 4, "position_bias", shape.heads * stage.bias_columns);
+    stage.bias_by_key = op.bias_by_key;
+    if (stage.bias_columns < options_.context) limit_positions(stage.bias_columns);
+  }
   std::string rule;
+  if (stage.bias.exists()) rule += stage.bias_by_key ? ", bias by key" : ", bias by distance";
   if (stage.window > 0) rule += fmt::format(", the last {} tokens", stage.window);
   if (stage.softcap > 0) rule += fmt::format(", scores up to {}", stage.softcap);
   emit(scope, node, stage,

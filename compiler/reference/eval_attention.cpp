@@ -43,6 +43,13 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
     return c.error("operands do not match the attention shape: q " + type_text(q) + ", k " +
                    type_text(k) + ", v " + type_text(v) + ", past " + type_text(past));
   const std::int64_t total = length + tokens;
+  const Tensor* const bias = c.has(4) ? &c.operand(4) : nullptr;
+  const std::int64_t columns = bias && bias->rank() == 2 ? bias->dims[1] : 0;
+  if (bias && (!bias->is_float() || bias->rank() != 2 || bias->dims[0] != op.heads))
+    return c.error("the bias " + type_text(*bias) + " has not one row for each head");
+  if (bias && columns < total)
+    return c.error("the bias has " + std::to_string(columns) + " columns for " +
+                   std::to_string(total) + " tokens");
   Dims present_dims = past_dims;
   present_dims[sequence_first ? 2 : 3] = total;
   LLMC_TRY(Tensor present, c.make(past.element, std::move(present_dims)));
@@ -74,6 +81,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
           dot += static_cast<double>(query[d]) * static_cast<double>(key[d]);
         double& score = scores[index(t)] = dot * static_cast<double>(op.scale);
         if (softcap > 0) score = softcap * std::tanh(score / softcap);
+        const std::int64_t column = op.bias_by_key ? t : columns - seen + t;
+        if (bias) score += static_cast<double>(bias->floats[index(head * columns + column)]);
         largest = std::max(largest, scores[index(t)]);
       }
       std::fill(sums.begin(), sums.end(), 0.0);
