@@ -94,22 +94,26 @@ ValueId take_mask(const Rewriter& rw, ValueId value, Scores& scores) {
     const ValueId kept = left ? sum->left : sum->right;
     if (rw.type(kept) != rw.type(value) || (!left && !leads_to_product(rw, kept)))
       return ir::kNoValue;
-    scores.biases.push_back(left ? sum->right : sum->left);
+    scores.biases.push_back({left ? sum->right : sum->left, scores.scale});
     return kept;
   }
-  if (!rw.op<ir::Where>(value)) return ir::kNoValue;
-  const std::vector<ValueId> inputs = rw.producer(value)->inputs;
-  const auto yes = scalar_constant(rw, inputs[1]), no = scalar_constant(rw, inputs[2]);
-  if (yes.has_value() == no.has_value() ||
-      !(yes.value_or(0) + no.value_or(0) <= MaskAnalysis::kHidden))
-    return ir::kNoValue;
-  const ValueId kept = yes ? inputs[2] : inputs[1];
-  if (rw.type(kept) != rw.type(value)) return ir::kNoValue;
-  scores.conditions.push_back({inputs[0], !yes});
-  return kept;
+  const auto hidden = match_hidden(rw, value);
+  if (!hidden || rw.type(hidden->kept) != rw.type(value)) return ir::kNoValue;
+  scores.conditions.push_back(hidden->condition);
+  return hidden->kept;
 }
 
 }  // namespace
+
+std::optional<Hidden> match_hidden(const Rewriter& rw, ValueId value) {
+  if (!rw.op<ir::Where>(value)) return std::nullopt;
+  const std::vector<ValueId>& inputs = rw.producer(value)->inputs;
+  const auto yes = scalar_constant(rw, inputs[1]), no = scalar_constant(rw, inputs[2]);
+  if (yes.has_value() == no.has_value() ||
+      !(yes.value_or(0) + no.value_or(0) <= MaskAnalysis::kHidden))
+    return std::nullopt;
+  return Hidden{{inputs[0], !yes}, yes ? inputs[2] : inputs[1]};
+}
 
 std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
   Scores scores;

@@ -13,8 +13,12 @@ namespace llmc::passes {
 struct Scores {
   ir::ValueId q, k;  // operands of the product
   double scale = 1;
-  double softcap = 0;               // 0: none
-  std::vector<ir::ValueId> biases;  // masks that are added to the scores
+  double softcap = 0;  // 0: none
+  struct Bias {
+    ir::ValueId value;
+    double scale = 1;
+  };
+  std::vector<Bias> biases;  // masks and other terms: scale * value is added to the score
   struct Condition {
     ir::ValueId value;
     bool seen =
@@ -24,8 +28,15 @@ struct Scores {
 };
 
 /// Matches scores with result `value`. Returns nullopt for other operators, such as a bias before
-/// the softcap, and if the scores are broadcast.
+/// the softcap, and if the scores are broadcast. Terms are added after the softcap.
 std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value);
+
+/// where(condition, x, number) or where(condition, number, x) with a number that hides a score.
+struct Hidden {
+  Scores::Condition condition;
+  ir::ValueId kept;  // x
+};
+std::optional<Hidden> match_hidden(const Rewriter& rw, ir::ValueId value);
 
 /// Returns the operand of the softmax over the last axis that computes `probabilities`. Views and
 /// guards where(is_nan(p), 0, p) may follow the softmax. Returns kNoValue if there is no such

@@ -1,10 +1,13 @@
 #include "passes/fuse_attention.h"
 
 #include <cmath>
+#include <map>
+#include <span>
 
 #include "passes/attention_axes.h"
 #include "passes/attention_scores.h"
 #include "passes/mask_analysis.h"
+#include "passes/position_bias.h"
 
 namespace llmc::passes {
 
@@ -118,6 +121,7 @@ struct AttentionMatch {
   ir::Attention op;
   ValueId q, k, v, past, present;
   bool q_heads_first = false, k_heads_first = false, v_heads_first = false;
+  std::vector<std::pair<ValueId, double>> bias;  // terms that are no masks, with their factors
 };
 
 /// Returns the dims other than 1.
@@ -128,15 +132,39 @@ std::vector<Dim> wide(const std::vector<Dim>& dims) {
   return kept;
 }
 
-/// Returns the window, or 0 for all keys; nullopt if the combined masks are not causal.
+/// Splits what is added to the scores into masks, whose bands it passes to `add`, and terms for
+/// PositionBias.
+template <class Add>
+void split_terms(const Rewriter& rw, MaskAnalysis& masks, const Scores::Bias& bias, Add add,
+                 std::vector<Scores::Bias>& others) {
+  constexpr std::size_t kMaxTerms = 8;
+  const auto band = masks.bias(bias.value);
+  const auto sum = binary(rw, bias.value, BinaryKind::kAdd);
+  const auto masked = band ? std::nullopt : match_hidden(rw, bias.value);
+  if (band) {
+    add(band);
+  } else if (masked) {
+    add(masks.condition(masked->condition.value, masked->condition.seen));
+    split_terms(rw, masks, {masked->kept, bias.scale}, add, others);
+  } else if (sum && others.size() < kMaxTerms) {
+    split_terms(rw, masks, {sum->left, bias.scale}, add, others);
+    split_terms(rw, masks, {sum->right, bias.scale}, add, others);
+  } else {
+    others.push_back(bias);
+  }
+}
+
+/// Returns the window, or 0 for all keys; nullopt if the combined masks are not causal. Appends the
+/// terms that are no masks to `others`.
 std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indices,
-                                         const Scores& scores, const MaskShape& shape) {
+                                         const Scores& scores, const MaskShape& shape,
+                                         std::vector<Scores::Bias>& others) {
   MaskAnalysis masks(rw, indices, shape);
   std::optional<Band> band = Band{};
   const auto add = [&](const std::optional<Band>& next) {
     band = band && next ? intersection(*band, *next) : std::nullopt;
   };
-  for (ValueId bias : scores.biases) add(masks.bias(bias));
+  for (const Scores::Bias& bias : scores.biases) split_terms(rw, masks, bias, add, others);
   for (const auto& condition : scores.conditions)
     add(masks.condition(condition.value, condition.seen));
   if (!band) return std::nullopt;
@@ -150,9 +178,57 @@ std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indi
   return *last + 1;
 }
 
+/// Tables of what is added to the scores of the layers, which usually share them.
+class BiasTables {
+ public:
+  /// `count`: number of keys.
+  explicit BiasTables(std::int64_t count) : count_(count) {}
+
+  /// Finds the table of `terms`, which may be empty, and on what it depends. Returns false if the
+  /// terms depend on neither the distance alone nor the key alone.
+  bool find(const Rewriter& rw, IndexAnalysis& indices, const MaskShape& shape,
+            std::span<const Scores::Bias> terms, AttentionMatch& match) {
+    if (terms.empty()) return true;
+    PositionBias analysis(rw, indices, shape);
+    std::optional<BiasIndex> index = BiasIndex::kNothing;
+    for (const Scores::Bias& term : terms) {
+      index = combined(index, analysis.find(term.value));
+      if (!index) return false;
+      match.bias.emplace_back(term.value, term.scale);
+    }
+    match.op.bias_by_key = *index == BiasIndex::kKey;
+    Table& table = tables_[match.bias];
+    if (table.data) return true;
+    reference::Tensor sum = reference::zeros(ir::ElementType::kF32, {match.op.heads, count_});
+    for (const Scores::Bias& term : terms) {
+      const auto found = analysis.table(term.value, match.op.heads, count_);
+      if (!found) return false;
+      for (std::size_t i = 0; i < sum.floats.size(); ++i)
+        sum.floats[i] += static_cast<float>(term.scale) * found->floats[i];
+    }
+    table.data = reference::to_constant(sum);
+    return true;
+  }
+  /// Returns the constant of a match; kNoValue without terms.
+  ValueId emit(Rewriter& rw, const AttentionMatch& match, NodeIndex anchor) {
+    if (match.bias.empty()) return ir::kNoValue;
+    Table& table = tables_.at(match.bias);
+    if (!table.value.exists()) table.value = rw.emit_constant(table.data, anchor, "position_bias");
+    return table.value;
+  }
+
+ private:
+  struct Table {
+    ir::ConstantPtr data;
+    ValueId value;
+  };
+  std::int64_t count_;
+  std::map<std::vector<std::pair<ValueId, double>>, Table> tables_;
+};
+
 std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis& indices,
-                                              ValueId probabilities, ValueId values,
-                                              const Scores& scores) {
+                                              BiasTables& tables, ValueId probabilities,
+                                              ValueId values, const Scores& scores) {
   const std::size_t rank = rw.type(scores.q).rank();
   const std::size_t value_rank = rw.type(values).rank();
   if (rank < 3 || rank > 5 || rw.type(scores.k).rank() != rank || value_rank < 3 || value_rank > 5)
@@ -190,7 +266,8 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   std::vector<Dim> all{Dim(*heads), shape.queries, shape.keys};
   if (rank == 5) all = {keys->heads, *heads / keys->heads, shape.queries, shape.keys};
   if (wide(rw.type(probabilities).dims) != wide(all)) return std::nullopt;
-  const auto window = match_window(rw, indices, scores, shape);
+  std::vector<Scores::Bias> terms;
+  const auto window = match_window(rw, indices, scores, shape, terms);
   if (!window) return std::nullopt;
 
   const double scale = scores.scale * q_scale * keys->traced.scale;
@@ -203,6 +280,7 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   match.op.scale = static_cast<float>(scale);
   match.op.softcap = static_cast<float>(scores.softcap);
   match.op.window = *window;
+  if (!tables.find(rw, indices, shape, terms, match)) return std::nullopt;
   match.op.cache_layout =
       cache_heads_first ? ir::CacheLayout::kHeadsFirst : ir::CacheLayout::kSequenceFirst;
   match.k = keys->fresh;
@@ -213,13 +291,16 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   return match;
 }
 
-void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId result, NodeIndex anchor) {
+void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId result,
+             NodeIndex anchor) {
   const auto rows = [&](ValueId value, bool heads_first) {
     return heads_first ? rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {value}, anchor) : value;
   };
   const ValueId q = rows(match.q, match.q_heads_first);
   const ValueId k = rows(match.k, match.k_heads_first), v = rows(match.v, match.v_heads_first);
-  const auto outputs = rw.emit_all(match.op, {q, k, v, match.past}, anchor);
+  std::vector<ValueId> inputs{q, k, v, match.past};
+  if (bias.exists()) inputs.push_back(bias);
+  const auto outputs = rw.emit_all(match.op, std::move(inputs), anchor);
   const std::vector<Dim> dims = rw.type(q).dims;
   const ValueId by_head = emit_reshape(rw, outputs[0], dims, anchor);
   if (!by_head.exists()) return;
@@ -237,6 +318,7 @@ Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;  // plain graphs have no cache
   Rewriter rw(std::move(graph));
   IndexAnalysis indices(rw);
+  BiasTables tables(context.options.context);
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;
     const ir::Node& node = rw.node(i);
@@ -244,8 +326,8 @@ Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
     if (!operand.exists()) continue;
     const auto scores = match_scores(rw, operand);
     if (!scores) continue;
-    if (const auto match = match_attention(rw, indices, operand, node.inputs[1], *scores))
-      rewrite(rw, *match, node.outputs[0], i);
+    if (const auto match = match_attention(rw, indices, tables, operand, node.inputs[1], *scores))
+      rewrite(rw, *match, tables.emit(rw, *match, i), node.outputs[0], i);
   }
   const std::vector<ValueId> inputs = rw.graph().inputs();
   for (ValueId input : inputs)

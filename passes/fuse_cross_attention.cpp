@@ -62,8 +62,8 @@ bool hides_nothing(const Rewriter& rw, IndexAnalysis& indices, const Scores& sco
   const auto all = [](const std::optional<Band>& band) {
     return band && !band->lower && !band->upper;
   };
-  for (const ValueId bias : scores.biases)
-    if (!all(masks.bias(bias))) return false;
+  for (const Scores::Bias& bias : scores.biases)
+    if (!all(masks.bias(bias.value))) return false;
   for (const auto& condition : scores.conditions)
     if (!all(masks.condition(condition.value, condition.seen))) return false;
   return true;

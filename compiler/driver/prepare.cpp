@@ -245,8 +245,10 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);
-  LLMC_TRY(const ir::Graph stages,
-           run_passes(prepared.model.graph(), options, {.options = {.weights = options.quant}}));
+  LLMC_TRY(
+      const ir::Graph stages,
+      run_passes(prepared.model.graph(), options,
+                 {.options = {.weights = options.quant, .context = plan::context_of(planned)}}));
   std::optional<EncoderGraph> encoder;
   if (const ir::Graph* const graph = prepared.model.module.encoder()) {
     LLMC_TRY(planned.source_max, source_limit(*graph, options));

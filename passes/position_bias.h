@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+
+#include "compiler/reference/tensor.h"
+#include "passes/index_analysis.h"
+#include "passes/mask_analysis.h"
+
+/// Numbers that a graph adds to the scores of attention by position: relative position bias (Raffel
+/// et al. 2020), ALiBi (Press et al. 2022).
+namespace llmc::passes {
+
+/// On what a bias depends, besides the head.
+enum class BiasIndex : std::uint8_t { kNothing, kDistance, kKey };
+
+/// Returns on what a sum depends; nullopt if a term is unknown or they differ.
+std::optional<BiasIndex> combined(std::optional<BiasIndex> a, std::optional<BiasIndex> b);
+
+/// Analyses values that are computed from positions alone: by elementwise operators, lookups in
+/// constant tables and views of integers that are affine in their index (index_analysis.h).
+class PositionBias {
+ public:
+  PositionBias(const Rewriter& rw, IndexAnalysis& indices, MaskShape shape)
+      : rw_(rw), indices_(indices), shape_(std::move(shape)) {}
+
+  /// Returns whether the bias of query q and key k is a function of q - k, of k, or of neither;
+  /// nullopt if it is none of these or unknown. The last axis of `value` is the keys, the one
+  /// before it the queries.
+  std::optional<BiasIndex> find(ir::ValueId value);
+
+  /// Returns the bias of one query at position `count` - 1: f32[heads, count] of `count` keys.
+  /// find() must have returned an index for `value`. Returns nullopt if it cannot be evaluated.
+  std::optional<reference::Tensor> table(ir::ValueId value, std::int64_t heads, std::int64_t count);
+
+ private:
+  /// What an axis of a value is: a query or a key at position index + offset, or something else.
+  struct Axis {
+    enum class Kind : std::uint8_t { kOther, kQuery, kKey } kind = Kind::kOther;
+    ir::Dim offset = 0;
+  };
+  using Axes = std::vector<Axis>;
+
+  std::optional<BiasIndex> find(ir::ValueId value, const Axes& axes);
+  std::optional<BiasIndex> of_affine(const ir::AffineIndex& index, const Axes& axes) const;
+  std::optional<BiasIndex> of_elementwise(const ir::Node& node, const Axes& axes);
+  std::optional<BiasIndex> of_lookup(const ir::Node& node, const Axes& axes);
+  std::optional<BiasIndex> of_view(const ir::Node& node, ir::ValueId value, const Axes& axes);
+  const reference::Tensor* evaluate(ir::ValueId value);
+
+  const Rewriter& rw_;
+  IndexAnalysis& indices_;
+  MaskShape shape_;
+  int depth_ = 0;
+  std::map<std::string, std::int64_t> sizes_;        // of the evaluation
+  std::map<ir::ValueId, reference::Tensor> values_;  // evaluated
+};
+
+}  // namespace llmc::passes
