@@ -124,14 +124,17 @@ Result<std::optional<ModelFile>> encoder_decoder(const std::vector<std::string>&
                             .decoder = best_named(graphs, "decoder_with_past_model")};
   if (parts.encoder.empty() || std::ranges::count(graphs, "model.onnx") != 0)
     return std::optional<ModelFile>();
+  const std::string merged = best_named(graphs, "decoder_model_merged");
+  if (!merged.empty() && (parts.first_decoder.empty() || parts.decoder.empty()))
+    parts.first_decoder = parts.decoder = merged;
   if (parts.first_decoder.empty() || parts.decoder.empty()) {
     return file_failure(
         ErrorKind::kBadInput, path.string(),
         std::string("an encoder-decoder without ") +
             (parts.first_decoder.empty() ? "decoder_model.onnx" : "decoder_with_past_model.onnx"),
-        "llmc reads encoder_model.onnx, decoder_model.onnx and decoder_with_past_model.onnx, as "
-        "Optimum writes them for the task text2text-generation-with-past; "
-        "decoder_model_merged.onnx is not read yet");
+        "llmc reads encoder_model.onnx, decoder_model.onnx and decoder_with_past_model.onnx, or "
+        "decoder_model_merged.onnx in place of both, as Optimum writes them for the task "
+        "text2text-generation-with-past");
   }
   ModelFile file{.folder = folder, .name = parts.decoder, .note = {}};
   file.parts = std::move(parts);

@@ -145,12 +145,24 @@ class Importer {
     return ok_status();
   }
 
+  /// Returns whether something reads an output of an If. Inside branches all outputs count as read.
+  bool is_read(const std::string& output) {
+    if (output.empty() || depth_ > 1) return !output.empty();
+    if (reads_.empty()) {
+      reads_.insert(graph_.outputs.begin(), graph_.outputs.end());
+      for (const int index : graph_.nodes)
+        for (std::string& name : reads_of(file_.model.graph().node(index)))
+          reads_.insert(std::move(name));
+    }
+    return reads_.contains(output);
+  }
+
   Status convert_branch(const NodeProto& node, const onnx::GraphProto& branch) {
     OrderedGraph graph;
     LLMC_TRY(const Definitions definitions, find_definitions(file_, branch, graph));
     std::vector<std::string> wanted;
     for (int i = 0; i < node.output_size(); ++i)
-      if (!node.output(i).empty()) wanted.push_back(branch.output(i).name());
+      if (is_read(node.output(i))) wanted.push_back(branch.output(i).name());
     LLMC_TRY(const std::vector<bool> live, find_live(file_, branch, definitions, wanted, true));
     LLMC_TRY(const std::vector<int> nodes, sort_nodes(file_, branch, definitions, live));
     for (const auto& [name, maker] : definitions)
@@ -168,7 +180,7 @@ class Importer {
     std::vector<std::pair<std::string, ValueId>> results;
     for (int i = 0; i < node.output_size(); ++i) {
       const std::string &outer = node.output(i), &inner = branch.output(i).name();
-      if (outer.empty()) continue;
+      if (!is_read(outer)) continue;
       if (missing_.contains(inner)) {
         missing_.insert(outer);
         continue;
@@ -231,6 +243,7 @@ class Importer {
   FloatTypes float_types_;
   std::map<std::string, ir::ConstantPtr> tensors_;
   std::set<std::string> missing_;
+  std::set<std::string> reads_;  // what nodes read, and the outputs; empty until it is needed
   std::vector<Diagnostic> unsupported_;
   std::set<std::pair<std::string, std::string>> reported_;  // operator, message
   static constexpr int kMaxDepth = 32;

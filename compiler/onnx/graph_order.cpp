@@ -30,12 +30,6 @@ void append_reads(const NodeProto& node, std::vector<std::string>& reads) {
     if (attribute.has_g()) append_captures(attribute.g(), reads);
 }
 
-std::vector<std::string> reads_of(const NodeProto& node) {
-  std::vector<std::string> reads;
-  append_reads(node, reads);
-  return reads;
-}
-
 /// Returns an error for a node, used or not, that reads a value which no node computes.
 Status require_definitions(const OnnxFile& file, const onnx::GraphProto& proto,
                            const Definitions& definitions) {
@@ -48,6 +42,12 @@ Status require_definitions(const OnnxFile& file, const onnx::GraphProto& proto,
 }
 
 }  // namespace
+
+std::vector<std::string> reads_of(const NodeProto& node) {
+  std::vector<std::string> reads;
+  append_reads(node, reads);
+  return reads;
+}
 
 Diagnostic bad_node(const OnnxFile& file, const std::string& node, std::string message,
                     std::string hint, ErrorKind kind) {

@@ -20,6 +20,9 @@ std::string node_name(const onnx::NodeProto& node);
 inline constexpr int kInitializer = -1, kInput = -2;
 using Definitions = std::map<std::string, int>;
 
+/// Returns the names that a node reads: its operands, and outer values that its subgraphs read.
+std::vector<std::string> reads_of(const onnx::NodeProto& node);
+
 /// Returns the definitions of `proto`'s values and fills in the initializers and inputs of `graph`.
 /// Fails with kBadInput if a name is defined twice.
 Result<Definitions> find_definitions(const OnnxFile& file, const onnx::GraphProto& proto,

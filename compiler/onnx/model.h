@@ -94,7 +94,7 @@ struct PlainInputs {
 
 /// Names of the files of an encoder-decoder.
 struct EncoderDecoderFiles {
-  std::string encoder, first_decoder, decoder;  // `first_decoder`: without a past
+  std::string encoder, first_decoder, decoder;  // `first_decoder`: without a past; may be the same
 };
 
 /// The model chosen in a folder.

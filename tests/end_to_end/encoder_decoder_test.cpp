@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "compiler/evaluate/identity.h"
 #include "compiler/evaluate/verify.h"
@@ -76,15 +77,15 @@ std::int32_t largest(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-/// "tiny" is a model that the tests write, all others are samples.
+/// "tiny" and "relative" are models that the tests write, all others are samples.
 class EncoderDecoders : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string name = GetParam();
-    if (name == "tiny") {
+    if (name == "tiny" || name == "relative") {
       folder_ = temporary_.path() / name;
       fs::create_directories(folder_);
-      testing::write_tiny_encoder_decoder(folder_);
+      testing::write_tiny_encoder_decoder(folder_, {.relative_bias = name == "relative"});
       return;
     }
     folder_ = shared_folder() / "onnx-samples" / name;
@@ -140,9 +141,28 @@ TEST_P(EncoderDecoders, NeedASource) {
   EXPECT_TRUE((*session)->prefill(Ids{2}).ok());
 }
 
+TEST(EncoderDecoder, BothDecodersInOneFileAreTheSameModel) {
+  for (const bool relative : {false, true}) {
+    std::set<std::string> hashes;
+    for (const bool merged : {false, true}) {
+      const testing::TemporaryFolder folder;
+      testing::write_tiny_encoder_decoder(folder.path(),
+                                          {.relative_bias = relative, .merged = merged});
+      evaluate::VerifyOptions options;
+      options.native.compile = options_for(folder.path(), "generic", ir::WeightFormat::kF32);
+      options.native.compile.cflags = {"-O1"};
+      const auto report = evaluate::verify_model(options);
+      if (!report.ok()) return expect_ok(report.error());
+      EXPECT_TRUE(report->reference_ok);
+      hashes.insert(report->runs[0].hash);
+    }
+    EXPECT_EQ(hashes.size(), 1u);
+  }
+}
+
 TEST(EncoderDecoder, HasTheSameBitsOnEveryTarget) {
   const testing::TemporaryFolder folder;
-  testing::write_tiny_encoder_decoder(folder.path());
+  testing::write_tiny_encoder_decoder(folder.path(), {.relative_bias = true});
   evaluate::IdentityOptions options;
   options.models = {folder.path()};
   options.threads = {1, 3};
@@ -171,7 +191,9 @@ TEST_P(EncoderDecoders, AgreeWithTheReferenceInEachFormat) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoders, ::testing::Values("tiny", "s2s-bart-ts18"),
+INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoders,
+                         ::testing::Values("tiny", "relative", "s2s-bart-ts18", "s2s-t5-ts18",
+                                           "t5-ts18"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

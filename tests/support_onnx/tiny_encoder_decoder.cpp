@@ -2,6 +2,9 @@
 
 #include <xxhash.h>
 
+#include <map>
+#include <set>
+
 #include "tests/support_onnx/onnx_builder.h"
 
 namespace llmc::testing {
@@ -12,12 +15,12 @@ using onnx::TensorProto;
 using Names = std::vector<std::string>;
 
 constexpr std::int64_t kLayers = 2, kHidden = 16, kHeads = 4, kDim = 4, kInner = 24,
-                       kVocabulary = 24, kPositions = 66, kOffset = 2;
+                       kVocabulary = 24, kPositions = 66, kOffset = 2, kDistances = 11;
 
 /// Writes one file. Weights depend on their name only, so that the files of a model agree.
 class Writer {
  public:
-  explicit Writer(const EncoderDecoderForm& form) : b_(form.opset) {}
+  explicit Writer(const EncoderDecoderForm& form) : form_(form), b_(form.opset) {}
 
   OnnxBuilder encoder() {
     b_.input("input_ids", TensorProto::INT64, {"batch", "source"});
@@ -48,13 +51,20 @@ class Writer {
         with_past ? size(cache("past_key_values", 0, "decoder", "key"), 2) : b_.integer(0);
     mask_ = visible("encoder_attention_mask");
     causal(past);
-    std::string x = rows("decoder.", past);
+    std::string x = form_.relative_bias ? op("Gather", {table("tokens", kVocabulary), "input_ids"})
+                                        : rows("decoder.", past);
     for (std::int64_t i = 0; i < kLayers; ++i) x = layer(x, i, with_past);
     const std::string head = op("Transpose", {table("tokens", kVocabulary)},
                                 {{"perm", std::vector<std::int64_t>{1, 0}}});
     b_.node("Add", {op("MatMul", {norm(x, "decoder.norm"), head}), weight("bias", {kVocabulary})},
             {}, "logits");
     b_.float_output("logits", {"batch", "seq", kVocabulary});
+    if (with_past && form_.merged)
+      for (std::int64_t i = 0; i < kLayers; ++i)
+        for (const char* const half : {"key", "value"}) {
+          presents_.push_back(cache("present", i, "encoder", half));
+          b_.node("Identity", {cache("past_key_values", i, "encoder", half)}, {}, presents_.back());
+        }
     for (const std::string& name : presents_) b_.float_output(name, {});
     return std::move(b_);
   }
@@ -139,6 +149,13 @@ class Writer {
     const std::string keys = op("Range", {b_.integer(0), total, b_.integer(1)});
     const std::string queries = b_.unsqueeze(op("Range", {past, total, b_.integer(1)}), {1});
     causal_ = op("Where", {op("LessOrEqual", {keys, queries}), b_.scalar(0), b_.scalar(-1e30f)});
+    if (!form_.relative_bias) return;
+    const std::string distance = op("Max", {op("Sub", {queries, keys}), b_.integer(0)});
+    const std::string bucket = op("Min", {distance, b_.integer(kDistances - 1)});
+    const std::string looked = op("Gather", {weight("relative", {kDistances, kHeads}, 2), bucket});
+    const std::string by_head =
+        op("Transpose", {looked}, {{"perm", std::vector<std::int64_t>{2, 0, 1}}});
+    causal_ = op("Add", {b_.unsqueeze(by_head, {0}), causal_});
   }
   /// One half of a cache of the decoder, with the new rows.
   std::string grown(std::int64_t layer, bool with_past, const std::string& half,
@@ -171,17 +188,50 @@ class Writer {
     return mlp(x, at);
   }
 
+  EncoderDecoderForm form_;
   OnnxBuilder b_;
   std::string mask_, causal_;
   std::map<std::string, std::string> tables_;
   Names presents_;
 };
 
+/// Both decoders as the branches of an If on use_cache_branch.
+OnnxBuilder merged_decoder(const EncoderDecoderForm& form) {
+  OnnxBuilder past = Writer(form).decoder(true), first = Writer(form).decoder(false);
+  OnnxBuilder b(form.opset);
+  Names outputs;
+  for (const auto& output : past.graph().output()) outputs.push_back(output.name());
+  std::set<std::string> inputs;
+  for (OnnxBuilder* branch : {&first, &past}) {
+    for (const auto& input : branch->graph().input())
+      if (inputs.insert(input.name()).second) *b.graph().add_input() = input;
+    branch->graph().clear_input();
+    // Outputs in the order of the other branch.
+    const auto declared = branch->graph().output();
+    branch->graph().clear_output();
+    for (const std::string& name : outputs)
+      for (const auto& output : declared)
+        if (output.name() == name) *branch->graph().add_output() = output;
+  }
+  b.input("use_cache_branch", TensorProto::BOOL, {std::int64_t{1}});
+  auto& node = b.raw_node("If", {"use_cache_branch"}, outputs);
+  for (const auto& [name, branch] :
+       {std::pair("then_branch", &past), std::pair("else_branch", &first)}) {
+    auto& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(onnx::AttributeProto::GRAPH);
+    *attribute.mutable_g() = branch->graph();
+  }
+  for (const std::string& name : outputs) b.float_output(name, {});
+  return b;
+}
+
 }  // namespace
 
 void write_tiny_encoder_decoder(const std::filesystem::path& folder,
                                 const EncoderDecoderForm& form) {
   Writer(form).encoder().save(folder / "encoder_model.onnx");
+  if (form.merged) return merged_decoder(form).save(folder / "decoder_model_merged.onnx");
   Writer(form).decoder(false).save(folder / "decoder_model.onnx");
   Writer(form).decoder(true).save(folder / "decoder_with_past_model.onnx");
 }

@@ -10,9 +10,12 @@ namespace llmc::testing {
 /// heads of 4, vocabulary 24, weights from a fixed sequence.
 struct EncoderDecoderForm {
   std::int64_t opset = 18;
+  bool relative_bias = false;  // as T5: a table by distance in place of the decoder's positions
+  bool merged = false;         // both decoders as the branches of one file
 };
 
-/// Writes encoder_model.onnx, decoder_model.onnx and decoder_with_past_model.onnx.
+/// Writes encoder_model.onnx, and decoder_model.onnx and decoder_with_past_model.onnx, or
+/// decoder_model_merged.onnx.
 void write_tiny_encoder_decoder(const std::filesystem::path& folder,
                                 const EncoderDecoderForm& form = {});
 

@@ -57,7 +57,18 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
   LLMC_TRY(const auto wanted, source_outputs(whole, states.size()));
   LLMC_TRY(const Part part, open_part(files, names.first_decoder, FileRole::kModel, wanted));
   Bindings inputs;
-  for (const auto& [name, role] : input_roles(part)) {
+  const InputRoles roles = input_roles(part);
+  const bool merged = has_role(roles, InputRole::kUseCache);
+  for (const auto& [name, role] : roles) {
+    if (role == InputRole::kUseCache) {
+      const bool scalar = part.input(name)->type().tensor_type().shape().dim_size() == 0;
+      inputs.constants[name] =
+          ir::make_splat(ElementType::kBool,
+                         scalar ? std::vector<std::int64_t>() : std::vector<std::int64_t>{1}, 0);
+      continue;
+    }
+    // A branch that is not taken may read anything.
+    if (role != InputRole::kSourceRows && merged) continue;
     if (role != InputRole::kSourceRows)
       return part.unsupported("keys and values of the source depend on this input",
                               "they must depend on the encoder's rows only", name);

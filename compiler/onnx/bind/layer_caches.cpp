@@ -25,6 +25,15 @@ bool could_be_decoder(const InputRoles& roles, bool with_source) {
          (with_source ? reads_source(roles) : !has_encoder_input(roles));
 }
 
+/// Returns what the inputs are for in the decoder with a past.
+InputRoles decoder_roles(const Part& part) {
+  InputRoles roles = input_roles(part);
+  // Only the branch without a past reads rows of the source.
+  if (has_role(roles, InputRole::kUseCache))
+    std::erase_if(roles, [](const auto& role) { return role.second == InputRole::kSourceRows; });
+  return roles;
+}
+
 /// Keys and values of the source in each layer: input names in the order of the file.
 struct SourceStates {
   std::vector<std::array<std::string, 2>> layers;
@@ -204,7 +213,7 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
     if (!found.joined) wanted.push_back(layer.value_present);
   }
   LLMC_TRY(part.graph, order_graph(*part.file, std::move(wanted)));
-  InputRoles roles = input_roles(part);
+  InputRoles roles = decoder_roles(part);
   for (const LayerCache& layer : found.layers) {
     roles.erase(layer.key);
     roles.erase(layer.value);
@@ -250,7 +259,7 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
                                                        const FolderContents& siblings,
                                                        bool with_source) {
   const std::optional<ImportedModel> none;
-  const InputRoles roles = input_roles(part);
+  const InputRoles roles = decoder_roles(part);
   if (!could_be_decoder(roles, with_source)) return none;
   // If the ids input is only assumed, the graph is a decoder only if all other inputs match.
   const bool guess = !has_named_tokens(part);
