@@ -36,7 +36,7 @@ void expect_one_import(const fs::path& model, int files, const std::vector<Comma
 }
 
 std::vector<Command> compile_inspect_plan(const fs::path& folder) {
-  return {{{"compile", "--target=generic", "-o", (folder / "bundle").string()}},
+  return {{{"compile", "--target=generic", "--cflag=-O0", "-o", (folder / "bundle").string()}},
           {{"inspect"}},
           {{"plan", "--target=generic"}}};
 }
@@ -49,7 +49,8 @@ std::vector<Command> all_commands(const fs::path& folder) {
         {"run", "--ids=1,5,9", "-n2", "--temp=0", "--no-cache"},
         {"verify", "--ids=1,5,9", "--steps=2", "--no-require-golden"}}) {
     commands.push_back({run});
-    commands.back().arguments.emplace_back("--target=generic");
+    commands.back().arguments.insert(commands.back().arguments.end(),
+                                     {"--target=generic", "--cflag=-O0"});
   }
   return commands;
 }

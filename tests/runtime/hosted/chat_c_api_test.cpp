@@ -10,6 +10,7 @@
 #include "runtime/hosted/chat/conversation.h"
 #include "tests/runtime/core/compiled_prompt.h"
 #include "tests/runtime/hosted/chat_tokenizer.h"
+#include "tests/support/load.h"
 
 namespace llmc::hosted {
 namespace {
@@ -215,7 +216,8 @@ TEST_F(ChatCTest, NothingChangesWhatIsBeingAnswered) {
 }
 
 TEST_F(ChatCTest, SavedTextsThatNestWithoutEndAreRefused) {
-  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  const std::size_t depth = tests::load(200000);
+  const std::string deep = std::string(depth, '[') + std::string(depth, ']');
   for (const std::string& part :
        {"{\"file\": \"x\", \"hash\": \"0\", \"last\": " + deep + "}", "{\"hash\": " + deep + "}",
         deep, "{\"hash\": \"0\", \"last\": {\"text\": \"a\", \"tokens\": [" + deep + "]}}"}) {
