@@ -181,7 +181,7 @@ TEST(EncoderDecoder, HasTheSameBitsOnEveryTarget) {
 }
 
 TEST_P(EncoderDecoders, AgreeWithTheReferenceInEachFormat) {
-  for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ8, ir::WeightFormat::kQ4}) {
+  for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ4}) {
     evaluate::VerifyOptions options;
     options.native.compile = options_for(folder_, "generic", format);
     options.native.compile.cflags = {"-O1"};
