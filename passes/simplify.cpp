@@ -204,6 +204,21 @@ bool rows_of_elements(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
+/// Replaces a GatherNd whose indices have one component by a Gather along the first axis.
+bool gather_of_one_component(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* gather = std::get_if<ir::GatherNd>(&node.op);
+  if (!gather || gather->batch_dims != 0) return false;
+  std::vector<ir::Dim> dims = rw.type(node.inputs[1]).dims;
+  if (dims.empty() || !(dims.back() == ir::Dim(1))) return false;
+  dims.pop_back();
+  const ValueId data = node.inputs[0], result = node.outputs[0];
+  const ValueId indices = emit_reshape(rw, node.inputs[1], dims, i);
+  if (!indices.exists()) return false;
+  rw.replace(result, rw.emit(ir::Gather{0}, {data, indices}, i));
+  return true;
+}
+
 }  // namespace
 
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
@@ -220,7 +235,8 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
         continue;
       }
       merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
-          concat_of_split(rw, i) || last_row_as_gather(rw, i) || rows_of_elements(rw, i);
+          concat_of_split(rw, i) || last_row_as_gather(rw, i) || rows_of_elements(rw, i) ||
+          gather_of_one_component(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

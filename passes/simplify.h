@@ -17,6 +17,7 @@ namespace llmc::passes {
 ///   x * 1, x / 1, x - 0, pow(x, 1), neg(neg(x))   -> x
 ///   slice of the last row, x[-1:] on one axis     -> gather(x, [-1])
 ///   gather_elements(x, column repeated along all other axes), no axes before it -> gather of rows
+///   gather_nd(x, indices of one component)        -> gather along the first axis
 ///
 /// x + 0 is kept, because it changes -0 to 0.
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context);
