@@ -25,6 +25,7 @@ struct Sequence {
         k(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 2, 2)),
         v(random_floats(tokens * Shape::kKvHeads * Shape::kHeadDim, 10 * seed + 3)),
         bias(random_floats(Shape::kHeads * (tokens + kMoreColumns), 10 * seed + 4, 3)),
+        sinks(random_floats(Shape::kHeads, 10 * seed + 5, 6)),
         kept_k(kept(Shape::kFormats.keys, true, k)),
         kept_v(kept(Shape::kFormats.values, false, v)) {}
 
@@ -55,7 +56,7 @@ struct Sequence {
       const KernelContext context{&run, count, work.data()};
       kv_store<Shape>(context, kLayer, k.data() + at * kKv, v.data() + at * kKv);
       attention<Shape, Rule>(context, kLayer, scale, q.data() + at * kQ, out.data() + at * kQ, kCap,
-                             bias.data(), tokens + kMoreColumns);
+                             {bias.data(), tokens + kMoreColumns, sinks.data()});
     }
     return out;
   }
@@ -79,6 +80,10 @@ struct Sequence {
       if (Rule::kBias == ScoreBias::kByKey) p[j] += bias[head * columns + j];
       largest = std::max(largest, p[j]);
     }
+    if (Rule::kSinks) {
+      largest = std::max(largest, static_cast<double>(sinks[head]));
+      sum = std::exp(static_cast<double>(sinks[head]) - largest);
+    }
     for (std::size_t j = first; j <= t; ++j) sum += p[j] = std::exp(p[j] - largest);
     for (std::size_t j = first; j <= t; ++j) {
       for (std::size_t d = 0; d < D; ++d) {
@@ -90,7 +95,7 @@ struct Sequence {
 
   static constexpr std::size_t kMoreColumns = 3;  // of the bias than tokens
   std::size_t tokens;
-  Aligned<float> q, k, v, bias;
+  Aligned<float> q, k, v, bias, sinks;
   std::vector<double> kept_k, kept_v;
 };
 
@@ -224,6 +229,10 @@ TEST(AttentionRuleTest, CappedScores) {
 TEST(AttentionRuleTest, BiasByPosition) {
   check_rule<AttentionRule<0, false, ScoreBias::kByDistance>>();
   check_rule<AttentionRule<90, true, ScoreBias::kByKey>>();
+}
+
+TEST(AttentionRuleTest, Sinks) {
+  check_rule<AttentionRule<90, false, ScoreBias::kByDistance, true>>();
 }
 
 TEST(AttentionRuleTest, KeysOutsideTheWindowAreNotRead) {

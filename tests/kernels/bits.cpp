@@ -101,6 +101,7 @@ struct Bits {
     float* frequencies = floats(10, 33);
     float* gain = floats(96, 34);
     const float* bias = floats(6 * context, 35, 2);
+    const float* sinks = floats(6, 36, 2);
     float* q = take<float>(chunk * 120);
     float* angles = take<float>(chunk * 20);
     const size_t linear_bytes =
@@ -120,7 +121,7 @@ struct Bits {
       } else {
         linear(s, Rows<96>{x + first * 96}, W{data}, rotate);
       }
-      attention<Config, Rule>(s, 1, 0.5f, q, out + first * 120, 3.0f, bias, context);
+      attention<Config, Rule>(s, 1, 0.5f, q, out + first * 120, 3.0f, {bias, context, sinks});
     }
     run.count = chunk;
     done(name, out, context * 120);
@@ -213,8 +214,8 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
       bits.attend<32, AttentionRule<>, false, kMixed>("attention in f16 and int8", 90);
       bits.attend<32, AttentionRule<>, false, kSmall>("attention in int8 and fp8", 90);
-      bits.attend<32, AttentionRule<0, true, ScoreBias::kByKey>>("attention with a bias by key",
-                                                                 90);
+      bits.attend<32, AttentionRule<0, true, ScoreBias::kByKey, true>>(
+          "attention with a bias by key, sinks", 90);
       bits.attend_to_source(150);
       bits.stages();
     }

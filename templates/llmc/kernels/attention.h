@@ -8,8 +8,8 @@
 ///     j <= position + t
 ///
 /// With a window w, only the last w of these keys are used. With a softcap c, scores are replaced
-/// by c tanh(score / c). With a bias, a number from a table of each head is added to the score
-/// then.
+/// by c tanh(score / c). With a bias, a number from a table of each head is added to
+/// the score then. With sinks, the softmax has the score of one more key, whose value is 0.
 ///
 /// The cache is divided into splits of 512 tokens, and each split into tiles of 64 tokens, aligned
 /// to position 0. A query processes its visible tiles in order, and its splits are merged in order.
@@ -38,8 +38,7 @@ struct AttentionTask {
   const llmc_run* run;
   size_t layer;
   float scale, cap;
-  const float* bias;  // [kHeads][bias_columns], if Rule::kBiased
-  size_t bias_columns;
+  ScoreTables tables;
   const float* q;
   float* out;
   WorkPartition partition;  // of items
@@ -136,9 +135,9 @@ struct AttentionTask {
     const float* row_bias[kRows];
     if constexpr (Rule::kBiased) {
       for (size_t row = 0; row < group_tokens * kGroup; ++row) {
-        row_bias[row] = bias + (first_head + row % kGroup) * bias_columns;
+        row_bias[row] = tables.bias + (first_head + row % kGroup) * tables.columns;
         if constexpr (Rule::kBias == ScoreBias::kByDistance)
-          row_bias[row] += bias_columns - seen - row / kGroup;
+          row_bias[row] += tables.columns - seen - row / kGroup;
       }
     }
     float* state[kRows];
@@ -167,10 +166,16 @@ struct AttentionTask {
     }
     if (spread) return;
     for (size_t row = 0; row < group_tokens * kGroup; ++row) {
-      write_output(RowState<Shape>{merged + row * kStateFloats},
-                   out + ((token + row / kGroup) * Shape::kHeads + first_head + row % kGroup) *
-                             Shape::kHeadDim);
+      finish(RowState<Shape>{merged + row * kStateFloats}, first_head + row % kGroup,
+             out + ((token + row / kGroup) * Shape::kHeads + first_head + row % kGroup) *
+                       Shape::kHeadDim);
     }
+  }
+
+  /// Writes the result of a row of `head` whose splits are merged.
+  LLMC_INLINE void finish(RowState<Shape> state, size_t head, float* to) const {
+    if constexpr (Rule::kSinks) add_sink(state, tables.sinks[head]);
+    write_output(state, to);
   }
 
   /// Returns the tile that is processed after the tile at `at` of KV head heads.begin, within keys
@@ -272,7 +277,7 @@ struct AttentionMergeTask {
     for (size_t split = first + 1; split < end; ++split) {
       merge_states(state, RowState<Shape>{task.partial(split, token, head)});
     }
-    write_output(state, task.out + row * Shape::kHeadDim);
+    task.finish(state, head, task.out + row * Shape::kHeadDim);
   }
 };
 
@@ -282,8 +287,7 @@ struct AttentionMergeTask {
 /// Rule::kBiased, with at least as many columns as keys.
 template <class Shape, class Rule = AttentionRule<>>
 inline void attention(const KernelContext& context, size_t layer, float scale, const float* q,
-                      float* out, float cap = 0, const float* bias = nullptr,
-                      size_t bias_columns = 0) {
+                      float* out, float cap = 0, const ScoreTables& tables = {}) {
   using Task = AttentionTask<Shape, Rule>;
   const llmc_run* run = context.run;
   float* slots = reinterpret_cast<float*>(context.work);
@@ -303,11 +307,8 @@ inline void attention(const KernelContext& context, size_t layer, float scale, c
   const bool spread =
       run->segment_count == 1 && run->count <= kSplitTokens && splits > 1 && workers > 1;
   if (spread) items *= splits;
-  Task task{run,    layer,       scale,
-            cap,    bias,        bias_columns,
-            q,      out,         WorkPartition(run, items, workers),
-            spread, first_split, splits,
-            slots,  partials};
+  Task task{run,    layer,       scale,  cap,   tables,  q, out, WorkPartition(run, items, workers),
+            spread, first_split, splits, slots, partials};
   for_each_worker(run, task);
   if (spread) {
     AttentionMergeTask<Shape, Rule> merge{

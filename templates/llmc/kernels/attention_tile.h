@@ -13,14 +13,24 @@ inline namespace LLMC_ISA {
 /// key at distance d before the query, or the element with the key's position.
 enum class ScoreBias : unsigned char { kNone, kByDistance, kByKey };
 
-/// Which keys a query sees, whether scores are capped, and what is added to them then. With kWindow
-/// w > 0, a query sees its own key and the w - 1 keys before it; with 0, all keys up to its own.
-template <size_t kWindowV = 0, bool kCappedV = false, ScoreBias kBiasV = ScoreBias::kNone>
+/// Tables of an attention, if its rule needs them.
+struct ScoreTables {
+  const float* bias = nullptr;  // [heads][columns], at least as many columns as keys
+  size_t columns = 0;
+  const float* sinks = nullptr;  // [heads]
+};
+
+/// Which keys a query sees, whether scores are capped, what is added to them then, and whether a
+/// sink, a key without a value, takes a part of the softmax. With kWindow w > 0, a query sees its
+/// own key and the w - 1 keys before it; with 0, all keys up to its own.
+template <size_t kWindowV = 0, bool kCappedV = false, ScoreBias kBiasV = ScoreBias::kNone,
+          bool kSinksV = false>
 struct AttentionRule {
   static constexpr size_t kWindow = kWindowV;
   static constexpr bool kCapped = kCappedV;
   static constexpr ScoreBias kBias = kBiasV;
   static constexpr bool kBiased = kBias != ScoreBias::kNone;
+  static constexpr bool kSinks = kSinksV;
 
   /// Returns the first key visible to a query that has `seen` keys up to and including its own.
   static LLMC_INLINE size_t first_key(size_t seen) {
@@ -412,6 +422,17 @@ LLMC_INLINE void merge_states(RowState<Shape> state, RowState<Shape> next) {
     const F32x8 added = load(next.output() + i) * splat(after);
     store(state.output() + i, load(state.output() + i) * splat(before) + added);
   }
+}
+
+/// Adds the score of a sink to a row:  m = max(m1, sink), sum and output weighted by exp(m1 - m).
+template <class Shape>
+LLMC_INLINE void add_sink(RowState<Shape> state, float sink) {
+  const float now = sink > state.largest() ? sink : state.largest();
+  const float before = exp_nonpositive(state.largest() - now);
+  state.largest() = now;
+  state.sum() = state.sum() * before + exp_nonpositive(sink - now);
+  for (size_t i = 0; i < Shape::kPadded; i += 8)
+    store(state.output() + i, load(state.output() + i) * splat(before));
 }
 
 /// out[head_dim] = output / sum
