@@ -79,15 +79,21 @@ class Printer {
     // A window that covers the whole context has no effect.
     const std::uint64_t window = s.window < context_.plan.options.ctx ? s.window : 0;
     const bool capped = s.softcap > 0;
-    std::string rule;
-    if (window > 0 || capped || s.bias.exists())
+    const bool tables = s.bias.exists() || s.sinks.exists();
+    std::string rule, more;
+    if (window > 0 || capped || tables)
       rule = fmt::format(", AttentionRule</*window=*/{}, /*capped=*/{}", window, capped);
-    if (s.bias.exists())
-      rule += fmt::format(", ScoreBias::{}", s.bias_by_key ? "kByKey" : "kByDistance");
+    if (capped || tables) more = ", " + float_literal(s.softcap);
+    if (tables) {
+      const char* const bias = !s.bias.exists() ? "kNone"
+                               : s.bias_by_key  ? "kByKey"
+                                                : "kByDistance";
+      rule += fmt::format(", ScoreBias::{}, /*sinks=*/{}", bias, s.sinks.exists());
+      const std::string columns = s.bias.exists() ? fmt::to_string(s.bias_columns) : "nullptr";
+      more += ", " +
+              fields({{"bias", vector(s.bias)}, {"columns", columns}, {"sinks", vector(s.sinks)}});
+    }
     if (!rule.empty()) rule += ">";
-    std::string more;
-    if (capped || s.bias.exists()) more = ", " + float_literal(s.softcap);
-    if (s.bias.exists()) more += fmt::format(", {}, {}", vector(s.bias), s.bias_columns);
     LLMC_CHECK(s.shape == program_.attention);
     return fmt::format("attention<Attention{}>(context, {}, {}, {}, {}{});", rule, layer(s.layer),
                        float_literal(s.scale), buffer(s.q), buffer(s.out), more);

@@ -136,6 +136,7 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
     LLMC_RETURN_IF_ERROR(c.want_rank(4, 2));
     LLMC_RETURN_IF_ERROR(c.want_equal(c.type(4).dims[0], dim(op.heads), "rows of the bias"));
   }
+  if (c.has(5)) LLMC_RETURN_IF_ERROR(want_vector(c, 5, dim(op.heads), "sinks"));
   LLMC_RETURN_IF_ERROR(c.want_rank(3, 5));
   TensorType present = c.type(3);
   const bool sequence_first = op.cache_layout == CacheLayout::kSequenceFirst;

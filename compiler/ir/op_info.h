@@ -314,7 +314,7 @@ struct OpInfo<Rope> : FusedOp<3> {
                  rare("heads_first", &Rope::heads_first), rare("table", &Rope::table));
 };
 template <>
-struct OpInfo<Attention> : FusedOp<4, 5, 2> {
+struct OpInfo<Attention> : FusedOp<4, 6, 2> {
   static constexpr std::string_view name = "attention";
   static constexpr auto fields = std::tuple(
       field("heads", &Attention::heads), field("kv_heads", &Attention::kv_heads),

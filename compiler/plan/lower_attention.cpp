@@ -154,7 +154,9 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
     stage.bias_by_key = op.bias_by_key;
     if (stage.bias_columns < options_.context) limit_positions(stage.bias_columns);
   }
+  if (present(node, 5)) stage.sinks = vector_weight(scope, node, 5, "sinks", shape.heads);
   std::string rule;
+  if (stage.sinks.exists()) rule += ", a sink";
   if (stage.bias.exists()) rule += stage.bias_by_key ? ", bias by key" : ", bias by distance";
   if (stage.window > 0) rule += fmt::format(", the last {} tokens", stage.window);
   if (stage.softcap > 0) rule += fmt::format(", scores up to {}", stage.softcap);

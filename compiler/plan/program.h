@@ -133,6 +133,7 @@ struct AttentionStage {
   WeightRef bias;                // f32[heads][bias_columns], as ir::Attention has it
   std::uint64_t bias_columns = 0;
   bool bias_by_key = false;
+  WeightRef sinks;  // f32[heads]
   BufferId q, out;
   std::uint32_t layer = 0;
 };

@@ -67,6 +67,7 @@ class HashWriter {
   void write(const AttentionStage& s) {
     put(s.shape, s.scale, s.softcap, s.window, s.q, s.out, s.layer);
     if (s.bias.exists()) put(s.bias, s.bias_by_key);
+    if (s.sinks.exists()) put(s.sinks);
   }
   void write(const CrossAttentionStage& s) { put(s.shape, s.scale, s.q, s.out, s.layer); }
   void write(const NormStage& s) { put(s.x, s.out, s.residual, s.norm, s.width, s.parts); }

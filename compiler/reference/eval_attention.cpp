@@ -47,6 +47,9 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
   const std::int64_t columns = bias && bias->rank() == 2 ? bias->dims[1] : 0;
   if (bias && (!bias->is_float() || bias->rank() != 2 || bias->dims[0] != op.heads))
     return c.error("the bias " + type_text(*bias) + " has not one row for each head");
+  const Tensor* const sinks = c.has(5) ? &c.operand(5) : nullptr;
+  if (sinks && (!sinks->is_float() || sinks->dims != Dims{op.heads}))
+    return c.error("the sinks " + type_text(*sinks) + " are not one for each head");
   if (bias && columns < total)
     return c.error("the bias has " + std::to_string(columns) + " columns for " +
                    std::to_string(total) + " tokens");
@@ -84,6 +87,11 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
         const std::int64_t column = op.bias_by_key ? t : columns - seen + t;
         if (bias) score += static_cast<double>(bias->floats[index(head * columns + column)]);
         largest = std::max(largest, scores[index(t)]);
+      }
+      if (sinks) {
+        const auto sink = static_cast<double>(sinks->floats[index(head)]);
+        largest = std::max(largest, sink);
+        sum = std::exp(sink - largest);
       }
       std::fill(sums.begin(), sums.end(), 0.0);
       for (std::int64_t t = first; t < seen; ++t) {
