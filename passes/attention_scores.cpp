@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compiler/reference/tensor.h"
 #include "passes/mask_analysis.h"
 
 namespace llmc::passes {
@@ -103,6 +104,47 @@ ValueId take_mask(const Rewriter& rw, ValueId value, Scores& scores) {
   return hidden->kept;
 }
 
+/// Returns the operand of a slice that drops the last element along the last axis.
+std::optional<ValueId> without_last(const Rewriter& rw, ValueId value) {
+  if (!rw.op<ir::Slice>(value)) return std::nullopt;
+  const ir::Node& node = *rw.producer(value);
+  const auto maps = index_maps(rw, node);
+  if (maps.size() != 1) return std::nullopt;
+  for (std::size_t a = 0; a < maps[0].axes.size(); ++a)
+    if (maps[0].axes[a].result_axis() != a) return std::nullopt;
+  const auto& whole = rw.type(node.inputs[0]).dims;
+  const auto& part = rw.type(value).dims;
+  const bool only_last = std::equal(part.begin(), part.end() - 1, whole.begin());
+  if (!only_last || ir::sub(whole.back(), part.back()) != ir::Dim(1)) return std::nullopt;
+  return node.inputs[0];
+}
+
+/// Returns x if `value` is x - max(x) over the last axis, which has the same softmax, else `value`.
+ValueId without_maximum(const Rewriter& rw, ValueId value) {
+  const auto operands = binary(rw, value, BinaryKind::kSub);
+  const auto* reduce = operands ? rw.op<ir::Reduce>(operands->right) : nullptr;
+  const bool is_maximum = reduce && reduce->kind == ir::ReduceKind::kMax &&
+                          is_last_axis(reduce->axes, rw.type(operands->left).rank()) &&
+                          rw.producer(operands->right)->inputs[0] == operands->left &&
+                          rw.type(operands->right).rank() == rw.type(value).rank();
+  return is_maximum ? operands->left : value;
+}
+
+/// Returns the sinks f32[heads] of `value`, f32[1, heads, queries, 1] that is the same for all
+/// queries; nullptr if it is not a constant like this.
+ir::ConstantPtr sinks_of(const Rewriter& rw, ValueId value) {
+  const std::vector<ir::Dim> dims = rw.type(value).dims;
+  while (rw.op<ir::Expand>(value)) value = rw.producer(value)->inputs[0];
+  const std::vector<ir::Dim> own = rw.type(value).dims;
+  const auto heads = dims.size() == 4 ? dims[1].constant() : std::nullopt;
+  if (!heads || own.size() < 3 || !(own[own.size() - 3] == dims[1])) return nullptr;
+  const ir::ConstantPtr data = rw.constant(strip_views(rw, value));
+  if (!data || data->element() != ir::ElementType::kF32 || data->element_count() != *heads)
+    return nullptr;
+  return reference::to_constant(
+      reference::f32_tensor({*heads}, reference::to_tensor(*data).floats));
+}
+
 }  // namespace
 
 std::optional<Hidden> match_hidden(const Rewriter& rw, ValueId value) {
@@ -148,22 +190,35 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-ValueId softmax_operand(const Rewriter& rw, ValueId p) {
+std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ValueId p) {
   constexpr int kMaxSteps = 8;
+  bool dropped = false;
   for (int steps = 0; steps < kMaxSteps; ++steps) {
     if (const auto inner = through_view(rw, p)) {
       p = *inner;
-      continue;
+    } else if (const auto whole = dropped ? std::nullopt : without_last(rw, p)) {
+      p = *whole;
+      dropped = true;
+    } else if (rw.op<ir::Where>(p)) {
+      const std::vector<ValueId> guard = rw.producer(p)->inputs;
+      const auto tested = unary(rw, guard[0], ir::UnaryKind::kIsNan);
+      if (!tested || *tested != guard[2] || scalar_constant(rw, guard[1]) != 0.0)
+        return std::nullopt;
+      p = guard[2];
+    } else {
+      break;
     }
-    if (!rw.op<ir::Where>(p)) break;
-    const std::vector<ValueId> guard = rw.producer(p)->inputs;
-    const auto tested = unary(rw, guard[0], ir::UnaryKind::kIsNan);
-    if (!tested || *tested != guard[2] || scalar_constant(rw, guard[1]) != 0.0) return ir::kNoValue;
-    p = guard[2];
   }
   const auto* softmax = rw.op<ir::Softmax>(p);
-  if (!softmax || !is_last_axis(softmax->axis, rw.type(p).rank())) return ir::kNoValue;
-  return rw.producer(p)->inputs[0];
+  if (!softmax || !is_last_axis(softmax->axis, rw.type(p).rank())) return std::nullopt;
+  const ValueId operand = without_maximum(rw, rw.producer(p)->inputs[0]);
+  if (!dropped) return SoftmaxMatch{operand, nullptr};
+  const auto* joined = rw.op<ir::Concat>(operand);
+  const std::vector<ValueId> parts = joined ? rw.producer(operand)->inputs : std::vector<ValueId>();
+  if (parts.size() != 2 || !is_last_axis(joined->axis, rw.type(operand).rank()))
+    return std::nullopt;
+  const ir::ConstantPtr sinks = sinks_of(rw, parts[1]);
+  return sinks ? std::optional(SoftmaxMatch{parts[0], sinks}) : std::nullopt;
 }
 
 }  // namespace llmc::passes

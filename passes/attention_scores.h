@@ -38,9 +38,14 @@ struct Hidden {
 };
 std::optional<Hidden> match_hidden(const Rewriter& rw, ir::ValueId value);
 
-/// Returns the operand of the softmax over the last axis that computes `probabilities`. Views and
-/// guards where(is_nan(p), 0, p) may follow the softmax. Returns kNoValue if there is no such
-/// softmax.
-ir::ValueId softmax_operand(const Rewriter& rw, ir::ValueId probabilities);
+/// A softmax over the last axis.
+struct SoftmaxMatch {
+  ir::ValueId scores;  // without the sink's
+  /// f32[heads] constant: the score of one more key, whose probability is dropped; nullptr: none.
+  ir::ConstantPtr sinks;
+};
+/// Matches the softmax that computes `probabilities`. Views, guards where(is_nan(p), 0, p) and a
+/// slice that drops the sink may follow it, and x - max(x) may precede it.
+std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ir::ValueId probabilities);
 
 }  // namespace llmc::passes

@@ -121,6 +121,7 @@ struct AttentionMatch {
   ir::Attention op;
   ValueId q, k, v, past, present;
   bool q_heads_first = false, k_heads_first = false, v_heads_first = false;
+  ir::ConstantPtr sinks;
   std::vector<std::pair<ValueId, double>> bias;  // terms that are no masks, with their factors
 };
 
@@ -299,7 +300,8 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId re
   const ValueId q = rows(match.q, match.q_heads_first);
   const ValueId k = rows(match.k, match.k_heads_first), v = rows(match.v, match.v_heads_first);
   std::vector<ValueId> inputs{q, k, v, match.past};
-  if (bias.exists()) inputs.push_back(bias);
+  if (bias.exists() || match.sinks) inputs.push_back(bias);
+  if (match.sinks) inputs.push_back(rw.emit_constant(match.sinks, anchor, "sinks"));
   const auto outputs = rw.emit_all(match.op, std::move(inputs), anchor);
   const std::vector<Dim> dims = rw.type(q).dims;
   const ValueId by_head = emit_reshape(rw, outputs[0], dims, anchor);
@@ -322,12 +324,13 @@ Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;
     const ir::Node& node = rw.node(i);
-    const ValueId operand = softmax_operand(rw, node.inputs[0]);
-    if (!operand.exists()) continue;
-    const auto scores = match_scores(rw, operand);
+    const auto softmax = match_softmax(rw, node.inputs[0]);
+    const auto scores = softmax ? match_scores(rw, softmax->scores) : std::nullopt;
     if (!scores) continue;
-    if (const auto match = match_attention(rw, indices, tables, operand, node.inputs[1], *scores))
-      rewrite(rw, *match, tables.emit(rw, *match, i), node.outputs[0], i);
+    auto match = match_attention(rw, indices, tables, softmax->scores, node.inputs[1], *scores);
+    if (!match || (softmax->sinks && softmax->sinks->element_count() != match->op.heads)) continue;
+    match->sinks = softmax->sinks;
+    rewrite(rw, *match, tables.emit(rw, *match, i), node.outputs[0], i);
   }
   const std::vector<ValueId> inputs = rw.graph().inputs();
   for (ValueId input : inputs)

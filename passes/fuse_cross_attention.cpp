@@ -76,9 +76,9 @@ struct Match {
 };
 
 std::optional<Match> match(const Rewriter& rw, IndexAnalysis& indices, const ir::Node& product) {
-  const ValueId operand = softmax_operand(rw, product.inputs[0]);
-  if (!operand.exists()) return std::nullopt;
-  const auto scores = match_scores(rw, operand);
+  const auto softmax = match_softmax(rw, product.inputs[0]);
+  if (!softmax || softmax->sinks) return std::nullopt;
+  const auto scores = match_scores(rw, softmax->scores);
   if (!scores || scores->softcap != 0) return std::nullopt;
   const auto keys = match_half(rw, scores->k, Axis::kDim, Axis::kTokens);
   const auto values = match_half(rw, product.inputs[1], Axis::kTokens, Axis::kDim);
