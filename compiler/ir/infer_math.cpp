@@ -124,6 +124,54 @@ Result<Types> infer_op(const InferContext& c, const Gemm& op) {
   return Types{std::move(out)};
 }
 
+namespace {
+
+/// Returns floor(a / b); nullopt unless b divides every coefficient of the symbols in a.
+std::optional<Dim> floor_quotient(const Dim& a, std::int64_t b) {
+  const std::int64_t rest = ((a.constant_part() % b) + b) % b;
+  const auto whole = sub(a, Dim(rest));
+  return whole ? div_exact(*whole, Dim(b)) : std::nullopt;
+}
+
+}  // namespace
+
+Result<Types> infer_op(const InferContext& c, const Conv& op) {
+  constexpr std::int64_t kMaxStep = std::int64_t{1} << 31;
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
+  const TensorType &x = c.type(0), &weight = c.type(1);
+  if (x.rank() < 3) return c.error(to_string(x) + " has no spatial dims");
+  LLMC_RETURN_IF_ERROR(c.want_rank(1, x.rank()));
+  const std::size_t spatial = x.rank() - 2;
+  if (op.strides.size() != spatial || op.dilations.size() != spatial)
+    return c.error("strides and dilations need one number for each spatial dim of " + to_string(x));
+  std::vector<std::int64_t> taps;
+  for (const Dim& dim : weight.dims) {
+    const auto size = dim.constant();
+    if (!size || *size < 1 || *size > kMaxStep)
+      return c.error("the dims of the weight " + to_string(weight) + " are not positive numbers");
+    taps.push_back(*size);
+  }
+  if (op.groups < 1 || op.groups > kMaxStep || taps[0] % op.groups != 0)
+    return c.error(std::to_string(taps[0]) + " channels do not divide into " +
+                   std::to_string(op.groups) + " groups");
+  LLMC_RETURN_IF_ERROR(
+      c.want_equal(x.dims[1], Dim(taps[1] * op.groups), "number of input channels"));
+  TensorType out{x.element, {x.dims[0], Dim(taps[0])}};
+  for (std::size_t i = 0; i < spatial; ++i) {
+    const std::int64_t stride = op.strides[i], dilation = op.dilations[i];
+    if (stride < 1 || dilation < 1 || stride > kMaxStep || dilation > kMaxStep)
+      return c.error("a stride or dilation is not between 1 and " + std::to_string(kMaxStep));
+    const auto last = sub(x.dims[i + 2], Dim(dilation * (taps[i + 2] - 1) + 1));
+    if (last && last->is_constant() && last->constant_part() < 0)
+      return c.error("the kernel " + to_string(weight) + " is larger than " + to_string(x));
+    const auto steps = last ? floor_quotient(*last, stride) : std::nullopt;
+    const auto positions = steps ? add(*steps, Dim(1)) : std::nullopt;
+    out.dims.push_back(positions ? *positions : c.fresh());
+  }
+  return Types{std::move(out)};
+}
+
 Result<Types> infer_op(const InferContext& c, const Softmax& op) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   if (!normalize_axis(op.axis, c.rank(0)))

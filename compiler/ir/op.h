@@ -179,6 +179,14 @@ struct Gemm {
   float alpha = 1, beta = 1;
   bool trans_a = false, trans_b = false;
 };
+/// (x[N, C, size…], weight[M, C / groups, kernel…]) -> [N, M, positions…]: convolution as in ONNX,
+/// without padding. Of each of the spatial dims, position p and tap t read element
+/// p * stride + t * dilation of x. Channels [g * M / groups, …) of the result read channels
+/// [g * C / groups, …) of x.
+struct Conv {
+  std::vector<std::int64_t> strides, dilations;  // one per spatial dim, at least 1
+  std::int64_t groups = 1;
+};
 /// x -> softmax along axis (opset 13 semantics)
 struct Softmax {
   std::int64_t axis = -1;
@@ -382,13 +390,13 @@ struct Parameter {
 
 /// Expands to X(name) for every operator, separated by commas. Used for the alternatives of Op, and
 /// to declare one overload of a function for each operator.
-#define LLMC_IR_OPS(X)                                                                            \
-  X(ConstantOp), X(Cast), X(Reshape), X(Transpose), X(Concat), X(Split), X(Slice), X(Squeeze),    \
-      X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd),  \
-      X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),     \
-      X(Binary), X(Where), X(MatMul), X(Gemm), X(Softmax), X(Reduce), X(ArgMax), X(TopK),         \
-      X(CumSum), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(CrossAttention),              \
-      X(ScaledAttention), X(GatedActivation), X(Embedding), X(Linear), X(QkvProjection), X(Loop), \
+#define LLMC_IR_OPS(X)                                                                             \
+  X(ConstantOp), X(Cast), X(Reshape), X(Transpose), X(Concat), X(Split), X(Slice), X(Squeeze),     \
+      X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd),   \
+      X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),      \
+      X(Binary), X(Where), X(MatMul), X(Gemm), X(Conv), X(Softmax), X(Reduce), X(ArgMax), X(TopK), \
+      X(CumSum), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(CrossAttention),               \
+      X(ScaledAttention), X(GatedActivation), X(Embedding), X(Linear), X(QkvProjection), X(Loop),  \
       X(Parameter)
 
 #define LLMC_IR_OP(T) T

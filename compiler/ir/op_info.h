@@ -266,6 +266,13 @@ struct OpInfo<Gemm> : PlainOp<2, 3> {
                  rare("trans_a", &Gemm::trans_a), rare("trans_b", &Gemm::trans_b));
 };
 template <>
+struct OpInfo<Conv> : FusedOp<2> {
+  static constexpr std::string_view name = "conv";
+  static constexpr auto fields =
+      std::tuple(field("strides", &Conv::strides), field("dilations", &Conv::dilations),
+                 rare("groups", &Conv::groups));
+};
+template <>
 struct OpInfo<Softmax> : PlainOp<1> {
   static constexpr std::string_view name = "softmax";
   static constexpr auto fields = std::tuple(field("axis", &Softmax::axis));

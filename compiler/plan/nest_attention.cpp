@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
@@ -45,16 +43,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   }
   const View y = result(out);
   if (product(y_dims) == 0) return ok_status();
-  // Allocates scratch memory for each worker, on separate cache lines.
-  const auto of_workers = [&](const Size& elements, const char* name) {
-    constexpr std::int64_t kLine = 16;
-    const std::int64_t step = (elements.bound() + kLine - 1) / kLine * kLine;
-    const std::uint32_t buffer =
-        scratch(ElementType::kF32, step * std::max<std::int64_t>(host_.workers(), 1), name);
-    return BufferArgument{.buffer = buffer, .written = true, .slot_step = step};
-  };
-  const BufferArgument scores = of_workers(kRows * keys, "scores");
-  const BufferArgument panel = of_workers(16 * depth, "panel");
+  const BufferArgument scores = scratch_of_workers(kRows * keys, "scores");
+  const BufferArgument panel = scratch_of_workers(16 * depth, "panel");
   const auto stride = [&](const View& view, std::size_t d) { return view.strides[d]; };
   CallStage stage;
   stage.kernel = masked ? "attention_masked" : biased ? "attention_biased" : "attention";

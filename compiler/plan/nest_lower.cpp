@@ -261,6 +261,14 @@ CallStage NestLowerer::by_rows(CallStage call, const Sizes& steps) {
   return call;
 }
 
+BufferArgument NestLowerer::scratch_of_workers(const Size& elements, const std::string& name) {
+  constexpr std::int64_t kLine = 16;
+  const std::int64_t step = (elements.bound() + kLine - 1) / kLine * kLine;
+  const std::uint32_t buffer =
+      scratch(ir::ElementType::kF32, step * std::max<std::int64_t>(host_.workers(), 1), name);
+  return {.buffer = buffer, .written = true, .slot_step = step};
+}
+
 NestLowerer::AxisSplit NestLowerer::around(const Sizes& dims, std::size_t axis) {
   AxisSplit split;
   for (std::size_t i = 0; i < axis; ++i) split.outer *= dims[i];

@@ -106,6 +106,7 @@ class NestLowerer {
   Status lower(const ir::Node& node, const ir::Where& op);
   Status lower(const ir::Node& node, const ir::MatMul& op);
   Status lower(const ir::Node& node, const ir::Gemm& op);
+  Status lower(const ir::Node& node, const ir::Conv& op);
   Status lower(const ir::Node& node, const ir::Softmax& op);
   Status lower(const ir::Node& node, const ir::Reduce& op);
   Status lower(const ir::Node& node, const ir::ArgMax& op);
@@ -171,6 +172,8 @@ class NestLowerer {
   std::uint32_t scratch(ir::ElementType element, const Size& count, const std::string& name) {
     return host_.scratch(*current_, element, count, name, {});
   }
+  /// Returns scratch memory of f32 for each worker, on separate cache lines.
+  BufferArgument scratch_of_workers(const Size& elements, const std::string& name);
   void emit(const ir::Node& node, MapStage stage);
   void emit(const ir::Node& node, CallStage stage);
 

@@ -135,6 +135,16 @@ struct SizesAgree {
            out() == Sizes{a[op.trans_a ? 1 : 0], b[op.trans_b ? 0 : 1]} &&
            (!has(2) || broadcasts(in(2), out()));
   }
+  bool operator()(const ir::Conv& op) const {
+    const Sizes &x = in(0), &weight = in(1), &y = out();
+    if (!all_constant(weight) || x[1] != weight[1] * op.groups || y[0] != x[0] || y[1] != weight[0])
+      return false;
+    for (std::size_t i = 0; i < op.strides.size(); ++i) {
+      const Size end = (y[i + 2] - 1) * op.strides[i] + (weight[i + 2] - 1) * op.dilations[i] + 1;
+      if (!at_most(end, x[i + 2])) return false;
+    }
+    return true;
+  }
   bool operator()(const ir::Reduce& op) const {
     return reduced(*ir::normalize_axes(op.axes, in(0).size()), op.keep_dims) == out();
   }

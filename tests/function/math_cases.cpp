@@ -123,6 +123,45 @@ constexpr Case kMathCases[] = {
   %z = matmul %e, %f
   return %x, %y, %z
 })"},
+    {"conv_1d", R"(graph @g(%x: f32[2, 40, 150]) {
+  %w = constant f32[35, 40, 7] random(7, 0.5)
+  %y = conv %x, %w {strides = [1], dilations = [1]}
+  %z = conv %x, %w {strides = [2], dilations = [3]}
+  return %y, %z
+})"},
+    {"conv_2d_with_padding",
+     R"(graph @g(%x: f32[2, 3, 13, 21], %w: f32[8, 3, 3, 5], %b: f32[8, 1, 1]) {
+  %p = constant i64[8] {0, 0, 1, 2, 0, 0, 1, 2}
+  %q = pad %x, %p
+  %y = conv %q, %w {strides = [1, 1], dilations = [1, 1]}
+  %z = add %y, %b
+  %r = relu %z
+  return %r
+})"},
+    {"conv_of_groups", R"(graph @g(%x: f32[1, 12, 19]) {
+  %u = constant f32[18, 4, 3] random(1, 0.5)
+  %v = constant f32[12, 1, 5] random(2, 0.5)
+  %w = constant f32[8, 3, 1] random(3, 0.5)
+  %a = conv %x, %u {strides = [1], dilations = [2], groups = 3}
+  %b = conv %x, %v {strides = [2], dilations = [1], groups = 12}
+  %c = conv %x, %w {strides = [1], dilations = [1], groups = 4}
+  return %a, %b, %c
+})"},
+    {"conv_by_channel", R"(graph @g(%x: f32[2, 3, 20, 45]) {
+  %w = constant f32[6, 1, 7, 7] random(1, 0.5)
+  %y = conv %x, %w {strides = [1, 1], dilations = [1, 1], groups = 3}
+  %z = conv %x, %w {strides = [2, 3], dilations = [2, 1], groups = 3}
+  return %y, %z
+})"},
+    // Few positions of many rows, from channels that are last in memory.
+    {"conv_of_channels_last", R"(graph @g(%x: f32[1, 6, 5, 30], %s: f32[1, 3, 4, 4, 5]) {
+  %t = transpose %x {perm = [0, 3, 1, 2]}
+  %w = constant f32[200, 30, 3, 3] random(1, 0.5)
+  %y = conv %t, %w {strides = [1, 1], dilations = [1, 1]}
+  %v = constant f32[5, 3, 2, 3, 2] random(2, 0.5)
+  %z = conv %s, %v {strides = [1, 1, 2], dilations = [2, 1, 1]}
+  return %y, %z
+})"},
     {"gemms", R"(graph @g(%a: f32[4, 18], %b: f32[18, 20], %c: f32[20]) {
   %w = constant f32[20, 18] random(3, 0.5)
   %x = gemm %a, %w, %c {alpha = 0.5, beta = 2, trans_a = false, trans_b = true}

@@ -51,6 +51,9 @@ std::map<std::string_view, std::string> make_samples() {
        around("  %a = constant f32[4, 3] splat(1)\n  %w = constant f32[5, 4] splat(-2)\n"
               "  %c = constant f32[5] {1, 2, 3, 4, 5}\n"
               "  %y = gemm %a, %w, %c {alpha = 0.5, beta = 2, trans_a = true, trans_b = true}")},
+      {"conv",
+       "graph @g(%x: f32[batch, 4, 3*seq + 5, 9]) {\n  %w = constant f32[6, 2, 3, 1] random(1, 1)\n"
+       "  %y = conv %x, %w {strides = [3, 2], dilations = [2, 1], groups = 2}\n  return %y\n}\n"},
       {"softmax", around("  %y = softmax %x {axis = -1}")},
       {"arg_max",
        around("  %y = arg_max %x {axis = 2, keep_dims = false, minimum = true, last = true}")},

@@ -48,6 +48,22 @@ std::vector<OpCase> math_cases() {
       unary("sign", "-7, 7", "-1, 1", "i32[2]"),
       unary("sqrt", "2, 3", "1.4140625, 1.7324219", "f16[2]"),
       unary("not", "true, false", "false, true", "bool[2]"),
+      // Two groups; of positions 0 and 2, taps 0 and 2.
+      {"conv", R"(graph @g() {
+  %x = constant f32[1, 2, 5] {1, 2, 3, 4, 5, 10, 20, 30, 40, 50}
+  %w = constant f32[2, 1, 2] {1, 2, -1, 0.5}
+  %y = conv %x, %w {strides = [2], dilations = [2], groups = 2}
+  %e = constant f32[1, 2, 2] {7, 13, 5, -5}
+  return %y, %e
+})"},
+      // The products of both channels and all taps are added.
+      {"conv", R"(graph @g() {
+  %x = constant f32[1, 2, 2, 3] {1, 2, 3, 4, 5, 6, 1, 0, 1, 0, 1, 0}
+  %w = constant f32[1, 2, 2, 2] {1, 10, 100, 1000, 1, 1, 1, -1}
+  %y = conv %x, %w {strides = [1, 1], dilations = [1, 1]}
+  %e = constant f32[1, 1, 1, 2] {5421, 6534}
+  return %y, %e
+})"},
       {"is_inf", R"(graph @g() {
   %x = constant f32[4] {1, nan, inf, -inf}
   %y = is_inf %x

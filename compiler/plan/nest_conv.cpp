@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "compiler/plan/nest_lower.h"
+#include "compiler/support/checked_math.h"
+
+/// Lowers convolutions to kernels of templates/llmc/function/conv.h.
+namespace llmc::plan {
+
+using ir::ElementType;
+
+Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
+  constexpr std::int64_t kPanelElements = 4 * 256 * 16;  // of the kernel
+  // Fewer rows of the weight per group than this do not pay for a copy of the elements of x.
+  constexpr std::int64_t kManyRows = 4;
+  // Blocks of fewer rows would spend too much of their time on that copy.
+  constexpr std::int64_t kLeastBlockRows = 96;
+  constexpr std::int64_t kManyPositions = 1024;
+  const ir::ValueId out = node.outputs[0];
+  const std::vector<std::int64_t> weight = bounds(dims(node.inputs[1]));
+  const Sizes& y_dims = dims(out);
+  const Sizes positions = part(y_dims, 2, y_dims.size());
+  const std::int64_t rows = weight[0] / op.groups, channels = weight[1];
+  const std::vector<std::int64_t> taps(weight.begin() + 2, weight.end());
+  const auto depth = checked_product(std::vector<std::int64_t>(weight.begin() + 1, weight.end()));
+  std::vector<std::int64_t> factors = bounds(y_dims);
+  factors.push_back(depth.value_or(INT64_MAX));
+  const auto multiply_adds = checked_product(factors);
+  if (!multiply_adds) return unsupported(node, "it has too many multiplications");
+  const View x = stored(node.inputs[0], false), w = stored(node.inputs[1]), y = result(out);
+  if (product(y_dims) == 0) return ok_status();
+
+  Sizes steps, tap_steps;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    steps.push_back(x.strides[i + 2] * op.strides[i]);
+    tap_steps.push_back(x.strides[i + 2] * op.dilations[i]);
+  }
+  // With few positions, the rows are divided, too.
+  const Size positions_of_all = y_dims[0] * op.groups * product(positions);
+  std::int64_t block_rows = rows;
+  for (std::int64_t down = 2;
+       positions_of_all.bound() * (down - 1) < kManyPositions && block_rows > kLeastBlockRows;
+       ++down)
+    block_rows = (rows + down - 1) / down;
+  const std::int64_t down = (rows + block_rows - 1) / block_rows;
+
+  const bool copies = rows >= kManyRows;
+  CallStage stage;
+  stage.kernel = copies ? "conv" : "conv_of_few_rows";
+  stage.types = {ElementType::kF32};
+  stage.buffers = {read(x), read(w), written(y)};
+  if (copies) stage.buffers.push_back(scratch_of_workers(kPanelElements, "panels"));
+  stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
+  stage.split = CallStage::Split::kRange;
+  stage.numbers = {std::int64_t{0}, positions_of_all * down};
+  if (copies) stage.numbers.emplace_back(Size(block_rows));
+  stage.numbers.insert(stage.numbers.end(), {Size(op.groups), Size(channels), Size(rows),
+                                             Size(*depth), x.strides[0], x.strides[1], positions,
+                                             Sizes(taps.begin(), taps.end()), steps, tap_steps});
+  emit(node, std::move(stage));
+  return ok_status();
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,223 @@
+#pragma once
+
+#include "llmc/function/matmul.h"
+
+/// Convolution without padding (ir::Conv) of a strided x with w[groups][rows][depth], where depth =
+/// channels x taps, to a row-major y[batch][groups][rows][positions]. Each element is accumulated
+/// over its depth in order, starting with 0: y = fma(w[r][k], x[k at the position], y).
+namespace llmc {
+inline namespace LLMC_ISA {
+namespace function {
+
+/// Positions that are computed together: `kConvPanels` panels of 16, each from a copy of their
+/// elements of x, [kDepthTile][16].
+inline constexpr int64_t kConvPanels = 4;
+inline constexpr int64_t kConvPositions = kConvPanels * kPanelColumns;
+
+/// Strides of x are in elements. The lists have one number for each spatial dim: positions, taps,
+/// and the distances in x between two positions and between two taps.
+template <class Positions, class Taps, class Steps, class TapSteps>
+struct ConvShape {
+  int64_t groups, channels, rows, depth, x_batch, x_channel;
+  Positions positions;
+  Taps taps;
+  Steps steps;
+  TapSteps tap_steps;
+
+  int64_t position_count() const {
+    int64_t count = 1;
+    for (size_t d = 0; d < Positions::count; ++d) count *= positions.values[d];
+    return count;
+  }
+  /// Sets the offsets in x of 64 positions from `first` on. Those after the last position repeat
+  /// it. adjacent[i] is whether the eight offsets from 8 i on are consecutive.
+  void find_positions(int64_t first, int64_t count, int64_t* at, bool* adjacent) const {
+    constexpr size_t kRank = Positions::count;
+    int64_t index[kRank], offset = 0, rest = first;
+    for (size_t d = kRank; d-- > 0;) {
+      index[d] = rest % positions.values[d];
+      rest /= positions.values[d];
+      offset += index[d] * steps.values[d];
+    }
+    for (int64_t i = 0; i < kConvPositions; ++i) {
+      at[i] = offset;
+      if (i + 1 >= count) continue;
+      for (size_t d = kRank; d-- > 0;) {
+        offset += steps.values[d];
+        if (++index[d] < positions.values[d]) break;
+        offset -= index[d] * steps.values[d];
+        index[d] = 0;
+      }
+    }
+    for (int64_t i = 0; i < kConvPositions; i += 8) {
+      adjacent[i / 8] = true;
+      for (int64_t j = 1; j < 8; ++j)
+        if (at[i + j] != at[i] + j) adjacent[i / 8] = false;
+    }
+  }
+  /// Calls f(i, offset in x) for the `count` elements of the depth from `first` on; i is from 0.
+  template <class F>
+  LLMC_INLINE void for_each_tap(int64_t first, int64_t count, F&& f) const {
+    constexpr size_t kLast = Taps::count - 1;
+    int64_t index[kLast + 1], rest = first;
+    for (size_t d = kLast + 1; d-- > 0;) {
+      index[d] = rest % taps.values[d];
+      rest /= taps.values[d];
+    }
+    int64_t row = rest * x_channel;
+    for (size_t d = 0; d < kLast; ++d) row += index[d] * tap_steps.values[d];
+    for (int64_t i = 0; i < count;) {
+      for (int64_t t = index[kLast]; t < taps.values[kLast] && i < count; ++t, ++i)
+        f(i, row + t * tap_steps.values[kLast]);
+      index[kLast] = 0;
+      size_t d = kLast;
+      for (; d > 0; --d) {
+        row += tap_steps.values[d - 1];
+        if (++index[d - 1] < taps.values[d - 1]) break;
+        row -= index[d - 1] * tap_steps.values[d - 1];
+        index[d - 1] = 0;
+      }
+      if (d == 0) row += x_channel;
+    }
+  }
+};
+
+template <bool kValue>
+struct AllAdjacent {
+  static constexpr bool value = kValue;
+};
+
+/// Returns the elements of x at eight offsets.
+LLMC_INLINE F32x8 load_positions(const float* x, const int64_t* at, bool adjacent) {
+  if (adjacent) return load(x + at[0]);
+  float lane[8];
+  for (int j = 0; j < 8; ++j) lane[j] = x[at[j]];
+  return load(lane);
+}
+
+/// Calls f(x, w, y, offsets, adjacent, number of positions, number of rows, positions of a row) for
+/// blocks of up to 64 positions and up to `block_rows` rows; w and y are those of the first row.
+/// [begin, end) counts positions of these rows, ordered by batch, group, rows and positions.
+template <class Shape, class F>
+LLMC_INLINE void for_each_block(const float* x, const float* w, float* y, int64_t begin,
+                                int64_t end, int64_t block_rows, const Shape& s, F&& f) {
+  const int64_t positions = s.position_count();
+  const int64_t blocks = (s.rows + block_rows - 1) / block_rows;
+  int64_t at[kConvPositions];
+  bool adjacent[kConvPositions / 8];
+  for (int64_t i = begin; i < end;) {
+    const int64_t column = i % positions, row = i / positions % blocks * block_rows;
+    const int64_t matrix = i / positions / blocks, group = matrix % s.groups;
+    const int64_t rest = positions - column < end - i ? positions - column : end - i;
+    const int64_t count = rest < kConvPositions ? rest : kConvPositions;
+    const int64_t rows = s.rows - row < block_rows ? s.rows - row : block_rows;
+    s.find_positions(column, count, at, adjacent);
+    f(x + matrix / s.groups * s.x_batch + group * s.channels * s.x_channel,
+      w + (group * s.rows + row) * s.depth, y + (matrix * s.rows + row) * positions + column,
+      static_cast<const int64_t*>(at), static_cast<const bool*>(adjacent), count, rows, positions);
+    i += count;
+  }
+}
+
+/// Computes the positions [begin, end) of for_each_block(). `panels` is
+/// f32[kConvPanels][kDepthTile][16].
+template <class T, class Positions, class Taps, class Steps, class TapSteps>
+LLMC_NOINLINE inline void conv(const T* x, const T* w, T* y, T* panels, int64_t begin, int64_t end,
+                               int64_t block_rows, int64_t groups, int64_t channels, int64_t rows,
+                               int64_t depth, int64_t x_batch, int64_t x_channel,
+                               const Positions& positions, const Taps& taps, const Steps& steps,
+                               const TapSteps& tap_steps) {
+  const ConvShape<Positions, Taps, Steps, TapSteps> shape{
+      groups, channels, rows, depth, x_batch, x_channel, positions, taps, steps, tap_steps};
+  const auto block = [&](const float* from, const float* weights, float* to, const int64_t* at,
+                         const bool* adjacent, int64_t count, int64_t m, int64_t y_row) {
+    for (int64_t first = 0; first < depth; first += kDepthTile) {
+      const int64_t some = depth - first < kDepthTile ? depth - first : kDepthTile;
+      const int64_t padded = (count + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
+      for (int64_t column = 0; column < padded; column += 8) {
+        float* panel =
+            panels + column / kPanelColumns * (kDepthTile * kPanelColumns) + column % kPanelColumns;
+        const int64_t* lanes = at + column;
+        if (adjacent[column / 8]) {
+          shape.for_each_tap(first, some, [&](int64_t k, int64_t offset) {
+            store(panel + k * kPanelColumns, load(from + lanes[0] + offset));
+          });
+        } else {
+          shape.for_each_tap(first, some, [&](int64_t k, int64_t offset) {
+            for (int j = 0; j < 8; ++j) panel[k * kPanelColumns + j] = from[lanes[j] + offset];
+          });
+        }
+      }
+      for (int64_t r = 0; r < m; r += kRowTile) {
+        const int64_t tile = m - r < kRowTile ? m - r : kRowTile;
+        const float* a = weights + r * depth + first;
+        for (int64_t column = 0; column < count; column += kPanelColumns) {
+          const float* panel = panels + column * kDepthTile;
+          float* out = to + r * y_row + column;
+          if (count - column >= kPanelColumns) {
+            product_rows<true>(a, depth, panel, kPanelColumns, out, y_row, tile, some,
+                               kPanelColumns, first == 0);
+          } else {
+            product_rows<false>(a, depth, panel, kPanelColumns, out, y_row, tile, some,
+                                count - column, first == 0);
+          }
+        }
+      }
+    }
+  };
+  for_each_block(x, w, y, begin, end, block_rows, shape, block);
+}
+
+/// Computes the positions [begin, end) of a convolution with few rows per group, whose elements of
+/// x are not worth a copy.
+template <class T, class Positions, class Taps, class Steps, class TapSteps>
+LLMC_NOINLINE inline void conv_of_few_rows(const T* x, const T* w, T* y, int64_t begin, int64_t end,
+                                           int64_t groups, int64_t channels, int64_t rows,
+                                           int64_t depth, int64_t x_batch, int64_t x_channel,
+                                           const Positions& positions, const Taps& taps,
+                                           const Steps& steps, const TapSteps& tap_steps) {
+  const ConvShape<Positions, Taps, Steps, TapSteps> shape{
+      groups, channels, rows, depth, x_batch, x_channel, positions, taps, steps, tap_steps};
+  const auto block = [&](const float* from, const float* weights, float* to, const int64_t* at,
+                         const bool* adjacent, int64_t count, int64_t m, int64_t y_row) {
+    constexpr int kVectors = 4;
+    for (int64_t column = 0; column < count; column += kVectors * 8) {
+      const bool* next = adjacent + column / 8;
+      const bool whole = count - column >= kVectors * 8 && next[0] && next[1] && next[2] && next[3];
+      for (int64_t r = 0; r < m; ++r) {
+        const float* a = weights + r * depth;
+        F32x8 sum[kVectors];
+        for (int i = 0; i < kVectors; ++i) sum[i] = zero_f32();
+        const auto accumulate = [&](auto all) {
+          shape.for_each_tap(0, depth, [&](int64_t k, int64_t offset) {
+            const F32x8 factor = splat(a[k]);
+            for (int i = 0; i < kVectors; ++i)
+              sum[i] = fma(factor,
+                           load_positions(from + offset, at + column + 8 * i,
+                                          decltype(all)::value || next[i]),
+                           sum[i]);
+          });
+        };
+        if (whole) {
+          accumulate(AllAdjacent<true>{});
+        } else {
+          accumulate(AllAdjacent<false>{});
+        }
+        for (int i = 0; i < kVectors && column + 8 * i < count; ++i) {
+          const int64_t lanes = count - column - 8 * i;
+          float* out = to + r * y_row + column + 8 * i;
+          if (lanes >= 8) {
+            store(out, sum[i]);
+          } else {
+            store_partial(out, sum[i], static_cast<size_t>(lanes));
+          }
+        }
+      }
+    }
+  };
+  for_each_block(x, w, y, begin, end, rows, shape, block);
+}
+
+}  // namespace function
+}  // namespace LLMC_ISA
+}  // namespace llmc
