@@ -1,4 +1,4 @@
-// Layer and RMS normalization.
+// Normalizations.
 
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
@@ -27,6 +27,17 @@ ValueId inverse_root_mean_square(NodeContext& n, ValueId x, std::int64_t axis, d
   return unary(n, UnaryKind::kReciprocal, root);
 }
 
+/// x with mean 0 and variance 1 over the dims from an axis on.
+struct Standardized {
+  ValueId y, mean, inverse;  // inverse: 1 / standard deviation
+};
+Standardized standardized(NodeContext& n, ValueId x, std::int64_t axis, double epsilon) {
+  const ValueId mean = reduce(n, ReduceKind::kMean, x, axis_range(axis, n.rank(x)));
+  const ValueId centred = binary(n, BinaryKind::kSub, x, mean);
+  const ValueId inverse = inverse_root_mean_square(n, centred, axis, epsilon);
+  return {binary(n, BinaryKind::kMul, centred, inverse), mean, inverse};
+}
+
 /// LayerNormalization. Outputs 1 and 2 are the mean and the inverse standard deviation.
 void convert_layer_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1), bias = n.optional_in(2);
@@ -38,14 +49,81 @@ void convert_layer_norm(NodeContext& n) {
                      n.type(x).element == ElementType::kF32 && is_per_channel(n, scale, x) &&
                      (!bias.exists() || is_per_channel(n, bias, x));
   if (plain) return n.emit(ir::LayerNorm{epsilon}, {x, scale, bias});
-  const ValueId mean = reduce(n, ReduceKind::kMean, x, axis_range(axis, rank));
-  const ValueId centred = binary(n, BinaryKind::kSub, x, mean);
-  const ValueId inverse = inverse_root_mean_square(n, centred, axis, epsilon);
-  ValueId y = binary(n, BinaryKind::kMul, binary(n, BinaryKind::kMul, centred, inverse), scale);
+  const Standardized s = standardized(n, x, axis, epsilon);
+  ValueId y = binary(n, BinaryKind::kMul, s.y, scale);
   if (bias.exists()) y = binary(n, BinaryKind::kAdd, y, bias);
   n.bind(0, y);
-  n.bind(1, mean);
-  n.bind(2, inverse);
+  n.bind(1, s.mean);
+  n.bind(2, s.inverse);
+}
+
+/// Returns a parameter with one number for each of the channels of x[N, C, …], in a shape that is
+/// broadcast to x. Reports an error if it has another shape.
+ValueId by_channel(NodeContext& n, ValueId parameter, ValueId x) {
+  if (n.failed()) return ir::kNoValue;
+  const std::int64_t rank = n.rank(x);
+  if (rank < 2 || n.rank(parameter) != 1 ||
+      !ir::compatible(n.type(parameter).dims[0], n.type(x).dims[1]))
+    return n.bad("a parameter " + ir::to_string(n.type(parameter)) +
+                 " does not have one number for each channel of " + ir::to_string(n.type(x))),
+           ir::kNoValue;
+  return rank == 2 ? parameter : unsqueezed(n, parameter, axis_range(1, rank - 1));
+}
+
+/// Computes x * scale + bias, for each channel.
+ValueId scaled_by_channel(NodeContext& n, ValueId x, ValueId scale, ValueId bias) {
+  const ValueId product = binary(n, BinaryKind::kMul, x, by_channel(n, scale, x));
+  return binary(n, BinaryKind::kAdd, product, by_channel(n, bias, x));
+}
+
+/// BatchNormalization: (x - mean) * factor + bias with factor = scale / sqrt(variance + epsilon),
+/// as x * factor + (bias - mean * factor).
+void convert_batch_norm(NodeContext& n) {
+  const ValueId x = n.in(0), scale = n.in(1), bias = n.in(2), mean = n.in(3), variance = n.in(4);
+  const float epsilon = n.number("epsilon", 1e-5f);
+  n.ignore("momentum");  // of training
+  const bool trains = n.opset() >= 14 && n.integer("training_mode", 0) != 0;
+  const bool by_element = n.opset() < 9 && n.integer("spatial", 1) == 0;
+  if (n.failed()) return;
+  if (trains || n.output_count() > 1) return n.unsupported("training mode is not supported");
+  if (by_element) return n.unsupported("statistics of each element are not supported");
+  const ValueId root =
+      unary(n, UnaryKind::kSqrt,
+            with_scalar(n, BinaryKind::kAdd, variance, static_cast<double>(epsilon)));
+  const ValueId factor = binary(n, BinaryKind::kDiv, scale, root);
+  const ValueId shift =
+      binary(n, BinaryKind::kSub, bias, binary(n, BinaryKind::kMul, mean, factor));
+  n.bind(0, scaled_by_channel(n, x, factor, shift));
+}
+
+void convert_instance_norm(NodeContext& n) {
+  const ValueId x = n.in(0), scale = n.in(1), bias = n.in(2);
+  const float epsilon = n.number("epsilon", 1e-5f);
+  if (n.failed()) return;
+  if (n.rank(x) < 3) return n.bad("operand " + ir::to_string(n.type(x)) + " has no spatial dims");
+  n.bind(0,
+         scaled_by_channel(n, standardized(n, x, 2, static_cast<double>(epsilon)).y, scale, bias));
+}
+
+/// GroupNormalization. Scale and bias have one number for each group until version 20, then one for
+/// each channel.
+void convert_group_norm(NodeContext& n) {
+  const ValueId x = n.in(0), scale = n.in(1), bias = n.in(2);
+  const float epsilon = n.number("epsilon", 1e-5f);
+  const std::int64_t groups = n.integer("num_groups", 0);
+  if (n.opset() >= 21) n.ignore("stash_type");  // f32, as everything
+  if (n.failed()) return;
+  const auto channels = known_dim(n, x, 1);
+  if (!channels) return n.unsupported("an unknown number of channels is not supported");
+  if (groups < 1 || *channels % groups != 0)
+    return n.bad(std::to_string(*channels) + " channels do not divide into " +
+                 std::to_string(groups) + " groups");
+  const ValueId rows = reshaped(n, x, {0, groups, -1});
+  ValueId y = standardized(n, rows, 2, static_cast<double>(epsilon)).y;
+  const bool by_group = n.opset() < 21;
+  if (by_group) y = scaled_by_channel(n, y, scale, bias);
+  const ValueId whole = n.make(ir::Reshape{}, {y, shape_of(n, x)});
+  n.bind(0, by_group ? whole : scaled_by_channel(n, whole, scale, bias));
 }
 
 /// x / sqrt(mean(x²) + epsilon) * weight. Output 1 of SimplifiedLayerNormalization is 1 /
@@ -71,6 +149,23 @@ std::vector<OperatorRule> norm_rules() {
   return {
       {"", "LayerNormalization", 17, kAnyLater, 2, 3, attributes, convert_layer_norm},
       {"", "RMSNormalization", 23, kAnyLater, 2, 2, attributes, convert_rms_norm},
+      {"",
+       "BatchNormalization",
+       7,
+       kAnyLater,
+       5,
+       5,
+       {"epsilon", "momentum", "spatial", "training_mode"},
+       convert_batch_norm},
+      {"", "InstanceNormalization", 6, kAnyLater, 3, 3, {"epsilon"}, convert_instance_norm},
+      {"",
+       "GroupNormalization",
+       18,
+       kAnyLater,
+       3,
+       3,
+       {"epsilon", "num_groups", "stash_type"},
+       convert_group_norm},
       // Not a standard operator, but exporters write it in the standard domain.
       {"", "SimplifiedLayerNormalization", 1, kAnyLater, 2, 2, attributes, convert_rms_norm},
   };
