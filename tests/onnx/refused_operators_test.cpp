@@ -58,7 +58,8 @@ std::vector<Refused> refused() {
   };
   const auto unsupported = ErrorKind::kUnsupported, bad = ErrorKind::kBadInput;
   return {
-      {"Unknown", 15, one("Conv", {"x", "x"}), unsupported, "not a supported operator"},
+      {"Unknown", 15, one("NonMaxSuppression", {"x", "x"}), unsupported,
+       "not a supported operator"},
       {"OldAdd", 6, one("Add", {"x", "x"}), unsupported, "operator set 6 (only 7 and later)"},
       {"UnknownAttribute", 15, one("Relu", {"x"}, {{"slope", 1.f}}), unsupported,
        "attribute 'slope'"},

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/onnx/node_context.h"
+
+/// The attributes that Conv and the pooling operators share.
+namespace llmc::importer {
+
+/// A window that moves over the spatial dims of x[N, C, …]: one number for each of them.
+struct Window {
+  std::vector<std::int64_t> kernel, strides, dilations;
+  std::vector<std::int64_t> pads_begin, pads_end;  // elements before and after the dim
+
+  std::size_t rank() const { return kernel.size(); }
+  /// Returns the elements of dim d from the first to the last of one position.
+  std::int64_t extent(std::size_t d) const { return dilations[d] * (kernel[d] - 1) + 1; }
+  bool has_pads() const;
+};
+
+/// Returns the window that the attributes of this node give for an x of two dims more than the
+/// kernel, without pads if 'auto_pad', which `mode` receives, is not NOTSET. Reports an error and
+/// returns nullopt if an attribute is invalid.
+std::optional<Window> given_window(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
+                                   std::string& mode);
+/// Returns the window of this node, with pads computed from 'auto_pad' and 'ceil_mode'.
+/// Reports an error and returns nullopt if an attribute is invalid, or if pads depend on a size
+/// that is not known. `ceil_pads`, if not null, receives the part of pads_end that
+/// 'ceil_mode' adds; it may be negative.
+std::optional<Window> window_of(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
+                                std::vector<std::int64_t>* ceil_pads = nullptr);
+
+/// Returns x with elements of `value` before and after its spatial dims; negative pads remove
+/// elements.
+ir::ValueId padded(NodeContext& n, ir::ValueId x, const std::vector<std::int64_t>& begin,
+                   const std::vector<std::int64_t>& end, double value);
+
+/// Returns the spatial dims of a weight, which 'kernel_shape' repeats. Reports an error if they are
+/// not known or differ.
+std::vector<std::int64_t> kernel_of(NodeContext& n, ir::ValueId weight);
+
+/// Returns y[N, C, …] + bias[C]; y if there is no bias.
+ir::ValueId with_bias(NodeContext& n, ir::ValueId y, ir::ValueId bias);
+
+}  // namespace llmc::importer
