@@ -47,6 +47,7 @@ std::vector<OperatorRule> norm_rules();
 std::vector<OperatorRule> conv_rules();
 std::vector<OperatorRule> conv_transpose_rules();
 std::vector<OperatorRule> pool_rules();
+std::vector<OperatorRule> resize_rules();
 std::vector<OperatorRule> attention_rules();
 std::vector<OperatorRule> einsum_rules();
 std::vector<OperatorRule> integer_rules();
