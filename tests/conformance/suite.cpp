@@ -33,6 +33,8 @@ constexpr const char* kListed =
     "Size Slice Softmax Split Sqrt Squeeze Sub Sum Swish Tanh TensorScatter Tile TopK Transpose "
     "Trilu "
     "Unsqueeze Where Xor "
+    "AveragePool BatchNormalization Conv ConvTranspose GlobalAveragePool GlobalMaxPool "
+    "GroupNormalization InstanceNormalization LpPool MaxPool Resize Upsample "
     "Celu Dropout Elu HardSigmoid HardSwish Hardmax LeakyRelu LogSoftmax Mean Mish PRelu Selu "
     "Shrink "
     "Sign Softplus Softsign ThresholdedRelu Sinh Cosh Tan";
