@@ -75,7 +75,7 @@ std::unique_ptr<exec::FunctionLibrary> compile(const std::vector<Prepared>& case
   return *std::move(library);
 }
 
-TEST(Function, NativeCodeAgreesWithTheInterpreterAndAcrossTargets) {
+TEST(Function, NativeCodeAgreesWithTheInterpreterAndAcrossTargetsAndThreads) {
   const std::vector<Prepared> cases = prepare();
   std::vector<std::unique_ptr<exec::FunctionLibrary>> libraries;
   for (const target::Target& target : target::all())
@@ -84,17 +84,20 @@ TEST(Function, NativeCodeAgreesWithTheInterpreterAndAcrossTargets) {
     std::vector<ir::ConstantPtr> first;
     for (const auto& library : libraries) {
       if (!library) continue;
-      const auto outputs = library->run(i, cases[i].data);
-      ASSERT_TRUE(outputs.ok()) << cases[i].test.name << format(outputs.error().first());
-      ASSERT_EQ(outputs->size(), cases[i].expected.size());
-      for (std::size_t o = 0; o < outputs->size(); ++o) {
-        const std::string what = std::string(cases[i].test.name) + " output " + std::to_string(o);
-        const ir::Constant& output = *(*outputs)[o];
-        expect_close(cases[i].expected[o], output, cases[i].test.tolerance, what);
-        if (!first.empty())
-          EXPECT_EQ(first[o]->bytes(), output.bytes()) << what << ": other bits on another target";
+      for (const std::uint32_t threads : {1u, 3u}) {
+        const auto outputs = library->run(i, cases[i].data, threads);
+        ASSERT_TRUE(outputs.ok()) << cases[i].test.name << format(outputs.error().first());
+        ASSERT_EQ(outputs->size(), cases[i].expected.size());
+        for (std::size_t o = 0; o < outputs->size(); ++o) {
+          const std::string what =
+              fmt::format("{} output {} on {} threads", cases[i].test.name, o, threads);
+          const ir::Constant& output = *(*outputs)[o];
+          expect_close(cases[i].expected[o], output, cases[i].test.tolerance, what);
+          if (!first.empty())
+            EXPECT_EQ(first[o]->bytes(), output.bytes()) << what << ": other bits";
+        }
+        first = *outputs;
       }
-      first = *outputs;
     }
   }
 }
