@@ -153,6 +153,19 @@ constexpr Case kMathCases[] = {
   %z = conv %x, %w {strides = [2, 3], dilations = [2, 1], groups = 3}
   return %y, %z
 })"},
+    // Rows of positions that do not fill a vector, or more than one; the last ones end with x.
+    {"conv_by_channel_of_narrow_rows",
+     R"(graph @g(%x: f32[1, 5, 13, 13], %z: f32[2, 3, 18, 6], %u: f32[1, 3, 9, 7]) {
+  %w = constant f32[5, 1, 7, 7] random(1, 0.5)
+  %a = conv %x, %w {strides = [1, 1], dilations = [1, 1], groups = 5}
+  %v = constant f32[3, 1, 2, 1] random(2, 0.5)
+  %b = conv %z, %v {strides = [1, 1], dilations = [1, 1], groups = 3}
+  %t = transpose %u {perm = [0, 1, 3, 2]}
+  %c = conv %t, %v {strides = [1, 1], dilations = [2, 1], groups = 3}
+  %s = constant f32[3, 3, 1, 4] random(3, 0.5)
+  %d = conv %u, %s {strides = [1, 1], dilations = [1, 1]}
+  return %a, %b, %c, %d
+})"},
     // Few positions of many rows, from channels that are last in memory.
     {"conv_of_channels_last", R"(graph @g(%x: f32[1, 6, 5, 30], %s: f32[1, 3, 4, 4, 5]) {
   %t = transpose %x {perm = [0, 3, 1, 2]}

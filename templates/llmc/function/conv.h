@@ -14,6 +14,14 @@ namespace function {
 inline constexpr int64_t kConvPanels = 4;
 inline constexpr int64_t kConvPositions = kConvPanels * kPanelColumns;
 
+/// Up to eight positions: their offsets in x, of which the last is repeated, and how many there
+/// are. `y` counts from the first position of the block. If `adjacent`, eight elements from at[0]
+/// on can be read, and the first `lanes` are those of the positions.
+struct ConvVector {
+  int64_t at[8], y, lanes;
+  bool adjacent;
+};
+
 /// Strides of x are in elements. The lists have one number for each spatial dim: positions, taps,
 /// and the distances in x between two positions and between two taps.
 template <class Positions, class Taps, class Steps, class TapSteps>
@@ -29,31 +37,75 @@ struct ConvShape {
     for (size_t d = 0; d < Positions::count; ++d) count *= positions.values[d];
     return count;
   }
+  /// A position and its offset in x.
+  struct Cursor {
+    int64_t index[Positions::count], offset;
+  };
+  Cursor at_position(int64_t first) const {
+    Cursor c{};
+    for (size_t d = Positions::count; d-- > 0;) {
+      c.index[d] = first % positions.values[d];
+      first /= positions.values[d];
+      c.offset += c.index[d] * steps.values[d];
+    }
+    return c;
+  }
+  /// Advances by positions that are all in one row.
+  LLMC_INLINE void advance(Cursor& c, int64_t count) const {
+    size_t d = Positions::count - 1;
+    c.index[d] += count;
+    c.offset += count * steps.values[d];
+    while (c.index[d] == positions.values[d] && d > 0) {
+      c.offset -= c.index[d] * steps.values[d];
+      c.index[d] = 0;
+      ++c.index[--d];
+      c.offset += steps.values[d];
+    }
+  }
   /// Sets the offsets in x of 64 positions from `first` on. Those after the last position repeat
   /// it. adjacent[i] is whether the eight offsets from 8 i on are consecutive.
   void find_positions(int64_t first, int64_t count, int64_t* at, bool* adjacent) const {
-    constexpr size_t kRank = Positions::count;
-    int64_t index[kRank], offset = 0, rest = first;
-    for (size_t d = kRank; d-- > 0;) {
-      index[d] = rest % positions.values[d];
-      rest /= positions.values[d];
-      offset += index[d] * steps.values[d];
-    }
+    Cursor cursor = at_position(first);
     for (int64_t i = 0; i < kConvPositions; ++i) {
-      at[i] = offset;
-      if (i + 1 >= count) continue;
-      for (size_t d = kRank; d-- > 0;) {
-        offset += steps.values[d];
-        if (++index[d] < positions.values[d]) break;
-        offset -= index[d] * steps.values[d];
-        index[d] = 0;
-      }
+      at[i] = cursor.offset;
+      if (i + 1 < count) advance(cursor, 1);
     }
     for (int64_t i = 0; i < kConvPositions; i += 8) {
       adjacent[i / 8] = true;
       for (int64_t j = 1; j < 8; ++j)
         if (at[i + j] != at[i] + j) adjacent[i / 8] = false;
     }
+  }
+  /// Divides the `count` positions from `first` on into vectors, and returns their number, at most
+  /// `kConvPositions`. A vector has positions of one row if they are adjacent in x: loads are
+  /// faster than copies of single elements, even if some are in vain. `after` elements after those
+  /// of the positions may be read.
+  int64_t find_vectors(int64_t first, int64_t count, int64_t after, ConvVector* vectors) const {
+    constexpr size_t kLast = Positions::count - 1;
+    int64_t last = after;
+    for (size_t d = 0; d <= kLast; ++d)
+      if (steps.values[d] > 0) last += (positions.values[d] - 1) * steps.values[d];
+    const bool by_rows = steps.values[kLast] == 1;
+    Cursor cursor = at_position(first);
+    int64_t used = 0;
+    for (int64_t i = 0; i < count; i += vectors[used++].lanes) {
+      ConvVector& v = vectors[used];
+      const int64_t of_row = by_rows ? positions.values[kLast] - cursor.index[kLast] : 8;
+      const int64_t lanes = of_row < count - i ? of_row : count - i;
+      v.y = i;
+      v.lanes = lanes < 8 ? lanes : 8;
+      v.adjacent = by_rows && cursor.offset + 7 <= last;
+      v.at[0] = cursor.offset;
+      if (v.adjacent) {
+        advance(cursor, v.lanes);
+        continue;
+      }
+      for (int64_t j = 0; j < 8; ++j) {
+        v.at[j] = j < v.lanes ? cursor.offset : v.at[j - 1];
+        if (j < v.lanes) advance(cursor, 1);
+      }
+    }
+    return used;
   }
   /// Calls f(i, offset in x) for the `count` elements of the depth from `first` on; i is from 0.
   template <class F>
@@ -82,11 +134,6 @@ struct ConvShape {
   }
 };
 
-template <bool kValue>
-struct AllAdjacent {
-  static constexpr bool value = kValue;
-};
-
 /// Returns the elements of x at eight offsets.
 LLMC_INLINE F32x8 load_positions(const float* x, const int64_t* at, bool adjacent) {
   if (adjacent) return load(x + at[0]);
@@ -95,26 +142,24 @@ LLMC_INLINE F32x8 load_positions(const float* x, const int64_t* at, bool adjacen
   return load(lane);
 }
 
-/// Calls f(x, w, y, offsets, adjacent, number of positions, number of rows, positions of a row) for
-/// blocks of up to 64 positions and up to `block_rows` rows; w and y are those of the first row.
-/// [begin, end) counts positions of these rows, ordered by batch, group, rows and positions.
+/// Calls f(x, w, y, first position, number of positions, number of rows, positions of a row) for
+/// blocks of up to 64 positions and up to `block_rows` rows; w and y are those of the first row, y
+/// of the first position. [begin, end) counts positions of these rows, ordered by batch, group,
+/// rows and positions.
 template <class Shape, class F>
 LLMC_INLINE void for_each_block(const float* x, const float* w, float* y, int64_t begin,
                                 int64_t end, int64_t block_rows, const Shape& s, F&& f) {
   const int64_t positions = s.position_count();
   const int64_t blocks = (s.rows + block_rows - 1) / block_rows;
-  int64_t at[kConvPositions];
-  bool adjacent[kConvPositions / 8];
   for (int64_t i = begin; i < end;) {
     const int64_t column = i % positions, row = i / positions % blocks * block_rows;
     const int64_t matrix = i / positions / blocks, group = matrix % s.groups;
     const int64_t rest = positions - column < end - i ? positions - column : end - i;
     const int64_t count = rest < kConvPositions ? rest : kConvPositions;
     const int64_t rows = s.rows - row < block_rows ? s.rows - row : block_rows;
-    s.find_positions(column, count, at, adjacent);
     f(x + matrix / s.groups * s.x_batch + group * s.channels * s.x_channel,
       w + (group * s.rows + row) * s.depth, y + (matrix * s.rows + row) * positions + column,
-      static_cast<const int64_t*>(at), static_cast<const bool*>(adjacent), count, rows, positions);
+      column, count, rows, positions);
     i += count;
   }
 }
@@ -129,8 +174,11 @@ LLMC_NOINLINE inline void conv(const T* x, const T* w, T* y, T* panels, int64_t 
                                const TapSteps& tap_steps) {
   const ConvShape<Positions, Taps, Steps, TapSteps> shape{
       groups, channels, rows, depth, x_batch, x_channel, positions, taps, steps, tap_steps};
-  const auto block = [&](const float* from, const float* weights, float* to, const int64_t* at,
-                         const bool* adjacent, int64_t count, int64_t m, int64_t y_row) {
+  int64_t at[kConvPositions];
+  bool adjacent[kConvPositions / 8];
+  const auto block = [&](const float* from, const float* weights, float* to, int64_t position,
+                         int64_t count, int64_t m, int64_t y_row) {
+    shape.find_positions(position, count, at, adjacent);
     for (int64_t first = 0; first < depth; first += kDepthTile) {
       const int64_t some = depth - first < kDepthTile ? depth - first : kDepthTile;
       const int64_t padded = (count + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
@@ -178,38 +226,45 @@ LLMC_NOINLINE inline void conv_of_few_rows(const T* x, const T* w, T* y, int64_t
                                            const Steps& steps, const TapSteps& tap_steps) {
   const ConvShape<Positions, Taps, Steps, TapSteps> shape{
       groups, channels, rows, depth, x_batch, x_channel, positions, taps, steps, tap_steps};
-  const auto block = [&](const float* from, const float* weights, float* to, const int64_t* at,
-                         const bool* adjacent, int64_t count, int64_t m, int64_t y_row) {
+  const int64_t channels_step = x_channel > 0 ? channels * x_channel : 0;
+  ConvVector vectors[kConvPositions];
+  const auto block = [&](const float* from, const float* weights, float* to, int64_t position,
+                         int64_t count, int64_t m, int64_t y_row) {
     constexpr int kVectors = 4;
-    for (int64_t column = 0; column < count; column += kVectors * 8) {
-      const bool* next = adjacent + column / 8;
-      const bool whole = count - column >= kVectors * 8 && next[0] && next[1] && next[2] && next[3];
+    const int64_t groups_after = groups - 1 - (weights - w) / (rows * depth);
+    const int64_t all = shape.find_vectors(position, count, groups_after * channels_step, vectors);
+    for (int64_t first = 0; first < all; first += kVectors) {
+      const ConvVector* v[kVectors];
+      bool whole = true;
+      for (int i = 0; i < kVectors; ++i) {
+        v[i] = vectors + (first + i < all ? first + i : all - 1);
+        if (!v[i]->adjacent) whole = false;
+      }
       for (int64_t r = 0; r < m; ++r) {
         const float* a = weights + r * depth;
         F32x8 sum[kVectors];
         for (int i = 0; i < kVectors; ++i) sum[i] = zero_f32();
-        const auto accumulate = [&](auto all) {
+        if (whole) {
+          const float* rows_of_x[kVectors];
+          for (int i = 0; i < kVectors; ++i) rows_of_x[i] = from + v[i]->at[0];
           shape.for_each_tap(0, depth, [&](int64_t k, int64_t offset) {
             const F32x8 factor = splat(a[k]);
             for (int i = 0; i < kVectors; ++i)
-              sum[i] = fma(factor,
-                           load_positions(from + offset, at + column + 8 * i,
-                                          decltype(all)::value || next[i]),
-                           sum[i]);
+              sum[i] = fma(factor, load(rows_of_x[i] + offset), sum[i]);
           });
-        };
-        if (whole) {
-          accumulate(AllAdjacent<true>{});
         } else {
-          accumulate(AllAdjacent<false>{});
+          shape.for_each_tap(0, depth, [&](int64_t k, int64_t offset) {
+            const F32x8 factor = splat(a[k]);
+            for (int i = 0; i < kVectors; ++i)
+              sum[i] = fma(factor, load_positions(from + offset, v[i]->at, v[i]->adjacent), sum[i]);
+          });
         }
-        for (int i = 0; i < kVectors && column + 8 * i < count; ++i) {
-          const int64_t lanes = count - column - 8 * i;
-          float* out = to + r * y_row + column + 8 * i;
-          if (lanes >= 8) {
+        for (int i = 0; i < kVectors && first + i < all; ++i) {
+          float* out = to + r * y_row + v[i]->y;
+          if (v[i]->lanes == 8) {
             store(out, sum[i]);
           } else {
-            store_partial(out, sum[i], static_cast<size_t>(lanes));
+            store_partial(out, sum[i], static_cast<size_t>(v[i]->lanes));
           }
         }
       }
