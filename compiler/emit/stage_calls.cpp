@@ -79,19 +79,20 @@ class Printer {
     // A window that covers the whole context has no effect.
     const std::uint64_t window = s.window < context_.plan.options.ctx ? s.window : 0;
     const bool capped = s.softcap > 0;
-    const bool tables = s.bias.exists() || s.sinks.exists();
+    const bool biased = s.bias.exists(), tables = biased || s.sinks.exists();
     std::string rule, more;
     if (window > 0 || capped || tables)
       rule = fmt::format(", AttentionRule</*window=*/{}, /*capped=*/{}", window, capped);
     if (capped || tables) more = ", " + float_literal(s.softcap);
     if (tables) {
-      const char* const bias = !s.bias.exists() ? "kNone"
-                               : s.bias_by_key  ? "kByKey"
-                                                : "kByDistance";
-      rule += fmt::format(", ScoreBias::{}, /*sinks=*/{}", bias, s.sinks.exists());
-      const std::string columns = s.bias.exists() ? fmt::to_string(s.bias_columns) : "nullptr";
-      more += ", " +
-              fields({{"bias", vector(s.bias)}, {"columns", columns}, {"sinks", vector(s.sinks)}});
+      rule += fmt::format(", ScoreBias::{}, /*sinks=*/{}",
+                          !biased         ? "kNone"
+                          : s.bias_by_key ? "kByKey"
+                                          : "kByDistance",
+                          s.sinks.exists());
+      more += ", " + fields({{"bias", vector(s.bias)},
+                             {"columns", biased ? fmt::to_string(s.bias_columns) : "nullptr"},
+                             {"sinks", vector(s.sinks)}});
     }
     if (!rule.empty()) rule += ">";
     LLMC_CHECK(s.shape == program_.attention);
