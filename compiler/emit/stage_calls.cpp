@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/emit/fields.h"
 #include "compiler/emit/kernel_names.h"
 #include "compiler/emit/names.h"
 #include "compiler/support/check.h"
@@ -326,17 +327,6 @@ class Printer {
   }
   std::string width(BufferId id, std::uint64_t elements) const {
     return context_.widths(id, elements);
-  }
-  /// Returns a designated initializer: "{.x = x, .eps = 1e-05f}". Fields with the value "nullptr"
-  /// are omitted.
-  static std::string fields(std::initializer_list<std::pair<std::string_view, std::string>> values,
-                            std::string_view begin = "") {
-    std::string text;
-    for (const auto& [name, value] : values) {
-      if (value == "nullptr") continue;
-      text += fmt::format("{}.{} = {}", text.empty() ? begin : ", ", name, value);
-    }
-    return "{" + text + "}";
   }
   std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k,
                      const std::string& matrix, const std::string& epilogue,
