@@ -77,9 +77,10 @@ class Reader {
         facts_.fused.attentions += times;
         facts_.windows[attention->window] += times;
         facts_.softcap = attention->softcap;
-      } else if (std::holds_alternative<ir::ScaledAttention>(node.op) ||
-                 std::holds_alternative<ir::CrossAttention>(node.op)) {
+      } else if (std::holds_alternative<ir::ScaledAttention>(node.op)) {
         facts_.fused.attentions += times;
+      } else if (std::holds_alternative<ir::CrossAttention>(node.op)) {
+        facts_.fused.cross_attentions += times;
       } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
         facts_.fused.linears += times;
         facts_.qkv_bias = facts_.qkv_bias || operand(node, 2).exists();

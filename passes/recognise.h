@@ -36,8 +36,8 @@ struct ModelProperties {
   /// Numbers of fused patterns. A loop body is counted once per iteration. `norms` are RMS norms of
   /// rows, `head_norms` RMS norms of single heads (of q or k), `mlps` layers with an activation.
   struct Fused {
-    std::int64_t norms = 0, layer_norms = 0, head_norms = 0, ropes = 0, attentions = 0, mlps = 0,
-                 linears = 0;
+    std::int64_t norms = 0, layer_norms = 0, head_norms = 0, ropes = 0, attentions = 0,
+                 cross_attentions = 0, mlps = 0, linears = 0;
   } fused;
   /// Number of elementwise stages (residual additions, embedding scale, logits softcap) by
   /// operator.

@@ -84,7 +84,10 @@ TEST_F(EncoderDecoderCommand, PlanAndInspectShowBothParts) {
   ASSERT_EQ(plan.code, 0) << plan.err;
   // 2 layers, keys and values of 4 heads of 4 for 64 tokens, 4 bytes each
   EXPECT_EQ(json::parse(plan.out)["source"]["bytes"], 2 * 2 * 4 * 4 * 64 * 4);
-  EXPECT_EQ(llmc({"inspect", model()}).code, 0);
+  const ProgramRun inspected = llmc({"inspect", model()});
+  EXPECT_EQ(inspected.code, 0);
+  EXPECT_THAT(inspected.out, HasSubstr("layers 2,"));
+  EXPECT_THAT(inspected.out, HasSubstr("2 attention, 2 cross-attention"));
   std::filesystem::remove(folder_.path() / "decoder_model.onnx");
   const ProgramRun part = llmc({"plan", model()});
   EXPECT_EQ(part.code, 3);

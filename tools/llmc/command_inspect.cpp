@@ -61,6 +61,7 @@ Json architecture_json(const passes::ModelProperties& a) {
                          {"attention", a.fused.attentions}, {"layer_norm", a.fused.layer_norms},
                          {"head_norm", a.fused.head_norms}, {"mlp", a.fused.mlps},
                          {"linear", a.fused.linears}};
+  if (a.fused.cross_attentions > 0) result["fused"]["cross_attention"] = a.fused.cross_attentions;
   result["activations"] = a.activations;
   result["softcap"] = a.softcap;
   result["windows"] = Json::array();
@@ -224,13 +225,15 @@ void show_architecture(const passes::ModelProperties& a) {
   if (a.softcap > 0) print(fmt::format("  scores capped at {:g}\n", a.softcap));
   if (!a.activations.empty()) print(fmt::format("  mlp:{}\n", counts(a.activations)));
   std::string fused;
-  const std::pair<const char*, std::int64_t> patterns[] = {{"attention", a.fused.attentions},
-                                                           {"rms_norm", a.fused.norms},
-                                                           {"layer_norm", a.fused.layer_norms},
-                                                           {"q/k norm", a.fused.head_norms},
-                                                           {"rope", a.fused.ropes},
-                                                           {"mlp", a.fused.mlps},
-                                                           {"linear", a.fused.linears}};
+  const std::pair<const char*, std::int64_t> patterns[] = {
+      {"attention", a.fused.attentions},
+      {"cross-attention", a.fused.cross_attentions},
+      {"rms_norm", a.fused.norms},
+      {"layer_norm", a.fused.layer_norms},
+      {"q/k norm", a.fused.head_norms},
+      {"rope", a.fused.ropes},
+      {"mlp", a.fused.mlps},
+      {"linear", a.fused.linears}};
   for (const auto& [name, count] : patterns)
     if (count > 0) fused += fmt::format("{}{} {}", fused.empty() ? "fused: " : ", ", count, name);
   line(fused);
