@@ -130,10 +130,10 @@ struct AttentionStage {
   AttentionShape shape;
   float scale = 1, softcap = 0;  // softcap 0: no cap
   std::uint64_t window = 0;      // 0: all previous keys
-  WeightRef bias;                // f32[heads][bias_columns], as ir::Attention has it
+  WeightRef bias = {};           // f32[heads][bias_columns], as ir::Attention has it
   std::uint64_t bias_columns = 0;
   bool bias_by_key = false;
-  WeightRef sinks;  // f32[heads]
+  WeightRef sinks = {};  // f32[heads]
   BufferId q, out;
   std::uint32_t layer = 0;
 };
