@@ -29,6 +29,9 @@ inline const std::vector<Axis> kSequenceFirstAxes{Axis::kUnit, Axis::kTokens, Ax
 inline const std::vector<Axis> kHeadsFirstAxes{Axis::kUnit, Axis::kHeads, Axis::kTokens,
                                                Axis::kDim};
 
+/// The permutation between the two layouts.
+inline const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
+
 /// Returns the labels of an operand of a product: [.., heads, x, y], or [.., heads, group, x, y].
 std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y);
 

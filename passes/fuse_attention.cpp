@@ -17,8 +17,6 @@ using ir::BinaryKind;
 using ir::Dim;
 using ir::ValueId;
 
-const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
-
 /// One half, past[index], of a cache [2, 1, …].
 struct Half {
   ValueId cache;

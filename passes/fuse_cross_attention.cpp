@@ -13,17 +13,15 @@ namespace {
 using ir::Dim;
 using ir::ValueId;
 
-const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
-
 /// The keys (half 0) or values (half 1) of a source.
-struct Half {
+struct SourceHalf {
   ValueId source;
   std::int64_t index = 0, heads = 0, repeats = 1;
   double scale = 1;
 };
 
 /// Returns the half of which `traced` is the value [1, heads, T, D].
-std::optional<Half> half_of(const Rewriter& rw, const Traced& traced) {
+std::optional<SourceHalf> source_half_of(const Rewriter& rw, const Traced& traced) {
   const auto order = four_axes(rw, traced);
   if (!order || *order != kHeadsFirstAxes) return std::nullopt;
   const ValueId cut =
@@ -42,15 +40,15 @@ std::optional<Half> half_of(const Rewriter& rw, const Traced& traced) {
   for (std::size_t a = 1; a < whole.size(); ++a)
     if (!maps[0].axes[a].result_axis()) return std::nullopt;
   if (!half || !heads) return std::nullopt;
-  return Half{source, *half->constant(), *heads, traced.repeats, traced.scale};
+  return SourceHalf{source, *half->constant(), *heads, traced.repeats, traced.scale};
 }
 
-std::optional<Half> match_half(const Rewriter& rw, ValueId value, Axis x, Axis y) {
+std::optional<SourceHalf> match_source_half(const Rewriter& rw, ValueId value, Axis x, Axis y) {
   const ir::TensorType& type = rw.type(value);
   if (!is_f32(rw, value) || type.rank() < 3 || type.rank() > 5) return std::nullopt;
   Traced traced{value, label(type.dims, operand_axes(type.rank(), x, y)), 1, 1};
   do {
-    if (auto half = half_of(rw, traced)) return half;
+    if (auto half = source_half_of(rw, traced)) return half;
   } while (trace_up(rw, traced));
   return std::nullopt;
 }
@@ -69,19 +67,20 @@ bool hides_nothing(const Rewriter& rw, IndexAnalysis& indices, const Scores& sco
   return true;
 }
 
-struct Match {
+struct CrossMatch {
   ir::CrossAttention op;
   Queries q;
   ValueId source;
 };
 
-std::optional<Match> match(const Rewriter& rw, IndexAnalysis& indices, const ir::Node& product) {
+std::optional<CrossMatch> match_cross(const Rewriter& rw, IndexAnalysis& indices,
+                                      const ir::Node& product) {
   const auto softmax = match_softmax(rw, product.inputs[0]);
   if (!softmax || softmax->sinks) return std::nullopt;
   const auto scores = match_scores(rw, softmax->scores);
   if (!scores || scores->softcap != 0) return std::nullopt;
-  const auto keys = match_half(rw, scores->k, Axis::kDim, Axis::kTokens);
-  const auto values = match_half(rw, product.inputs[1], Axis::kTokens, Axis::kDim);
+  const auto keys = match_source_half(rw, scores->k, Axis::kDim, Axis::kTokens);
+  const auto values = match_source_half(rw, product.inputs[1], Axis::kTokens, Axis::kDim);
   if (!keys || !values || keys->source != values->source || keys->index != 0 ||
       values->index != 1 || keys->repeats != values->repeats || values->scale != 1)
     return std::nullopt;
@@ -99,12 +98,12 @@ std::optional<Match> match(const Rewriter& rw, IndexAnalysis& indices, const ir:
     return std::nullopt;
   const double scale = scores->scale * queries->scale * keys->scale;
   if (!std::isfinite(static_cast<float>(scale))) return std::nullopt;
-  return Match{{.heads = *heads,
-                .kv_heads = keys->heads,
-                .head_dim = *dim,
-                .scale = static_cast<float>(scale)},
-               *queries,
-               keys->source};
+  return CrossMatch{{.heads = *heads,
+                     .kv_heads = keys->heads,
+                     .head_dim = *dim,
+                     .scale = static_cast<float>(scale)},
+                    *queries,
+                    keys->source};
 }
 
 }  // namespace
@@ -115,7 +114,7 @@ Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& conte
   IndexAnalysis indices(rw);
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;
-    const auto found = match(rw, indices, rw.node(i));
+    const auto found = match_cross(rw, indices, rw.node(i));
     if (!found) continue;
     const ValueId result = rw.node(i).outputs[0];
     const ValueId q = found->q.heads_first
