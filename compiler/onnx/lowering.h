@@ -10,6 +10,11 @@
 /// returns the result, or kNoValue after an error.
 namespace llmc::importer {
 
+/// Returns a / b rounded up, for a >= 0 and b > 0.
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
 inline ir::ValueId unary(NodeContext& n, ir::UnaryKind kind, ir::ValueId x) {
   return n.make(ir::Unary{kind}, {x});
 }

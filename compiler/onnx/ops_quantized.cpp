@@ -15,10 +15,6 @@ using ir::ConstantPtr;
 using ir::ElementType;
 using ir::ValueId;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return a / b + (a % b != 0 ? 1 : 0);
-}
-
 bool is_code(const ConstantPtr& constant) {
   return constant->element() == ElementType::kI8 || constant->element() == ElementType::kU8;
 }

@@ -38,10 +38,6 @@ std::optional<std::int64_t> spatial_dim(NodeContext& n, ValueId x, std::size_t d
   return size;
 }
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
 /// Sets the pads of SAME_UPPER and SAME_LOWER: there are ceil(size / stride) positions.
 void pad_to_same(NodeContext& n, ValueId x, bool upper, Window& w) {
   for (std::size_t d = 0; d < w.rank(); ++d) {

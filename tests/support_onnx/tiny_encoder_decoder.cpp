@@ -9,6 +9,7 @@
 
 namespace llmc::testing {
 
+namespace encoder_decoder {
 namespace {
 
 using onnx::TensorProto;
@@ -227,11 +228,14 @@ OnnxBuilder merged_decoder(const EncoderDecoderForm& form) {
 }
 
 }  // namespace
+}  // namespace encoder_decoder
 
 void write_tiny_encoder_decoder(const std::filesystem::path& folder,
                                 const EncoderDecoderForm& form) {
+  using encoder_decoder::Writer;
   Writer(form).encoder().save(folder / "encoder_model.onnx");
-  if (form.merged) return merged_decoder(form).save(folder / "decoder_model_merged.onnx");
+  if (form.merged)
+    return encoder_decoder::merged_decoder(form).save(folder / "decoder_model_merged.onnx");
   Writer(form).decoder(false).save(folder / "decoder_model.onnx");
   Writer(form).decoder(true).save(folder / "decoder_with_past_model.onnx");
 }
