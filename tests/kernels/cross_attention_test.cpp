@@ -9,7 +9,7 @@
 namespace llmc::test {
 namespace {
 
-constexpr std::size_t kLayers = 2, kLayer = 1;
+constexpr std::size_t kLayers = 2, kSourceLayer = 1;
 
 /// Queries, and the state of a source for all layers.
 template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim>
@@ -27,14 +27,14 @@ struct SourceCase {
     TestRun run = make_run(static_cast<std::uint32_t>(tokens), threads);
     run.source = state.data();
     run.source_tokens = static_cast<std::uint32_t>(keys);
-    cross_attention<kHeads, kKvHeads, kHeadDim>({&run, run.count, nullptr}, kLayer, scale, q.data(),
-                                                out.data());
+    cross_attention<kHeads, kKvHeads, kHeadDim>({&run, run.count, nullptr}, kSourceLayer, scale,
+                                                q.data(), out.data());
     return out;
   }
 
   std::vector<double> reference(std::size_t row, std::size_t head, float scale) const {
     const std::size_t kv = head / (kHeads / kKvHeads);
-    const float* const key = state.data() + (kLayer * 2 * kKvHeads + kv) * keys * kHeadDim;
+    const float* const key = state.data() + (kSourceLayer * 2 * kKvHeads + kv) * keys * kHeadDim;
     const float* const value = key + kKvHeads * keys * kHeadDim;
     std::vector<double> p(keys), out(kHeadDim);
     double largest = -INFINITY, sum = 0;
