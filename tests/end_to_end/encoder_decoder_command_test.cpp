@@ -59,7 +59,7 @@ TEST_F(EncoderDecoderCommand, BundlesKeepTheStartAndTheLimitOfTheSource) {
   const ProgramRun longer = run(bundle, {"--source-ids", "5,17,3,1,2"});
   EXPECT_EQ(longer.code, 2);
   EXPECT_THAT(longer.err, HasSubstr("the source has 5 tokens, and the model was compiled for 4"));
-  EXPECT_EQ(llmc({"verify", bundle}).code, 0);
+  EXPECT_EQ(llmc({"verify", bundle, "--no-require-golden"}).code, 0);
 }
 
 TEST_F(EncoderDecoderCommand, MissingAndUnusedSourcesAreRefused) {
