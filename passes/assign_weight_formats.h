@@ -31,7 +31,8 @@ struct FormatPolicy {
 inline constexpr std::uint64_t kNarrowHidden = 512;
 /// Returns the policy of `--quant FORMAT` for a model with this hidden size. All roles have FORMAT,
 /// with two exceptions for q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow
-/// model every matrix except gate and up has q6 (docs/decisions/0008-q6-in-narrow-models.md).
+/// model every matrix except gate and up has q6 (docs/decisions/0008-q6-in-narrow-models.md). Rows
+/// that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
 FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
 /// Returns the width of the embedding's rows; 0 if there is no embedding or its width is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);

@@ -27,7 +27,8 @@ struct BundleContent {
 };
 
 /// Writes the files of one bundle into an AtomicDirectory. Call the functions in the order of
-/// declaration.
+/// declaration; compute_prompt() and add_prompt() only if the plan has a prompt. Data that the
+/// writer of another target computed can be passed to add_prompt().
 class BundleWriter {
  public:
   /// All arguments must outlive the writer. The writer stores the size of the code and the hash of
@@ -43,8 +44,8 @@ class BundleWriter {
   Status write_sources();
   /// Compiles the library, without the data that add_prompt() adds.
   Status compile();
-  /// Returns the prompt's read-only data. The library itself computes it, or the same model
-  /// compiled for the host (prompt_data.h).
+  /// Returns the prompt's read-only data. Runs the compiled library or, if the host cannot execute
+  /// it, a build of the same model for the host (prompt_data.h).
   Result<std::string> compute_prompt();
   Status add_prompt(const std::string& data);
   /// Completes the bundle. Returns its files, relative to the folder and sorted.

@@ -5,11 +5,12 @@
 
 #include "compiler/plan/plan.h"
 
-/// Generates the source files of a compiled function's bundle (docs/functions.md). The output
-/// depends only on the plan: the same plan gives the same bytes.
+/// Generates the source files of a compiled function's bundle (docs/functions.md). The output is
+/// deterministic: it depends only on the arguments.
 namespace llmc::emit {
 
-/// Returns src/model.cpp: loops and kernel calls in order, constants as offsets, and NAME_run.
+/// Returns src/model.cpp: the stages in execution order, the offsets of the constants in the
+/// weights, and NAME_run.
 /// `weights_hash` is the xxh64 of the weights; a weights file with another hash is rejected.
 std::string function_source(const plan::Plan& plan, std::uint64_t weights_hash);
 

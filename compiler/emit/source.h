@@ -5,8 +5,8 @@
 
 #include "compiler/plan/plan.h"
 
-/// Generates the source files of a bundle. The output depends only on the plan: the same plan gives
-/// the same bytes.
+/// Generates the source files of a bundle. The output is deterministic: it depends only on the
+/// arguments.
 namespace llmc::emit {
 
 inline constexpr std::string_view kCompilerVersion = "0.1.0";
@@ -19,7 +19,8 @@ std::string model_source(const plan::Plan& plan, std::uint64_t weights_hash);
 std::string header(const plan::Plan& plan, std::uint64_t weights_hash);
 
 /// Text shared with plain_source.h: the declaration of embedded weights, empty if there are none,
-/// and the begin and the end of NAME.h. `what` describes the library: "a language model".
+/// and the beginning and end of NAME.h. `what` describes the library: "a language model" or "a
+/// graph".
 std::string weights_declaration(const plan::Plan& plan);
 std::string header_begin(const plan::Plan& plan, std::string_view what, std::string_view include);
 inline constexpr std::string_view kHeaderEnd = "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";

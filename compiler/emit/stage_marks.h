@@ -14,8 +14,8 @@ namespace llmc::emit {
 std::string part_tag(Part part);
 
 /// Returns the source of a decoder with a call of finished() after every stage, for
-/// -DLLMC_STAGE_TIMES. In the source, a stage is a paragraph that begins with a comment, whose tag
-/// names the stage's part.
+/// -DLLMC_STAGE_TIMES. A stage is a block of lines between empty lines that begins with a comment;
+/// the prefix of the comment (part_tag()) names the part.
 std::string with_stage_marks(std::string_view source);
 
 }  // namespace llmc::emit

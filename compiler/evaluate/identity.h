@@ -29,8 +29,8 @@ struct IdentityOptions {
   std::vector<std::uint32_t> chunks = {1, 7, 32};
   std::uint32_t tokens = 64;  // length of the prompt, at least 1
   std::uint32_t steps = 64;   // greedy decode steps after the prompt
-  /// Compiler, flags and cache for all targets. The model, target, level, formats, context, chunk
-  /// and threads in it are ignored.
+  /// Compiler, flags and cache of compiled models for all targets. The model, target, level,
+  /// formats, context, chunk and threads in it are ignored.
   exec::NativeOptions native;
   std::map<std::string, std::string> emulators;  // command by target, as for find_emulator()
 };
@@ -38,7 +38,7 @@ struct IdentityOptions {
 /// The first logit that differs from the reference.
 struct LogitDifference {
   std::uint32_t chunk = 0;     // tokens per chunk of the prompt
-  std::uint32_t position = 0;  // position of the token before the logits
+  std::uint32_t position = 0;  // position of the token after which they were computed
   std::uint32_t logit = 0;
   float expected = 0, actual = 0;
 };
@@ -74,9 +74,10 @@ struct IdentityCell {
   std::string target;
   std::uint32_t opt_level = 3;
   std::uint32_t threads = 1;
-  /// Hash for the first chunk size with a difference; without a difference the same for all.
+  /// Hash of the logits for the first chunk size that differs from the reference. If none differs,
+  /// all chunk sizes have this hash.
   std::string hash;
-  /// Number of NaN logits with one chunk size; all NaN count as equal (docs/numerics.md).
+  /// Number of NaN logits in the run that gave `hash`. All NaN compare equal (docs/numerics.md).
   std::uint64_t nan_logits = 0;
   std::optional<LogitDifference> difference;
 };
@@ -94,9 +95,9 @@ struct IdentityReport {
 };
 
 /// Compiles and runs all combinations. A hash covers the logits after every token of the prompt and
-/// after every step. Differences are results, not errors. Calls `row_done` with each completed row.
-/// Progress counts cells. Fails like load_native(), with the model's path, and with kUsage if the
-/// prompt and the steps exceed the context.
+/// after every step; steps end at the first NaN. Differences are results, not errors. Calls
+/// `row_done` with each completed row. Progress counts cells. Fails like load_native(); the error
+/// names the model. Fails with kUsage if `tokens` + `steps` exceeds the maximum context.
 Result<IdentityReport> measure_identity(
     const IdentityOptions& options, const driver::Progress& progress = {},
     const std::function<void(const IdentityRow&)>& row_done = {});

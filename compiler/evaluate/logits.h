@@ -12,11 +12,11 @@ namespace llmc::evaluate {
 
 /// Returns `count` pseudorandom ids below `vocabulary`, always the same for the same arguments.
 std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count);
-/// Returns the ids that commands encode as the source of an encoder-decoder: at most `source_max`,
-/// below the decoder's vocabulary.
+/// Returns the fixed pseudorandom source with which `verify` and `identity` run an encoder-decoder:
+/// at most `source_max` ids, all less than `vocabulary`.
 std::vector<std::int32_t> fixed_source(std::uint32_t vocabulary, std::uint32_t source_max);
 
-/// Returns the bits of a logit, with one value for every NaN: the sign and payload of NaN depend on
+/// Returns the bits of a logit, the same value for all NaN: the sign and payload of NaN depend on
 /// the processor and are not specified (docs/numerics.md).
 std::uint32_t logit_bits(float logit);
 
@@ -44,7 +44,7 @@ double log_sum_exp(std::span<const float> logits);
 /// Returns the token with the largest logit; the lowest id if several are equal.
 std::int32_t likeliest(std::span<const float> logits);
 
-/// Returns the Kullback-Leibler divergence of softmax(tested) from softmax(base), in nats: the sum
+/// Returns the divergence KL(softmax(base) || softmax(tested)) in nats: the sum
 /// of p_base · (ln p_base - ln p_tested) over the vocabulary. `base_log_sum` and `tested_log_sum`
 /// are the log_sum_exp() of `base` and `tested`. The result is at least 0; infinite if p_tested is
 /// 0 for a token with p_base > 0; NaN if a logit is NaN.

@@ -15,13 +15,14 @@ namespace llmc::evaluate {
 struct VerifyPlainOptions {
   driver::CompileOptions compile;  // model, target, dims, quant, cc, cflags
   std::string emulator = {};       // as for find_emulator
-  /// Threads of a second run, which must give the same bits; 1 under an emulator.
+  /// Number of threads of a second run, which must give the same bits. 1: no second run. Ignored
+  /// under an emulator.
   std::uint32_t threads = 1;
 };
 
 struct VerifyPlainReport {
   struct Output {
-    /// Largest difference, with the tolerance for floats that are not quantized.
+    /// Comparison with the default tolerance. It decides `ok` only if no weights are rounded.
     OutputDifference largest;
     /// Root mean square of the differences divided by that of the expected elements.
     double relative_error = 0;

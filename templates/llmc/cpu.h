@@ -2,8 +2,9 @@
 
 #include <stdint.h>
 
-/// Checks whether the CPU has the features that the code was compiled for. Freestanding: queries
-/// the processor directly, without a library. The functions are static, because every object must
+/// Checks whether the CPU has the features that the code was compiled for. Freestanding: needs no
+/// library. x86-64 queries CPUID; arm64 and LoongArch call getauxval() if the program has a C
+/// library. The functions are static, because every object must
 /// use the copy that was compiled with its own flags.
 namespace llmc {
 
@@ -37,7 +38,8 @@ static inline int cpu_has_avx2() {
   return (cpuid_leaf(7, 0).b & kAvx2) != 0;
 }
 
-/// Returns 1 if the CPU has the above and AVX-VNNI, dot products of bytes in AVX2 registers.
+/// Returns 1 if the CPU has the features of cpu_has_avx2() and AVX-VNNI, dot products of 8-bit
+/// integers in 256-bit registers.
 static inline int cpu_has_avxvnni() {
   constexpr uint32_t kAvxVnni = 1u << 4;
   if (!cpu_has_avx2() || cpuid_leaf(7, 0).a < 1) return 0;
@@ -100,7 +102,7 @@ inline constexpr unsigned long kHwcap = 16, kHwcap2 = 26;  // AT_HWCAP, AT_HWCAP
 #if defined(__aarch64__)
 /// Returns 1 if the CPU has dot products and the other features that -march=armv8.2-a lets the
 /// compiler use: HWCAP_ATOMICS, ASIMDRDM, ASIMDDP. Without a C library the check passes, because
-/// programs may not read the ID registers.
+/// the ID registers cannot be read at EL0.
 static inline int cpu_has_arm64_dotprod() {
   return has_hwcaps(kHwcap, 1ul << 8 | 1ul << 12 | 1ul << 20, true);
 }

@@ -24,8 +24,8 @@ struct TokenText {
 };
 TokenText token_text(const Vocabulary& vocabulary);
 
-/// Prefix tree of the tokens' bytes. Nodes are in preorder: the descendants of a node are the nodes
-/// after it, up to `end`.
+/// Prefix tree of the tokens' bytes. Nodes are in preorder: the descendants of node i are the
+/// nodes i + 1 to end - 1.
 struct TokenTree {
   struct Node {
     std::uint8_t byte = 0;

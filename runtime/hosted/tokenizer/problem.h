@@ -19,7 +19,7 @@ struct Problem {
   bool unsupported = false;  // the file may be valid but needs an unsupported feature
 };
 
-/// Returns the problem of an unsupported feature. No other function creates this message.
+/// Returns the problem of an unsupported feature.
 inline Problem not_supported(const std::string& what) {
   return {what + " is not supported", true};
 }

@@ -4,7 +4,8 @@
 
 /// 8-bit symmetric weights:  w[r][k] = d[r][b] * c[r][k],  b = k / 32, c in -127..127, f16 d.
 ///
-/// Panel of 8 rows: superblocks of nb = 8 blocks (fewer in the last one), each rounded up to 64:
+/// A panel of 8 rows is a sequence of superblocks of nb = 8 blocks (the last may have fewer). The
+/// size of a superblock is rounded up to a multiple of 64 bytes:
 ///   codes   [nb][8][8 rows][4] i8   byte i of row r in vector v of a block is k = 4v + i   256 B
 ///   scales  [nb][8 rows] f16                                                               16 B
 /// Codes past K are zero.
@@ -46,7 +47,7 @@ constexpr size_t q8_scale_position(size_t k_total, size_t row, size_t block) {
 constexpr void q8_set_code(uint8_t* panel, size_t row, size_t k, int8_t code) {
   panel[q8_code_position(row, k)] = static_cast<uint8_t>(code);
 }
-/// Sets a scale. `scale` is the representation of an f16.
+/// Sets a scale. `scale` is the bit pattern of an f16.
 constexpr void q8_set_scale(uint8_t* panel, size_t k_total, size_t row, size_t block,
                             uint16_t scale) {
   store_u16(panel + q8_scale_position(k_total, row, block), scale);
@@ -58,8 +59,8 @@ constexpr int8_t q8_code(const uint8_t* panel, size_t row, size_t k) {
 constexpr float q8_scale(const uint8_t* panel, size_t k_total, size_t row, size_t block) {
   return f16_to_f32(load_u16(panel + q8_scale_position(k_total, row, block)));
 }
-/// Returns the weight as a float. The product of an f16 and a 7-bit code is exact, so it is not
-/// rounded.
+/// Returns the weight as a float. The product is exact: the f16 has 11 significant bits, the
+/// magnitude of the code 7, a float 24.
 constexpr float q8_decode(const uint8_t* panel, size_t k_total, size_t row, size_t k) {
   return q8_scale(panel, k_total, row, k / kBlock) * static_cast<float>(q8_code(panel, row, k));
 }
