@@ -232,9 +232,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<32, AttentionRule<70>>("long attention with a window", 600);
       bits.attend<8, AttentionRule<70>>("long attention with a window", 600);
       bits.attend<32, AttentionRule<0, false, ScoreBias::kByDistance>>("long attention with a bias",
-                                                                       600);
-      bits.attend<8, AttentionRule<0, false, ScoreBias::kByDistance>>("long attention with a bias",
-                                                                      600);
+                                                                       530);
       bits.attend<32, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 600);
       bits.attend<8, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 600);
     }
