@@ -29,8 +29,7 @@ Result<double> measure_steps(const exec::NativeModel& native,
                              const std::vector<std::int32_t>& prompt,
                              const CompareOptions& options) {
   using Clock = std::chrono::steady_clock;
-  LLMC_TRY(const auto session, native.start(measuring_threads(options.threads, native.model())));
-  if (!options.text.source.empty()) LLMC_RETURN_IF_ERROR(session->encode(options.text.source));
+  LLMC_TRY(const auto session, start_measuring(native, options.text, options.threads));
   LLMC_RETURN_IF_ERROR(session->prefill(prompt));
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i < options.steps; ++i) {

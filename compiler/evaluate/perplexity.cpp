@@ -131,6 +131,14 @@ std::uint32_t measuring_threads(std::uint32_t requested, const exec::ModelFacts&
                        : std::min(hosted::usable_cores(), std::max(model.threads_max, 1u));
 }
 
+Result<std::unique_ptr<Session>> start_measuring(const exec::NativeModel& native,
+                                                 const MeasuredText& text, std::uint32_t threads) {
+  LLMC_RETURN_IF_ERROR(exec::check_source(native.model(), text.source));
+  LLMC_TRY(auto session, native.start(measuring_threads(threads, native.model())));
+  if (!text.source.empty()) LLMC_RETURN_IF_ERROR(session->encode(text.source));
+  return session;
+}
+
 Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
                                             const exec::NativeModel* base, const MeasuredText& text,
                                             std::uint32_t threads, std::string_view phase,
@@ -140,16 +148,10 @@ Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
   LLMC_TRY(const Windows windows, cut(text, model.ctx));
   LLMC_CHECK(base == nullptr ||
              (base->model().vocab == model.vocab && base->model().ctx >= model.ctx));
-  LLMC_RETURN_IF_ERROR(exec::check_source(model, text.source));
-  const auto start = [&](const exec::NativeModel& native) -> Result<std::unique_ptr<Session>> {
-    LLMC_TRY(auto session, native.start(measuring_threads(threads, native.model())));
-    if (!text.source.empty()) LLMC_RETURN_IF_ERROR(session->encode(text.source));
-    return session;
-  };
-  LLMC_TRY(auto session, start(tested));
+  LLMC_TRY(auto session, start_measuring(tested, text, threads));
   std::unique_ptr<Session> base_session;
   if (base != nullptr) {
-    LLMC_TRY(base_session, start(*base));
+    LLMC_TRY(base_session, start_measuring(*base, text, threads));
   }
   WindowReader reader(tested, std::move(session), base, std::move(base_session));
 

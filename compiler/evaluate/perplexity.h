@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,6 +64,12 @@ Status check_length(const MeasuredText& text);
 /// Returns `options` with f32 weights and an f32 cache, for the model that others are compared
 /// with.
 exec::NativeOptions base_options(exec::NativeOptions options);
+
+/// Starts a session with these threads (see measuring_threads) and encodes the source of the text,
+/// if it has one. Fails like exec::check_source().
+Result<std::unique_ptr<exec::Session>> start_measuring(const exec::NativeModel& native,
+                                                       const MeasuredText& text,
+                                                       std::uint32_t threads);
 
 /// Returns `requested`; if it is 0, the number of cores, limited to the model's maximum.
 std::uint32_t measuring_threads(std::uint32_t requested, const exec::ModelFacts& model);
