@@ -95,8 +95,7 @@ Status Session::check(llmc_status status) const {
   const char* const hint =
       status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx"
       : status == LLMC_ERROR_SOURCE
-          ? "run, verify and the C API encode a source for an encoder-decoder; "
-            "other commands are for decoders"
+          ? "this command does not encode a source; run, ppl, compare, bench and verify do"
           : "";
   return file_failure(driver::kind_of(status), path_.string(),
                       printable(logged.empty() ? api().status_text(status) : logged), hint);
