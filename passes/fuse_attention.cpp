@@ -131,8 +131,8 @@ std::vector<Dim> wide(const std::vector<Dim>& dims) {
   return kept;
 }
 
-/// Splits what is added to the scores into masks, whose bands it passes to `add`, and terms for
-/// PositionBias.
+/// Splits an added bias into terms. Calls `add` with the band of each mask, and appends the other
+/// terms to `others`.
 template <class Add>
 void split_terms(const Rewriter& rw, MaskAnalysis& masks, const Scores::Bias& bias, Add add,
                  std::vector<Scores::Bias>& others) {
@@ -177,7 +177,8 @@ std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indi
   return *last + 1;
 }
 
-/// Tables of what is added to the scores of the layers, which usually share them.
+/// The position bias of each attention as a table f32[heads, keys]. Layers with the same terms
+/// share one table.
 class BiasTables {
  public:
   /// `count`: number of keys.

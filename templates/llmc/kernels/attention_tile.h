@@ -20,9 +20,9 @@ struct ScoreTables {
   const float* sinks = nullptr;  // [heads]
 };
 
-/// Which keys a query sees, whether scores are capped, what is added to them then, and whether a
-/// sink, a key without a value, takes a part of the softmax. With kWindow w > 0, a query sees its
-/// own key and the w - 1 keys before it; with 0, all keys up to its own.
+/// The variant of attention: the keys that a query sees, the softcap, the bias added after it, and
+/// sinks. A sink is a key without a value, which takes a part of the softmax. With kWindow w > 0, a
+/// query sees its own key and the w - 1 keys before it; with 0, all keys up to its own.
 template <size_t kWindowV = 0, bool kCappedV = false, ScoreBias kBiasV = ScoreBias::kNone,
           bool kSinksV = false>
 struct AttentionRule {
@@ -80,7 +80,7 @@ struct TileRows {
   float* probability;        // [rows][64]
   float* const* state;       // RowState memory of each row
   unsigned char* widened;    // memory of attention_widened_bytes()
-  const float* const* bias;  // [rows]: what is added to the score of key 0; if Rule::kBiased
+  const float* const* bias;  // [rows]: bias of key 0, then of key 1, …; if Rule::kBiased
 };
 
 /// Converts products with codes to scores: key = scale * code + midpoint, so the query's product
