@@ -14,9 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string architecture_name(const ::testing::TestParamInfo<const char*>& info) {
-  std::string name = info.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
+  return test_name(info.param);
 }
 
 class ArchitectureSamples : public ::testing::TestWithParam<const char*> {};

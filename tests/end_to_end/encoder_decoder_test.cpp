@@ -193,11 +193,7 @@ TEST_P(EncoderDecoders, AgreeWithTheReferenceInEachFormat) {
 
 INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoders,
                          ::testing::Values("tiny", "relative", "s2s-bart-ts18", "t5-ts18"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace llmc::tests

@@ -54,11 +54,7 @@ std::vector<std::string> target_names() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, GoldenHashes, ::testing::ValuesIn(target_names()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace llmc::tests

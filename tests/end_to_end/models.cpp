@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
+
 #include "compiler/evaluate/logits.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/support/diagnostic.h"
@@ -42,6 +44,11 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
   options.ctx = 128;
   options.threads_max = 4;
   return options;
+}
+
+std::string test_name(std::string name) {
+  std::ranges::replace(name, '-', '_');
+  return name;
 }
 
 std::size_t entries(const std::filesystem::path& folder) {

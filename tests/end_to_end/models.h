@@ -44,6 +44,8 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
 driver::CompileOptions quick(const std::filesystem::path& model, const std::filesystem::path& out);
 /// Loaded through the cache that all tests of this program share.
 std::unique_ptr<exec::NativeModel> load(const driver::CompileOptions& options);
+/// Returns a name with '_' for each '-', as names of parameterized tests need it.
+std::string test_name(std::string name);
 /// Files and folders directly in `folder`, hidden ones too.
 std::size_t entries(const std::filesystem::path& folder);
 /// Adds failures for every diagnostic.

@@ -49,11 +49,7 @@ TEST_P(QuantizedSamples, AgreeWithTheirDequantizedProducts) {
 INSTANTIATE_TEST_SUITE_P(Shared, QuantizedSamples,
                          ::testing::Values("genai-qwen2-int4-asym32", "genai-qwen2-int4-qdq32-asym",
                                            "hfq-llama-ts18-dynamic8", "hfq-llama-ts18-int4-asym32"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& info) { return test_name(info.param); });
 
 /// A trained decoder as browsers get it (dynamic int8, opset 18, 8 heads over 2), from npm's public
 /// registry. It stays in the build folder.
