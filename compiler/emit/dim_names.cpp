@@ -6,8 +6,9 @@
 
 namespace llmc::emit {
 
-DimNames::DimNames(std::span<const plan::OpenDimPtr> dims) {
-  for (const plan::OpenDimPtr& dim : dims) {
+DimNames::DimNames(const plan::Program& program) : dims_(program.open_dims) {
+  dims_.insert(dims_.end(), program.quotients.begin(), program.quotients.end());
+  for (const plan::OpenDimPtr& dim : dims_) {
     std::string stem = resembling_identifier(dim->name);
     if (stem.empty()) stem = "size";
     identifiers_.push_back(numbered(stem, [&](const std::string& name) {

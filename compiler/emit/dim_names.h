@@ -1,21 +1,22 @@
 #pragma once
 
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "compiler/plan/size.h"
+#include "compiler/plan/program.h"
 
 namespace llmc::emit {
 
-/// Identifiers of the open dims of a plain graph, derived from the model's symbols. They are
+/// Identifiers of the open dims of a plain graph, those of the quotients after those that a call
+/// sets. They are derived from the model's symbols. They are
 /// unique, consist of lower-case letters, digits and underscores, and begin with a letter.
 class DimNames {
  public:
-  explicit DimNames(std::span<const plan::OpenDimPtr> dims);
+  explicit DimNames(const plan::Program& program);
 
-  /// Returns the identifiers in the order of the dims.
+  /// Return the dims, and their identifiers in the same order.
+  const std::vector<plan::OpenDimPtr>& dims() const { return dims_; }
   const std::vector<std::string>& identifiers() const { return identifiers_; }
   /// Returns the size as text for comments: "4 * sequence + 1".
   std::string plain_text(const plan::Size& size) const;
@@ -28,6 +29,7 @@ class DimNames {
   static std::string variable(const std::string& identifier) { return "n_" + identifier; }
 
  private:
+  std::vector<plan::OpenDimPtr> dims_;
   std::vector<std::string> identifiers_;
   std::map<const plan::OpenDim*, std::string> by_dim_;
 };

@@ -230,8 +230,8 @@ class LoopWriter {
     arguments.push_back({target_.buffer, target_.offset, true});
     parameters += fmt::format("{}* __restrict y", stored_type(type));
     if (divided) parameters += ", int64_t begin, int64_t end";
-    for (std::size_t i = 0; i < program_.open_dims.size(); ++i) {
-      if (!used_.contains(program_.open_dims[i].get())) continue;
+    for (std::size_t i = 0; i < dims_.dims().size(); ++i) {
+      if (!used_.contains(dims_.dims()[i].get())) continue;
       sizes.push_back(DimNames::variable(dims_.identifiers()[i]));
       parameters += ", int64_t " + sizes.back();
     }

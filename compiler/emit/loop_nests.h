@@ -26,7 +26,7 @@ std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNam
 /// their buffers, such as those of different layers, share one function.
 class LoopNests {
  public:
-  explicit LoopNests(const plan::Program& program) : program_(program), dims_(program.open_dims) {}
+  explicit LoopNests(const plan::Program& program) : program_(program), dims_(program) {}
 
   struct Call {
     std::string function;

@@ -126,6 +126,10 @@ std::string dim_variables(const Plan& plan, const DimNames& dims) {
         "  const int64_t {0} = dims == nullptr ? {2} : dims[{3}];\n"
         "  if ({0} < {1} || {0} > {2}) return kBadOptions;\n",
         DimNames::variable(dims.identifiers()[i]), open[i]->range.min, open[i]->range.max, i);
+  for (std::size_t i = open.size(); i < dims.dims().size(); ++i)
+    text +=
+        fmt::format("  const int64_t {} = {} / {};\n", DimNames::variable(dims.identifiers()[i]),
+                    dims.factor(*dims.dims()[i]->numerator), dims.dims()[i]->divisor);
   return text;
 }
 
@@ -292,7 +296,7 @@ std::string function_header(const Plan& plan) {
       "#define {0}_OUTPUTS {4}\n",
       macro, plan.arena_bytes, plan.options.threads_max, plan.program.inputs.size(),
       plan.program.outputs.size());
-  const DimNames dims(plan.program.open_dims);
+  const DimNames dims(plan.program);
   text += dim_macros(plan, dims, macro);
   std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
   for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)

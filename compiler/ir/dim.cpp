@@ -12,6 +12,16 @@ constexpr std::size_t kMaxDimTextBytes = 4096;
 /// Maximum number of symbols in a dim, which bounds the cost of each operation.
 constexpr std::size_t kMaxTerms = 64;
 
+/// Maximum length of the formula of a quotient, in bytes. It bounds the depth of nested quotients.
+constexpr std::size_t kMaxQuotientBytes = 256;
+
+constexpr std::string_view kQuotientBegin = "floor((", kQuotientMiddle = ")/";
+
+/// Returns floor(a / b) for b > 0.
+std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
 class DimParser {
  public:
   explicit DimParser(std::string_view text) : rest_(text) {}
@@ -84,9 +94,15 @@ std::optional<std::int64_t> Dim::evaluate(
   std::int64_t sum = constant_;
   for (const auto& [symbol, coefficient] : terms_) {
     const auto bound = bindings.find(symbol);
-    if (bound == bindings.end()) return std::nullopt;
+    std::optional<std::int64_t> value;
+    if (bound != bindings.end()) {
+      value = bound->second;
+    } else if (const auto quotient = quotient_of(symbol)) {
+      value = quotient->numerator.evaluate(bindings);
+      if (value) value = floor_div(*value, quotient->divisor);
+    }
     std::int64_t product = 0;
-    if (__builtin_mul_overflow(coefficient, bound->second, &product) ||
+    if (!value || __builtin_mul_overflow(coefficient, *value, &product) ||
         __builtin_add_overflow(sum, product, &sum))
       return std::nullopt;
   }
@@ -161,6 +177,51 @@ std::optional<Dim> div_exact(const Dim& a, const Dim& b) {
     result.terms_.emplace(symbol, coefficient / b.constant_);
   }
   return result;
+}
+
+std::optional<Dim> div_floor(const Dim& a, std::int64_t b) {
+  Dim whole(floor_div(a.constant_part(), b)),
+      rest(a.constant_part() - floor_div(a.constant_part(), b) * b);
+  for (const auto& [symbol, coefficient] : a.terms()) {
+    const std::int64_t times = floor_div(coefficient, b);
+    const auto outside = mul(Dim(times), Dim::symbol(symbol));
+    const auto inside = mul(Dim(coefficient - times * b), Dim::symbol(symbol));
+    const auto next_whole = outside ? add(whole, *outside) : std::nullopt;
+    const auto next_rest = inside ? add(rest, *inside) : std::nullopt;
+    if (!next_whole || !next_rest) return std::nullopt;
+    whole = *next_whole;
+    rest = *next_rest;
+  }
+  if (rest.is_constant()) return whole;
+  if (const auto& [symbol, coefficient] = *rest.terms().begin();
+      rest.terms().size() == 1 && coefficient == 1) {
+    if (const auto inner = quotient_of(symbol)) {
+      // (floor(n / c) + k) / b = (n + k * c) / (b * c), each rounded down.
+      const auto shift = checked_mul(rest.constant_part(), inner->divisor);
+      const auto numerator = shift ? add(inner->numerator, Dim(*shift)) : std::nullopt;
+      const auto divisor = checked_mul(b, inner->divisor);
+      const auto flat = numerator && divisor ? div_floor(*numerator, *divisor) : std::nullopt;
+      return flat ? add(whole, *flat) : std::nullopt;
+    }
+  }
+  std::string name(kQuotientBegin);
+  name += rest.to_string() + std::string(kQuotientMiddle) + std::to_string(b) + ")";
+  if (name.size() > kMaxQuotientBytes) return std::nullopt;
+  return add(whole, Dim::symbol(std::move(name)));
+}
+
+std::optional<DimQuotient> quotient_of(std::string_view symbol) {
+  if (symbol.size() > kMaxQuotientBytes || !symbol.starts_with(kQuotientBegin) ||
+      !symbol.ends_with(")"))
+    return std::nullopt;
+  symbol.remove_prefix(kQuotientBegin.size());
+  symbol.remove_suffix(1);
+  const std::size_t middle = symbol.rfind(kQuotientMiddle);
+  if (middle == std::string_view::npos) return std::nullopt;
+  const auto numerator = parse_dim(symbol.substr(0, middle));
+  const auto divisor = parse_dim(symbol.substr(middle + kQuotientMiddle.size()));
+  if (!numerator || !divisor || divisor->constant().value_or(0) < 2) return std::nullopt;
+  return DimQuotient{*numerator, *divisor->constant()};
 }
 
 std::optional<Dim> parse_dim(std::string_view text) {

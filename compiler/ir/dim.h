@@ -9,8 +9,9 @@
 namespace llmc::ir {
 
 /// A dimension that may be symbolic: constant + sum of coefficient * symbol, for example `past +
-/// seq` or `4*seq`. Symbols are names such as "seq", "past", "total". If a size is not affine (a
-/// product of two symbols), type inference creates a new symbol for it.
+/// seq` or `4*seq`. Symbols are names such as "seq", "past", "total". The rounded quotient of a dim
+/// and a number is a symbol whose name is its formula, `floor((samples - 127)/64)`. If a size is
+/// neither (a product of two symbols), type inference creates a new symbol for it.
 ///
 /// Two dims are equal if they are the same expression. Operations whose coefficients would overflow
 /// return std::nullopt.
@@ -35,7 +36,7 @@ class Dim {
   friend bool operator==(const Dim&, const Dim&) = default;
 
   /// Returns the value under a binding of symbols; nullopt if a symbol is unbound or the result
-  /// overflows.
+  /// overflows. A quotient that is not bound itself follows from its symbols.
   std::optional<std::int64_t> evaluate(const std::map<std::string, std::int64_t>& bindings) const;
   /// Returns, for example, "4*past + seq + 1" or a decimal constant. parse_dim is the inverse.
   std::string to_string() const;
@@ -57,6 +58,19 @@ std::optional<Dim> add(const Dim& a, const Dim& b);
 std::optional<Dim> sub(const Dim& a, const Dim& b);
 std::optional<Dim> mul(const Dim& a, const Dim& b);
 std::optional<Dim> div_exact(const Dim& a, const Dim& b);
+/// Returns floor(a / b) for b > 0. Equal quotients are equal dims where this is easy to see:
+/// multiples of b are taken out of a, and floor(floor(n / c) / b) is floor(n / (b * c)). Returns
+/// nullopt if coefficients overflow or the formula is too long for the name of a symbol.
+std::optional<Dim> div_floor(const Dim& a, std::int64_t b);
+
+/// floor(numerator / divisor), with divisor > 1.
+struct DimQuotient {
+  Dim numerator;
+  std::int64_t divisor = 2;
+};
+/// Returns the meaning of a symbol that div_floor created; nullopt for other symbols.
+std::optional<DimQuotient> quotient_of(std::string_view symbol);
+
 std::optional<Dim> parse_dim(std::string_view text);
 
 }  // namespace llmc::ir

@@ -124,17 +124,6 @@ Result<Types> infer_op(const InferContext& c, const Gemm& op) {
   return Types{std::move(out)};
 }
 
-namespace {
-
-/// Returns floor(a / b); nullopt unless b divides every coefficient of the symbols in a.
-std::optional<Dim> floor_quotient(const Dim& a, std::int64_t b) {
-  const std::int64_t rest = ((a.constant_part() % b) + b) % b;
-  const auto whole = sub(a, Dim(rest));
-  return whole ? div_exact(*whole, Dim(b)) : std::nullopt;
-}
-
-}  // namespace
-
 Result<Types> infer_op(const InferContext& c, const Conv& op) {
   constexpr std::int64_t kMaxStep = std::int64_t{1} << 31;
   LLMC_RETURN_IF_ERROR(c.want_float(0));
@@ -165,7 +154,7 @@ Result<Types> infer_op(const InferContext& c, const Conv& op) {
     const auto last = sub(x.dims[i + 2], Dim(dilation * (taps[i + 2] - 1) + 1));
     if (last && last->is_constant() && last->constant_part() < 0)
       return c.error("the kernel " + to_string(weight) + " is larger than " + to_string(x));
-    const auto steps = last ? floor_quotient(*last, stride) : std::nullopt;
+    const auto steps = last ? div_floor(*last, stride) : std::nullopt;
     const auto positions = steps ? add(*steps, Dim(1)) : std::nullopt;
     out.dims.push_back(positions ? *positions : c.fresh());
   }

@@ -215,24 +215,29 @@ class Recorder {
     return x.size() == 1 ? x.front() : x[i];
   }
 
-  static std::optional<Dim> unary(UnaryKind kind, const Dim& x) {
+  std::optional<Dim> unary(UnaryKind kind, const Dim& x) const {
     if (kind == UnaryKind::kIdentity) return x;
     if (kind == UnaryKind::kNeg) return mul(x, Dim(-1));
     if (kind == UnaryKind::kNot && x.is_constant()) return Dim(x == Dim(0) ? 1 : 0);
-    if (kind == UnaryKind::kAbs && is_non_negative(x)) return x;
+    if (kind == UnaryKind::kAbs && known_.is_non_negative(x)) return x;
     return std::nullopt;
   }
 
-  static std::optional<Dim> binary(BinaryKind kind, const Dim& a, const Dim& b) {
+  std::optional<Dim> binary(BinaryKind kind, const Dim& a, const Dim& b) const {
     const auto truth = [](std::optional<bool> known) -> std::optional<Dim> {
       return known ? std::optional(Dim(*known ? 1 : 0)) : std::nullopt;
     };
     const auto difference = sub(a, b);
     // Decide a >= b and a < b if they hold for all values of the symbols.
-    const bool not_less = difference && is_non_negative(*difference);
+    const bool not_less = difference && known_.is_non_negative(*difference);
     const auto gap = difference ? mul(*difference, Dim(-1)) : std::nullopt;
-    const bool not_greater = gap && is_non_negative(*gap);
-    const bool differ = known_equal(a, b) == false;
+    const bool not_greater = gap && known_.is_non_negative(*gap);
+    const auto is_positive = [&](const std::optional<Dim>& dim) {
+      const auto rest = dim ? sub(*dim, Dim(1)) : std::nullopt;
+      return rest && known_.is_non_negative(*rest);
+    };
+    const bool differ = is_positive(difference) || is_positive(gap);
+    const auto equal = differ ? std::optional(false) : known_equal(a, b);
     switch (kind) {
       case BinaryKind::kAdd:
         return add(a, b);
@@ -255,7 +260,7 @@ class Recorder {
         if (not_greater) return b;
         return std::nullopt;
       case BinaryKind::kEqual:
-        return truth(known_equal(a, b));
+        return truth(equal);
       case BinaryKind::kLess:
         return not_less ? truth(false) : (not_greater && differ) ? truth(true) : std::nullopt;
       case BinaryKind::kGreater:
@@ -280,13 +285,15 @@ class Recorder {
     return std::nullopt;
   }
 
-  /// Returns a / b: truncated for numbers, otherwise only if the division is exact.
-  static std::optional<Dim> divide(const Dim& a, const Dim& b) {
+  /// Returns a / b, truncated; nullopt if the quotient has symbols and may be negative.
+  std::optional<Dim> divide(const Dim& a, const Dim& b) const {
     if (a.is_constant() && b.is_constant()) {
       if (b == Dim(0) || (b == Dim(-1) && a == Dim(INT64_MIN))) return std::nullopt;
       return Dim(*a.constant() / *b.constant());
     }
-    return div_exact(a, b);
+    if (const auto exact = div_exact(a, b)) return exact;
+    const std::int64_t divisor = b.constant().value_or(0);
+    return divisor > 0 && known_.is_non_negative(a) ? div_floor(a, divisor) : std::nullopt;
   }
 
   const Graph& graph_;
@@ -302,9 +309,19 @@ const std::vector<Dim>* ShapeValues::find(ValueId value) const {
   return it == known_.end() ? nullptr : &it->second;
 }
 
+bool ShapeValues::is_non_negative(const Dim& dim) const {
+  return ir::is_non_negative(dim) || std::ranges::any_of(sizes_, [&](const Dim& size) {
+           const auto rest = sub(dim, size);
+           return rest && ir::is_non_negative(*rest);
+         });
+}
+
 void ShapeValues::record(const Graph& graph, const Node& node) {
   if (operand_problem(node))
     return;  // an invalid graph, which verify reports; here the value is unknown
+  if (std::holds_alternative<Shape>(node.op))
+    for (const Dim& dim : graph.value(node.inputs[0]).type.dims)
+      if (!is_non_negative(dim)) sizes_.push_back(dim);
   // Unlike Dims, arithmetic in narrow types wraps.
   const bool computes = std::holds_alternative<Unary>(node.op) ||
                         std::holds_alternative<Binary>(node.op) ||

@@ -14,7 +14,8 @@ namespace llmc::ir {
 /// tensor is not 1, and elements are in row-major order.
 ///
 /// Bools are 0 and 1. Symbols represent sizes, so an expression without negative terms is
-/// non-negative, and `Equal(seq, -1)` is false.
+/// non-negative, and `Equal(seq, -1)` is false. A dim of a tensor whose shape was read is
+/// non-negative too, whatever its terms: `Equal(Shape(x)[0], -1)` is false for x of `seq - 2` rows.
 class ShapeValues {
  public:
   /// Returns the elements of `value`, or nullptr if they are unknown. A scalar has one element.
@@ -25,8 +26,13 @@ class ShapeValues {
   /// Calls record() for every node of `graph`.
   static ShapeValues of(const Graph& graph);
 
+  /// Returns whether the dim is non-negative: by its terms, or because it is at least a dim of a
+  /// tensor whose shape was recorded.
+  bool is_non_negative(const Dim& dim) const;
+
  private:
   std::map<ValueId, std::vector<Dim>> known_;
+  std::vector<Dim> sizes_;  // recorded dims of tensors whose terms do not show that they are >= 0
 };
 
 /// Returns whether the dim is non-negative for all values of the symbols: all coefficients and the

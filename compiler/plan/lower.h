@@ -225,6 +225,7 @@ class Lowerer {
   /// Records the ranges of the symbols in the input shapes, and the sizes of inferred symbols that
   /// follow from them.
   void note_open_dims(const std::vector<ir::Value>& inputs);
+  void note_quotients(const ir::Dim& dim);
   void note_inferred_symbols(const ir::Node& node);
   /// Returns the length of a slice along `axis`, which has `size` elements; nullopt if unknown.
   std::optional<Size> slice_length(const ir::Node& node, std::size_t axis, const Size& size) const;

@@ -194,6 +194,14 @@ Status Lowerer::check_plain_shapes() const {
                                               : " does not follow from the sizes of the inputs"),
                  .hint = symbols_.empty() ? "give the sizes with --dim name=value"
                                           : "give numbers instead of ranges with --dim name=value"};
+    if (known && std::ranges::any_of(value.type.dims, [&](const ir::Dim& dim) {
+          return size_of(dim)->least() < 0;
+        })) {
+      d.message = fmt::format("its shape {} has a negative size for the smallest sizes given",
+                              ir::to_string(value.type));
+      d.hint = "give ranges that begin later with --dim name=smallest..largest";
+      return d;
+    }
     if (known) {
       // The values computed from it are too large as well: one error is sufficient.
       d.message = fmt::format("its shape {} is too large: a tensor has at most 2^40 elements",

@@ -107,6 +107,27 @@ std::optional<Size> Lowerer::slice_length(const ir::Node& node, std::size_t axis
   return std::nullopt;
 }
 
+void Lowerer::note_quotients(const ir::Dim& dim) {
+  for (const auto& [symbol, factor] : dim.terms()) {
+    const auto quotient = symbols_.contains(symbol) ? std::nullopt : ir::quotient_of(symbol);
+    if (!quotient) continue;
+    note_quotients(quotient->numerator);
+    const auto numerator = size_of(quotient->numerator);
+    if (!numerator) continue;
+    const DimRange range(numerator->least() / quotient->divisor,
+                         numerator->bound() / quotient->divisor);
+    if (numerator->least() < 0 || numerator->bound() == INT64_MAX) continue;
+    if (numerator->is_constant() || range.is_number()) {
+      symbols_.emplace(symbol, Size(range.min));
+      continue;
+    }
+    const auto open = std::make_shared<const OpenDim>(
+        OpenDim{symbol, range, std::make_shared<const Size>(*numerator), quotient->divisor});
+    symbols_.emplace(symbol, Size(open));
+    program_.quotients.push_back(open);
+  }
+}
+
 void Lowerer::note_open_dims(const std::vector<ir::Value>& inputs) {
   const DimRanges& open = options_.open_dims;
   for (const ir::Value& value : inputs) {
@@ -123,6 +144,12 @@ void Lowerer::note_open_dims(const std::vector<ir::Value>& inputs) {
   if (program_.open_dims.empty()) return;
   for (const ir::Node& node : graph_.nodes()) {
     shape_values_.record(graph_, node);
+    for (const ir::ValueId output : node.outputs) {
+      if (!output.exists()) continue;
+      for (const ir::Dim& dim : graph_.value(output).type.dims) note_quotients(dim);
+      if (const auto* const elements = shape_values_.find(output))
+        for (const ir::Dim& element : *elements) note_quotients(element);
+    }
     note_inferred_symbols(node);
   }
 }

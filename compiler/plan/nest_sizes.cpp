@@ -206,12 +206,20 @@ struct SizesAgree {
 
 Diagnostic NestLowerer::needs_numbers(const ir::Node& node, std::string message) const {
   std::set<std::string> names;
+  const auto add_size = [&](const auto& self, const Size& size) -> void {
+    if (size.is_constant()) return;
+    for (const auto& [monomial, factor] : *size.terms()) {
+      for (const OpenDimPtr& dim : monomial) {
+        if (dim->numerator)
+          self(self, *dim->numerator);
+        else
+          names.insert(dim->name);
+      }
+    }
+  };
   const auto add = [&](ir::ValueId value) {
     if (!value.exists() || !dims_of(value)) return;
-    for (const Size& size : dims(value))
-      if (const Size::Terms* terms = size.terms())
-        for (const auto& [monomial, factor] : *terms)
-          for (const OpenDimPtr& dim : monomial) names.insert(dim->name);
+    for (const Size& size : dims(value)) add_size(add_size, size);
   };
   std::ranges::for_each(node.inputs, add);
   std::ranges::for_each(node.outputs, add);

@@ -268,7 +268,8 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Stage> forward;         // plain graph: all stages
   std::vector<Port> inputs, outputs;  // plain graph only
-  std::vector<OpenDimPtr> open_dims;  // plain graph only, in the order of its inputs
+  std::vector<OpenDimPtr> open_dims;  // plain graph only: set by a call, in the order of inputs
+  std::vector<OpenDimPtr> quotients;  // plain graph only: computed from open_dims and each other
   // Decoders only.
   std::vector<Stage>
       head;         // stages that compute logits of one or more rows; read `row`, write `logits`

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/support/checked_math.h"
 
@@ -68,6 +69,43 @@ std::int64_t Size::extreme(bool largest) const {
   return sum;
 }
 
+std::optional<std::int64_t> Size::least_without_quotients() const {
+  // Multiplied by the divisors, each quotient becomes its numerator minus a remainder.
+  std::optional<std::int64_t> scale = 1;
+  const auto quotient_in = [](const Monomial& monomial) -> const OpenDim* {
+    return monomial.size() == 1 && monomial[0]->numerator ? monomial[0].get() : nullptr;
+  };
+  for (const auto& [monomial, factor] : *terms_)
+    if (const OpenDim* const dim = quotient_in(monomial); dim != nullptr && scale)
+      scale = checked_mul(*scale / std::gcd(*scale, dim->divisor), dim->divisor);
+  // The limit keeps the arithmetic of polynomials, which is not checked, far from overflow.
+  constexpr std::int64_t kMaxScale = std::int64_t{1} << 20;
+  if (!scale || *scale == 1 || *scale > kMaxScale) return std::nullopt;
+  const auto limit = magnitude();
+  if (!limit || *limit > INT64_MAX / kMaxScale / 4) return std::nullopt;
+  Size sum = number_ * *scale;
+  for (const auto& [monomial, factor] : *terms_) {
+    const OpenDim* const dim = quotient_in(monomial);
+    if (dim == nullptr) {
+      Size term = 0;
+      term.set_terms({{monomial, factor * *scale}});
+      sum += term;
+      continue;
+    }
+    const std::int64_t times = factor * (*scale / dim->divisor);
+    sum += *dim->numerator * Size(times);
+    if (times > 0) sum -= times * (dim->divisor - 1);
+  }
+  const std::int64_t least = sum.least();
+  return least / *scale + (least % *scale > 0 ? 1 : 0);
+}
+
+std::int64_t Size::least() const {
+  const std::int64_t plain = extreme(false);
+  if (!terms_ || plain >= 0) return plain;
+  return std::max(plain, least_without_quotients().value_or(INT64_MIN));
+}
+
 std::optional<std::int64_t> Size::magnitude() const {
   if (number_ == INT64_MIN) return std::nullopt;
   std::optional<std::int64_t> sum = std::abs(number_);
@@ -87,7 +125,8 @@ std::int64_t Size::at(const std::map<std::string, std::int64_t>& sizes) const {
   if (!terms_) return sum;
   for (const auto& [monomial, factor] : *terms_) {
     std::int64_t value = factor;
-    for (const OpenDimPtr& dim : monomial) value *= sizes.at(dim->name);
+    for (const OpenDimPtr& dim : monomial)
+      value *= dim->numerator ? dim->numerator->at(sizes) / dim->divisor : sizes.at(dim->name);
     sum += value;
   }
   return sum;

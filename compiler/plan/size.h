@@ -24,10 +24,15 @@ struct DimRange {
 /// Ranges by symbol name.
 using DimRanges = std::map<std::string, DimRange>;
 
-/// A dim whose size is set in each call. 1 <= range.min < range.max.
+class Size;
+
+/// A dim whose size differs from call to call: the call sets it, or it is the rounded quotient of
+/// such sizes. range.min < range.max; range.min >= 1, or >= 0 for a quotient.
 struct OpenDim {
-  std::string name;  // the model's symbol; untrusted text
+  std::string name;  // the model's symbol, or the formula of a quotient; untrusted text
   DimRange range;
+  std::shared_ptr<const Size> numerator = nullptr;  // floor(*numerator / divisor); nullptr: set
+  std::int64_t divisor = 1;                         // > 1 for a quotient
 };
 using OpenDimPtr = std::shared_ptr<const OpenDim>;
 
@@ -55,13 +60,15 @@ class Size {
   /// Returns nullptr for a number.
   const Terms* terms() const { return terms_.get(); }
   /// Return an upper and a lower bound for all values of the open dims. They are exact for
-  /// constants, dims and their products, and saturate to the limits of std::int64_t.
+  /// constants, dims and their products, and saturate to the limits of std::int64_t. The lower
+  /// bound uses that a quotient is at most its numerator / divisor and less than 1 below it.
   std::int64_t bound() const { return extreme(true); }
-  std::int64_t least() const { return extreme(false); }
+  std::int64_t least() const;
   /// Returns the sum of the absolute values of the terms at the upper bounds of the open dims;
   /// nullopt on overflow. Bounds the coefficients of sums and products.
   std::optional<std::int64_t> magnitude() const;
-  /// Returns the value for the given sizes of open dims, which must include every open dim.
+  /// Returns the value for the given sizes of open dims, which must include every open dim that is
+  /// not a quotient.
   std::int64_t at(const std::map<std::string, std::int64_t>& sizes) const;
   /// Returns, for example, "4 * past * seq - 1"; `name` spells the open dims.
   std::string text(const std::function<std::string(const OpenDim&)>& name) const;
@@ -80,6 +87,7 @@ class Size {
 
  private:
   std::int64_t extreme(bool largest) const;
+  std::optional<std::int64_t> least_without_quotients() const;
   void set_terms(Terms terms);
 
   std::int64_t number_ = 0;

@@ -128,6 +128,30 @@ const OpenCase kOpenCases[] = {
 })",
      {{"n", {2, 7}}, {"m", {1, 33}}},
      {{{"n", 2}, {"m", 1}}, {{"n", 7}, {"m", 3}}, {{"n", 5}, {"m", 33}}}},
+    // The sizes of the results are quotients of the size of the input.
+    {"open_strides",
+     R"(graph @g(%x: f32[1, 1, n]) {
+  %w1 = constant f32[4, 1, 9] random(1, 0.5)
+  %w2 = constant f32[8, 4, 5] random(2, 0.5)
+  %w3 = constant f32[8, 8, 2] random(3, 0.5)
+  %a = conv %x, %w1 {strides = [4], dilations = [1]}
+  %b = conv %a, %w2 {strides = [3], dilations = [1]}
+  %c = conv %b, %w3 {strides = [2], dilations = [1]}
+  %rows = transpose %c {perm = [0, 2, 1]}
+  %shape = shape %rows
+  %minus = constant i64[] {-1}
+  %is_minus = equal %shape, %minus
+  %one = constant i64[] {1}
+  %sizes = where %is_minus, %one, %shape
+  %zero = constant f32[] {0.5}
+  %full = expand %zero, %sizes
+  %y = add %rows, %full
+  %head = constant i64[4] {0, 0, 2, 4}
+  %z = reshape %y, %head
+  return %a, %y, %z, %sizes
+})",
+     {{"n", {37, 200}}},
+     {{{"n", 37}}, {{"n", 38}}, {{"n", 60}}, {{"n", 61}}, {{"n", 199}}, {{"n", 200}}}},
 };
 
 std::vector<ir::Value> inputs_of(const ir::Graph& graph) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace llmc::ir {
 namespace {
 
@@ -61,6 +63,27 @@ TEST(Dim, Arithmetic) {
   EXPECT_EQ(div_exact(seq(), Dim(0)), std::nullopt);
   EXPECT_EQ(div_exact(total, total), Dim(1));
   EXPECT_EQ(div_exact(total, seq()), std::nullopt);
+}
+
+TEST(Dim, QuotientsAreSymbols) {
+  const Dim frames = *div_floor(*add(*mul(seq(), Dim(2)), Dim(-127)), 64);
+  EXPECT_EQ(frames.to_string(), "\"floor((2*seq + 1)/64)\" - 2");
+  EXPECT_EQ(parse_dim(frames.to_string()), frames);
+  for (const std::int64_t n : {0, 63, 64, 95, 96, 127, 1000})
+    EXPECT_EQ(frames.evaluate({{"seq", n}}), (2 * n + 1) / 64 - 2) << n;
+  // Multiples are taken out, and a quotient of a quotient is one quotient.
+  EXPECT_EQ(div_floor(*add(*mul(seq(), Dim(64)), Dim(63)), 64), seq());
+  EXPECT_EQ(div_floor(*mul(seq(), Dim(-1)), 2)->evaluate({{"seq", 5}}), -3);
+  const Dim nested = *div_floor(*add(frames, Dim(-6)), 3);
+  EXPECT_EQ(nested, *div_floor(*add(*mul(seq(), Dim(2)), Dim(-127 - 6 * 64)), 192));
+  for (const std::int64_t n : {0, 300, 319, 320, 1000})
+    EXPECT_EQ(nested.evaluate({{"seq", n}}),
+              static_cast<std::int64_t>(std::floor((static_cast<double>(2 * n + 1) / 64 - 8) / 3)))
+        << n;
+  EXPECT_FALSE(quotient_of("floor((seq)/1)") || quotient_of("floor((seq)/0)") ||
+               quotient_of("floor((seq/2)") || quotient_of("floor(()/2)") || quotient_of("seq"));
+  const Dim longest = Dim::symbol(std::string(300, 'x'));
+  EXPECT_EQ(div_floor(longest, 2), std::nullopt);
 }
 
 TEST(Dim, OverflowIsNoResult) {
