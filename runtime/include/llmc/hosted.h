@@ -80,6 +80,27 @@ llmc_status llmc_decoder_add(llmc_decoder* decoder, int32_t id, const char** tex
 /* Returns the incomplete rest of the text, as replacement characters. */
 llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t* bytes);
 
+/* ---- Sound ---- */
+
+/* Read a WAV file, or its content in memory, for llmc_encode_features: integers of 8 to 32 bits or
+ * floats; the average of its channels, resampled to `rate` samples per second, which speech models
+ * usually expect to be 16000. `samples` receives *n numbers in [-1, 1]; free them with
+ * llmc_sound_free. On failure `message` (may be NULL) receives one sentence, truncated to
+ * message_bytes including the terminating zero. */
+llmc_status llmc_sound_load(const char* path, uint32_t rate, float** samples, size_t* n,
+                            char* message, size_t message_bytes);
+llmc_status llmc_sound_read(const void* wav, size_t bytes, uint32_t rate, float** samples,
+                            size_t* n, char* message, size_t message_bytes);
+void llmc_sound_free(float* samples);
+
+/* Computes the features f32[mels][frames] of Whisper's encoder from sound of 16000 samples per
+ * second, which is cut or padded with zeros to 160 * frames samples: the logarithm of the power in
+ * `mels` bands of Slaney's mel scale, in windows of 25 ms every 10 ms, as Hugging Face's
+ * WhisperFeatureExtractor computes it. mels is 1 .. 1024 (80 or 128 in Whisper's models), frames 2
+ * .. 1000000 (3000). Other parameters are LLMC_ERROR_ARGUMENT. */
+llmc_status llmc_log_mel(const float* samples, size_t n, size_t mels, size_t frames,
+                         float* features);
+
 /* ---- Grammars ---- */
 
 typedef enum llmc_grammar_kind {

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/hosted/outcome.h"
+
+namespace llmc::hosted {
+
+/// Sound of one channel.
+struct Sound {
+  std::uint32_t rate = 0;      // samples per second
+  std::vector<float> samples;  // in [-1, 1], unless a file of floats exceeds it
+};
+
+/// Reads a WAV file: integers of 8, 16, 24 or 32 bits, or floats of 32 or 64 bits, with 1 to 64
+/// channels, which are averaged. `name` is used in messages. A data chunk that is longer than the
+/// file, as in streams of unknown length, ends with the file. Fails with LLMC_ERROR_FORMAT for
+/// other encodings and damaged files.
+Outcome<Sound> read_wav(std::span<const std::byte> file, const std::string& name);
+
+}  // namespace llmc::hosted
