@@ -29,20 +29,34 @@ struct Test {
   friend bool operator==(const Test&, const Test&) = default;
 };
 
+std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<std::int32_t>((i * 7919ull + 1) % vocabulary));
+  }
+  return tokens;
+}
+
+exec::EncoderInput made_up_source(std::uint32_t size, const exec::ModelFacts& model) {
+  if (model.source_width == 0) return {.ids = tokens_for(size, model.vocab), .features = {}};
+  return {.ids = {}, .features = exec::made_up_features(std::size_t{size} * model.source_width)};
+}
+
 /// Returns the sizes of the sources to encode; empty for a decoder.
 Result<std::vector<std::uint32_t>> sources_of(const BenchOptions& options,
                                               const exec::ModelFacts& model) {
-  constexpr std::uint32_t kDefault = 128;
+  // Tokens; frames of sound, ten seconds of 16 kHz; a spectrogram or image is encoded whole.
+  const std::uint32_t usual = model.source_width == 0   ? 128
+                              : model.source_width == 1 ? 160000
+                                                        : model.source_max;
   if (model.source_max == 0) {
     if (options.sources.empty()) return options.sources;
     return usage_error("--n-source needs an encoder-decoder", "leave it out");
   }
-  if (options.sources.empty()) return std::vector{std::min(kDefault, model.source_max)};
-  for (const std::uint32_t tokens : options.sources)
-    if (tokens > model.source_max)
-      return usage_error(fmt::format("a source of {} tokens, but the model was compiled for {}",
-                                     tokens, model.source_max),
-                         "use fewer, or compile with a larger --source-ctx");
+  if (options.sources.empty()) return std::vector{std::min(usual, model.source_max)};
+  for (const std::uint32_t size : options.sources)
+    LLMC_RETURN_IF_ERROR(exec::check_source(model, made_up_source(size, model)));
   return options.sources;
 }
 
@@ -87,28 +101,23 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options,
   return tests;
 }
 
-std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabulary) {
-  std::vector<std::int32_t> tokens;
-  tokens.reserve(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<std::int32_t>((i * 7919ull + 1) % vocabulary));
-  }
-  return tokens;
-}
-
 /// Runs tests one after the other in one session.
 class BenchSession {
  public:
-  /// `source`: tokens that an encoder-decoder attends to; 0 for a decoder.
-  BenchSession(std::unique_ptr<exec::Session> session, std::uint32_t vocabulary,
+  /// `source`: size of the source that an encoder-decoder attends to; 0 for a decoder.
+  BenchSession(std::unique_ptr<exec::Session> session, const exec::ModelFacts& model,
                std::uint32_t source, StageClock* clock)
-      : session_(std::move(session)), vocabulary_(vocabulary), source_(source), clock_(clock) {}
+      : session_(std::move(session)),
+        model_(model),
+        vocabulary_(model.vocab),
+        source_(source),
+        clock_(clock) {}
 
   /// Fills the cache of each sequence with test.kept() tokens. Sequences share only the tokens of a
   /// compiled-in prompt.
   Status fill(const Test& test) {
     if (test.is_encode()) return ok_status();
-    if (source_ > 0) LLMC_RETURN_IF_ERROR(session_->encode(tokens_for(source_, vocabulary_)));
+    if (source_ > 0) LLMC_RETURN_IF_ERROR(session_->encode(made_up_source(source_, model_)));
     LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, 0));
     LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::reset));
     for (; sequences_.size() > test.sequences; sequences_.pop_back())
@@ -131,6 +140,8 @@ class BenchSession {
   /// Runs the test once, after the tokens of fill().
   Result<Run> run(const Test& test) {
     const auto input = tokens_for(test.is_generation() ? 1 : test.tokens, vocabulary_);
+    const auto source =
+        test.is_encode() ? made_up_source(test.tokens, model_) : exec::EncoderInput();
     if (!test.is_encode())
       LLMC_RETURN_IF_ERROR(each([&]() -> Status {
         LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, test.kept()));
@@ -142,7 +153,7 @@ class BenchSession {
     const auto started = std::chrono::steady_clock::now();
     auto last = started;
     if (!test.is_generation()) {
-      LLMC_RETURN_IF_ERROR(test.is_encode() ? session_->encode(input) : session_->prefill(input));
+      LLMC_RETURN_IF_ERROR(test.is_encode() ? session_->encode(source) : session_->prefill(input));
       last = std::chrono::steady_clock::now();
     } else {
       // Greedy decode steps.
@@ -178,6 +189,7 @@ class BenchSession {
   std::unique_ptr<exec::Session> session_;
   std::vector<std::uint32_t> sequences_ = {0};
   std::vector<std::int32_t> tokens_;  // tokens of the last step, one per sequence
+  const exec::ModelFacts& model_;
   std::uint32_t vocabulary_, source_;
   StageClock* clock_;
 };
@@ -279,11 +291,11 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   for (const std::uint32_t threads : options.threads) {
     const exec::SessionOptions session{.threads = threads, .cores = options.cores};
     LLMC_TRY(auto started, native->start(session));
-    BenchSession plain(std::move(started), model.vocab, source, nullptr);
+    BenchSession plain(std::move(started), model, source, nullptr);
     std::optional<BenchSession> with_times;
     if (timed) {
       LLMC_TRY(auto other, timed->start(session));
-      with_times.emplace(std::move(other), model.vocab, source, &clock);
+      with_times.emplace(std::move(other), model, source, &clock);
     }
     for (const Test& test : tests) {
       LLMC_TRY(BenchResult result, measure(test, threads, options.repetitions, plain,

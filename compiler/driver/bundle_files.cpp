@@ -236,6 +236,13 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.tokenizer_refused = json.value("tokenizer_refused", "");
     if (json.contains("prompt"))
       facts.prompt = json.at("prompt").at("ids").get<std::vector<std::int32_t>>();
+    if (json.contains("source")) {
+      const auto& source = json.at("source");
+      facts.frames_first = source.at("frames_first").get<bool>();
+      facts.sound = {.rate = source.at("rate").get<std::uint32_t>(),
+                     .normalized = source.at("normalized").get<bool>(),
+                     .log_mel = source.at("log_mel").get<bool>()};
+    }
     if (json.contains("rounding")) facts.rounding = rounding_from(json.at("rounding"));
     for (const auto& entry : json.value("products", nlohmann::json::array())) {
       const auto part = plan::part_named(entry.at("part").get<std::string>());

@@ -63,6 +63,8 @@ struct BundleFacts {
   std::uint64_t cache_token_bytes = 0;   // 0 in bundles of older versions
   plan::Rounding rounding;               // empty in bundles of older versions
   std::vector<plan::Products> products;  // empty in bundles of older versions
+  plan::SoundFeatures sound = {};        // of an encoder of sound
+  bool frames_first = false;             // plan::frames_first
 };
 /// Reads the facts of a bundle. Fails with kBadInput, "damaged bundle: …", if a file is missing,
 /// truncated or invalid, or if the folder is not a bundle.

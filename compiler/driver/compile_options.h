@@ -40,9 +40,11 @@ struct CompileOptions {
   /// Plain graphs: whether `quant` applies. If not, matrices keep the format that they have in the
   /// model.
   bool quant_given = false;
-  /// Encoder-decoder: maximum number of tokens of a source; 0: kDefaultSource.
+  /// Encoder-decoder: maximum number of tokens or frames of a source; 0: a default.
   std::uint32_t source_max = 0;
-  static constexpr std::uint32_t kDefaultSource = 512;
+  /// Default maximum of tokens, of samples of sound, and of frames with several features.
+  static constexpr std::uint32_t kDefaultSource = 512, kDefaultSamples = 480000,
+                                 kDefaultFrames = 3000;
   /// Context in tokens, > 0. If `ctx_given` is false, this is an upper limit: the context is also
   /// limited by the length that the model was trained for (trained_context.h) and by its position
   /// table.

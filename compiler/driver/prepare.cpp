@@ -6,6 +6,7 @@
 #include "compiler/driver/dims.h"
 #include "compiler/driver/golden.h"
 #include "compiler/driver/grammar_source.h"
+#include "compiler/driver/sound_config.h"
 #include "compiler/driver/system_prompt.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/trained_context.h"
@@ -121,24 +122,59 @@ Result<EncoderGraph> prepare_encoder(const ir::Graph& graph, const CompileOption
   return encoder;
 }
 
-/// Returns the maximum size of a source: the given one, or a default that fits the encoder's
-/// positions. Fails with kUsage if the encoder has fewer positions than requested.
-Result<std::uint32_t> source_limit(const ir::Graph& encoder, const CompileOptions& options) {
-  const std::int64_t positions = std::max<std::int64_t>(
-      1, passes::size_limit(encoder, ir::Dim::symbol("source")).value_or(plan::kMaxContext));
-  if (options.source_max == 0)
-    return static_cast<std::uint32_t>(
-        std::min<std::int64_t>(positions, CompileOptions::kDefaultSource));
-  if (options.source_max <= positions) return options.source_max;
-  return usage_error(fmt::format("the encoder has only {} positions", positions),
-                     fmt::format("use --source-ctx {} or less", positions));
+/// Returns the largest n in 0 .. max with f(n) <= limit; f does not decrease.
+template <class F>
+std::int64_t last_at_most(std::int64_t limit, std::int64_t max, const F& f) {
+  std::int64_t low = 0, high = max;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (f(middle) <= limit) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+/// Returns the limits of the number of tokens or frames of a source: up to the given maximum, or a
+/// default that fits the encoder's positions. Fails with kUsage if the encoder has fewer positions
+/// than requested, or a fixed number of frames.
+Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptions& options) {
+  const ir::TensorType& input = encoder.value(encoder.inputs().front()).type;
+  const ir::Dim source = ir::Dim::symbol("source");
+  std::int64_t width = 1;
+  for (const ir::Dim& dim : input.dims) width *= dim.constant().value_or(1);
+  if (ir::element_count(input)) {
+    const std::int64_t frames = *input.dims.back().constant();
+    if (options.source_max == 0 || options.source_max == frames) return plan::DimRange(frames);
+    return usage_error(fmt::format("the encoder reads {} frames, no other number", frames),
+                       "leave out --source-ctx");
+  }
+  const ir::Dim rows = encoder.value(encoder.outputs().front()).type.dims[2];
+  const auto rows_of = [&](std::int64_t n) { return rows.evaluate({{"source", n}}).value_or(0); };
+  const std::int64_t positions =
+      std::max<std::int64_t>(1, passes::size_limit(encoder, rows).value_or(plan::kMaxContext));
+  const std::int64_t most = last_at_most(positions, plan::kMaxContext, rows_of);
+  const std::int64_t least = last_at_most(0, plan::kMaxContext, rows_of) + 1;
+  const std::int64_t usual = input.element == ir::ElementType::kI64 ? CompileOptions::kDefaultSource
+                             : width == 1 ? CompileOptions::kDefaultSamples
+                                          : CompileOptions::kDefaultFrames;
+  const std::int64_t wanted = options.source_max == 0 ? std::min(most, usual) : options.source_max;
+  if (wanted > most)
+    return usage_error(fmt::format("the encoder has only {} positions", positions),
+                       fmt::format("use --source-ctx {} or less", most));
+  if (wanted < least)
+    return usage_error(fmt::format("a source of {} frames has no rows", wanted),
+                       fmt::format("use --source-ctx {} or more", least));
+  return plan::DimRange(least, wanted);
 }
 
 Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encoder,
                                                        plan::PlanOptions planned) {
   planned.name += "_encoder";
   planned.raw_weights = true;
-  planned.open_dims = {{"source", {1, planned.source_max}}};
+  planned.open_dims = {{"source", {planned.source_min, planned.source_max}}};
   LLMC_TRY(plan::Plan plan, plan::make_plain_plan(encoder.stages, encoder.inputs, planned));
   return std::make_shared<const plan::Plan>(std::move(plan));
 }
@@ -251,7 +287,10 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
                  {.options = {.weights = options.quant, .context = plan::context_of(planned)}}));
   std::optional<EncoderGraph> encoder;
   if (const ir::Graph* const graph = prepared.model.module.encoder()) {
-    LLMC_TRY(planned.source_max, source_limit(*graph, options));
+    LLMC_TRY(const plan::DimRange range, source_range(*graph, options));
+    planned.source_min = static_cast<std::uint32_t>(range.min);
+    planned.source_max = static_cast<std::uint32_t>(range.max);
+    LLMC_TRY(planned.sound, read_sound_features(options.model));
     LLMC_TRY(encoder, prepare_encoder(*graph, options));
   } else if (options.source_max != 0) {
     return usage_error("--source-ctx needs an encoder-decoder", "leave it out");

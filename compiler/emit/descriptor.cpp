@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/emit/dim_names.h"
 #include "compiler/emit/names.h"
 #include "compiler/plan/program_hash.h"
 
@@ -24,29 +25,93 @@ std::string prompt_fields(const Plan& plan) {
 
 std::string encode_function(const Plan& plan) {
   if (!plan.encoder) return {};
+  const plan::Plan& encoder = *plan.encoder;
   const plan::AttentionShape& cross = plan.program.cross;
-  return fmt::format(
-      "\n/// Runs the encoder and stores keys and values of each layer, f32[2][{kv_heads}][n]"
-      "[{head_dim}].\n"
-      "int encode(const llmc_run* run, const int32_t* ids, uint32_t n, float* source) {{\n"
-      "  int64_t* const wide = reinterpret_cast<int64_t*>(run->scratch);\n"
-      "  for (uint32_t i = 0; i < n; ++i) wide[i] = ids[i];\n"
-      "  const void* const inputs[] = {{wide, run->weights + {weights}}};\n"
+  const DimNames dims(encoder.program);
+  const bool ids = plan::source_width(encoder) == 0;
+  std::string text = fmt::format(
+      "\n/// Runs the encoder and stores keys and values of each layer, f32[2][{}][rows][{}].\n"
+      "uint32_t encode(const llmc_run* run, const void* input, [[maybe_unused]] uint32_t n,\n"
+      "                float* source) {{\n",
+      cross.kv_heads, cross.head_dim);
+  if (!encoder.program.open_dims.empty())
+    text +=
+        fmt::format("  const int64_t {} = n;\n", DimNames::variable(dims.identifiers().front()));
+  text += dims.quotient_lines();
+  text += fmt::format("  const int64_t rows = {};\n", dims.text(plan::source_rows(encoder)));
+  if (ids)
+    text +=
+        "  int64_t* const ids = reinterpret_cast<int64_t*>(run->scratch);\n"
+        "  for (uint32_t i = 0; i < n; ++i) ids[i] = static_cast<const int32_t*>(input)[i];\n";
+  text += fmt::format(
+      "  const void* const inputs[] = {{{input}, run->weights + {weights}}};\n"
       "  void* outputs[kLayers];\n"
-      "  for (uint64_t i = 0; i < kLayers; ++i) outputs[i] = source + i * {layer} * n;\n"
+      "  for (uint64_t i = 0; i < kLayers; ++i) outputs[i] = source + i * {layer} * rows;\n"
       "  const int64_t dims[] = {{n}};\n"
       "  const llmc_run_options options{{sizeof options, run->threads,\n"
       "                                 run->uneven ? LLMC_CORES_UNEVEN : LLMC_CORES_EVEN,\n"
       "                                 run->parallel_for, run->user, dims}};\n"
-      "  return {name}_function::{name}_run_with(inputs, outputs, run->scratch + {arena}, "
-      "&options);\n"
+      "  const int status = {name}_function::{name}_run_with(inputs, outputs, run->scratch + "
+      "{arena}, &options);\n"
+      "  return status == 0 ? static_cast<uint32_t>(rows) : 0;\n"
       "}}\n",
-      fmt::arg("kv_heads", cross.kv_heads), fmt::arg("head_dim", cross.head_dim),
+      fmt::arg("input", ids ? "ids" : "input"),
       fmt::arg("layer", 2 * cross.kv_heads * cross.head_dim),
-      fmt::arg("name", plan.encoder->options.name),
-      fmt::arg("weights", plan.weights_bytes - plan.encoder->weights_bytes),
-      fmt::arg("arena", plan::encoder_arena_offset(plan.options)));
+      fmt::arg("name", encoder.options.name),
+      fmt::arg("weights", plan.weights_bytes - encoder.weights_bytes),
+      fmt::arg("arena", plan::encoder_arena_offset(encoder)));
+  return text;
 }
+
+namespace {
+
+/// Returns the declaration of NAME_encode without a semicolon.
+std::string encode_signature(const Plan& plan) {
+  return fmt::format("llmc_status {}_encode(llmc_session* session, const {}, size_t n)",
+                     plan.options.name,
+                     plan::source_width(*plan.encoder) == 0 ? "int32_t* ids" : "float* features");
+}
+
+}  // namespace
+
+std::string encode_declaration(const Plan& plan) {
+  if (!plan.encoder) return {};
+  const bool ids = plan::source_width(*plan.encoder) == 0;
+  const plan::Port& input = plan.encoder->program.inputs.front();
+  std::vector<std::string> dims;
+  for (const plan::Size& dim : input.dims)
+    dims.push_back(dim.is_constant() ? to_string(dim) : std::string("n"));
+  const std::string what =
+      ids ? "token ids; see llmc_encode"
+          : fmt::format("features f32[{}]; see llmc_encode_features", fmt::join(dims, ", "));
+  return fmt::format(
+      "/* Encodes a source for all sequences of the session: {}. */\n"
+      "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n{};\n\n",
+      what, encode_signature(plan));
+}
+
+std::string encode_definition(const Plan& plan) {
+  if (!plan.encoder) return {};
+  const bool ids = plan::source_width(*plan.encoder) == 0;
+  return fmt::format(
+      "\n{} {{\n  return {};\n}}\n", encode_signature(plan),
+      ids ? "llmc_encode(session, ids, n)" : "llmc_encode_features(session, features, n)");
+}
+
+namespace {
+
+/// Returns the descriptor's fields for the encoder, if there is one.
+std::string source_fields(const Plan& plan) {
+  if (!plan.encoder) return {};
+  return fmt::format(
+      "    .source_min = {0}_SOURCE_MIN,\n"
+      "    .source_max = {0}_SOURCE_MAX,\n"
+      "    .source_width = {0}_SOURCE_WIDTH,\n"
+      "    .source_bytes = {1},\n",
+      macro_name(plan.options.name), plan.source_bytes);
+}
+
+}  // namespace
 
 std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
   const std::string& name = plan.options.name;
@@ -81,7 +146,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "{prefix}"
       "    .kv_block_bytes = kv_block_bytes(kLayers, kKvHeads, kHeadDim, kBlock, kCache),\n"
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
-      "{source_max}"
+      "{source}"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"
       "    .forward = forward,\n"
@@ -94,10 +159,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "}};\n"
       "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
-      fmt::arg("source_max", plan.encoder ? fmt::format("    .source_max = {}_SOURCE_MAX,\n"
-                                                        "    .source_bytes = {},\n",
-                                                        macro_name(name), plan.source_bytes)
-                                          : std::string()),
+      fmt::arg("source", source_fields(plan)),
       fmt::arg("encode", plan.encoder ? "    .encode = encode,\n" : ""),
       fmt::arg("macro", macro_name(name)), fmt::arg("prompt", prompt_fields(plan)),
       fmt::arg("prefix",

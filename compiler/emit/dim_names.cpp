@@ -1,5 +1,7 @@
 #include "compiler/emit/dim_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/support/identifier.h"
@@ -24,6 +26,15 @@ std::string DimNames::plain_text(const plan::Size& size) const {
 
 std::string DimNames::text(const plan::Size& size) const {
   return size.text([&](const plan::OpenDim& dim) { return variable(by_dim_.at(&dim)); });
+}
+
+std::string DimNames::quotient_lines() const {
+  std::string lines;
+  for (std::size_t i = 0; i < dims_.size(); ++i)
+    if (const plan::OpenDim& dim = *dims_[i]; dim.numerator)
+      lines += fmt::format("  const int64_t {} = {} / {};\n", variable(identifiers_[i]),
+                           factor(*dim.numerator), dim.divisor);
+  return lines;
 }
 
 std::string DimNames::factor(const plan::Size& size) const {

@@ -24,6 +24,8 @@ class DimNames {
   std::string text(const plan::Size& size) const;
   /// Returns text(size) in parentheses if it is a sum, for use as a factor.
   std::string factor(const plan::Size& size) const;
+  /// Returns declarations of the variables of quotients, which follow from the other variables.
+  std::string quotient_lines() const;
   /// Returns the variable of a dim. The prefix avoids conflicts with keywords, kernels and other
   /// variables.
   static std::string variable(const std::string& identifier) { return "n_" + identifier; }

@@ -126,11 +126,7 @@ std::string dim_variables(const Plan& plan, const DimNames& dims) {
         "  const int64_t {0} = dims == nullptr ? {2} : dims[{3}];\n"
         "  if ({0} < {1} || {0} > {2}) return kBadOptions;\n",
         DimNames::variable(dims.identifiers()[i]), open[i]->range.min, open[i]->range.max, i);
-  for (std::size_t i = open.size(); i < dims.dims().size(); ++i)
-    text +=
-        fmt::format("  const int64_t {} = {} / {};\n", DimNames::variable(dims.identifiers()[i]),
-                    dims.factor(*dims.dims()[i]->numerator), dims.dims()[i]->divisor);
-  return text;
+  return text + dims.quotient_lines();
 }
 
 std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t weights_hash,

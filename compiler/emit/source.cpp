@@ -244,13 +244,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "  return llmc_session_init(&{0}_model, arena, bytes, config, session);\n"
       "}}\n",
       name);
-  if (plan.encoder)
-    text += fmt::format(
-        "\nllmc_status {0}_encode(llmc_session* session, const int32_t* ids, size_t n) {{\n"
-        "  return llmc_encode(session, ids, n);\n"
-        "}}\n",
-        name);
-  return text;
+  return text + encode_definition(plan);
 }
 
 std::string header(const Plan& plan, std::uint64_t weights_hash) {
@@ -268,7 +262,13 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
   };
   constant("ARENA_BYTES", plan.arena_bytes, "");
   constant("CTX", plan.options.ctx, "tokens of a sequence");
-  if (plan.encoder) constant("SOURCE_MAX", plan.options.source_max, "tokens of a source");
+  if (plan.encoder) {
+    const std::uint64_t width = plan::source_width(*plan.encoder);
+    constant("SOURCE_WIDTH", width, width == 0 ? "a source is token ids" : "features of a frame");
+    constant("SOURCE_MIN", plan.options.source_min, "");
+    constant("SOURCE_MAX", plan.options.source_max,
+             width == 0 ? "tokens of a source" : "frames of a source");
+  }
   constant("VOCAB", plan.program.vocabulary, "logits; token ids are 0 .. VOCAB-1");
   constant("CHUNK", plan.options.chunk, "tokens of a prompt that are run at once");
   constant("SEQUENCES", plan.options.sequences, "maximum number in a session");
@@ -308,15 +308,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
       "extern const llmc_model {0}_model;\n\n{2}",
       name, plan.options.embed_weights ? "config may be NULL" : "config gives the weights",
-      kHeaderEnd,
-      plan.encoder
-          ? fmt::format("/* Encodes a source for all sequences of the session; see llmc_encode. "
-                        "*/\n"
-                        "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
-                        "llmc_status {0}_encode(llmc_session* session, const int32_t* ids, "
-                        "size_t n);\n\n",
-                        name)
-          : std::string());
+      kHeaderEnd, encode_declaration(plan));
   return text;
 }
 

@@ -60,8 +60,8 @@ Result<IdentityCell> measure_cell(const IdentityOptions& options, const exec::Na
   cell.threads = threads;
   for (const std::uint32_t chunk : options.chunks) {
     LLMC_TRY(const auto session, native.start({.threads = threads, .chunk = chunk}));
-    if (const std::uint32_t most = native.model().source_max; most > 0)
-      LLMC_RETURN_IF_ERROR(session->encode(fixed_source(native.model().vocab, most)));
+    if (native.model().source_max > 0)
+      LLMC_RETURN_IF_ERROR(session->encode(fixed_source(native.model())));
     LogitComparison comparison(chunk, expected);
     LLMC_RETURN_IF_ERROR(run(options, chunk, native.model().vocab, *session, comparison));
     cell.hash = comparison.hash();

@@ -21,9 +21,14 @@ std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t cou
   return ids;
 }
 
-std::vector<std::int32_t> fixed_source(std::uint32_t vocabulary, std::uint32_t source_max) {
+exec::EncoderInput fixed_source(const exec::ModelFacts& model) {
   constexpr std::uint32_t kTokens = 21;
-  return fixed_prompt(vocabulary, std::min(source_max, kTokens));
+  if (model.source_max == 0) return {};
+  if (model.source_width == 0)
+    return {.ids = fixed_prompt(model.vocab, std::min(model.source_max, kTokens)), .features = {}};
+  const std::uint64_t frames =
+      std::min<std::uint64_t>(model.source_max, std::uint64_t{8} * model.source_min);
+  return {.ids = {}, .features = exec::made_up_features(frames * model.source_width)};
 }
 
 std::uint32_t logit_bits(float logit) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/exec/session.h"
+
 struct XXH64_state_s;
 
 /// Hashes and statistics of logit vectors.
@@ -12,9 +14,9 @@ namespace llmc::evaluate {
 
 /// Returns `count` pseudorandom ids below `vocabulary`, always the same for the same arguments.
 std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count);
-/// Returns the fixed pseudorandom source with which `verify` and `identity` run an encoder-decoder:
-/// at most `source_max` ids, all less than `vocabulary`.
-std::vector<std::int32_t> fixed_source(std::uint32_t vocabulary, std::uint32_t source_max);
+/// Returns the fixed pseudorandom source with which `verify` and `identity` run an encoder-decoder;
+/// empty for a decoder. It is short: 21 ids, or features of a few rows, within the model's limits.
+exec::EncoderInput fixed_source(const exec::ModelFacts& model);
 
 /// Returns the bits of a logit, the same value for all NaN: the sign and payload of NaN depend on
 /// the processor and are not specified (docs/numerics.md).

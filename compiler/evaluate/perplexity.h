@@ -21,8 +21,8 @@ struct MeasuredText {
   /// Kind of the error for a token outside the vocabulary; kUsage if the tokens are from the
   /// command line.
   ErrorKind bad_token = ErrorKind::kBadInput;
-  std::string file = {};                  // for messages
-  std::vector<std::int32_t> source = {};  // that an encoder-decoder attends to
+  std::string file = {};           // for messages
+  exec::EncoderInput source = {};  // that an encoder-decoder attends to
   WindowOptions windows = {};
 };
 

@@ -63,12 +63,23 @@ Result<ReferenceRun> ReferenceRun::create(const ir::Module& module, std::int64_t
   return run;
 }
 
-Status ReferenceRun::encode(std::span<const std::int32_t> source) {
+Status ReferenceRun::encode(const exec::EncoderInput& source) {
   LLMC_CHECK(encoder_);
-  source_tokens_ = static_cast<std::int64_t>(source.size());
-  const reference::Tensor ids[] = {
-      reference::i64_tensor({source_tokens_}, {source.begin(), source.end()})};
-  LLMC_TRY(sources_, encoder_->evaluate(ids));
+  const ir::TensorType& type = encoder_->graph().value(encoder_->graph().inputs().front()).type;
+  std::vector<reference::Tensor> inputs;
+  if (type.element == ir::ElementType::kI64) {
+    inputs.push_back(reference::i64_tensor({static_cast<std::int64_t>(source.ids.size())},
+                                           {source.ids.begin(), source.ids.end()}));
+  } else {
+    auto rest = static_cast<std::int64_t>(source.features.size());
+    for (const ir::Dim& dim : type.dims) rest /= dim.constant().value_or(1);
+    std::vector<std::int64_t> dims;
+    for (const ir::Dim& dim : type.dims) dims.push_back(dim.constant().value_or(rest));
+    inputs.push_back(reference::f32_tensor(std::move(dims), source.features));
+  }
+  LLMC_TRY(sources_, encoder_->evaluate(inputs));
+  LLMC_CHECK(!sources_.empty());
+  source_rows_ = sources_.front().dims[2];
   return ok_status();
 }
 
@@ -79,7 +90,7 @@ Result<std::vector<float>> ReferenceRun::run(std::span<const std::int32_t> token
   std::size_t cache = 0, source = 0;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     LLMC_TRY(std::vector<std::int64_t> dims,
-             bind(graph.value(graph.inputs()[i]), count, position_, source_tokens_));
+             bind(graph.value(graph.inputs()[i]), count, position_, source_rows_));
     switch (inputs_[i]) {
       case InputKind::kTokens:
         values.push_back(reference::i64_tensor(std::move(dims), {tokens.begin(), tokens.end()}));

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "compiler/exec/session.h"
 #include "compiler/onnx/model.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/result.h"
@@ -20,7 +21,7 @@ class ReferenceRun {
   static Result<ReferenceRun> create(const ir::Module& module, std::int64_t vocabulary);
 
   /// Encoder-decoder: runs the encoder. Must precede run().
-  Status encode(std::span<const std::int32_t> source);
+  Status encode(const exec::EncoderInput& source);
 
   /// Runs `tokens` after all previous tokens. Returns the logits after the last token.
   Result<std::vector<float>> run(std::span<const std::int32_t> tokens);
@@ -35,7 +36,7 @@ class ReferenceRun {
   std::vector<InputKind> inputs_;
   /// In the order of the graph's inputs for past keys and values.
   std::vector<reference::Tensor> caches_;
-  std::int64_t position_ = 0, vocabulary_ = 0, source_tokens_ = 0;
+  std::int64_t position_ = 0, vocabulary_ = 0, source_rows_ = 0;
 };
 
 }  // namespace llmc::evaluate

@@ -261,8 +261,7 @@ class Verifier {
              native_.start(exec::SessionOptions{
                  .threads = options_.threads, .chunk = chunk, .begin = LLMC_BEGIN_EMPTY}));
     if (native_.model().source_max > 0) {
-      const std::vector<std::int32_t> source =
-          fixed_source(native_.model().vocab, native_.model().source_max);
+      const exec::EncoderInput source = fixed_source(native_.model());
       LLMC_RETURN_IF_ERROR(session->encode(source));
       if (reference) LLMC_RETURN_IF_ERROR(reference->encode(source));
     }

@@ -50,6 +50,7 @@ class NativeModel {
   const std::string& name() const { return linked_.facts.name; }
   const std::filesystem::path& bundle() const { return linked_.bundle; }
   const ModelFacts& model() const { return facts_; }
+  const driver::BundleFacts& bundle_facts() const { return linked_.facts; }
   bool from_cache() const { return linked_.from_cache; }
   /// Returns the emulator's command; empty if the code runs in this process.
   const std::string& emulator() const { return emulator_; }

@@ -25,7 +25,7 @@ Bytes value_bytes(const T& value) {
 /// The session of a runner process. An llmc_session* of kRunnerApi points to it.
 struct RunnerSession {
   std::unique_ptr<RunnerProcess> process;
-  std::uint32_t vocabulary;
+  std::uint32_t vocabulary, source_width;
   RunnerProcess::Reply reply = {};  // reply to the last request
   std::string message = {};         // message of the last reply
   std::vector<float> logits = {};   // logits that the last request returned
@@ -97,6 +97,12 @@ constexpr hosted::LibraryApi kRunnerApi{
     .encode =
         [](llmc_session* s, const int32_t* ids, size_t n) {
           return runner_of(s).request(Request::kEncode, 0, {array_bytes(ids, n)});
+        },
+    .encode_features =
+        [](llmc_session* s, const float* features, size_t n) {
+          RunnerSession& runner = runner_of(s);
+          return runner.request(Request::kEncodeFeatures, static_cast<std::uint32_t>(n),
+                                {array_bytes(features, n * runner.source_width)});
         },
     .prefill =
         [](llmc_session* s, const std::int32_t* tokens, std::size_t n, std::size_t*) {
@@ -209,7 +215,8 @@ class RunnerModel final : public NativeModel {
     std::string weights;
     if (!linked().facts.embed_weights)
       weights = std::filesystem::absolute(linked().weights_file()).string();
-    const auto session = std::make_shared<RunnerSession>(std::move(process), model().vocab);
+    const auto session =
+        std::make_shared<RunnerSession>(std::move(process), model().vocab, model().source_width);
     const runner::Start request{options.threads, options.chunk,        options.cores,
                                 options.begin,   options.full_context, options.keep_first};
     const llmc_status status = session->request(

@@ -106,18 +106,52 @@ Result<std::span<const float>> Session::rows(const float* logits, std::size_t co
   return logits == nullptr ? std::span<const float>() : std::span(logits, count * vocabulary_);
 }
 
-Status check_source(const ModelFacts& model, std::span<const std::int32_t> source) {
+Status Session::encode(const EncoderInput& source) {
+  LLMC_RETURN_IF_ERROR(check_source(model_, source));
+  if (model_.source_width == 0) return call(&Api::encode, source.ids.data(), source.ids.size());
+  return call(&Api::encode_features, source.features.data(),
+              source.features.size() / model_.source_width);
+}
+
+std::vector<float> made_up_features(std::size_t count) {
+  std::vector<float> features;
+  features.reserve(count);
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    features.push_back(static_cast<float>(state >> 8) * 0x1p-23f - 1.0f);
+  }
+  return features;
+}
+
+Status check_source(const ModelFacts& model, const EncoderInput& source) {
   if (model.source_max == 0) {
     if (source.empty()) return ok_status();
-    return usage_error("the model has no encoder", "remove --source and --source-ids");
+    return usage_error("the model has no encoder", "leave the source out");
   }
-  if (source.empty())
-    return usage_error("the model is an encoder-decoder and needs a source",
-                       "give the text to encode with --source, or its ids with --source-ids");
-  if (source.size() <= model.source_max) return ok_status();
-  return usage_error(fmt::format("the source has {} tokens, and the model was compiled for {}",
-                                 source.size(), model.source_max),
-                     "compile with a larger --source-ctx");
+  const bool wants_ids = model.source_width == 0;
+  if (wants_ids ? source.ids.empty() : source.features.empty())
+    return usage_error(
+        source.empty()
+            ? "the model is an encoder-decoder and needs a source"
+            : fmt::format("the encoder reads {}", wants_ids ? "token ids" : "features, not tokens"),
+        wants_ids ? "give the text to encode with --source, or its ids with --source-ids"
+                  : "give a sound file with --audio, or features with --source-features");
+  const std::uint32_t width = wants_ids ? 1 : model.source_width;
+  const std::size_t size = wants_ids ? source.ids.size() : source.features.size();
+  if (size % width != 0)
+    return usage_error(fmt::format("{} features are not frames of {}", size, width),
+                       "give all features of each frame");
+  const char* const unit = wants_ids ? "tokens" : "frames";
+  if (size / width < model.source_min)
+    return usage_error(fmt::format("the source has {} {}, and the encoder needs at least {}",
+                                   size / width, unit, model.source_min),
+                       "give a longer source");
+  if (size / width <= model.source_max) return ok_status();
+  return usage_error(fmt::format("the source has {} {}, and the model was compiled for {}",
+                                 size / width, unit, model.source_max),
+                     model.source_min == model.source_max ? "the encoder has a fixed size"
+                                                          : "compile with a larger --source-ctx");
 }
 
 }  // namespace llmc::exec

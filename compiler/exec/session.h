@@ -43,9 +43,22 @@ struct SessionHandle {
   std::span<const std::byte> grammar;  // tables of the compiled-in grammar; empty in a runner
 };
 
-/// Checks a source for an encoder-decoder. Fails with kUsage if it is missing (empty), if it has
-/// more tokens than the model was compiled for, or if the model is a decoder and it is not empty.
-Status check_source(const ModelFacts& model, std::span<const std::int32_t> source);
+/// The source that an encoder-decoder attends to: token ids, or features of sound or an image in
+/// the order of the encoder's input. Empty for a decoder.
+struct EncoderInput {
+  std::vector<std::int32_t> ids;
+  std::vector<float> features;
+
+  bool empty() const { return ids.empty() && features.empty(); }
+};
+
+/// Returns pseudorandom features in (-1, 1), the same in every call.
+std::vector<float> made_up_features(std::size_t count);
+
+/// Checks the source of a model. Fails with kUsage if it is missing (empty) or of the other kind,
+/// if it is longer or shorter than the encoder allows, or if the model is a decoder and it is not
+/// empty.
+Status check_source(const ModelFacts& model, const EncoderInput& source);
 
 /// A session of llmc.h with its own threads and arena. Most functions of llmc.h are called through
 /// call() and get(); those that check, convert or keep data have methods of their own. The model
@@ -55,7 +68,8 @@ class Session {
  public:
   Session(const ModelFacts& model, const SessionOptions& options, std::filesystem::path path,
           SessionHandle handle)
-      : context_(model.ctx),
+      : model_(model),
+        context_(model.ctx),
         vocabulary_(model.vocab),
         slides_(options.full_context == LLMC_FULL_SLIDE),
         path_(std::move(path)),
@@ -80,11 +94,9 @@ class Session {
     return static_cast<std::uint32_t>(api().position(handle_.session));
   }
 
-  /// Encodes a source (llmc_encode). Fails with kBadInput if it is empty, too long or has an id
-  /// outside the encoder's vocabulary, and with kUnsupported if the model has no encoder.
-  Status encode(std::span<const std::int32_t> ids) {
-    return call(&Api::encode, ids.data(), ids.size());
-  }
+  /// Encodes a source (llmc_encode, llmc_encode_features). Fails like check_source(), and with
+  /// kBadInput if an id is outside the encoder's vocabulary.
+  Status encode(const EncoderInput& source);
   /// Appends `tokens` and runs the model on them. Fails with kBadInput if a token is outside the
   /// vocabulary, or if the context is full and does not slide.
   Status prefill(std::span<const std::int32_t> tokens);
@@ -118,6 +130,7 @@ class Session {
   Status check(llmc_status status) const;
   Result<std::span<const float>> rows(const float* logits, std::size_t count) const;
 
+  const ModelFacts model_;
   const std::uint32_t context_, vocabulary_;
   const bool slides_;
   const std::filesystem::path path_;  // the path that the user passed, for messages

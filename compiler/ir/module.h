@@ -13,7 +13,7 @@ namespace llmc::ir {
 
 /// Names of entries.
 inline constexpr std::string_view kForward = "forward";  // a decoder: token ids and cache to logits
-inline constexpr std::string_view kEncode = "encode";    // token ids of a source to kSource states
+inline constexpr std::string_view kEncode = "encode";    // a source to kSource states
 inline constexpr std::string_view kRun = "run";  // a plain graph with its own inputs and outputs
 
 /// One graph that the caller or the runtime runs.
@@ -27,8 +27,10 @@ enum class StateKind : std::uint8_t {
   /// Keys and values of all earlier tokens: f32[2, 1, past, kv_heads, head_dim], or heads first. A
   /// call appends its tokens. Dropping the last tokens rewinds the state.
   kAttentionCache,
-  /// Keys and values of an encoder-decoder's encoded source: f32[2, kv_heads, source, head_dim]. An
-  /// input of kForward, which does not change it; the output of kEncode with the same name.
+  /// Keys and values of an encoder-decoder's encoded source: f32[2, kv_heads, rows, head_dim]. An
+  /// input of kForward, which does not change it; the output of kEncode with the same name. The
+  /// only input of kEncode is i64[source], token ids, or features, f32[1, …]; rows is `source` in
+  /// kForward, and the number that follows from the source's length in kEncode.
   kSource,
 };
 

@@ -28,7 +28,7 @@ class Importer {
     for (const auto& [name, tensor] : graph_.initializers) {
       LLMC_TRY(tensors_[name], read_tensor(files_, file_, *tensor, file_.name + ":" + name));
     }
-    note_inputs();
+    note_inputs(inputs);
     LLMC_RETURN_IF_ERROR(convert_all(file_.model.graph(), graph_.nodes));
     if (!unsupported_.empty()) return Error(std::move(unsupported_));
     std::vector<ValueId> outputs;
@@ -44,7 +44,7 @@ class Importer {
   }
 
  private:
-  void note_inputs() {
+  void note_inputs(const Bindings& inputs) {
     const auto& graph = file_.model.graph();
     for (const auto& tensor : graph.initializer())
       scope_.declared_types.emplace(tensor.name(), tensor.data_type());
@@ -53,7 +53,8 @@ class Importer {
         scope_.declared_types.emplace(value.name(), value.type().tensor_type().elem_type());
     for (const auto* input : graph_.inputs) {
       float_types_.set(input->name(), input->type().tensor_type().elem_type());
-      if (const auto bound = scope_.values.find(input->name()); bound != scope_.values.end())
+      const auto bound = scope_.values.find(input->name());
+      if (bound != scope_.values.end() && !inputs.resized.contains(input->name()))
         declared_.note_input(*input, builder_.graph().value(bound->second).type);
     }
     for (const auto& [name, tensor] : graph_.initializers)

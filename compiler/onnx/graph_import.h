@@ -35,6 +35,8 @@ struct Bindings {
   /// with a constant matrix) become float products with the dequantized matrix. Decoders use this,
   /// because their kernels quantize activations with finer scales than the graph.
   bool float_products = false;
+  /// Inputs that are bound to values of any size, although the file may declare one size.
+  std::set<std::string> resized;
   /// Inputs that are bound to constants.
   std::map<std::string, ir::ConstantPtr> constants;
   /// Whether casts to f16 and bf16 round. In decoders they do not, because f16 values are computed

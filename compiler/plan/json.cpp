@@ -145,7 +145,14 @@ void add_decoder(Json& json, const Plan& plan) {
                 {"values", kv_format_name(options.kv.values)}};
   if (plan.encoder) {
     const Plan& encoder = *plan.encoder;
-    json["source"] = {{"max", options.source_max},
+    json["source"] = {{"min", options.source_min},
+                      {"max", options.source_max},
+                      {"width", source_width(encoder)},
+                      {"rows", source_rows(encoder).bound()},
+                      {"frames_first", frames_first(encoder)},
+                      {"rate", options.sound.rate},
+                      {"normalized", options.sound.normalized},
+                      {"log_mel", options.sound.log_mel},
                       {"bytes", plan.source_bytes},
                       {"encoder_weights", encoder.weights_bytes},
                       {"encoder_arena", encoder.arena_bytes}};

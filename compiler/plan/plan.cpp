@@ -95,8 +95,25 @@ std::uint32_t context_of(const PlanOptions& options) {
   return std::max(trained, options.ctx_needed);
 }
 
-std::uint64_t encoder_arena_offset(const PlanOptions& options) {
-  return round_up(options.source_max * sizeof(std::int64_t), kAlignment);
+std::uint64_t source_width(const Plan& encoder) {
+  const Port& input = encoder.program.inputs.front();
+  if (input.element == ir::ElementType::kI64) return 0;
+  const auto elements = static_cast<std::uint64_t>(product(input.dims).bound());
+  return elements / encoder.options.source_max;
+}
+
+bool frames_first(const Plan& encoder) {
+  const Sizes& dims = encoder.program.inputs.front().dims;
+  return !all_constant(dims) && dims.back().is_constant();
+}
+
+const Size& source_rows(const Plan& encoder) {
+  return encoder.program.outputs.front().dims[2];
+}
+
+std::uint64_t encoder_arena_offset(const Plan& encoder) {
+  const bool ids = source_width(encoder) == 0;
+  return ids ? round_up(encoder.options.source_max * sizeof(std::int64_t), kAlignment) : 0;
 }
 
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
@@ -134,11 +151,12 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
                         .message = "the decoder has no attention to the encoder's rows"};
     plan.memory.scratch_bytes =
         std::max(plan.memory.scratch_bytes,
-                 encoder_arena_offset(options) + round_up(encoder->arena_bytes, kAlignment));
+                 encoder_arena_offset(*encoder) + round_up(encoder->arena_bytes, kAlignment));
     const AttentionShape& cross = program.cross;
-    plan.source_bytes = round_up(std::uint64_t{program.layers} * 2 * cross.kv_heads *
-                                     cross.head_dim * options.source_max * sizeof(float),
-                                 kAlignment);
+    const auto rows = static_cast<std::uint64_t>(source_rows(*encoder).bound());
+    plan.source_bytes = round_up(
+        std::uint64_t{program.layers} * 2 * cross.kv_heads * cross.head_dim * rows * sizeof(float),
+        kAlignment);
     plan.encoder = std::move(encoder);
   }
   const AttentionShape& shape = program.attention;

@@ -22,6 +22,13 @@ inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMa
                                kMaxThreads = 256, kMaxSequences = 1u << 16, kMaxBatch = kMaxChunk,
                                kMaxPool = 1u << 30;
 
+/// How the features of an encoder are computed from sound. Recorded in plan.json.
+struct SoundFeatures {
+  std::uint32_t rate = 16000;  // samples per second
+  bool normalized = false;     // samples are scaled to mean 0 and variance 1
+  bool log_mel = true;         // a spectrogram is Whisper's (llmc_log_mel)
+};
+
 struct PlanOptions {
   const target::Target* target = nullptr;
   std::string name;  // a valid C identifier (emit/names.h)
@@ -37,10 +44,12 @@ struct PlanOptions {
   /// Otherwise the context is limited to the larger of `trained_ctx` and `ctx_needed`, and to the
   /// length of the table.
   bool ctx_given = false;
-  std::uint32_t trained_ctx = 0;   // context of the model's training in tokens; 0: unknown
-  std::uint32_t ctx_needed = 0;    // minimum context in tokens; 0: no minimum
-  std::uint32_t source_max = 512;  // encoder-decoder: maximum number of tokens of a source
-  DimRanges open_dims = {};        // plain graph: ranges of symbols in the input shapes
+  std::uint32_t trained_ctx = 0;  // context of the model's training in tokens; 0: unknown
+  std::uint32_t ctx_needed = 0;   // minimum context in tokens; 0: no minimum
+  /// Encoder-decoder: limits of the number of tokens or frames of a source.
+  std::uint32_t source_min = 1, source_max = 512;
+  SoundFeatures sound = {};
+  DimRanges open_dims = {};  // plain graph: ranges of symbols in the input shapes
   bool embed_weights = true;
   /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
   bool raw_weights = false;
@@ -87,8 +96,8 @@ struct Plan {
   MemoryPlan memory;
   KvPlan kv;
   PromptPlan prompt;
-  /// Encoder-decoder: the plain graph kEncode, from token ids to the source's keys and values, and
-  /// the size of these for all layers and options.source_max tokens. Otherwise nullptr and 0.
+  /// Encoder-decoder: the plain graph kEncode, from a source to its keys and values, and the
+  /// maximum size of these for all layers. Otherwise nullptr and 0.
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
 
@@ -113,8 +122,14 @@ std::uint32_t context_of(const PlanOptions& options);
 /// `encoder`: plan of the entry kEncode of an encoder-decoder.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options,
                        std::shared_ptr<const Plan> encoder = nullptr);
-/// Returns the offset in scratch of the encoder's arena; the token ids of the source are before it.
-std::uint64_t encoder_arena_offset(const PlanOptions& options);
+/// Returns the features of one frame that the encoder reads; 0 if it reads token ids.
+std::uint64_t source_width(const Plan& encoder);
+/// Returns whether the features of a frame are adjacent: f32[…, frames, width].
+bool frames_first(const Plan& encoder);
+/// Returns the number of rows that an encoder returns.
+const Size& source_rows(const Plan& encoder);
+/// Returns the offset in scratch of the encoder's arena; token ids of a source are before it.
+std::uint64_t encoder_arena_offset(const Plan& encoder);
 
 /// Plans a plain graph (lower_plain). Uses only target, name, threads_max, open_dims and
 /// embed_weights of the options.

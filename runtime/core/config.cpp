@@ -76,8 +76,9 @@ llmc_status check_model(const llmc_model* model) {
       model->kv_load != nullptr && model->prefix_tokens <= model->ctx &&
       (model->prefix_tokens == 0 || model->prefix_blocks != nullptr) &&
       (model->encode != nullptr) == (model->source_max > 0) &&
-      model->source_bytes % LLMC_ALIGNMENT == 0 && model->source_max <= INT32_MAX &&
-      aligned(model->prefix_blocks) && aligned(model->weights) &&
+      (model->source_min > 0) == (model->source_max > 0) &&
+      model->source_min <= model->source_max && model->source_bytes % LLMC_ALIGNMENT == 0 &&
+      model->source_max <= INT32_MAX && aligned(model->prefix_blocks) && aligned(model->weights) &&
       model->arena_bytes == llmc_arena_layout_of_model(model).total &&
       model->arena_bytes <= SIZE_MAX - LLMC_ALIGNMENT;
   static_assert(sizeof(llmc_state_header) == 128);

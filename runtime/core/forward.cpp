@@ -12,7 +12,7 @@ bool cancelled(const llmc_session& session) {
 
 /// Fails if the tokens are not valid, or if an encoder-decoder has no source.
 llmc_status check_tokens(const llmc_session& session, const int32_t* tokens, size_t n) {
-  if (session.model->source_max > 0 && session.run.source_tokens == 0) return LLMC_ERROR_SOURCE;
+  if (session.model->source_max > 0 && session.run.source_rows == 0) return LLMC_ERROR_SOURCE;
   const uint32_t vocab = session.model->vocab;
   for (size_t i = 0; i < n; ++i)
     if (!is_token(tokens[i], vocab)) return refuse_token(session.config, tokens[i], vocab, &i);

@@ -5,20 +5,29 @@
 namespace llmc::core {
 namespace {
 
-llmc_status check_source(const llmc_session& session, const int32_t* ids, size_t n) {
+/// Checks the number of token ids or frames of a source.
+llmc_status check_size(const llmc_session& session, size_t n) {
   const llmc_model& model = *session.model;
+  const char* const unit = model.source_width == 0 ? " tokens" : " frames";
   if (n > model.source_max) {
     Message()
         .text("the source has ")
         .number(n)
-        .text(" tokens; this model was compiled for at most ")
+        .text(unit)
+        .text("; this model was compiled for at most ")
         .number(model.source_max)
         .send(session.config, LLMC_LOG_ERROR);
     return LLMC_ERROR_CONTEXT_FULL;
   }
-  for (size_t i = 0; i < n; ++i)
-    if (ids[i] < 0) return LLMC_ERROR_TOKEN;
-  return LLMC_OK;
+  if (n >= model.source_min) return LLMC_OK;
+  Message()
+      .text("the source has ")
+      .number(n)
+      .text(unit)
+      .text("; the encoder needs at least ")
+      .number(model.source_min)
+      .send(session.config, LLMC_LOG_ERROR);
+  return LLMC_ERROR_ARGUMENT;
 }
 
 /// Drops all tokens of all sequences, because their keys and values depend on the source.
@@ -32,30 +41,54 @@ void clear_sequences(llmc_session& session) {
   }
 }
 
+/// Checks the session before a source is encoded; `is_ids`: it is token ids.
+llmc_status check_session(const llmc_session& session, bool is_ids) {
+  if (session.busy) return LLMC_ERROR_BUSY;
+  const llmc_model& model = *session.model;
+  if (model.encode == nullptr || (model.source_width == 0) != is_ids) return LLMC_ERROR_SOURCE;
+  return float_mode_is_default() ? LLMC_OK : LLMC_ERROR_FLOAT_MODE;
+}
+
+llmc_status encode(llmc_session& session, const void* input, size_t n) {
+  const ReentrancyGuard guard(session);
+  clear_sequences(session);
+  session.run.source = session.source;
+  session.run.source_rows =
+      session.model->encode(&session.run, input, static_cast<uint32_t>(n), session.source);
+  return session.run.source_rows == 0 ? LLMC_ERROR_TOKEN : LLMC_OK;
+}
+
 }  // namespace
 }  // namespace llmc::core
 
 extern "C" llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n) {
   using namespace llmc::core;
   if (session == nullptr || ids == nullptr || n == 0) return LLMC_ERROR_ARGUMENT;
-  if (session->busy) return LLMC_ERROR_BUSY;
-  const llmc_model& model = *session->model;
-  if (model.encode == nullptr) return LLMC_ERROR_SOURCE;
-  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
-  if (const llmc_status bad = check_source(*session, ids, n)) return bad;
-  const ReentrancyGuard guard(*session);
-  clear_sequences(*session);
-  session->run.source_tokens = 0;
-  if (model.encode(&session->run, ids, static_cast<uint32_t>(n), session->source) != 0)
-    return LLMC_ERROR_TOKEN;
-  session->run.source = session->source;
-  session->run.source_tokens = static_cast<uint32_t>(n);
-  return LLMC_OK;
+  if (const llmc_status bad = check_session(*session, /*is_ids=*/true)) return bad;
+  if (const llmc_status bad = check_size(*session, n)) return bad;
+  for (size_t i = 0; i < n; ++i)
+    if (ids[i] < 0) return LLMC_ERROR_TOKEN;
+  return encode(*session, ids, n);
+}
+
+extern "C" llmc_status llmc_encode_features(llmc_session* session, const float* features,
+                                            size_t n) {
+  using namespace llmc::core;
+  if (session == nullptr || features == nullptr || n == 0) return LLMC_ERROR_ARGUMENT;
+  if (const llmc_status bad = check_session(*session, /*is_ids=*/false)) return bad;
+  if (const llmc_status bad = check_size(*session, n)) return bad;
+  return encode(*session, features, n);
 }
 
 extern "C" size_t llmc_source_size(const llmc_session* session) {
-  return session == nullptr ? 0 : session->run.source_tokens;
+  return session == nullptr ? 0 : session->run.source_rows;
+}
+extern "C" size_t llmc_source_minimum(const llmc_session* session) {
+  return session == nullptr ? 0 : session->model->source_min;
 }
 extern "C" size_t llmc_source_limit(const llmc_session* session) {
   return session == nullptr ? 0 : session->model->source_max;
+}
+extern "C" size_t llmc_source_width(const llmc_session* session) {
+  return session == nullptr ? 0 : session->model->source_width;
 }

@@ -17,7 +17,8 @@ namespace llmc::hosted {
 // clang-format off
 /// The names, without `llmc_`, of the functions of llmc.h that callers of a loaded library use.
 #define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
-  F(encode) F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)             \
+  F(encode) F(encode_features)                                                               \
+  F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)                       \
   F(set_sampling) F(set_logit_bias) F(set_dry_breakers) F(set_guidance)                      \
   F(candidates) F(logprob) F(logits) F(logits_at) F(logits_rows) F(last_chunk)               \
   F(position) F(rewind) F(reset) F(slide) F(state_bytes) F(state_save) F(state_load)         \

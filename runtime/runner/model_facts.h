@@ -25,7 +25,9 @@ inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
                    .embedded_weights = model.weights != nullptr,
                    .grammar_bytes = static_cast<uint32_t>(grammar_bytes),
                    .prompt_tokens = model.prefix_tokens,
+                   .source_min = model.source_min,
                    .source_max = model.source_max,
+                   .source_width = model.source_width,
                    .target = {}};
   for (size_t i = 0; model.target[i] != 0 && i + 1 < sizeof facts.target; ++i)
     facts.target[i] = model.target[i];

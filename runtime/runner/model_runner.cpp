@@ -54,6 +54,14 @@ class ModelRunner {
   }
 
  private:
+  bool encode_features() {
+    const RequestHeader& request = connection_.request();
+    if (request.bytes != uint64_t{request.argument} * llmc_source_width(session_) * sizeof(float))
+      return refuse(LLMC_ERROR_ARGUMENT, "the features do not fill their frames");
+    return done(llmc_encode_features(session_, reinterpret_cast<const float*>(connection_.data()),
+                                     request.argument));
+  }
+
   bool answer() {
     const RequestHeader& request = connection_.request();
     message_[0] = 0;
@@ -64,6 +72,8 @@ class ModelRunner {
       case Request::kEncode:
         return done(llmc_encode(session_, reinterpret_cast<const int32_t*>(connection_.data()),
                                 request.bytes / sizeof(int32_t)));
+      case Request::kEncodeFeatures:
+        return encode_features();
       case Request::kPrefill:
         return done(llmc_prefill(session_, reinterpret_cast<const int32_t*>(connection_.data()),
                                  request.bytes / sizeof(int32_t), nullptr));

@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Version of the protocol; incremented with any change below.
-inline constexpr uint32_t kVersion = 8;
+inline constexpr uint32_t kVersion = 9;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -23,8 +23,9 @@ struct ModelFacts {
   uint32_t embedded_weights;  // 1: kStart takes no weights file
   uint32_t grammar_bytes;     // size of the tables of the compiled-in grammar; 0: there is none
   uint32_t prompt_tokens;     // number of tokens of the compiled-in prompt
-  uint32_t source_max = 0;    // tokens of a source; 0: the model has no encoder
-  char target[64];            // zero-terminated
+  uint32_t source_min = 0, source_max = 0;  // tokens or frames of a source; 0: no encoder
+  uint32_t source_width = 0;                // features of a frame; 0: token ids
+  char target[64];                          // zero-terminated
 };
 
 struct Hello {
@@ -63,6 +64,7 @@ enum class Request : uint32_t {
   kTextState = 22,       // value: LLMC_GRAMMAR_INCOMPLETE, …
   kReset = 23,           // returns to the initial tokens
   kEncode = 24,          // int32_t ids[] of a source
+  kEncodeFeatures = 25,  // argument: frames; float[frames * source_width]
 };
 
 struct RequestHeader {

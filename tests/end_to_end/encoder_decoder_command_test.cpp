@@ -110,7 +110,8 @@ TEST_F(EncoderDecoderCommand, BenchTimesTheEncoderToo) {
   EXPECT_THAT(tests, ElementsAre("pp4", "tg4", "enc3", "enc9"));
   arguments = usual;
   arguments.insert(arguments.end(), {"--n-source", "65"});
-  EXPECT_THAT(llmc(arguments).err, HasSubstr("a source of 65 tokens, but the model was compiled"));
+  EXPECT_THAT(llmc(arguments).err,
+              HasSubstr("the source has 65 tokens, and the model was compiled"));
 }
 
 TEST_F(EncoderDecoderCommand, PerplexityIsOfATextAfterASource) {

@@ -38,13 +38,17 @@ class Uncached {
       : encoder_(interpreter(folder / "encoder_model.onnx")),
         decoder_(interpreter(folder / "decoder_model.onnx")) {}
 
-  void encode(const Ids& source) {
-    const std::vector<std::int64_t> ids(source.begin(), source.end());
+  void encode(const exec::EncoderInput& source) {
+    const std::vector<std::int64_t> ids(source.ids.begin(), source.ids.end());
     values_["input_ids"] = integers(ids);
     values_["attention_mask"] = integers(std::vector<std::int64_t>(ids.size(), 1));
-    const auto rows = evaluate(encoder_);
-    values_["encoder_hidden_states"] = rows.front();
     values_["encoder_attention_mask"] = values_["attention_mask"];
+    const auto size = static_cast<std::int64_t>(source.features.size());
+    values_["input_values"] = reference::f32_tensor({1, size}, source.features);
+    if (const auto bands = bands_of_spectrogram())
+      values_["input_features"] =
+          reference::f32_tensor({1, *bands, size / *bands}, source.features);
+    values_["encoder_hidden_states"] = evaluate(encoder_).front();
   }
   /// Returns the logits after the last token.
   std::vector<float> logits(const Ids& tokens) {
@@ -55,6 +59,10 @@ class Uncached {
   }
 
  private:
+  std::optional<std::int64_t> bands_of_spectrogram() const {
+    const ir::Value& input = encoder_.graph().value(encoder_.graph().inputs().front());
+    return input.name == "input_features" ? input.type.dims[1].constant() : std::nullopt;
+  }
   static reference::Interpreter interpreter(const fs::path& file) {
     auto model = importer::ModelReader().bind_plain(file);
     if (!model.ok()) expect_ok(model.error());
@@ -77,15 +85,22 @@ std::int32_t largest(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-/// "tiny" and "relative" are models that the tests write, all others are samples.
+/// "tiny", "relative", "samples" and "spectrogram" are models that the tests write, all others are
+/// samples.
 class EncoderDecoders : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string name = GetParam();
-    if (name == "tiny" || name == "relative") {
+    using testing::EncoderSource;
+    const std::map<std::string, testing::EncoderDecoderForm> forms{
+        {"tiny", {}},
+        {"relative", {.relative_bias = true}},
+        {"samples", {.source = EncoderSource::kSamples}},
+        {"spectrogram", {.source = EncoderSource::kSpectrogram}}};
+    if (const auto form = forms.find(name); form != forms.end()) {
       folder_ = temporary_.path() / name;
       fs::create_directories(folder_);
-      testing::write_tiny_encoder_decoder(folder_, {.relative_bias = name == "relative"});
+      testing::write_tiny_encoder_decoder(folder_, form->second);
       return;
     }
     folder_ = shared_folder() / "onnx-samples" / name;
@@ -95,14 +110,30 @@ class EncoderDecoders : public ::testing::TestWithParam<const char*> {
   fs::path folder_;
 };
 
+/// Returns two sources. The second one is shorter, where the model allows it, so that keys of the
+/// first one would be noticed.
+std::vector<exec::EncoderInput> sources(const exec::ModelFacts& model) {
+  if (model.source_width == 0)
+    return {{.ids = {5, 17, 20, 2, 9, 7, 16}, .features = {}},
+            {.ids = {11, 3, 15}, .features = {}}};
+  std::vector<exec::EncoderInput> result;
+  for (const std::uint32_t times : {5, 2}) {
+    const std::uint32_t frames = std::min(model.source_max, times * model.source_min + 7);
+    result.push_back(
+        {.ids = {}, .features = exec::made_up_features(std::size_t{frames} * model.source_width)});
+    if (model.source_max == model.source_min)
+      for (float& feature : result.back().features) feature *= static_cast<float>(times);
+  }
+  return result;
+}
+
 TEST_P(EncoderDecoders, GenerateAsWithoutACache) {
   Uncached uncached(folder_);
   const auto model = load(options_for(folder_, "avx2", ir::WeightFormat::kF32));
   ASSERT_NE(model, nullptr);
   auto session = model->start(2);
   ASSERT_TRUE(session.ok());
-  // The second source is shorter, so that keys of the first one would be noticed.
-  for (const Ids& source : {Ids{5, 17, 20, 2, 9, 7, 16}, Ids{11, 3, 15}}) {
+  for (const exec::EncoderInput& source : sources(model->model())) {
     uncached.encode(source);
     const Status encoded = (*session)->encode(source);
     if (!encoded.ok()) return expect_ok(encoded.error());
@@ -133,11 +164,24 @@ TEST_P(EncoderDecoders, NeedASource) {
   const auto status = (*session)->prefill(Ids{2});
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().first().message.find("no source is encoded"), std::string::npos);
-  EXPECT_FALSE((*session)->encode(Ids{}).ok());
-  EXPECT_FALSE((*session)->encode(Ids(513, 1)).ok());
-  EXPECT_FALSE((*session)->encode(Ids{1, 100000}).ok());
-  EXPECT_FALSE((*session)->encode(Ids{-1}).ok());
-  EXPECT_TRUE((*session)->encode(Ids{1, 2}).ok());
+  EXPECT_FALSE((*session)->encode({}).ok());
+  if (const std::uint32_t width = model->model().source_width; width != 0) {
+    EXPECT_FALSE((*session)->encode({Ids{1, 2}, {}}).ok());
+    const std::uint32_t least = model->model().source_min;
+    const auto features = [&](std::size_t count) {
+      return (*session)->encode({{}, std::vector<float>(count)}).ok();
+    };
+    EXPECT_FALSE(features(std::size_t{least - 1} * width));
+    EXPECT_FALSE(width > 1 && features(std::size_t{least} * width + 1));
+    EXPECT_FALSE(features((std::size_t{model->model().source_max} + 1) * width));
+    EXPECT_TRUE(features(std::size_t{least} * width));
+    EXPECT_TRUE((*session)->prefill(Ids{2}).ok());
+    return;
+  }
+  EXPECT_FALSE((*session)->encode({Ids(513, 1), {}}).ok());
+  EXPECT_FALSE((*session)->encode({Ids{1, 100000}, {}}).ok());
+  EXPECT_FALSE((*session)->encode({Ids{-1}, {}}).ok());
+  EXPECT_TRUE((*session)->encode({Ids{1, 2}, {}}).ok());
   EXPECT_TRUE((*session)->prefill(Ids{2}).ok());
 }
 
@@ -162,9 +206,14 @@ TEST(EncoderDecoder, BothDecodersInOneFileAreTheSameModel) {
 
 TEST(EncoderDecoder, HasTheSameBitsOnEveryTarget) {
   const testing::TemporaryFolder folder;
-  testing::write_tiny_encoder_decoder(folder.path(), {.relative_bias = true});
   evaluate::IdentityOptions options;
-  options.models = {folder.path()};
+  for (const testing::EncoderDecoderForm& form :
+       {testing::EncoderDecoderForm{.relative_bias = true},
+        testing::EncoderDecoderForm{.source = testing::EncoderSource::kSamples}}) {
+    options.models.push_back(folder.path() / std::to_string(options.models.size()));
+    fs::create_directories(options.models.back());
+    testing::write_tiny_encoder_decoder(options.models.back(), form);
+  }
   options.threads = {1, 3};
   options.chunks = {1, 5};
   options.tokens = 12;
@@ -175,8 +224,9 @@ TEST(EncoderDecoder, HasTheSameBitsOnEveryTarget) {
     if (executable(target)) options.targets.emplace_back(target.name);
   const auto report = evaluate::measure_identity(options);
   if (!report.ok()) return expect_ok(report.error());
-  ASSERT_EQ(report->rows.size(), 1u);
-  EXPECT_EQ(report->rows[0].cells.size(), 2 * options.targets.size());
+  ASSERT_EQ(report->rows.size(), 2u);
+  for (const evaluate::IdentityRow& row : report->rows)
+    EXPECT_EQ(row.cells.size(), 2 * options.targets.size());
   EXPECT_EQ(report->differences(), 0u);
 }
 
@@ -192,7 +242,9 @@ TEST_P(EncoderDecoders, AgreeWithTheReferenceInEachFormat) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoders,
-                         ::testing::Values("tiny", "relative", "s2s-bart-ts18", "t5-ts18"),
+                         ::testing::Values("tiny", "relative", "samples", "spectrogram",
+                                           "s2s-bart-ts18", "t5-ts18", "s2s-whisper-ts18",
+                                           "s2s-moonshine-ts18"),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

@@ -26,7 +26,7 @@ struct SourceCase {
     Aligned<float> out(tokens * kRow);
     TestRun run = make_run(static_cast<std::uint32_t>(tokens), threads);
     run.source = state.data();
-    run.source_tokens = static_cast<std::uint32_t>(keys);
+    run.source_rows = static_cast<std::uint32_t>(keys);
     cross_attention<kHeads, kKvHeads, kHeadDim>({&run, run.count, nullptr}, kSourceLayer, scale,
                                                 q.data(), out.data());
     return out;

@@ -24,10 +24,7 @@ class Writer {
   explicit Writer(const EncoderDecoderForm& form) : form_(form), b_(form.opset) {}
 
   OnnxBuilder encoder() {
-    b_.input("input_ids", TensorProto::INT64, {"batch", "source"});
-    b_.input("attention_mask", TensorProto::INT64, {"batch", "source"});
-    mask_ = visible("attention_mask");
-    std::string x = rows("encoder.", b_.integer(0));
+    std::string x = source_rows();
     for (std::int64_t i = 0; i < kLayers; ++i) {
       const std::string at = "encoder." + std::to_string(i);
       const std::string h = norm(x, at + ".norm");
@@ -35,12 +32,13 @@ class Writer {
       x = mlp(x, at);
     }
     b_.node("Identity", {norm(x, "encoder.norm")}, {}, "last_hidden_state");
-    b_.float_output("last_hidden_state", {"batch", "source", kHidden});
+    b_.float_output("last_hidden_state", {"batch", "rows", kHidden});
     return std::move(b_);
   }
 
   OnnxBuilder decoder(bool with_past) {
-    b_.input("encoder_attention_mask", TensorProto::INT64, {"batch", "source"});
+    const bool has_mask = form_.source == EncoderSource::kTokens;
+    if (has_mask) b_.input("encoder_attention_mask", TensorProto::INT64, {"batch", "source"});
     b_.input("input_ids", TensorProto::INT64, {"batch", "seq"});
     if (!with_past) b_.float_input("encoder_hidden_states", {"batch", "source", kHidden});
     for (std::int64_t i = 0; with_past && i < kLayers; ++i)
@@ -50,7 +48,7 @@ class Writer {
                          {"batch", kHeads, std::string(side) + "_past", kDim});
     const std::string past =
         with_past ? size(cache("past_key_values", 0, "decoder", "key"), 2) : b_.integer(0);
-    mask_ = visible("encoder_attention_mask");
+    if (has_mask) mask_ = visible("encoder_attention_mask");
     causal(past);
     std::string x = form_.relative_bias ? op("Gather", {table("tokens", kVocabulary), "input_ids"})
                                         : rows("decoder.", past);
@@ -119,7 +117,8 @@ class Writer {
     const std::string q = op("Mul", {heads(at + ".q", x), b_.scalar(0.5f)});
     const std::string turned =
         op("Transpose", {keys}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
-    const std::string scores = op("Add", {op("MatMul", {q, turned}), mask});
+    std::string scores = op("MatMul", {q, turned});
+    if (!mask.empty()) scores = op("Add", {scores, mask});
     const std::string rows =
         op("MatMul", {op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), values});
     const std::string joined =
@@ -138,6 +137,33 @@ class Writer {
     const std::string moved = op("Add", {positions, b_.integer(kOffset)});
     return op("Add", {op("Gather", {table("tokens", kVocabulary), "input_ids"}),
                       op("Gather", {table(at + "positions", kPositions), moved})});
+  }
+  /// The convolution of x, [batch, in, length], with a bias and Tanh.
+  std::string convolved(const std::string& name, const std::string& x, std::int64_t in,
+                        std::int64_t out, std::int64_t size, std::int64_t stride) {
+    const std::string y =
+        op("Conv", {x, weight(name, {out, in, size}), weight(name + ".bias", {out})},
+           {{"strides", std::vector<std::int64_t>{stride}}});
+    return op("Tanh", {y});
+  }
+  /// The encoder's input as rows [batch, rows, hidden].
+  std::string source_rows() {
+    if (form_.source == EncoderSource::kTokens) {
+      b_.input("input_ids", TensorProto::INT64, {"batch", "source"});
+      b_.input("attention_mask", TensorProto::INT64, {"batch", "source"});
+      mask_ = visible("attention_mask");
+      return rows("encoder.", b_.integer(0));
+    }
+    std::string x;
+    if (form_.source == EncoderSource::kSamples) {
+      b_.float_input("input_values", {"batch", "samples"});
+      x = convolved("conv1", b_.unsqueeze("input_values", {1}), 1, 8, 15, 4);
+    } else {
+      b_.float_input("input_features", {"batch", std::int64_t{8}, std::int64_t{30}});
+      x = convolved("conv1", "input_features", 8, 8, 3, 1);
+    }
+    x = convolved("conv2", x, 8, kHidden, 4, 3);
+    return op("Transpose", {x}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}});
   }
   /// Biases [batch, 1, 1, source] of a mask with 1 for visible tokens.
   std::string visible(const std::string& mask) {

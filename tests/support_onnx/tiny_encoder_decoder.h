@@ -5,11 +5,17 @@
 
 namespace llmc::testing {
 
+/// What the encoder reads: token ids, samples of sound of any number from 27 on, or a spectrogram
+/// of 8 bands and 30 frames. Convolutions with strides turn the latter two into rows, and there is
+/// no mask of the source.
+enum class EncoderSource : std::uint8_t { kTokens, kSamples, kSpectrogram };
+
 /// A small encoder-decoder as Optimum writes BART: layer norms before each branch, learned
 /// positions in a table with an offset of 2, and one logit bias. Two layers each, hidden 16, 4
 /// heads of 4, vocabulary 24, weights from a fixed sequence.
 struct EncoderDecoderForm {
   std::int64_t opset = 18;
+  EncoderSource source = EncoderSource::kTokens;
   bool relative_bias = false;  // as T5: a table by distance in place of the decoder's positions
   bool merged = false;         // both decoders as the branches of one file
 };

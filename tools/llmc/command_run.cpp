@@ -148,8 +148,9 @@ Status check_run_options(const RunCommand& command) {
   const bool by_ids = command.ids_option->count() > 0;
   if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0 &&
       !command.source.given()) {
-    return usage_error("a prompt is required: --prompt, --file or --ids",
-                       "use -p '' for an empty prompt; an encoder-decoder takes --source");
+    return usage_error(
+        "a prompt is required: --prompt, --file or --ids",
+        "use -p '' for an empty prompt; an encoder-decoder takes --source or --audio");
   }
   if (by_ids) {  // report invalid ids before compiling
     if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
@@ -169,10 +170,9 @@ RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& desc
 }
 
 Result<int> run(RunCommand& command, const Globals& globals) {
-  const bool by_ids = command.ids_option->count() + command.source.ids_option->count() > 0 &&
-                      command.prompt_option->count() + command.file_option->count() +
-                              command.source.text_option->count() ==
-                          0;
+  const bool by_ids = (command.ids_option->count() > 0 || command.source.is_ids()) &&
+                      command.prompt_option->count() + command.file_option->count() == 0 &&
+                      !command.source.is_text();
   LLMC_RETURN_IF_ERROR(check_run_options(command));
   LLMC_TRY(const auto prompt, text_of(command.prompt, command.file_option, command.file));
   LLMC_TRY(const auto negative,
@@ -279,6 +279,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   auto* ids =
       app.add_option("--ids", command->ids, "Prompt as token ids, such as 1,2,3")->type_name("IDS");
   add_source_options(app, command->source);
+  add_feature_options(app, command->source);
   prompt->excludes(file)->excludes(ids);
   file->excludes(ids);
   auto* chat = app.add_flag("--chat", command->chat,

@@ -185,10 +185,12 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
             return text == "0" ? "0 is not a valid context: remove the option for the default"
                                : std::string();
           });
-  of_decoders(
-      add_token_count(app, "--source-ctx", c.source_max, 1, plan::kMaxContext,
-                      fmt::format("Encoder-decoder: maximum tokens of a source (default: {})",
-                                  driver::CompileOptions::kDefaultSource)));
+  of_decoders(add_token_count(
+      app, "--source-ctx", c.source_max, 1, plan::kMaxContext,
+      fmt::format("Encoder-decoder: maximum tokens of a source (default: {}), or "
+                  "samples (default: {}) or frames (default: {}) of sound",
+                  driver::CompileOptions::kDefaultSource, driver::CompileOptions::kDefaultSamples,
+                  driver::CompileOptions::kDefaultFrames)));
   if (use == ModelUse::kMeasure) {
     options.ctx_option->group("Compilation");  // for a bundle it is the window (text_options.h)
   } else {

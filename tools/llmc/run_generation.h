@@ -45,9 +45,9 @@ struct RunCommand {
 
 struct RunPrompts {
   std::vector<std::int32_t> text, negative;
-  std::vector<std::int32_t> source;  // encoder-decoder
-  std::size_t beginning = 0;         // tokens of `text` before the user's text: BOS
-  bool begins_empty = false;         // without the compiled-in prompt
+  exec::EncoderInput source;  // encoder-decoder
+  std::size_t beginning = 0;  // tokens of `text` before the user's text: BOS
+  bool begins_empty = false;  // without the compiled-in prompt
 };
 
 /// Stop tokens and texts.

@@ -94,7 +94,7 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const PromptTexts& text
 Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& texts,
                                const exec::NativeModel& native) {
   const exec::ModelFacts& model = native.model();
-  LLMC_TRY(auto source, source_tokens(command.source, texts.tokenizer));
+  LLMC_TRY(auto source, encoder_input(command.source, texts.tokenizer, &native));
   LLMC_RETURN_IF_ERROR(exec::check_source(model, source));
   LLMC_TRY(RunPrompts prompts, prompt_ids(command, texts, native));
   prompts.source = std::move(source);

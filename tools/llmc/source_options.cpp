@@ -1,5 +1,16 @@
 #include "tools/llmc/source_options.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/support/check.h"
+#include "compiler/support/file.h"
+#include "runtime/hosted/audio/log_mel.h"
+#include "runtime/hosted/audio/resample.h"
+#include "runtime/hosted/audio/wav.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
@@ -14,11 +25,95 @@ void add_source_options(CLI::App& app, SourceOptions& options) {
           ->excludes(options.text_option);
 }
 
-Result<std::vector<std::int32_t>> source_tokens(const SourceOptions& options,
-                                                const hosted::Tokenizer* tokenizer) {
+void add_feature_options(CLI::App& app, SourceOptions& options) {
+  options.audio_option =
+      app.add_option("--audio", options.audio, "WAV file for the encoder of a speech model")
+          ->type_name("FILE")
+          ->excludes(options.text_option)
+          ->excludes(options.ids_option);
+  options.features_option =
+      app.add_option("--source-features", options.features,
+                     "Features for an encoder of sound or images: a file of 32-bit floats, "
+                     "little-endian, in the order of its input")
+          ->type_name("FILE")
+          ->excludes(options.text_option)
+          ->excludes(options.ids_option)
+          ->excludes(options.audio_option);
+}
+
+namespace {
+
+/// Maximum size of a file of sound or features.
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
+
+/// Scales samples to mean 0 and variance 1, as Wav2Vec2FeatureExtractor does.
+void normalize(std::vector<float>& samples) {
+  double sum = 0, squares = 0;
+  for (const float x : samples) sum += x;
+  const double mean = sum / static_cast<double>(samples.size());
+  for (const float x : samples) squares += (x - mean) * (x - mean);
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(samples.size()) + 1e-7);
+  for (float& x : samples) x = static_cast<float>((x - mean) * scale);
+}
+
+/// Returns the features of a WAV file: its samples, or Whisper's spectrogram.
+Result<std::vector<float>> sound_features(const std::string& file,
+                                          const exec::NativeModel& native) {
+  const exec::ModelFacts& model = native.model();
+  const driver::BundleFacts& facts = native.bundle_facts();
+  if (model.source_width == 0)
+    return usage_error("--audio needs a speech model, and this one has no encoder of sound",
+                       "give a text with --source");
+  const bool spectrogram = model.source_width > 1;
+  if (spectrogram && (!facts.sound.log_mel || facts.frames_first || model.source_width > 1024))
+    return usage_error("the encoder's features are not samples or Whisper's spectrogram",
+                       "compute them yourself and give them with --source-features");
+  LLMC_TRY(const std::string bytes, read_file(file, kMaxBytes));
+  const auto sound = hosted::read_wav(std::as_bytes(std::span(bytes)), file);
+  if (!sound)
+    return file_failure(ErrorKind::kBadInput, file,
+                        printable(sound.failure().message.substr(file.size() + 2)),
+                        sound.failure().hint);
+  auto samples = hosted::resample(sound->samples, sound->rate, facts.sound.rate);
+  if (facts.sound.normalized) normalize(samples);
+  if (!spectrogram) return samples;
+  const std::size_t needed = (samples.size() + hosted::kMelHop - 1) / hosted::kMelHop;
+  const std::size_t frames = std::max<std::size_t>(needed, model.source_min);
+  if (frames > model.source_max)
+    return usage_error(
+        fmt::format("{} is {:.1f} seconds long, and the model reads {:.1f}", printable(file),
+                    static_cast<double>(samples.size()) / hosted::kMelRate,
+                    static_cast<double>(model.source_max * hosted::kMelHop) / hosted::kMelRate),
+        "divide the file");
+  return hosted::log_mel(samples, model.source_width, std::max<std::size_t>(frames, 2));
+}
+
+Result<std::vector<float>> read_features(const std::string& file) {
+  LLMC_TRY(const std::string bytes, read_file(file, kMaxBytes));
+  std::vector<float> features(bytes.size() / sizeof(float));
+  if (features.empty() || bytes.size() % sizeof(float) != 0)
+    return file_failure(ErrorKind::kBadInput, file, "not a file of 32-bit floats",
+                        "write the features without a header, 4 bytes each");
+  std::memcpy(features.data(), bytes.data(), bytes.size());
+  return features;
+}
+
+}  // namespace
+
+Result<exec::EncoderInput> encoder_input(const SourceOptions& options,
+                                         const hosted::Tokenizer* tokenizer,
+                                         const exec::NativeModel* native) {
+  if (!options.given()) return exec::EncoderInput();
+  if (options.is_features()) {
+    LLMC_CHECK(native != nullptr);
+    exec::EncoderInput input;
+    LLMC_TRY(input.features, options.audio_option->count() > 0
+                                 ? sound_features(options.audio, *native)
+                                 : read_features(options.features));
+    return input;
+  }
   std::vector<std::int32_t> ids;
-  if (!options.given()) return ids;
-  if (options.ids_option->count() > 0) {
+  if (options.is_ids()) {
     LLMC_TRY(ids, parse_numbers(options.ids, "--source-ids"));
   } else if (tokenizer == nullptr) {
     return usage_error("--source needs a tokenizer", "give token ids with --source-ids");
@@ -27,7 +122,7 @@ Result<std::vector<std::int32_t>> source_tokens(const SourceOptions& options,
                             {.add_prefix = true, .parse_special = false, .add_suffix = true});
   }
   if (ids.empty()) return usage_error("the source is empty", "give a text with --source");
-  return ids;
+  return exec::EncoderInput{.ids = std::move(ids), .features = {}};
 }
 
 }  // namespace llmc::cli

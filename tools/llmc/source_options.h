@@ -4,25 +4,37 @@
 #include <string>
 #include <vector>
 
+#include "compiler/exec/native.h"
 #include "runtime/hosted/tokenizer.h"
 #include "tools/llmc/cli.h"
 
-/// The text that an encoder-decoder attends to.
+/// What an encoder-decoder attends to.
 namespace llmc::cli {
 
 struct SourceOptions {
-  std::string text, ids;
+  std::string text, ids, audio, features;
   CLI::Option *text_option = nullptr, *ids_option = nullptr;
+  CLI::Option *audio_option = nullptr, *features_option = nullptr;  // nullptr: not offered
 
-  bool given() const { return text_option->count() + ids_option->count() > 0; }
+  /// Return whether the source is a text, token ids, or features, which need no tokenizer.
+  bool is_text() const { return text_option->count() > 0; }
+  bool is_ids() const { return ids_option->count() > 0; }
+  bool is_features() const {
+    return audio_option != nullptr && audio_option->count() + features_option->count() > 0;
+  }
+  bool given() const { return is_text() || is_ids() || is_features(); }
 };
 
 /// Adds --source and --source-ids.
 void add_source_options(CLI::App& app, SourceOptions& options);
+/// Adds --audio and --source-features.
+void add_feature_options(CLI::App& app, SourceOptions& options);
 
-/// Returns the token ids; empty if no source is given. Fails with kUsage for an empty source, and
-/// for a text if `tokenizer` is nullptr.
-Result<std::vector<std::int32_t>> source_tokens(const SourceOptions& options,
-                                                const hosted::Tokenizer* tokenizer);
+/// Returns the source; empty if none is given. `native` is needed for features only. Fails with
+/// kUsage for an empty source, for a text if `tokenizer` is nullptr, and for sound if the encoder
+/// does not read features of sound; with kBadInput for a file that cannot be read.
+Result<exec::EncoderInput> encoder_input(const SourceOptions& options,
+                                         const hosted::Tokenizer* tokenizer,
+                                         const exec::NativeModel* native = nullptr);
 
 }  // namespace llmc::cli

@@ -50,14 +50,14 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const s
     if (options.source.text_option->count() > 0) {
       LLMC_TRY(tokenizer, load_tokenizer(model, "or give token ids by --source-ids"));
     }
-    LLMC_TRY(text.source, source_tokens(options.source, tokenizer.get()));
+    LLMC_TRY(text.source, encoder_input(options.source, tokenizer.get()));
     return text;
   }
   LLMC_TRY(const auto tokenizer, load_tokenizer(model, "or give token ids by --ids"));
   LLMC_TRY(const std::string content, read_text(options.file));
   text.file = options.file == "-" ? "standard input" : options.file;
   text.tokens = tokenizer->encode(content, {.add_prefix = false, .parse_special = false});
-  LLMC_TRY(text.source, source_tokens(options.source, tokenizer.get()));
+  LLMC_TRY(text.source, encoder_input(options.source, tokenizer.get()));
   if (!options.no_bos) text.windows.bos = tokenizer->bos().value_or(-1);
   return text;
 }

@@ -32,7 +32,7 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
                                                        bool with_source = false);
 
 /// encoder_decoder.cpp: an encoder-decoder in three files, as written by Optimum and torch.onnx:
-///   encoder:              token ids, mask -> rows
+///   encoder:              token ids, mask -> rows; or features of sound or an image -> rows
 ///   decoder without past: rows of the encoder -> keys and values of the source in each layer
 ///   decoder with past:    token ids, the caches, keys and values of the source -> logits, caches
 /// The graph that computes keys and values from the rows becomes a part of the entry kEncode, so

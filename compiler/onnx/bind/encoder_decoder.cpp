@@ -2,6 +2,7 @@
 
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder_inputs.h"
+#include "compiler/onnx/limits.h"
 #include "compiler/onnx/tensor.h"
 
 namespace llmc::importer {
@@ -27,28 +28,110 @@ Result<std::vector<std::string>> source_outputs(const Part& part, std::size_t la
   return names;
 }
 
-/// Appends the encoder and returns its rows, f32[1, source, width].
-Result<ValueId> append_encoder(ir::Builder& builder, FileSet& files, const Part& part,
-                               const InputSources& sources) {
-  const InputRoles roles = input_roles(part);
-  if (!has_role(roles, InputRole::kIds))
-    return part.unsupported("an encoder that does not read token ids",
-                            "compile it as a function of its own: --function", "");
-  LLMC_TRY(const Bindings inputs, bind_inputs(builder, part, roles, sources));
+/// Returns the only input of an encoder without token ids that is not a mask: features of sound or
+/// an image, f32[batch, …]. Fails with kUnsupported if there are several.
+Result<std::string> features_input(const Part& part, const InputRoles& roles) {
+  std::string found;
+  for (const auto& [name, role] : roles) {
+    if (role == InputRole::kMask) continue;
+    if (!found.empty())
+      return part.unsupported("an encoder of features with several inputs",
+                              "compile it as a function of its own: --function", name);
+    found = name;
+  }
+  if (found.empty()) return part.bad("the encoder reads no input");
+  LLMC_RETURN_IF_ERROR(require_float(part, found));
+  return found;
+}
+
+/// Returns the type of features for batch size 1: at most one other dim, `source`, is open.
+Result<ir::TensorType> features_type(const Part& part, const std::string& name) {
+  const auto sizes = declared_sizes(part, name);
+  ir::TensorType type{ElementType::kF32, {1}};
+  bool open = false;
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    if (sizes[i] ? *sizes[i] < 1 || *sizes[i] > kMaxHidden : open)
+      return part.unsupported(
+          "the features have no shape [batch, …] with at most one more open size",
+          "export the encoder with fixed sizes of channels and features", name);
+    open = open || !sizes[i];
+    type.dims.push_back(sizes[i] ? Dim(*sizes[i]) : Dim::symbol("source"));
+  }
+  if (sizes.size() < 2 || sizes[0].value_or(1) != 1)
+    return part.unsupported("the features have no shape [batch, …]",
+                            "export the encoder with batch size 1 or an open one", name);
+  return type;
+}
+
+/// Adds the features as an input of the graph. Sets `sources.ids` to one number per frame, for
+/// masks. The length is the open dim, otherwise the last one.
+Result<ValueId> features(ir::Builder& builder, const Part& part, const std::string& name,
+                         InputSources& sources) {
+  LLMC_TRY(const ir::TensorType type, features_type(part, name));
+  const auto open =
+      std::ranges::find_if(type.dims, [](const Dim& dim) { return !dim.is_constant(); });
+  const auto axis = open == type.dims.end() ? type.rank() - 1
+                                            : static_cast<std::size_t>(open - type.dims.begin());
+  const ValueId value = builder.input("source_features", type);
+  const ir::Origin origin{part.file->name, name};
+  LLMC_TRY(const ValueId length, builder.add_one(ir::Shape{static_cast<std::int64_t>(axis),
+                                                           static_cast<std::int64_t>(axis) + 1},
+                                                 {value}, origin));
+  LLMC_TRY(sources.ids,
+           builder.add_one(ir::ConstantOfShape{ir::make_splat(ElementType::kI64, {1}, 1)}, {length},
+                           origin));
+  return value;
+}
+
+/// Appends the encoder and returns its rows, f32[1, rows, width]. Adds its input: token ids
+/// i64[source], or features.
+Result<ValueId> append_encoder(ir::Builder& builder, FileSet& files, const Part& part) {
+  InputRoles roles = input_roles(part);
+  InputSources sources;
+  sources.past = builder.constant(ir::make_i64({1}, {0}), {}, {part.file->name, "past"});
+  std::string features_name;
+  ValueId value;
+  if (has_role(roles, InputRole::kIds)) {
+    sources.ids = builder.input("source_ids", {ElementType::kI64, {Dim::symbol("source")}});
+  } else {
+    LLMC_TRY(features_name, features_input(part, roles));
+    LLMC_TRY(value, features(builder, part, features_name, sources));
+    roles.erase(features_name);
+  }
+  LLMC_TRY(Bindings inputs, bind_inputs(builder, part, roles, sources));
+  if (!features_name.empty()) inputs.values[features_name] = value;
   LLMC_TRY(const auto outputs,
            append_graph(builder, files, *part.file, part.graph, inputs, "encoder/"));
   return outputs.front();
 }
 
-/// Returns the graph of kEncode: token ids of a source to the states of all layers.
+Diagnostic depends_on(const Part& part, const std::string& input) {
+  return part.unsupported("keys and values of the source depend on this input",
+                          "they must depend on the encoder's rows only", input);
+}
+
+/// Returns whether the elements of `source`, not only its shape, affect one of `values`.
+bool reads_elements(const ir::Graph& graph, std::vector<ValueId> values, ValueId source) {
+  const ir::UseDef uses(graph);
+  std::set<ValueId> seen(values.begin(), values.end());
+  while (!values.empty()) {
+    const ValueId value = values.back();
+    values.pop_back();
+    if (value == source) return true;
+    const ir::Node* const node = uses.producer(value);
+    if (node == nullptr || ir::op_as<ir::Shape>(node)) continue;
+    for (const ValueId input : node->inputs)
+      if (input.exists() && seen.insert(input).second) values.push_back(input);
+  }
+  return false;
+}
+
+/// Returns the graph of kEncode: a source to the states of all layers.
 Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
                                const ir::Module& module) {
   ir::Builder builder;
   LLMC_TRY(const Part encoder, open_part(files, names.encoder, FileRole::kModel));
-  InputSources sources;
-  sources.ids = builder.input("source_ids", {ElementType::kI64, {Dim::symbol("source")}});
-  sources.past = builder.constant(ir::make_i64({1}, {0}), {}, {names.encoder, "past"});
-  LLMC_TRY(const ValueId rows, append_encoder(builder, files, encoder, sources));
+  LLMC_TRY(const ValueId rows, append_encoder(builder, files, encoder));
 
   std::vector<const ir::State*> states;
   for (const ir::State& state : module.states)
@@ -59,6 +142,8 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
   Bindings inputs;
   const InputRoles roles = input_roles(part);
   const bool merged = has_role(roles, InputRole::kUseCache);
+  std::string token;
+  InputSources sources;
   for (const auto& [name, role] : roles) {
     if (role == InputRole::kUseCache) {
       const bool scalar = part.input(name)->type().tensor_type().shape().dim_size() == 0;
@@ -67,22 +152,32 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
                          scalar ? std::vector<std::int64_t>() : std::vector<std::int64_t>{1}, 0);
       continue;
     }
-    // A branch that is not taken may read anything.
-    if (role != InputRole::kSourceRows && merged) continue;
-    if (role != InputRole::kSourceRows)
-      return part.unsupported("keys and values of the source depend on this input",
-                              "they must depend on the encoder's rows only", name);
-    inputs.values[name] = rows;
+    if (role == InputRole::kSourceRows) {
+      inputs.values[name] = rows;
+    } else if (role == InputRole::kIds) {
+      // One token, of which only the shape may be used, as the batch size.
+      sources.ids = builder.constant(ir::make_i64({1}, {0}), {}, {names.first_decoder, name});
+      token = name;
+    } else if (!merged) {  // a branch that is not taken may read anything
+      return depends_on(part, name);
+    }
+  }
+  if (!token.empty()) {
+    LLMC_TRY(const Bindings ids, bind_inputs(builder, part, {{token, InputRole::kIds}}, sources));
+    inputs.values.insert(*ids.values.begin());
   }
   LLMC_TRY(const auto halves,
            append_graph(builder, files, *part.file, part.graph, inputs, "decoder/"));
+  if (!token.empty() && reads_elements(builder.graph(), halves, inputs.values.at(token)))
+    return depends_on(part, token);
   for (std::size_t i = 0; i < states.size(); ++i) {
     const ir::Origin origin{names.first_decoder, wanted[2 * i]};
     LLMC_TRY(const ValueId state,
              builder.add_one(ir::Concat{0}, {halves[2 * i], halves[2 * i + 1]}, origin));
     ir::Value& value = builder.mutable_graph().value(state);
-    const ir::TensorType expected{
-        ElementType::kF32, {2, states[i]->kv_heads, Dim::symbol("source"), states[i]->head_dim}};
+    const Dim length = value.type.rank() == 4 ? value.type.dims[2] : Dim();
+    const ir::TensorType expected{ElementType::kF32,
+                                  {2, states[i]->kv_heads, length, states[i]->head_dim}};
     if (!ir::compatible(value.type, expected))
       return part.bad("returns keys or values of type " + ir::to_string(value.type) +
                           " instead of " + ir::to_string(expected),

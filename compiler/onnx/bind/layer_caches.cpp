@@ -192,6 +192,7 @@ Status bind_sources(Decoder& decoder, const Part& part, const SourceStates& stat
       const ValueId index = b.constant(ir::make_i64({1}, {half}), {}, origin);
       LLMC_TRY(inputs.values[name],
                b.add_one(ir::Gather{0}, {decoder.sources()[i], index}, origin));
+      inputs.resized.insert(name);
     }
   }
   return ok_status();

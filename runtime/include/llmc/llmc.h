@@ -196,8 +196,21 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
  * LLMC_ERROR_SOURCE: the model has no encoder. LLMC_ERROR_TOKEN: an id is negative, or outside the
  * encoder's vocabulary; in the second case no source is left. */
 llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
-size_t llmc_source_size(const llmc_session* session);  /* tokens of the source; 0: none */
-size_t llmc_source_limit(const llmc_session* session); /* maximum; 0: no encoder */
+
+/* The same for an encoder of sound or images: `n` frames of llmc_source_width features each, in the
+ * order of the model's input. That is one row of n numbers per feature, f32[width][n], or one row
+ * of features per frame, f32[n][width], as NAME.h says; sound is n samples of width 1.
+ * LLMC_ERROR_ARGUMENT: fewer than llmc_source_minimum frames. LLMC_ERROR_SOURCE: the model has no
+ * encoder, or one of token ids, just as llmc_encode returns it for an encoder of features. */
+llmc_status llmc_encode_features(llmc_session* session, const float* features, size_t n);
+
+/* Limits of n; 0 without an encoder. llmc_source_width is 0 for an encoder of token ids. */
+size_t llmc_source_minimum(const llmc_session* session);
+size_t llmc_source_limit(const llmc_session* session);
+size_t llmc_source_width(const llmc_session* session);
+/* Number of rows of the encoded source that the decoder attends to: of token ids, their number.
+ * 0: no source is encoded. */
+size_t llmc_source_size(const llmc_session* session);
 
 /* Appends `n` tokens and computes the logits after the last one. `done` (may be NULL) receives the
  * number of these tokens that are in the cache. It grows after each chunk, so that a cancel

@@ -10,7 +10,7 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 7u
+#define LLMC_MODEL_ABI 8u
 
 /* Consecutive rows of a run that continue one sequence. Only stages that depend on a token's
  * position use segments; all other stages compute row by row. */
@@ -39,9 +39,9 @@ typedef struct llmc_run {
   void* user;                     /* first argument of parallel_for */
   uint32_t uneven;                /* non-zero: workers take ranges dynamically, because cores
                                      differ in speed */
-  uint32_t source_tokens;         /* encoder-decoder: tokens of the encoded source, 1 ..
-                                     source_max; 0: none is encoded */
-  const float* source;            /* encoder-decoder: keys f32[kv_heads][source_tokens][head_dim]
+  uint32_t source_rows;           /* encoder-decoder: rows of the encoded source that the decoder
+                                     attends to; 0: none is encoded */
+  const float* source;            /* encoder-decoder: keys f32[kv_heads][source_rows][head_dim]
                                      and values of each layer, as `encode` stored them */
 } llmc_run;
 
@@ -79,10 +79,12 @@ struct llmc_model {
                               multiple of 64 */
   uint64_t arena_bytes;    /* llmc_arena_layout_of(…).total: NAME_ARENA_BYTES */
 
-  uint32_t source_max; /* encoder-decoder: maximum number of tokens of a source; 0: the model is
-                          a decoder */
+  /* Encoder-decoder: a source is n token ids, or source_width features for each of n frames
+   * (samples of sound with one feature, columns of a spectrogram or an image). */
+  uint32_t source_min, source_max; /* limits of n; 0: the model is a decoder */
+  uint32_t source_width;           /* features of a frame; 0: a source is token ids */
   uint32_t source_reserved;
-  uint64_t source_bytes; /* size of llmc_run::source for source_max tokens; a multiple of 64 */
+  uint64_t source_bytes; /* maximum size of llmc_run::source; a multiple of 64 */
 
   const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
                                    them */
@@ -99,10 +101,11 @@ struct llmc_model {
    * fields of `run` that are the same in all runs, such as scratch, weights and threads. */
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
-  /* Encoder-decoder: runs the encoder on ids [n], n in 1 .. source_max, and stores keys and values
-   * of all layers to `source` [source_bytes]. Uses scratch and workers of `run`. Returns 0, or
-   * another number if an id is outside the encoder's vocabulary. NULL: the model has no encoder. */
-  int (*encode)(const llmc_run* run, const int32_t* ids, uint32_t n, float* source);
+  /* Encoder-decoder: runs the encoder on `input`, int32_t[n] or float[source_width * n], n in
+   * source_min .. source_max, and stores keys and values of all layers to `source` [source_bytes].
+   * Uses scratch and workers of `run`. Returns the number of encoded rows, or 0 if an id is outside
+   * the encoder's vocabulary. NULL: the model has no encoder. */
+  uint32_t (*encode)(const llmc_run* run, const void* input, uint32_t n, float* source);
   /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
    * format of saved states, [count][kv_token_bytes], which is the same for every target and block
    * size. */

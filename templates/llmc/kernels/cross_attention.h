@@ -84,7 +84,7 @@ template <size_t kHeads, size_t kKvHeads, size_t kHeadDim>
 inline void cross_attention(const KernelContext& context, size_t layer, float scale, const float* q,
                             float* out) {
   const llmc_run* run = context.run;
-  const size_t count = run->source_tokens, half = count * kKvHeads * kHeadDim;
+  const size_t count = run->source_rows, half = count * kKvHeads * kHeadDim;
   const float* keys = run->source + layer * 2 * half;
   const size_t items = size_t{context.tokens} * kHeads;
   const size_t workers = workers_for(run, 2 * half * sizeof(float), context.tokens);

@@ -163,11 +163,18 @@ constexpr Call kCalls[] = {
     {"llmc_pool_blocks", [](Stage&, auto* s) { return llmc_pool_blocks(s) > 0; }},
     {"llmc_free_blocks", [](Stage&, auto* s) { return llmc_free_blocks(s) > 0; }},
     {"llmc_source_limit", [](Stage&, auto* s) { return llmc_source_limit(s) == 0; }},
+    {"llmc_source_minimum", [](Stage&, auto* s) { return llmc_source_minimum(s) == 0; }},
+    {"llmc_source_width", [](Stage&, auto* s) { return llmc_source_width(s) == 0; }},
     {"llmc_source_size", [](Stage&, auto* s) { return llmc_source_size(s) == 0; }},
     {"llmc_encode",
      [](Stage&, auto* s) {
        const std::int32_t id = 1;
        return llmc_encode(s, &id, 1) == LLMC_ERROR_SOURCE;
+     }},
+    {"llmc_encode_features",
+     [](Stage&, auto* s) {
+       const float feature = 1;
+       return llmc_encode_features(s, &feature, 1) == LLMC_ERROR_SOURCE;
      }},
     {"llmc_status_text",
      [](Stage&, auto*) { return llmc_status_text(LLMC_ERROR_BUSY) != nullptr; }},

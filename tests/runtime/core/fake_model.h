@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "llmc/arena.h"
@@ -38,6 +39,7 @@ struct Sizes {
   std::uint32_t pool = 0;    // 0: what all sequences can need
   bool contiguous = false;   // one block for a whole context
   std::uint32_t source = 0;  // maximum tokens of a source; the model then has an encoder
+  bool features = false;     // the encoder reads features, at least two frames
 };
 
 template <std::uint32_t block_tokens>
@@ -83,7 +85,7 @@ void forward(const llmc_run* run) {
         for_rows(r, worker, r.threads, [&](const llmc_segment& s, std::uint32_t t) {
           for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
             std::uint64_t sum = r.weights[0];
-            for (std::uint32_t i = 0; i < r.source_tokens; ++i)
+            for (std::uint32_t i = 0; i < r.source_rows; ++i)
               sum = mix(sum, static_cast<std::uint64_t>(r.source[i]));
             for (std::uint32_t p = 0; p <= s.position + t - s.row; ++p)
               sum = mix(sum, slot<block_tokens>(s, p)[lane]);
@@ -109,12 +111,24 @@ inline void head(const llmc_run*, const float* rows, std::uint32_t count, float*
 }
 
 /// The state of a source is its ids as floats. Ids have the vocabulary of the decoder.
-inline int encode(const llmc_run*, const std::int32_t* ids, std::uint32_t n, float* source) {
+inline std::uint32_t encode(const llmc_run*, const void* input, std::uint32_t n, float* source) {
+  const auto* const ids = static_cast<const std::int32_t*>(input);
   for (std::uint32_t i = 0; i < n; ++i) {
-    if (ids[i] >= static_cast<std::int32_t>(kVocab)) return 2;
+    if (ids[i] >= static_cast<std::int32_t>(kVocab)) return 0;
     source[i] = static_cast<float>(ids[i]);
   }
-  return 0;
+  return n;
+}
+
+/// The state of features is the sum of each pair of frames of kSourceWidth features.
+constexpr std::uint32_t kSourceWidth = 3;
+inline std::uint32_t encode_features(const llmc_run*, const void* input, std::uint32_t n,
+                                     float* source) {
+  const auto* const features = static_cast<const float*>(input);
+  for (std::uint32_t i = 0; i < n / 2; ++i)
+    source[i] = std::accumulate(features + 2 * i * kSourceWidth,
+                                features + 2 * (i + 1) * kSourceWidth, 0.0f);
+  return n / 2;
 }
 
 /// In a saved state the lanes are in reverse order.
@@ -161,9 +175,11 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.scratch_bytes = (kChunk * kLanes * 8 + 63) / 64 * 64;
   m.kv_token_bytes = kLanes * 8;
   m.kv_block_bytes = (LLMC_KV_TOKENS_BYTES(m.kv_block) + m.kv_block * kLanes * 8 + 63) / 64 * 64;
+  m.source_min = sizes.source == 0 ? 0 : sizes.features ? 2 : 1;
   m.source_max = sizes.source;
+  m.source_width = sizes.features ? kSourceWidth : 0;
   m.source_bytes = (sizes.source * sizeof(float) + 63) / 64 * 64;
-  m.encode = sizes.source > 0 ? encode : nullptr;
+  m.encode = sizes.source == 0 ? nullptr : sizes.features ? encode_features : encode;
   m.weights = kWeights.data();
   m.forward = sizes.contiguous ? forward<kWhole> : forward<kBlock>;
   m.head = head;

@@ -65,6 +65,29 @@ TEST(Source, InvalidOnesAreRefused) {
   EXPECT_EQ(encode_ids(Session(), {1}), LLMC_ERROR_SOURCE);
 }
 
+TEST(Source, FeaturesHaveFrames) {
+  const Session session(config(), model(Sizes{.source = 6, .features = true}));
+  EXPECT_EQ(llmc_source_minimum(session), 2u);
+  EXPECT_EQ(llmc_source_limit(session), 6u);
+  EXPECT_EQ(llmc_source_width(session), kSourceWidth);
+  const std::vector<float> features(7 * kSourceWidth, 0.5f), others(6 * kSourceWidth, 2.0f);
+  EXPECT_EQ(encode_ids(session, {1, 2}), LLMC_ERROR_SOURCE) << "of the other kind";
+  EXPECT_EQ(llmc_encode_features(session, nullptr, 2), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_encode_features(session, features.data(), 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_encode_features(session, features.data(), 7), LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_EQ(llmc_source_size(session), 0u);
+  ASSERT_EQ(llmc_encode_features(session, features.data(), 6), LLMC_OK);
+  EXPECT_EQ(llmc_source_size(session), 3u) << "rows";
+  ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
+  const std::uint64_t logits = hash_logits(llmc_logits(session));
+  ASSERT_EQ(llmc_encode_features(session, others.data(), 6), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
+  EXPECT_NE(hash_logits(llmc_logits(session)), logits);
+  const Session of_ids(config(), model(Sizes{.source = 5}));
+  EXPECT_EQ(llmc_encode_features(of_ids, features.data(), 2), LLMC_ERROR_SOURCE);
+  EXPECT_EQ(llmc_source_width(of_ids), 0u);
+}
+
 TEST(Source, ForksShareIt) {
   const Session session(config(), model(Sizes{.sequences = 2, .source = 5}));
   ASSERT_EQ(encode_ids(session, {7, 8}), LLMC_OK);

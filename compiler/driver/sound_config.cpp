@@ -1,0 +1,35 @@
+#include "compiler/driver/sound_config.h"
+
+#include "compiler/driver/model_config.h"
+
+namespace llmc::driver {
+
+namespace fs = std::filesystem;
+
+Result<plan::SoundFeatures> read_sound_features(const fs::path& model) {
+  std::error_code error;
+  const fs::path folder = fs::is_directory(model, error) ? model : model.parent_path();
+  LLMC_TRY(const ModelConfig config, read_model_config({folder}, "preprocessor_config.json"));
+  plan::SoundFeatures features;
+  const auto number = [&](const char* name, std::int64_t usual) -> Result<std::int64_t> {
+    const auto it = config.object.find(name);
+    if (it == config.object.end() || it->is_null()) return usual;
+    if (it->is_number_integer() && *it >= 1 && *it <= 1'000'000) return it->get<std::int64_t>();
+    return bad_model_config(config.file, std::string(name) + " is not a number from 1 to 1000000");
+  };
+  LLMC_TRY(const std::int64_t rate, number("sampling_rate", features.rate));
+  LLMC_TRY(const std::int64_t window, number("n_fft", 400));
+  LLMC_TRY(const std::int64_t hop, number("hop_length", 160));
+  features.rate = static_cast<std::uint32_t>(rate);
+  const auto kind = config.object.find("feature_extractor_type");
+  const bool whisper = kind == config.object.end() || *kind == "WhisperFeatureExtractor";
+  features.log_mel = whisper && rate == 16000 && window == 400 && hop == 160;
+  const auto normalized = config.object.find("do_normalize");
+  if (normalized == config.object.end() || normalized->is_null()) return features;
+  if (!normalized->is_boolean())
+    return bad_model_config(config.file, "do_normalize is not true or false");
+  features.normalized = *normalized;
+  return features;
+}
+
+}  // namespace llmc::driver

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+
+#include "compiler/plan/plan.h"
+#include "compiler/support/result.h"
+
+namespace llmc::driver {
+
+/// Reads how an encoder's features are computed from sound, from preprocessor_config.json in the
+/// folder of the model; without the file, the defaults of plan::SoundFeatures. Fails with kBadInput
+/// if a value has the wrong type or range.
+Result<plan::SoundFeatures> read_sound_features(const std::filesystem::path& model);
+
+}  // namespace llmc::driver
