@@ -163,20 +163,16 @@ typedef struct llmc_config {
                                 make the context slide; if it returns non-zero, the call returns
                                 LLMC_ERROR_CANCELLED */
   void* cancel_user;
-  void (*log)(void* user, int level, const char* text); /* receives one line of text; NULL: no
-                                                           messages */
+  void (*log)(void* user, int level, const char* text); /* receives one line; may be NULL */
   void* log_user;
   const void* weights; /* content of NAME.weights.bin if the weights are not embedded; must stay
                           valid */
   size_t weights_bytes;
   llmc_sampling sampling;
-  uint32_t cores; /* LLMC_CORES_…; 0: the default of the model's target */
-  /* What happens when the context is full (LLMC_FULL_…). Batches always return
-   * LLMC_ERROR_CONTEXT_FULL. */
-  uint32_t full_context;
+  uint32_t cores;        /* LLMC_CORES_…; 0: the default of the model's target */
+  uint32_t full_context; /* LLMC_FULL_…; batches always return LLMC_ERROR_CONTEXT_FULL */
   uint32_t keep_first;   /* LLMC_FULL_SLIDE: number of leading tokens that are never dropped */
-  uint32_t slide_tokens; /* number of tokens dropped after them; more are dropped if necessary;
-                            0: half of the tokens that may be dropped */
+  uint32_t slide_tokens; /* minimum number dropped after them; 0: half of those that may be */
   uint32_t begin;        /* LLMC_BEGIN_… */
   uint32_t reserved;     /* must be zero */
 } llmc_config;
@@ -190,27 +186,18 @@ typedef struct llmc_model llmc_model;     /* a compiled model; see model.h */
 llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes,
                               const llmc_config* config, llmc_session** session);
 
-/* Encoder-decoders: encodes a source of `n` token ids, at least 1. All sequences attend to it until
- * the next call; their tokens are dropped. Without a source, functions that run tokens return
- * LLMC_ERROR_SOURCE. LLMC_ERROR_CONTEXT_FULL: more than llmc_source_limit tokens.
- * LLMC_ERROR_SOURCE: the model has no encoder. LLMC_ERROR_TOKEN: an id is negative, or outside the
- * encoder's vocabulary; in the second case no source is left. */
+/* Encoder-decoders: encode a source of `n` token ids, or of `n` frames of features in the order
+ * that NAME.h gives (samples of sound have width 1). All sequences attend to it until the next
+ * call; their tokens are dropped. LLMC_ERROR_SOURCE: the model has no encoder of ids, or of
+ * features; also the result of functions that run tokens without a source. LLMC_ERROR_ARGUMENT:
+ * less than the minimum. LLMC_ERROR_CONTEXT_FULL: more than the limit. LLMC_ERROR_TOKEN: an id is
+ * negative, or outside the encoder's vocabulary; in the second case no source is left. */
 llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
-
-/* The same for an encoder of sound or images: `n` frames of llmc_source_width features each, in the
- * order of the model's input. That is one row of n numbers per feature, f32[width][n], or one row
- * of features per frame, f32[n][width], as NAME.h says; sound is n samples of width 1.
- * LLMC_ERROR_ARGUMENT: fewer than llmc_source_minimum frames. LLMC_ERROR_SOURCE: the model has no
- * encoder, or one of token ids, just as llmc_encode returns it for an encoder of features. */
 llmc_status llmc_encode_features(llmc_session* session, const float* features, size_t n);
-
-/* Limits of n; 0 without an encoder. llmc_source_width is 0 for an encoder of token ids. */
-size_t llmc_source_minimum(const llmc_session* session);
-size_t llmc_source_limit(const llmc_session* session);
-size_t llmc_source_width(const llmc_session* session);
-/* Number of rows of the encoded source that the decoder attends to: of token ids, their number.
- * 0: no source is encoded. */
-size_t llmc_source_size(const llmc_session* session);
+size_t llmc_source_size(const llmc_session* session);    /* encoded rows; 0: no source */
+size_t llmc_source_minimum(const llmc_session* session); /* of n; 0: no encoder */
+size_t llmc_source_limit(const llmc_session* session);   /* of n; 0: no encoder */
+size_t llmc_source_width(const llmc_session* session);   /* features of a frame; 0: ids */
 
 /* Appends `n` tokens and computes the logits after the last one. `done` (may be NULL) receives the
  * number of these tokens that are in the cache. It grows after each chunk, so that a cancel
