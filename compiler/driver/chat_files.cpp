@@ -253,6 +253,8 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
   const Json generation = reader.object("generation_config.json");
   reader.ids(generation, "eos_token_id", out.stop_ids);
   read_start_ids(reader, generation, config, out.start_ids);
+  reader.ids(generation, "suppress_tokens", out.suppressed_ids);
+  reader.ids(generation, "begin_suppress_tokens", out.suppressed_first_ids);
   read_hugging_face_sampling(reader, generation, out.sampling);
   if (out.sampling.empty()) out.sampling = std::move(exporters);
   const Json genai = reader.object("genai_config.json");

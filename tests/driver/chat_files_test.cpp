@@ -72,6 +72,21 @@ TEST_F(ChatFilesTest, StartIdsOfEncoderDecoders) {
   EXPECT_FALSE(read_chat_files(folder.path()).ok());
 }
 
+TEST_F(ChatFilesTest, SuppressedIds) {
+  put("generation_config.json",
+      R"({"suppress_tokens": [1, 2, 7], "begin_suppress_tokens": [220, 50257]})");
+  EXPECT_THAT(read().suppressed_ids, ElementsAre(1, 2, 7));
+  EXPECT_THAT(read().suppressed_first_ids, ElementsAre(220, 50257));
+  const auto parsed = hosted::parse_chat_description(to_json(read()), "x");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->suppressed_ids, read().suppressed_ids);
+  EXPECT_EQ(parsed->suppressed_first_ids, read().suppressed_first_ids);
+  put("generation_config.json", R"({"suppress_tokens": null})");
+  EXPECT_TRUE(read().suppressed_ids.empty());
+  put("generation_config.json", R"({"suppress_tokens": [1, "x"]})");
+  EXPECT_FALSE(read_chat_files(folder.path()).ok());
+}
+
 TEST_F(ChatFilesTest, OneOfSeveralTemplates) {
   put("tokenizer_config.json",
       R"({"chat_template": [{"name": "tool_use", "template": "A"},

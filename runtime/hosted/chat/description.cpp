@@ -32,7 +32,9 @@ struct IdList {
   std::vector<std::int32_t> ChatDescription::* ids;
 };
 constexpr IdList kIdLists[] = {{"stop_ids", &ChatDescription::stop_ids},
-                               {"start_ids", &ChatDescription::start_ids}};
+                               {"start_ids", &ChatDescription::start_ids},
+                               {"suppressed_ids", &ChatDescription::suppressed_ids},
+                               {"suppressed_first_ids", &ChatDescription::suppressed_first_ids}};
 
 /// Returns whether the text contains exactly one %s, or is empty.
 bool is_pattern(const std::string& text) {
@@ -47,8 +49,10 @@ std::string to_json(const ChatDescription& description) {
   for (const Field& field : kTexts)
     if (!(description.*field.text).empty()) json[field.name] = description.*field.text;
   json["add_prefix"] = description.add_prefix;
-  json["stop_ids"] = description.stop_ids;
-  if (!description.start_ids.empty()) json["start_ids"] = description.start_ids;
+  for (const IdList& list : kIdLists) {
+    const std::vector<std::int32_t>& ids = description.*list.ids;
+    if (!ids.empty() || list.ids == &ChatDescription::stop_ids) json[list.name] = ids;
+  }
   for (const SamplingValue& value : description.sampling) {
     OrderedJson& entry = json["sampling"][value.parameter->name];
     entry = value.value;

@@ -22,6 +22,8 @@ struct ChatDescription {
   std::string bos, eos;                 // spelling of these tokens; empty: see the tokenizer
   std::vector<std::int32_t> stop_ids;   // ids that end an answer, in addition to the tokenizer's
   std::vector<std::int32_t> start_ids;  // ids that begin the text of an encoder-decoder
+  std::vector<std::int32_t> suppressed_ids;        // ids that are never generated
+  std::vector<std::int32_t> suppressed_first_ids;  // ids that are never generated first
   std::string system_message;  // the compiled-in system message, with which conversations begin
   std::string source;          // name of the file that contains the template, for messages
   SamplingValues sampling;     // values recommended by the model's files, at most one per parameter
@@ -29,8 +31,8 @@ struct ChatDescription {
   bool has_template() const { return !jinja.empty() || !user.empty(); }
   /// Returns whether the description contains nothing; a bundle does not store such a description.
   bool empty() const {
-    return !has_template() && stop_ids.empty() && start_ids.empty() && system_message.empty() &&
-           sampling.empty();
+    return !has_template() && stop_ids.empty() && start_ids.empty() && suppressed_ids.empty() &&
+           suppressed_first_ids.empty() && system_message.empty() && sampling.empty();
   }
 };
 
