@@ -1,5 +1,6 @@
 #include "compiler/driver/sound_config.h"
 
+#include "compiler/driver/bundle_files.h"
 #include "compiler/driver/model_config.h"
 
 namespace llmc::driver {
@@ -30,6 +31,12 @@ Result<plan::SoundFeatures> read_sound_features(const fs::path& model) {
     return bad_model_config(config.file, "do_normalize is not true or false");
   features.normalized = *normalized;
   return features;
+}
+
+Result<plan::SoundFeatures> sound_features_of(const fs::path& model) {
+  if (!looks_like_bundle(model)) return read_sound_features(model);
+  LLMC_TRY(const BundleFacts facts, read_bundle(model));
+  return facts.sound;
 }
 
 }  // namespace llmc::driver

@@ -11,5 +11,7 @@ namespace llmc::driver {
 /// folder of the model; without the file, the defaults of plan::SoundFeatures. Fails with kBadInput
 /// if a value has the wrong type or range.
 Result<plan::SoundFeatures> read_sound_features(const std::filesystem::path& model);
+/// Returns the same for a model or a bundle, which records them. Also fails like read_bundle().
+Result<plan::SoundFeatures> sound_features_of(const std::filesystem::path& model);
 
 }  // namespace llmc::driver

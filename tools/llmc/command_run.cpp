@@ -161,7 +161,10 @@ Status check_run_options(const RunCommand& command) {
 /// The stop tokens and texts: the model's and --stop, with --chat also those of the template.
 RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& description,
                   const std::optional<hosted::ChatFormat>& format) {
-  RunStops stops{.ids = description.stop_ids, .texts = command.stop_texts};
+  RunStops stops{.ids = description.stop_ids,
+                 .texts = command.stop_texts,
+                 .suppressed = description.suppressed_ids,
+                 .suppressed_first = description.suppressed_first_ids};
   if (!format) return stops;
   stops.ids.assign(format->stop_ids().begin(), format->stop_ids().end());
   if (command.chat && !command.ignore_eos)
@@ -170,7 +173,8 @@ RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& desc
 }
 
 Result<int> run(RunCommand& command, const Globals& globals) {
-  const bool by_ids = (command.ids_option->count() > 0 || command.source.is_ids()) &&
+  const bool by_ids = (command.ids_option->count() > 0 || command.source.is_ids() ||
+                       command.source.is_features()) &&
                       command.prompt_option->count() + command.file_option->count() == 0 &&
                       !command.source.is_text();
   LLMC_RETURN_IF_ERROR(check_run_options(command));

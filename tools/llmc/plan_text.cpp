@@ -191,11 +191,15 @@ std::string plan_text(const Json& plan) {
                                   plan.at("options").at("chunk").get<std::uint32_t>(), threads));
     if (plan.contains("source")) {
       const Json& source = plan.at("source");
+      const std::string unit =
+          source.at("width") == 0
+              ? "tokens"
+              : fmt::format("rows from {} frames", source.at("max").get<std::uint64_t>());
       text +=
           size_line("  source", source.at("bytes").get<std::uint64_t>(),
-                    fmt::format("keys and values of up to {} tokens; the encoder uses {} of "
+                    fmt::format("keys and values of up to {} {}; the encoder uses {} of "
                                 "scratch and {} of the weights",
-                                source.at("max").get<std::uint64_t>(),
+                                source.at("rows").get<std::uint64_t>(), unit,
                                 human_bytes(source.at("encoder_arena").get<std::uint64_t>()),
                                 human_bytes(source.at("encoder_weights").get<std::uint64_t>())));
     }

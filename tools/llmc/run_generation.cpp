@@ -19,14 +19,19 @@ double seconds_since_start(RunClock::time_point start) {
   return std::chrono::duration<double>(RunClock::now() - start).count();
 }
 
-/// Returns the sampling options. A grammar with --ignore-eos bans stop tokens, so that the text
-/// ends where the grammar ends.
-SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar) {
+/// Returns the sampling options, with the suppressed tokens of the first position or of the others.
+/// A grammar with --ignore-eos bans stop tokens, so that the text ends where the grammar ends.
+SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar,
+                            bool first, std::uint32_t vocabulary) {
   SamplingOptions options = command.sampling;
-  if (grammar && command.ignore_eos) {
-    for (const std::int32_t id : stops.ids)
-      options.biases.push_back({id, -std::numeric_limits<float>::infinity()});
-  }
+  const auto ban = [&](const std::vector<std::int32_t>& ids) {
+    for (const std::int32_t id : ids)
+      if (static_cast<std::uint32_t>(id) < vocabulary)
+        options.biases.push_back({id, -std::numeric_limits<float>::infinity()});
+  };
+  if (grammar && command.ignore_eos) ban(stops.ids);
+  ban(stops.suppressed);
+  if (first) ban(stops.suppressed_first);
   return options;
 }
 
@@ -65,8 +70,10 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
           start_options);
   }
   LLMC_TRY(auto session, native.start(start_options));
-  LLMC_RETURN_IF_ERROR(use_sampling(sampling_of(command, stops, grammar.has_value()), tokenizer,
-                                    model.vocab, *session));
+  const auto sampling = [&](bool first) {
+    return sampling_of(command, stops, grammar.has_value(), first, model.vocab);
+  };
+  LLMC_RETURN_IF_ERROR(use_sampling(sampling(true), tokenizer, model.vocab, *session));
   // Set before the prompt to report errors early, and again after it, where the grammar starts.
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   if (output.begin) output.begin();
@@ -113,6 +120,8 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
       break;
     }
     result.ids.push_back(token);
+    if (result.ids.size() == 1 && !stops.suppressed_first.empty())
+      LLMC_RETURN_IF_ERROR(session->set_logit_bias(sampling(false).biases));
     if (command.logprobs > 0) {
       TokenLogprobs entry;
       LLMC_TRY(entry.chosen, session->get<float>(&exec::Api::logprob, token));

@@ -50,10 +50,11 @@ struct RunPrompts {
   bool begins_empty = false;  // without the compiled-in prompt
 };
 
-/// Stop tokens and texts.
+/// Stop tokens and texts, and tokens that the model's files exclude.
 struct RunStops {
   std::vector<std::int32_t> ids;
   std::vector<std::string> texts;
+  std::vector<std::int32_t> suppressed, suppressed_first;  // everywhere; as the first token
 };
 
 struct RunResult {

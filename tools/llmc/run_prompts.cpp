@@ -19,14 +19,18 @@ Result<Ids> ids_of(const RunCommand& command, const std::string& text, const cha
   const bool first = model.prompt_tokens == 0 && !has_encoder;
   Ids ids;
   if (has_encoder) ids.assign(texts.start_ids.begin(), texts.start_ids.end());
+  if (has_encoder && ids.empty() && texts.tokenizer != nullptr && texts.tokenizer->bos())
+    ids.push_back(*texts.tokenizer->bos());
   const Ids words =
       texts.tokenizer == nullptr
           ? Ids()
           : texts.tokenizer->encode(text, {.add_prefix = first, .parse_special = command.special});
   ids.insert(ids.end(), words.begin(), words.end());
   if (has_encoder && ids.empty())
-    return usage_error("the model's files do not say how a text starts (decoder_start_token_id)",
-                       "give the first token ids with --ids");
+    return usage_error(
+        "the model's files do not say how a text starts (decoder_start_token_id, or "
+        "a BOS token)",
+        "give the first token ids with --ids");
   if (first && ids.empty()) {
     return usage_error("the prompt is empty and the model has no BOS token",
                        fmt::format("give a text by {}", option));
@@ -94,7 +98,8 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const PromptTexts& text
 Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& texts,
                                const exec::NativeModel& native) {
   const exec::ModelFacts& model = native.model();
-  LLMC_TRY(auto source, encoder_input(command.source, texts.tokenizer, &native));
+  LLMC_TRY(auto source,
+           encoder_input(command.source, texts.tokenizer, command.model.model, &native));
   LLMC_RETURN_IF_ERROR(exec::check_source(model, source));
   LLMC_TRY(RunPrompts prompts, prompt_ids(command, texts, native));
   prompts.source = std::move(source);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/sound_config.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "runtime/hosted/audio/log_mel.h"
@@ -57,15 +58,16 @@ void normalize(std::vector<float>& samples) {
 }
 
 /// Returns the features of a WAV file: its samples, or Whisper's spectrogram.
-Result<std::vector<float>> sound_features(const std::string& file,
+Result<std::vector<float>> sound_features(const std::string& file, const std::string& path,
                                           const exec::NativeModel& native) {
+  LLMC_TRY(const plan::SoundFeatures expected, driver::sound_features_of(path));
   const exec::ModelFacts& model = native.model();
-  const driver::BundleFacts& facts = native.bundle_facts();
   if (model.source_width == 0)
     return usage_error("--audio needs a speech model, and this one has no encoder of sound",
                        "give a text with --source");
   const bool spectrogram = model.source_width > 1;
-  if (spectrogram && (!facts.sound.log_mel || facts.frames_first || model.source_width > 1024))
+  if (spectrogram &&
+      (!expected.log_mel || native.bundle_facts().frames_first || model.source_width > 1024))
     return usage_error("the encoder's features are not samples or Whisper's spectrogram",
                        "compute them yourself and give them with --source-features");
   LLMC_TRY(const std::string bytes, read_file(file, kMaxBytes));
@@ -74,8 +76,8 @@ Result<std::vector<float>> sound_features(const std::string& file,
     return file_failure(ErrorKind::kBadInput, file,
                         printable(sound.failure().message.substr(file.size() + 2)),
                         sound.failure().hint);
-  auto samples = hosted::resample(sound->samples, sound->rate, facts.sound.rate);
-  if (facts.sound.normalized) normalize(samples);
+  auto samples = hosted::resample(sound->samples, sound->rate, expected.rate);
+  if (expected.normalized) normalize(samples);
   if (!spectrogram) return samples;
   const std::size_t needed = (samples.size() + hosted::kMelHop - 1) / hosted::kMelHop;
   const std::size_t frames = std::max<std::size_t>(needed, model.source_min);
@@ -102,13 +104,14 @@ Result<std::vector<float>> read_features(const std::string& file) {
 
 Result<exec::EncoderInput> encoder_input(const SourceOptions& options,
                                          const hosted::Tokenizer* tokenizer,
+                                         const std::string& model,
                                          const exec::NativeModel* native) {
   if (!options.given()) return exec::EncoderInput();
   if (options.is_features()) {
     LLMC_CHECK(native != nullptr);
     exec::EncoderInput input;
     LLMC_TRY(input.features, options.audio_option->count() > 0
-                                 ? sound_features(options.audio, *native)
+                                 ? sound_features(options.audio, model, *native)
                                  : read_features(options.features));
     return input;
   }
