@@ -16,6 +16,7 @@ struct Test {
   BenchResult::Test kind;
   std::uint32_t tokens, depth, sequences;
   std::uint32_t compiled_in;  // tokens of the compiled-in prompt
+  bool uncached = false;
 
   bool is_encode() const { return kind == BenchResult::Test::kEncode; }
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
@@ -76,7 +77,9 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options,
       add({BenchResult::Test::kPrompt, tokens, depth, 1, model.prompt_tokens});
     for (const std::uint32_t tokens : generations)
       for (const std::uint32_t n : options.parallel)
-        add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens});
+        for (const bool uncached : {false, true})
+          if (!uncached || options.uncached)
+            add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens, uncached});
   }
   for (const std::uint32_t tokens : sources) add({BenchResult::Test::kEncode, tokens, 0, 1, 0});
   if (tests.empty())
@@ -158,7 +161,7 @@ class BenchSession {
     } else {
       // Greedy decode steps.
       for (std::uint32_t i = 0; i < test.tokens; ++i) {
-        LLMC_RETURN_IF_ERROR(step());
+        LLMC_RETURN_IF_ERROR(test.uncached ? run_again(test, i) : step());
         const auto now = std::chrono::steady_clock::now();
         result.steps.push_back(std::chrono::duration<double>(now - last).count());
         last = now;
@@ -178,6 +181,14 @@ class BenchSession {
       LLMC_RETURN_IF_ERROR(f());
     }
     return ok_status();
+  }
+  /// Runs all tokens after the compiled-in prompt again, with one more than before.
+  Status run_again(const Test& test, std::uint32_t generated) {
+    const auto tokens = tokens_for(test.kept() - test.compiled_in + generated + 2, vocabulary_);
+    return each([&]() -> Status {
+      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, test.compiled_in));
+      return session_->prefill(tokens);
+    });
   }
   Status step() {
     tokens_.resize(sequences_.size());
@@ -215,6 +226,7 @@ Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32
                      .tokens = test.tokens,
                      .depth = test.depth,
                      .sequences = test.sequences,
+                     .uncached = test.uncached,
                      .seconds = {}};
   result.steps.first_position = test.kept() + 1;
   LLMC_RETURN_IF_ERROR(plain.fill(test));

@@ -28,6 +28,9 @@ struct BenchOptions {
   /// Numbers of tokens of the sources to encode, the last of which the other tests attend to; {}:
   /// 128, or the model's limit if it is less. Only for encoder-decoders.
   std::vector<std::uint32_t> sources = {};
+  /// Also run each generation test without the cache: every step runs all tokens of each sequence
+  /// again, one sequence after the other. A source is encoded once.
+  bool uncached = false;
   std::uint32_t repetitions = 5;
   bool layers = false;  // also measure the time of each stage
   /// Called immediately before and after the tests, if this machine runs the code, so that its peak
@@ -59,6 +62,7 @@ struct BenchResult {
   std::uint32_t threads = 1;
   std::uint32_t tokens = 0, depth = 0;  // numbers of tokens of each sequence
   std::uint32_t sequences = 1;
+  bool uncached = false;            // a generation test that runs all tokens in each step
   std::vector<double> seconds;      // one per repetition, without the warm-up
   double tokens_per_second = 0;     // for all sequences together, from the median time
   double deviation = 0;             // standard deviation of tokens/s

@@ -30,6 +30,7 @@ std::string test_name(const BenchResult& r) {
                                                                   : "tg";
   std::string name = fmt::format("{}{}", kind, r.tokens);
   if (r.sequences > 1) name += fmt::format(" x {}", r.sequences);
+  if (r.uncached) name += " uncached";
   return r.depth == 0 ? name : fmt::format("{} @ d{}", name, r.depth);
 }
 
@@ -42,6 +43,7 @@ struct Rate {
 
 Rate rate_of(const BenchResult& r, const bench::BenchReport& report, const MachineLimits& limits) {
   Rate rate;
+  if (r.uncached) return rate;
   if (is_prompt(r)) {
     // The time at the limit is the sum over formats at the peak of each.
     double macs = 0, least_seconds = 0;
@@ -247,7 +249,7 @@ Json BenchTables::json() const {
       row["peak_macs_per_second"] = rate.limit;
       row["ratio_to_peak"] = rate.ratio();
     }
-    if (!is_prompt(r)) {
+    if (!is_prompt(r) && !r.uncached) {
       row["weight_bytes_per_second"] = rate.reached;
       if (rate.limit > 0) row["ratio_to_read_bandwidth"] = rate.ratio();
     }

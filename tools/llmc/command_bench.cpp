@@ -27,7 +27,7 @@ struct BenchCommand {
   CLI::Option *prompt_option = nullptr, *generation_option = nullptr, *source_option = nullptr;
   std::uint32_t repetitions = 5;
   TableFormat format = TableFormat::kText;
-  bool layers = false;
+  bool layers = false, uncached = false;
   GrammarOptions grammar;
   FunctionOptions function;
 };
@@ -93,6 +93,7 @@ Result<bench::BenchOptions> bench_options(const BenchCommand& command, exec::Nat
   options.repetitions = command.repetitions;
   options.cores = command.cores;
   options.layers = command.layers;
+  options.uncached = command.uncached;
   return options;
 }
 
@@ -235,6 +236,8 @@ Action add_bench(CLI::App& app, const Globals& globals) {
                    "Runs per test (default: 5; functions: 20)");
   app.add_option("-t,--threads", command->threads, "Numbers of threads (default: 1,2; kernels: 1)")
       ->type_name("LIST");
+  app.add_flag("--no-cache", command->uncached,
+               "Also run generation tests without the cache: all tokens in each step");
   app.add_flag("--layers", command->layers, "Times of stages, and of tokens by position");
   add_cores(app, command->cores);
   add_table_format(app, command->format);
