@@ -24,12 +24,14 @@ struct AffineIndex {
 };
 
 /// Returns the affine function whose values over `dims`, in row-major order, are `values`; nullopt
-/// if there is none.
+/// if there is none or `values` is empty. `values` must have one element for each index.
 std::optional<AffineIndex> fit_index(const std::vector<std::int64_t>& values,
                                      const std::vector<std::int64_t>& dims);
 
+/// Returns the function with this value for every index.
 AffineIndex uniform_index(const Dim& value, std::size_t rank);
-/// Return nullopt if the result is not affine or overflows. Both operands must have the same rank.
+/// Return a + b, a - b and factor * x. Return nullopt if the ranks of the operands differ, the
+/// result is not affine or a coefficient overflows.
 std::optional<AffineIndex> sum(const AffineIndex& a, const AffineIndex& b);
 std::optional<AffineIndex> difference(const AffineIndex& a, const AffineIndex& b);
 std::optional<AffineIndex> scaled(const AffineIndex& x, const Dim& factor);
@@ -37,13 +39,14 @@ std::optional<AffineIndex> scaled(const AffineIndex& x, const Dim& factor);
 /// nullopt if `x` has more than `rank` axes.
 std::optional<AffineIndex> aligned(const AffineIndex& x, std::size_t rank);
 
-/// Returns true if the comparison `d kind 0` is true for each index within `dims` and all values of
-/// the symbols, false if it is false for all of them, and nullopt otherwise.
+/// Returns true if the comparison `d kind 0` is true for each index within `dims` and all
+/// non-negative values of the symbols, false if it is false for all of them, and nullopt if neither
+/// can be proved or `kind` is not a comparison.
 std::optional<bool> holds_everywhere(BinaryKind kind, const AffineIndex& d,
                                      const std::vector<Dim>& dims);
 
-/// Replaces `start` by the reduction, over an axis of `size` elements, of start + step * index.
-/// Returns false and changes nothing if the result is not affine.
+/// Replaces `start` by the reduction of start + step * i over 0 <= i < size. Returns false and
+/// leaves `start` unchanged if no rule computes the result, as for kMin with a negative step.
 bool reduce_index(ReduceKind kind, const Dim& size, const Dim& step, Dim& start);
 
 }  // namespace llmc::ir

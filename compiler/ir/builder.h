@@ -11,8 +11,8 @@
 
 namespace llmc::ir {
 
-/// Appends nodes to a graph and infers their types. It updates the shape values with each node, so
-/// that building a graph of n nodes needs n inferences. It makes value names unique with a suffix.
+/// Appends nodes to a graph and infers their types. It keeps the shape values up to date, so that
+/// each new node needs one inference. It makes value names unique with a suffix.
 class Builder {
  public:
   Builder();
@@ -26,9 +26,10 @@ class Builder {
   ValueId input(std::string name, TensorType type);
   ValueId constant(ConstantPtr data, std::string name = {}, Origin origin = {});
   /// Appends a node and returns its outputs. Outputs without an element in `names` have no name.
+  /// Fails like infer(), without changing the graph.
   Result<std::vector<ValueId>> add(Op op, std::vector<ValueId> inputs, Origin origin = {},
                                    std::vector<std::string> names = {});
-  /// Appends a node with one output and returns it.
+  /// Appends a node with one output (LLMC_CHECK) and returns the output. Fails like infer().
   Result<ValueId> add_one(Op op, std::vector<ValueId> inputs, Origin origin = {},
                           std::string name = {});
   void output(ValueId value) { graph_.add_output(value); }

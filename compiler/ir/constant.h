@@ -27,7 +27,7 @@ struct Quantization {
   bool operator==(const Quantization&) const = default;
 };
 
-/// Destination for whole rows of a quantized matrix. Empty spans are not filled.
+/// Destination for whole rows of a quantized matrix. Parts with an empty span are not read.
 struct QuantizedRows {
   std::span<float> codes;          // [rows, columns]
   std::span<float> scales, zeros;  // [rows, ceil(columns / block)]
@@ -71,11 +71,13 @@ class Constant {
   virtual int element_bits() const;
 
   /// Returns a quantization that describes all rows [begin, end) of a matrix; nullopt if a row is
-  /// not quantized. Rows of zeros (padding) match any quantization.
+  /// not quantized or all rows are padding. Padding (see reorder_rows) matches any quantization.
   virtual std::optional<Quantization> quantization(std::int64_t begin, std::int64_t end) const;
+  /// Returns the quantization of all rows; nullopt if the rank is not 2.
   std::optional<Quantization> quantization() const;
-  /// Reads codes, scales and zero points of rows [row, row + rows). `block` must be
-  /// quantization(row, row + rows)->block or a divisor of it.
+  /// Reads codes, scales and zero points of rows [row, row + rows), which must be quantized
+  /// (LLMC_CHECK). `block` is the number of columns for each scale in `out`: a positive divisor of
+  /// quantization(row, row + rows)->block, or, if that is 0, any positive number.
   virtual void read_quantized(std::int64_t row, std::int64_t rows, std::int64_t block,
                               const QuantizedRows& out) const;
 
@@ -102,8 +104,9 @@ ConstantPtr make_constant(ElementType element, std::vector<std::int64_t> dims,
 ConstantPtr make_f32(std::vector<std::int64_t> dims, std::vector<float> values);
 ConstantPtr make_i64(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
 
-/// Makes a view of `window`, memory that `owner` keeps alive, such as a mapped file. The IR's text
-/// form refers to it by `name`.
+/// Makes a view of `window`, memory that `owner` keeps alive, such as a mapped file. `window` must
+/// have exactly the size that element type and dims require (LLMC_CHECK). The IR's text form refers
+/// to it by `name`.
 ConstantPtr make_mapped(ElementType element, std::vector<std::int64_t> dims,
                         std::shared_ptr<const void> owner, std::span<const std::byte> window,
                         std::string name);
@@ -121,10 +124,12 @@ struct PackedForm {
   /// means that the distance is the row length.
   std::int64_t row_stride = 0;
 };
-/// Returns the minimum size of `source` (see make_packed) in bytes; nullopt if it exceeds 63 bits.
+/// Returns the minimum size of `source` (see make_packed) in bytes; nullopt if it exceeds 63 bits,
+/// `form.bits` is neither 4 nor 8, or the row stride is less than the row length.
 std::optional<std::int64_t> packed_bytes(const PackedForm& form,
                                          std::span<const std::int64_t> dims);
-/// Makes a u8 or i8 view of the packed integers in `source`, a constant with one-byte elements.
+/// Makes a u8 or i8 view of the packed integers in `source`, a constant with one-byte elements and
+/// at least packed_bytes() of them (LLMC_CHECK).
 ConstantPtr make_packed(ConstantPtr source, PackedForm form, std::vector<std::int64_t> dims);
 
 /// The parts of a quantized matrix [R, C]. Element [i][j] uses scale [i / row_block] [j /
@@ -144,33 +149,35 @@ ConstantPtr make_quantized(QuantizedParts parts);
 /// Returns the parts of a constant made by make_quantized, or nullptr.
 const QuantizedParts* quantized_parts(const Constant& constant);
 /// Returns `constant` with scales multiplied by `factors`, which has one element or one for each
-/// row. The products are rounded to f32. Returns nullptr if `constant` was not made by
+/// row (LLMC_CHECK). The products are rounded to f32. Returns nullptr if `constant` was not made by
 /// make_quantized.
 ConstantPtr scaled_rows(const ConstantPtr& constant, std::span<const float> factors);
 
-/// Makes a constant whose elements are all equal.
+/// Makes a constant whose elements all equal `value`, converted as element_from_double() does.
 ConstantPtr make_splat(ElementType element, std::vector<std::int64_t> dims, double value);
 /// Makes pseudo-random f32 values in [-scale, scale), for tests. Equal seeds give equal values on
 /// every machine.
 ConstantPtr make_random(std::vector<std::int64_t> dims, std::uint64_t seed, double scale);
 
-/// Make lazy rank-2 views of their sources.
+/// Make lazy views of their sources, which must have rank 2; those of concat_rows() must also have
+/// the same element type and number of columns (LLMC_CHECK).
 ConstantPtr transposed(ConstantPtr source);
 ConstantPtr concat_rows(std::vector<ConstantPtr> sources);
 /// Makes a view whose row i is row order[i] of the source, or zeros (padding) if order[i] is -1.
 ConstantPtr reorder_rows(ConstantPtr source, std::vector<std::int64_t> order);
 
-/// Returns the same elements with other dims; the number of elements must be equal. The result is a
-/// view if the source is dense in memory, otherwise a copy.
+/// Returns the same elements with other dims; the number of elements must be equal (LLMC_CHECK).
+/// The result is a view if the source is dense in memory and larger than 128 bytes, otherwise a
+/// copy.
 ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims);
 
 /// Returns a copy of all elements as floats, row-major, for any rank.
 std::vector<float> to_floats(const Constant& constant);
-/// Returns a copy of all elements as doubles, for any element type. Use it only for small
-/// constants: axes, shapes, scalars.
+/// Returns a copy of all elements as doubles, for any element type. Integers above 2^53 are
+/// rounded. Use it only for small constants: axes, shapes, scalars.
 std::vector<double> to_doubles(const Constant& constant);
-/// Returns a copy of all elements as integers. Fails if the element type is neither an integer type
-/// nor bool.
+/// Returns a copy of all elements as integers; u64 elements of 2^63 or more wrap. Fails with
+/// kBadInput if the element type is neither an integer type nor bool.
 Result<std::vector<std::int64_t>> to_integers(const Constant& constant);
 
 }  // namespace llmc::ir

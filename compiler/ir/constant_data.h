@@ -13,10 +13,11 @@
 /// parser.
 namespace llmc::ir {
 
-/// Return a dim of a rank-2 constant (LLMC_CHECK). A rank-1 constant counts as one row.
+/// Return a dim of a constant of rank 1 or 2 (LLMC_CHECK). A rank-1 constant counts as one row.
 std::int64_t matrix_columns(const Constant& constant);
 std::int64_t matrix_rows(const Constant& constant);
-/// Checks that a block is inside `constant` and that `out_size` is rows * columns (LLMC_CHECK).
+/// Checks that a block is inside `constant` and that `out_size` is at least rows * columns
+/// (LLMC_CHECK).
 /// Returns the number of columns of `constant`.
 std::int64_t check_block(const Constant& constant, std::int64_t row, std::int64_t rows,
                          std::int64_t column, std::int64_t columns, std::size_t out_size);
@@ -31,18 +32,20 @@ Quantization merged(const Quantization& a, const Quantization& b);
 /// make_quantized.
 ConstantPtr transposed_quantized(const ConstantPtr& source);
 
-/// Converts out.size() elements from the front of `data` to floats.
+/// Converts the first out.size() elements of `data`, which must contain them (LLMC_CHECK), to
+/// floats.
 void convert_to_floats(ElementType element, std::span<const std::byte> data, std::span<float> out);
 /// Returns one element. Integers above 2^53 are rounded.
 double element_to_double(ElementType element, const std::byte* data);
-/// Returns one integer or bool element.
+/// Returns one integer or bool element. A u64 of 2^63 or more wraps.
 std::int64_t element_to_integer(ElementType element, const std::byte* data);
 
-/// Returns the bytes of one element. Integers are truncated toward zero and saturate; floats round
-/// to nearest even.
+/// Returns the bytes of one element. Conversion to an integer type truncates toward zero and
+/// saturates; NaN becomes 0. A bool is whether the value is not 0. Floats round to nearest even,
+/// f16 and bf16 after rounding to f32.
 std::vector<std::byte> element_from_double(ElementType element, double value);
-/// Returns the bytes of one element, or nullopt if the integer or bool type cannot represent
-/// `value`.
+/// Returns the bytes of one element. Float types round `value`; returns nullopt if an integer or
+/// bool type cannot represent it.
 std::optional<std::vector<std::byte>> element_from_integer(ElementType element, std::int64_t value);
 
 /// Returns the shortest decimal that is read back as the same value, or "nan", "inf" or "-inf".

@@ -10,15 +10,17 @@
 
 namespace llmc::ir {
 
-/// A constant whose data may be in mapped files.
+/// Base of constants whose data may be in mapped files.
 class PagedConstant {
  public:
   virtual ~PagedConstant() = default;
+  /// Implements drop_pages() below.
   virtual void drop_pages() const = 0;
 };
 
-/// Releases the resident memory of the constant's mapped pages. The next read loads them again,
-/// also in other threads at the same time. Useful after one pass over large weights.
+/// Releases the resident pages of the mapped files that contain the constant's data (whole files).
+/// Does nothing for data that is not in mapped files. Reads, also concurrent ones, stay valid and
+/// load the pages again. Useful after one pass over large weights.
 void drop_pages(const Constant& constant);
 
 /// Makes a view like make_mapped(), whose pages drop_pages() can release.

@@ -13,8 +13,8 @@ namespace llmc::ir {
 /// and a number is a symbol whose name is its formula, `floor((samples - 127)/64)`. If a size is
 /// neither (a product of two symbols), type inference creates a new symbol for it.
 ///
-/// Two dims are equal if they are the same expression. Operations whose coefficients would overflow
-/// return std::nullopt.
+/// Two dims are equal if they are the same expression. Operations return std::nullopt if a
+/// coefficient of the result would overflow or add() would create more than 64 symbols.
 class Dim {
  public:
   Dim() = default;
@@ -35,10 +35,10 @@ class Dim {
 
   friend bool operator==(const Dim&, const Dim&) = default;
 
-  /// Returns the value under a binding of symbols; nullopt if a symbol is unbound or the result
-  /// overflows. A quotient that is not bound itself follows from its symbols.
+  /// Returns the value with symbols replaced by their `bindings`; nullopt if a symbol has none or
+  /// the result overflows. A quotient without a binding is computed from its symbols.
   std::optional<std::int64_t> evaluate(const std::map<std::string, std::int64_t>& bindings) const;
-  /// Returns, for example, "4*past + seq + 1" or a decimal constant. parse_dim is the inverse.
+  /// Returns, for example, "4*past + seq + 1" or a decimal constant. parse_dim() reads this form.
   std::string to_string() const;
 
   friend std::optional<Dim> add(const Dim& a, const Dim& b);
@@ -71,6 +71,8 @@ struct DimQuotient {
 /// Returns the meaning of a symbol that div_floor created; nullopt for other symbols.
 std::optional<DimQuotient> quotient_of(std::string_view symbol);
 
+/// Parses the form of Dim::to_string(); nullopt if the text is malformed or longer than 4096 bytes,
+/// or if a coefficient overflows.
 std::optional<Dim> parse_dim(std::string_view text);
 
 }  // namespace llmc::ir

@@ -52,7 +52,8 @@ class Graph {
 
   ValueId add_value(Value value);
   ValueId add_input(Value value);
-  /// Appends a node; its inputs must exist. Returns its id.
+  /// Appends a node and returns its id. Inputs must be values of this graph or kNoValue, outputs
+  /// values of this graph (LLMC_CHECK).
   NodeId add_node(Node node);
   void add_output(ValueId value) { outputs_.push_back(value); }
 
@@ -78,18 +79,20 @@ class Graph {
   std::vector<ValueId> inputs_, outputs_;
 };
 
-/// Producers and users of all values of a graph; invalid after the graph changes.
+/// Producers and users of all values of a graph, which must outlive the object; invalid after the
+/// graph changes. Values passed to the functions must exist, unless noted otherwise.
 class UseDef {
  public:
   explicit UseDef(const Graph& graph);
   /// Returns the node that computes `value`; nullptr for graph inputs and kNoValue.
   const Node* producer(ValueId value) const;
-  /// Returns the index of `value` among the outputs of its producer.
+  /// Returns the index of `value` among the outputs of its producer; 0 for graph inputs.
   std::size_t producer_slot(ValueId value) const;
   std::size_t use_count(ValueId value) const;  // each graph output counts as a use
+  /// Returns the nodes that read `value`, in order; a node occurs once for each operand.
   const std::vector<NodeId>& users(ValueId value) const;
   bool is_graph_output(ValueId value) const;
-  /// Returns the constant that defines `value`, or nullptr.
+  /// Returns the constant that defines `value`; nullptr if there is none, and for kNoValue.
   ConstantPtr constant(ValueId value) const;
 
  private:
@@ -100,7 +103,7 @@ class UseDef {
   std::vector<std::uint32_t> outputs_;
 };
 
-/// Returns the node's operator as T, or nullptr.
+/// Returns the node's operator as T; nullptr if it is another operator or `node` is nullptr.
 template <class T>
 const T* op_as(const Node* node) {
   return node ? std::get_if<T>(&node->op) : nullptr;

@@ -39,8 +39,8 @@ struct IndexTerm {
   bool is_linear() const { return !modulus && divisor == Dim(1); }
 };
 
-/// Index along one axis of the operand: start + sum of terms, or, with a table, its element at that
-/// position.
+/// Index along one axis of the operand: start + sum of terms, or, with a table, table[start + sum
+/// of terms].
 struct AxisIndex {
   Dim start = 0;
   std::vector<IndexTerm> terms;
@@ -65,8 +65,8 @@ struct IndexMap {
   std::optional<Range> range;   // result indices to which the map applies; absent: all
 };
 
-/// Callbacks through which index_maps reads integer operands (indices, starts, axes). Each may be
-/// empty, and may return nullopt for unknown values.
+/// Callbacks through which index_maps() reads integer operands (indices, starts, axes, steps). Each
+/// may be empty, and may return nullopt for unknown values.
 struct IndexOperands {
   std::function<std::optional<std::vector<Dim>>(ValueId)> elements;
   std::function<std::optional<AffineIndex>(ValueId)> affine;  // used first for indices of Gather
@@ -75,8 +75,8 @@ struct IndexOperands {
 /// Returns whether the operator is Reshape, Squeeze or Unsqueeze, which keep the row-major position
 /// of each element.
 bool is_reshape(const Op& op);
-/// Returns whether index_maps has a rule for the operator: each result element is an operand
-/// element, selected without reading floats.
+/// Returns whether index_maps() has a rule for the operator: each result element is an element of
+/// an operand, selected by its index and by integer operands.
 bool is_view(const Op& op);
 
 /// Returns the maps of output `slot` of `node`: one for each operand of a Concat, one for any other
@@ -85,13 +85,12 @@ bool is_view(const Op& op);
 std::vector<IndexMap> index_maps(const Graph& graph, const Node& node, std::size_t slot,
                                  const IndexOperands& operands);
 
-/// Return the map of one operator from ranks and dims.
+/// Return the map of one operator from ranks and dims. An empty `perm` reverses the axes.
 IndexMap identity_map(std::size_t rank);
-/// Returns an empty `perm` reverses the axes.
 IndexMap transpose_map(const std::vector<std::int64_t>& perm, std::size_t rank);
-/// Requires that `from` can be broadcast to `to` without changing `to`.
+/// As above. `from` must be broadcastable to `to`.
 IndexMap expand_map(const std::vector<Dim>& from, const std::vector<Dim>& to);
-/// Returns nullopt if the dims have no common digits, such as [4, 6] and [3, 8].
+/// As above. Returns nullopt if the dims have no common digits, such as [4, 6] and [3, 8].
 std::optional<IndexMap> reshape_map(const std::vector<Dim>& from, const std::vector<Dim>& to);
 
 /// Converts `x`, a function of the operand's index, to a function of the result's index. Returns
@@ -101,7 +100,7 @@ std::optional<AffineIndex> compose(const AffineIndex& x, const IndexMap& map,
 
 /// Returns the map between the inner axes: those of the operand from `operand_lead` on and those of
 /// the result from `result_lead` on. Returns nullopt if a leading axis depends on an inner one or
-/// the reverse.
+/// the reverse, or if `map.range` limits a leading axis.
 std::optional<IndexMap> inner_axes(const IndexMap& map, std::size_t operand_lead,
                                    std::size_t result_lead);
 

@@ -12,7 +12,7 @@
 namespace llmc::ir {
 
 /// Creates symbols "d0", "d1", … for sizes that are not affine expressions of known sizes. Skips
-/// symbols that are in use.
+/// the symbols that were passed to avoid().
 class FreshSymbols {
  public:
   FreshSymbols() = default;
@@ -30,11 +30,12 @@ class FreshSymbols {
 
 /// Returns the types of the outputs of `node`, inferred from the types of its inputs, its
 /// attributes and the known shape values. The inputs must be in `graph`; `node` need not be. Fails
-/// if the operands do not fit the operator. Dims that may differ, but need not, are assumed to be
-/// equal.
+/// with kBadInput if the operands do not fit the operator. Dims that may differ, but need not, are
+/// assumed to be equal.
 Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node,
                                       const ShapeValues& known, FreshSymbols& fresh);
-/// Does the same, but computes the shape values of `graph` in each call. Use it for single queries.
+/// Does the same, but first computes the shape values of the whole graph. Use it for single
+/// queries.
 Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node);
 
 /// Infers the types of all values again, in order, including loop bodies. Where inference would
@@ -42,7 +43,8 @@ Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node);
 /// fit.
 Result<Graph> infer_graph(Graph graph);
 
-/// Returns whether two dims may be equal: false only if they differ by a nonzero number.
+/// Returns whether two dims may be equal: false only if they differ for all non-negative values of
+/// the symbols.
 bool compatible(const Dim& a, const Dim& b);
 /// Returns whether element types and ranks are equal and dims compatible.
 bool compatible(const TensorType& a, const TensorType& b);

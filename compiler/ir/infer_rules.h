@@ -25,9 +25,9 @@ class InferContext {
   bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i].exists(); }
   const TensorType& type(std::size_t i) const { return graph_.value(node_.inputs[i]).type; }
   std::size_t rank(std::size_t i) const { return type(i).rank(); }
-  /// Returns the elements of a shape-like operand, or nullptr if they are unknown.
+  /// Returns the elements of an integer or bool operand, or nullptr if they are unknown.
   const std::vector<Dim>* values(std::size_t i) const { return known_.find(node_.inputs[i]); }
-  /// Returns the elements of an operand if all are known numbers.
+  /// Returns the elements of an operand if all are known numbers, otherwise nullopt.
   std::optional<std::vector<std::int64_t>> numbers(std::size_t i) const;
   Dim fresh() const { return fresh_.next(); }
 
@@ -39,7 +39,8 @@ class InferContext {
   /// Checks that `a` and `b` may be equal. `what` names them in the error.
   Status want_equal(const Dim& a, const Dim& b, const std::string& what) const;
 
-  /// Returns the shape to which both shapes are broadcast, as in numpy.
+  /// Returns the shape to which both shapes are broadcast, as in numpy. Symbolic dims that differ
+  /// are assumed to be equal. Fails if two constant dims differ and neither is 1.
   Result<std::vector<Dim>> broadcast(const std::vector<Dim>& a, const std::vector<Dim>& b) const;
   /// Returns the common dim of two operands: `a` if it is a number, else `b`.
   static const Dim& merged(const Dim& a, const Dim& b) { return a.is_constant() ? a : b; }

@@ -68,16 +68,16 @@ struct Module {
   const Graph* encoder() const;
   /// Returns whether the module can generate text: it has token ids, logits and a cache.
   bool is_decoder() const { return !states.empty(); }
-  /// Returns the number of logits per token; 0 for a plain graph.
+  /// Returns the number of logits per token; 0 if there are no logits or the number is symbolic.
   std::int64_t vocabulary() const;
 };
 
 /// Returns a module whose only entry is the plain graph.
 Module plain_module(Graph graph);
 
-/// Checks that the names in states and interface are inputs and outputs of the entry, that no value
-/// has two purposes, and that types are as documented above. Fails with kInternal for the first
-/// violation.
+/// Checks that the names in states and interface are inputs and outputs of their entries, that no
+/// value has two purposes, that states have the types above, and interface values the element types
+/// above. Fails with kInternal for the first violation.
 Status verify_interface(const Module& module);
 
 }  // namespace llmc::ir

@@ -48,7 +48,7 @@ struct Split {
   std::int64_t axis = 0;
   std::vector<std::int64_t> sizes;
 };
-/// (x, starts, ends, axes?, steps?) -> x[starts:ends:steps]
+/// (x, starts, ends, axes?, steps?) -> x[starts:ends:steps] along `axes` (absent: 0, 1, …)
 struct Slice {};
 /// Squeeze: (x) -> x without the dims of size 1 at `axes`. Unsqueeze: (x) -> x with dims of size 1
 /// inserted at `axes` of the result. Axes are >= 0 and ascending after import.
@@ -75,10 +75,10 @@ struct Shape {
 struct ConstantOfShape {
   ConstantPtr value;
 };
-/// (start, limit, delta) -> 1-D range
+/// (start, limit, delta) -> start, start + delta, … before limit, 1-D
 struct Range {};
-/// (data, indices) of equal rank -> data[…, indices[i…], …] with the index along axis, in the shape
-/// of indices
+/// (data, indices) of equal rank -> result with the shape of indices: result[i…] is data[i…] with
+/// the index along axis replaced by indices[i…]
 struct GatherElements {
   std::int64_t axis = 0;
 };
@@ -89,8 +89,8 @@ struct GatherNd {
 };
 /// Function that combines a scattered element with the existing one.
 enum class ScatterReduction : std::uint8_t { kNone, kAdd, kMul, kMin, kMax };
-/// (data, indices, updates) -> data with updates[i…] stored at data[…, indices[i…], …] along axis,
-/// in row-major order of the updates
+/// (data, indices, updates) -> data with updates[i…] stored at data[i…] with the index along axis
+/// replaced by indices[i…], in row-major order of the updates
 struct ScatterElements {
   std::int64_t axis = 0;
   ScatterReduction reduction = ScatterReduction::kNone;
@@ -218,7 +218,7 @@ struct CumSum {
   bool exclusive = false;
   bool reverse = false;
 };
-/// (x, scale, bias?) -> layer normalization over the last dim
+/// (x[…, n], scale[n], bias[n]?) -> layer normalization over the last dim
 struct LayerNorm {
   float epsilon = 1e-5f;
 };
@@ -236,7 +236,7 @@ struct RmsNorm {
 /// frequencies f32[rotary_dim / 2]) -> x rotated by the angle position * frequency. Elements (i, i
 /// + rotary_dim/2) form a pair, with `interleaved` elements (2i, 2i+1). Elements from rotary_dim on
 /// are copied. With `table`, the third operand is f32[max_positions, rotary_dim], and each row
-/// holds cosines, then sines. (Su et al. 2021.)
+/// holds the cosines, then the sines, of one position. (Su et al. 2021.)
 struct Rope {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;
@@ -277,8 +277,8 @@ struct CrossAttention {
   float scale = 1;
 };
 
-/// (q f32[…, S, D], k f32[…, D, T], v f32[…, T, W], bias f32, mask bool) -> softmax(s) . v f32[…,
-/// S, W], attention without a cache. Score s is scale * q . k. With `bias`, the bias is added. With
+/// (q[…, S, D], k[…, D, T], v[…, T, W], bias?, mask bool?) -> softmax(s) . v, f32[…, S, W]:
+/// attention without a cache. Score s is scale * q . k. With `bias`, the bias is added. With
 /// `mask`, scores are replaced by `fill` where mask != keeps. At most one of bias and mask is
 /// present. Both are broadcast to the scores; the leading dims of q, k and v are broadcast to each
 /// other (numpy).
@@ -339,9 +339,9 @@ enum class NormKind : std::uint8_t { kRms, kLayer };
 
 /// y[…, N] = function(norm(x)[…, K] . weight[N, K]^T + bias) + residual, one stage of the emitted
 /// model. With `gated`, the first N/2 rows of the weight are the gate, the others `up`, and the
-/// result function(gate) * up has N/2 columns. Inputs: (x, weight constant [N, K], bias?,
-/// norm_weight?, residual?, norm_bias?) with kNoValue for an absent operand. norm_weight is present
-/// if and only if norm_epsilon is set. norm_bias is present only with kLayer.
+/// result function(gate) * up has N/2 columns. Inputs: (x, weight constant [N, K], bias[N]?,
+/// norm_weight[K]?, residual?, norm_bias[K]?) with kNoValue for an absent operand. norm_weight is
+/// present if and only if norm_epsilon is set. norm_bias is present only with kLayer.
 struct Linear {
   ActivationFn function = ActivationFn::kNone;
   bool gated = false;
@@ -351,11 +351,12 @@ struct Linear {
   WeightFormat format = WeightFormat::kUnset;
 };
 
-/// One stage: norm, merged q/k/v projection, bias, RMS norm of each head of q and k, RoPE. (x,
-/// weight [(heads + 2*kv_heads)*dim, K], bias?, norm_weight?, positions?, frequencies or table?,
-/// norm_bias?, q_norm_weight[dim]?, k_norm_weight[dim]?)
+/// One stage: norm, merged q/k/v projection, bias, RMS norm of each head of q and k, RoPE. (x[…,
+/// K], weight [(heads + 2*kv_heads)*dim, K], bias?, norm_weight?, positions?, frequencies or
+/// table?, norm_bias?, q_norm_weight[dim]?, k_norm_weight[dim]?)
 ///     -> (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim])
-/// q_norm_weight and k_norm_weight are present if and only if qk_norm_epsilon is set.
+/// The weight has the rows of q, then of k, then of v. q_norm_weight and k_norm_weight are present
+/// if and only if qk_norm_epsilon is set, positions and frequencies if and only if rope is.
 struct QkvProjection {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::optional<float> norm_epsilon;
@@ -380,7 +381,7 @@ struct Loop {
   std::int64_t per_iteration_outputs = 0;
   std::vector<std::vector<ConstantPtr>> parameters;  // [parameter][iteration], equal types in a row
   std::vector<std::vector<std::string>>
-      parameter_names;  // their names in the model, with the same dims
+      parameter_names;  // their names in the model, [parameter][iteration]; or empty
   std::shared_ptr<const Graph> body;
 };
 /// () -> parameters[index] of the current iteration. Only in a Loop body.

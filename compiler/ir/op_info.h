@@ -107,12 +107,14 @@ struct Arity {
 /// Condition under which an attribute is printed.
 enum class PrintRule { kAlways, kUnlessDefault };
 
+/// Describes an attribute: a member of operator struct T.
 template <class T, class Member>
 struct Field {
   std::string_view name;
   Member T::* member;
   PrintRule print_rule;
 };
+/// Describes an attribute that is always printed.
 template <class T, class Member>
 constexpr Field<T, Member> field(std::string_view name, Member T::* member) {
   return {name, member, PrintRule::kAlways};
@@ -131,7 +133,7 @@ template <std::size_t Min, std::size_t Max = Min, std::size_t Outputs = 1>
 struct PlainOp {
   static constexpr Arity arity{Min, Max, Outputs};
   static constexpr std::tuple<> fields{};
-  /// Whether f64 operands are computed in f64. ONNX requires this of its operators.
+  /// Whether the operator accepts f64 operands and computes them in f64, as ONNX requires.
   static constexpr bool kTakesF64 = true;
 };
 /// PlainOp for an operator that computes in f32 only, also for narrower operand types.
@@ -407,10 +409,11 @@ Arity arity(const Op& op);
 std::vector<std::string_view> op_names();
 /// Returns the operator `name` with default attributes, or nullopt.
 std::optional<Op> make_op(std::string_view name);
-/// Returns the number of results of `op`; 0 for a Loop with invalid counts.
+/// Returns the number of outputs of `op`; 0 for a Loop with invalid counts.
 std::size_t output_count(const Op& op);
-/// Returns an error about the number of operands and results of `node`, or nullopt. With
-/// `outputs` false only operands are checked, because inference runs before the results exist.
+/// Returns an error message if the number of operands or outputs of `node` is wrong or a required
+/// operand is absent, otherwise nullopt. If `outputs` is false, only operands are checked, because
+/// inference runs before the outputs exist.
 std::optional<std::string> operand_problem(const Node& node, bool outputs = true);
 
 }  // namespace llmc::ir

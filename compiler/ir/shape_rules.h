@@ -11,6 +11,7 @@
 /// Index rules of ONNX, shared by inference, shape values and evaluation.
 namespace llmc::ir {
 
+/// The indices start, start + step, …; `count` of them.
 struct SliceRange {
   std::int64_t start = 0;
   std::int64_t step = 1;
@@ -40,7 +41,7 @@ inline SliceRange slice_range(std::int64_t dim, std::int64_t start, std::int64_t
   return range;
 }
 
-/// Returns the range [begin, end) of the dims that Shape returns.
+/// Returns [begin, end), the axes whose dims the Shape operator returns.
 inline std::pair<std::size_t, std::size_t> shape_range(const Shape& op, std::size_t rank) {
   const auto range = slice_range(static_cast<std::int64_t>(rank), op.begin, op.end, 1);
   const auto begin = static_cast<std::size_t>(range.start);

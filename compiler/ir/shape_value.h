@@ -10,8 +10,8 @@ namespace llmc::ir {
 
 /// Integer and bool tensors whose elements are known as Dims, for example the result of Shape ->
 /// Gather -> Unsqueeze -> Concat. With them, Reshape, Expand, Tile, Slice and ConstantOfShape with
-/// computed shapes have symbolic result types instead of unknown ones. At most one dim of such a
-/// tensor is not 1, and elements are in row-major order.
+/// computed shapes have symbolic result types instead of unknown ones. Such a tensor has at most
+/// 256 elements and at most one dim that is not 1. Elements are in row-major order.
 ///
 /// Bools are 0 and 1. Symbols represent sizes, so an expression without negative terms is
 /// non-negative, and `Equal(seq, -1)` is false. A dim of a tensor whose shape was read is
@@ -41,8 +41,8 @@ bool is_non_negative(const Dim& dim);
 /// Returns whether the dim is treated as negative: no coefficient is positive, and the constant is
 /// negative, or it is zero and there is a symbol. The latter assumes that sizes are not all zero.
 bool is_negative(const Dim& dim);
-/// Returns true if the dims are the same expression, false if they differ for all values of the
-/// symbols, and nullopt otherwise.
+/// Returns true if the dims are the same expression, false if they differ for all non-negative
+/// values of the symbols, and nullopt otherwise.
 std::optional<bool> known_equal(const Dim& a, const Dim& b);
 
 }  // namespace llmc::ir

@@ -36,7 +36,8 @@ struct ParseOptions {
   std::string file;
 };
 
-/// Parses a graph in text form. The text may be untrusted. Errors contain line and column.
+/// Parses a graph in text form. The text may be untrusted. Fails with kBadInput; errors contain
+/// line and column. The result is not verified (ir/verify.h).
 Result<Graph> parse(std::string_view text, const ParseOptions& options = {});
 
 }  // namespace llmc::ir

@@ -38,15 +38,17 @@ class Lexer {
   Result<Token> take();
   /// Consumes the current token if it is the character `punct`. Returns whether it did.
   Result<bool> take_if(char punct);
+  /// Consume the current token, and fail if it is another token.
   Status expect(char punct);
   Status expect_word(std::string_view word);
 
   /// Reads the first token. Must be called before all other functions.
   Status start() { return advance(); }
 
-  /// Return an error at the current token, at a given token, or about an unexpected token.
+  /// Return an error at the current token and at a given token.
   Diagnostic error(std::string message) const { return error_at(token_, std::move(message)); }
   Diagnostic error_at(const Token& token, std::string message) const;
+  /// Returns an error that `what` was expected instead of the current token.
   Diagnostic expected(std::string_view what) const;
 
  private:

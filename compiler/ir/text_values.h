@@ -11,13 +11,15 @@
 /// Parsing of numbers, types, data and attributes in IR text.
 namespace llmc::ir {
 
+/// Reads values from `lexer`, which must outlive it, as must `options`. All functions fail with
+/// kBadInput if the text is malformed.
 class ValueReader {
  public:
   ValueReader(Lexer& lexer, const ParseOptions& options) : lexer_(lexer), options_(options) {}
 
   Result<std::int64_t> integer();
   Result<std::uint64_t> unsigned_integer();
-  /// Parses a decimal, nan or inf, with an optional sign.
+  /// Parses a decimal, nan or inf, with an optional minus sign.
   Result<double> number();
   Result<std::string> string();
   /// Parses name or "name".

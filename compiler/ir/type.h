@@ -33,6 +33,7 @@ bool is_float(ElementType type);
 bool is_integer(ElementType type);  // bool is not an integer
 /// Returns "f32", "i64", "bool", …
 std::string_view to_string(ElementType type);
+/// Returns nullopt if `text` is not one of these names.
 std::optional<ElementType> parse_element_type(std::string_view text);
 
 /// Element type and shape of a value. A scalar (rank 0) has empty `dims`.
@@ -46,7 +47,8 @@ struct TensorType {
 
 /// Returns, for example, "f32[1, seq, 64]".
 std::string to_string(const TensorType& type);
-/// Returns the product of the dims if all are constants and it fits, else nullopt.
+/// Returns the product of the dims; nullopt if one is symbolic or negative, or if the product
+/// exceeds 63 bits.
 std::optional<std::int64_t> element_count(const TensorType& type);
 
 }  // namespace llmc::ir

@@ -8,20 +8,20 @@ namespace llmc::ir {
 /// Maximum nesting depth of loops, because functions that traverse graphs are recursive.
 inline constexpr int kMaxLoopDepth = 8;
 
-/// Checks the invariants on which every pass may rely, and reports the first violation in each
-/// node:
+/// Checks the invariants on which every pass may rely:
 ///  - single assignment: every value is an input or the output of one node, which comes before its
 ///    users; graph outputs exist
-///  - names of values are unique (except empty ones)
-///  - operand and result counts match the operator; only trailing or optional operands are absent
+///  - names of values are unique (except empty ones); dims are not negative
+///  - operand and result counts match the operator; only optional operands are absent
 ///  - attributes are in range (axes within the rank, permutations are permutations, counts are
 ///    positive)
 ///  - types of results are compatible with the inferred types; types of constants equal those of
 ///  their data
 ///  - loops: counts, parameters and the body's inputs and outputs match; Parameter nodes are only
 ///  in loop bodies
-/// Fails with kInternal, because a pass produced an invalid graph. Parsers convert the error to
-/// kBadInput.
+/// Fails with kInternal, because a pass produced an invalid graph; callers that check a graph from
+/// a file convert the error. Reports the first violation in each node, but only one violation in
+/// names, dims and inputs.
 Status verify(const Graph& graph);
 
 }  // namespace llmc::ir
