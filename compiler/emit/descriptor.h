@@ -5,18 +5,19 @@
 
 #include "compiler/plan/plan.h"
 
-/// What the runtime core reads of an emitted decoder.
+/// The description of an emitted decoder for the runtime core.
 namespace llmc::emit {
 
-/// Returns the function that runs the encoder; empty for a decoder.
+/// Returns the C++ source of the function that runs the encoder; empty if the plan has none.
 std::string encode_function(const plan::Plan& plan);
 
-/// Return the part of the header about sources, and the definition of its function; empty for a
-/// decoder.
+/// Return the declaration for NAME.h of the function that encodes a source, and its definition for
+/// the source file; empty if the plan has no encoder.
 std::string encode_declaration(const plan::Plan& plan);
 std::string encode_definition(const plan::Plan& plan);
 
-/// Returns the definition of the llmc_model (llmc/model.h).
+/// Returns the C++ definition of the model's llmc_model (llmc/model.h). `weights_hash` is the xxh64
+/// of the weights.
 std::string descriptor(const plan::Plan& plan, std::uint64_t weights_hash);
 
 }  // namespace llmc::emit

@@ -16,7 +16,7 @@ struct ElfObject {
   std::string prefix, suffix;
 };
 /// Returns the object for `data_bytes` bytes of data named `symbol`, which is hidden unless
-/// `exported` is set. The data is aligned to `alignment`, a power of two of at most 4096.
+/// `exported` is set. The data is aligned to `alignment`, a power of two from 16 to 4096.
 ElfObject elf_object(target::Architecture architecture, std::string_view symbol,
                      std::uint64_t data_bytes, std::uint64_t alignment, bool exported = false);
 
@@ -26,7 +26,8 @@ bool is_object_for(std::string_view object, target::Architecture architecture);
 /// Returns whether the content is LLVM bitcode, which clang writes with -flto instead of an object.
 bool is_bitcode(std::string_view content);
 
-/// Returns a description of the file format for messages, such as "a Mach-O object".
+/// Returns a description, for messages, of the format of a file that is_object_for() rejected, such
+/// as "a Mach-O object".
 std::string_view describe_format(std::string_view content);
 
 /// Returns the total size in bytes of the sections that are loaded into memory (code, constants,

@@ -32,9 +32,9 @@ class LoopNests {
     std::string function;
     std::vector<plan::BufferArgument>
         arguments;  // the buffers that it reads, then the buffer that it writes
-    /// Number of iterations of the outermost loop; plain graphs only. The range of iterations to
-    /// execute is passed in two more arguments. 0: the loop is too short for several workers, and
-    /// the function has no range arguments.
+    /// Number of iterations of the outermost loop. The range of iterations to execute is passed in
+    /// two more arguments. 0: the program is a decoder, or the loop is too short for several
+    /// workers; the function has no range arguments.
     plan::Size iterations = 0;
     std::vector<std::string> sizes;  // variables of open dims: the last arguments
   };

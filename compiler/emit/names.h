@@ -11,19 +11,21 @@
 namespace llmc::emit {
 
 /// Checks that `name` is valid in C and C++ as NAME_init, and in file names: a letter followed by
-/// letters, digits and single underscores, at most 64 characters, not a keyword, not the name of a
-/// system header (math, stdio, …), and not starting with "llmc". Fails with kUsage otherwise.
+/// letters, digits and single underscores, not ending in an underscore, at most 64 characters, not
+/// a keyword, not the name of a system header (math, stdio, …), and not starting with "llmc". Fails
+/// with kUsage otherwise.
 Status check_name(std::string_view name);
 
 /// Returns a valid name derived from the last component of a model's path: "stories15M-split" ->
 /// "stories15m_split". If the file has a generic name, the name of its folder is used:
 /// "SmolLM2-135M/onnx/model.onnx" and "SmolLM2-135M/onnx" -> "smollm2_135m", "…/model_q4.onnx" ->
-/// "smollm2_135m_q4".
+/// "smollm2_135m_q4". If the result is not valid, it is "model_" and this name, or "model".
 std::string derive_name(const std::filesystem::path& model);
 
 /// Returns the text in a form that is safe in a `//` or `/* */` comment: ASCII letters, digits and
 /// " _./:+-()[],=<>@". Every other character becomes `_`, so that the text cannot end the comment
-/// or continue it on the next line. The text is truncated to `max_bytes`.
+/// or continue it on the next line; "//" becomes "/_". Text of more than `max_bytes` bytes is
+/// truncated to them and ends in "...".
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes = 120);
 
 /// Returns, for example, "GateUp" for "gate_up".
@@ -32,7 +34,8 @@ std::string type_name(std::string_view snake);
 std::string constant_name(std::string_view snake);
 /// Returns, for example, "TINY_MODEL" for "tiny_model".
 std::string macro_name(std::string_view name);
-/// Returns a C++ literal for the same float, such as "1e-05f" or "0.125f".
+/// Returns a C++ expression for the same float, such as "1e-05f" or "0.125f", or a call of a
+/// compiler builtin for NaN and infinities.
 std::string float_literal(float value);
 
 }  // namespace llmc::emit

@@ -28,7 +28,8 @@ struct RunnerFunction {
 /// runtime/runner/function_runner.cpp calls.
 std::string function_table(std::span<const RunnerFunction> functions);
 
-/// Returns NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES and NAME_run.
+/// Returns NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES, and the declarations of
+/// NAME_run, NAME_run_with and NAME_supported.
 std::string function_header(const plan::Plan& plan);
 
 }  // namespace llmc::emit

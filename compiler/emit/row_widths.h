@@ -10,8 +10,9 @@
 namespace llmc::emit {
 
 /// Symbolic names for the row widths of a decoder's buffers: "kHidden" for the residual stream,
-/// "kVocab" for logits, "kHeads * kHeadDim" for queries and attention outputs. Other buffers have a
-/// number, even if their width has the same value.
+/// "kVocab" for logits, "kHeads * kHeadDim" for queries and attention outputs, and the same name
+/// for buffers that elementwise stages connect with these. Other buffers have a number, even if
+/// their width has the same value.
 class RowWidths {
  public:
   explicit RowWidths(const plan::Program& program);

@@ -20,14 +20,14 @@ std::string header(const plan::Plan& plan, std::uint64_t weights_hash);
 
 /// Text shared with plain_source.h: the declaration of embedded weights, empty if there are none,
 /// and the beginning and end of NAME.h. `what` describes the library: "a language model" or "a
-/// graph".
+/// graph". `include` is the header that NAME.h includes.
 std::string weights_declaration(const plan::Plan& plan);
 std::string header_begin(const plan::Plan& plan, std::string_view what, std::string_view include);
 inline constexpr std::string_view kHeaderEnd = "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
 
-/// Return NAME.cmake, which defines the imported target NAME::NAME, and NAME.pc.
+/// Returns NAME.cmake, which defines the imported target NAME::NAME.
 std::string cmake_file(std::string_view name);
-/// `what` describes the compiled object: "language model" or "function".
+/// Returns NAME.pc. `what` describes the compiled object: "language model" or "function".
 std::string pkg_config_file(std::string_view name, std::string_view what,
                             const target::Target& target);
 

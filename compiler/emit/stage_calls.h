@@ -27,8 +27,8 @@ std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
 /// includes all layers.
 std::string iterations(const plan::Program& program, const plan::LoopStage& loop);
 
-/// Returns `float* x = activation(stage, kX);` for each buffer that the stages use, in order of
-/// first use.
+/// Returns a declaration such as `float* x = activation(context, kX);` for each buffer in scratch
+/// memory that the stages use, in order of first use.
 std::string local_buffers(const FunctionContext& context, const std::vector<plan::Stage>& stages);
 
 }  // namespace llmc::emit

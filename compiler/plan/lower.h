@@ -146,7 +146,8 @@ class Lowerer {
   ValueBinding& binding(Scope& scope, ir::ValueId value) { return scope.bindings[value.index]; }
   const ValueBinding& input(Scope& scope, const ir::Node& node, std::size_t index);
   bool present(const ir::Node& node, std::size_t index) const;
-  /// Returns the buffer of a computed operand. First stores a value that loop nests compute.
+  /// Returns the f32 buffer of a computed operand, after storing it if loop nests compute it;
+  /// nullopt if the operand is absent, has another type or is not computed.
   std::optional<BufferId> activation(Scope& scope, const ir::Node& node, std::size_t index);
   /// Returns the buffer of a computed value of any element type.
   std::optional<BufferId> stored(Scope& scope, ir::ValueId value);
@@ -178,9 +179,10 @@ class Lowerer {
   std::optional<PackedWeight> packed(const ir::Node& node, const ConstantBinding& constant,
                                      const WeightSpec& spec);
   /// Adds operand `index` of the node to the weights. Returns an empty WeightRef if the operand is
-  /// absent or not a constant.
+  /// absent or, after reporting an error, if it is not a constant or cannot be packed.
   WeightRef weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec);
-  /// Returns the constants of operand `index`, one for each iteration of the loop.
+  /// Returns the constants of operand `index`: one for each iteration of the loop if it is a
+  /// parameter, otherwise one, or none if the operand is not a constant.
   std::vector<ir::ConstantPtr> constants_of(Scope& scope, const ir::Node& node, std::size_t index);
   /// Returns whether query and key rows are stored separately from the value rows of a QKV matrix:
   /// they have different formats, or their source quantizations have no common format.
@@ -197,11 +199,11 @@ class Lowerer {
   };
   NormInput norm_input(Scope& scope, const ir::Node& node, const NormOperands& norm,
                        const std::string& label, std::uint64_t width);
-  /// Adds a vector operand with `width` elements. Returns an empty WeightRef if it is absent or not
-  /// a constant.
+  /// Adds a vector operand with `width` elements. Returns an empty WeightRef, after reporting an
+  /// error, if it is absent, not a constant or has another number of elements.
   WeightRef vector_weight(Scope& scope, const ir::Node& node, std::size_t index,
                           const std::string& label, std::uint64_t width);
-  /// Limits `ctx` to the number of rows of a position table.
+  /// Limits the context (Program::positions_max) to `rows`, the rows of a position table.
   void limit_positions(std::uint64_t rows);
   /// Returns the number of rows of a position table that are stored (WeightSpec::row_count).
   std::int64_t position_rows(std::uint64_t rows) const;

@@ -10,15 +10,15 @@
 #include "compiler/plan/program.h"
 
 /// Lowers operators without a fused kernel to loop nests. Elementwise operators and views become
-/// expressions. A value is stored if more than one nest, a kernel or the caller reads it. Each
-/// family of operators has a file nest_*.cpp.
+/// expressions. A value is stored if more than one nest, a kernel or the caller reads it, or if its
+/// expression is too large for one nest. Each family of operators has a file nest_*.cpp.
 namespace llmc::plan {
 
 /// Maximum number of operations in one nest.
 inline constexpr std::size_t kMaxExpressionNodes = 96;
 
-/// Maximum number of elements of a value. Larger values cannot be allocated; arithmetic on sizes
-/// within this limit does not overflow.
+/// Maximum number of elements of a value; larger values are rejected. Arithmetic on sizes within
+/// this limit does not overflow.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 
 /// Whether T is one of these operators.
@@ -36,7 +36,8 @@ class NestHost {
   /// Returns the elements of an integer value whose elements are sizes, at least one of them with
   /// an open dim; nullopt for all other values.
   virtual std::optional<Sizes> elements(ir::ValueId value) const = 0;
-  /// Returns the elements of a value that no nest computes: an input, an activation or a weight.
+  /// Returns the expression that loads a value that no nest computes: an input, an activation or a
+  /// weight of a loop; nullptr for any other value.
   virtual ExpressionPtr outside(ir::ValueId value, const Sizes& dims) = 0;
   /// Returns the constant of a value, or nullptr if it is not constant.
   virtual ir::ConstantPtr constant(ir::ValueId value) const = 0;
@@ -51,6 +52,7 @@ class NestHost {
   virtual Size size(std::uint32_t buffer) const = 0;
   /// Returns the maximum number of workers for one nest.
   virtual std::int64_t workers() const = 0;
+  /// Appends a stage that computes `node` to the program.
   virtual void emit(const ir::Node& node, Stage stage) = 0;
 
  protected:
@@ -77,8 +79,8 @@ class NestLowerer {
   bool has(ir::ValueId value) const;
   /// Returns whether computing the value reads `buffer`.
   bool reads(ir::ValueId value, std::uint32_t buffer) const;
-  /// Stores all elements of a value that `lower` computed in one row-major buffer. Returns the
-  /// buffer.
+  /// Stores a value that lower() computed in a row-major buffer that contains nothing else, unless
+  /// it is in one. Returns the buffer.
   std::uint32_t store_whole(ir::ValueId value);
   /// Copies a value into the caller's memory, `buffer`, unless it is there already.
   void finish_output(ir::ValueId value, std::uint32_t buffer);
@@ -234,8 +236,8 @@ std::optional<std::int64_t> per_token(const ir::Dim& dim);
 /// Returns the dim of a type that counts tokens; nullopt if there is none.
 std::optional<std::size_t> row_axis(const ir::TensorType& type);
 
-/// Returns the dims of one row of a value: n replaces n * seq. Returns nullopt if a dim has another
-/// symbol, two dims count tokens, or there are more than 2^40 elements.
+/// Returns the dims of one row of a value: n replaces n * seq. Returns nullopt if a dim is negative
+/// or has another symbol, two dims count tokens, or there are more than 2^40 elements.
 std::optional<Sizes> row_dims(const ir::TensorType& type);
 
 /// Returns the type in which values of this type are computed and kept between stages: f32 for

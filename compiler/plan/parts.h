@@ -15,11 +15,13 @@ namespace llmc::plan {
 
 /// Returns "qkv", "attention", "attention_out", "gate_up", "down", "head" or "rest".
 std::string_view part_name(Part part);
+/// Returns nullopt if `name` is not one of these names.
 std::optional<Part> part_named(std::string_view name);
 
-/// Returns the part of each of `stages`, in order. `stages` is a loop body or a whole forward pass.
-/// A loop in a forward pass is kRest; the stages of its body are classified separately. Norms and
-/// elementwise stages belong to the part that reads their result.
+/// Returns the part of each of `stages`, in order. `stages` is a loop body, a whole forward pass or
+/// a head. A loop is kRest; the stages of its body are classified separately. A norm belongs to the
+/// part of the first stage that reads its result, an elementwise stage or a nest to the part of the
+/// operand that was computed last.
 std::vector<Part> parts_of(const std::vector<Stage>& stages);
 
 /// Matrix products with weights of one part and format: multiply-adds and weight bytes per token,
@@ -30,16 +32,16 @@ struct Products {
   std::uint64_t macs = 0, bytes = 0;
 };
 /// Returns the products by part and format, in the order of the parts. The head is counted as if it
-/// ran for every token, although for a prompt it does not.
+/// ran for every token, although in a prompt it runs for the last token only.
 std::vector<Products> products_of(const Program& program);
 
-/// Work of the loop nests, and of all stages, per token or per run of a plain graph. Attention is
-/// counted as a kernel.
+/// Work of the loop nests, and of all stages, per token or per run of a plain graph. Calls of
+/// attention count as kernels.
 struct NestWork {
   std::uint64_t stages = 0;                    // number of nest executions
   std::uint64_t multiply_adds = 0, bytes = 0;  // of matrix products in nests; weight bytes read
   std::uint64_t all_multiply_adds = 0, all_bytes = 0;  // the same for kernels and nests together
-  std::map<std::string, std::uint64_t> operators;      // number of executions by name
+  std::map<std::string, std::uint64_t> operators;      // number of nest executions by operator
 };
 NestWork nest_work(const Program& program);
 

@@ -16,8 +16,8 @@
 /// Memory plan of an emitted model, computed before compilation.
 namespace llmc::plan {
 
-/// Maximum values of the options. The maximum context is the maximum position for the sine and
-/// cosine of the kernels (llmc/math.h).
+/// Maximum values of the options. kMaxContext is the largest position for which the kernels' sine
+/// and cosine are accurate (llmc/math.h).
 inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMaxChunk = 4096,
                                kMaxThreads = 256, kMaxSequences = 1u << 16, kMaxBatch = kMaxChunk,
                                kMaxPool = 1u << 30;
@@ -41,8 +41,8 @@ struct PlanOptions {
   KvFormats kv = {};        // KV cache formats
   bool contiguous = false;  // one block holds a whole context; `block` is ignored
   /// Whether the user set `ctx`. If so, a shorter position table in the model is an error.
-  /// Otherwise the context is limited to the larger of `trained_ctx` and `ctx_needed`, and to the
-  /// length of the table.
+  /// Otherwise the context is the smaller of `ctx` and `trained_ctx`, but at least `ctx_needed` and
+  /// at most the length of the table.
   bool ctx_given = false;
   std::uint32_t trained_ctx = 0;  // context of the model's training in tokens; 0: unknown
   std::uint32_t ctx_needed = 0;   // minimum context in tokens; 0: no minimum
@@ -81,6 +81,7 @@ struct PromptPlan {
   std::uint64_t hash = 0;                     // xxh64 of the data; 0: not computed yet
 };
 
+/// The KV cache. Sizes are in bytes.
 struct KvPlan {
   std::uint32_t block = 0, blocks = 0;  // tokens per block; blocks in the pool
   std::uint64_t layer_bytes = 0, block_bytes = 0,
@@ -96,19 +97,20 @@ struct Plan {
   MemoryPlan memory;
   KvPlan kv;
   PromptPlan prompt;
-  /// Encoder-decoder: the plain graph kEncode, from a source to its keys and values, and the
-  /// maximum size of these for all layers. Otherwise nullptr and 0.
+  /// Encoder-decoder: the plan of the entry kEncode, from a source (token ids or features) to its
+  /// keys and values, and the maximum size of these in bytes for all layers. Otherwise nullptr and
+  /// 0.
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
 
-  std::uint64_t weights_bytes = 0;  // of the decoder, then of the encoder
+  std::uint64_t weights_bytes = 0;  // packed weights; the encoder's follow those of the decoder
   std::uint64_t weights_per_token_bytes =
-      0;                         // weights read by a decode step: all except unused table rows
-  std::uint64_t parameters = 0;  // number of elements in the model's weights
+      0;                         // decoder: weights read by a step: all except unused table rows
+  std::uint64_t parameters = 0;  // decoder: number of elements in the model's weights
   /// Required RAM in bytes: session, KV cache, scratch, …. Weights are excluded, because they can
   /// be in flash or a mapped file.
   std::uint64_t arena_bytes = 0;
-  std::uint64_t code_bytes = 0;  // text and tables of the archive, without weights
+  std::uint64_t code_bytes = 0;  // text and tables of the archive, without weights; 0: unknown
   bool code_is_estimate = true;
 };
 
@@ -116,28 +118,31 @@ struct Plan {
 /// reduce it.
 std::uint32_t context_of(const PlanOptions& options);
 
-/// Plans a decoder. Fails like lower(). Fails with kUsage if an option is out of range or the
-/// context exceeds the model's position table. Fails with kBadInput if the prompt fills the whole
-/// context or contains a token outside the vocabulary.
-/// `encoder`: plan of the entry kEncode of an encoder-decoder.
+/// Plans a decoder. `encoder` is the plan of the entry kEncode of an encoder-decoder, or nullptr.
+/// Fails like lower() and plan_memory(). Fails with kUsage if an option is out of range, the
+/// context exceeds the model's position table, or a contiguous cache has a prompt. Fails with
+/// kBadInput if the prompt fills the whole context or contains a token outside the vocabulary.
+/// Fails with kUnsupported if there is an encoder but no cross-attention.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options,
                        std::shared_ptr<const Plan> encoder = nullptr);
-/// Returns the features of one frame that the encoder reads; 0 if it reads token ids.
+/// Returns the number of features of one frame that the encoder reads; 0 if it reads token ids.
 std::uint64_t source_width(const Plan& encoder);
 /// Returns whether the features of a frame are adjacent: f32[…, frames, width].
 bool frames_first(const Plan& encoder);
-/// Returns the number of rows that an encoder returns.
+/// Returns the number of rows of keys that the encoder computes for a source.
 const Size& source_rows(const Plan& encoder);
-/// Returns the offset in scratch of the encoder's arena; token ids of a source are before it.
+/// Returns the offset in bytes of the encoder's arena in scratch; the token ids of a source are
+/// before it.
 std::uint64_t encoder_arena_offset(const Plan& encoder);
 
-/// Plans a plain graph (lower_plain). Uses only target, name, threads_max, open_dims and
-/// embed_weights of the options.
+/// Plans a plain graph. `inputs` and failures are those of lower_plain(); also fails like
+/// plan_memory(). Of the options only threads_max and open_dims change the plan; all are stored in
+/// it.
 Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                              const PlanOptions& options);
 
-/// Fails with kOverBudget if the plan needs more RAM than `max_ram` bytes (0: no limit). The
-/// message names the options that reduce it.
+/// Fails with kOverBudget if the plan needs more RAM than `max_ram` bytes (0: no limit). The hint
+/// names the options that reduce it.
 Status check_budget(const Plan& plan, std::uint64_t max_ram);
 
 /// A warning about options that are valid but probably unintended: a message and a suggestion.
@@ -147,6 +152,7 @@ struct Warning {
 /// Returns the warning that a context of `tokens` tokens exceeds the `trained_ctx` tokens of
 /// training. `what` names it in the message: "a context" or "a window".
 Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32_t trained_ctx);
+/// Returns the warnings about the plan's context, batch and pool; none for a plain graph.
 std::vector<Warning> warnings(const Plan& plan);
 
 /// Returns the content of NAME.plan.json: sizes, offsets and hashes. `weights_hash` is the xxh64 of
@@ -154,6 +160,8 @@ std::vector<Warning> warnings(const Plan& plan);
 /// the arguments.
 std::string to_json(const Plan& plan, std::string_view weights_hash);
 
+/// Version of the kernels' arithmetic. Stored hashes of logits (driver/golden.h) are compared only
+/// with code of the same version.
 inline constexpr std::string_view kNumericsVersion = "1";
 
 }  // namespace llmc::plan

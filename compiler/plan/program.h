@@ -74,12 +74,14 @@ struct EmbeddingStage {
   BufferId ids{};
 };
 
-/// Computes y[tokens, n] = norm(x)[tokens, k] . W^T + bias. `epilogue` selects how y is stored.
+/// Computes y[tokens, n] = norm(x)[tokens, k] . W^T + bias. `epilogue` selects how y is stored:
+/// kStore: out = y; kAddTo: out += y; kAddStore: out = residual + y; kGated: out = function(gate) *
+/// up, where gate and up are the halves of y.
 struct LinearStage {
   enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kGated };
   Epilogue epilogue = Epilogue::kStore;
   ir::ActivationFn function =
-      ir::ActivationFn::kNone;  // applied to the product before the residual is added
+      ir::ActivationFn::kNone;  // applied to y before the residual is added; kGated: to the gate
   BufferId source;
   NormInput norm;
   WeightRef weight, bias;
@@ -111,8 +113,8 @@ struct AttentionShape {
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
-/// Projects to q, k and v. Stores k and v in layer `layer` of the cache; inside a loop, `layer` is
-/// relative to the iteration's first layer.
+/// Projects rows of width `k` to q, k and v. Stores k and v in layer `layer` of the cache; inside a
+/// loop, `layer` is relative to the iteration's first layer.
 struct QkvStage {
   AttentionShape shape;
   BufferId source;
@@ -137,7 +139,8 @@ struct AttentionStage {
   BufferId q, out;
   std::uint32_t layer = 0;
 };
-/// Attention to the source of layer `layer` (llmc_run::source); `layer` is as in QkvStage.
+/// Attention to the encoded source's keys and values of layer `layer` (llmc_run::source); `layer`
+/// is as in QkvStage.
 struct CrossAttentionStage {
   AttentionShape shape;
   float scale = 1;
@@ -213,7 +216,7 @@ struct CallStage {
   std::vector<BufferArgument> buffers{};
   std::vector<Number> numbers{};
   bool can_fail = false;            // returns false for invalid data, such as an index out of range
-  std::uint64_t multiply_adds = 0;  // of a matrix product, per row, at the upper bounds
+  std::uint64_t multiply_adds = 0;  // of a product or attention, per row, at the upper bounds
 
   /// How the call is divided among the workers of a plain graph.
   enum class Split : std::uint8_t {
@@ -295,14 +298,15 @@ struct LowerOptions {
 };
 
 /// Lowers a decoder. Matrices are named by their roles and use the formats of their operators;
-/// kUnset means f32. Fails with kUnsupported, with one diagnostic for each node that cannot be
-/// computed token by token, or with kBadInput if weights have invalid shapes.
+/// kUnset means f32. Fails with kUnsupported if a node cannot be computed token by token (one
+/// diagnostic for each node; equal messages are merged) or the graph is not a decoder, and with
+/// kBadInput if weights have invalid shapes.
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 
 /// Lowers a plain graph. `inputs` are the graph's inputs before any pass, because passes remove
-/// unused inputs. Linear layers become kernel stages. Fails with kUnsupported, with one diagnostic
-/// for each operator that has no loop nest and for each shape that is neither fixed nor determined
-/// by the open dims.
+/// unused inputs. Linear layers and table lookups become kernel stages. Fails with kUnsupported,
+/// with one diagnostic for each operator that has no loop nest and for each shape (at most 8) that
+/// is neither fixed nor determined by the open dims.
 Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                             const LowerOptions& options = {});
 

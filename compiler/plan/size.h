@@ -38,8 +38,8 @@ using OpenDimPtr = std::shared_ptr<const OpenDim>;
 
 /// A polynomial in open dims with integer coefficients; in most cases a constant. Two sizes are
 /// equal if they are the same polynomial, so an open dim never equals a constant. A program has
-/// exactly one OpenDim object for each open dim. Callers limit the sizes that they compute
-/// (check_sizes in lower_nests.cpp), so that arithmetic does not overflow.
+/// exactly one OpenDim object for each open dim. Arithmetic is not checked for overflow: callers
+/// limit the sizes that they compute (kMaxElements in nest_lower.h).
 class Size {
  public:
   /// Factors of a product of open dims, ordered by name, possibly repeated; not empty.
@@ -67,8 +67,8 @@ class Size {
   /// Returns the sum of the absolute values of the terms at the upper bounds of the open dims;
   /// nullopt on overflow. Bounds the coefficients of sums and products.
   std::optional<std::int64_t> magnitude() const;
-  /// Returns the value for the given sizes of open dims, which must include every open dim that is
-  /// not a quotient.
+  /// Returns the value for the given sizes of open dims by name, which must include every open dim
+  /// that is not a quotient.
   std::int64_t at(const std::map<std::string, std::int64_t>& sizes) const;
   /// Returns, for example, "4 * past * seq - 1"; `name` spells the open dims.
   std::string text(const std::function<std::string(const OpenDim&)>& name) const;

@@ -13,10 +13,11 @@
 namespace llmc::plan {
 
 struct SourceQuantization {
-  /// For example "4-bit, blocks of 32, zero points"; empty if no row is quantized.
+  /// For example "4-bit, blocks of 32, zero points", after "partly " if no whole matrix is
+  /// quantized; empty if no row is.
   std::string text;
   /// Lossless format for all matrices, because the iterations of a loop share one format. nullopt
-  /// if there is none; `requantize_reason` states why.
+  /// if there is none; `requantize_reason` states why, unless `text` is empty.
   std::optional<CodedFormat> format;
   std::string requantize_reason;
   int low = 0;  // smallest code

@@ -16,8 +16,8 @@ struct WeightFormatInfo {
   WeightKind kind;          // storage of its matrices
   std::string_view type;    // class template for such matrices in templates/llmc/kernels/weights.h
   double max_kl;            // `llmc verify` of decoders: maximum mean divergence, in nats
-  double max_relative_rms;  // same for plain graphs; 0: values are not rounded and are compared one
-                            // by one
+  double max_relative_rms;  // same for plain graphs: maximum RMS error relative to the RMS of the
+                            // output; 0: values are not rounded and are compared one by one
 };
 
 /// All formats, by descending rounding error. The limits are well above the values measured with
@@ -39,6 +39,7 @@ const WeightFormatInfo* find_weight_format(WeightKind kind);
 
 /// Returns "q4", "q6", ...
 std::string_view weight_format_name(ir::WeightFormat format);
+/// Returns nullopt if `name` is not a name in the table.
 std::optional<ir::WeightFormat> parse_weight_format(std::string_view name);
 /// Returns all names, for example "q4, q6, q8, f16 or f32" if `last_separator` is " or ".
 std::string weight_format_list(std::string_view last_separator);

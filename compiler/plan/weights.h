@@ -17,13 +17,13 @@ enum class WeightUse : std::uint8_t {
   kTable,             // rows looked up individually, in `table` format
   kVector,            // f32; padding rows are zero, as in the matrix
   kData,              // elements as in the model, row-major; read by loop nests
-  kColumnPanels,      // f32 or 16-bit matrix [K, N] as [N / 16][K][16]; columns from N on are zero
+  kColumnPanels,      // f32 or 16-bit matrix [K, N] as [ceil(N / 16)][K][16], padded with zeros
   kTransposedPanels,  // the same for a matrix that the model stores as [N, K]
 };
 
 /// Order of the packed rows, relative to the model's matrix.
 enum class RowOrder : std::uint8_t {
-  kPlain,  // in order, padded with zero rows to a multiple of 8
+  kPlain,  // in order; matrices and biases are padded with zero rows to a multiple of 8
   kGated,  // 8 rows of gate, 8 rows of up, …
   kQkv,    // the rows of each head are padded to a multiple of 8
 };
@@ -44,12 +44,12 @@ struct PackedWeight {
   bool pad_rows = false;  // vectors: a bias, padded to the packed rows of its matrix
   std::uint64_t heads = 0, kv_heads = 0, head_dim = 0;  // kQkv
 
-  ir::ConstantPtr data{};   // [rows, columns]; vectors without a row order are [columns]
+  ir::ConstantPtr data{};   // [rows, columns]; kTransposedPanels: [columns, rows]; kData: any dims
   std::string label{};      // role in the emitted source: "down", "embedding"
   std::int64_t layer = -1;  // iteration of the loop that uses the weight; -1: no loop
   std::string name{};       // in the model; untrusted text, may be empty
   std::string comment{};    // kData: type and name; untrusted text
-  std::uint64_t rows = 0, columns = 0;  // as in the model; vectors have one column
+  std::uint64_t rows = 0, columns = 0;  // as in the model; 1-D vectors and kData have one column
   std::uint64_t packed_rows = 0;
   std::uint64_t offset = 0;  // offset in the weights file in bytes, a multiple of 64
   std::uint64_t bytes = 0;   // size, without the padding before the next offset
@@ -76,8 +76,9 @@ std::vector<std::int64_t> packed_row_order(const PackedWeight& weight);
 std::string to_string(WeightKind kind);
 std::string to_string(TableKind kind);
 
-/// Sets packed_rows, bytes and offset of all weights, in order. Returns the size of the file, a
-/// multiple of 64. Fails with kBadInput if it does not fit 63 bits.
+/// Sets packed_rows, bytes and offset of all weights, in order. Returns the size of all weights in
+/// bytes, a multiple of 64. Fails with kBadInput if it does not fit 63 bits, or if rows or columns
+/// of a matrix, table or vector are 0 or at least 2^31.
 Result<std::uint64_t> lay_out(std::vector<PackedWeight>& weights);
 
 }  // namespace llmc::plan
