@@ -24,9 +24,9 @@ std::optional<std::string> bundle_name(const std::filesystem::path& folder);
 bool looks_like_bundle(const std::filesystem::path& folder);
 
 /// Returns the check that AtomicDirectory runs before it replaces a folder, so that llmc deletes
-/// only its own output. The check accepts an empty folder, and a bundle whose plan.json lists every
-/// file, folder and link in it. Otherwise its error names the first entry that is not listed, and
-/// states whether the folder is or contains the model to compile.
+/// only its own output. The check rejects a folder that is or contains `model`, the model to
+/// compile. It accepts an empty folder, and a bundle with no entries other than the files that its
+/// plan.json lists and their folders. Otherwise its error names an entry that is not listed.
 AtomicDirectory::MayReplace replaces_bundle(const std::filesystem::path& model);
 
 /// Writes src/build.sh and makes it executable for everyone who can read it. The folder src must
@@ -39,7 +39,7 @@ Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& fo
                                                  const std::string& name, const std::string& plan);
 
 /// Returns the text of NAME.plan.json of a complete bundle of a model or a function. The text is a
-/// JSON object. Fails like read_bundle().
+/// JSON object. Fails like read_bundle(), but not for a function.
 Result<std::string> read_plan_file(const std::filesystem::path& folder);
 
 /// The fields of NAME.plan.json that are needed to load a bundle.
@@ -66,8 +66,9 @@ struct BundleFacts {
   plan::SoundFeatures sound = {};        // of an encoder of sound
   bool frames_first = false;             // plan::frames_first
 };
-/// Reads the facts of a bundle. Fails with kBadInput, "damaged bundle: …", if a file is missing,
-/// truncated or invalid, or if the folder is not a bundle.
+/// Reads the facts of a decoder's bundle. Fails with kBadInput, "damaged bundle: …", if a file is
+/// missing, truncated or invalid, or if the folder is not a bundle. Fails with kUnsupported for the
+/// bundle of a function.
 Result<BundleFacts> read_bundle(const std::filesystem::path& folder);
 
 }  // namespace llmc::driver

@@ -27,8 +27,9 @@ struct BundleContent {
 };
 
 /// Writes the files of one bundle into an AtomicDirectory. Call the functions in the order of
-/// declaration; compute_prompt() and add_prompt() only if the plan has a prompt. Data that the
-/// writer of another target computed can be passed to add_prompt().
+/// declaration: those for weights only if the plan has weights, compute_prompt() and add_prompt()
+/// only if it has a prompt. Data that the writer of another target computed can be passed to
+/// add_prompt().
 class BundleWriter {
  public:
   /// All arguments must outlive the writer. The writer stores the size of the code and the hash of

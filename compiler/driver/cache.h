@@ -12,18 +12,20 @@
 /// entries are removed when the cache exceeds its limit.
 namespace llmc::driver {
 
-/// Returns $XDG_CACHE_HOME/llmc or ~/.cache/llmc; empty if neither variable is set.
+/// Returns $XDG_CACHE_HOME/llmc or $HOME/.cache/llmc; empty if neither variable is an absolute
+/// path.
 std::filesystem::path cache_folder();
 
 /// Returns whether the same model and options always produce the same code. This is false for
 /// compiler flags that may read other files, such as --sysroot, because the content of those files
-/// can change.
+/// can change, and for flags that depend on this CPU, such as -march=native.
 bool is_cacheable(const CompileOptions& options);
 
-/// Returns a key of 32 hexadecimal digits. It depends on the content of the model, every option
-/// that affects the code, the runtime sources, the version of llmc, and the compiler (path, size
-/// and modification time). `options` must be cacheable. Fails with kToolchain if no compiler is
-/// found.
+/// Returns a key of 32 hexadecimal digits. It depends on the content of the model and of its
+/// tokenizer and chat files, the options with which `run` and similar commands compile a decoder
+/// (not on weights storage, grammar or dims), the runtime sources, the version of llmc, and the
+/// compiler (path, size and modification time). `options` must be cacheable (LLMC_CHECK). Fails
+/// with kToolchain if no compiler is found, and if a file cannot be read.
 Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options);
 
 /// Marks an entry as most recently used.

@@ -27,17 +27,17 @@ struct Bundle {
   std::string name;                // NAME of NAME.h and libNAME.a
   std::vector<std::string> files;  // relative to the folder, sorted
   plan::Plan plan;                 // with exact code_bytes
-  std::vector<PhaseTime> times;
+  std::vector<PhaseTime> times;    // phases shared by several bundles are in the first one only
 };
 
 /// Checks all options that can be checked before the model is read: targets, compiler flags, the
-/// bundle's name and the grammar. Fails with kUsage, or kBadInput for the grammar.
+/// bundle's name and the grammar. Fails with kUsage, or like parse_grammar().
 Status check_options(const CompileOptions& options, std::span<const std::string> targets);
 
-/// Compiles options.model and writes its bundle atomically. The keys and values of a system prompt
-/// are computed by code for the host; they are the same for every target. Fails with kBadInput
-/// (model, options, output folder), kUnsupported (one diagnostic for each operator without a
-/// stage), kOverBudget or kToolchain.
+/// Compiles options.model, a decoder, and writes its bundle atomically. The keys and values of a
+/// system prompt are computed by code for the host; they are the same for every target. Fails with
+/// kUsage or kBadInput (model, options, output folder), kUnsupported (not a decoder, or one
+/// diagnostic for each operator without a stage), kOverBudget or kToolchain.
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
 
 /// Compiles a model for several targets and writes the bundle of targets[i] to folders[i]. `source`
@@ -49,12 +49,13 @@ Result<std::vector<Bundle>> compile_model(const CompileOptions& options, Source 
                                           std::span<const std::filesystem::path> folders,
                                           const Progress& progress = {});
 
-/// Writes the bundle of a stage-level graph, the output of the passes. Matrices without a format
-/// get options.quant. Ignores options.model.
+/// Writes the bundle of a stage-level graph of a decoder, the output of the passes. Matrices
+/// without a format get options.quant. Reads no files of options.model.
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options);
 
 /// Returns the plan that compile_model() would use, without reading weights or running clang; its
-/// code_bytes is an estimate. Fails with kOverBudget if max_ram is set and exceeded.
+/// code_bytes is an estimate. Fails like compile_model(). The second function plans `source`, the
+/// result of read_source(options), for each of `targets`.
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress = {});
 Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options, Source source,
                                            std::span<const std::string> targets,

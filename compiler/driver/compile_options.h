@@ -53,7 +53,7 @@ struct CompileOptions {
   /// Minimum context in tokens if `ctx_given` is false, even if the model was trained for fewer
   /// tokens; 0: no minimum.
   std::uint32_t ctx_needed = 0;
-  std::uint32_t block = 32;  // tokens per KV block, a multiple of 8
+  std::uint32_t block = 32;  // tokens per KV block, a multiple of Target::token_group
   KvFormats kv = {};         // KV cache formats
   std::uint32_t chunk = 0;   // tokens per prefill chunk; 0: the default of the target
   /// Maximum number of threads of a step; each has scratch memory in the arena.
@@ -72,7 +72,7 @@ struct CompileOptions {
   importer::ImportOptions import;
   importer::ModelReader reader;  // copies of the options share the data that it has read
   bool function = false;         // compile the graph as a function even if it is a decoder
-  plan::DimRanges dims;          // functions: sizes of the symbolic dims
+  plan::DimRanges dims;          // functions: sizes or ranges of the symbolic dims
   /// decoders: the prompt whose keys and values are computed at compile time and stored in the
   /// library
   std::optional<SystemPrompt> system_prompt;

@@ -28,8 +28,8 @@ std::filesystem::path default_golden_file(const std::filesystem::path& model);
 /// state it. If the file does not exist, returns the current version and no hashes. Fails with
 /// kBadInput if the file is damaged.
 Result<GoldenHashes> read_golden(const std::filesystem::path& file);
-/// Returns the hashes in the model's default file for `key`, and for other runs with the same
-/// formats. Empty if the file does not exist, is damaged, or has another numerics version.
+/// Returns the hashes in the model's default file whose key is `key` or begins with `key` and '/'.
+/// Empty if the file does not exist, is damaged, or has another numerics version.
 std::map<std::string, std::string> stored_hashes(const std::filesystem::path& model,
                                                  const std::string& key);
 /// Replaces the whole file.

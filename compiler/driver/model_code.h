@@ -31,7 +31,8 @@ class ModelCode {
   /// Returns the compiler arguments for the model's source.
   std::vector<std::string> arguments() const;
   /// Compiles the core's sources one after the other, and the model's source in parallel with them.
-  /// Returns the objects, relative to the folder; the model's object is the first.
+  /// Returns the objects, relative to the folder; the model's object is the first. Fails with
+  /// kToolchain.
   Result<std::vector<std::string>> compile(const Progress& progress = {}) const;
 
   /// Returns build/NAME_PART.o.

@@ -26,6 +26,7 @@ class OutputFile {
   Status patch(std::uint64_t offset, std::string_view data);
   /// Restarts the hash: it then covers only bytes written later.
   void reset_hash();
+  /// Returns the xxh64, with seed 0, of the bytes written.
   std::uint64_t hash() const;
   /// Closes the file. This call is required, because some file systems report a full disk only
   /// here.

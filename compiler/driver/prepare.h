@@ -35,8 +35,8 @@ struct Prepared {
   std::vector<plan::Plan> plans;  // one per target
 };
 
-/// Checks the options that do not depend on the target. Returns the plan options that correspond to
-/// them.
+/// Returns the plan options that follow from `options` alone; those of the target and the model are
+/// not set. Fails with kUsage if the bundle's name is invalid.
 Result<plan::PlanOptions> plan_options(const CompileOptions& options);
 
 /// Reads the tokenizer, chat description and grammar, runs the passes, and makes one plan per

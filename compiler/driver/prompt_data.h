@@ -28,7 +28,8 @@ struct PromptJob {
 
 /// Computes the prompt and returns its read-only data, plan.prompt.bytes bytes (plan::PromptPlan).
 /// Uses the bundle's own code if the host can execute it, else the same model compiled for the
-/// host. The data is the same in both cases.
+/// host. The data is the same in both cases. Fails with kToolchain if the code cannot be built, and
+/// like kind_of() (library_status.h) if it cannot be run.
 Result<std::string> prompt_data(const PromptJob& job);
 
 }  // namespace llmc::driver

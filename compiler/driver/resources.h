@@ -22,8 +22,9 @@ struct Resource {
 const std::vector<Resource>& resources();
 
 /// Returns the path of a resource in a bundle: "src/llmc/…" for "templates/llmc/…" and
-/// "runtime/include/llmc/…", "llmc/llmc.h" for the public header, "src/core/…" for
-/// "runtime/core/…". Also "src/runner/…" for "runtime/runner/…", which bundles do not contain.
+/// "runtime/include/llmc/…", except "llmc/llmc.h" and "llmc/run.h" for the public headers;
+/// "src/core/…" for "runtime/core/…". Also "src/runner/…" for "runtime/runner/…", which bundles do
+/// not contain.
 std::string bundle_path(std::string_view resource_path);
 
 /// Returns the resources that a bundle needs: those that `source` includes, directly or indirectly,

@@ -15,8 +15,9 @@ struct Source {
   double import_seconds = 0;
 };
 /// Imports `options.model` with options.reader. If options.dims makes a decoder a function, reports
-/// this to options.import.on_warning. Fails with kUsage if such a decoder's size remains symbolic.
-/// Fails with kUnsupported for a decoder without a cache that is not compiled as a function.
+/// this to options.import.on_warning. Fails with kUsage if such a decoder's size remains symbolic
+/// or has a range. Fails with kUnsupported for a decoder without a cache that is not compiled as a
+/// function.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
 /// Returns a kUnsupported error: the command generates or evaluates text, but `model` is not a

@@ -11,7 +11,8 @@
 
 namespace llmc::driver {
 
-/// Returns the tokens of a system prompt. With a chat template, these are the tokens that every
+/// Returns the tokens of a system prompt: prompt.ids unless it is empty, otherwise those of the
+/// text without a final line break. With a chat template, these are the tokens that every
 /// conversation with this system message begins with, as `llmc chat` formats it; `chat` stores the
 /// system message. Without a template, they are the model's start tokens and the tokens of the
 /// text. `tokenizer` may be nullptr. `refused`: why the model's tokenizer was rejected, or empty.

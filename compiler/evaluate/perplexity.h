@@ -46,19 +46,22 @@ struct PerplexityReport {
 
 /// Measures the perplexity of a text. The text is cut into windows, and each window starts with an
 /// empty cache. A base model, if needed, runs each chunk right after the tested model, so that only
-/// the compared rows of logits are stored. Fails like load_native() and Windows::cut(). Also fails
-/// with kUsage if `divergence` is requested for a bundle, and with kBadInput for NaN logits.
+/// the compared rows of logits are stored. Fails like load_native(), start_measuring() and
+/// Windows::cut(). Also fails with kUsage if `divergence` is requested for a bundle, with
+/// text.bad_token for a token outside the vocabulary, and with kBadInput if the loss of a token is
+/// not finite.
 Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
                                             const driver::Progress& progress = {});
 
-/// Measures loaded models; `base` may be nullptr. `phase`: the name for progress reports.
+/// Measures loaded models; `base` may be nullptr. It must have the same vocabulary and at least the
+/// context of `tested` (LLMC_CHECK). `phase`: the name for progress reports.
 Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
                                             const exec::NativeModel* base, const MeasuredText& text,
                                             std::uint32_t threads, std::string_view phase,
                                             const driver::Progress& progress);
 
-/// Returns kBadInput if the text is too short for every context length. Call it before compiling
-/// the model.
+/// Fails like Windows::cut() if the text cannot be cut into windows of a given size, whatever the
+/// context. Call it before compiling the model.
 Status check_length(const MeasuredText& text);
 
 /// Returns `options` with f32 weights and an f32 cache, for the model that others are compared
@@ -66,7 +69,7 @@ Status check_length(const MeasuredText& text);
 exec::NativeOptions base_options(exec::NativeOptions options);
 
 /// Starts a session with these threads (see measuring_threads) and encodes the source of the text,
-/// if it has one. Fails like exec::check_source().
+/// if it has one. Fails like exec::check_source() and NativeModel::start().
 Result<std::unique_ptr<exec::Session>> start_measuring(const exec::NativeModel& native,
                                                        const MeasuredText& text,
                                                        std::uint32_t threads);

@@ -42,13 +42,15 @@ struct Divergence {
   Estimate same_top;  // fraction of tokens for which both have the same most probable token
 };
 
+/// Collects the losses of tokens and, with a base model, the divergences.
 class Scores {
  public:
   /// Counts `token`, which follows `logits`. If its loss is not finite (NaN or infinite logits, or
   /// a probability of 0), returns false and does not count it.
   [[nodiscard]] bool add(std::span<const float> logits, std::int32_t token);
-  /// Counts `token` like add() above; `base` are the base model's logits for it. An object must get
-  /// only one kind of add().
+  /// Counts `token` like add() above; `base` are the base model's logits for it. Returns false also
+  /// if the base model's loss or the divergence is not finite. Use only one of the two functions
+  /// with an object.
   [[nodiscard]] bool add(std::span<const float> logits, std::int32_t token,
                          std::span<const float> base);
 

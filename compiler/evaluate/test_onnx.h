@@ -15,8 +15,8 @@
 /// Tests the native function of a plain graph with ONNX test data (compiler/onnx/test_data.h).
 namespace llmc::evaluate {
 
-/// Tolerance for floats: |actual - expected| <= absolute + relative * |expected|. Integers and
-/// bools must be equal.
+/// Tolerance for floats: |actual - expected| <= absolute + relative * |expected|. Infinities,
+/// integers and bools must be equal; NaN equals NaN.
 struct Tolerance {
   double relative = 1e-3;
   /// Absolute tolerance. By default 1e-7 plus 1e-5 times the largest expected element; the factor
@@ -34,7 +34,7 @@ struct OutputDifference {
   std::uint64_t mismatches = 0;  // number of elements beyond the tolerance
   /// row-major index of the element that exceeds the tolerance most; -1: none
   std::int64_t worst = -1;
-  double difference = 0;            // maximum of |actual - expected|
+  double difference = 0;            // maximum of |actual - expected| among finite elements
   double largest = 0;               // maximum of |expected| among finite elements
   double actual = 0, expected = 0;  // values at index `worst`
 
@@ -66,8 +66,8 @@ struct DataSetResult {
 };
 
 /// Compiles the model for each data set's shapes, or once for `options.dims`, and runs it.
-/// Differences are results, not errors. Fails with kBadInput (files, data), kUnsupported or
-/// kToolchain.
+/// Differences are results, not errors. Fails with kBadInput (files, data), kUsage (dims),
+/// kUnsupported or kToolchain.
 Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
                                              const driver::Progress& progress = {});
 

@@ -45,9 +45,9 @@ struct VerifyPoint {
 struct VerifyRun {
   std::string name;  // "short" and "long", or "given" for VerifyOptions::prompt
   std::uint32_t prompt_tokens = 0, steps = 0;
-  std::uint32_t kv_blocks = 0;  // KV blocks that hold the tokens of the run
-  std::uint32_t chunk = 0, chunks = 0;
-  bool reference = false;  // whether the interpreter ran
+  std::uint32_t kv_blocks = 0;          // KV blocks that hold the tokens of the run
+  std::uint32_t chunk = 0, chunks = 0;  // tokens per chunk; number of chunks of the prompt
+  bool reference = false;               // whether the interpreter ran
   std::vector<VerifyPoint> points;
 
   std::string hash;  // hash of the bits of all logits at the points
@@ -90,7 +90,9 @@ struct VerifyReport {
 
 /// Runs native code and compares its logits. Without VerifyOptions::prompt there are two runs: a
 /// short one within one KV block, and a long one with several KV blocks and chunks. Differences are
-/// in the report and are not errors; if !ok(), the command exits with code 7.
+/// in the report and are not errors; if !ok(), the command exits with code 7. Fails like
+/// load_native(), with kUsage for invalid options or a prompt that does not fit the model, and with
+/// kBadInput if the reference is another model or a file of hashes is missing or damaged.
 Result<VerifyReport> verify_model(const VerifyOptions& options,
                                   const driver::Progress& progress = {});
 

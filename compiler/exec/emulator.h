@@ -20,20 +20,22 @@ struct Emulator {
   std::string text() const;
 };
 
-/// Returns the emulator for code of `target`; nullopt if this process can run it. If `given` is not
+/// Returns the emulator for code of `target`, or nullopt if none is needed. If `given` is not
 /// empty, it is used for any target: a command line, split at blanks without a shell. Otherwise
-/// targets of this machine need no emulator, and other targets use the first that exists of:
-/// $LLMC_EMULATOR, split like `given`; qemu-ARCH, with the target's CPU model, in
-/// $LLMC_CROSS_DIR/bin, in cross/bin next to this program, or in PATH. Fails with kUsage for a
-/// blank command. Fails with kUnsupported if this machine lacks only CPU features, and with
-/// kToolchain if no emulator is found.
+/// code that this process can run needs no emulator, and other code uses the command of
+/// $LLMC_EMULATOR, split like `given`. If that is not set, code of another architecture uses
+/// qemu-ARCH with the target's CPU model, in $LLMC_CROSS_DIR/bin, in cross/bin next to this
+/// program, or in PATH. Fails with kUsage for a blank command. Fails with kUnsupported if only CPU
+/// features are missing or qemu has no suitable CPU model, and with kToolchain if qemu is not
+/// found.
 Result<std::optional<Emulator>> find_emulator(const target::Target& target,
                                               const std::string& given);
 
 /// Returns the value of LLMC_EMULATOR; empty if it is not set.
 std::string emulator_of_environment();
 
-/// Returns the folders to search for emulators: $LLMC_CROSS_DIR, and cross next to this program.
+/// Returns the folders whose bin folder may contain emulators: $LLMC_CROSS_DIR if it is set, and
+/// cross next to this program.
 std::vector<std::filesystem::path> cross_folders();
 
 }  // namespace llmc::exec

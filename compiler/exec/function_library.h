@@ -26,8 +26,8 @@ class FunctionLibrary {
     const ir::Graph* graph = nullptr;
     std::vector<ir::Value> inputs = {};  // inputs of the signature, as for plan_graph()
     std::string name;                    // a unique C identifier
-    /// The plan, if it already exists, with any storage of weights; then `graph` and `inputs` are
-    /// unused.
+    /// The plan, if it already exists; then the members for planning are unused. It may embed its
+    /// weights or not.
     const plan::Plan* plan = nullptr;
     ir::WeightFormat quant = ir::WeightFormat::kUnset;  // as for plan_graph
     plan::DimRanges open_dims = {};  // ranges of the symbols in the shapes of the graph's inputs
@@ -37,7 +37,8 @@ class FunctionLibrary {
 
   /// Compiles graphs with one run of clang and loads them. An unsupported graph gets an error in
   /// `outcome` and no code. `emulator` as for find_emulator(), `cc` as for find_toolchain();
-  /// `cflags` are appended to clang's arguments. Fails only if the toolchain or the emulator fails.
+  /// `cflags` are appended to clang's arguments. Fails only for an unknown target, invalid weights,
+  /// or if the toolchain or the emulator fails.
   static Result<std::unique_ptr<FunctionLibrary>> compile(
       std::span<const Job> jobs, const std::string& target, const std::vector<std::string>& cflags,
       Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,
@@ -59,8 +60,9 @@ class FunctionLibrary {
 
   /// Runs job `index`, which must have code, on `threads` threads (in a runner: 1). `inputs` must
   /// have the order and element types of its signature; their dims give the sizes of the open dims.
-  /// Not thread-safe. Fails with kBadInput if the code reports an invalid index or a size is
-  /// outside its range. Fails with kToolchain if the runner ends; the next call restarts it.
+  /// Not thread-safe. Fails like dim_sizes(), with kBadInput if the code reports an invalid index
+  /// or too many threads, and with kOverBudget if memory cannot be allocated. Fails with kToolchain
+  /// if the runner ends; the next call restarts it.
   Result<std::vector<ir::ConstantPtr>> run(std::size_t index,
                                            std::span<const ir::ConstantPtr> inputs,
                                            std::uint32_t threads = 1) const;
@@ -75,8 +77,7 @@ class FunctionLibrary {
 
  private:
   struct State;
-  /// Returns the sizes of the open dims by name. Fails with kBadInput if the type of an input
-  /// differs from the function's.
+  /// Returns the sizes of the open dims by name. Fails like dim_sizes().
   using DimSizes = std::map<std::string, std::int64_t>;
   Result<DimSizes> check_inputs(std::size_t index, std::span<const ir::ConstantPtr> inputs) const;
   explicit FunctionLibrary(std::unique_ptr<State> state);

@@ -55,8 +55,8 @@ class NativeModel {
   /// Returns the emulator's command; empty if the code runs in this process.
   const std::string& emulator() const { return emulator_; }
 
-  /// Starts a session. Fails with kUsage if the library was compiled for fewer threads, and with
-  /// kUnsupported if the CPU lacks features of the target.
+  /// Starts a session. Fails with kUsage if the number of threads is 0 or more than the library was
+  /// compiled for, and with kUnsupported if the CPU lacks features of the target.
   Result<std::unique_ptr<Session>> start(const SessionOptions& options) const;
   Result<std::unique_ptr<Session>> start(std::uint32_t threads) const {
     return start(SessionOptions{.threads = threads});
@@ -78,8 +78,8 @@ class NativeModel {
 
 /// Compiles `options.compile.model` for its target, links it, and loads it or starts its runner. A
 /// model that is in the cache is not compiled again (the key depends on the model's content, the
-/// options and this llmc). A bundle is only linked. Fails like find_emulator() if this machine
-/// cannot run the target.
+/// options and this llmc). A bundle is only linked. Fails like compile_model() or read_bundle(),
+/// and like find_emulator() if this machine cannot run the target.
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const driver::Progress& progress = {});
 

@@ -9,7 +9,8 @@
 namespace llmc::exec {
 
 /// The inputs and outputs of one run with pseudorandom inputs on one thread. The inputs are the
-/// same in every call: floats in (-1, 1); integers and bools 0 and `max_integer`.
+/// same in every call: floats in [-1, 1]; integers and bools 0 and `max_integer`. Open dims have
+/// their maximum sizes.
 struct RandomRun {
   int max_integer = 1;  // 1, or 0 if 1 is an index out of range
   std::vector<ir::ConstantPtr> inputs, outputs;

@@ -32,7 +32,7 @@ Status link_function_runner(const driver::Toolchain& toolchain, const target::Ta
 
 /// Checks that the emulator can run code for `target`: links and runs a program without functions,
 /// which checks the CPU features. Fails with kToolchain if the program cannot be linked, does not
-/// run or does not reply within seconds. Fails with kUnsupported if CPU features are missing.
+/// run or does not reply within 15 seconds. Fails with kUnsupported if CPU features are missing.
 Status try_emulator(const driver::Toolchain& toolchain, const target::Target& target,
                     const Emulator& emulator);
 
@@ -63,6 +63,7 @@ class RunnerProcess {
 
   const runner::Hello& hello() const { return hello_; }
 
+  /// A reply without its header; the numbers are those of runner::ReplyHeader.
   struct Reply {
     std::uint32_t status = 0;
     std::int32_t value = 0;
@@ -74,7 +75,8 @@ class RunnerProcess {
     }
   };
   using Bytes = std::span<const std::byte>;
-  /// Waits until the process exits by itself, so that an emulator's plugin can write its results.
+  /// Waits, for at most kHelloLimit, until the process exits by itself, so that an emulator's
+  /// plugin can write its results.
   /// Call it only after the last request. Fails with kToolchain if the process does not exit, or
   /// exits with an error.
   Status finish();

@@ -122,7 +122,7 @@ class Session {
   /// kUnsupported under an emulator.
   Result<std::string> save_state();
   /// Restores the result of save_state(). Fails with kBadInput, and changes nothing, if `state` is
-  /// not a saved state of this model.
+  /// not a saved state of this model. Fails with kUnsupported under an emulator.
   Status load_state(std::string_view state);
 
  private:
