@@ -74,7 +74,8 @@ struct BenchResult {
 };
 
 struct BenchReport {
-  std::vector<BenchResult> results;  // by threads, depth, prompts before generations, sequences
+  /// By number of threads, then by depth, prompts before generations; encoder tests last.
+  std::vector<BenchResult> results;
   /// Weights read by one generation step, with one row of the embedding.
   std::uint64_t weight_bytes_per_token = 0;
   std::uint64_t weight_bytes = 0;
@@ -89,8 +90,8 @@ struct BenchReport {
   double macs(const BenchResult& result, const plan::Products& products) const;
 };
 
-/// Runs all tests. Fails with kUsage if there is no test, or if one exceeds the context or the
-/// maximum number of sequences.
+/// Runs all tests. Fails like load_native(), and with kUsage if there is no test, or if one exceeds
+/// the context, the maximum number of sequences or the maximum size of a source.
 Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progress& progress = {});
 
 }  // namespace llmc::bench

@@ -15,7 +15,7 @@ struct FunctionBenchOptions {
   driver::CompileOptions compile;  // model, target, dims, cc, cflags
   std::string emulator = {};       // as for find_emulator
   std::uint32_t repetitions = 20;
-  std::vector<std::uint32_t> threads = {};  // empty: 1 and 2; under an emulator 1
+  std::vector<std::uint32_t> threads = {};  // empty: 1 and, not under an emulator, 2
 };
 
 struct FunctionBenchReport {

@@ -31,6 +31,7 @@ struct GemmOperands {
   float* output() const { return reinterpret_cast<float*>(y.get()); }
   /// Overwrites y, so that elements that the kernel does not write are detected.
   void forget_result();
+  /// Returns the FNV-1a hash of the bytes of y.
   std::uint64_t hash() const;
 };
 
@@ -39,7 +40,8 @@ Status check_memory(const emit::GemmKernel& kernel);
 
 /// Writes `source` as gemm.cpp, and the headers that it includes, to `folder`.
 Status write_kernel_sources(const std::filesystem::path& folder, const std::string& source);
-/// Replaces the target's tile header in `folder` with `tiles`.
+/// Replaces the target's tile header in `folder` with `tiles`. The target must have one
+/// (LLMC_CHECK).
 Status write_tiles(const std::filesystem::path& folder, const target::Target& target,
                    const std::string& tiles);
 

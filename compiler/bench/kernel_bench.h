@@ -90,6 +90,7 @@ struct KernelVariant {
   std::size_t tiles = 0;
   const std::string* header = nullptr;  // content of the tile header; nullptr: the target's own
 };
+/// Returns each level with each tile header, by level.
 std::vector<KernelVariant> kernel_variants(const KernelBenchOptions& options);
 
 /// Returns the kernel of one format.
@@ -99,8 +100,7 @@ emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind forma
 /// `repetitions` times each. The weights are the same on every machine. Targets of other processors
 /// run under an emulator, on one thread; with the plugin, executed instructions are counted
 /// instead, in one run. Fails with kUsage for several threads under an emulator, with kUnsupported
-/// or kToolchain if the target cannot be run, and with kOverBudget if the operands exceed this
-/// machine's memory.
+/// or kToolchain if the target cannot be run, and with kOverBudget like check_memory().
 Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
                                      const driver::Progress& progress = {});
 

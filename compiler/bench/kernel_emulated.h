@@ -18,7 +18,8 @@ struct CountingEmulator {
 };
 
 /// Returns the emulator for all levels; nullopt: run in this process. Fails like find_emulator(),
-/// and with kToolchain if instructions must be counted but the plugin is missing.
+/// with kToolchain if instructions must be counted but the plugin is missing, and with kUsage if a
+/// plugin is given but no emulator is needed.
 Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBenchOptions& options);
 
 /// Measures one format on one thread and appends its times or instruction counts to `results`.

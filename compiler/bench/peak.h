@@ -16,13 +16,14 @@ emit::Arithmetic arithmetic_of(std::string_view format);
 /// use.
 class Peak {
  public:
+  /// Compiles and loads the measured loops. Fails with kToolchain.
   static Result<std::unique_ptr<Peak>> compile(const driver::Toolchain& toolchain,
                                                const target::Target& target,
                                                const std::vector<std::string>& cflags);
 
-  /// Returns `samples` measurements in multiply-adds per second of `threads` parallel threads. Each
-  /// uses the threads' CPU time, which excludes preemption. Returns a single 0 if the processor
-  /// lacks a feature.
+  /// Returns `samples` measurements in multiply-adds per second, each the sum of `threads` parallel
+  /// threads. The time is the CPU time of each thread, which excludes preemption. Returns a single
+  /// 0 if the CPU lacks a feature.
   std::vector<double> measure(emit::Arithmetic arithmetic, std::uint32_t threads,
                               std::uint32_t samples) const;
 

@@ -56,10 +56,11 @@ struct TuneReport {
   bool changed = false;
 };
 
-/// Measures each kernel alternately with every combination of its tile constants, on one thread:
-/// the minimum time or, under an emulator that counts them, the executed instructions. Skips
-/// combinations that need more registers than any machine has. Fails like bench_gemm(), and with
-/// kMismatch if tile sizes change results.
+/// Measures each kernel alternately with every combination of candidate values for its tile
+/// constants, on one thread: the minimum time or, under an emulator that counts them, the executed
+/// instructions. Skips combinations that need more registers than any machine has. Fails like
+/// bench_gemm(), with kMismatch if tile sizes change results, and with kInternal if the target has
+/// no tile header.
 Result<TuneReport> tune(const TuneOptions& options, const driver::Progress& progress = {});
 
 }  // namespace llmc::bench

@@ -45,7 +45,8 @@ class CodedChoice {
 };
 
 /// Packs rows [first_row, …) like pack_panels(). Fails with kBadInput if a scale or zero point is
-/// not finite, or a weight is too large for a float; the message names its row and column.
+/// not finite, or weights could be too large for a float; the message names the row and the first
+/// column of the block.
 Status pack_coded_panels(CodedFormat format, const CodedRows& rows, std::size_t columns,
                          std::uint64_t first_row, std::span<std::byte> out);
 /// Packs rows of coded_row_bytes each, for a table. Fails like pack_coded_panels().

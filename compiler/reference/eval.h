@@ -46,6 +46,7 @@ class EvalContext {
   Status want_float(std::size_t i) const;  // including f64
   Status want_integer(std::size_t i) const;
   Status want_equal(std::int64_t a, std::int64_t b, const std::string& what) const;
+  /// Returns `axis` counted from the front; fails if it is outside [-rank, rank).
   Result<std::size_t> axis(std::int64_t axis, std::size_t rank) const;
 
  private:
@@ -64,7 +65,8 @@ double apply_unary(ir::UnaryKind kind, double x);
 Result<Tensors> LLMC_IR_OPS(LLMC_EVAL_OP);
 #undef LLMC_EVAL_OP
 
-/// Returns the shape to which both shapes are broadcast, as in numpy.
+/// Returns the shape to which both shapes are broadcast, as in numpy. Fails if they do not
+/// broadcast.
 Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
                                                  const std::vector<std::int64_t>& a,
                                                  const std::vector<std::int64_t>& b);

@@ -14,10 +14,10 @@
 /// is the reference for tests and evaluates constants for folding. It is not optimized, but fast
 /// enough for small models.
 ///
-/// Precision: values are f32. Sums (products, norms, softmax, reductions) are accumulated in double
-/// and rounded once. Elementary functions are computed in double and rounded. f16 and bf16 results
-/// are rounded to nearest even. Weight formats of Linear and QkvProjection do not affect the
-/// result, because weights are used as floats.
+/// Precision: floats are f32, except that f64 tensors are computed in f64. Sums (products, norms,
+/// softmax, reductions) are accumulated in double and rounded once. Elementary functions are
+/// computed in double and rounded. f16 and bf16 results are rounded to nearest even. Weight formats
+/// of Linear and QkvProjection do not affect the result, because weights are used as floats.
 namespace llmc::reference {
 
 struct InterpreterOptions {
@@ -40,7 +40,7 @@ class Interpreter {
   const ir::Graph& graph() const;
   /// Evaluates the graph. `inputs` are in the order of the graph's inputs, results in the order of
   /// its outputs. Fails, with node and operator, if shapes are wrong, an index is out of range, or
-  /// the memory limit is exceeded.
+  /// the memory limit is exceeded (kOverBudget).
   Result<std::vector<Tensor>> evaluate(std::span<const Tensor> inputs);
 
  private:

@@ -38,8 +38,9 @@ class AtomicDirectory {
 
   /// Returns the folder to write to.
   const std::filesystem::path& path() const { return temporary_; }
-  /// Moves the folder to the target. If this fails, the target is unchanged. Fails if the target
-  /// now contains something that `may_replace` rejects. Call it at most once.
+  /// Moves the folder to the target. If this fails, the target is unchanged, unless another program
+  /// changes it at the same time. Fails if the target now contains something that `may_replace`
+  /// rejects. Call it at most once.
   Status commit();
 
  private:

@@ -12,8 +12,8 @@
 
 namespace llmc {
 
-/// Returns the Diagnostic of a failed system call on `path`: "cannot WHAT: REASON". `error_number`
-/// is the call's errno.
+/// Returns the Diagnostic of a failed system call on `path`: kBadInput, "cannot WHAT: REASON".
+/// `error_number` is the call's errno. The functions below fail with it.
 Diagnostic system_error(const std::filesystem::path& path, std::string_view what, int error_number);
 
 /// Returns six random letters and digits for the name of a temporary file. The name may exist:
@@ -27,8 +27,8 @@ Result<std::string> read_file(const std::filesystem::path& path,
 /// Creates the folder and its missing parents. Succeeds if the folder exists.
 Status create_folders(const std::filesystem::path& folder);
 
-/// Writes bytes [offset, offset + bytes) of the file `source` to `out`. Stops if a write fails: the
-/// caller must check `out`.
+/// Writes bytes [offset, offset + bytes) of the file `source` to `out`. Fails if they cannot be
+/// read. Stops without an error if a write fails: the caller must check `out`.
 Status copy_bytes(const std::filesystem::path& source, std::uint64_t offset, std::uint64_t bytes,
                   std::ostream& out);
 

@@ -6,13 +6,14 @@
 
 namespace llmc {
 
-/// An advisory lock (flock) on a folder, held until destruction or the end of the process. It
-/// excludes all other FolderLocks, including those of this process.
+/// An advisory lock (flock) on a folder, held until destruction or the end of the process. An
+/// exclusive lock excludes all other FolderLocks, a shared lock the exclusive ones, also within
+/// this process.
 class FolderLock {
  public:
   enum class Kind { kShared, kExclusive };
-  /// Takes the lock without waiting. Returns nullopt if a conflicting lock is held, or if the
-  /// folder was removed, even if another folder now has its path.
+  /// Takes the lock without waiting. Returns nullopt if a conflicting lock is held, if there is no
+  /// such folder, or if the folder is removed meanwhile, even if another one gets its path.
   static std::optional<FolderLock> take(const std::filesystem::path& folder, Kind kind);
 
   FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

@@ -6,7 +6,8 @@
 namespace llmc {
 
 /// Returns a C identifier that resembles the first 48 bytes of `text`: lower-case letters, digits
-/// and single underscores; it begins with a letter. Empty if there is no letter.
+/// and single underscores; it begins with a letter. It may be a keyword. Empty if there is no
+/// letter.
 std::string resembling_identifier(std::string_view text);
 
 /// Returns the first of STEM, STEM_2, STEM_3, … for which `is_new` is true.

@@ -59,7 +59,8 @@ class RunningGroup {
   int slot_ = -1;
 };
 
-/// Starts argv[0], which is searched in PATH, in `group` and sets `pid`. Returns 0 or an errno.
+/// Starts argv[0], which is searched in PATH, in `group` and sets `pid`. An empty
+/// `working_directory` means the caller's. Returns 0 or an errno.
 int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
           const Streams& streams, RunningGroup& group, pid_t& pid);
 

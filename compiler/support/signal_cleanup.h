@@ -25,7 +25,7 @@ class SignalCleanup {
   /// Returns false if the handler has already begun. resume() undoes this.
   [[nodiscard]] bool suspend();
   void resume();
-  /// Unregisters the folder: signals no longer remove it.
+  /// Unregisters the folder after suspend(): signals no longer remove it.
   void forget();
 
  private:

@@ -63,7 +63,7 @@ struct Target {
   std::string_view tiles;        // header with the target's tile sizes; empty: see the SIMD header
 
   std::uint32_t lanes;        // floats per vector
-  std::uint32_t token_group;  // hP: number of tokens of K that are stored in adjacent lanes
+  std::uint32_t token_group;  // number of tokens whose cached keys are stored in adjacent lanes
 
   /// Default of --chunk: prompt tokens per forward pass. More tokens share the fixed cost of a
   /// chunk (reading and unpacking weights, reading the cache) but need more scratch memory, so
