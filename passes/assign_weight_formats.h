@@ -27,12 +27,13 @@ struct FormatPolicy {
 };
 
 /// Minimum hidden size of a model that is not narrow. With fewer columns, the errors of 4-bit
-/// weights average out less, so in narrow models q4 uses 4 bits only for gate and up.
+/// weights average out less, so in narrow models q4 uses more bits for some roles.
 inline constexpr std::uint64_t kNarrowHidden = 512;
 /// Returns the policy of `--quant FORMAT` for a model with this hidden size. All roles have FORMAT,
 /// with two exceptions for q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow
-/// model every matrix except gate and up has q6 (docs/decisions/0008-q6-in-narrow-models.md). Rows
-/// that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
+/// model the query, key, value, attention output and down matrices have q6
+/// (docs/decisions/0008-q6-in-narrow-models.md). Rows that are looked up have 8 bits for every
+/// quantized format (plan/lower_weights.cpp).
 FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
 /// Returns the width of the embedding's rows; 0 if there is no embedding or its width is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);
@@ -56,8 +57,9 @@ std::string to_string(const WeightDecision& decision);
 /// The value rows of a qkv_projection get a value_format if the policy has another format for them
 /// than for query and key rows. A matrix that already has a format keeps it. Norm weights and
 /// biases stay f32. The pass reads no weights; they are converted when they are packed.
-/// `on_weight`, which may be empty, is called with every decision. In a decoder, a matrix whose
-/// input is a single row is the head.
+/// `on_weight`, which may be empty, is called with every decision. Outside loops, the head is a
+/// matrix without another role whose result is a graph output or, in a decoder, whose input is a
+/// single row.
 ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
                                 const std::function<void(const WeightDecision&)>& on_weight = {},
                                 bool is_decoder = true);

@@ -22,10 +22,11 @@ std::optional<Band> intersection(const Band& a, const Band& b);
 std::optional<Band> union_of(const Band& a, const Band& b);
 /// Returns the band with `by` added to both bounds. An absent band or bound stays absent.
 std::optional<Band> shifted(std::optional<Band> band, const ir::Dim& by);
-/// Returns whether every row i >= 0 has at least one visible key. The last visible key is j = i +
-/// upper.
+/// Returns whether every row i >= 0 is known to have at least one visible key j >= 0: the last one,
+/// j = i + upper, must be >= 0 and inside the band.
 bool has_key_in_every_row(const Band& band);
-/// Returns the band of a stored matrix [rows, columns]; nullopt if it is empty or not a band.
+/// Returns the band of the true elements of a row-major matrix [rows, columns]; nullopt if there
+/// are none or they are not a band.
 std::optional<Band> band_of(const std::vector<bool>& seen, std::int64_t rows, std::int64_t columns);
 
 }  // namespace llmc::passes

@@ -17,7 +17,7 @@ namespace llmc::passes {
 /// p: integers past, past + 1, … along one axis of seq elements (index_analysis.h), where `past`
 /// and `seq` are symbols in the types of the inputs past.0 and input_ids. Adds the input
 /// position_ids if the graph lacks it, and removes it if no node reads it afterwards. Graphs
-/// without past.0 or input_ids are unchanged.
+/// without past.0 or input_ids and plain graphs are unchanged.
 Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

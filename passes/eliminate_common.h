@@ -9,9 +9,10 @@ namespace llmc::passes {
 ///
 ///   a = op(x, y) {…} ; b = op(x, y) {…}  ->  a for both
 ///
-/// Constants are equal if element type, dims and bytes are equal. Large constants are equal only if
-/// they are the same object. Example: each block of a split export computes the same RoPE angles,
-/// and the pass keeps one copy.
+/// Constants are equal if element type, dims and bytes are equal. Constants of more than 64 KiB are
+/// equal only if they are the same object. Loops are never equal, and two graph outputs keep
+/// separate nodes. Example: each block of a split export computes the same RoPE angles, and the
+/// pass keeps one copy.
 Result<ir::Graph> eliminate_common(ir::Graph graph, const PassContext& context);
 
 /// Dead code elimination: removes nodes on which no output depends. Keeps all graph inputs.

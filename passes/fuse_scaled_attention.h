@@ -14,7 +14,7 @@ namespace llmc::passes {
 ///   y = scaled_attention q, k, v, bias, mask
 ///
 /// Unchanged if scores or probabilities have other users, if bias or mask broadcast them over
-/// queries or keys, or for a fill of 0. Attention of decoders is matched by fuse_attention.
+/// queries or keys, or for a fill of 0. Decoders are unchanged (see fuse_attention).
 Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

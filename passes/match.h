@@ -16,7 +16,7 @@ using NodeIndex = Rewriter::NodeIndex;
 
 /// Returns the element of a numeric constant with one element and any shape, otherwise nullopt.
 std::optional<double> scalar_constant(const Rewriter& rw, ir::ValueId value);
-/// Returns the elements of a small integer constant, or nullopt.
+/// Returns the elements of an integer or bool constant with at most 64 elements, or nullopt.
 std::optional<std::vector<std::int64_t>> integer_constant(const Rewriter& rw, ir::ValueId value);
 
 /// Returns the elements of an integer value that is constant or computed from dims, otherwise
@@ -70,9 +70,9 @@ ir::ConstantPtr row_constant(const Rewriter& rw, ir::ValueId value, ir::ValueId 
 bool same_data(const ir::ConstantPtr& a, const ir::ConstantPtr& b,
                std::size_t limit = std::size_t{1} << 20);
 
-/// Returns the shape operand of a Reshape from `from` to `to`. A symbolic dim is represented by 0
-/// if `from` has the same dim at that axis; one other symbolic dim is represented by -1. Returns
-/// nullopt if there are more symbolic dims.
+/// Returns the shape operand of a Reshape from `from` to `to`. A dim that is symbolic or 0 is
+/// represented by 0 if `from` has the same dim at that axis; one other symbolic dim is represented
+/// by -1. Returns nullopt if other dims are symbolic or 0, or if both 0 and -1 are needed.
 std::optional<std::vector<std::int64_t>> reshape_spec(const ir::TensorType& from,
                                                       const std::vector<ir::Dim>& to);
 /// Emits a Reshape of `value` to `dims` and returns its result, or returns `value` if it has these

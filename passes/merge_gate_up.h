@@ -9,7 +9,9 @@ namespace llmc::passes {
 ///   gated_activation(linear(x, Wg, bg?), linear(x, Wu, bu?)) {fn}
 ///     ->  linear(x, [Wg; Wu], [bg; bu]?) {fn, gated}
 ///
-/// Rows are stacked lazily. Unchanged if the x differ or a projection has other users.
+/// Rows are stacked lazily. A missing bias becomes zeros if the other projection has one. Unchanged
+/// if the x or the element types of the weights differ, or a projection has other users, a norm, an
+/// activation or a residual.
 Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -30,7 +30,7 @@ struct PassReport {
   std::string_view name;
   double seconds = 0;
   std::size_t nodes_before = 0, nodes_after = 0;
-  std::vector<std::string> dropped_inputs;  // graph inputs without users
+  std::vector<std::string> dropped_inputs;  // names of the graph inputs that the pass removed
 };
 
 /// Callback with the graph after each pass. Number 0 is the graph before the first pass.

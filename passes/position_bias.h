@@ -8,14 +8,15 @@
 #include "passes/index_analysis.h"
 #include "passes/mask_analysis.h"
 
-/// Numbers that a graph adds to the scores of attention by position: relative position bias (Raffel
-/// et al. 2020), ALiBi (Press et al. 2022).
+/// Analysis of terms that a graph adds to the scores of attention by position: relative position
+/// bias (Raffel et al. 2020), ALiBi (Press et al. 2022).
 namespace llmc::passes {
 
 /// On what a bias depends, besides the head.
 enum class BiasIndex : std::uint8_t { kNothing, kDistance, kKey };
 
-/// Returns on what a sum depends; nullopt if a term is unknown or they differ.
+/// Returns on what the sum of two terms depends; nullopt if a term is unknown, or if one depends on
+/// the distance and the other on the key.
 std::optional<BiasIndex> combined(std::optional<BiasIndex> a, std::optional<BiasIndex> b);
 
 /// Analyses values that are computed from positions alone: by elementwise operators, lookups in

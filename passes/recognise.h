@@ -26,7 +26,7 @@ struct ModelProperties {
   /// over the vocabulary are equal after rounding to the narrower element type.
   bool tied = false;
 
-  float softcap = 0;  // softcap of attention; 0: none
+  float softcap = 0;  // softcap of the last attention; 0: none
   /// Number of attentions for each window in tokens; window 0: all tokens.
   std::map<std::int64_t, std::int64_t> windows;
   /// Number of feed-forward layers for each activation function, such as "silu", or "gated silu"
@@ -53,8 +53,8 @@ struct ModelProperties {
 /// properties are empty.
 ModelProperties recognise(const ir::Graph& graph);
 
-/// Returns theta such that f_i = theta^(-2i/dim) for all dim/2 frequencies to within 1e-3, or
-/// nullopt.
+/// Returns theta such that f_i = theta^(-2i/dim) for all dim/2 frequencies, with relative errors of
+/// at most 1e-3; nullopt if there is none. The result is rounded to few digits if it fits them.
 std::optional<double> theta_of(const std::vector<double>& frequencies);
 
 }  // namespace llmc::passes

@@ -38,7 +38,7 @@ class Rewriter {
   /// Number of original nodes; nodes 0 .. size()-1 are in execution order.
   NodeIndex size() const { return original_; }
   const ir::Node& node(NodeIndex index) const;
-  /// Returns whether the node has users or computes a graph output.
+  /// Returns whether the node is in the graph: false after it has lost its last user.
   bool alive(NodeIndex index) const { return alive_[index]; }
   const ir::Graph& graph() const { return graph_; }
   const ir::TensorType& type(ir::ValueId value) const { return graph_.value(value).type; }
@@ -67,7 +67,8 @@ class Rewriter {
   bool is_input(ir::ValueId value) const;
 
   /// Adds a node at the position of node `anchor`, infers its types and returns its results. If
-  /// inference fails, the results have an empty type and `finish` returns the error.
+  /// inference fails, returns arbitrary values of the graph, replace() has no effect from then on,
+  /// and finish() returns the error.
   std::vector<ir::ValueId> emit_all(ir::Op op, std::vector<ir::ValueId> inputs, NodeIndex anchor);
   /// Adds a node with one result, like emit_all(), and returns the result.
   ir::ValueId emit(ir::Op op, std::vector<ir::ValueId> inputs, NodeIndex anchor);
@@ -80,13 +81,13 @@ class Rewriter {
   /// Returns the origin of the producer of `value`; empty for graph inputs.
   ir::Origin origin(ir::ValueId value) const;
 
-  /// Replaces `from` by `to` in all users and graph outputs. As a graph output, `to` gets the name
-  /// of `from`. Inserts an Identity if an output would become an input, a constant or another
-  /// output.
+  /// Replaces `from` by `to`, which must have the same element type and rank (LLMC_CHECK), in all
+  /// users and graph outputs. As a graph output, `to` gets the name of `from`. Inserts an Identity
+  /// if an output would become an input, a constant or another output.
   void replace(ir::ValueId from, ir::ValueId to);
   /// Returns whether `replace` would insert an Identity.
   bool needs_identity(ir::ValueId from, ir::ValueId to) const;
-  /// Returns whether `replace` was called.
+  /// Returns whether replace() has changed the graph.
   bool changed() const { return changed_; }
   /// Appends a graph input, whose name must be unused.
   ir::ValueId add_input(ir::Value value);

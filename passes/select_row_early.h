@@ -10,9 +10,8 @@ namespace llmc::passes {
 ///   gather(rms_norm(x, w), row)      ->  rms_norm(gather(x, row), w)      any axis but the last
 ///   gather(layer_norm(x, …), row)    ->  layer_norm(gather(x, row), …)
 ///   gather(linear(x, …), row)        ->  linear(gather(x, row), …)
-///   gather(f(x), row)                ->  f(gather(x, row))           f of one element, or of one
-///   and
-///                                                                    a scalar (logits softcap)
+///   gather(f(x), row)                ->  f(gather(x, row))           f: unary, or binary with a
+///                                                                    scalar (logits softcap)
 ///   reshape(rms_norm(x, w))          ->  rms_norm(reshape(x), w)          where rows stay rows
 ///
 /// The row is a constant index. Unchanged if the rows have other users, and for layers with a

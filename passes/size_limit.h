@@ -7,9 +7,9 @@
 
 namespace llmc::passes {
 
-/// Returns the maximum size of the open `dim` for which all positions that the graph looks
-/// up in constant tables are within them; nullopt if no table limits it. Considers indices c, c +
-/// 1, … along that dim.
+/// Returns the maximum size of the symbolic `dim` for which all positions that the graph looks up
+/// in constant tables [rows, width] are within them; nullopt if no table limits it. Considers only
+/// indices c, c + 1, … along that dim, with a number c >= 0.
 std::optional<std::int64_t> size_limit(const ir::Graph& graph, const ir::Dim& dim);
 
 }  // namespace llmc::passes

@@ -45,7 +45,8 @@ class DeclaredValues {
   void note_input(const onnx::ValueInfoProto& value, const ir::TensorType& bound);
   /// Compares the declaration of value `name` with its inferred type `computed`. `node` is the node
   /// that computes the value, for messages, or nullptr. `float_type` is its type in FloatTypes.
-  /// `compare_elements` is false if the element type differs on purpose.
+  /// `compare_elements` is false if the element type differs on purpose. Fails with kBadInput if
+  /// element type or rank differ.
   Status check(const std::string& name, const ir::TensorType& computed, const onnx::NodeProto* node,
                std::optional<int> float_type, bool compare_elements = true);
 

@@ -12,7 +12,7 @@ namespace llmc::importer {
 /// The files of a model's folder, by name.
 struct FolderContents {
   std::vector<std::string> blocks;             // block_0.onnx … in order, no gaps
-  std::optional<std::string> embedding_table;  // embeddings_bf16.bin
+  std::optional<std::string> embedding_table;  // embeddings_bf16.bin or embedding_bf16.bin
   std::optional<std::string> embedding_graph;  // embedding.onnx
   std::optional<std::string> head;             // lm.onnx
   std::optional<std::string> config;           // llm_config.json

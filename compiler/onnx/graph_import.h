@@ -46,7 +46,8 @@ struct Bindings {
 
 /// Appends the graph's nodes to `builder` and returns the outputs, in the order of `graph.outputs`.
 /// `inputs` must bind every input in `graph.used_inputs`. `prefix` is prepended to value names.
-/// Fails with kUnsupported if nodes are unsupported, with one diagnostic for each kind.
+/// Replaces the file's warnings in `files`. Fails with kBadInput if the graph is invalid, and with
+/// kUnsupported if nodes are unsupported, with one diagnostic for each kind.
 Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                               const OnnxFile& file, const OrderedGraph& graph,
                                               const Bindings& inputs, const std::string& prefix);
@@ -55,8 +56,9 @@ Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& fil
 std::string unnamed_dim(const std::string& input, std::size_t index);
 
 /// Returns the type that the file declares. A dim without a size becomes a symbol with the declared
-/// name, a sum of symbols for a name such as "past_sequence_length + 1", or unnamed_dim(). Fails if
-/// the file does not declare element type or rank.
+/// name, a sum of symbols for a name such as "past_sequence_length + 1", or unnamed_dim(). Fails
+/// with kBadInput if the rank is not declared or above kMaxRank or a dim is negative, and with
+/// kUnsupported for other element types than those of the IR.
 Result<ir::TensorType> declared_type(const OnnxFile& file, const onnx::ValueInfoProto& value);
 
 }  // namespace llmc::importer

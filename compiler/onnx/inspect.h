@@ -10,8 +10,9 @@
 
 namespace llmc::importer {
 
-/// An input or output as the file declares it, with dims as the file spells them ("seq_len", "1",
-/// "?"). Names are untrusted text.
+/// An input or output as the file declares it, with dims as the file spells them ("seq_len", "1").
+/// A dim without a size or name is unnamed_dim() for an input and "?" for an output. Names are
+/// untrusted text.
 struct DeclaredValue {
   std::string name;
   std::string element;  // "f32", "i64", … or "?"
@@ -26,7 +27,7 @@ struct InspectedOnnx {
   std::vector<DeclaredValue> inputs, outputs;     // inputs without an initializer
   std::map<std::string, std::int64_t> operators;  // "MatMul" or "com.microsoft.X" -> nodes
   std::int64_t nodes = 0, initializers = 0;
-  std::uint64_t weight_bytes = 0;  // size of all tensors, including external data
+  std::uint64_t weight_bytes = 0;  // of initializers and constants, including external data
 };
 
 /// Description of a model's files, as printed by `llmc inspect`.

@@ -35,7 +35,7 @@ class FileSet {
   /// Parses the graph of an .onnx file, or returns the result of an earlier call. Fails if the file
   /// is not a valid protobuf message, has no graph, or breaks a rule of check_model.h.
   Result<std::shared_ptr<const OnnxFile>> parse(const std::string& relative, FileRole role);
-  /// Checks the path as map() does; the file must exist.
+  /// Returns the path of an existing file without links, after the checks of map().
   Result<std::filesystem::path> resolve(const std::string& relative) const;
   /// Adds a file to list() without mapping it. A file that was mapped keeps its role.
   void note(const std::string& relative, FileRole role);

@@ -36,17 +36,17 @@ class Decoder {
   /// Returns the number of tokens of the source as i64[1]. The decoder must have sources.
   Result<ir::ValueId> source_length(const Part& part);
 
-  /// Returns the embedded token ids, f32[seq, 1, hidden], from the bf16 table (a file without a
-  /// header) or embedding.onnx. `part` is the graph that reads the rows. Fails with kBadInput if
-  /// both files are missing.
+  /// Returns the embedded token ids: f32[seq, 1, hidden] from the bf16 table (a file without a
+  /// header), otherwise the rows that embedding.onnx returns. `part` is the graph that reads the
+  /// rows. Fails with kBadInput if both files are missing or do not have `hidden` columns.
   Result<ir::ValueId> embed(const FolderContents& siblings, const Part& part);
 
   /// Returns bindings of the mask and positions for a part of a split model.
   Result<Bindings> common_inputs(const Part& part);
 
-  /// Appends block `layer`, which reads the hidden rows `hidden`, and returns its hidden rows. Only
-  /// the last block may return fewer rows than tokens. Its updated cache must have the type of its
-  /// cache, with seq more tokens.
+  /// Appends block `layer`, which reads the hidden rows `hidden`, and returns its hidden rows: one
+  /// for each token, or a single one from the last block. Its updated cache must have the type of
+  /// its cache, with seq more tokens.
   Result<ir::ValueId> append_block(const Part& part, std::int64_t layer, ir::ValueId hidden);
   /// Appends lm.onnx and returns the logits.
   Result<ir::ValueId> append_head(const Part& part, ir::ValueId hidden);

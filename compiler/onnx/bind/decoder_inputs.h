@@ -29,14 +29,14 @@ enum class InputRole : std::uint8_t {
 
 using InputRoles = std::map<std::string, InputRole>;  // by name
 bool has_role(const InputRoles& roles, InputRole role);
-/// Returns whether an input has the name of an encoder input.
+/// Returns whether the name of an input contains "encoder".
 bool has_encoder_input(const InputRoles& roles);
 /// Returns whether the inputs are those of an encoder-decoder's decoder: it reads the state of a
 /// source.
 bool reads_source(const InputRoles& roles);
 
-/// Returns the roles of the inputs that `part` uses. Token ids are the input with that name, or the
-/// only integer input of rank 1 or 2.
+/// Returns the roles of the inputs that `part` uses. If no input has a name of token ids or
+/// embedded rows, the only integer input of rank 1 or 2 without another role has the token ids.
 InputRoles input_roles(const Part& part);
 /// Returns whether `part` uses an input with a name of token ids or embedded rows.
 bool has_named_tokens(const Part& part);
@@ -65,8 +65,8 @@ Result<InputSources> decoder_sources(Decoder& decoder, const Part& part);
 ///   ids and positions in the declared rank and integer type
 ///   masks of rank 1 and 2: ones; of rank 3 and 4, bools or integers: the causal mask; floats:
 ///   `mask`, or zeros if there is one row for all tokens
-///   the mask of a source: ones
-/// Fails with kUnsupported if an input has no known role.
+///   the mask of a source: ones, or zeros if it is additive
+/// Fails with kUnsupported if an input has no known role, or a mask has another rank or is f64.
 Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const InputRoles& roles,
                              const InputSources& sources);
 

@@ -20,7 +20,7 @@ struct FoundCaches {
   CacheShape shape;
   bool joined = false;  // keys and values in one tensor [2, batch, …]
   std::int64_t fixed_tokens =
-      0;  // fixed number of tokens that the graph appends; 0: its number of new tokens
+      0;  // number of tokens that the graph appends in each call; 0: symbolic
   std::vector<LayerCache> layers;  // in execution order
 };
 

@@ -59,7 +59,8 @@ ir::TensorType cache_type(const CacheShape& shape, const ir::Dim& length);
 Result<ir::ValueId> fit_hidden(ir::Builder& builder, const Part& part, const std::string& name,
                                ir::ValueId value);
 
-/// Casts `value` to the integer type that input `name` declares.
+/// Casts `value` to the integer type that input `name` declares. Fails with kUnsupported if that is
+/// not i32 or i64.
 Result<ir::ValueId> fit_integers(ir::Builder& builder, const Part& part, const std::string& name,
                                  ir::ValueId value);
 
