@@ -89,8 +89,8 @@ struct Better {
 /// Does the same as select_first() with the order of better().
 void select_best(Candidate* entries, uint32_t count, uint32_t n);
 
-/// A view of the candidates that sorts them when they are needed: first a batch, then each time
-/// twice as many.
+/// A view of the candidates that sorts them when they are needed: the first 64, then each time as
+/// many more as are already sorted.
 template <class Before>
 class InOrder {
  public:

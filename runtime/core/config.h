@@ -7,7 +7,8 @@ namespace llmc::core {
 
 /// Converts the application's configuration to this version of the struct. Fields that an older
 /// header does not have become zero. Fields that only a newer header has must be zero
-/// (LLMC_ERROR_VERSION). If `given` is NULL, all fields become zero.
+/// (LLMC_ERROR_VERSION). If `given` is NULL, all fields become zero. Fails with LLMC_ERROR_ARGUMENT
+/// for unknown values of the enumerations.
 llmc_status read_config(const llmc_config* given, llmc_config* config);
 
 /// Returns whether the calling thread has the floating-point mode that exact results require: round
@@ -15,10 +16,12 @@ llmc_status read_config(const llmc_config* given, llmc_config* config);
 /// -ffast-math and audio code often change this mode. Reads the processor's control register.
 bool float_mode_is_default();
 
-/// Checks that the model descriptor is valid and has the version of this runtime.
+/// Checks that the model descriptor has the version of this runtime (LLMC_ERROR_VERSION) and is
+/// valid (LLMC_ERROR_MODEL).
 llmc_status check_model(const llmc_model* model);
 
 /// Sets *weights to the embedded weights, or to those of the configuration, after their header.
+/// Fails with LLMC_ERROR_WEIGHTS and a log message.
 llmc_status find_weights(const llmc_model& model, const llmc_config& config,
                          const unsigned char** weights);
 

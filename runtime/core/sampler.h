@@ -21,12 +21,12 @@ struct SamplerContext {
   uint32_t position() const { return history.count(); }  // position of the token to be chosen
 };
 
-/// A stage of the sampler, which removes candidates or changes their logits. At least one candidate
-/// with a finite logit must remain. Each stage is documented at its definition, in
+/// A stage of the sampler, which removes candidates or changes their logits. It must leave at least
+/// one candidate with a finite logit. Each stage is documented at its definition, in
 /// sampler_history.cpp or sampler_stages.cpp.
 struct SamplerStage {
   uint8_t name;        // LLMC_SAMPLER_…
-  bool first;          // requires and preserves Candidates::by_id
+  bool first;          // must precede other stages: requires and preserves Candidates::by_id
   bool keeps_best;     // the most likely candidate does not change
   bool with_mirostat;  // also runs with mirostat
   bool (*on)(const llmc_sampling& sampling);

@@ -65,8 +65,9 @@ class ModelLibrary {
  public:
   /// Loads a library. `name` is the name of the compiled model: the library exports `NAME_model`
   /// and `NAME_init`. Fails with LLMC_ERROR_FILE if the library cannot be loaded, with
-  /// LLMC_ERROR_ARGUMENT if `name` is not a C identifier, with LLMC_ERROR_FORMAT if a function is
-  /// missing, and with LLMC_ERROR_VERSION if its version is not this runtime's.
+  /// LLMC_ERROR_ARGUMENT if `name` is not a C identifier, with LLMC_ERROR_FORMAT if one of these
+  /// symbols or a function of LibraryApi is missing, and with LLMC_ERROR_VERSION if its version is
+  /// not this runtime's.
   static Outcome<std::unique_ptr<ModelLibrary>> open(const std::filesystem::path& path,
                                                      std::string_view name);
   ~ModelLibrary();
@@ -78,8 +79,8 @@ class ModelLibrary {
   /// Returns the tables of the compiled-in grammar for llmc_grammar_init; empty if there is none.
   std::span<const std::byte> grammar() const { return grammar_; }
 
-  /// Creates a session with a new arena of model().arena_bytes bytes. On failure returns the
-  /// library's status and log message.
+  /// Creates a session with a new arena of model().arena_bytes bytes. Fails with LLMC_ERROR_MEMORY,
+  /// or with the library's status and log message.
   Outcome<std::unique_ptr<LibrarySession>> start(const llmc_config& config) const;
 
  private:

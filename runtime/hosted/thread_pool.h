@@ -16,8 +16,8 @@ namespace llmc::hosted {
 std::uint32_t usable_cores();
 
 struct ThreadPoolOptions {
-  /// Time for which a waiting thread spins before it sleeps. With more threads than cores, threads
-  /// do not spin, because that would take the core from the thread that they wait for.
+  /// Time for which a waiting thread spins before it sleeps. With more threads than cores, it is 0,
+  /// because spinning would take the core from the thread that is waited for.
   std::chrono::microseconds spin{100};
   /// Detection of a thread that lost its core while it had an item: a job took longer than the
   /// caller alone would need, and longer than `patience`. The caller then runs the following jobs
@@ -37,7 +37,8 @@ class ThreadPool {
   using Function = void (*)(void* arg, std::uint32_t i);
 
   /// Creates a pool of `threads` workers, including the caller. Fails with LLMC_ERROR_ARGUMENT if
-  /// `threads` is 0, and with LLMC_ERROR_MEMORY if the system cannot create the threads.
+  /// `threads` is not 1 to 4096, and with LLMC_ERROR_MEMORY if the system cannot create the
+  /// threads.
   static Outcome<std::unique_ptr<ThreadPool>> create(std::uint32_t threads,
                                                      ThreadPoolOptions options = {});
   ~ThreadPool();

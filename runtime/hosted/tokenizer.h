@@ -56,12 +56,12 @@ class Tokenizer {
   /// Returns the tables, which are the content of a NAME.tokenizer.bin.
   virtual std::span<const std::byte> tables() const = 0;
 
-  /// Returns the ids of `text`. If the vocabulary has no byte tokens, bytes that are not UTF-8
-  /// count as U+FFFD.
+  /// Returns the ids of `text`. Unless the vocabulary is byte-level, bytes that are not UTF-8 count
+  /// as U+FFFD.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
 
   /// Returns the text of `ids` as valid UTF-8. Ids outside the vocabulary and control tokens have
-  /// no text. The leading space that encode() adds for sentencepiece is removed.
+  /// no text. Removes leading spaces as leading_spaces() specifies.
   std::string decode(std::span<const std::int32_t> ids) const;
 
   virtual std::size_t size() const = 0;  // ids are 0 .. size() - 1
@@ -72,15 +72,15 @@ class Tokenizer {
   bool is_stop(std::int32_t id) const;
 
   /// Returns the bytes that a token adds to the text, which may be a part of a character. Empty for
-  /// control tokens.
+  /// control tokens and ids outside the vocabulary.
   virtual std::string_view bytes_of(std::int32_t id) const = 0;
   /// Returns the spelling of a token in the vocabulary, for messages; control tokens also have one.
   virtual std::string_view name_of(std::int32_t id) const = 0;
   /// The leading spaces that decode() removes.
   enum class LeadingSpaces : std::uint8_t {
     kKept,
-    kOneDropped,        // one space that represents a U+2581 in the token's name
-    kAllDropped,        // all spaces that represent a U+2581 in a token's name
+    kOneDropped,        // in the first token with text: the space of a U+2581 that begins its name
+    kAllDropped,        // the same, and in the next tokens while nothing else is left of each
     kOneSpaceDropped,   // one space of any origin
     kFirstTokenDropped  // all spaces that represent a U+2581 in the first token
   };
@@ -98,7 +98,8 @@ class Tokenizer {
 /// Decodes a stream of tokens. Returns text as soon as its characters are complete.
 class StreamDecoder {
  public:
-  /// `at_start`: the first token begins the text, so that the space that encode() adds is removed.
+  /// `at_start`: the first token begins the text, so that leading spaces are removed as
+  /// Tokenizer::leading_spaces() specifies.
   explicit StreamDecoder(const Tokenizer& tokenizer, bool at_start = false);
   /// Adds a token and returns the text that it completes; may be empty.
   std::string add(std::int32_t id);

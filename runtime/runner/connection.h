@@ -20,10 +20,10 @@ class Connection {
     return read_all(data_, request_.bytes);
   }
   const RequestHeader& request() const { return request_; }
-  /// Returns the request's data, aligned to 4096.
+  /// Returns the request's data, aligned to 4096 bytes; valid until the next request.
   const unsigned char* data() const { return data_; }
 
-  /// Sends a reply; returns false if the reader has closed the pipe.
+  /// Sends a reply with its data. Returns false if it cannot be written.
   bool reply(uint32_t status, int32_t value, uint64_t position, const void* data = nullptr,
              uint64_t bytes = 0) {
     const ReplyHeader header{status, value, position, bytes};

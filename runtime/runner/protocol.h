@@ -20,7 +20,7 @@ struct ModelFacts {
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
   uint32_t ctx, chunk, kv_block, threads_max, sequences, batch;
   uint64_t weights_bytes, weights_hash, arena_bytes;
-  uint32_t embedded_weights;  // 1: kStart takes no weights file
+  uint32_t embedded_weights;  // 1: kStart needs no weights file
   uint32_t grammar_bytes;     // size of the tables of the compiled-in grammar; 0: there is none
   uint32_t prompt_tokens;     // number of tokens of the compiled-in prompt
   uint32_t source_min = 0, source_max = 0;  // tokens or frames of a source; 0: no encoder
@@ -46,8 +46,8 @@ enum class Request : uint32_t {
   kLogits = 6,       // float[vocab], or nothing if there are none
   kLogitsAt = 7,     // argument: row of the last chunk; float[vocab]
   kRewind = 8,       // argument: tokens to keep
-  /// Data: Call, the sizes of inputs and outputs as uint64_t, then the inputs. argument: index of
-  /// the function. The reply contains the outputs.
+  /// Data: Call, the sizes of inputs and outputs in bytes as uint64_t, the sizes of the open dims
+  /// as int64_t, then the inputs. argument: index of the function. The reply contains the outputs.
   kCall = 9,
   kLogitsRows = 10,      // argument: row; uint32_t rows; float[rows][vocab], or nothing
   kSelect = 11,          // argument: sequence
@@ -92,8 +92,8 @@ struct Start {
 };
 
 struct DryBreakers {
-  uint32_t count;
-  uint32_t tails;
+  uint32_t count;  // number of heads; there is one tail_begins more
+  uint32_t tails;  // number of tails
 };
 
 struct Candidates {
@@ -105,7 +105,7 @@ struct Call {
   uint64_t weights_offset;  // offset of the function's constants in the file
   uint64_t arena_bytes;
   uint32_t inputs, outputs;
-  uint32_t dims = 0;  // number of open dims, whose sizes follow
+  uint32_t dims = 0;  // number of open dims
   uint32_t reserved = 0;
 };
 

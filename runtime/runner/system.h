@@ -11,7 +11,8 @@ namespace llmc::runner {
 
 /// Reads exactly `bytes` bytes from standard input. Returns false at its end or on an error.
 bool read_all(void* data, uint64_t bytes);
-/// Writes all `bytes` bytes to standard output. Returns false if the reader has closed it.
+/// Writes all `bytes` bytes to standard output. Returns false if the reader has closed it, or on
+/// another error.
 bool write_all(const void* data, uint64_t bytes);
 
 /// Returns new zero pages, aligned to 4096 bytes; nullptr if there is not enough memory. Pages that

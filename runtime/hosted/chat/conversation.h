@@ -17,8 +17,9 @@ struct AnswerOptions {
   std::vector<std::string> stop_texts;
   const std::atomic<bool>* cancel = nullptr;  // may be set by another thread or a signal handler
   std::function<bool(std::string_view)> on_text;
-  /// When the context is full, removes the oldest messages, up to a later message of the user. The
-  /// system message and the last turn are never removed.
+  /// When the context is full, removes the oldest messages, up to a later message of the user
+  /// (without a template: any later message). The system message and the last turn are never
+  /// removed.
   bool forgets_oldest = false;
 };
 
@@ -58,9 +59,11 @@ class Conversation {
   llmc_status reset();
   const std::vector<Message>& messages() const { return messages_; }
 
-  /// Generates the answer to the messages and appends it. On failure the messages are unchanged.
-  /// Fails with a status of the session, with LLMC_ERROR_FORMAT if the template rejects the
-  /// messages, and with LLMC_ERROR_CONTEXT_FULL if they do not fit.
+  /// Generates the answer to the messages and appends it, unless it was cancelled before it began.
+  /// On failure the messages are unchanged. Fails with a status of the session, with
+  /// LLMC_ERROR_FORMAT if the template rejects the messages, with LLMC_ERROR_ARGUMENT if they have
+  /// no tokens, with LLMC_ERROR_TOKEN if the model does not know a token, and with
+  /// LLMC_ERROR_CONTEXT_FULL if they do not fit.
   Outcome<Answer> answer(const AnswerOptions& options);
 
   /// Returns the number of tokens in the sequence.
@@ -96,7 +99,7 @@ class Conversation {
   /// Returns the prompt without the oldest turns: as many are removed as necessary for the rest and
   /// `more` tokens to fill at most half of the room, but never the last turn. Half, because the
   /// remaining tokens must be run again, which should happen rarely. nullopt: no turn can be
-  /// removed.
+  /// removed, or the last turn does not fit.
   Outcome<std::optional<Prompt>> without_oldest(const std::vector<Message>& messages,
                                                 std::size_t more) const;
   /// Returns the maximum number of tokens of the conversation.

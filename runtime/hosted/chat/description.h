@@ -12,14 +12,14 @@ namespace llmc::hosted {
 
 /// The chat format that a model's files describe; stored in a bundle as NAME.chat.json.
 struct ChatDescription {
-  /// A chat_template; without one, the three texts below; without either, there is no template.
+  /// A chat_template in Jinja; if it is empty, the next three texts are used; if `user` is empty
+  /// too, there is no template.
   std::string jinja;
-  std::string system, user,
-      /// Texts with one %s each; if `assistant` is empty, the answer follows the user's text.
-      assistant;
-  /// The tokenizer's prefix ids must be added before the text, which does not contain them.
+  std::string system, user,  // texts with one %s each, for the message; or empty
+      assistant;             // the same; if it is empty, the answer follows the user's text
+  /// The tokenizer's prefix ids must be added before the text, unless it already begins with them.
   bool add_prefix = false;
-  std::string bos, eos;                 // spelling of these tokens; empty: see the tokenizer
+  std::string bos, eos;                 // spelling of these tokens; empty: the tokenizer's
   std::vector<std::int32_t> stop_ids;   // ids that end an answer, in addition to the tokenizer's
   std::vector<std::int32_t> start_ids;  // ids that begin the text of an encoder-decoder
   std::vector<std::int32_t> suppressed_ids;        // ids that are never generated
@@ -38,8 +38,8 @@ struct ChatDescription {
 
 /// Returns the content of NAME.chat.json.
 std::string to_json(const ChatDescription& description);
-/// Parses the content of NAME.chat.json. Fails with LLMC_ERROR_FORMAT if it is invalid; `name` is
-/// its name in messages.
+/// Parses the content of NAME.chat.json. Fails with LLMC_ERROR_FORMAT if it is invalid, and with
+/// LLMC_ERROR_VERSION if another version of llmc wrote it. `name` is its name in messages.
 Outcome<ChatDescription> parse_chat_description(std::string_view json, const std::string& name);
 /// Reads and parses a file. Also fails with LLMC_ERROR_FILE.
 Outcome<ChatDescription> load_chat_description(const std::string& path);

@@ -30,14 +30,16 @@ class ChatFormat {
 
   bool has_template() const { return description_.has_template(); }
   /// Returns the text of the conversation; with `open`, including the text with which the next
-  /// answer begins. Without a template, returns the text after the last message that has an ending.
-  /// Fails if the template rejects the messages.
+  /// answer begins. Without a template, returns a leading system message and the messages after the
+  /// last one, except the final message, that has an ending. Fails if the template rejects the
+  /// messages.
   Outcome<std::string> render(std::span<const Message> messages, bool open) const;
   /// Returns the ids of rendered text. With a template, names of control tokens are converted to
   /// these tokens.
   std::vector<std::int32_t> encode(std::string_view text) const;
-  /// Returns the ids of text that follows other text. Returns nullopt unless it begins with a
-  /// control token, because its ids could then depend on the text before it.
+  /// Returns the ids of text that follows other text; none if it is empty. Returns nullopt for
+  /// other text that does not begin with a control token, because its ids could depend on the text
+  /// before it.
   std::optional<std::vector<std::int32_t>> encode_continuation(std::string_view text) const;
 
   bool is_stop(std::int32_t id) const;

@@ -58,9 +58,9 @@ struct GenerateOptions {
   /// Receives whole UTF-8 characters; returns false to stop.
   std::function<bool(std::string_view)> on_text;
   bool at_start = false;  // the first token begins a text: see StreamDecoder
-  /// Makes room in a full context. `ran`: the tokens of this text that are in the sequence, which
-  /// must be run again after the remaining tokens before them. `made` stays false if no room can be
-  /// made. May be empty.
+  /// Makes room in a full context by dropping tokens. `ran`: the tokens of this text that are in
+  /// the sequence; the function runs them again after the remaining tokens. Sets `made` to true
+  /// unless no room can be made. An empty function makes no room.
   std::function<llmc_status(std::span<const std::int32_t> ran, bool& made)> make_room;
 };
 

@@ -9,14 +9,14 @@
 
 namespace llmc::hosted {
 
-/// Maximum value of factors, penalties, rates and bases.
+/// Maximum absolute value of penalties, factors, rates and bases.
 inline constexpr double kMaxSamplingNumber = 1e6;
 
 /// A numeric parameter of llmc_sampling for which a model's files may recommend a value.
 struct SamplingParameter {
   const char* name;  // name of the field in llmc_sampling
   double min, max;
-  /// The field, unless the parameter is an integer; else nullptr.
+  /// The field of a parameter that is not an integer; else nullptr.
   float llmc_sampling::* number;
   std::int32_t llmc_sampling::* whole;  // the field of an integer parameter; else nullptr
 };

@@ -19,7 +19,8 @@ class StopTexts {
   /// Adds a piece and returns the text that can no longer be part of a match; empty after found().
   /// The total time is linear in the stream for each stop text.
   std::string add(std::string_view piece);
-  /// Returns the withheld text at the end of the stream.
+  /// Returns the withheld text at the end of the stream. If no stop text was found, the object can
+  /// then be used for another stream.
   std::string finish();
   /// Returns whether a stop text was found. Neither the stop text nor the text after it is
   /// returned.

@@ -17,9 +17,9 @@ class Disjointness {
  public:
   explicit Disjointness(const Json& root) : root_(root) {}
 
-  /// Returns true if certainly no document is valid for both schemas: their types or constants
-  /// differ, or the same is true for the schemas of a property that both require. Returns false
-  /// after the limit is exceeded.
+  /// Returns true if certainly no document is valid for both schemas: they have no common type or
+  /// no common constant, or both allow only objects and require a property whose schemas exclude
+  /// each other. Returns false after the limit is exceeded.
   bool are_disjoint(const Json& a, const Json& b) { return disjoint(&a, &b, 0); }
   /// Returns whether the limit is exceeded; are_disjoint() then always returns false.
   bool is_exhausted() const { return work_ > kMaxWork; }

@@ -8,8 +8,8 @@
 
 namespace llmc::hosted::grammar {
 
-/// Returns the vocabulary of a model with `vocab` tokens: the tokens of its tokenizer, and the ids
-/// that end a text according to the tokenizer and the chat format.
+/// Returns the vocabulary of a model with `vocab` tokens: the tokens of its tokenizer, at most
+/// `vocab` of them, and the ids that end a text according to the tokenizer and the chat format.
 Vocabulary model_vocabulary(const Tokenizer& tokenizer, std::uint64_t vocab,
                             const ChatDescription& chat);
 

@@ -27,8 +27,9 @@ struct TableLimits {
   std::uint64_t steps = 20'000'000'000;  // steps through the vocabulary; the maximum takes minutes
 };
 
-/// Builds the tables of a grammar for a vocabulary. Fails like build_pushdown(), and also if the
-/// tables exceed a limit, or if no token begins a text of the grammar.
+/// Builds the tables of a grammar for a vocabulary. Fails with LLMC_ERROR_FORMAT where
+/// build_pushdown() throws, if the tables exceed a limit, if a token can be read in too many ways,
+/// or if no token begins a text of the grammar.
 Outcome<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
                              const TableLimits& limits = {});
 

@@ -33,15 +33,15 @@ struct TokenizerConfig {
 /// special_tokens_map.json takes precedence in naming tokens.
 Problem read_config_files(const SiblingFiles& files, TokenizerConfig& config);
 
-/// Adds the tokens to the list in a tokenizer.json. Returns a problem if they contradict each
-/// other.
+/// Adds the tokens to the list in a tokenizer.json. Returns a problem if they contradict the file.
 Problem add_config_tokens(const TokenizerConfig& config, Json& tokenizer);
 /// Adds the tokens to a sentencepiece vocabulary before it becomes a spec; mark_config_tokens()
-/// sets their flags in the spec afterwards.
+/// sets their flags in the spec afterwards. Returns a problem if they contradict the vocabulary.
 Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabulary);
 void mark_config_tokens(const TokenizerConfig& config, TokenizerSpec& spec);
 
-/// Sets the ids that begin and end a text in the spec.
+/// Sets the ids that begin and end a text in the spec, and adds the token `eos` to its stop ids.
+/// Returns a problem if a token that must be added to a text does not exist.
 Problem set_ends(const TokenizerConfig& config, TokenizerSpec& spec);
 
 }  // namespace llmc::hosted

@@ -30,7 +30,7 @@ Problem read_pretokenizer(const Json& splitter, std::vector<SpecStep>& steps, bo
 /// The content of "decoder": how the name of a token is decoded.
 struct Decoding {
   bool byte_level = false;
-  bool fused = false;  // the decoders after this one apply to the complete text
+  bool fused = false;  // a Fuse was read: the next decoders apply to the complete text
   Tokenizer::LeadingSpaces leading = Tokenizer::LeadingSpaces::kKept;
   std::vector<std::function<std::string(const std::string&)>> steps;
 };

@@ -16,7 +16,7 @@ namespace llmc::hosted {
 using Ids = std::vector<std::int32_t>;
 
 /// Appends ids. For text without a token, appends byte tokens if `bytes` is set and they exist,
-/// else the unknown token. With `fuse`, several consecutive unknown tokens become one.
+/// else the unknown token, if any. With `fuse`, several consecutive unknown tokens become one.
 class Emitter {
  public:
   Emitter(const Tables& tables, bool bytes, bool fuse, Ids& ids);
@@ -79,8 +79,8 @@ class BpeModel {
   std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> halves_;
 };
 
-/// Finds the segmentation with the highest sum of scores (Viterbi). Computes sums in float, like
-/// sentencepiece, or in double.
+/// Finds the segmentation with the highest sum of scores (Viterbi). Rounds sums to float, like
+/// sentencepiece, if Settings::single_precision is set; else to double.
 class UnigramModel {
  public:
   explicit UnigramModel(const Tables& tables) : tables_(tables) {}

@@ -46,14 +46,16 @@ std::string normalize(const Tables& tables, const StepRecord& step, std::string 
 class Charsmap {
  public:
   explicit Charsmap(std::string_view bytes);
-  /// Returns whether the bytes have the structure of such rules.
+  /// Returns whether the bytes have the structure of such rules, and no replacement has more than
+  /// 256 bytes.
   static bool is_whole(std::string_view bytes);
 
   struct Match {
     std::string_view text;  // the replacement
     std::size_t bytes = 0;  // 0: no rule
   };
-  /// Returns the longest rule, or else the shortest, whose text is at the start of `input`.
+  /// Returns the rule whose text is at the start of `input`: the longest one if `longest` is set,
+  /// else the shortest.
   Match find(std::string_view input, bool longest) const;
 
  private:

@@ -14,7 +14,7 @@ enum class Pretokenizer : std::uint32_t {
   kPattern,       // split at matches of the regular expression `first`, with `flags`
   kLiteral,       // split at each `first`
   kSpaceInFront,  // insert a space before every text that does not begin with one
-  kMetaspace,     // replace spaces with `first` and insert one at the start; flags: MetaspaceFlag
+  kMetaspace,     // replace each space with `first`; then see the flags: MetaspaceFlag
   kCount,
 };
 
@@ -35,9 +35,9 @@ enum SplitFlag : std::uint32_t {
   kSplitByteLevel = 1 << 17,
 };
 enum MetaspaceFlag : std::uint32_t {
-  kMetaspaceAlways = 1,  // insert before every part
-  kMetaspaceFirst = 2,   // insert only at the start of the text
-  kMetaspaceSplits = 4,
+  kMetaspaceAlways = 1,  // insert `first` before every part that does not begin with it
+  kMetaspaceFirst = 2,   // the same only for the part at the start of the text
+  kMetaspaceSplits = 4,  // then split before each `first`
 };
 
 /// A part of the text, which further steps split or which is tokenized.

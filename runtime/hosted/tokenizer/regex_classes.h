@@ -46,7 +46,8 @@ class RegexReader {
   CharacterSet property();
   /// Reads the rest of [...] after '['.
   CharacterSet bracketed(int depth);
-  /// Returns the set with all characters that differ from its members only in case.
+  /// With ignores_case(), returns the set with all characters that differ from its members only in
+  /// case; refuses sets for which this needs case mappings outside ASCII.
   CharacterSet folded(CharacterSet set);
 
   std::string_view rest_;

@@ -121,11 +121,12 @@ Outcome<TokenizerSpec> read_sentencepiece_model(std::string_view content,
                                                 const SiblingFiles& siblings,
                                                 const std::string& name);
 
-/// Reads MNN's tokenizer.txt. Type 0 defines neither the algorithm nor the normalization. If all
-/// scores are whole numbers, they are merge ranks (BPE), else log probabilities (unigram). Text is
-/// normalized like Llama's: a leading space is added, and nothing is replaced or removed. Types 1
-/// and 3 do not define their pattern: text is split and normalized like Qwen's. Type 2 is BERT's
-/// word pieces, which are lower case if no token has a capital letter.
+/// Reads MNN's tokenizer.txt. Type 0 (sentencepiece) defines neither the algorithm nor the
+/// normalization. If the scores of all normal tokens are whole numbers, they are merge ranks (BPE),
+/// else log probabilities (unigram). Text is normalized like Llama's: a leading space is added,
+/// spaces become U+2581, and nothing else is replaced or removed. Types 1 (tiktoken) and 3 (Hugging
+/// Face) do not define their pattern: text is split and normalized like Qwen's. Type 2 is BERT's
+/// word pieces; text becomes lower case if no token has an ASCII capital letter.
 Outcome<TokenizerSpec> read_tokenizer_text(std::string_view content, const std::string& name);
 /// Returns whether `content` starts like a tokenizer.txt.
 bool is_tokenizer_text(std::string_view content);

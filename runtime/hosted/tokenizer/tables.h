@@ -13,8 +13,9 @@
 #include "runtime/hosted/outcome.h"
 
 /// The tables of a tokenizer, which are identical in memory and in a NAME.tokenizer.bin: a header,
-/// then sections. They are little-endian, and the offset of every section is a multiple of 8. All
-/// content is checked when the tables are opened, so later code need not check it.
+/// then sections. They are little-endian, and the offset of every section is a multiple of 8.
+/// Everything that could cause an invalid access is checked when the tables are opened, except the
+/// rules of a Charsmap and the order of sorted lists, which later code does not rely on.
 namespace llmc::hosted {
 
 static_assert(std::endian::native == std::endian::little);
@@ -97,7 +98,8 @@ enum AddedFlag : std::uint32_t {
   kAddedSingleWord = 8,
 };
 
-/// A step of a pipeline. The pipeline defines the meaning of `kind` and of the other fields.
+/// A step of normalization (normalizers.h) or splitting (pretokenizers.h), which define the meaning
+/// of `kind` and of the other fields.
 struct StepRecord {
   std::uint32_t kind = 0, flags = 0;
   TextRef first, second;
@@ -118,7 +120,7 @@ enum class Section : std::uint32_t {
   kNormalizers,    // StepRecord
   kPretokenizers,  // StepRecord
   kByteNodes,      // 256 std::int32_t: the token of a byte, or -1
-  kSpecialIds,     // std::int32_t
+  kSpecialIds,     // std::int32_t, like the next three: the lists of SpecialIds
   kStopIds,
   kPrefixIds,
   kSuffixIds,

@@ -43,17 +43,17 @@ struct CodePointRange {
   std::uint32_t first = 0, last = 0;  // both ends included
   bool operator==(const CodePointRange&) const = default;
 };
-/// Returns the characters of some categories, sorted.
+/// Returns the characters of some categories as sorted ranges.
 std::vector<CodePointRange> category_ranges(CategorySet categories);
 
-/// Returns the property White_Space.
+/// Returns whether the character has the property White_Space.
 bool is_space(std::uint32_t code_point);
 /// Returns whether the character matches \w in Unicode's regular expressions (UTS 18, annex C): a
 /// character of kWordCategories, another alphabetic character, or a join control.
 bool is_word(std::uint32_t code_point);
 inline constexpr CategorySet kWordCategories =
     kLetters | kMarks | set_of(Category::kNd, Category::kNl) | set_of(Category::kPc);
-/// Circled and squared letters, which are alphabetic symbols.
+/// Circled and squared letters: the characters of category So that are alphabetic.
 inline constexpr CodePointRange kAlphabeticSymbols[] = {
     {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 /// Returns the property Canonical_Combining_Class.

@@ -2,7 +2,7 @@
  * Layout of an arena. The core places a session with these functions, and the compiler computes
  * NAME_ARENA_BYTES with them, so that both use the same numbers.
  *
- *     session | sequences [sequences] | block tables [sequences][ctx / kv_block]
+ *     session | sequences [sequences] | block tables [sequences][ctx / kv_block rounded up]
  *           | last rows f32[sequences][hidden] | reference counts u32[blocks]
  *           | free blocks u32[blocks] | segments [batch] | notes on the logits rows [batch]
  *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch] | scratch
@@ -24,7 +24,7 @@
 /* Number of bytes reserved for the session's own fields, and for the fields of each sequence. */
 #define LLMC_SESSION_BYTES 768u
 #define LLMC_SEQUENCE_BYTES 512u
-/* Number of bytes reserved for an address, the same on every target. */
+/* Number of bytes reserved for an address, the same on every target, and for an llmc_segment. */
 #define LLMC_ADDRESS_BYTES 8u
 #define LLMC_SEGMENT_BYTES 24u
 /* Bytes that the runtime stores about each row of logits: a generation (u64) and the id with the

@@ -28,7 +28,8 @@
 typedef struct llmc_grammar_header {
   char magic[8];            /* LLMC_GRAMMAR_MAGIC without its terminating zero */
   uint64_t bytes;           /* total size, including this header */
-  uint64_t hash;            /* llmc_grammar_hash of everything after this field */
+  uint64_t hash;            /* llmc_grammar_hash of everything after this field, from
+                               LLMC_GRAMMAR_HASH_START */
   uint64_t vocabulary_hash; /* hash of offsets and text, that is, of the tokens for which the
                                tables were made; must be equal to llmc_model.vocabulary_hash
                                unless that is 0 */
@@ -76,8 +77,8 @@ typedef struct llmc_grammar_mask {
 
 #define LLMC_GRAMMAR_ROOM_UNKNOWN 255u
 
-/* Returns a hash of words[0 .. count): FNV-1a over 4-byte words instead of bytes, with a shift that
- * mixes the high bits into the low bits. */
+/* Returns `hash` updated with words[0 .. count): FNV-1a over 4-byte words instead of bytes, with a
+ * shift that mixes the high bits into the low bits. */
 #ifdef __cplusplus
 inline
 #else

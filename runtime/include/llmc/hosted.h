@@ -16,7 +16,8 @@ typedef struct llmc_pool llmc_pool;
 
 /* Returns the number of cores that this process may use, at least 1. */
 uint32_t llmc_usable_cores(void);
-/* Creates a pool of `threads` workers, including the calling thread; 0: llmc_usable_cores(). */
+/* Creates a pool of `threads` workers, at most 4096, including the calling thread; 0:
+ * llmc_usable_cores(). Fails with LLMC_ERROR_MEMORY if the system cannot create the threads. */
 llmc_status llmc_pool_create(uint32_t threads, llmc_pool** pool);
 /* Ends the threads of an idle pool. NULL has no effect. */
 void llmc_pool_destroy(llmc_pool* pool);
@@ -27,7 +28,8 @@ void llmc_pool_parallel_for(void* pool, void (*fn)(void* arg, uint32_t i), void*
 
 /* ---- Weights ---- */
 
-/* Maps NAME.weights.bin. Set weights and weights_bytes of llmc_config to both results. */
+/* Maps NAME.weights.bin. Set weights and weights_bytes of llmc_config to both results. Fails with
+ * LLMC_ERROR_FILE. */
 llmc_status llmc_map_weights(const char* path, const void** weights, size_t* bytes);
 /* Unmaps the weights, which no session may use any more. */
 void llmc_unmap_weights(const void* weights, size_t bytes);
@@ -38,8 +40,8 @@ typedef struct llmc_tokenizer llmc_tokenizer;
 
 /* Loads the tables NAME.tokenizer.bin of a bundle, which are mapped, or a tokenizer in one of these
  * formats: MNN's tokenizer.txt, sentencepiece's .model, Hugging Face's tokenizer.json, tiktoken's
- * list. On failure `message` (may be NULL) receives one sentence, truncated to message_bytes
- * including the terminating zero. */
+ * list. Fails with LLMC_ERROR_FILE or LLMC_ERROR_FORMAT. On failure `message` (may be NULL)
+ * receives one sentence, truncated to message_bytes including the terminating zero. */
 llmc_status llmc_tokenizer_load(const char* path, llmc_tokenizer** tokenizer, char* message,
                                 size_t message_bytes);
 /* Creates a tokenizer from the content of a NAME.tokenizer.bin in memory, which must be aligned to
@@ -50,7 +52,7 @@ llmc_status llmc_tokenizer_from_tables(const void* tables, size_t bytes, llmc_to
 void llmc_tokenizer_free(llmc_tokenizer* tokenizer);
 /* Returns the number of tokens. All ids are smaller. */
 size_t llmc_tokenizer_size(const llmc_tokenizer* tokenizer);
-/* Returns the id of the token that begins a prompt; -1 if there is none. */
+/* Returns the id of the first token that begins a prompt (usually BOS); -1 if there is none. */
 int32_t llmc_tokenizer_bos(const llmc_tokenizer* tokenizer);
 /* Returns non-zero if generation ends with this id. */
 int llmc_tokenizer_is_stop(const llmc_tokenizer* tokenizer, int32_t id);
@@ -128,10 +130,11 @@ typedef struct llmc_grammar_options {
  *
  * LLMC_ERROR_FORMAT: the text or the file options->chat_path is malformed, contains an unsupported
  * construct, or exceeds a limit. LLMC_ERROR_FILE: options->chat_path cannot be read.
- * LLMC_ERROR_VERSION: options->size is too small. LLMC_ERROR_ARGUMENT: a pointer is NULL or `kind`
- * is unknown. `message` (may be NULL) receives the reason, with the line and column in a grammar or
- * the place in a schema (#/properties/a), truncated to message_bytes including the terminating
- * zero. On failure *tables is NULL and *tables_bytes is 0.
+ * LLMC_ERROR_VERSION: options->size is too small, or another version of llmc wrote the file.
+ * LLMC_ERROR_ARGUMENT: a pointer is NULL or `kind` is unknown. `message` (may be NULL) receives the
+ * reason, with the line and column in a grammar or the place in a schema (#/properties/a),
+ * truncated to message_bytes including the terminating zero. On any failure except
+ * LLMC_ERROR_ARGUMENT *tables is NULL and *tables_bytes is 0.
  *
  * Thread-safe: several calls may use the same tokenizer at the same time. */
 llmc_status llmc_grammar_compile(const llmc_tokenizer* tokenizer, llmc_grammar_kind kind,
@@ -185,8 +188,8 @@ typedef struct llmc_chat llmc_chat;
  * must outlive it. `path`: NAME.chat.json of the bundle. If it is NULL or the file has no template,
  * messages are concatenated without a format. Tokens that are already in the session stay before
  * the conversation. If they are exactly the compiled-in system message, that message is the first
- * of the conversation. Fails with LLMC_ERROR_FORMAT if the template cannot be used; `message` (may
- * be NULL) receives the reason. */
+ * of the conversation. Fails with LLMC_ERROR_FORMAT if the file or its template cannot be used, and
+ * with LLMC_ERROR_FILE if it cannot be read; `message` (may be NULL) receives the reason. */
 llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
                              const char* path, llmc_chat** chat, char* message,
                              size_t message_bytes);

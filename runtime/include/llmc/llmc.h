@@ -10,7 +10,7 @@
  * Rules for all functions:
  *  - They do not allocate, do no I/O, use no global state and never abort; every failure is a
  *    status.
- *  - On an error the session is unchanged: position, cache, logits and sampling.
+ *  - On an error, except in llmc_encode, position, cache, logits and sampling are unchanged.
  *  - A session is used by one thread at a time; different sessions are independent.
  *  - Equal tokens give equal bits for any number of threads, any chunk size and any target, in the
  *    default floating-point mode: round to nearest, subnormals kept. Functions that compute check
@@ -37,7 +37,7 @@ extern "C" {
 typedef enum llmc_status {
   LLMC_OK = 0,
   LLMC_ERROR_ARGUMENT = 1,        /* a required pointer is NULL or a number is invalid */
-  LLMC_ERROR_VERSION = 2,         /* header, model and runtime have different versions */
+  LLMC_ERROR_VERSION = 2,         /* versions differ, or a reserved or newer field is not zero */
   LLMC_ERROR_MODEL = 3,           /* the model descriptor is inconsistent */
   LLMC_ERROR_ARENA_SMALL = 4,     /* fewer bytes than NAME_ARENA_BYTES */
   LLMC_ERROR_ARENA_ALIGNMENT = 5, /* the arena's address is not a multiple of LLMC_ALIGNMENT */
@@ -110,10 +110,10 @@ typedef struct llmc_sampling {
   float typical_p; /* keep the most typical tokens with this total probability; off unless 0 < p
                       < 1 */
   float xtc_probability;   /* XTC: the probability that XTC is applied at a position */
-  float xtc_threshold;     /* XTC: remove all tokens above this probability except the least
-                              likely of them; above 0.5: off */
+  float xtc_threshold;     /* XTC: remove all tokens with at least this probability except the
+                              least likely of them; above 0.5: off */
   int32_t repeat_last_n;   /* window of the next three parameters, in tokens; 0: none, -1: all */
-  float repeat_penalty;    /* above 1: makes tokens in the window less likely; 0, 1: off */
+  float repeat_penalty;    /* > 1: tokens in the window become less likely; 0 and 1: off */
   float frequency_penalty; /* subtracted from a token's logit for each occurrence in the window */
   float presence_penalty;  /* subtracted once if the token occurs in the window */
   float dry_multiplier;    /* DRY: subtracts multiplier * base^(length - allowed_length) from the
@@ -256,9 +256,9 @@ llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* bi
  * the weights. The guide then counts as a member of the batch, and the context does not slide. All
  * other functions (such as llmc_prefill and llmc_rewind) affect only one sequence. A fork is not
  * guided. Sampling returns LLMC_ERROR_NO_LOGITS until the guide has tokens.
- * LLMC_ERROR_SEQUENCE: there is no such sequence. LLMC_ERROR_ARGUMENT: the guide is the selected
- * sequence, the guide guides another sequence or is guided itself, the selected sequence is a
- * guide, or the model was compiled with a batch of 1. */
+ * LLMC_ERROR_SEQUENCE: there is no such sequence. LLMC_ERROR_SAMPLING: scale is not finite.
+ * LLMC_ERROR_ARGUMENT: the guide is the selected sequence, guides another sequence or is guided
+ * itself, the selected sequence is a guide, or the model was compiled with a batch of 1. */
 llmc_status llmc_set_guidance(llmc_session* session, uint32_t guide, float scale);
 
 /* A possible next token. */
@@ -283,23 +283,21 @@ llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob);
 /* Returns the logits after the last token, float[llmc_vocabulary_size], or NULL if there are none.
  * Valid until the next call with this session. */
 const float* llmc_logits(llmc_session* session);
-/* Returns the logits after token `row` of the last chunk (row < llmc_last_chunk), for perplexity;
- * NULL for other rows. They use the same memory as those of llmc_logits. Sampling is not affected.
- */
+/* Returns the logits after token `row` of the last chunk, for perplexity; NULL if row >=
+ * llmc_last_chunk. Valid as long as those of llmc_logits. Sampling is not affected. */
 const float* llmc_logits_at(llmc_session* session, size_t row);
 /* Returns the logits after `rows` consecutive tokens of the last chunk, beginning with token `row`:
- * float[rows][llmc_vocabulary_size]. Reads the weights once. `rows` is at most llmc_batch_size. */
+ * float[rows][llmc_vocabulary_size]. Reads the weights once. NULL if rows is not in 1 ..
+ * llmc_batch_size, or if one of the tokens is not in the last chunk. */
 const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows);
 /* Returns the number of tokens in the last chunk that was run. Returns 0 after init, reset, rewind,
- * loading a state, selecting another sequence, a batch (including a guided step), a slide that
- * leaves no tokens after the dropped ones, and a prompt that was cancelled after its first chunk.
- */
+ * llmc_encode, loading a state, selecting another sequence, a batch (or guided step), a slide that
+ * leaves no tokens after the dropped ones, and a prompt that was cancelled after a chunk. */
 size_t llmc_last_chunk(const llmc_session* session);
 
 size_t llmc_position(const llmc_session* session); /* number of tokens in the cache */
-/* Returns the number of tokens of the compiled-in prompt with which this session's sequences begin,
- * and which llmc_reset restores. 0 if there is no such prompt or config.begin is LLMC_BEGIN_EMPTY.
- */
+/* Returns the number of tokens of the compiled-in prompt with which this session's sequences begin
+ * (llmc_reset restores them). 0: no such prompt, or config.begin is LLMC_BEGIN_EMPTY. */
 size_t llmc_prompt_size(const llmc_session* session);
 /* Copies the ids of `n` tokens in the cache, beginning at position `first`. Fails with
  * LLMC_ERROR_POSITION if there are fewer. */
@@ -321,8 +319,8 @@ llmc_status llmc_reset(llmc_session* session);
  * new positions, so that logits and cache are as if the dropped tokens had never existed. This
  * takes as long as a prompt of these tokens. `cancel` is called once, before the function begins.
  * If no tokens follow the dropped ones, there are no logits until a token is appended. With
- * mirostat, all tokens that are run again get the state of the last one, with which sampling
- * continues. */
+ * mirostat, all tokens that are run again get the state of the last one. LLMC_ERROR_POSITION: fewer
+ * than keep_first + drop tokens. LLMC_ERROR_CONTEXT_FULL: see llmc_set_grammar. */
 llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop);
 
 /* ---- Saved states ----
@@ -374,8 +372,8 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
  * selected or guides another sequence. */
 llmc_status llmc_release(llmc_session* session, uint32_t sequence);
 
-/* Appends tokens[i] to sequences[i] for n <= llmc_batch_size different sequences. Reads the weights
- * once. Gives the same bits as n calls of llmc_append. On an error no sequence has changed. */
+/* Appends tokens[i] to sequences[i] for n <= llmc_batch_size different sequences (otherwise
+ * LLMC_ERROR_ARGUMENT). Reads the weights once. Gives the same bits as n calls of llmc_append. */
 llmc_status llmc_append_batch(llmc_session* session, const uint32_t* sequences, size_t n,
                               const int32_t* tokens);
 /* Performs llmc_step for n different sequences; tokens[i] receives the token chosen for
@@ -406,9 +404,10 @@ llmc_status llmc_grammar_init(void* memory, size_t bytes, const void* tables, si
                               llmc_grammar** grammar);
 
 /* Functions for programs that choose tokens themselves, without a session. llmc_grammar_restart
- * returns to the start of a text. llmc_grammar_accept consumes one token; on an error the grammar
- * is unchanged. llmc_grammar_allow writes which tokens can come next: bit i % 32 of mask[i / 32] is
- * set if token i can. `words` must be at least the size of the vocabulary / 32, rounded up. */
+ * returns to the start of a text. llmc_grammar_accept consumes one token; on an error (see
+ * llmc_set_grammar) the grammar is unchanged. llmc_grammar_allow writes which tokens can come next:
+ * bit i % 32 of mask[i / 32] is set if token i can. `words` must be at least the size of the
+ * vocabulary / 32, rounded up. */
 llmc_status llmc_grammar_restart(llmc_grammar* grammar);
 llmc_status llmc_grammar_accept(llmc_grammar* grammar, int32_t token);
 llmc_status llmc_grammar_allow(llmc_grammar* grammar, uint32_t* mask, size_t words);
@@ -428,8 +427,8 @@ int llmc_grammar_text_state(const llmc_grammar* grammar);
  * sampling reports errors in them. The grammar's state depends only on the tokens after this
  * position, so nothing need be called after a rewind, and forks share the grammar. If sequences
  * that share a grammar are stepped in turn, it reads the whole text again at every change of
- * sequence: one grammar per sequence is faster.
- * The start of the text does not change. If a rewind, a reset or a shorter loaded state ends before
+ * sequence: one grammar per sequence is faster. The start of the text changes only if the context
+ * slides (by the dropped tokens). If a rewind, a reset or a shorter loaded state ends before
  * it, sampling returns LLMC_ERROR_POSITION until tokens are appended up to that position or this
  * function is called again. Sliding cannot drop tokens of the text (LLMC_ERROR_CONTEXT_FULL).
  * LLMC_ERROR_GRAMMAR_TABLES: the tables were made for another vocabulary. Later, sampling returns
@@ -437,7 +436,8 @@ int llmc_grammar_text_state(const llmc_grammar* grammar);
  * LLMC_ERROR_GRAMMAR_DEPTH if nesting is too deep, and LLMC_ERROR_NO_CANDIDATE if no token can
  * follow. */
 llmc_status llmc_set_grammar(llmc_session* session, llmc_grammar* grammar);
-/* Sets *state to that of the selected sequence's text; LLMC_GRAMMAR_MAY_END without a grammar. */
+/* Sets *state to that of the selected sequence's text: LLMC_GRAMMAR_MAY_END without a grammar,
+ * LLMC_GRAMMAR_INCOMPLETE before its start. Errors in the text are those of sampling. */
 llmc_status llmc_text_state(llmc_session* session, int* state);
 
 #if defined(__GNUC__)

@@ -41,8 +41,8 @@ typedef struct llmc_run {
                                      differ in speed */
   uint32_t source_rows;           /* encoder-decoder: rows of the encoded source that the decoder
                                      attends to; 0: none is encoded */
-  const float* source;            /* encoder-decoder: keys f32[kv_heads][source_rows][head_dim]
-                                     and values of each layer, as `encode` stored them */
+  const float* source;            /* encoder-decoder: for each layer, keys and then values, each
+                                     f32[kv_heads][source_rows][head_dim], from `encode` */
 } llmc_run;
 
 /* A compiled model: constants, pointers to its data, and functions. A model NAME defines `const
@@ -72,7 +72,7 @@ struct llmc_model {
                               f32[chunk][hidden] */
   uint64_t kv_token_bytes; /* bytes per token in a saved state: K and V of all layers, without
                               padding */
-  uint32_t kv_format;      /* how K and V are stored; 0: f32 */
+  uint32_t kv_format;      /* number of the format of K and V (kv_format_number); 0: both f32 */
   uint32_t prefix_tokens;  /* number of tokens of the compiled-in prompt, whose K and V are in
                               prefix_blocks; at most ctx */
   uint64_t kv_block_bytes; /* LLMC_KV_TOKENS_BYTES(kv_block) plus K and V of all layers; a
@@ -95,16 +95,16 @@ struct llmc_model {
   /* Runs the model for the rows and stores their K and V. The last layer's rows stay in scratch
    * until the next call; head does not change them. */
   void (*forward)(const llmc_run* run);
-  /* Computes the logits, f32[count][vocab], of `rows`, f32[count][hidden], which are last layer's
-   * rows of this or an earlier call of forward; count is 1 .. batch. best[i] is the index of the
+  /* Computes the logits, f32[count][vocab], of `rows`, f32[count][hidden], which are the last
+   * layer's rows of any earlier call of forward; count is 1 .. batch. best[i] is the index of the
    * first maximum of row i, ignoring NaN; 0 if all logits are NaN or -infinity. Uses only
    * fields of `run` that are the same in all runs, such as scratch, weights and threads. */
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
   /* Encoder-decoder: runs the encoder on `input`, int32_t[n] or float[source_width * n], n in
-   * source_min .. source_max, and stores keys and values of all layers to `source` [source_bytes].
-   * Uses scratch and workers of `run`. Returns the number of encoded rows, or 0 if an id is outside
-   * the encoder's vocabulary. NULL: the model has no encoder. */
+   * source_min .. source_max, and stores keys and values of all layers in `source`
+   * (llmc_run.source). Uses scratch and workers of `run`. Returns the number of encoded rows, or 0
+   * if an id is outside the encoder's vocabulary. NULL: the model has no encoder. */
   uint32_t (*encode)(const llmc_run* run, const void* input, uint32_t n, float* source);
   /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
    * format of saved states, [count][kv_token_bytes], which is the same for every target and block
