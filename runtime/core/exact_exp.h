@@ -12,7 +12,7 @@ namespace llmc::core {
 /// series of e^r, whose term 14 is below 1e-17.
 inline double exact_exp(double x) {
   constexpr double kLog2E = 1.4426950408889634;
-  constexpr double kLn2High = 6.93147180369123816490e-01;  // 33 bits, so n * kLn2High is exact
+  constexpr double kLn2High = 6.93147180369123816490e-01;  // 32 bits, so n * kLn2High is exact
   constexpr double kLn2Low = 1.90821492927058770002e-10;
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
   constexpr double kInverseFactorials[] = {1.0 / 6227020800.0,

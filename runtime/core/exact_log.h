@@ -15,7 +15,7 @@ inline constexpr double kLn2 = 0.6931471805599453;
 /// The series f + f^3/3 + … ends with f^23/23: |f| < 0.172, so the next term is below 1e-19.
 inline double exact_log(double x) {
   constexpr double kSqrt2 = 1.4142135623730951;
-  constexpr double kLn2High = 6.93147180369123816490e-01;  // 33 bits, so n * kLn2High is exact
+  constexpr double kLn2High = 6.93147180369123816490e-01;  // 32 bits, so n * kLn2High is exact
   constexpr double kLn2Low = 1.90821492927058770002e-10;
   constexpr double kInverseOdds[] = {1.0 / 23.0, 1.0 / 21.0, 1.0 / 19.0, 1.0 / 17.0,
                                      1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0,

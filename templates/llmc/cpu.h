@@ -4,8 +4,8 @@
 
 /// Checks whether the CPU has the features that the code was compiled for. Freestanding: needs no
 /// library. x86-64 queries CPUID; arm64 and LoongArch call getauxval() if the program has a C
-/// library. The functions are static, because every object must
-/// use the copy that was compiled with its own flags.
+/// library. The functions are static, because every object must use the copy that was compiled with
+/// its own flags.
 namespace llmc {
 
 static inline int cpu_has_baseline() {
@@ -46,7 +46,7 @@ static inline int cpu_has_avxvnni() {
   return (cpuid_leaf(7, 1).a & kAvxVnni) != 0;
 }
 
-/// Returns 1 if the CPU has AVX-512 F, DQ, BW, VL and VNNI.
+/// Returns 1 if the CPU has the features of cpu_has_avx2() and AVX-512 F, DQ, BW, VL and VNNI.
 static inline int cpu_has_avx512() {
   constexpr uint32_t kFoundation = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
   constexpr uint32_t kVnni = 1u << 11, kMaskAndZmmState = 7u << 5;
@@ -73,8 +73,8 @@ static inline bool amx_is_permitted() {
 #endif
 }
 
-/// Returns 1 if the CPU has AVX-512 as above, AMX-TILE and AMX-INT8, with the tile state enabled
-/// and permitted.
+/// Returns 1 if the CPU has the features of cpu_has_avx512(), AMX-TILE and AMX-INT8, with the tile
+/// state enabled and permitted.
 static inline int cpu_has_amx() {
   constexpr uint32_t kTile = 1u << 24, kInt8 = 1u << 25, kTileStates = 3u << 17;
   if (!cpu_has_avx512() || (enabled_states() & kTileStates) != kTileStates) return 0;

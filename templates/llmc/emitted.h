@@ -36,8 +36,8 @@ template <class T>
 LLMC_INLINE const T* data(const KernelContext& context, uint64_t offset) {
   return reinterpret_cast<const T*>(context.run->weights + offset);
 }
-/// Sets a result that is undefined, because an index was out of range, to NaN. Its bits are the
-/// same on every target, and the caller gets NaN logits.
+/// Sets a result that is undefined, because an index was out of range, to NaN (floats) or 0 (other
+/// types). Its bits are the same on every target, and the caller gets NaN logits.
 LLMC_INLINE void invalidate(float* values, size_t count) {
   for (size_t i = 0; i < count; ++i) values[i] = __builtin_nanf("");
 }

@@ -54,8 +54,8 @@ LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   return there;
 }
 
-/// Returns the weights in `file`, the content of NAME.weights.bin; nullptr if the file belongs to
-/// another model.
+/// Returns the weights in `file`, the content of NAME.weights.bin, at least a header; nullptr if it
+/// belongs to another model. `bytes` and `hash` are those of this model.
 LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, uint64_t hash) {
   llmc_weights_header header;
   __builtin_memcpy(&header, file, sizeof header);
@@ -82,7 +82,7 @@ LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uin
   return true;
 }
 
-/// Task that calls body(begin, end, worker) for consecutive ranges that cover 0..count.
+/// Task that calls body(begin, end, worker) for ranges [begin, end) that together are 0 .. count-1.
 template <class Body>
 struct RangeTask {
   const Body& body;

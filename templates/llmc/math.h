@@ -102,8 +102,8 @@ LLMC_INLINE F32x8 tanh(F32x8 x) {
   return select(less(magnitude, splat(0.625f)), small, with_sign_of(large, x));
 }
 
-/// erf x: an odd polynomial of degree 13 for |x| up to 475/512, otherwise 1 - e^P(|x|) with P of
-/// degree 7 and the sign of x.
+/// erf x: an odd polynomial of degree 11 for |x| up to 475/512, otherwise 1 - e^P(|x|) with P of
+/// degree 7, and the sign of x.
 LLMC_INLINE F32x8 erf(F32x8 x) {
   const F32x8 t = absolute(x), s = x * x;
   F32x8 p = fma(splat(-1.72853470e-5f), t, splat(3.83197126e-4f));

@@ -202,7 +202,7 @@ struct FloatPeak {
   }
 };
 
-/// Returns the measurement for q4 prompts.
+/// Returns the loop that measures q4 prompts on this target.
 template <class Exact, class Vector>
 constexpr auto nibble_peak() {
   if constexpr (!kExactPanels) {
@@ -219,7 +219,8 @@ constexpr auto nibble_peak() {
 }
 using Q4Peak = decltype(nibble_peak<ExactPanels, VnniVector>());
 
-/// Processes `blocks` blocks. Returns the number of multiply-adds.
+/// Calls block() `blocks` times. Returns the number of multiply-adds. Sets *result to a number that
+/// depends on them, so that the compiler cannot remove them.
 template <class Loop>
 LLMC_NOINLINE inline uint64_t peak(uint64_t blocks, int32_t* result) {
   PeakOperands operands;

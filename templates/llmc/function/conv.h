@@ -14,9 +14,9 @@ namespace function {
 inline constexpr int64_t kConvPanels = 4;
 inline constexpr int64_t kConvPositions = kConvPanels * kPanelColumns;
 
-/// Up to eight positions: their offsets in x, of which the last is repeated, and how many there
-/// are. `y` counts from the first position of the block. If `adjacent`, eight elements from at[0]
-/// on can be read, and the first `lanes` are those of the positions.
+/// Up to eight successive positions: their number `lanes`, their offsets `at` in x, of which the
+/// last is repeated, and `y`, the index of the first one in the block. If `adjacent`, only at[0] is
+/// set: eight elements from it on can be read, and the first `lanes` are those of the positions.
 struct ConvVector {
   int64_t at[8], y, lanes;
   bool adjacent;
@@ -107,7 +107,7 @@ struct ConvShape {
     }
     return used;
   }
-  /// Calls f(i, offset in x) for the `count` elements of the depth from `first` on; i is from 0.
+  /// Calls f(i, offset in x) for the `count` elements of the depth from `first` on; i begins at 0.
   template <class F>
   LLMC_INLINE void for_each_tap(int64_t first, int64_t count, F&& f) const {
     constexpr size_t kLast = Taps::count - 1;
@@ -144,8 +144,8 @@ LLMC_INLINE F32x8 load_positions(const float* x, const int64_t* at, bool adjacen
 
 /// Calls f(x, w, y, first position, number of positions, number of rows, positions of a row) for
 /// blocks of up to 64 positions and up to `block_rows` rows; w and y are those of the first row, y
-/// of the first position. [begin, end) counts positions of these rows, ordered by batch, group,
-/// rows and positions.
+/// of the first position. [begin, end) counts the positions of each group of `block_rows` rows
+/// once, ordered by batch, group, rows and positions.
 template <class Shape, class F>
 LLMC_INLINE void for_each_block(const float* x, const float* w, float* y, int64_t begin,
                                 int64_t end, int64_t block_rows, const Shape& s, F&& f) {

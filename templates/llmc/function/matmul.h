@@ -26,8 +26,9 @@ LLMC_INLINE F32x8 load_weights(const bf16* p) {
   return load_bf16(reinterpret_cast<const uint8_t*>(p));
 }
 
-/// Accumulates `depth` products in each of kRows x 16 elements of y. b is [depth][b_row], of which
-/// the first `columns` columns are used, at most 16. b may end after the last of them.
+/// Accumulates `depth` products in each of kRows x `columns` elements of y, starting with 0 if
+/// `first`. b is [depth][b_row]. All 16 columns of a row of b must be readable; the first `columns`
+/// of them are used, all if kWhole.
 template <int kRows, bool kWhole, class B>
 LLMC_INLINE void product_tile(const float* a, int64_t a_row, const B* b, int64_t b_row, float* y,
                               int64_t y_row, int64_t depth, int64_t columns, bool first) {
@@ -105,7 +106,7 @@ LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __re
 }
 
 /// Computes one product with an unpacked b[K][N], whose rows are b_row and columns b_column
-/// elements apart.
+/// elements apart: copies 16 columns at a time to `panel`, f32[K][16].
 LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_row,
                                           const float* __restrict b, int64_t b_row,
                                           int64_t b_column, float* __restrict y, int64_t m,
@@ -133,7 +134,7 @@ LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_r
   }
 }
 
-/// Computes a product of any element type; also used for the remaining columns of a float product.
+/// Computes the columns from `first_column` on of a product of any element type except float.
 template <class T>
 LLMC_NOINLINE inline void product_generic(const T* __restrict a, int64_t a_row,
                                           const T* __restrict b, int64_t b_row, int64_t b_column,
@@ -153,7 +154,8 @@ LLMC_NOINLINE inline void product_generic(const T* __restrict a, int64_t a_row,
     }
   }
 }
-/// Computes the last columns, fewer than 16, element by element in the same order.
+/// Computes the columns from `first_column` on of a float product, whose elements need not be
+/// adjacent, in the same order.
 LLMC_NOINLINE inline void product_edge(const float* __restrict a, int64_t a_row,
                                        const float* __restrict b, int64_t b_row, int64_t b_column,
                                        float* __restrict y, int64_t m, int64_t k, int64_t n,
@@ -173,7 +175,8 @@ LLMC_NOINLINE inline void product_edge(const float* __restrict a, int64_t a_row,
   }
 }
 
-/// Computes one float product: whole panels of contiguous columns, then the remaining columns.
+/// Computes one float product: 16 columns at a time if they are adjacent, then the remaining
+/// columns.
 LLMC_NOINLINE inline void product_of_floats(const float* __restrict a, int64_t a_row,
                                             const float* __restrict b, int64_t b_row,
                                             int64_t b_column, float* __restrict y, int64_t m,

@@ -3,8 +3,9 @@
 #include "llmc/function/scalar.h"
 
 /// Reductions along one axis of x[outer][n][inner], row-major, to y[outer][inner]. Float sums have
-/// the same order on every target. For inner = 1, lane j of eight adds x[j], x[j + 8], …, and the
-/// lanes are added by the tree of docs/numerics.md. Otherwise x[0], x[1], … are added in sequence.
+/// the same order on every target. For inner = 1 (softmax: for every inner), lane j of eight adds
+/// x[j], x[j + 8], …, and the lanes are added by the tree of docs/numerics.md. Otherwise x[0],
+/// x[1], … are added in sequence.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -71,7 +72,7 @@ struct Min : Sum {
     return min(a, b);
   }
 };
-/// For bools (0 and 1), the maximum is "any" and the minimum is "all".
+// For bools (0 and 1), Max is "any" and Min is "all".
 
 /// Returns the reduction of f(i) for i = 0 .. n-1, in the order above.
 template <class Op, class T, class F>
@@ -128,7 +129,8 @@ inline void softmax(const T* __restrict x, T* __restrict y, int64_t outer, int64
   }
 }
 
-/// y = (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale + bias, rows of n.
+/// y = (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale + bias for one row of n elements;
+/// `bias` may be NULL.
 template <class T>
 inline void layer_norm_row(const T* __restrict x, T* __restrict y, int64_t n, T epsilon,
                            const T* __restrict scale, const T* __restrict bias) {
@@ -159,7 +161,7 @@ inline void layer_norm_biased(const T* x, const T* scale, const T* bias, T* y, i
     layer_norm_row<T>(x + r * n, y + r * n, n, static_cast<T>(epsilon), scale, bias);
 }
 
-/// y = x / sqrt(mean(x^2) + epsilon) * scale, rows of n.
+/// y = x / sqrt(mean(x^2) + epsilon) * scale for each of `rows` rows of n elements.
 template <class T>
 inline void rms_norm_rows(const T* __restrict x, const T* __restrict scale, T* __restrict y,
                           int64_t rows, int64_t n, float epsilon) {
@@ -240,8 +242,8 @@ inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer
   }
 }
 
-/// Computes values and indices of the k best elements along the axis, best first; equal elements
-/// are in order of their indices.
+/// Computes values and indices of the k <= n best elements along the axis, best first; equal
+/// elements are in order of their indices.
 template <class T, class Order>
 inline void top_k(const T* __restrict x, T* __restrict values, int64_t* __restrict indices,
                   int64_t outer, int64_t n, int64_t inner, int64_t k) {

@@ -207,8 +207,9 @@ LLMC_INLINE T pow(T base, E exponent) {
 
 // ---- conversions
 
-/// Converts x to type To. Floats are truncated to integers: values outside the range of 64 bits
-/// saturate, then values outside the range of To wrap, and NaN gives 0.
+/// Converts x to type To. A bool is whether x is not 0. Floats are truncated to integers: values
+/// outside the range of 64 bits saturate, then values outside the range of To wrap, and NaN gives
+/// 0.
 template <class To, class From>
 LLMC_INLINE To convert(From x) {
   if constexpr (__is_same(To, bool)) {

@@ -70,10 +70,11 @@ LLMC_INLINE double sin_of_float(float x, uint64_t turn) {
   return from_bits(bits(value) ^ negative << 63);
 }
 
-/// a * b exactly, as a sum (Dekker 1971).
+/// The number high + low, with |low| far below |high|.
 struct Pair {
   double high, low;
 };
+/// a * b exactly (Dekker 1971).
 LLMC_INLINE Pair multiply_exactly(double a, double b) {
   const double high = a * b;
   const double at = a * 134217729.0, bt = b * 134217729.0;  // 2^27 + 1

@@ -8,17 +8,17 @@
 ///     j <= position + t
 ///
 /// With a window w, only the last w of these keys are used. With a softcap c, scores are replaced
-/// by c tanh(score / c). With a bias, a number from a table of each head is added to
-/// the score then. With sinks, the softmax has the score of one more key, whose value is 0.
+/// by c tanh(score / c). With a bias, a number from a table of each head is then added to the
+/// score. With sinks, the softmax has the score of one more key, whose value is 0.
 ///
 /// The cache is divided into splits of 512 tokens, and each split into tiles of 64 tokens, aligned
 /// to position 0. A query processes its visible tiles in order, and its splits are merged in order.
 /// The bits of its result therefore depend only on its position, not on its chunk or on the
 /// distribution of work.
 ///
-/// A work item is one KV head, all its query heads, and as many tokens of a sequence as fill a
-/// register tile with query rows. If few tokens attend to a long cache, a work item is also limited
-/// to one split, and a second step merges the splits.
+/// A work item is one KV head, all its query heads, and as many tokens of a sequence as give
+/// kAttentionRows query rows, in whole register tiles. If few tokens attend to a long cache, a work
+/// item is also limited to one split, and a second step merges the splits.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -283,8 +283,7 @@ struct AttentionMergeTask {
 
 /// Computes attention of q f32[tokens][heads][head_dim] to out f32[tokens][heads * head_dim]. The
 /// keys and values of these and all previous tokens must be in the caches of their sequences. `cap`
-/// is the softcap, used if Rule::kCapped; `bias` is f32[heads][bias_columns], used if
-/// Rule::kBiased, with at least as many columns as keys.
+/// is the softcap, used if Rule::kCapped. `tables` must contain the tables that Rule needs.
 template <class Shape, class Rule = AttentionRule<>>
 inline void attention(const KernelContext& context, size_t layer, float scale, const float* q,
                       float* out, float cap = 0, const ScoreTables& tables = {}) {

@@ -435,7 +435,7 @@ LLMC_INLINE void add_sink(RowState<Shape> state, float sink) {
     store(state.output() + i, load(state.output() + i) * splat(before));
 }
 
-/// out[head_dim] = output / sum
+/// out[head_dim] = output * (1 / sum)
 template <class Shape>
 LLMC_INLINE void write_output(RowState<Shape> state, float* out) {
   const F32x8 inverse = splat(1.0f / state.sum());

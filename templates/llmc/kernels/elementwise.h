@@ -7,7 +7,7 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Computes y = Fn(a, b) for f32[tokens][N]. y may be a or b.
+/// Computes y = Op(a, b) for f32[tokens][N]. y may be a or b.
 template <class Op, size_t N>
 inline void binary(const KernelContext& context, const float* a, const float* b, float* y) {
   for_each_token(context, [=](size_t t) {
@@ -16,7 +16,7 @@ inline void binary(const KernelContext& context, const float* a, const float* b,
     }
   });
 }
-/// Computes y = Fn(a, row) with row f32[N], the same for every token.
+/// Computes y = Op(a, row) with row f32[N], the same for every token.
 template <class Op, size_t N>
 inline void binary_row(const KernelContext& context, const float* a, const float* row, float* y) {
   for_each_token(context, [=](size_t t) {

@@ -3,8 +3,9 @@
 #include "llmc/kernels/kv_codes.h"
 #include "llmc/kernels/stage.h"
 
-/// The KV cache: blocks of kBlockTokens tokens. A block begins with the token ids (used by the
-/// core), followed by every layer's keys and values, each in its own format (sizes.h, quant/kv.h).
+/// The KV cache: blocks of kBlockTokens tokens. A block begins with the token ids and mirostat's
+/// states (used by the core), followed by every layer's keys and values, each in its own format
+/// (sizes.h, quant/kv.h).
 ///
 ///     keys    [kv_heads, block/8, padded dim, 8]   eight tokens adjacent
 ///     values  [kv_heads, padded dim/8, block, 8]   eight dims adjacent

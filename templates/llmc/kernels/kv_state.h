@@ -9,9 +9,9 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Calls f(stored, record, bytes) with the two addresses and the size of every piece of `count`
-/// tokens from slot `first` on. The loops are not unrolled, which would cost tens of kilobytes of
-/// code for a rare operation.
+/// Calls f(stored, record, bytes) for every piece of `count` tokens from slot `first` on: its
+/// address in the block, its offset in the saved state's bytes, and its size. The loops are not
+/// unrolled, which would cost tens of kilobytes of code for a rare operation.
 template <class Shape, class F>
 inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, F f) {
   constexpr size_t kDim = Shape::kHeadDim;
@@ -57,7 +57,8 @@ inline void kv_save(const unsigned char* block, uint32_t first, uint32_t count, 
                            LLMC_INLINE_LAMBDA { __builtin_memcpy(to + record, stored, bytes); });
 }
 
-/// Clear the padding dims, which the record lacks and kernels read.
+/// Copies `count` tokens to the slots from `first` on. Clears the padding dims, which a saved state
+/// does not contain but kernels read.
 template <class Shape>
 inline void kv_load(unsigned char* block, uint32_t first, uint32_t count,
                     const unsigned char* from) {

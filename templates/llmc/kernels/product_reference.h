@@ -10,7 +10,7 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Adds the product of superblock `s` of a panel with token `token`.
+/// Returns `sum` plus the product of superblock `s` of a panel with token `token`.
 template <size_t kBlocks>
 LLMC_INLINE F32x8 q4_super_reference(const uint8_t* panel, size_t s, const Quantized& x,
                                      size_t token, const Q4Fold& fold, F32x8 sum) {
@@ -52,7 +52,7 @@ LLMC_NOINLINE inline void q4_panel_reference(const uint8_t* panel, const Quantiz
   store(y, sum);
 }
 
-/// Computes y[8] of one panel of coded weights.
+/// Computes y[8] of one panel of coded weights for token `token`.
 template <CodedFormat kFormat, size_t K>
 LLMC_NOINLINE inline void coded_panel_reference(const uint8_t* panel, const Quantized x,
                                                 size_t token, float* y) {

@@ -35,7 +35,8 @@ LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
           reinterpret_cast<float*>(scales), tokens};
 }
 
-/// Returns the codes of a block for the token's group. A group of one token has 32 codes per block.
+/// Returns the codes of a block for the group that begins with `token`. A group of one token has 32
+/// codes per block.
 LLMC_INLINE int8_t* activation_codes(const Quantized& x, size_t block, size_t token) {
   const size_t inner = block % kActivationBlocks;
   return x.codes + ((block - inner) * x.tokens + token * kActivationBlocks + inner) * kBlock;

@@ -53,15 +53,15 @@ LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens)
   return wanted < run->threads ? wanted : run->threads;
 }
 
-/// Distribution of the units 0..total of a stage over its workers, in consecutive ranges. If there
-/// is enough work, the ranges are multiples of `granule` units, for which kernels are fastest. The
+/// Distribution of the units 0..total of a stage over its workers, in consecutive ranges. The
 /// object is on the stack of the calling thread during the stage.
 ///
 /// Even cores: one range per worker. Uneven cores (run->uneven: big and little cores, or cores
 /// shared with other programs): workers take ranges dynamically. An idle worker takes a third of an
 /// equal part of the remaining units. The first ranges are therefore long, and the last ones end at
-/// about the same time on fast and slow cores. Which worker computes a unit then depends on timing;
-/// the result does not.
+/// about the same time on fast and slow cores. If there is enough work, the ranges are multiples of
+/// `granule` units, for which kernels are fastest. Which worker computes a unit then depends on
+/// timing; the result does not.
 class WorkPartition {
  public:
   LLMC_INLINE WorkPartition(const llmc_run* run, size_t total, size_t workers, size_t granule = 1)
@@ -134,7 +134,8 @@ LLMC_INLINE void for_each_token(const KernelContext& context, Row row) {
   for_each_worker(context.run, task);
 }
 
-/// Loads eight floats of a row of compile-time width K at i; the tail is padded with zeros.
+/// Load and store eight floats of a row of compile-time width K at i. After the end of the row,
+/// loads return zeros and stores write nothing.
 template <size_t K>
 LLMC_INLINE F32x8 load_row(const float* row, size_t i) {
   if constexpr (K % 8 == 0) return load(row + i);

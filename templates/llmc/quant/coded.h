@@ -145,7 +145,7 @@ constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
 constexpr unsigned coded_code_shift(CodedFormat f, size_t k) {
   return f.bits != 8 && k % 8 >= 4 ? 4 : 0;
 }
-/// Returns the bit position of the upper two bits of a 6-bit code.
+/// Return the byte in the panel, and the bit in that byte, of the upper two bits of a 6-bit code.
 constexpr size_t coded_upper_position(CodedFormat f, size_t row, size_t k) {
   return coded_super_offset(f, k / kSuper) + (k % kSuper) / kBlock * coded_block_bytes(f) +
          kSixLowerBytes + (k % kBlock) / 16 * 32 + row * 4 + k % 4;

@@ -14,7 +14,7 @@
 ///     f16    rounded to nearest even
 ///     int8   i8 codes. Keys: the codes of 8 tokens are followed by their scale f32[8] and
 ///            midpoint f32[8]; key = scale * code + midpoint. Values: all codes are followed by
-///            their scales f32[kv_heads, block], padded with zeros to 64 bytes;
+///            their scales f32[kv_heads, block], padded with zeros to a multiple of 64 bytes;
 ///            value = scale * code
 ///     fp8    values only: as int8, but a code is read as E4M3 divided by 2^8
 namespace llmc {

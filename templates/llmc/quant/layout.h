@@ -14,13 +14,13 @@ inline namespace LLMC_ISA {
 
 /// Number of rows in a panel; each row is one 32-bit lane.
 inline constexpr size_t kPanelRows = 8;
-/// Number of weights along K that share a scale.
+/// Number of weights along K in a block, which share a scale in q4 and q8.
 inline constexpr size_t kBlock = 32;
 /// Number of weights along K that share an activation scale. Floats are accumulated once per
 /// superblock.
 inline constexpr size_t kSuper = 256;
 inline constexpr size_t kBlocksPerSuper = kSuper / kBlock;
-/// Alignment of panels, rows of tables and scratch areas.
+/// Alignment in bytes of panels (except q4), tables and scratch areas.
 inline constexpr size_t kAlignment = 64;
 
 constexpr size_t ceil_div(size_t a, size_t b) {

@@ -35,7 +35,8 @@ constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t lane, 
                                                                          : 0;
   coded_set_code(format, panel, lane, k, static_cast<int>(word % (1u << format.bits)) + low);
 }
-/// Sets random scales of both signs, and zero points from their whole range.
+/// Sets random scales of both signs, and zero points: integers from their whole range, floats in
+/// [-9, 9).
 constexpr void fill_coded_groups(CodedFormat format, uint8_t* panel, size_t k_total, size_t lane,
                                  uint64_t seed, size_t row) {
   const size_t groups = ceil_div(k_total, format.block);
@@ -93,7 +94,7 @@ constexpr void fill_row(WeightKind kind, uint8_t* panel, size_t k_total, size_t 
   }
 }
 
-/// Fills weight_bytes(kind, rows, k) zeroed bytes at `data` with rows [begin, end).
+/// Sets rows [begin, end) of a zeroed packed matrix with `k_total` columns at `data`.
 constexpr void fill_weight(WeightKind kind, uint8_t* data, size_t k_total, size_t begin, size_t end,
                            uint64_t seed) {
   for (size_t row = begin; row < end; ++row) {
