@@ -87,7 +87,7 @@ LLMC_INLINE void store_codes_of(const float* row, unsigned char* codes, Code cod
 inline constexpr KvScale kKvNaN{bits_float(0x7fc00000u), 0};
 
 /// Quantizes a key, f32[padded dim], to int8 codes, with the midpoint of minimum and maximum, and
-/// 254 steps between them.
+/// 254 steps between them. The scale is NaN if a number is NaN, infinite or at least kKvLargest.
 template <size_t kHeadDim>
 LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   constexpr size_t kPadded = padded_dim(kHeadDim);
@@ -121,7 +121,7 @@ LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
 }
 
 /// Quantizes a value row to one-byte codes of kFormat, kInt8 or kFp8, and returns the scale, with
-/// which the maximum magnitude becomes the largest code.
+/// which the maximum magnitude becomes the largest code; NaN as for keys.
 template <KvFormat kFormat, size_t kHeadDim>
 LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
   constexpr float kLargest = kFormat == KvFormat::kInt8 ? 127.0f : 1.75f;

@@ -378,8 +378,9 @@ LLMC_INLINE void coded_super_rest(size_t rest, const uint8_t* codes, const uint8
   }
 }
 
-/// Up to kPanelGroup consecutive panels, tokens [token, token + count): y[panels][count][8]. A tile
-/// of activations is used for the same superblock of all panels while it is in the L1 cache.
+/// Computes y[panels][count][8] for up to kPanelGroup consecutive panels and the tokens [token,
+/// token + count). A tile of activations is used for the same superblock of all panels while it is
+/// in the L1 cache.
 template <CodedFormat kFormat, size_t K>
 LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panels,
                                               const Quantized x, size_t token, size_t count,

@@ -108,7 +108,7 @@ LLMC_NOINLINE inline void q4_panels_gemv(const uint8_t* panel, size_t stride, co
   for (size_t p = 0; p < kPanels; ++p) store(y + p * y_stride, sum[p]);
 }
 
-/// A superblock's codes, one byte each: [block][8][32].
+/// A superblock's codes, one byte each: [block][8][8 rows][4 k].
 struct alignas(64) UnpackedCodes {
   uint8_t codes[kBlocksPerSuper * kPanelRows * kBlock];
 };
@@ -243,8 +243,9 @@ LLMC_INLINE void q4_super_rest(size_t rest, const UnpackedCodes* unpacked, const
   }
 }
 
-/// Up to kPanelGroup consecutive panels, tokens [token, token + count): y[panels][count][8]. A tile
-/// of activations is used for the same superblock of all panels while it is in the L1 cache.
+/// Computes y[panels][count][8] for up to kPanelGroup consecutive panels and the tokens [token,
+/// token + count). A tile of activations is used for the same superblock of all panels while it is
+/// in the L1 cache.
 template <size_t K>
 LLMC_NOINLINE inline void q4_panels_tokens(const uint8_t* panel, size_t panels, const Quantized x,
                                            size_t token, size_t count, float* y) {

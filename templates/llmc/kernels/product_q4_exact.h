@@ -51,8 +51,8 @@ LLMC_INLINE void q4_exact_unpack(const uint8_t* super, size_t blocks, const uint
   Exact::unpack_mins(super + q4_min_offset(blocks), blocks, out.mins);
 }
 
-/// Adds one superblock of `panels` panels for the group of kTokens tokens from `token` on to
-/// y[panels][y_stride] from [token] on.
+/// Adds the products of one superblock of `panels` panels with the group of kTokens tokens from
+/// `token` on to y[panels][kTokens][8], with panels y_stride floats apart.
 template <class Exact, size_t kTokens>
 LLMC_INLINE void q4_exact_tiles(const Q4Exact* unpacked, const uint8_t* panel, size_t panel_bytes,
                                 size_t panels, size_t blocks, const Quantized& x, size_t s,

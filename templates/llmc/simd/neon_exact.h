@@ -248,7 +248,7 @@ struct ExactPanels {
     const int8x16_t mask = {-1, -1, -1, -1, -1, -1, -1, -1, 127, 127, 127, 127, 127, 127, 127, 127};
     return vandq_s8(both, mask);
   }
-  /// Interleaves 32-bit lanes.
+  /// Interleave the 32-bit lanes of the low or high halves.
   static LLMC_INLINE uint8x16_t zip_low(uint8x16_t a, uint8x16_t b) {
     return vreinterpretq_u8_u32(vzip1q_u32(vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b)));
   }

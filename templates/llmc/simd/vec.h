@@ -1,11 +1,11 @@
 #pragma once
 
-/// The SIMD operations that the shared kernels use. A target is one header
-/// that defines these names in `namespace llmc { inline namespace LLMC_ISA {` (add it to the switch
-/// below; docs/adding-a-target.md). Vectors are values of 8 lanes on every target: 8
-/// float or 32-bit lanes are the rows of a weight panel, the tokens of a K group, the dims of a V
-/// group, so lane arithmetic is the same sequence of operations on every target. simd/wide.h makes
-/// pairs of them, which a header with wider registers defines itself (LLMC_F32X16).
+/// The SIMD operations that the shared kernels use. A target is one header that defines these names
+/// in `namespace llmc { inline namespace LLMC_ISA {` (add it to the switch below;
+/// docs/adding-a-target.md). Vectors have 8 lanes of 32 bits on every target: the rows of a weight
+/// panel, the tokens of a group of keys, or the dims of a group of values. Lane arithmetic is
+/// therefore the same sequence of operations on every target. simd/wide.h makes pairs of vectors,
+/// which a header with wider registers defines itself (LLMC_F32X16).
 ///
 /// F32x8     eight floats           operators + - * /, each correctly rounded
 ///   splat(x), zero_f32()

@@ -22,8 +22,8 @@ struct ExactActivations {
   const int8_t* codes;
   const int16_t* sums[4];  // of pairs of blocks, [token][2]
   const float* scales;
-  size_t block_stride;  // bytes from one group of kActivationBlocks blocks to the next, and from
-                        // token to token
+  size_t block_stride;  // bytes from a token's kActivationBlocks adjacent blocks to its next ones;
+                        // tokens are kTokenBytes apart
 };
 
 /// A superblock of four panels.
