@@ -17,8 +17,8 @@ struct FunctionBench {
 };
 
 /// `llmc bench` of a graph that is compiled as a function: measures the time of a run and returns
-/// the exit code. kUsage for options that select tests of decoders, a warning for options that
-/// compile decoders.
+/// the exit code. Fails with kUsage for options that select tests of decoders. Warns about options
+/// for the compilation of decoders.
 Result<int> bench_function(const CLI::App& app, const ModelOptions& model,
                            const exec::NativeOptions& native, driver::Source source,
                            const FunctionBench& options, const Globals& globals);

@@ -18,7 +18,7 @@ struct BuildOptions {
 };
 void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use);
 
-/// The options for the driver. Reads the grammar and the system prompt.
+/// Returns the options for the driver. Reads the grammar and the system prompt.
 Result<driver::CompileOptions> driver_options(const BuildOptions& options);
 
 /// Imports the model and prints notes about the chosen file of a folder and about options without
@@ -29,7 +29,7 @@ Result<driver::Source> import_source(const BuildOptions& options, driver::Compil
 /// Prints the plan's warnings, and a note if --quant was given but weights keep the model's codes.
 void note_plan(const BuildOptions& options, const plan::Plan& plan, const Globals& globals);
 
-/// Prints the object of a single target, an array for several.
+/// Prints `list` as JSON: the object itself for a single target, an array for several.
 void print_targets(const Json& list);
 
 }  // namespace llmc::cli

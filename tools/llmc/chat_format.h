@@ -11,8 +11,8 @@
 /// The chat template of a model, for `chat` and `run --chat`.
 namespace llmc::cli {
 
-/// Creates the format of `description`. kUnsupported with `hint` if its template cannot be used;
-/// `model`: the file in messages.
+/// Creates the format of `description`. Fails with kUnsupported and `hint` if its template cannot
+/// be used; `model`: the file in messages.
 Result<hosted::ChatFormat> chat_format(hosted::ChatDescription description,
                                        const hosted::Tokenizer& tokenizer, const std::string& model,
                                        const std::string& hint);
@@ -23,14 +23,16 @@ struct CompiledPrompt {
   std::vector<std::int32_t> begun;  // its tokens in the cache
 };
 
-/// Compiled-in ids without a text precede every conversation and are not in `begun`.
+/// Returns the compiled-in system prompt; both fields are empty if there is none. Compiled-in ids
+/// without a text precede every conversation and are not in `begun`. Fails with kBadInput if the
+/// bundle is damaged.
 Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native);
 
-/// The value of "stopped" in JSON.
+/// Returns the value of "stopped" in JSON.
 const char* stop_name(hosted::Stopped why);
 
-/// Adds --stop to `run` and `chat`. `names`: its names, with llama.cpp's. Usage errors for an empty
-/// text and for invalid UTF-8.
+/// Adds --stop to `run` and `chat`. `names`: its names, including llama.cpp's. An empty text or
+/// invalid UTF-8 is a usage error.
 void add_stop_texts(CLI::App& app, const std::string& names, std::vector<std::string>& texts);
 
 }  // namespace llmc::cli

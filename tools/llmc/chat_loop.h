@@ -22,8 +22,8 @@ struct ChatSettings {
 /// Reads messages, prints answers and executes /commands until the input ends.
 class ChatLoop {
  public:
-  /// `interrupts`: of a terminal; nullptr for a script, which gets no prompts and ends at the first
-  /// error.
+  /// `interrupts`: those of a terminal; nullptr: the input is a script, for which no prompts are
+  /// printed and which ends at the first error.
   ChatLoop(ChatSettings settings, const Globals& globals, hosted::Conversation& conversation,
            const hosted::ChatFormat& format, NativeSequence& sequence, LineReader& lines,
            Interrupts* interrupts);
@@ -41,8 +41,8 @@ class ChatLoop {
   };
 
   void greet() const;
-  /// Reads the lines of one message, which `\` at the end of a line and """ continue. Returns
-  /// false at the end of the input.
+  /// Reads the lines of one message: a line continues after `\` at its end, and between two """.
+  /// Returns false at the end of the input.
   bool read_message(std::string& message);
   LineReader::Event read_line(bool first, std::string& line);
   Next say(const std::string& message);

@@ -41,8 +41,8 @@ Action add_test_onnx(CLI::App& app, const Globals& globals);
 Action add_tune(CLI::App& app, const Globals& globals);
 Action add_targets(CLI::App& app, const Globals& globals);
 
-/// Returns `text` with pages ("docs/cli.md") replaced by their installed paths; unchanged in a
-/// build folder.
+/// Returns `text` with names of pages ("docs/cli.md") replaced by their installed paths; unchanged
+/// if no pages are installed, as in a build folder.
 std::string with_docs_folder(std::string text);
 
 /// Writes a line to stderr. A failure has no effect: there is nowhere to report it.
@@ -59,24 +59,26 @@ void print_json(const Json& value);
 void print_json_line(const Json& value);
 /// Flushes stdout. If the reader closed the pipe, as `| head -1` does, llmc exits by SIGPIPE.
 void flush_stdout();
-/// The same; returns false for other write errors.
+/// Does the same. Returns false if anything could not be written.
 bool finish_stdout();
 
-/// Prints a line on stderr unless --quiet is given: details of a result.
+/// Prints a line with details of a result on stderr, unless --quiet is given.
 void note(const Globals& globals, std::string_view text);
-/// Prints a note with the prefix "llmc: note: ": an option without effect, or a choice of llmc.
+/// Prints a note about an option without effect, or about a choice of llmc, with the prefix
+/// "llmc: note: ".
 void remark(const Globals& globals, std::string_view text);
-/// Prints each warning once with note(), even if a command reads the model several times.
+/// Returns a function that prints each warning once with note(), even if a command reads the model
+/// several times. `globals` must outlive it.
 std::function<void(const Diagnostic&)> warn_once(const Globals& globals);
 
-/// "1.2 MiB", "288 B"
+/// Returns a size in its largest unit: "1.20 MiB", "12.0 KiB", "288 B".
 std::string human_bytes(std::uint64_t bytes);
 
-/// Whether stderr is a terminal with escape codes. Respects NO_COLOR and TERM=dumb for colour.
+/// Returns whether stderr is a terminal.
 bool stderr_is_terminal();
 
-/// A progress line on stderr, redrawn in place and removed at the end. Disabled if stderr is not a
-/// terminal.
+/// A progress line on stderr, redrawn in place and removed at the end. Not shown with --quiet, or
+/// if stderr is not a terminal.
 class Progress {
  public:
   explicit Progress(const Globals& globals);

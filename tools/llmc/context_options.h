@@ -17,20 +17,23 @@ struct ContextOptions {
 /// Adds --keep, --context-shift and --no-context-shift.
 void add_context_options(CLI::App& app, ContextOptions& options);
 
-/// kUsage for --keep without --context-shift, and for --context-shift with a grammar or guidance.
+/// Fails with kUsage for --keep without --context-shift, and for --context-shift with a grammar or
+/// guidance.
 Status check_context(const ContextOptions& options, bool grammar, bool guidance);
 
-/// Sets the tokens that a session keeps: the `compiled_in` ones, the first `beginning` of the
-/// prompt's `tokens` tokens, and --keep of the others.
+/// With --context-shift: lets the context slide, and sets the number of tokens that it keeps: the
+/// `compiled_in` ones, the first `beginning` of the prompt's `tokens` tokens, and --keep of the
+/// others.
 void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t beginning,
            std::size_t tokens, exec::SessionOptions& session);
 
-/// Whether another token fits: a full context is shifted if it has tokens that may be dropped.
+/// Returns whether a token at `position` fits: a full context is shifted if it has tokens that may
+/// be dropped.
 bool has_room(const exec::SessionOptions& session, const exec::ModelFacts& model,
               std::uint32_t position);
 
-/// Adds -n, the maximum tokens to generate. -1 and -2 are no limit; -2 ends at a full context even
-/// with --context-shift.
+/// Adds -n, the maximum number of tokens to generate. -1 and -2: no limit; with -2 the text ends
+/// when the context is full, even with --context-shift.
 void add_predict(CLI::App& app, std::int32_t& count, const std::string& text);
 
 }  // namespace llmc::cli

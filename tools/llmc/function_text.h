@@ -19,13 +19,15 @@ struct FunctionOptions {
 void add_function_options(CLI::App& app, FunctionOptions& options);
 /// Adds --dim alone.
 void add_dims(CLI::App& app, std::vector<std::string>& dims);
-/// Copies the options to `compile`. Errors as parse_dims.
+/// Copies the options to `compile`. Fails like parse_dims().
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
-/// kUsage for a dim that is no "name=value" or that has two sizes.
+/// Parses the values of --dim. Fails with kUsage for a value that is not "name=size" or
+/// "name=min..max", and for a dim with two sizes.
 Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims);
 
 /// Returns the graph to run as a function: one that is not a decoder, or any graph if --dim or
-/// --function is given; nullopt for a decoder or a bundle. Copies `options` to `compile`.
+/// --function is given; nullopt for a decoder or a bundle. Copies `options` to `compile`, except
+/// for a bundle. Fails with kUsage for these options with a bundle, and like driver::read_source().
 Result<std::optional<driver::Source>> function_to_run(const FunctionOptions& options,
                                                       driver::CompileOptions& compile);
 

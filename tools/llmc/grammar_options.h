@@ -24,12 +24,14 @@ void add_grammar_options(CLI::App& app, GrammarOptions& options);
 void add_no_grammar(CLI::App& app, GrammarOptions& options);
 
 /// Reads and parses the given grammar early, so that its errors are reported before long
-/// operations. nullopt if no option is given. Errors: those of read_text and parse_grammar.
+/// operations. If no option is given, returns a source without a grammar (given() is false). Fails
+/// like read_text() and driver::parse_grammar(), and with kUsage or kBadInput for a value that is
+/// neither a grammar nor a file.
 Result<driver::GrammarSource> grammar_source(const GrammarOptions& options);
 
-/// The grammar of a model's texts, for Session::set_grammar: the tables of `source`, or an empty
-/// string for the compiled-in grammar. nullopt if there is neither, and for --no-grammar.
-/// Errors of driver::grammar_tables; `tokenizer` may be null.
+/// Returns the grammar of a model's texts, for Session::set_grammar: the tables of `source`, or an
+/// empty string for the compiled-in grammar; nullopt if there is neither, and for --no-grammar.
+/// Fails like driver::grammar_tables(); `tokenizer` may be null.
 Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
                                                const driver::GrammarSource& source,
                                                const ModelOptions& model_options,

@@ -21,11 +21,11 @@ struct GuidanceOptions {
 
 /// Adds the options to the group Sampling.
 void add_guidance_options(CLI::App& app, GuidanceOptions& options);
-/// kUsage for a scale other than 1 without a negative prompt.
+/// Fails with kUsage for a scale other than 1 without a negative prompt.
 Status check_guidance(const GuidanceOptions& options);
-/// kUsage for a bundle with fewer than two sequences per step.
+/// Fails with kUsage for guidance with a bundle that has fewer than two sequences per step.
 Status check_guidance(const GuidanceOptions& options, const exec::ModelFacts& model);
-/// Sets the sequences and the batch of a compilation to at least 2.
+/// With guidance, sets the sequences and the batch of a compilation to at least 2.
 void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions& compile);
 
 /// Sequence 0 of a session, and with guidance a second one that gets the same tokens after the
@@ -34,10 +34,10 @@ class GuidedText {
  public:
   explicit GuidedText(exec::Session& session) : session_(session) {}
 
-  /// Call it before running tokens.
+  /// Creates the second sequence and runs its negative prompt. Call it before other tokens are run.
   Status guide_away_from(const std::vector<std::int32_t>& prompt, float scale);
   Status append(std::int32_t token);
-  /// Tokens of the longer sequence.
+  /// Returns the number of tokens of the longer sequence.
   std::uint32_t position() const;
 
  private:

@@ -18,14 +18,15 @@ struct TokenLogprobs {
   std::vector<llmc_candidate> top;
 };
 
-/// JSON of one token: `id`, `text` (its name), `logprob` and `top_logprobs`, a list of the same.
+/// Returns JSON of one token: `id`, `text` (its name), `logprob`, and `top_logprobs`, a list of
+/// tokens with the first three fields.
 Json logprob_json(std::int32_t id, const TokenLogprobs& logprobs,
                   const hosted::Tokenizer* tokenizer);
-/// JSON of a whole text; `all` has one entry per id. Without a `tokenizer`, which may be null,
-/// tokens have no names.
+/// Returns JSON of a whole text; `all` has one entry per id. `tokenizer` may be null; then tokens
+/// have no names.
 Json logprobs_json(std::span<const std::int32_t> ids, std::span<const TokenLogprobs> all,
                    const hosted::Tokenizer* tokenizer);
-/// The same as lines: the sampled token, then the most probable ones.
+/// Returns the same as lines: each sampled token, then the most probable ones at its place.
 std::string logprobs_text(std::span<const std::int32_t> ids, std::span<const TokenLogprobs> all,
                           const hosted::Tokenizer* tokenizer);
 

@@ -12,7 +12,8 @@ namespace llmc::cli {
 /// Adapts a native session, in this process or under an emulator, for conversations.
 class NativeSequence final : public hosted::Sequence {
  public:
-  /// `grammar`: what every text is held to, as Session::set_grammar takes it, or nullopt.
+  /// `grammar`: the grammar that constrains every text, in the form of Session::set_grammar;
+  /// nullopt: none.
   NativeSequence(exec::Session& session, const exec::ModelFacts& model,
                  std::optional<std::string> grammar)
       : session_(session), model_(model), grammar_(std::move(grammar)) {}

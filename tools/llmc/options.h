@@ -47,31 +47,32 @@ void note_without_effect(const ModelOptions& options, const Globals& globals);
 
 /// Adds MODEL and the options of compilation.
 void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
-/// kUsage if `model` is a compiled bundle, for commands that need the original model.
+/// Fails with kUsage if `model` is a compiled bundle, for commands that need the original model.
 Status refuse_bundle(const std::string& model);
-/// The target with this name or alias; for an empty name the best one for this machine. kUsage for
-/// an unknown name.
+/// Returns the name of the target with this name or alias; for an empty name that of the best one
+/// for this machine. Fails with kUsage for an unknown name.
 Result<std::string> checked_target(const std::string& name);
 /// A target and a printable reason for it: "given as haswell".
 struct ChosenTarget {
   std::string name, reason;
 };
-/// The targets of --target without duplicates; by default the portable one for this machine's
-/// architecture. For `plan` and `compile`; kUsage for an unknown name.
+/// Returns the targets of --target without duplicates, for `plan` and `compile`; by default the
+/// portable one for this machine's architecture. Fails with kUsage for an unknown or empty name.
 Result<std::vector<ChosenTarget>> chosen_targets(const ModelOptions& options);
-/// The first line of a plan's output: "target      avx2 (given)".
+/// Returns the first line of a plan's output: "target      avx2 (given)".
 std::string target_line(const target::Target& target, const ChosenTarget& chosen);
 /// Prints a note about the chosen file of a folder with several models.
 void note_model_file(const Globals& globals, const std::string& model);
-/// Parses the value of --quant; kUsage for other text.
+/// Parses the value of --quant. Fails with kUsage for other text.
 Result<ir::WeightFormat> parse_quant(const std::string& name);
-/// Parses the value of --opt-level, "1", "2" or "3"; kUsage for other text.
+/// Parses the value of --opt-level, "1", "2" or "3". Fails with kUsage for other text.
 Result<std::uint32_t> parse_opt_level(const std::string& text);
 CLI::Option* add_opt_level(CLI::App& app, std::string& level);
-/// The options for the driver; kUsage for a bad target or format, for a bundle if a model is
-/// required, and for options that cannot change a bundle.
+/// Returns the options for the driver. Fails with kUsage for an invalid target, format or level,
+/// for a bundle if a model is required, and for options that cannot change a bundle.
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);
-/// The same for commands that execute code. Calls note_model_file: use it once.
+/// Does the same for commands that execute code. Also calls note_model_file(), so call it only
+/// once.
 Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals);
 /// Adds --emulator, for commands that execute code.
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
@@ -79,7 +80,8 @@ CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 /// Adds an option for a whole number from `min` to `max`; other values are usage errors.
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::uint32_t& value,
                               std::uint64_t min, std::uint64_t max, const std::string& text);
-/// The same for a number of tokens: "2k" and "32K" are multiples of 1024.
+/// The same for a number of tokens: with the suffixes k, K, m and M, as in "2k", it is a multiple
+/// of 1024 or 1024 * 1024.
 template <class T>
 CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
                              std::int64_t max, const std::string& text);
@@ -92,16 +94,16 @@ CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& 
 template <class T>
 CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double min, double max,
                         const std::string& text);
-/// Adds -t; 0 selects the default of threads_for().
+/// Adds -t. Without the option `threads` is not changed; 0 selects the default of threads_for().
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);
 
 /// Adds --cores even|uneven, llmc_config's cores; without the option `cores` is not changed.
 CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores);
 
-/// The parts between commas; one empty part for an empty text.
+/// Returns the parts between commas; one empty part for an empty text.
 std::vector<std::string> split(const std::string& text);
-/// Parses "1,2,3"; kUsage, with `what` in the message, for other text and for numbers outside
-/// [min, limit].
+/// Parses "1,2,3". Fails with kUsage, with `what` in the message, for other text and for numbers
+/// outside [min, limit].
 Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
                                                 std::int64_t limit = INT32_MAX,
                                                 std::int64_t min = 0);
@@ -110,10 +112,11 @@ Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const s
                                                 std::int64_t limit, std::int64_t min = 0);
 Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
                                                       const std::string& what, std::int64_t limit);
-/// `requested` threads; 0: the number of cores, at most `max`. kUsage if more are requested.
+/// Returns the number of threads: `requested`, or if that is 0 the number of usable cores, at most
+/// `max`. Fails with kUsage if `requested` is larger than `max`.
 Result<std::uint32_t> threads_for(std::uint32_t requested, std::uint32_t max);
 
-/// Shows the driver's progress as a line on the terminal.
+/// Returns a function that shows the driver's progress in `line`, which must outlive it.
 driver::Progress progress_of(Progress& line);
 
 /// Loads a bundle or a model, which is compiled if necessary.

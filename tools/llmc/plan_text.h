@@ -10,22 +10,26 @@
 
 namespace llmc::cli {
 
-/// The content of plan.json without a bundle's files.
+/// Returns the content of plan.json without a bundle's files.
 Json plan_json(const plan::Plan& plan);
-/// The sizes of a plan as aligned lines, without a final newline.
+/// Returns the sizes of a plan, for functions also their inputs and outputs, as aligned lines
+/// without a final newline.
 std::string plan_text(const plan::Plan& plan);
-/// The same for the content of plan.json. Throws nlohmann's exceptions if a field is missing.
+/// Returns the same for the content of plan.json. Throws nlohmann's exceptions if a field is
+/// missing.
 std::string plan_text(const Json& plan);
 
 /// Describes the work in loop nests and its operators; `loops`: from plan.json.
 std::string loops_text(const Json& loops);
 
-/// "65536", "64K", "1.5M", "2G" (powers of 1024) -> bytes; empty -> 0. kUsage naming `option`.
+/// Parses a size: "65536", "64K", "1.5M", "2G" (powers of 1024); an empty text is 0. Fails with
+/// kUsage, with `option` in the message, for other text.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
 /// Prints plan::warnings().
 void note_warnings(const Globals& globals, const plan::Plan& plan);
-/// Prints a note about `--quant quant` if weights keep the model's codes.
+/// Prints a note about `--quant quant` if weights keep the model's codes, or if there are no
+/// weights to which it applies.
 void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                      const std::string& quant);
 

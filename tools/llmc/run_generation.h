@@ -60,7 +60,7 @@ struct RunStops {
 struct RunResult {
   std::vector<std::int32_t> ids;
   std::vector<TokenLogprobs> logprobs;  // with --logprobs, one for each id
-  std::string text, hash;
+  std::string text, hash;               // `hash`: of all logits of the run
   hosted::Stopped stopped = hosted::Stopped::kLength;
   std::int32_t stop_token = -1;  // with kStopToken
   std::optional<bool> complete;  // with a grammar: the text may end where it does
@@ -77,13 +77,14 @@ struct RunOutput {
   std::function<bool(const std::string& text)> rest;  // text withheld until the end
 };
 
-/// Number of compiled-in tokens before the text: 0 with `begins_empty`.
+/// Returns the number of compiled-in tokens before the text; 0 with `begins_empty`.
 std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model);
-/// For messages: " after 12 compiled-in tokens", or empty.
+/// Returns " after 12 compiled-in tokens" for messages; empty if there are none.
 std::string after_compiled_in(std::uint32_t tokens);
 
-/// Generates after `prompts.text`, constrained by `grammar` unless that is nullopt. Without a
-/// `tokenizer`, which may be null, there is no text.
+/// Generates after `prompts.text`, constrained by `grammar` unless that is nullopt. `tokenizer` may
+/// be null; then the result has ids but no text. Fails with kBadInput if the prompt does not fit
+/// the context.
 Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
                            const RunStops& stops, const std::optional<std::string>& grammar,

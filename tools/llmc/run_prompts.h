@@ -18,8 +18,9 @@ struct PromptTexts {
 
 /// Returns the ids of the prompts and of the source: from --ids and --source-ids, or tokenized,
 /// with the chat template if there is a format. Fails with kUsage if a text is missing or empty, if
-/// a source is missing or too long, or if the model has no encoder for it, and with kBadInput for
-/// an id outside the vocabulary.
+/// a source is missing or too long, if the model has no encoder for it, or if --ids has an id
+/// outside the vocabulary. Fails with kBadInput if the tokenizer gives such an id, or if the
+/// template rejects a prompt.
 Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& texts,
                                const exec::NativeModel& native);
 

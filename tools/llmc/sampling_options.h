@@ -15,7 +15,7 @@ struct SamplingOptions {
   SamplingOptions();
 
   llmc_sampling sampling;
-  bool drawn_seed = true;  // --seed -1: printed, so that a run can be repeated
+  bool drawn_seed = true;  // the seed is random (--seed -1) and is printed, to repeat the run
   std::vector<llmc_logit_bias> biases;
   // Options that keep the most probable token, and so have no effect at temperature 0, each with a
   // test whether it is off.
@@ -40,15 +40,15 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options);
 void apply_recommended(const hosted::SamplingValues& values, SamplingOptions& options,
                        const Globals& globals);
 
-/// Sets the options of a session. Without a `tokenizer`, which may be null, DRY has no breakers.
-/// kUsage for a token outside the vocabulary.
+/// Sets the options of a session. `tokenizer` may be null; then DRY has no breakers. Fails with
+/// kUsage for a logit bias of a token outside the vocabulary.
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
                     std::uint32_t vocabulary, exec::Session& session);
 
 /// Prints a note about given options without effect.
 void note_idle_sampling(const SamplingOptions& options, const Globals& globals);
 
-/// "; seed 4012" if the seed is random and used, else empty: for the closing note.
+/// Returns "; seed 4012" for the closing note if the seed is random and used; else an empty text.
 std::string seed_text(const SamplingOptions& options);
 
 }  // namespace llmc::cli

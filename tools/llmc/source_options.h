@@ -31,9 +31,9 @@ void add_source_options(CLI::App& app, SourceOptions& options);
 void add_feature_options(CLI::App& app, SourceOptions& options);
 
 /// Returns the source; empty if none is given. Features need `model`, its folder or bundle, and
-/// `native`, the same model loaded. Fails with
-/// kUsage for an empty source, for a text if `tokenizer` is nullptr, and for sound if the encoder
-/// does not read features of sound; with kBadInput for a file that cannot be read.
+/// `native`, the same model loaded. Fails with kUsage for an empty source, for invalid ids, for a
+/// text if `tokenizer` is nullptr, and for sound if the encoder does not read features of sound.
+/// Fails with kBadInput for a file that cannot be read.
 Result<exec::EncoderInput> encoder_input(const SourceOptions& options,
                                          const hosted::Tokenizer* tokenizer,
                                          const std::string& model = {},

@@ -14,7 +14,8 @@ struct SystemPromptOptions {
 };
 
 void add_system_prompt_options(CLI::App& app, SystemPromptOptions& options);
-/// Reads the prompt; kBadInput for an unreadable file, kUsage for invalid ids.
+/// Reads the given prompt, if any, into `compile`. Fails with kBadInput for an unreadable file, and
+/// with kUsage for invalid ids.
 Status apply(const SystemPromptOptions& options, driver::CompileOptions& compile);
 
 }  // namespace llmc::cli

@@ -33,11 +33,11 @@ class Table {
 
   /// Adds a row with a cell for each column.
   void add(std::vector<std::string> cells);
-  /// The title and all rows, a line each.
+  /// Returns the titles and all rows, a line each.
   std::string text() const;
 
-  /// The same line by line, for rows that take long to compute. Widths are those of the title or
-  /// Column::width; a longer cell shifts only its own line.
+  /// Return the same line by line, for rows that take long to compute. The width of a column is
+  /// that of its title, or Column::width if that is larger; a longer cell shifts only its own line.
   std::string head() const;
   std::string row(const std::vector<std::string>& cells) const;
 

@@ -11,20 +11,22 @@ namespace llmc::cli {
 
 enum class Wanted { kModel, kTokenizerAlone };
 /// Loads the tokenizer of a model folder, of a bundle, or in the folder of an .onnx file
-/// (driver::find_tokenizer). kBadInput if there is none or it is damaged, kUnsupported for
-/// unsupported features. `instead`: the command's alternative, for the hint; may be empty. With
-/// Wanted::kModel, errors for models that are not decoders are those of check_decoder.
+/// (driver::find_tokenizer). Fails with kBadInput if there is none or it is damaged, and with
+/// kUnsupported for unsupported features. `instead`: the command's alternative, for the hint; may
+/// be empty. If that fails with Wanted::kModel for a model that is not a decoder, the error is that
+/// of check_decoder().
 Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
                                                           const std::string& instead,
                                                           Wanted wanted = Wanted::kModel);
 
-/// kUnsupported if `model` is not a decoder (driver::not_a_decoder); errors of import_model.
-/// Bundles are not checked.
+/// Fails with kUnsupported if `model` is not a decoder (driver::not_a_decoder), and like
+/// import_model(). Bundles are not checked.
 Status check_decoder(const std::filesystem::path& model);
 
-/// The content of a text file; "-": standard input.
+/// Returns the content of a text file; "-": standard input. Fails with kBadInput if it cannot be
+/// read.
 Result<std::string> read_text(const std::string& path);
-/// The same without a final line break, like prompts in llama.cpp.
+/// Returns the same without a final line break, like prompts in llama.cpp.
 Result<std::string> read_prompt(const std::string& path);
 
 }  // namespace llmc::cli

@@ -20,7 +20,8 @@ struct TextOptions {
 /// Adds --text, --ids, the options of windows and those of a source.
 void add_text_options(CLI::App& app, TextOptions& options);
 
-/// The tokenized text, with the tokenizer of `model`. kUsage if no text is given.
+/// Returns the text and the source as ids, tokenized with the tokenizer of `model`. Fails with
+/// kUsage if no text is given or ids are invalid, and like load_tokenizer() and read_text().
 Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model);
 
 /// Sets the window to a given --ctx, unless --window is given, and the context to at least the
@@ -33,7 +34,7 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::Win
 std::string windows_text(const TextOptions& options, const evaluate::PerplexityReport& report,
                          std::int32_t bos);
 
-/// The first fields of both commands' results in JSON.
+/// Returns the first fields of both commands' results in JSON.
 Json windows_json(const TextOptions& options, const evaluate::PerplexityReport& report,
                   std::int32_t bos);
 
