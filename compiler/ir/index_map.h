@@ -90,7 +90,8 @@ IndexMap identity_map(std::size_t rank);
 IndexMap transpose_map(const std::vector<std::int64_t>& perm, std::size_t rank);
 /// As above. `from` must be broadcastable to `to`.
 IndexMap expand_map(const std::vector<Dim>& from, const std::vector<Dim>& to);
-/// As above. Returns nullopt if the dims have no common digits, such as [4, 6] and [3, 8].
+/// Does the same for a reshape. Returns nullopt if the dims have no common digits, such as [4, 6]
+/// and [3, 8].
 std::optional<IndexMap> reshape_map(const std::vector<Dim>& from, const std::vector<Dim>& to);
 
 /// Converts `x`, a function of the operand's index, to a function of the result's index. Returns

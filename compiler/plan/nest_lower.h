@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxExpressionNodes = 96;
 /// this limit does not overflow.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 
-/// Whether T is one of these operators.
+/// Is true if T is one of these operators.
 template <class T, class... Ops>
 concept OneOf = (std::is_same_v<T, Ops> || ...);
 

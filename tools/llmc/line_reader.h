@@ -27,11 +27,11 @@ class LineReader {
   virtual void remember(const std::string&) {}
 };
 
-/// A reader without line editing. `interrupts`: of a terminal; nullptr if the input is not a
-/// terminal: prompts are not printed and Ctrl-C ends the program.
+/// Returns a reader without line editing. `interrupts`: of a terminal; nullptr if the input is not
+/// a terminal: prompts are not printed and Ctrl-C ends the program.
 std::unique_ptr<LineReader> plain_reader(Interrupts* interrupts);
-/// A reader with line editing and history; the plain reader if llmc was built without libedit or
-/// the terminal has no cursor movement.
+/// Returns a reader with line editing and history; the plain reader if llmc was built without
+/// libedit or the terminal has no cursor movement.
 std::unique_ptr<LineReader> line_editor(Interrupts& interrupts);
 
 }  // namespace llmc::cli

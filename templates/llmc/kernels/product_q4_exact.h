@@ -155,7 +155,7 @@ class Q4ExactSource {
   size_t token_;
 };
 
-/// As q4_panels_tokens, for `k` columns: one function for all matrices of a model.
+/// Does the same as q4_panels_tokens(), for `k` columns: one function for all matrices of a model.
 template <class Exact>
 LLMC_NOINLINE inline void q4_exact_group(const uint8_t* panel, size_t k, size_t panels,
                                          const Quantized x, size_t token, size_t count, float* y) {
@@ -168,7 +168,8 @@ LLMC_NOINLINE inline void q4_exact_group(const uint8_t* panel, size_t k, size_t 
   Exact::run(Q4ExactSource<Exact>(panel, k, panels, x, token), count, rows);
 }
 
-/// As q4_panels_tokens. `token` is the first of a group of tokens (quantize.h).
+/// Does the same as q4_panels_tokens(). `token` must be the first of a group of tokens
+/// (quantize.h).
 template <class Exact, size_t K>
 LLMC_NOINLINE inline void q4_exact_panels_tokens(const uint8_t* panel, size_t panels,
                                                  const Quantized x, size_t token, size_t count,
