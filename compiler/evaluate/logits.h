@@ -46,10 +46,10 @@ double log_sum_exp(std::span<const float> logits);
 /// Returns the token with the largest logit; the lowest id if several are equal.
 std::int32_t likeliest(std::span<const float> logits);
 
-/// Returns the divergence KL(softmax(base) || softmax(tested)) in nats: the sum
-/// of p_base · (ln p_base - ln p_tested) over the vocabulary. `base_log_sum` and `tested_log_sum`
-/// are the log_sum_exp() of `base` and `tested`. The result is at least 0; infinite if p_tested is
-/// 0 for a token with p_base > 0; NaN if a logit is NaN.
+/// Returns the divergence KL(softmax(base) || softmax(tested)) in nats: the sum of p_base · (ln
+/// p_base - ln p_tested) over the vocabulary. `base_log_sum` and `tested_log_sum` are the
+/// log_sum_exp() of `base` and `tested`. The result is at least 0; infinite if p_tested is 0 for a
+/// token with p_base > 0; NaN if a logit is NaN.
 double kl_divergence(std::span<const float> base, double base_log_sum,
                      std::span<const float> tested, double tested_log_sum);
 

@@ -180,9 +180,9 @@ struct Gemm {
   bool trans_a = false, trans_b = false;
 };
 /// (x[N, C, size…], weight[M, C / groups, kernel…]) -> [N, M, positions…]: convolution as in ONNX,
-/// without padding. Of each of the spatial dims, position p and tap t read element
-/// p * stride + t * dilation of x. Channels [g * M / groups, …) of the result read channels
-/// [g * C / groups, …) of x.
+/// without padding. Along each spatial dim, position p of the result and tap t of the kernel read
+/// element p * stride + t * dilation of x. The M / groups channels of group g of the result read
+/// the C / groups channels of group g of x.
 struct Conv {
   std::vector<std::int64_t> strides, dilations;  // one per spatial dim, at least 1
   std::int64_t groups = 1;
