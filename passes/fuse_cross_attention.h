@@ -8,8 +8,8 @@ namespace llmc::passes {
 /// input of the graph, source f32[2, kv_heads, T, D]:
 ///
 ///   softmax(scale * q . keys^T + masks) . values     keys = source[0], values = source[1]
-///
-///   cross_attention q, source
+/// ->
+///   cross_attention(q, source)
 ///
 /// All masks must be known to hide no key: the runtime encodes one source without padding. Heads
 /// may be repeated, and views may be anywhere. Otherwise unchanged, as are plain graphs.

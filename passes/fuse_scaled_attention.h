@@ -10,8 +10,8 @@ namespace llmc::passes {
 ///   s = q . k              scaled by numbers, then
 ///   e = s + bias   or   where(mask, s, fill)   or   where(mask, fill, s), or nothing
 ///   y = softmax(e, -1) . v
-///
-///   y = scaled_attention q, k, v, bias, mask
+/// ->
+///   y = scaled_attention(q, k, v, bias?, mask?)
 ///
 /// Unchanged if scores or probabilities have other users, if bias or mask broadcast them over
 /// queries or keys, or for a fill of 0. Decoders are unchanged (see fuse_attention).

@@ -63,7 +63,8 @@ Status check_source(const ModelFacts& model, const EncoderInput& source);
 /// A session of llmc.h with its own threads and arena. Most functions of llmc.h are called through
 /// call() and get(); those that check, convert or keep data have methods of their own. The model
 /// must outlive the session. Errors of the library are kBadInput or kUnsupported and leave the
-/// session unchanged. If the emulator ends, this call and all later calls fail with kToolchain.
+/// session unchanged, except those of encode() (llmc_encode). If the emulator ends, this call and
+/// all later calls fail with kToolchain.
 class Session {
  public:
   Session(const ModelFacts& model, const SessionOptions& options, std::filesystem::path path,
