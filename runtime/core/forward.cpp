@@ -97,11 +97,13 @@ void forward(llmc_session& session, const int32_t* tokens, uint32_t count, uint3
   session.run.tokens = nullptr;  // do not keep a pointer to the caller's memory after the call
 }
 
+/// `total`: number of tokens of the call, including these `count` ones and those after them.
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
-                        const int32_t* tokens, uint32_t count, float mu) {
+                        const int32_t* tokens, uint32_t count, size_t total, float mu) {
   const CachedTokens& cached = sequence.cached;
   session.cache.note(cached, tokens, count, mu);
-  return {cached.blocks, row, count, cached.position, 0};
+  const uint32_t last = cached.position + static_cast<uint32_t>(total) - 1;
+  return {cached.blocks, row, count, cached.position, last};
 }
 
 /// The sequences of one call. status() is an error if one of them does not exist or occurs twice.
@@ -135,18 +137,16 @@ class BatchSelection {
   llmc_status status_ = LLMC_OK;
 };
 
-/// Runs one chunk of reserved tokens of a sequence. Advances the sequence's position when all
-/// workers are done.
-void run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tokens, uint32_t count,
-               float mu) {
-  session.segments[0] = segment_of(session, sequence, 0, tokens, count, mu);
+/// Runs the next chunk of the `left` reserved tokens of a sequence. Advances the sequence's
+/// position when all workers are done. Returns the size of the chunk.
+uint32_t run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tokens, size_t left,
+                   float mu) {
+  const uint32_t count = left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
+  session.segments[0] = segment_of(session, sequence, 0, tokens, count, left, mu);
   forward(session, tokens, count, 1);
   KvCache::commit(sequence.cached, count);
   session.last_chunk = count;
-}
-
-uint32_t chunk_of(const llmc_session& session, size_t left) {
-  return left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
+  return count;
 }
 
 /// Updates the sequence and the session after all tokens of a call have been run.
@@ -172,11 +172,8 @@ llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t ke
   const float mu = session.cache.mu(cached);
   for (uint32_t i = 0; i < rest; ++i) session.tokens[i] = history[keep + drop + i];
   if (!session.cache.replace(cached, keep, keep + rest + more)) return pool_full(session);
-  for (uint32_t done = 0; done < rest;) {
-    const uint32_t count = chunk_of(session, rest - done);
-    run_chunk(session, sequence, session.tokens + done, count, mu);
-    done += count;
-  }
+  for (uint32_t done = 0; done < rest;)
+    done += run_chunk(session, sequence, session.tokens + done, rest - done, mu);
   if (grammar.grammar != nullptr) grammar.from -= drop;
   return LLMC_OK;
 }
@@ -242,9 +239,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
       tell(0);
       return LLMC_ERROR_CANCELLED;
     }
-    const uint32_t count = chunk_of(session, n - ran);
-    run_chunk(session, sequence, tokens + ran, count, mu);
-    ran += count;
+    ran += run_chunk(session, sequence, tokens + ran, n - ran, mu);
     tell(ran);
   }
   finish(session, sequence);
@@ -273,7 +268,7 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
   for (uint32_t i = 0; i < n; ++i) {
     const Sequence& sequence = session.sequence(sequences[i]);
     const float mu = next_mu(session, sequence, tokens[i]);
-    session.segments[i] = segment_of(session, sequence, i, tokens + i, 1, mu);
+    session.segments[i] = segment_of(session, sequence, i, tokens + i, 1, 1, mu);
   }
   forward(session, tokens, n, n);
   run_head(session, hidden_rows(session, 0), n, 0);

@@ -22,7 +22,8 @@ typedef struct llmc_segment {
   uint32_t row;      /* first row */
   uint32_t rows;     /* at least 1 */
   uint32_t position; /* position of the first row's token; position + rows <= ctx */
-  uint32_t reserved;
+  uint32_t last; /* position of the last token that the caller appends; it may be in a later run,
+                    because runs have at most chunk rows */
 } llmc_segment;
 
 /* Arguments of one call of a model's code. The core sets them and kernels read them. */

@@ -29,6 +29,11 @@ LLMC_INLINE uint32_t position_of(const llmc_run* run, size_t row) {
   return segment.position + (static_cast<uint32_t>(row) - segment.row);
 }
 
+/// Returns the position of the last token that the call appends to the row's sequence.
+LLMC_INLINE uint32_t last_position_of(const llmc_run* run, size_t row) {
+  return segment_of(run, row).last;
+}
+
 /// Prefetch distance of a weight stream in bytes: about the amount of data that arrives during one
 /// access to main memory.
 inline constexpr size_t kPrefetchAhead = 2048;

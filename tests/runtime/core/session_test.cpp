@@ -64,6 +64,25 @@ TEST(Session, ChunksDoNotChangeLogits) {
   EXPECT_EQ(hash_logits(llmc_logits(s)), expected);
 }
 
+TEST(Session, ChunksKnowTheLastPositionOfTheirCall) {
+  static std::vector<std::uint32_t> last;
+  last.clear();
+  llmc_model m = model();
+  m.forward = [](const llmc_run* run) {
+    for (std::uint32_t i = 0; i < run->segment_count; ++i) last.push_back(run->segments[i].last);
+  };
+  m.head = [](const llmc_run*, const float*, std::uint32_t, float*, std::uint32_t* best) {
+    *best = 0;
+  };
+  Session s(config(), m);
+  ASSERT_EQ(s.status, LLMC_OK);
+  const auto tokens = prompt(10);
+  ASSERT_EQ(llmc_prefill(s, tokens.data(), 3, nullptr), LLMC_OK);
+  ASSERT_EQ(llmc_prefill(s, tokens.data(), 10, nullptr), LLMC_OK);
+  ASSERT_EQ(llmc_prefill(s, tokens.data(), 1, nullptr), LLMC_OK);
+  EXPECT_EQ(last, (std::vector<std::uint32_t>{2, 12, 12, 13}));
+}
+
 TEST(Session, WorkerSlotsDoNotChangeLogits) {
   const auto tokens = prompt(40);
   const std::uint64_t expected = hash_after(tokens);
