@@ -220,6 +220,7 @@ class Printer {
         break;
       case plan::Place::kTokens:
       case plan::Place::kPositions:
+      case plan::Place::kLastPositions:
         LLMC_CHECK(false);  // in decoders only
         break;
     }
@@ -273,11 +274,13 @@ class Printer {
           text = "context.run->tokens + t";
           break;
         case plan::Place::kPositions:
-          if (locals.empty())
-            locals =
-                "    const int32_t position = static_cast<int32_t>(position_of(context.run, t));\n";
-          text = "&position";
+        case plan::Place::kLastPositions: {
+          const std::string local = fmt::format(
+              "    const int32_t {0} = static_cast<int32_t>({0}_of(context.run, t));\n", b.name);
+          if (locals.find(local) == locals.npos) locals += local;
+          text = "&" + b.name;
           break;
+        }
         case plan::Place::kWeight:
           text = fmt::format("data<{}>(context, {})", stored_type(b.element), offset(b.weight));
           break;

@@ -183,12 +183,25 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
   // The body of a loop is lowered to report its own errors.
   if (consequence && !ir::op_as<ir::Loop>(&node)) return fail();
   const std::size_t before = diagnostics_.size();
-  if (!lower_to_kernel(scope, node)) {
+  if (note_of_call(scope, node) || !lower_to_kernel(scope, node)) {
     LLMC_CHECK(diagnostics_.size() == before);
     lower_to_nests(scope, node);
   }
   if (consequence) diagnostics_.resize(std::max(before, known_causes_));
   if (!diagnostics_.empty()) fail();
+}
+
+bool Lowerer::note_of_call(Scope& scope, const ir::Node& node) {
+  const auto has_rows = [&](ir::ValueId value) {
+    return value.exists() && row_axis(scope.graph.value(value).type);
+  };
+  if (scope.of_call.empty() || std::ranges::any_of(node.inputs, has_rows) ||
+      std::ranges::any_of(node.outputs, has_rows) ||
+      std::ranges::none_of(node.inputs,
+                           [&](ir::ValueId value) { return scope.of_call.contains(value.index); }))
+    return false;
+  for (const ir::ValueId output : node.outputs) scope.of_call.insert(output.index);
+  return true;
 }
 
 void Lowerer::lower_to_nests(Scope& scope, const ir::Node& node) {
@@ -294,6 +307,9 @@ Result<Program> Lowerer::run_decoder() {
       binding(scope, id) = TokensBinding{};
     } else if (name == "position_ids") {
       binding(scope, id) = PositionsBinding{};
+    } else if (name == "last_position") {
+      binding(scope, id) = LastPositionBinding{};
+      scope.of_call.insert(id.index);
     } else if (const auto source = layer_of(name, "source.")) {
       binding(scope, id) = SourceBinding{*source};
     } else if (const auto layer = layer_of(name, "past.")) {

@@ -38,8 +38,9 @@ struct ConstantBinding {
 struct ParameterBinding {
   std::int64_t index = 0;
 };
-struct TokensBinding {};     // llmc_run::tokens
-struct PositionsBinding {};  // position of the token of each row
+struct TokensBinding {};        // llmc_run::tokens
+struct PositionsBinding {};     // position of the token of each row
+struct LastPositionBinding {};  // position of the last token of the call
 struct PastBinding {
   std::uint32_t layer = 0;  // inside a loop, relative to the first layer of the iteration
 };
@@ -51,9 +52,10 @@ struct CachedBinding {};   // k or v that the projection has written to the cach
 struct InputBinding {      // an input of a plain graph
   std::uint32_t buffer = 0;
 };
-using ValueBinding = std::variant<NoBinding, NestBinding, Activation, ConstantBinding,
-                                  ParameterBinding, TokensBinding, PositionsBinding, PastBinding,
-                                  SourceBinding, PresentBinding, CachedBinding, InputBinding>;
+using ValueBinding =
+    std::variant<NoBinding, NestBinding, Activation, ConstantBinding, ParameterBinding,
+                 TokensBinding, PositionsBinding, LastPositionBinding, PastBinding, SourceBinding,
+                 PresentBinding, CachedBinding, InputBinding>;
 
 /// Returns the format of the value rows of a QKV matrix.
 inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
@@ -103,7 +105,10 @@ class Lowerer {
     ir::UseDef uses;
     std::vector<ValueBinding> bindings;
     NestLowerer nests;
-    std::set<std::uint32_t> failed;                // values that could not be lowered
+    std::set<std::uint32_t> failed;  // values that could not be lowered
+    /// Values without a token dim that are computed from the call's last position. As each row may
+    /// belong to another sequence, they are computed for every row.
+    std::set<std::uint32_t> of_call;
     std::map<ir::ValueId, std::uint32_t> outputs;  // plain graph: buffer of an output, by value
     std::map<std::tuple<std::uint32_t, bool>, std::uint32_t> weight_buffers;
     std::map<std::size_t, WeightRef> data_fields;  // by parameter
@@ -121,6 +126,8 @@ class Lowerer {
   /// Lowers a node to kernel stages. Returns false if no kernel supports it. Reports errors through
   /// unsupported() and bad_input().
   bool lower_to_kernel(Scope& scope, const ir::Node& node);
+  /// Returns whether the node's results are Scope::of_call, and records it.
+  bool note_of_call(Scope& scope, const ir::Node& node);
   /// Lowers a node to loop nests.
   void lower_to_nests(Scope& scope, const ir::Node& node);
   // One function per operator. A function that returns bool returns false if loop nests must
@@ -252,10 +259,10 @@ class Lowerer {
   std::map<std::tuple<const ir::Constant*, std::int64_t, std::int64_t>, ir::ConstantPtr> parts_;
   std::set<std::string> buffer_names_, global_labels_;
   std::uint32_t loops_ = 0, nest_buffers_ = 0;
-  std::uint32_t row_buffers_[2] = {UINT32_MAX, UINT32_MAX};  // tokens, positions
-  std::map<std::string, int> names_, suffixes_;              // plain graphs: names in use
-  std::map<std::string, Size> symbols_;                      // of plain graphs
-  ir::ShapeValues shape_values_;                             // plain graphs with open dims
+  std::map<Place, std::uint32_t> row_buffers_;   // the buffer of each number of a row
+  std::map<std::string, int> names_, suffixes_;  // plain graphs: names in use
+  std::map<std::string, Size> symbols_;          // of plain graphs
+  ir::ShapeValues shape_values_;                 // plain graphs with open dims
 };
 
 }  // namespace llmc::plan

@@ -49,15 +49,16 @@ ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
   const ir::ElementType type = graph.value(value).type.element;
   const ValueBinding& at = bindings[value.index];
   const auto of_row = [&](Place place) {
-    std::uint32_t& index = lowerer.row_buffers_[place == Place::kTokens ? 0 : 1];
-    if (index == UINT32_MAX) {
-      index = static_cast<std::uint32_t>(lowerer.program_.buffers.size());
-      lowerer.program_.buffers.push_back({.name = place == Place::kTokens ? "token" : "position",
+    const auto [of_place, added] = lowerer.row_buffers_.try_emplace(
+        place, static_cast<std::uint32_t>(lowerer.program_.buffers.size()));
+    if (added)
+      lowerer.program_.buffers.push_back({.name = place == Place::kTokens      ? "token"
+                                                  : place == Place::kPositions ? "position"
+                                                                               : "last_position",
                                           .width = 1,
                                           .place = place,
                                           .element = ir::ElementType::kI32});
-    }
-    const ExpressionPtr number = load(ir::ElementType::kI32, View::dense(index, dims));
+    const ExpressionPtr number = load(ir::ElementType::kI32, View::dense(of_place->second, dims));
     return type == ir::ElementType::kI32 ? number : cast(type, number);
   };
   if (const auto* activation = std::get_if<Activation>(&at))
@@ -67,6 +68,7 @@ ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
     return load(type, View::dense(in->buffer, dims));
   if (std::holds_alternative<TokensBinding>(at)) return of_row(Place::kTokens);
   if (std::holds_alternative<PositionsBinding>(at)) return of_row(Place::kPositions);
+  if (std::holds_alternative<LastPositionBinding>(at)) return of_row(Place::kLastPositions);
   if (const auto* parameter = std::get_if<ParameterBinding>(&at)) {
     const WeightRef ref = lowerer.layer_data(*this, *parameter);
     return load(type,
@@ -134,7 +136,7 @@ std::uint32_t Lowerer::Scope::scratch(const ir::Node& by, ir::ElementType elemen
         fmt::format("{}_v{}", resembling_identifier(short_name(name)), ++lowerer.nest_buffers_);
     if (buffer.name.starts_with('_')) buffer.name = "value" + buffer.name;
     const auto rows = rows_of(graph.value(by.outputs[0]).type);
-    buffer.one_row = !loop && rows && rows->one_row;
+    buffer.one_row = !loop && rows && rows->one_row && !of_call.contains(by.outputs[0].index);
   }
   program.buffers.push_back(std::move(buffer));
   return static_cast<std::uint32_t>(program.buffers.size() - 1);

@@ -28,12 +28,13 @@ struct WeightRef {
 
 /// The storage class of a buffer.
 enum class Place : std::uint8_t {
-  kArena,      // scratch memory of the call
-  kInput,      // memory of the caller, input `slot`
-  kOutput,     // memory of the caller, output `slot`
-  kWeight,     // Buffer::weight, read by loop nests
-  kTokens,     // i32 token id of each row
-  kPositions,  // i32 position of each row's token
+  kArena,          // scratch memory of the call
+  kInput,          // memory of the caller, input `slot`
+  kOutput,         // memory of the caller, output `slot`
+  kWeight,         // Buffer::weight, read by loop nests
+  kTokens,         // i32 token id of each row
+  kPositions,      // i32 position of each row's token
+  kLastPositions,  // i32 position of the last token of each row's call
 };
 
 /// Storage of a value. It has `width` elements per token, or, if `one_row` is set, per row for
