@@ -40,6 +40,11 @@ ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
     return same ? x : ir::kNoValue;
   if (std::holds_alternative<ir::Slice>(node.op))
     return same && steps_are_one(rw, node) ? x : ir::kNoValue;
+  if (std::holds_alternative<ir::Where>(node.op)) {
+    const auto condition = scalar_constant(rw, x);
+    const ValueId kept = condition ? node.inputs[*condition != 0 ? 1 : 2] : ir::kNoValue;
+    return kept.exists() && rw.type(kept) == rw.type(y) ? kept : ir::kNoValue;
+  }
   if (const auto* bin = std::get_if<ir::Binary>(&node.op)) {
     const auto neutral = [&](BinaryKind kind, double value) {
       const auto found = with_scalar(rw, y, kind);

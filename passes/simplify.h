@@ -14,6 +14,7 @@ namespace llmc::passes {
 ///   concat of all parts of a split, in order      -> operand of the split
 ///   slice(concat(…)) of exactly one part          -> that part
 ///   gather(concat(…), constant scalar) of a part of size 1 on that axis -> squeeze(part)
+///   where(constant, x, y) with one condition     -> x or y
 ///   x * 1, x / 1, x - 0, pow(x, 1), neg(neg(x))   -> x
 ///   slice of the last row, x[-1:] on one axis     -> gather(x, [-1])
 ///   gather_elements(x, column repeated along all other axes), no axes before it -> gather of rows
