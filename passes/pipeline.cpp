@@ -10,6 +10,7 @@
 #include "compiler/ir/verify.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/canonical_positions.h"
+#include "passes/choose_by_length.h"
 #include "passes/eliminate_common.h"
 #include "passes/fold_constants.h"
 #include "passes/fuse_activation.h"
@@ -37,6 +38,7 @@ namespace llmc::passes {
 namespace {
 
 constexpr PassEntry kPipeline[] = {
+    {"choose_by_length", choose_by_length, "before constants are folded, which it makes"},
     {"fold_constants", fold_constants, "first: fusions match constant bounds and shapes"},
     {"simplify", simplify, "casts, views and stacks without effect separate the parts of patterns"},
     {"fuse_dynamic_quant", fuse_dynamic_quant,

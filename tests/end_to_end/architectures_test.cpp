@@ -48,8 +48,9 @@ INSTANTIATE_TEST_SUITE_P(
                       "arch-gptj-dyn18-eager", "arch-helium-dyn18-sdpa", "arch-hunyuan-ts18-eager",
                       "arch-llama3yarn-ts18-eager", "arch-ministral3-ts18-eager",
                       "arch-mixtral-ts18-eager", "arch-mla-ts18-eager", "arch-olmoe-ts18-eager",
-                      "arch-opt-ts18-eager", "arch-probe-scalar-perlayer",
-                      "arch-qwen3_moe-dyn18-sdpa", "arch-sinks-ts18-eager-dense"),
+                      "arch-opt-ts18-eager", "arch-phi3longw-ts18-eager",
+                      "arch-probe-scalar-perlayer", "arch-qwen3_moe-dyn18-sdpa",
+                      "arch-sinks-ts18-eager-dense"),
     architecture_name);
 
 }  // namespace

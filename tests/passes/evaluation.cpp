@@ -46,6 +46,12 @@ Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64
     }
     inputs.emplace(value.name, std::move(tensor));
   }
+  // An input that passes add (choose_by_length.h).
+  if (bindings.contains("seq")) {
+    Tensor last = reference::zeros(ir::ElementType::kI64, {});
+    last.integers = {past + bindings.at("seq") - 1};
+    inputs.emplace("last_position", std::move(last));
+  }
   return inputs;
 }
 
