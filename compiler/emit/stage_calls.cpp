@@ -81,20 +81,22 @@ class Printer {
     const std::uint64_t window = s.window < context_.plan.options.ctx ? s.window : 0;
     const bool capped = s.softcap > 0;
     const bool biased = s.bias.exists(), tables = biased || s.sinks.exists();
+    const bool chunked = s.chunked && window > 0;
     std::string rule, more;
     if (window > 0 || capped || tables)
       rule = fmt::format(", AttentionRule</*window=*/{}, /*capped=*/{}", window, capped);
     if (capped || tables) more = ", " + float_literal(s.softcap);
-    if (tables) {
+    if (tables || chunked)
       rule += fmt::format(", ScoreBias::{}, /*sinks=*/{}",
                           !biased         ? "kNone"
                           : s.bias_by_key ? "kByKey"
                                           : "kByDistance",
                           s.sinks.exists());
+    if (chunked) rule += ", /*chunked=*/true";
+    if (tables)
       more += ", " + fields({{"bias", vector(s.bias)},
                              {"columns", biased ? fmt::to_string(s.bias_columns) : "nullptr"},
                              {"sinks", vector(s.sinks)}});
-    }
     if (!rule.empty()) rule += ">";
     LLMC_CHECK(s.shape == program_.attention);
     return fmt::format("attention<Attention{}>(context, {}, {}, {}, {}{});", rule, layer(s.layer),

@@ -120,6 +120,7 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
   LLMC_RETURN_IF_ERROR(want_heads(c, op.heads, op.kv_heads, op.head_dim));
   if (!(op.softcap >= 0)) return c.error("softcap is negative or not a number");
   if (op.window < 0) return c.error("the window is negative");
+  if (op.chunked && op.window == 0) return c.error("chunks have no size");
   for (std::size_t i = 0; i < 4; ++i) LLMC_RETURN_IF_ERROR(c.want_float(i));
   for (std::size_t i = 0; i < 3; ++i) {
     LLMC_RETURN_IF_ERROR(c.want_rank(i, 4));

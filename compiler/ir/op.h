@@ -255,15 +255,17 @@ enum class CacheLayout : std::uint8_t {
 /// first, bias f32[heads,n] or absent, sinks f32[heads] or absent)
 ///     -> (out[1,S,heads*dim], present: past with the S new tokens appended)
 /// score = scale * q.k. Query i attends to keys 0 .. P+i; with window w > 0, only to the last w of
-/// them, which include its own. Query head h reads KV head h / (heads/kv_heads). With softcap c >
-/// 0, the score is replaced by c * tanh(score / c) before masking. Then bias[h][n-1-d] is added for
-/// a key at distance d before the query, or bias[h][key] with bias_by_key; P + S is at most n. With
-/// sinks, the softmax has the score sinks[h] of one more key, whose value is 0.
+/// them, which include its own; with `chunked`, only to those from the last multiple of w on. Query
+/// head h reads KV head h / (heads/kv_heads). With softcap c > 0, the score is replaced by c *
+/// tanh(score / c) before masking. Then bias[h][n-1-d] is added for a key at distance d before the
+/// query, or bias[h][key] with bias_by_key; P + S is at most n. With sinks, the softmax has the
+/// score sinks[h] of one more key, whose value is 0.
 struct Attention {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
   float softcap = 0;
   std::int64_t window = 0;
+  bool chunked = false;
   CacheLayout cache_layout = CacheLayout::kSequenceFirst;
   bool bias_by_key = false;
 };

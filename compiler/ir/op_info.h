@@ -329,7 +329,8 @@ struct OpInfo<Attention> : FusedOp<4, 6, 2> {
       field("heads", &Attention::heads), field("kv_heads", &Attention::kv_heads),
       field("head_dim", &Attention::head_dim), field("scale", &Attention::scale),
       rare("softcap", &Attention::softcap), rare("window", &Attention::window),
-      rare("cache_layout", &Attention::cache_layout), rare("bias_by_key", &Attention::bias_by_key));
+      rare("chunked", &Attention::chunked), rare("cache_layout", &Attention::cache_layout),
+      rare("bias_by_key", &Attention::bias_by_key));
 };
 template <>
 struct OpInfo<CrossAttention> : FusedOp<2> {

@@ -113,7 +113,7 @@ class Counter {
     if (s.value_weight.exists()) add_linear(weight(s.value_weight), s.norm, kForm, 0);
   }
   void add(const AttentionStage& s, std::size_t) {
-    if (!first(kAttention, s.softcap > 0 ? 1 : 0, s.window, 0, 0)) return;
+    if (!first(kAttention, s.softcap > 0 ? 1 : 0, s.window, s.chunked ? 1 : 0, 0)) return;
     const KvFormats kv = plan_.options.kv;
     std::int64_t bytes = sizes_.attention;
     if (kv.keys != KvFormat::kF32 || kv.values != KvFormat::kF32) bytes += sizes_.widened;

@@ -142,6 +142,7 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
   stage.scale = op.scale;
   stage.softcap = op.softcap;
   stage.window = unsigned_of(op.window);
+  stage.chunked = op.chunked;
   stage.q = *q;
   stage.out = *out;
   stage.layer = past->layer;
@@ -158,7 +159,9 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
   std::string rule;
   if (stage.sinks.exists()) rule += ", a sink";
   if (stage.bias.exists()) rule += stage.bias_by_key ? ", bias by key" : ", bias by distance";
-  if (stage.window > 0) rule += fmt::format(", the last {} tokens", stage.window);
+  if (stage.window > 0)
+    rule += stage.chunked ? fmt::format(", chunks of {} tokens", stage.window)
+                          : fmt::format(", the last {} tokens", stage.window);
   if (stage.softcap > 0) rule += fmt::format(", scores up to {}", stage.softcap);
   emit(scope, node, stage,
        fmt::format("q [tokens, {}, {}] over {} key heads{} -> [tokens, {}]", shape.heads,

@@ -133,6 +133,7 @@ struct AttentionStage {
   AttentionShape shape;
   float scale = 1, softcap = 0;  // softcap 0: no cap
   std::uint64_t window = 0;      // 0: all previous keys
+  bool chunked = false;          // the window begins at its last multiple
   WeightRef bias = {};           // f32[heads][bias_columns], as ir::Attention has it
   std::uint64_t bias_columns = 0;
   bool bias_by_key = false;

@@ -66,6 +66,7 @@ class HashWriter {
   }
   void write(const AttentionStage& s) {
     put(s.shape, s.scale, s.softcap, s.window, s.q, s.out, s.layer);
+    if (s.chunked) put(s.chunked);
     if (s.bias.exists()) put(s.bias, s.bias_by_key);
     if (s.sinks.exists()) put(s.sinks);
   }

@@ -32,7 +32,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
     return c.error("invalid attention shape: " + std::to_string(op.heads) + " query heads, " +
                    std::to_string(op.kv_heads) + " KV heads, head_dim " +
                    std::to_string(op.head_dim));
-  if (!(op.softcap >= 0) || op.window < 0) return c.error("softcap or window is negative");
+  if (!(op.softcap >= 0) || op.window < 0 || (op.chunked && op.window == 0))
+    return c.error("softcap or window is negative");
   const bool sequence_first = op.cache_layout == ir::CacheLayout::kSequenceFirst;
   const std::int64_t tokens = q.dims[1], length = past.dims[sequence_first ? 2 : 3];
   const Dims kv_dims{1, tokens, op.kv_heads, op.head_dim};
@@ -73,7 +74,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
   const double softcap = static_cast<double>(op.softcap);
   for (std::int64_t token = 0; token < tokens; ++token) {
     const std::int64_t seen = length + token + 1;
-    const std::int64_t first = op.window > 0 ? std::max<std::int64_t>(seen - op.window, 0) : 0;
+    std::int64_t first = op.window > 0 ? std::max<std::int64_t>(seen - op.window, 0) : 0;
+    if (op.chunked) first = (seen - 1) / op.window * op.window;
     for (std::int64_t head = 0; head < op.heads; ++head) {
       const float* const query = q.floats.data() + (token * op.heads + head) * op.head_dim;
       double largest = -std::numeric_limits<double>::infinity(), sum = 0;

@@ -315,6 +315,10 @@ TEST(Infer, AttentionAndStages) {
               HasSubstr("window"));
   EXPECT_THAT(inferred(inputs,
                        "%y, %p = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, "
+                       "head_dim = 16, scale = 1, chunked = true}"),
+              HasSubstr("chunks"));
+  EXPECT_THAT(inferred(inputs,
+                       "%y, %p = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, "
                        "head_dim = 16, scale = 1, softcap = nan}"),
               HasSubstr("softcap"));
   EXPECT_EQ(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[24, 8] splat(1)

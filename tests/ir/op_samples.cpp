@@ -78,7 +78,8 @@ std::map<std::string_view, std::string> make_samples() {
        "graph @g(%q: f32[1, seq, 4, 16], %k: f32[1, seq, 2, 16], %v: f32[1, seq, 2, 16], "
        "%past: f32[2, 1, 2, past, 16]) {\n"
        "  %y, %present = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, head_dim = 16, "
-       "scale = 0.25, softcap = 50, window = 7, cache_layout = heads_first}\n  return %y, "
+       "scale = 0.25, softcap = 50, window = 7, chunked = true, cache_layout = heads_first}\n  "
+       "return %y, "
        "%present\n}\n"},
       {"cross_attention",
        "graph @g(%q: f32[1, seq, 4, 16], %s: f32[2, 2, source, 16]) {\n"

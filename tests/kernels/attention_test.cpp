@@ -66,8 +66,8 @@ struct Sequence {
     constexpr std::size_t D = Shape::kHeadDim;
     std::vector<double> p(t + 1), out(D);
     double largest = -INFINITY, sum = 0;
-    const std::size_t first =
-        Rule::kWindow != 0 && t + 1 > Rule::kWindow ? t + 1 - Rule::kWindow : 0;
+    std::size_t first = Rule::kWindow != 0 && t + 1 > Rule::kWindow ? t + 1 - Rule::kWindow : 0;
+    if constexpr (Rule::kChunked) first = t - t % Rule::kWindow;
     for (std::size_t j = first; j <= t; ++j) {
       for (std::size_t d = 0; d < D; ++d) {
         p[j] += static_cast<double>(q[(t * Shape::kHeads + head) * D + d]) *
@@ -219,6 +219,12 @@ TEST(AttentionRuleTest, Windows) {
   check_rule<AttentionRule<100>>();
   check_rule<AttentionRule<600>>();
   check_rule<AttentionRule<100>, formats_of(kF16, kInt8)>();
+}
+
+TEST(AttentionRuleTest, Chunks) {
+  check_rule<AttentionRule<1, false, ScoreBias::kNone, false, true>>();
+  check_rule<AttentionRule<24, false, ScoreBias::kNone, false, true>>();
+  check_rule<AttentionRule<600, true, ScoreBias::kNone, false, true>, formats_of(kF16, kInt8)>();
 }
 
 TEST(AttentionRuleTest, CappedScores) {

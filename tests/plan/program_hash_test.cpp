@@ -53,6 +53,7 @@ TEST(ProgramHash, NamesEveryConstant) {
       [](Program& p) { find<AttentionStage>(p.forward)->scale *= 2.0f; },
       [](Program& p) { find<AttentionStage>(p.forward)->softcap = 30.0f; },
       [](Program& p) { find<AttentionStage>(p.forward)->window = 64; },
+      [](Program& p) { find<AttentionStage>(p.forward)->chunked = true; },
       [](Program& p) { find<LinearStage>(p.forward)->function = ir::ActivationFn::kGelu; },
       [](Program& p) { find<LinearStage>(p.head)->norm.epsilon += 1e-6f; },
       [](Program& p) { find<LoopStage>(p.forward)->count += 1; },

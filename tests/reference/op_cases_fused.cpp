@@ -87,7 +87,7 @@ std::vector<OpCase> fused_cases() {
   %p_e = constant f32[2, 1, 2, 3, 1] {0, 0, 0, 0, 0, 0, 1, 2, 3, 10, 20, 30}
   return %o, %o_e, %p, %p_e
 })"},
-      // Keys 1, 2, 3 for queries of 2: capped scores, and a window of two.
+      // Keys 1, 2, 3 for queries of 2: capped scores, and windows and chunks of two.
       {"attention", R"(graph @g() {
   %q = constant f32[1, 2, 1, 1] {2, 2}
   %k = constant f32[1, 2, 1, 1] {2, 3}
@@ -99,7 +99,9 @@ std::vector<OpCase> fused_cases() {
   %w_e = constant f32[1, 2, 1] {7.57952721, 75.79527208}
   %one, %onep = attention %q, %k, %v, %past {heads = 1, kv_heads = 1, head_dim = 1, scale = 0.5, window = 1}
   %one_e = constant f32[1, 2, 1] {10, 100}
-  return %c, %c_e, %w, %w_e, %one, %one_e
+  %n, %np = attention %q, %k, %v, %past {heads = 1, kv_heads = 1, head_dim = 1, scale = 0.5, window = 2, chunked = true}
+  %n_e = constant f32[1, 2, 1] {7.57952721, 100}
+  return %c, %c_e, %w, %w_e, %one, %one_e, %n, %n_e
 })"},
       {"gated_activation", R"(graph @g() {
   %a = constant f32[4] {0, 1, -2, 3}

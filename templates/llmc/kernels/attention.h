@@ -7,9 +7,10 @@
 ///     out[t][h] = sum_j softmax_j(scale q[t][h] . k[j][h / group]) v[j][h / group],
 ///     j <= position + t
 ///
-/// With a window w, only the last w of these keys are used. With a softcap c, scores are replaced
-/// by c tanh(score / c). With a bias, a number from a table of each head is then added to the
-/// score. With sinks, the softmax has the score of one more key, whose value is 0.
+/// With a window w, only the last w of these keys are used; with chunks of w tokens, only those in
+/// the chunk of the query. With a softcap c, scores are replaced by c tanh(score / c). With a bias,
+/// a number from a table of each head is then added to the score. With sinks, the softmax has the
+/// score of one more key, whose value is 0.
 ///
 /// The cache is divided into splits of 512 tokens, and each split into tiles of 64 tokens, aligned
 /// to position 0. A query processes its visible tiles in order, and its splits are merged in order.

@@ -20,20 +20,22 @@ struct ScoreTables {
   const float* sinks = nullptr;  // [heads]
 };
 
-/// The variant of attention: the keys that a query sees, the softcap, the bias added after it, and
-/// sinks. A sink is a key without a value, which takes a part of the softmax. With kWindow w > 0, a
-/// query sees its own key and the w - 1 keys before it; with 0, all keys up to its own.
+/// The variant of attention: visible keys, softcap, the bias added after it, and sinks. A sink is a
+/// key without a value, which takes a part of the softmax. A query sees all keys up to its own;
+/// with kWindow w > 0, the last w of them; with kChunked, those from the last multiple of w on.
 template <size_t kWindowV = 0, bool kCappedV = false, ScoreBias kBiasV = ScoreBias::kNone,
-          bool kSinksV = false>
+          bool kSinksV = false, bool kChunkedV = false>
 struct AttentionRule {
   static constexpr size_t kWindow = kWindowV;
   static constexpr bool kCapped = kCappedV;
   static constexpr ScoreBias kBias = kBiasV;
   static constexpr bool kBiased = kBias != ScoreBias::kNone;
   static constexpr bool kSinks = kSinksV;
+  static constexpr bool kChunked = kChunkedV;
 
   /// Returns the first key visible to a query that has `seen` keys up to and including its own.
   static LLMC_INLINE size_t first_key(size_t seen) {
+    if constexpr (kChunked) return (seen - 1) / kWindow * kWindow;
     return kWindow != 0 && seen > kWindow ? seen - kWindow : 0;
   }
 };
