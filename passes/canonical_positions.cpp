@@ -47,6 +47,22 @@ std::optional<std::int64_t> position_offset(const Rewriter& rw, IndexAnalysis& i
   return wide == seq ? offset : std::nullopt;
 }
 
+/// Returns whether integers are counted over the tokens by the graph instead of computed from its
+/// inputs token by token.
+bool is_counted(const Rewriter& rw, ValueId value) {
+  constexpr std::size_t kMaxVisits = 64;
+  std::vector<ValueId> pending{value};
+  for (std::size_t at = 0; at < pending.size() && at < kMaxVisits; ++at) {
+    const ir::Node* node = rw.producer(pending[at]);
+    if (!node) continue;
+    if (std::holds_alternative<ir::Range>(node->op) || std::holds_alternative<ir::CumSum>(node->op))
+      return true;
+    for (const ValueId input : node->inputs)
+      if (input.exists() && ir::is_integer(rw.type(input).element)) pending.push_back(input);
+  }
+  return false;
+}
+
 /// Returns the constant table without its first `count` rows; nullptr if there are none after them.
 ir::ConstantPtr rows_after(const ir::ConstantPtr& table, std::int64_t count) {
   const std::int64_t rows = table->dims()[0];
@@ -65,6 +81,10 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
   if (!ids.exists() || !past.exists() || rw.type(ids).rank() != 1) return std::move(rw).finish();
   const Dim seq = rw.type(ids).dims[0];
   ValueId positions = input_named(rw, kPositions);
+  const auto need_positions = [&] {
+    if (!positions.exists())
+      positions = rw.add_input({std::string(kPositions), {ir::ElementType::kI64, {1, seq}}});
+  };
   IndexAnalysis indices(rw);
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;
@@ -83,8 +103,7 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
       table = is_gather ? rows_after(matrix_constant(rw, rw.node(i).inputs[0]), *offset) : nullptr;
       if (!table) continue;
     }
-    if (!positions.exists())
-      positions = rw.add_input({std::string(kPositions), {ir::ElementType::kI64, {1, seq}}});
+    need_positions();
     std::vector<ValueId> inputs = rw.node(i).inputs;
     const std::vector<Dim> dims = rw.type(value).dims;
     inputs[*operand] = positions;
@@ -95,6 +114,24 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
     const ir::Op op = rw.node(i).op;
     const ValueId result = rw.node(i).outputs[0];
     rw.replace(result, rw.emit(op, std::move(inputs), i));
+  }
+  // Other readers get the positions as numbers.
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i) || rw.node(i).outputs.size() != 1) continue;
+    const ValueId value = rw.node(i).outputs[0];
+    const ir::TensorType type = rw.type(value);
+    if (!ir::is_integer(type.element) || !is_counted(rw, value)) continue;
+    const auto offset = position_offset(rw, indices, value, seq);
+    if (!offset) continue;
+    need_positions();
+    ValueId result = emit_reshape(rw, positions, type.dims, i);
+    if (!result.exists()) continue;
+    if (*offset > 0)
+      result = rw.emit(ir::Binary{ir::BinaryKind::kAdd},
+                       {result, rw.emit_constant(ir::make_i64({}, {*offset}), i)}, i);
+    if (type.element != ir::ElementType::kI64)
+      result = rw.emit(ir::Cast{type.element}, {result}, i);
+    rw.replace(value, result);
   }
   if (positions.exists()) rw.drop_input_if_unused(positions);
   return std::move(rw).finish();

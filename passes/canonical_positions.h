@@ -12,6 +12,8 @@ namespace llmc::passes {
 /// ->
 ///   rope(x, position_ids, f), …
 ///
+///   other readers of p + c   ->   readers of position_ids + c
+///
 ///   gather(table, p + c)   ->   gather(table[c:], position_ids)      c: a number
 ///
 /// p: integers past, past + 1, … along one axis of seq elements (index_analysis.h), where `past`

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "compiler/reference/interpreter.h"
 
@@ -46,11 +47,13 @@ Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64
     }
     inputs.emplace(value.name, std::move(tensor));
   }
-  // An input that passes add (choose_by_length.h).
+  // Inputs that passes add (choose_by_length.h, canonical_positions.h).
   if (bindings.contains("seq")) {
-    Tensor last = reference::zeros(ir::ElementType::kI64, {});
-    last.integers = {past + bindings.at("seq") - 1};
-    inputs.emplace("last_position", std::move(last));
+    const std::int64_t seq = bindings.at("seq");
+    inputs.emplace("last_position", reference::i64_tensor({}, {past + seq - 1}));
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(seq));
+    std::iota(positions.begin(), positions.end(), past);
+    inputs.emplace("position_ids", reference::i64_tensor({1, seq}, std::move(positions)));
   }
   return inputs;
 }
