@@ -25,12 +25,18 @@ FoundBand intersection(const Band& a, const Band& b) {
   Band result = a;
   if (b.lower) result.lower = a.lower ? chosen(*a.lower, *b.lower, true) : b.lower;
   if (b.upper) result.upper = a.upper ? chosen(*a.upper, *b.upper, false) : b.upper;
+  if (b.chunks) {
+    if (a.chunks && a.chunks != b.chunks) return std::nullopt;
+    result.chunks = b.chunks;
+  }
   const bool open = (b.lower && !result.lower) || (b.upper && !result.upper);
   return open ? std::nullopt : FoundBand(result);
 }
 
 FoundBand union_of(const Band& a, const Band& b) {
   if (a == Band{} || b == Band{}) return Band{};
+  if (a == b) return a;
+  if (a.chunks || b.chunks) return std::nullopt;
   Band result;
   if (!a.lower && !b.lower) {
     result.upper = chosen(*a.upper, *b.upper, true);
@@ -40,24 +46,37 @@ FoundBand union_of(const Band& a, const Band& b) {
     result.lower = chosen(*a.lower, *b.lower, false);
     return result.lower ? FoundBand(result) : std::nullopt;
   }
-  return a == b ? FoundBand(a) : std::nullopt;
+  return std::nullopt;
 }
 
-FoundBand shifted(FoundBand band, const Dim& by) {
-  if (!band) return band;
-  for (std::optional<Dim>* bound : {&band->lower, &band->upper})
-    if (*bound) {
-      *bound = ir::add(**bound, by);
-      if (!*bound) return std::nullopt;
-    }
-  return band;
+FoundBand part_of(FoundBand band, const Dim& row, const Dim& column) {
+  const auto by = ir::sub(row, column);
+  if (!band || !by) return std::nullopt;
+  const auto move = [](Dim& value, const Dim& more) {
+    const auto sum = ir::add(value, more);
+    if (sum) value = *sum;
+    return sum.has_value();
+  };
+  bool known = true;
+  if (band->lower) known = move(*band->lower, *by);
+  if (band->upper) known = move(*band->upper, *by) && known;
+  if (band->chunks)
+    known = move(band->chunks->first_query, row) && move(band->chunks->first_key, column) && known;
+  return known ? band : std::nullopt;
 }
 
 bool has_key_in_every_row(const Band& band) {
+  const auto non_negative = [](const std::optional<Dim>& x) {
+    return x && ir::is_non_negative(*x);
+  };
+  if (band.chunks) {
+    const auto own = ir::sub(band.chunks->first_query, band.chunks->first_key);
+    return non_negative(own) && (!band.upper || non_negative(ir::sub(*band.upper, *own))) &&
+           (!band.lower || non_negative(ir::sub(*own, *band.lower)));
+  }
   if (!band.upper) return !band.lower;
   if (!ir::is_non_negative(*band.upper)) return false;
-  const auto room = band.lower ? ir::sub(*band.upper, *band.lower) : Dim(0);
-  return room && ir::is_non_negative(*room);
+  return !band.lower || non_negative(ir::sub(*band.upper, *band.lower));
 }
 
 FoundBand band_of(const std::vector<bool>& seen, std::int64_t rows, std::int64_t columns) {

@@ -6,13 +6,22 @@
 
 #include "compiler/ir/dim.h"
 
-/// Diagonal bands of a score matrix.
+/// Diagonal bands of a score matrix, and its division into chunks.
 namespace llmc::passes {
 
-/// The keys j visible to query i in a score matrix: lower <= j - i <= upper. An absent bound means
-/// no limit.
+/// Tokens in consecutive groups of `size`: key j and query i are in the same group if
+/// floor((j + first_key) / size) == floor((i + first_query) / size).
+struct Chunks {
+  std::int64_t size = 0;
+  ir::Dim first_query, first_key;
+  friend bool operator==(const Chunks&, const Chunks&) = default;
+};
+
+/// The keys j visible to query i in a score matrix: lower <= j - i <= upper, and those in the chunk
+/// of the query. An absent bound means no limit.
 struct Band {
   std::optional<ir::Dim> lower, upper;
+  std::optional<Chunks> chunks = {};
   friend bool operator==(const Band&, const Band&) = default;
 };
 
@@ -20,8 +29,9 @@ struct Band {
 /// symbols.
 std::optional<Band> intersection(const Band& a, const Band& b);
 std::optional<Band> union_of(const Band& a, const Band& b);
-/// Returns the band with `by` added to both bounds. An absent band or bound stays absent.
-std::optional<Band> shifted(std::optional<Band> band, const ir::Dim& by);
+/// Returns the band of a part of a matrix that begins at row `row` and column `column` of it. An
+/// absent band or bound stays absent.
+std::optional<Band> part_of(std::optional<Band> band, const ir::Dim& row, const ir::Dim& column);
 /// Returns whether every row i >= 0 is known to have at least one visible key j >= 0: the last one,
 /// j = i + upper, must be >= 0 and inside the band.
 bool has_key_in_every_row(const Band& band);

@@ -153,11 +153,16 @@ void split_terms(const Rewriter& rw, MaskAnalysis& masks, const Scores::Bias& bi
   }
 }
 
-/// Returns the window, or 0 for all keys; nullopt if the combined masks are not causal. Appends the
-/// terms that are no masks to `others`.
-std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indices,
-                                         const Scores& scores, const MaskShape& shape,
-                                         std::vector<Scores::Bias>& others) {
+/// The visible keys: Attention::window and Attention::chunked.
+struct Window {
+  std::int64_t tokens = 0;
+  bool chunked = false;
+};
+
+/// Returns nullopt if the combined masks are not causal. Appends the terms that are no masks to
+/// `others`.
+std::optional<Window> match_window(const Rewriter& rw, IndexAnalysis& indices, const Scores& scores,
+                                   const MaskShape& shape, std::vector<Scores::Bias>& others) {
   MaskAnalysis masks(rw, indices, shape);
   std::optional<Band> band = Band{};
   const auto add = [&](const std::optional<Band>& next) {
@@ -170,11 +175,19 @@ std::optional<std::int64_t> match_window(const Rewriter& rw, IndexAnalysis& indi
   // A single query may attend to all keys, because the last one is its own.
   if (!(band->upper == shape.past) && !(shape.queries == Dim(1) && !band->upper))
     return std::nullopt;
-  if (!band->lower) return 0;
+  if (const auto& chunks = band->chunks) {
+    // Chunks begin at multiples of their size. A window within them is not supported.
+    const auto first = chunks->first_key.constant();
+    if (band->lower || !first || *first % chunks->size != 0 || chunks->size >= INT32_MAX ||
+        ir::sub(chunks->first_query, chunks->first_key) != shape.past)
+      return std::nullopt;
+    return Window{chunks->size, true};
+  }
+  if (!band->lower) return Window{};
   const auto span = ir::sub(shape.past, *band->lower);
   const auto last = span ? span->constant() : std::nullopt;
   if (!last || *last < 0 || *last >= INT32_MAX) return std::nullopt;
-  return *last + 1;
+  return Window{*last + 1, false};
 }
 
 /// The position bias of each attention as a table f32[heads, keys]. Layers with the same terms
@@ -279,7 +292,8 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   match.op.head_dim = keys->dim;
   match.op.scale = static_cast<float>(scale);
   match.op.softcap = static_cast<float>(scores.softcap);
-  match.op.window = *window;
+  match.op.window = window->tokens;
+  match.op.chunked = window->chunked;
   if (!tables.find(rw, indices, shape, terms, match)) return std::nullopt;
   match.op.cache_layout =
       cache_heads_first ? ir::CacheLayout::kHeadsFirst : ir::CacheLayout::kSequenceFirst;

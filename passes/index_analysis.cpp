@@ -109,7 +109,8 @@ class IndexRules {
     return result;
   }
   Found operator()(const ir::Binary& op) const {
-    if (op.kind == BinaryKind::kAnd || op.kind == BinaryKind::kOr) return logic(op.kind);
+    if (op.kind == BinaryKind::kAnd || op.kind == BinaryKind::kOr || op.kind == BinaryKind::kXor)
+      return logic(op.kind);
     const auto* left = get(0);
     const auto* right = get(1);
     const auto a = left ? aligned(*left, rank()) : std::nullopt;
@@ -194,6 +195,8 @@ class IndexRules {
       return !ir::is_zero(x->start);
     };
     const auto a = truth(0), b = truth(1);
+    if (kind == BinaryKind::kXor)
+      return a && b ? Found(ir::uniform_index(Dim(*a != *b ? 1 : 0), rank())) : std::nullopt;
     const bool deciding = kind == BinaryKind::kOr;
     if (a == deciding || b == deciding) return ir::uniform_index(Dim(deciding ? 1 : 0), rank());
     if (a && b) return ir::uniform_index(Dim(deciding ? 0 : 1), rank());
@@ -255,6 +258,61 @@ std::optional<AffineIndex> IndexAnalysis::difference(const ir::Node& node) {
   const std::size_t rank = rw_.type(node.outputs[0]).rank();
   const auto left = aligned(*a, rank), right = aligned(*b, rank);
   return left && right ? ir::difference(*left, *right) : std::nullopt;
+}
+
+std::optional<IndexQuotient> IndexAnalysis::quotient(ValueId value) {
+  constexpr int kMaxSteps = 32;
+  std::vector<const ir::Node*> above;  // operators between the division and `value`
+  for (int step = 0; step < kMaxSteps; ++step) {
+    const ir::Node* node = rw_.producer(value);
+    if (!node) return std::nullopt;
+    ValueId x = node->inputs.empty() ? ir::kNoValue : node->inputs[0];
+    const auto* bin = std::get_if<ir::Binary>(&node->op);
+    const auto* un = std::get_if<ir::Unary>(&node->op);
+    if (un && un->kind == ir::UnaryKind::kFloor) {
+      if (const auto division = binary(rw_, x, BinaryKind::kDiv)) {
+        bin = rw_.op<ir::Binary>(x);
+        node = rw_.producer(x);
+      }
+    } else if (bin && bin->kind == BinaryKind::kDiv && !ir::is_integer(rw_.type(value).element)) {
+      return std::nullopt;
+    }
+    if (bin && bin->kind == BinaryKind::kDiv) {
+      const auto* numerator = find(node->inputs[0]);
+      const auto divisor = uniform(node->inputs[1]);
+      const auto number = divisor ? divisor->constant() : std::nullopt;
+      const ir::TensorType& type = rw_.type(node->outputs[0]);
+      const auto aligned = numerator ? ir::aligned(*numerator, type.rank()) : std::nullopt;
+      if (!aligned || !number || *number <= 0 ||
+          holds_everywhere(BinaryKind::kGreaterOrEqual, *aligned, type.dims) != true)
+        return std::nullopt;
+      std::optional<AffineIndex> result = aligned;
+      for (std::size_t i = above.size(); result && i-- > 0;) {
+        const ir::Node& outer = *above[i];
+        const std::size_t rank = rw_.type(outer.outputs[0]).rank();
+        if (!ir::is_view(outer.op)) {
+          result = ir::aligned(*result, rank);
+          continue;
+        }
+        const auto maps = index_maps(rw_, outer);
+        result = maps.size() == 1 ? ir::compose(*result, maps[0], rank) : std::nullopt;
+      }
+      return result ? std::optional(IndexQuotient{*result, *number}) : std::nullopt;
+    }
+    if (bin && bin->kind == BinaryKind::kAdd && always_false(x)) {
+      x = node->inputs[1];
+    } else if (bin) {
+      const bool adds = bin->kind == BinaryKind::kAdd || bin->kind == BinaryKind::kSub;
+      if (!adds || !always_false(node->inputs[1])) return std::nullopt;
+    } else if (const auto* cast = std::get_if<ir::Cast>(&node->op)) {
+      if (cast->to == ir::ElementType::kBool) return std::nullopt;
+    } else if (!ir::is_view(node->op) || node->outputs.size() != 1) {
+      return std::nullopt;
+    }
+    above.push_back(node);
+    value = x;
+  }
+  return std::nullopt;
 }
 
 bool IndexAnalysis::overwrites_all(const ir::Node& node) {

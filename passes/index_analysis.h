@@ -11,6 +11,12 @@
 /// queries, masks of ones.
 namespace llmc::passes {
 
+/// The integers floor(numerator / divisor) of numerators >= 0.
+struct IndexQuotient {
+  ir::AffineIndex numerator;
+  std::int64_t divisor = 1;
+};
+
 /// Finds affine values through constants, Shape arithmetic, Range, ConstantOfShape, CumSum, Reduce,
 /// Where, comparisons that do not depend on symbols, elementwise integer arithmetic and views
 /// (ir/index_map.h). Integers that are cast to floats are included.
@@ -30,6 +36,10 @@ class IndexAnalysis {
   /// Return whether every element is known to be nonzero, or known to be zero.
   bool always_true(ir::ValueId value);
   bool always_false(ir::ValueId value);
+
+  /// Returns the quotients that a division of an affine value by a number gives. Supports division
+  /// of integers, floor of float division, views, casts, and additions and subtractions of 0.
+  std::optional<IndexQuotient> quotient(ir::ValueId value);
 
   /// Returns whether a ScatterNd replaces all elements of its data by its updates, in order: x[:,
   /// :] = y.

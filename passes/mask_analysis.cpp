@@ -31,8 +31,8 @@ std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Nod
     // whose row 0 is adjacent to the first block.
     const Dim& begin = maps[1].range->begin;
     const auto left = inner(node.inputs[0]);
-    const auto right = shifted(inner(node.inputs[1]), begin);
-    if (left != Band{} || !right || right->lower) return FoundBand();
+    const auto right = part_of(inner(node.inputs[1]), Dim(0), *ir::mul(begin, Dim(-1)));
+    if (left != Band{} || !right || right->lower || right->chunks) return FoundBand();
     if (!right->upper) return right;
     const auto gap = ir::sub(*right->upper, begin);  // row 0 sees the last of them
     return gap && ir::is_non_negative(*ir::add(*gap, Dim(1))) ? right : FoundBand();
@@ -52,9 +52,7 @@ std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Nod
     if (!index.table.empty() || index.terms.size() != 1 || !index.terms[0].is_linear() ||
         index.terms[0].step != Dim(1) || index.terms[0].axis + 1 + back != rank)
       return FoundBand();
-    const auto by = back == 1 ? index.start : ir::mul(index.start, Dim(-1));
-    if (!by) return FoundBand();
-    band = shifted(band, *by);
+    band = back == 1 ? part_of(band, index.start, Dim(0)) : part_of(band, Dim(0), index.start);
   }
   return band;
 }
@@ -135,6 +133,7 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
 /// `wanted`.
 FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wanted) {
   if (kind == BinaryKind::kEqual) {
+    if (auto chunks = wanted ? same_chunk(node) : std::nullopt) return chunks;
     // Comparisons of flags with 0, and of an additive mask with 0 or with its negative number.
     for (std::size_t side = 0; side < 2; ++side) {
       const ValueId x = node.inputs[side];
@@ -205,6 +204,38 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
   const auto minus = ir::mul(*start, Dim(-1));
   if (column == Dim(1) && row == Dim(-1) && minus) return Band{std::nullopt, *minus};
   if (column == Dim(-1) && row == Dim(1)) return Band{*start, std::nullopt};
+  return std::nullopt;
+}
+
+/// Matches equality of the chunk numbers of key and query: a == b, a - b == 0 or |a - b| == 0, with
+/// the quotients a and b.
+FoundBand MaskAnalysis::same_chunk(const ir::Node& node) {
+  ValueId a = node.inputs[0], b = node.inputs[1];
+  if (indices_.always_false(a)) std::swap(a, b);
+  if (indices_.always_false(b)) {
+    const auto d = binary(rw_, unary(rw_, a, ir::UnaryKind::kAbs).value_or(a), BinaryKind::kSub);
+    if (!d) return std::nullopt;
+    a = d->left;
+    b = d->right;
+  }
+  const std::size_t rank = rw_.type(node.outputs[0]).rank();
+  const auto left = indices_.quotient(a), right = indices_.quotient(b);
+  if (rank < 2 || !left || !right || left->divisor != right->divisor) return std::nullopt;
+  // Returns the first number of a range along one axis, which is counted from the last one.
+  const auto along = [&](const ir::AffineIndex& index, std::size_t back) -> std::optional<Dim> {
+    const auto x = ir::aligned(index, rank);
+    if (!x) return std::nullopt;
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      const bool counted = axis + 1 + back == rank && !(back == 1 && shape_.queries == Dim(1));
+      if (!(x->steps[axis] == Dim(counted ? 1 : 0))) return std::nullopt;
+    }
+    return x->start;
+  };
+  for (const auto& [key, query] : {std::pair(left, right), std::pair(right, left)}) {
+    const auto first_key = along(key->numerator, 0), first_query = along(query->numerator, 1);
+    if (first_key && first_query)
+      return Band{{}, {}, Chunks{key->divisor, *first_query, *first_key}};
+  }
   return std::nullopt;
 }
 

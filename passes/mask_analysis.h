@@ -18,11 +18,12 @@ struct MaskShape {
   ir::Dim queries, past, keys;
 };
 
-/// Finds the band of a mask. Supports comparisons of key and query index (index_analysis.h), And,
-/// Or, Not, Where, products with 0 and 1, 1 - x, triangles, views and concatenations of masks,
-/// complete overwrites by ScatterNd, slices of stored triangles, padding masks of ones, and the
-/// graph input `attention_mask`. The last axis of a mask is the keys, the one before it the
-/// queries. Along other axes, the mask must have one element or be repeated.
+/// Finds the band of a mask. Supports comparisons of key and query index (index_analysis.h), equal
+/// quotients of both, which divide the tokens into chunks, And, Or, Not, Where, products with 0 and
+/// 1, 1 - x, triangles, views and concatenations of masks, complete overwrites by ScatterNd, slices
+/// of stored triangles, padding masks of ones, and the graph input `attention_mask`. The last axis
+/// of a mask is the keys, the one before it the queries. Along other axes, the mask must have one
+/// element or be repeated.
 class MaskAnalysis {
  public:
   /// An added number that is at most this hides a score, like minus infinity.
@@ -47,6 +48,7 @@ class MaskAnalysis {
   std::optional<Band> compute_condition(ir::ValueId value, const ir::Node& node, bool wanted);
   std::optional<Band> compute_bias(ir::ValueId value, const ir::Node& node);
   std::optional<Band> comparison(const ir::Node& node, ir::BinaryKind kind, bool wanted);
+  std::optional<Band> same_chunk(const ir::Node& node);
   std::optional<Band> non_zero(ir::ValueId value, bool wanted);
   std::optional<Band> compute_non_zero(ir::ValueId value, const ir::Node& node, bool wanted);
   std::optional<Band> triangle(const ir::Node& node, bool wanted);

@@ -75,7 +75,7 @@ class Reader {
         agree(facts_.head_dim, attention->head_dim, first);
         facts_.cache_layout = attention->cache_layout;
         facts_.fused.attentions += times;
-        facts_.windows[attention->window] += times;
+        (attention->chunked ? facts_.chunks : facts_.windows)[attention->window] += times;
         facts_.softcap = attention->softcap;
       } else if (std::holds_alternative<ir::ScaledAttention>(node.op)) {
         facts_.fused.attentions += times;

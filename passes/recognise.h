@@ -29,6 +29,8 @@ struct ModelProperties {
   float softcap = 0;  // softcap of the last attention; 0: none
   /// Number of attentions for each window in tokens; window 0: all tokens.
   std::map<std::int64_t, std::int64_t> windows;
+  /// Likewise for each size of chunks in tokens.
+  std::map<std::int64_t, std::int64_t> chunks;
   /// Number of feed-forward layers for each activation function, such as "silu", or "gated silu"
   /// with a gate.
   std::map<std::string, std::int64_t> activations;

@@ -67,6 +67,8 @@ Json architecture_json(const passes::ModelProperties& a) {
   result["windows"] = Json::array();
   for (const auto& [window, count] : a.windows)
     result["windows"].push_back(Json{{"tokens", window}, {"attentions", count}});
+  for (const auto& [chunk, count] : a.chunks)
+    result["chunks"].push_back(Json{{"tokens", chunk}, {"attentions", count}});
   result["elementwise"] = a.elementwise;
   result["unfused"] = a.unfused;
   return result;
@@ -222,6 +224,8 @@ void show_architecture(const passes::ModelProperties& a) {
   };
   for (const auto& [window, count] : a.windows)
     if (window > 0) print(fmt::format("  window: {} tokens in {} attentions\n", window, count));
+  for (const auto& [chunk, count] : a.chunks)
+    print(fmt::format("  chunks: {} tokens in {} attentions\n", chunk, count));
   if (a.softcap > 0) print(fmt::format("  scores capped at {:g}\n", a.softcap));
   if (!a.activations.empty()) print(fmt::format("  mlp:{}\n", counts(a.activations)));
   std::string fused;
