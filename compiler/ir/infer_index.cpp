@@ -144,4 +144,9 @@ Result<Types> infer_op(const InferContext& c, const CumSum& op) {
   return Types{c.type(0)};
 }
 
+Result<Types> infer_op(const InferContext& c, const NonZero&) {
+  if (c.rank(0) == 0) return c.error("the operand is a scalar");
+  return Types{{ElementType::kI64, {Dim(static_cast<std::int64_t>(c.rank(0))), c.fresh()}}};
+}
+
 }  // namespace llmc::ir

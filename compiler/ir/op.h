@@ -218,6 +218,9 @@ struct CumSum {
   bool exclusive = false;
   bool reverse = false;
 };
+/// x[d0, d1, …] -> i64[rank, n]: the indices of the n elements that are not 0, in row-major order;
+/// each column is one index. x is not a scalar.
+struct NonZero {};
 /// (x[…, n], scale[n], bias[n]?) -> layer normalization over the last dim
 struct LayerNorm {
   float epsilon = 1e-5f;
@@ -398,7 +401,7 @@ struct Parameter {
       X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd),   \
       X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),      \
       X(Binary), X(Where), X(MatMul), X(Gemm), X(Conv), X(Softmax), X(Reduce), X(ArgMax), X(TopK), \
-      X(CumSum), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(CrossAttention),               \
+      X(CumSum), X(NonZero), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(CrossAttention),   \
       X(ScaledAttention), X(GatedActivation), X(Embedding), X(Linear), X(QkvProjection), X(Loop),  \
       X(Parameter)
 

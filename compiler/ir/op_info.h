@@ -306,6 +306,10 @@ struct OpInfo<CumSum> : PlainOp<1> {
                  rare("reverse", &CumSum::reverse));
 };
 template <>
+struct OpInfo<NonZero> : PlainOp<1> {
+  static constexpr std::string_view name = "non_zero";
+};
+template <>
 struct OpInfo<LayerNorm> : FusedOp<2, 3> {
   static constexpr std::string_view name = "layer_norm";
   static constexpr auto fields = std::tuple(field("epsilon", &LayerNorm::epsilon));

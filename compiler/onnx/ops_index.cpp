@@ -185,6 +185,13 @@ std::string number_text(double number) {
   return text.str();
 }
 
+void convert_non_zero(NodeContext& n) {
+  const ValueId x = n.in(0);
+  if (n.failed()) return;
+  if (n.rank(x) == 0) return n.unsupported("its operand is a scalar");
+  n.emit(ir::NonZero{}, {x});
+}
+
 /// OneHot: values[1] where the position along the new dim `axis` equals the index, values[0]
 /// elsewhere. Negative indices count from the end. For an index out of range, all elements are
 /// values[0].
@@ -231,6 +238,7 @@ std::vector<OperatorRule> index_rules() {
       {"", "CumSum", 11, kAnyLater, 2, 2, {"exclusive", "reverse"}, convert_cum_sum},
       {"", "ArgMax", 1, kAnyLater, 1, 1, arg, convert_arg<false>},
       {"", "ArgMin", 1, kAnyLater, 1, 1, arg, convert_arg<true>},
+      {"", "NonZero", 9, kAnyLater, 1, 1, {}, convert_non_zero},
       {"", "OneHot", 9, kAnyLater, 3, 3, {"axis"}, convert_one_hot},
   };
 }

@@ -41,11 +41,11 @@ struct SizesAgree {
   }
   std::size_t axis(std::int64_t axis) const { return *ir::normalize_axis(axis, in(0).size()); }
 
-  // Nothing to check: lower_open_slice() checks a Slice; Rope and those after it occur in decoders
-  // only.
+  // Nothing to check: lower_open_slice() checks a Slice; NonZero has no nest; Rope and those after
+  // it occur in decoders only.
   bool operator()(const OneOf<ir::ConstantOp, ir::Shape, ir::ConstantOfShape, ir::Range, ir::Slice,
-                              ir::Rope, ir::Attention, ir::CrossAttention, ir::QkvProjection,
-                              ir::Loop, ir::Parameter> auto&) const {
+                              ir::NonZero, ir::Rope, ir::Attention, ir::CrossAttention,
+                              ir::QkvProjection, ir::Loop, ir::Parameter> auto&) const {
     return true;
   }
   bool operator()(

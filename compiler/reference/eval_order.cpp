@@ -127,4 +127,25 @@ Result<Tensors> eval_op(EvalContext& c, const ir::CumSum& op) {
   return Tensors{std::move(out)};
 }
 
+Result<Tensors> eval_op(EvalContext& c, const ir::NonZero&) {
+  const Tensor& x = c.operand(0);
+  if (x.rank() == 0) return c.error("the operand is a scalar");
+  std::vector<std::int64_t> found;
+  with_data(x.element, [&](auto data) {
+    const auto& elements = x.*data;
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      if (elements[i] != 0) found.push_back(static_cast<std::int64_t>(i));
+  });
+  const auto count = static_cast<std::int64_t>(found.size());
+  LLMC_TRY(Tensor out, c.make(ir::ElementType::kI64, {static_cast<std::int64_t>(x.rank()), count}));
+  std::size_t at = out.integers.size();
+  for (std::size_t axis = x.rank(); axis-- > 0;) {
+    for (std::size_t i = found.size(); i-- > 0;) {
+      out.integers[--at] = found[i] % x.dims[axis];
+      found[i] /= x.dims[axis];
+    }
+  }
+  return Tensors{std::move(out)};
+}
+
 }  // namespace llmc::reference

@@ -60,6 +60,7 @@ std::map<std::string_view, std::string> make_samples() {
       {"top_k", around("  %k = constant i64[] {3}\n"
                        "  %y, %z = top_k %x, %k {axis = -1, largest = false}",
                        "%y, %z")},
+      {"non_zero", around("  %y = non_zero %x")},
       {"cum_sum", around("  %y = cum_sum %x {axis = 1, exclusive = true, reverse = true}")},
       {"layer_norm", around("  %w = constant f32[8] splat(1)\n  %c = constant f32[8] splat(0)\n"
                             "  %y = layer_norm %x, %w, %c {epsilon = 1e-05}")},

@@ -88,6 +88,15 @@ std::vector<OpCase> index_cases() {
   %li_e = constant i64[1, 4] {0, 0, 1, 0}
   return %v, %v_e, %i, %i_e, %lv, %lv_e, %li, %li_e
 })"},
+      {"non_zero", R"(graph @g() {
+  %x = constant f32[2, 3] {0, 1, -2, nan, 0, -0}
+  %y = non_zero %x
+  %e = constant i64[2, 3] {0, 0, 1, 1, 2, 0}
+  %b = constant bool[3] {false, true, true}
+  %z = non_zero %b
+  %z_e = constant i64[1, 2] {1, 2}
+  return %y, %e, %z, %z_e
+})"},
       {"cum_sum", R"(graph @g() {
   %x = constant f32[2, 3] {1, 2, 3, 4, 5, 6}
   %y = cum_sum %x {axis = 1}
