@@ -170,6 +170,32 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
+/// Replaces a slice of the first token's row by a Gather, whose size is known. A sequence is never
+/// empty.
+bool first_row_as_gather(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  if (!std::holds_alternative<ir::Slice>(node.op) || !steps_are_one(rw, node)) return false;
+  const auto starts = integer_constant(rw, node.inputs[1]);
+  const auto ends = integer_constant(rw, node.inputs[2]);
+  const bool has_axes = node.inputs.size() > 3 && node.inputs[3].exists();
+  const auto axes = has_axes ? integer_constant(rw, node.inputs[3]) : std::nullopt;
+  const ir::TensorType& type = rw.type(node.inputs[0]);
+  if (!starts || !ends || starts->size() != ends->size() || (has_axes && !axes)) return false;
+  std::optional<std::size_t> rows;
+  for (std::size_t k = 0; k < starts->size(); ++k) {
+    const auto axis =
+        ir::normalize_axis(axes ? (*axes)[k] : static_cast<std::int64_t>(k), type.rank());
+    const bool whole = (*ends)[k] == INT64_MAX;
+    if (!axis || (*starts)[k] != 0 || (!whole && (rows || (*ends)[k] != 1))) return false;
+    if (!whole) rows = axis;
+  }
+  if (!rows || type.dims[*rows] != ir::Dim::symbol("seq")) return false;
+  const ir::Gather gather{static_cast<std::int64_t>(*rows)};
+  const ValueId index = emit_integers(rw, {0}, i);
+  rw.replace(node.outputs[0], rw.emit(gather, {node.inputs[0], index}, i));
+  return true;
+}
+
 /// Returns the operand of an Expand or Tile if it has rank `rank` and all its dims except `axis`
 /// are 1, otherwise kNoValue.
 ValueId repeated_column(const Rewriter& rw, ValueId value, std::size_t axis, std::size_t rank) {
@@ -240,8 +266,8 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
         continue;
       }
       merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
-          concat_of_split(rw, i) || last_row_as_gather(rw, i) || rows_of_elements(rw, i) ||
-          gather_of_one_component(rw, i);
+          concat_of_split(rw, i) || last_row_as_gather(rw, i) || first_row_as_gather(rw, i) ||
+          rows_of_elements(rw, i) || gather_of_one_component(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

@@ -17,6 +17,7 @@ namespace llmc::passes {
 ///   where(constant, x, y) with one condition     -> x or y
 ///   x * 1, x / 1, x - 0, pow(x, 1), neg(neg(x))   -> x
 ///   slice of the last row, x[-1:] on one axis     -> gather(x, [-1])
+///   slice of the first token's row, x[0:1]        -> gather(x, [0])
 ///   gather_elements(x, column repeated along all other axes), no axes before it -> gather of rows
 ///   gather_nd(x, indices of one component)        -> gather along the first axis
 ///
