@@ -11,6 +11,7 @@
 #include "passes/assign_weight_formats.h"
 #include "passes/canonical_positions.h"
 #include "passes/choose_by_length.h"
+#include "passes/dense_rows.h"
 #include "passes/eliminate_common.h"
 #include "passes/fold_constants.h"
 #include "passes/fuse_activation.h"
@@ -41,6 +42,7 @@ constexpr PassEntry kPipeline[] = {
     {"choose_by_length", choose_by_length, "before constants are folded, which it makes"},
     {"fold_constants", fold_constants, "first: fusions match constant bounds and shapes"},
     {"simplify", simplify, "casts, views and stacks without effect separate the parts of patterns"},
+    {"dense_rows", dense_rows, "before fusions, which match the experts' operators"},
     {"fuse_dynamic_quant", fuse_dynamic_quant,
      "before products are fused, after their scales are constants"},
     {"eliminate_common", eliminate_common,
