@@ -77,6 +77,7 @@ class Roller {
   std::vector<Run> candidates() const;
   std::optional<Body> match(const Run& run) const;
   bool match_operand(const Run& run, Body& body, std::size_t node, std::size_t operand) const;
+  bool has_own_caches(const Run& run, const Body& body) const;
   void find_results(const Run& run, Body& body) const;
 
   /// Returns the position of the producer of `value` in the walk; kNowhere for inputs and
@@ -252,6 +253,24 @@ void Roller::find_results(const Run& run, Body& body) const {
     }
 }
 
+/// Returns whether each iteration has its own caches, of which nothing but the updated caches
+/// leaves the loop, or no caches at all. Layers that attend to the keys and values of an earlier
+/// layer are not rolled.
+bool Roller::has_own_caches(const Run& run, const Body& body) const {
+  const auto attention = [&](std::size_t j) {
+    return std::holds_alternative<ir::Attention>(node(run.start + j).op);
+  };
+  bool has_caches = false;
+  for (std::size_t j = 0; j < run.period; ++j) {
+    constexpr std::size_t kPast = 3;
+    if (attention(j) && body.operands[j][kPast].kind != Operand::Kind::kEach) return false;
+    has_caches = has_caches || attention(j);
+  }
+  return !has_caches || std::ranges::all_of(body.results, [&](const BodyResult& result) {
+    return result.slot == 1 && attention(result.node);
+  });
+}
+
 std::optional<Body> Roller::match(const Run& run) const {
   bool worth_it = false;
   for (std::size_t j = 0; j < run.period; ++j) {
@@ -267,7 +286,7 @@ std::optional<Body> Roller::match(const Run& run) const {
       if (!match_operand(run, body, j, o)) return std::nullopt;
   if (body.carried.empty()) return std::nullopt;
   find_results(run, body);
-  return body;
+  return has_own_caches(run, body) ? std::optional(std::move(body)) : std::nullopt;
 }
 
 /// Returns a name such as "past.0" without the number of the layer.

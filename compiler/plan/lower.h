@@ -109,6 +109,8 @@ class Lowerer {
     /// Values without a token dim that are computed from the call's last position. As each row may
     /// belong to another sequence, they are computed for every row.
     std::set<std::uint32_t> of_call;
+    /// Keys and values that are stored in each layer's cache.
+    std::map<std::uint32_t, std::pair<ir::ValueId, ir::ValueId>> cached;
     std::map<ir::ValueId, std::uint32_t> outputs;  // plain graph: buffer of an output, by value
     std::map<std::tuple<std::uint32_t, bool>, std::uint32_t> weight_buffers;
     std::map<std::size_t, WeightRef> data_fields;  // by parameter

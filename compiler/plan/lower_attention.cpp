@@ -123,14 +123,19 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
     return bad_input(
         node, fmt::format("its queries are not {} heads of {}", shape.heads, shape.head_dim));
   }
-  const auto k = activation(scope, node, 1);
-  const auto v = activation(scope, node, 2);
+  // Layers may attend to the keys and values of an earlier layer, which are in its cache already.
+  const auto [stored_kv, is_first] =
+      scope.cached.try_emplace(past->layer, node.inputs[1], node.inputs[2]);
+  if (!is_first && stored_kv->second != std::pair(node.inputs[1], node.inputs[2]))
+    return unsupported(node, "its cache already holds other keys and values of these tokens");
+  const auto k = is_first ? activation(scope, node, 1) : std::nullopt;
+  const auto v = is_first ? activation(scope, node, 2) : std::nullopt;
   if (k && v) {
     emit(scope, node, KvStoreStage{shape, *k, *v, past->layer},
          fmt::format("k, v [tokens, {}, {}] into the cache", shape.kv_heads, shape.head_dim),
          false);
-  } else if (!std::holds_alternative<CachedBinding>(input(scope, node, 1)) ||
-             !std::holds_alternative<CachedBinding>(input(scope, node, 2))) {
+  } else if (is_first && (!std::holds_alternative<CachedBinding>(input(scope, node, 1)) ||
+                          !std::holds_alternative<CachedBinding>(input(scope, node, 2)))) {
     return unsupported(node, "keys and values come from different kinds of stages");
   }
   const auto out = output_buffer(scope, node, "attended");
