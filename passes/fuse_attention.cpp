@@ -38,6 +38,19 @@ std::optional<Half> match_half(const Rewriter& rw, ValueId value) {
   return half ? std::optional(Half{node->inputs[0], *half->constant()}) : std::nullopt;
 }
 
+/// Returns the operand of a slice that keeps the first elements of each head, else `value`.
+ValueId whole_heads(const Rewriter& rw, ValueId value) {
+  if (!rw.op<ir::Slice>(value)) return value;
+  const auto maps = index_maps(rw, *rw.producer(value));
+  if (maps.size() != 1) return value;
+  for (std::size_t a = 0; a < maps[0].axes.size(); ++a)
+    if (maps[0].axes[a].result_axis() != a) return value;
+  const ValueId whole = rw.producer(value)->inputs[0];
+  const auto& from = rw.type(whole).dims;
+  const auto& to = rw.type(value).dims;
+  return std::equal(to.begin(), to.end() - 1, from.begin()) ? whole : value;
+}
+
 /// All keys or values: the concatenation of cached and new ones, and the cache.
 struct Cached {
   Traced traced;  // the concatenation and its axes
@@ -45,7 +58,7 @@ struct Cached {
   std::int64_t half = 0;
   bool heads_first = false;  // layout of the concatenation
   bool swapped = false;  // whether the layout of the cache differs from that of the concatenation
-  std::int64_t heads = 0, dim = 0;
+  std::int64_t heads = 0, dim = 0;  // heads of the cache may be wider
 };
 
 std::optional<Cached> match_cached(const Rewriter& rw, ValueId value, std::vector<Axis> axes) {
@@ -63,11 +76,11 @@ std::optional<Cached> match_cached(const Rewriter& rw, ValueId value, std::vecto
     return std::nullopt;
   const auto& dims = rw.type(cached.traced.value).dims;
   const auto heads = dims[3 - tokens].constant(), dim = dims[3].constant();
-  auto half = match_half(rw, concat.inputs[0]);
+  auto half = match_half(rw, whole_heads(rw, concat.inputs[0]));
   if (!half) {
     const auto* turned = rw.op<ir::Transpose>(concat.inputs[0]);
     if (turned && turned->perm == kSwapHeadsAndTokens)
-      half = match_half(rw, rw.producer(concat.inputs[0])->inputs[0]);
+      half = match_half(rw, whole_heads(rw, rw.producer(concat.inputs[0])->inputs[0]));
     cached.swapped = true;
   }
   if (!heads || !dim || *dim < 2 || !half) return std::nullopt;
@@ -88,13 +101,42 @@ ValueId find_transposed(const Rewriter& rw, ValueId value) {
   return ir::kNoValue;
 }
 
+/// Returns heads f32[1, …, dim] padded with zeros to `width` elements.
+ValueId padded_heads(Rewriter& rw, ValueId value, std::int64_t width, NodeIndex anchor) {
+  const std::int64_t dim = *last_dim(rw, value);
+  if (dim == width) return value;
+  const ValueId pads = emit_integers(rw, {0, 0, 0, 0, 0, 0, 0, width - dim}, anchor);
+  return rw.emit(ir::Pad{}, {value, pads}, anchor);
+}
+
+/// Returns the value that pads the heads of `value` to `width` elements, or `value` if they have
+/// this width; kNoValue if there is none.
+ValueId find_padded(const Rewriter& rw, ValueId value, std::int64_t width) {
+  const auto dim = last_dim(rw, value);
+  if (!dim || *dim == width) return value;
+  std::vector<std::int64_t> pads(2 * rw.type(value).rank(), 0);
+  pads.back() = width - *dim;
+  for (NodeIndex user : rw.users(value)) {
+    const ir::Node& node = rw.node(user);
+    const auto* pad = std::get_if<ir::Pad>(&node.op);
+    if (pad && pad->mode == ir::PadMode::kConstant && node.inputs[0] == value &&
+        node.inputs.size() == 2 && integer_constant(rw, node.inputs[1]) == pads)
+      return node.outputs[0];
+  }
+  return ir::kNoValue;
+}
+
 /// Returns the concatenation of both halves on a new first axis, or kNoValue.
-ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values, bool swapped) {
+ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values, bool swapped,
+                     std::int64_t width) {
   if (swapped) {
     keys = find_transposed(rw, keys);
     values = find_transposed(rw, values);
     if (!keys.exists() || !values.exists()) return ir::kNoValue;
   }
+  keys = find_padded(rw, keys, width);
+  values = find_padded(rw, values, width);
+  if (!keys.exists() || !values.exists()) return ir::kNoValue;
   const auto raised = [&](ValueId from, ValueId to) {
     const auto& a = rw.type(from).dims;
     const auto& b = rw.type(to).dims;
@@ -119,6 +161,7 @@ struct AttentionMatch {
   ir::Attention op;
   ValueId q, k, v, past, present;
   bool q_heads_first = false, k_heads_first = false, v_heads_first = false;
+  std::int64_t value_dim = 0;  // elements of a head of v; op.head_dim is the width of the cache
   ir::ConstantPtr sinks;
   std::vector<std::pair<ValueId, double>> bias;  // terms that are no masks, with their factors
 };
@@ -250,7 +293,7 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   const auto vals = match_cached(rw, values, operand_axes(value_rank, Axis::kTokens, Axis::kDim));
   if (!keys || !vals || keys->half != 0 || vals->half != 1 || keys->cache != vals->cache ||
       keys->heads_first != vals->heads_first || keys->swapped != vals->swapped ||
-      keys->heads != vals->heads || keys->dim != vals->dim || vals->traced.scale != 1)
+      keys->heads != vals->heads || vals->traced.scale != 1)
     return std::nullopt;
 
   AttentionMatch match;
@@ -275,7 +318,8 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   const auto& cache = rw.type(keys->cache).dims;  // [2, 1, …]
   const MaskShape shape{queries, cache[cache_heads_first ? 3 : 2],
                         rw.type(keys->traced.value).dims[keys->heads_first ? 2 : 1]};
-  if (ir::add(shape.queries, shape.past) != shape.keys) return std::nullopt;
+  if (ir::add(shape.queries, shape.past) != shape.keys || !cache[4].is_constant())
+    return std::nullopt;
   std::vector<Dim> all{Dim(*heads), shape.queries, shape.keys};
   if (rank == 5) all = {keys->heads, *heads / keys->heads, shape.queries, shape.keys};
   if (wide(rw.type(probabilities).dims) != wide(all)) return std::nullopt;
@@ -289,7 +333,8 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
     return std::nullopt;
   match.op.heads = *heads;
   match.op.kv_heads = keys->heads;
-  match.op.head_dim = keys->dim;
+  match.op.head_dim = *cache[4].constant();
+  match.value_dim = vals->dim;
   match.op.scale = static_cast<float>(scale);
   match.op.softcap = static_cast<float>(scores.softcap);
   match.op.window = window->tokens;
@@ -301,14 +346,16 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   match.v = vals->fresh;
   match.k_heads_first = match.v_heads_first = keys->heads_first;
   match.past = keys->cache;
-  match.present = find_present(rw, keys->traced.value, vals->traced.value, keys->swapped);
+  match.present =
+      find_present(rw, keys->traced.value, vals->traced.value, keys->swapped, match.op.head_dim);
   return match;
 }
 
 void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId result,
              NodeIndex anchor) {
   const auto rows = [&](ValueId value, bool heads_first) {
-    return heads_first ? rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {value}, anchor) : value;
+    if (heads_first) value = rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {value}, anchor);
+    return padded_heads(rw, value, match.op.head_dim, anchor);
   };
   const ValueId q = rows(match.q, match.q_heads_first);
   const ValueId k = rows(match.k, match.k_heads_first), v = rows(match.v, match.v_heads_first);
@@ -317,8 +364,13 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId re
   if (match.sinks) inputs.push_back(rw.emit_constant(match.sinks, anchor, "sinks"));
   const auto outputs = rw.emit_all(match.op, std::move(inputs), anchor);
   const std::vector<Dim> dims = rw.type(q).dims;
-  const ValueId by_head = emit_reshape(rw, outputs[0], dims, anchor);
+  ValueId by_head = emit_reshape(rw, outputs[0], dims, anchor);
   if (!by_head.exists()) return;
+  if (match.value_dim < match.op.head_dim) {
+    const auto number = [&](std::int64_t n) { return emit_integers(rw, {n}, anchor); };
+    by_head =
+        rw.emit(ir::Slice{}, {by_head, number(0), number(match.value_dim), number(3)}, anchor);
+  }
   const ValueId turned = rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {by_head}, anchor);
   const std::vector<Dim> wanted = rw.type(result).dims;
   const ValueId out = emit_reshape(rw, turned, wanted, anchor);

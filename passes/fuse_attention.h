@@ -16,6 +16,9 @@ namespace llmc::passes {
 ///   out, present = attention(q, k, v, past, bias?, sinks?)     (and a reshape and transpose to the
 ///                                                              original layout)
 ///
+/// Where heads of keys or values are narrower than those of the cache, they are slice(past[i], 0 :
+/// D) and pad(keys), and the operands of attention are padded with zeros.
+///
 /// Accepted variants: past[i] as gather, slice or split of axis 0, also transposed before and after
 /// the concatenation; Q, K, V through any transposes, added or removed dims of 1 and scalar factors
 /// (on Q, K or the scores, as mul or div); kv heads repeated by views (expand, tile, gather), or
