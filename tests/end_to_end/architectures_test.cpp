@@ -43,13 +43,14 @@ TEST_P(ArchitectureSamples, AgreeInFloats) {
 INSTANTIATE_TEST_SUITE_P(
     Shared, ArchitectureSamples,
     ::testing::Values(
-        "arch-apertus-ts18-eager", "arch-bloom-ts18-eager", "arch-falcon40-dyn18-sdpa",
-        "arch-gemma4ple-ts18-eager", "arch-gpt_neox-ts18-eager", "arch-gpt_oss-ts18-eager-dense",
-        "arch-gptj-dyn18-eager", "arch-helium-dyn18-sdpa", "arch-hunyuan-ts18-eager",
-        "arch-llama3yarn-ts18-eager", "arch-llama4d-ts18-eager", "arch-ministral3-ts18-eager",
-        "arch-mixtral-ts18-eager", "arch-mixtral-ts18-eager-nonzero", "arch-mla-ts18-eager",
-        "arch-olmoe-ts18-eager", "arch-opt-ts18-eager", "arch-phi3longw-ts18-eager",
-        "arch-probe-scalar-perlayer", "arch-qwen3_moe-dyn18-sdpa", "arch-sinks-ts18-eager-dense"),
+        "arch-apertus-ts18-eager", "arch-bloom-ts18-eager", "arch-deepseek_v3-dyn18-sdpa-dense",
+        "arch-falcon40-dyn18-sdpa", "arch-gemma4-ts18-eager", "arch-gemma4ple-ts18-eager",
+        "arch-gpt_neox-ts18-eager", "arch-gpt_oss-ts18-eager-dense", "arch-gptj-dyn18-eager",
+        "arch-helium-dyn18-sdpa", "arch-hunyuan-ts18-eager", "arch-llama3yarn-ts18-eager",
+        "arch-llama4d-ts18-eager", "arch-ministral3-ts18-eager", "arch-mixtral-ts18-eager",
+        "arch-mixtral-ts18-eager-nonzero", "arch-mla-ts18-eager", "arch-olmoe-ts18-eager",
+        "arch-opt-ts18-eager", "arch-phi3longw-ts18-eager", "arch-probe-scalar-perlayer",
+        "arch-qwen3_moe-dyn18-sdpa", "arch-sinks-ts18-eager-dense"),
     architecture_name);
 
 }  // namespace

@@ -285,21 +285,27 @@ Result<std::optional<FoundCaches>> find_caches(
   found.fixed_tokens =
       keys[0].extension.sizes[static_cast<std::size_t>(keys[0].extension.token_axis)];
   LLMC_TRY(found.shape, cache_shape(part, keys[0]));
+  std::int64_t widest = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
+    LayerCache layer{keys[i].input, values[i].input, keys[i].present, values[i].present};
     for (const Entry* entry : {&keys[i], &values[i]}) {
       LLMC_TRY(const CacheShape shape, cache_shape(part, *entry));
       if (shape.layout != found.shape.layout || shape.kv_heads != found.shape.kv_heads ||
-          shape.head_dim != found.shape.head_dim || (entry->extension.half >= 0) != joined) {
+          (joined && shape.head_dim != found.shape.head_dim) ||
+          (entry->extension.half >= 0) != joined) {
         return part.unsupported("the shape of the cache differs from the first layer's", {},
                                 entry->input);
       }
+      (entry == &keys[i] ? layer.key_dim : layer.value_dim) = shape.head_dim;
+      widest = std::max(widest, shape.head_dim);
     }
     if (joined && (keys[i].input != values[i].input || keys[i].extension.half != 0 ||
                    values[i].extension.half != 1))
       return part.bad("does not hold a layer's keys first and its values second", {},
                       keys[i].input);
-    found.layers.push_back({keys[i].input, values[i].input, keys[i].present, values[i].present});
+    found.layers.push_back(std::move(layer));
   }
+  found.shape.head_dim = widest;
   return std::optional(std::move(found));
 }
 

@@ -12,12 +12,13 @@ namespace llmc::importer {
 /// One layer's cache: the inputs that hold its keys and values, and the outputs that hold them with
 /// the new tokens appended. If one tensor [2, …] holds both, key and value have the same name.
 struct LayerCache {
-  std::string key, value;                  // inputs
-  std::string key_present, value_present;  // outputs
+  std::string key, value;                   // inputs
+  std::string key_present, value_present;   // outputs
+  std::int64_t key_dim = 0, value_dim = 0;  // elements of a head
 };
 
 struct FoundCaches {
-  CacheShape shape;
+  CacheShape shape;     // head_dim is the maximum of all layers
   bool joined = false;  // keys and values in one tensor [2, batch, …]
   std::int64_t fixed_tokens =
       0;  // number of tokens that the graph appends in each call; 0: symbolic
@@ -33,7 +34,7 @@ struct FoundCaches {
 /// dims. `inputs` are these inputs with their names in the file, in the order of the file.
 /// `outputs` are all outputs of the file. Returns nullopt if no input is a cache. Fails with
 /// kBadInput if caches do not form layers (a key without a value), and with kUnsupported if their
-/// shapes differ.
+/// numbers of heads or their layouts differ.
 Result<std::optional<FoundCaches>> find_caches(
     const ir::Graph& graph, const Part& part,
     const std::vector<std::pair<std::string, ir::ValueId>>& inputs,

@@ -163,6 +163,8 @@ Result<std::int64_t> declared_hidden(const Part& part, const InputRoles& roles) 
   return std::int64_t{0};
 }
 
+/// Binds the caches to the halves of the decoder's, which have one shape: narrower heads are their
+/// first elements.
 Status bind_caches(Decoder& decoder, const Part& part, const FoundCaches& found, Bindings& inputs) {
   ir::Builder& b = decoder.builder();
   for (std::size_t i = 0; i < found.layers.size(); ++i) {
@@ -175,7 +177,15 @@ Status bind_caches(Decoder& decoder, const Part& part, const FoundCaches& found,
       const std::string& name = half == 0 ? found.layers[i].key : found.layers[i].value;
       const ir::Origin origin{part.file->name, name};
       const ValueId index = b.constant(ir::make_i64({}, {half}), {}, origin);
-      LLMC_TRY(inputs.values[name], b.add_one(ir::Gather{0}, {past, index}, origin));
+      LLMC_TRY(ValueId kept, b.add_one(ir::Gather{0}, {past, index}, origin));
+      const std::int64_t dim = half == 0 ? found.layers[i].key_dim : found.layers[i].value_dim;
+      if (dim < found.shape.head_dim) {
+        const auto number = [&](std::int64_t n) {
+          return b.constant(ir::make_i64({1}, {n}), {}, origin);
+        };
+        LLMC_TRY(kept, b.add_one(ir::Slice{}, {kept, number(0), number(dim), number(3)}, origin));
+      }
+      inputs.values[name] = kept;
     }
   }
   return ok_status();
@@ -198,11 +208,21 @@ Status bind_sources(Decoder& decoder, const Part& part, const SourceStates& stat
   return ok_status();
 }
 
-Result<ValueId> join_present(Decoder& decoder, const Part& part, ValueId key, ValueId value) {
+/// Joins the updated keys and values of a layer, whose heads are padded with zeros to `head_dim`.
+Result<ValueId> join_present(Decoder& decoder, const Part& part, ValueId key, ValueId value,
+                             const LayerCache& layer, std::int64_t head_dim) {
   ir::Builder& b = decoder.builder();
   const ir::Origin origin{part.file->name, "present"};
-  LLMC_TRY(const ValueId keys, b.add_one(ir::Unsqueeze{{0}}, {key}, origin));
-  LLMC_TRY(const ValueId values, b.add_one(ir::Unsqueeze{{0}}, {value}, origin));
+  const auto wide = [&](ValueId x, std::int64_t dim) -> Result<ValueId> {
+    if (dim < head_dim) {
+      const ValueId pads =
+          b.constant(ir::make_i64({8}, {0, 0, 0, 0, 0, 0, 0, head_dim - dim}), {}, origin);
+      LLMC_TRY(x, b.add_one(ir::Pad{}, {x, pads}, origin));
+    }
+    return b.add_one(ir::Unsqueeze{{0}}, {x}, origin);
+  };
+  LLMC_TRY(const ValueId keys, wide(key, layer.key_dim));
+  LLMC_TRY(const ValueId values, wide(value, layer.value_dim));
   return b.add_one(ir::Concat{0}, {keys, values}, origin);
 }
 
@@ -247,7 +267,8 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
   for (std::size_t i = 1; i < outputs.size(); i += step) {
     ValueId present = outputs[i];
     if (!found.joined) {
-      LLMC_TRY(present, join_present(decoder, part, outputs[i], outputs[i + 1]));
+      LLMC_TRY(present, join_present(decoder, part, outputs[i], outputs[i + 1],
+                                     found.layers[presents.size()], found.shape.head_dim));
     }
     presents.push_back(present);
   }
