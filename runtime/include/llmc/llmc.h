@@ -10,7 +10,7 @@
  * Rules for all functions:
  *  - They do not allocate, do no I/O, use no global state and never abort; every failure is a
  *    status.
- *  - On an error, except in llmc_encode, position, cache, logits and sampling are unchanged.
+ *  - On an error, except in llmc_encode…(), position, cache, logits and sampling are unchanged.
  *  - A session is used by one thread at a time; different sessions are independent.
  *  - Equal tokens give equal bits for any number of threads, any chunk size and any target, in the
  *    default floating-point mode: round to nearest, subnormals kept. Functions that compute check
