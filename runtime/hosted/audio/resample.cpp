@@ -21,7 +21,7 @@ double bessel_i0(double x) {
 constexpr double kZeroCrossings = 32, kBeta = 9, kCutoff = 0.95;
 
 /// The windowed sinc at `t` in periods of the cut-off frequency's half wave.
-double weight(double t) {
+double windowed_sinc(double t) {
   const double x = t / kZeroCrossings;
   if (std::abs(x) >= 1) return 0;
   const double window = bessel_i0(kBeta * std::sqrt(1 - x * x)) / bessel_i0(kBeta);
@@ -30,13 +30,13 @@ double weight(double t) {
 }
 
 /// Returns the weights of the samples from ceil(offset - reach) on, for a sample at `offset`.
-std::vector<float> filter(double offset, double scale, double reach) {
+std::vector<float> sinc_filter(double offset, double scale, double reach) {
   std::vector<float> weights;
   const auto first = static_cast<std::int64_t>(std::ceil(offset - reach));
   const auto last = static_cast<std::int64_t>(std::floor(offset + reach));
   for (std::int64_t i = first; i <= last; ++i)
     weights.push_back(
-        static_cast<float>(scale * weight((static_cast<double>(i) - offset) * scale)));
+        static_cast<float>(scale * windowed_sinc((static_cast<double>(i) - offset) * scale)));
   return weights;
 }
 
@@ -52,7 +52,7 @@ std::vector<float> resample(std::span<const float> samples, std::uint32_t from, 
   constexpr std::uint64_t kMaxPhases = 1024;
   std::vector<std::vector<float>> phases;
   const auto of_phase = [&](std::uint64_t phase) {
-    return filter(static_cast<double>(phase) / static_cast<double>(up), scale, reach);
+    return sinc_filter(static_cast<double>(phase) / static_cast<double>(up), scale, reach);
   };
   if (up <= kMaxPhases)
     for (std::uint64_t phase = 0; phase < up; ++phase) phases.push_back(of_phase(phase));

@@ -8,9 +8,9 @@
 namespace llmc::hosted {
 namespace {
 
-enum Encoding : std::uint32_t { kIntegers = 1, kFloats = 3, kExtensible = 0xfffe };
+enum WavEncoding : std::uint32_t { kIntegers = 1, kFloats = 3, kExtensible = 0xfffe };
 
-struct Format {
+struct WavFormat {
   std::uint32_t encoding = 0, channels = 0, rate = 0, frame_bytes = 0, bits = 0;
 
   std::size_t sample_bytes() const { return bits / 8; }
@@ -23,14 +23,14 @@ struct Format {
 };
 
 /// Reads little-endian numbers of a chunk.
-std::uint64_t number(std::span<const std::byte> bytes, std::size_t at, std::size_t width) {
+std::uint64_t little_endian(std::span<const std::byte> bytes, std::size_t at, std::size_t width) {
   std::uint64_t value = 0;
   for (std::size_t i = width; i-- > 0;)
     value = value << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
   return value;
 }
-std::uint32_t number32(std::span<const std::byte> bytes, std::size_t at, std::size_t width) {
-  return static_cast<std::uint32_t>(number(bytes, at, width));
+std::uint32_t little_endian32(std::span<const std::byte> bytes, std::size_t at, std::size_t width) {
+  return static_cast<std::uint32_t>(little_endian(bytes, at, width));
 }
 
 bool has_text(std::span<const std::byte> bytes, std::size_t at, std::string_view text) {
@@ -39,8 +39,8 @@ bool has_text(std::span<const std::byte> bytes, std::size_t at, std::string_view
 }
 
 /// Returns the value of one sample.
-double sample(const Format& format, std::span<const std::byte> bytes, std::size_t at) {
-  const std::uint64_t raw = number(bytes, at, format.sample_bytes());
+double sample_at(const WavFormat& format, std::span<const std::byte> bytes, std::size_t at) {
+  const std::uint64_t raw = little_endian(bytes, at, format.sample_bytes());
   if (format.encoding == kFloats)
     return format.bits == 64 ? std::bit_cast<double>(raw)
                              : double{std::bit_cast<float>(static_cast<std::uint32_t>(raw))};
@@ -60,16 +60,17 @@ Outcome<Sound> read_wav(std::span<const std::byte> file, const std::string& name
         .hint = "convert it, for example with: sox INPUT -b 16 -c 1 -r 16000 OUTPUT.wav"};
   };
   if (!has_text(file, 0, "RIFF") || !has_text(file, 8, "WAVE")) return bad("not a WAV file");
-  Format format;
+  WavFormat format;
   for (std::size_t at = 12; at + 8 <= file.size();) {
-    const std::size_t size = number(file, at + 4, 4);
+    const std::size_t size = little_endian(file, at + 4, 4);
     const std::size_t rest = file.size() - at - 8;
     const auto chunk = file.subspan(at + 8, std::min(size, rest));
     if (has_text(file, at, "fmt ") && chunk.size() >= 16) {
-      format = {number32(chunk, 0, 2), number32(chunk, 2, 2), number32(chunk, 4, 4),
-                number32(chunk, 12, 2), number32(chunk, 14, 2)};
+      format = {little_endian32(chunk, 0, 2), little_endian32(chunk, 2, 2),
+                little_endian32(chunk, 4, 4), little_endian32(chunk, 12, 2),
+                little_endian32(chunk, 14, 2)};
       if (format.encoding == kExtensible && chunk.size() >= 26)
-        format.encoding = number32(chunk, 24, 2);
+        format.encoding = little_endian32(chunk, 24, 2);
     } else if (has_text(file, at, "data")) {
       if (format.channels == 0) return bad("the WAV file has no format before its data");
       if (!format.supported())
@@ -79,7 +80,7 @@ Outcome<Sound> read_wav(std::span<const std::byte> file, const std::string& name
       for (std::size_t i = 0; i + format.frame_bytes <= chunk.size(); i += format.frame_bytes) {
         double sum = 0;
         for (std::size_t c = 0; c < format.channels; ++c)
-          sum += sample(format, chunk, i + c * format.sample_bytes());
+          sum += sample_at(format, chunk, i + c * format.sample_bytes());
         const double mean = sum / format.channels;
         if (!std::isfinite(static_cast<float>(mean))) return bad("a sample is not a finite number");
         sound.samples.push_back(static_cast<float>(mean));
