@@ -125,15 +125,28 @@ std::int64_t element_to_integer(ElementType element, const std::byte* data) {
       element, [&](auto zero) { return static_cast<std::int64_t>(load<decltype(zero)>(data)); });
 }
 
+namespace {
+
+/// Returns the value as a float whose last bit is set if it is not exact (rounding to odd), so that
+/// rounding it again to fewer bits gives the same as rounding the value once.
+float float_for_narrowing(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || !std::isfinite(nearest)) return nearest;
+  const bool away = std::abs(static_cast<double>(nearest)) > std::abs(value);
+  const float truncated = away ? std::nextafter(nearest, 0.0f) : nearest;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(truncated) | 1u);
+}
+
+}  // namespace
+
 std::vector<std::byte> element_from_double(ElementType element, double value) {
   switch (element) {
     case ElementType::kF32:
       return store(static_cast<float>(value));
     case ElementType::kF16:
-      // Via float: 24 bits are more than twice 11 + 2, so the second rounding is harmless.
-      return store(f32_to_f16(static_cast<float>(value)));
+      return store(f32_to_f16(float_for_narrowing(value)));
     case ElementType::kBF16:
-      return store(f32_to_bf16(static_cast<float>(value)));
+      return store(f32_to_bf16(float_for_narrowing(value)));
     case ElementType::kF64:
       return store(value);
     case ElementType::kBool:

@@ -41,8 +41,7 @@ double element_to_double(ElementType element, const std::byte* data);
 std::int64_t element_to_integer(ElementType element, const std::byte* data);
 
 /// Returns the bytes of one element. Conversion to an integer type truncates toward zero and
-/// saturates; NaN becomes 0. A bool is whether the value is not 0. Floats round to nearest even,
-/// f16 and bf16 after rounding to f32.
+/// saturates; NaN becomes 0. A bool is whether the value is not 0. Floats round to nearest even.
 std::vector<std::byte> element_from_double(ElementType element, double value);
 /// Returns the bytes of one element. Float types round `value`; returns nullopt if an integer or
 /// bool type cannot represent it.

@@ -53,6 +53,25 @@ TEST(Constant, ReadsRowsOfEveryFloatType) {
             (std::vector<float>{0.1f, INFINITY}));
 }
 
+TEST(Constant, DoublesAreRoundedToNarrowFloatsOnce) {
+  // Just above and below the middle of two neighbours; as floats they are the middle.
+  const double tiny = std::ldexp(1.0, -40);
+  const auto narrow = [](ElementType element, double value) {
+    return to_floats(*make_splat(element, {1}, value))[0];
+  };
+  const float half_step = std::ldexp(1.0f, -10), brain_step = std::ldexp(1.0f, -7);
+  for (const float sign : {1.0f, -1.0f}) {
+    const double f16_middle = 1 + half_step / 2.0, bf16_middle = 1 + brain_step / 2.0;
+    EXPECT_EQ(narrow(ElementType::kF16, sign * (f16_middle + tiny)), sign * (1 + half_step));
+    EXPECT_EQ(narrow(ElementType::kF16, sign * (f16_middle - tiny)), sign);
+    EXPECT_EQ(narrow(ElementType::kF16, sign * f16_middle), sign) << "to even";
+    EXPECT_EQ(narrow(ElementType::kBF16, sign * (bf16_middle + tiny)), sign * (1 + brain_step));
+    EXPECT_EQ(narrow(ElementType::kBF16, sign * (bf16_middle - tiny)), sign);
+  }
+  EXPECT_EQ(narrow(ElementType::kF16, 1e300), INFINITY);
+  EXPECT_EQ(narrow(ElementType::kF16, 1e-300), 0);
+}
+
 TEST(Constant, MappedIsAWindowThatKeepsItsOwner) {
   auto owner = std::make_shared<std::vector<std::byte>>(17);
   // An odd address: files do not align their tensors.
