@@ -166,7 +166,7 @@ std::optional<Dim> mul(const Dim& a, const Dim& b) {
 std::optional<Dim> div_exact(const Dim& a, const Dim& b) {
   if (!b.is_constant() || b.constant_ == 0) {
     // Division by a symbolic dim is exact only if a equals b.
-    if (a == b) return Dim(1);
+    if (a == b && !b.is_constant()) return Dim(1);
     return std::nullopt;
   }
   if (b.constant_ == -1) return mul(a, b);

@@ -61,6 +61,7 @@ TEST(Dim, Arithmetic) {
   EXPECT_EQ(div_exact(total, Dim(2)), std::nullopt);
   EXPECT_EQ(div_exact(Dim(5), Dim(2)), std::nullopt);
   EXPECT_EQ(div_exact(seq(), Dim(0)), std::nullopt);
+  EXPECT_EQ(div_exact(Dim(0), Dim(0)), std::nullopt);
   EXPECT_EQ(div_exact(total, total), Dim(1));
   EXPECT_EQ(div_exact(total, seq()), std::nullopt);
 }
