@@ -42,11 +42,12 @@ llmc_status llmc_grammar_compile(const llmc_tokenizer* tokenizer, llmc_grammar_k
                                  const llmc_grammar_options* options, const void** tables,
                                  size_t* tables_bytes, char* message, size_t message_bytes) {
   copy_message("", message, message_bytes);
-  if (tokenizer == nullptr || (text == nullptr && bytes > 0) || tables == nullptr ||
-      tables_bytes == nullptr || (kind != LLMC_GRAMMAR_GBNF && kind != LLMC_GRAMMAR_JSON_SCHEMA))
-    return LLMC_ERROR_ARGUMENT;
+  if (tables == nullptr || tables_bytes == nullptr) return LLMC_ERROR_ARGUMENT;
   *tables = nullptr;
   *tables_bytes = 0;
+  if (tokenizer == nullptr || (text == nullptr && bytes > 0) ||
+      (kind != LLMC_GRAMMAR_GBNF && kind != LLMC_GRAMMAR_JSON_SCHEMA))
+    return LLMC_ERROR_ARGUMENT;
   if (options != nullptr && options->size < sizeof *options) return LLMC_ERROR_VERSION;
   return guarded([&]() -> llmc_status {
     const auto made = compile_grammar(*tokenizer->tokenizer, kind, {text, bytes},

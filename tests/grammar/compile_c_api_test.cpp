@@ -137,8 +137,13 @@ TEST_F(GrammarCompile, FailuresSayWhere) {
 }
 
 TEST_F(GrammarCompile, ChecksItsArguments) {
-  const void* tables = nullptr;
-  std::size_t bytes = 0;
+  const void* tables = this;
+  std::size_t bytes = 1;
+  EXPECT_EQ(llmc_grammar_compile(tokenizer_, static_cast<llmc_grammar_kind>(2), "", 0, nullptr,
+                                 &tables, &bytes, nullptr, 0),
+            LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(tables, nullptr);
+  EXPECT_EQ(bytes, 0u);
   const auto status = [&](const char* text, std::size_t size, llmc_grammar_kind kind) {
     return llmc_grammar_compile(tokenizer_, kind, text, size, nullptr, &tables, &bytes, nullptr, 0);
   };

@@ -133,8 +133,8 @@ typedef struct llmc_grammar_options {
  * LLMC_ERROR_VERSION: options->size is too small, or another version of llmc wrote the file.
  * LLMC_ERROR_ARGUMENT: a pointer is NULL or `kind` is unknown. `message` (may be NULL) receives the
  * reason, with the line and column in a grammar or the place in a schema (#/properties/a),
- * truncated to message_bytes including the terminating zero. On any failure except
- * LLMC_ERROR_ARGUMENT *tables is NULL and *tables_bytes is 0.
+ * truncated to message_bytes including the terminating zero. On any failure *tables is NULL and
+ * *tables_bytes is 0.
  *
  * Thread-safe: several calls may use the same tokenizer at the same time. */
 llmc_status llmc_grammar_compile(const llmc_tokenizer* tokenizer, llmc_grammar_kind kind,
