@@ -202,7 +202,8 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   number("--xtc-probability", s.xtc_probability, 0, 1,
          "XTC: probability of applying it to a token, 0: off");
   number("--xtc-threshold", s.xtc_threshold, 0, 1,
-         "XTC: drop tokens of at least this probability, keep the least likely of them; above 0.5: off");
+         "XTC: drop tokens of at least this probability, keep the least likely of them; above 0.5: "
+         "off");
   of_draws(
       whole(
           "--mirostat", s.mirostat, 0, 2,
