@@ -85,8 +85,7 @@ std::int32_t largest(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-/// "tiny", "relative", "samples" and "spectrogram" are models that the tests write, all others are
-/// samples.
+/// Models in the table below are written by the tests, all others are samples.
 class EncoderDecoders : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -95,6 +94,8 @@ class EncoderDecoders : public ::testing::TestWithParam<const char*> {
     const std::map<std::string, testing::EncoderDecoderForm> forms{
         {"tiny", {}},
         {"relative", {.relative_bias = true}},
+        {"one_cache", {.one_cache = true}},
+        {"reversed", {.reversed = true}},
         {"samples", {.source = EncoderSource::kSamples}},
         {"spectrogram", {.source = EncoderSource::kSpectrogram}}};
     if (const auto form = forms.find(name); form != forms.end()) {
@@ -242,9 +243,9 @@ TEST_P(EncoderDecoders, AgreeWithTheReferenceInEachFormat) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoders,
-                         ::testing::Values("tiny", "relative", "samples", "spectrogram",
-                                           "s2s-bart-ts18", "t5-ts18", "s2s-whisper-ts18",
-                                           "s2s-moonshine-ts18"),
+                         ::testing::Values("tiny", "relative", "one_cache", "reversed", "samples",
+                                           "spectrogram", "s2s-bart-ts18", "t5-ts18",
+                                           "s2s-whisper-ts18", "s2s-moonshine-ts18"),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -44,8 +45,9 @@ class Writer {
     for (std::int64_t i = 0; with_past && i < kLayers; ++i)
       for (const char* const side : {"decoder", "encoder"})
         for (const char* const half : {"key", "value"})
-          b_.float_input(cache("past_key_values", i, side, half),
-                         {"batch", kHeads, std::string(side) + "_past", kDim});
+          if (*side == 'e' || !reads_first_cache(i))
+            b_.float_input(cache("past_key_values", i, side, half),
+                           {"batch", kHeads, std::string(side) + "_past", kDim});
     const std::string past =
         with_past ? size(cache("past_key_values", 0, "decoder", "key"), 2) : b_.integer(0);
     if (has_mask) mask_ = visible("encoder_attention_mask");
@@ -64,6 +66,7 @@ class Writer {
           presents_.push_back(cache("present", i, "encoder", half));
           b_.node("Identity", {cache("past_key_values", i, "encoder", half)}, {}, presents_.back());
         }
+    if (form_.reversed && !with_past) std::ranges::reverse(presents_);
     for (const std::string& name : presents_) b_.float_output(name, {});
     return std::move(b_);
   }
@@ -193,6 +196,7 @@ class Writer {
     return b_.node("Concat", {cache("past_key_values", layer, "decoder", half), fresh},
                    {{"axis", std::int64_t{2}}}, present);
   }
+  bool reads_first_cache(std::int64_t layer) const { return form_.one_cache && layer > 0; }
   /// One half of the state of the source.
   std::string of_source(std::int64_t layer, bool with_past, const std::string& half) {
     if (with_past) return cache("past_key_values", layer, "encoder", half);
@@ -205,9 +209,11 @@ class Writer {
   std::string layer(std::string x, std::int64_t i, bool with_past) {
     const std::string at = "decoder." + std::to_string(i);
     const std::string h = norm(x, at + ".norm");
-    const std::string keys = grown(i, with_past, "key", heads(at + ".k", h));
-    const std::string values = grown(i, with_past, "value", heads(at + ".v", h));
-    x = op("Add", {x, attend(at, h, keys, values, causal_)});
+    if (!reads_first_cache(i)) {
+      keys_ = grown(i, with_past, "key", heads(at + ".k", h));
+      values_ = grown(i, with_past, "value", heads(at + ".v", h));
+    }
+    x = op("Add", {x, attend(at, h, keys_, values_, causal_)});
     const std::string source_keys = of_source(i, with_past, "key");
     const std::string source_values = of_source(i, with_past, "value");
     const std::string cross = at + ".cross";
@@ -217,7 +223,7 @@ class Writer {
 
   EncoderDecoderForm form_;
   OnnxBuilder b_;
-  std::string mask_, causal_;
+  std::string mask_, causal_, keys_, values_;
   std::map<std::string, std::string> tables_;
   Names presents_;
 };

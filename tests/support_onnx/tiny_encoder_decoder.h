@@ -18,6 +18,8 @@ struct EncoderDecoderForm {
   EncoderSource source = EncoderSource::kTokens;
   bool relative_bias = false;  // as T5: a table by distance in place of the decoder's positions
   bool merged = false;         // both decoders as the branches of one file
+  bool one_cache = false;      // the decoder's second layer attends to the cache of the first one
+  bool reversed = false;       // the decoder without a past returns its presents in reverse order
 };
 
 /// Writes encoder_model.onnx, and decoder_model.onnx and decoder_with_past_model.onnx, or

@@ -2,6 +2,7 @@
 
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder_inputs.h"
+#include "compiler/onnx/bind/source_states.h"
 #include "compiler/onnx/limits.h"
 #include "compiler/onnx/tensor.h"
 
@@ -12,19 +13,25 @@ using ir::Dim;
 using ir::ElementType;
 using ir::ValueId;
 
-/// Returns the outputs of the decoder without a past that hold keys and values of the source, in
-/// the order of the file.
-Result<std::vector<std::string>> source_outputs(const Part& part, std::size_t layers) {
+/// Returns the outputs of the decoder without a past that hold keys and values of the source, for
+/// the same layers as `inputs` of the decoder with a past.
+Result<std::vector<std::string>> source_outputs(const Part& part, const SourceNames& inputs) {
   std::vector<std::string> names;
   for (const auto& output : part.file->model.graph().output())
     if (output.name().find("encoder.") != std::string::npos ||
         output.name().find("cross") != std::string::npos)
       names.push_back(output.name());
-  if (names.size() != 2 * layers)
-    return part.bad("returns " + std::to_string(names.size()) +
-                        " keys and values of the source, but the decoder reads " +
-                        std::to_string(2 * layers),
+  LLMC_TRY(const SourceNames outputs, pair_source_names(part, names));
+  if (outputs.layers.size() != inputs.layers.size())
+    return part.bad("returns keys and values of the source for " +
+                        std::to_string(outputs.layers.size()) + " layers, but the decoder reads " +
+                        std::to_string(inputs.layers.size()),
                     "the files may be of different models");
+  if (outputs.numbers != inputs.numbers)
+    return part.bad("names other layers of the source than the inputs of the decoder",
+                    "the files may be of different models", outputs.layers.front()[0]);
+  names.clear();
+  for (const auto& layer : outputs.layers) names.insert(names.end(), layer.begin(), layer.end());
   return names;
 }
 
@@ -128,7 +135,7 @@ bool reads_elements(const ir::Graph& graph, std::vector<ValueId> values, ValueId
 
 /// Returns the graph of kEncode: a source to the states of all layers.
 Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
-                               const ir::Module& module) {
+                               const Part& decoder, const ir::Module& module) {
   ir::Builder builder;
   LLMC_TRY(const Part encoder, open_part(files, names.encoder, FileRole::kModel));
   LLMC_TRY(const ValueId rows, append_encoder(builder, files, encoder));
@@ -137,7 +144,8 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
   for (const ir::State& state : module.states)
     if (state.kind == ir::StateKind::kSource) states.push_back(&state);
   LLMC_TRY(const Part whole, open_part(files, names.first_decoder, FileRole::kModel));
-  LLMC_TRY(const auto wanted, source_outputs(whole, states.size()));
+  LLMC_TRY(const SourceNames inputs_of_source, source_state_inputs(decoder));
+  LLMC_TRY(const auto wanted, source_outputs(whole, inputs_of_source));
   LLMC_TRY(const Part part, open_part(files, names.first_decoder, FileRole::kModel, wanted));
   Bindings inputs;
   const InputRoles roles = input_roles(part);
@@ -199,7 +207,7 @@ Result<ImportedModel> bind_encoder_decoder(FileSet& files, const EncoderDecoderF
   if (!bound)
     return part.bad("is not a decoder with caches and the state of a source",
                     "export the model with Optimum: --task text2text-generation-with-past");
-  LLMC_TRY(ir::Graph encoder, encode_graph(files, names, bound->module));
+  LLMC_TRY(ir::Graph encoder, encode_graph(files, names, part, bound->module));
   bound->module.entries.push_back({std::string(ir::kEncode), std::move(encoder)});
   return *std::move(bound);
 }

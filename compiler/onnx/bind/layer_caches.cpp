@@ -4,6 +4,7 @@
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder_inputs.h"
 #include "compiler/onnx/bind/find_caches.h"
+#include "compiler/onnx/bind/source_states.h"
 #include "compiler/onnx/limits.h"
 #include "compiler/onnx/operators.h"
 
@@ -34,39 +35,32 @@ InputRoles decoder_roles(const Part& part) {
   return roles;
 }
 
-/// Keys and values of the source in each layer: input names in the order of the file.
+/// Keys and values of the source in each layer.
 struct SourceStates {
-  std::vector<std::array<std::string, 2>> layers;
+  std::vector<std::array<std::string, 2>> layers;  // names of inputs
   std::int64_t heads = 0, dim = 0;
 };
 
-/// Returns the inputs with the state of a source. They are paired in the order of the file, keys
-/// first. Fails with kUnsupported if their shapes are not [batch, heads, source, dim], the same for
-/// all.
-Result<SourceStates> source_states(const Part& part, const InputRoles& roles) {
+/// Returns the inputs with the state of a source. Fails with kUnsupported if their shapes are not
+/// [batch, heads, source, dim], the same for all.
+Result<SourceStates> source_states(const Part& part) {
   SourceStates found;
-  std::vector<std::string> names;
-  for (const auto* value : part.graph.inputs)
-    if (const auto role = roles.find(value->name());
-        role != roles.end() && role->second == InputRole::kSourceState)
-      names.push_back(value->name());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto sizes = declared_sizes(part, names[i]);
-    const std::int64_t heads = sizes[1].value_or(0), dim = sizes[3].value_or(0);
-    if (i == 0) {
-      found.heads = heads;
-      found.dim = dim;
+  LLMC_TRY(SourceNames names, source_state_inputs(part));
+  found.layers = std::move(names.layers);
+  for (const auto& layer : found.layers)
+    for (const std::string& name : layer) {
+      const auto sizes = declared_sizes(part, name);
+      const std::int64_t heads = sizes[1].value_or(0), dim = sizes[3].value_or(0);
+      if (found.heads == 0) {
+        found.heads = heads;
+        found.dim = dim;
+      }
+      if (heads < 1 || heads > kMaxHeads || dim < 1 || dim > kMaxHeadDim || heads != found.heads ||
+          dim != found.dim)
+        return part.unsupported("the state of the source is not [batch, heads, source, head_dim]",
+                                "its heads and head_dim must be fixed and the same in all layers",
+                                name);
     }
-    if (heads < 1 || heads > kMaxHeads || dim < 1 || dim > kMaxHeadDim || heads != found.heads ||
-        dim != found.dim)
-      return part.unsupported("the state of the source is not [batch, heads, source, head_dim]",
-                              "its heads and head_dim must be fixed and the same in all layers",
-                              names[i]);
-    if (i % 2 == 1) found.layers.push_back({names[i - 1], names[i]});
-  }
-  if (names.size() % 2 != 0)
-    return part.bad("reads " + std::to_string(names.size()) + " keys and values of a source", {},
-                    names.back());
   return found;
 }
 
@@ -239,7 +233,7 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
     roles.erase(layer.key);
     roles.erase(layer.value);
   }
-  LLMC_TRY(const SourceStates states, source_states(part, roles));
+  LLMC_TRY(const SourceStates states, source_states(part));
   std::erase_if(roles, [](const auto& r) { return r.second == InputRole::kSourceState; });
   const bool embeds_ids = has_role(roles, InputRole::kIds);
   Decoder::Shape shape;

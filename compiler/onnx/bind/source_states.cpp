@@ -1,0 +1,79 @@
+#include "compiler/onnx/bind/source_states.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "compiler/onnx/bind/decoder_inputs.h"
+
+namespace llmc::importer {
+namespace {
+
+/// What a name says: the number of the layer, and whether it is for values.
+struct LayerHalf {
+  std::int64_t layer = 0;
+  bool is_value = false;
+};
+
+std::optional<LayerHalf> parse(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  // A common prefix contains both words: past_key_values.0.encoder.key.
+  if (const std::size_t at = name.find("key_value"); at != std::string::npos) name.erase(at, 9);
+  const bool key = name.find("key") != std::string::npos;
+  const bool value = name.find("value") != std::string::npos;
+  const std::size_t digits = name.find_first_of("0123456789");
+  if (key == value || digits == std::string::npos) return std::nullopt;
+  LayerHalf found{0, value};
+  const char* const end = name.data() + name.size();
+  if (std::from_chars(name.data() + digits, end, found.layer).ec != std::errc())
+    return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+Result<SourceNames> pair_source_names(const Part& part, const std::vector<std::string>& names) {
+  std::map<std::int64_t, std::array<std::string, 2>> layers;
+  std::size_t parsed = 0;
+  for (const std::string& name : names) {
+    const auto found = parse(name);
+    if (!found) continue;
+    ++parsed;
+    std::string& slot = layers[found->layer][found->is_value ? 1 : 0];
+    if (!slot.empty())
+      return part.bad("layer " + std::to_string(found->layer) + " has several " +
+                          (found->is_value ? "values" : "keys") + " of the source",
+                      {}, name);
+    slot = name;
+  }
+  SourceNames out;
+  if (parsed > 0) {
+    for (auto& [number, pair] : layers) {
+      if (pair[0].empty() || pair[1].empty())
+        return part.bad("layer " + std::to_string(number) + " has no " +
+                            (pair[0].empty() ? "keys" : "values") + " of the source",
+                        {}, pair[0].empty() ? pair[1] : pair[0]);
+      out.numbers.push_back(number);
+      out.layers.push_back(std::move(pair));
+    }
+    return out;
+  }
+  if (names.size() % 2 != 0)
+    return part.bad("has " + std::to_string(names.size()) + " keys and values of a source", {},
+                    names.back());
+  for (std::size_t i = 0; i < names.size(); i += 2) out.layers.push_back({names[i], names[i + 1]});
+  return out;
+}
+
+Result<SourceNames> source_state_inputs(const Part& part) {
+  const InputRoles roles = input_roles(part);
+  std::vector<std::string> names;
+  for (const auto* value : part.graph.inputs)
+    if (const auto role = roles.find(value->name());
+        role != roles.end() && role->second == InputRole::kSourceState)
+      names.push_back(value->name());
+  return pair_source_names(part, names);
+}
+
+}  // namespace llmc::importer

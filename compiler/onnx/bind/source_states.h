@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/onnx/bind/part.h"
+
+/// Keys and values of the source in an encoder-decoder's files.
+namespace llmc::importer {
+
+/// Names of inputs or outputs with keys and values of the source.
+struct SourceNames {
+  std::vector<std::array<std::string, 2>> layers;  // key and value
+  std::vector<std::int64_t> numbers;  // of the layers, ascending; empty: names do not say them
+};
+
+/// Pairs the names by the layer number and "key" or "value" in them, as in
+/// past_key_values.0.encoder.key, and ignores names without these. If no name has them, pairs all
+/// names in the given order, keys first. Fails with kBadInput if a layer has no key or no value, or
+/// several, or if the number of names is odd.
+Result<SourceNames> pair_source_names(const Part& part, const std::vector<std::string>& names);
+
+/// Returns the inputs of a decoder with a past that hold keys and values of the source.
+Result<SourceNames> source_state_inputs(const Part& part);
+
+}  // namespace llmc::importer
