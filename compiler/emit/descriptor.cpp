@@ -45,8 +45,8 @@ std::string encode_function(const Plan& plan) {
         "  for (uint32_t i = 0; i < n; ++i) ids[i] = static_cast<const int32_t*>(input)[i];\n";
   text += fmt::format(
       "  const void* const inputs[] = {{{input}, run->weights + {weights}}};\n"
-      "  void* outputs[kLayers];\n"
-      "  for (uint64_t i = 0; i < kLayers; ++i) outputs[i] = source + i * {layer} * rows;\n"
+      "  void* outputs[{sources}];\n"
+      "  for (uint64_t i = 0; i < {sources}; ++i) outputs[i] = source + i * {layer} * rows;\n"
       "  const int64_t dims[] = {{n}};\n"
       "  const llmc_run_options options{{sizeof options, run->threads,\n"
       "                                 run->uneven ? LLMC_CORES_UNEVEN : LLMC_CORES_EVEN,\n"
@@ -55,7 +55,7 @@ std::string encode_function(const Plan& plan) {
       "{arena}, &options);\n"
       "  return status == 0 ? static_cast<uint32_t>(rows) : 0;\n"
       "}}\n",
-      fmt::arg("input", ids ? "ids" : "input"),
+      fmt::arg("input", ids ? "ids" : "input"), fmt::arg("sources", plan.program.sources),
       fmt::arg("layer", 2 * cross.kv_heads * cross.head_dim),
       fmt::arg("name", encoder.options.name),
       fmt::arg("weights", plan.weights_bytes - encoder.weights_bytes),

@@ -312,6 +312,7 @@ Result<Program> Lowerer::run_decoder() {
       scope.of_call.insert(id.index);
     } else if (const auto source = layer_of(name, "source.")) {
       binding(scope, id) = SourceBinding{*source};
+      program_.sources = std::max(program_.sources, *source + 1);
     } else if (const auto layer = layer_of(name, "past.")) {
       binding(scope, id) = PastBinding{*layer};
       program_.layers = std::max(program_.layers, *layer + 1);

@@ -155,7 +155,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
     const AttentionShape& cross = program.cross;
     const auto rows = static_cast<std::uint64_t>(source_rows(*encoder).bound());
     plan.source_bytes = round_up(
-        std::uint64_t{program.layers} * 2 * cross.kv_heads * cross.head_dim * rows * sizeof(float),
+        std::uint64_t{program.sources} * 2 * cross.kv_heads * cross.head_dim * rows * sizeof(float),
         kAlignment);
     plan.encoder = std::move(encoder);
   }

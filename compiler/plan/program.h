@@ -282,9 +282,10 @@ struct Program {
   BufferId row;     // rows of `hidden` that the head reads; shares its storage
   BufferId logits;  // in the caller's memory
 
-  std::uint32_t layers = 0;  // number of layers in the cache
-  AttentionShape attention;  // identical in all layers
-  AttentionShape cross;      // of the cross-attention of all layers; heads 0: there is none
+  std::uint32_t layers = 0;   // number of layers in the cache
+  std::uint32_t sources = 0;  // number of keys and values of a source
+  AttentionShape attention;   // identical in all layers
+  AttentionShape cross;       // of the cross-attention of all layers; heads 0: there is none
   std::uint64_t hidden_width = 0, vocabulary = 0;
   std::uint64_t positions_max = 0;  // rows of the smallest position table; 0: no limit
 
