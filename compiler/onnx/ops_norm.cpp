@@ -113,6 +113,7 @@ void convert_group_norm(NodeContext& n) {
   const std::int64_t groups = n.integer("num_groups", 0);
   if (n.opset() >= 21) n.ignore("stash_type");  // f32, as everything
   if (n.failed()) return;
+  if (n.rank(x) < 2) return n.bad("operand " + ir::to_string(n.type(x)) + " has no channels");
   const auto channels = known_dim(n, x, 1);
   if (!channels) return n.unsupported("an unknown number of channels is not supported");
   if (groups < 1 || *channels % groups != 0)

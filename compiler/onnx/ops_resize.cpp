@@ -13,7 +13,7 @@ using ir::BinaryKind;
 using ir::ValueId;
 
 /// Maximum of a resized dim.
-constexpr double kMaxResized = 1 << 24;
+constexpr double kMaxResized = 1 << 20;
 
 struct Interpolation {
   std::string mode, coordinates, rounding;
@@ -146,6 +146,8 @@ void resize(NodeContext& n, std::size_t scales_operand, std::size_t sizes_operan
   for (std::int64_t& axis : axes) {
     if (axis < -rank || axis >= rank) return n.bad("attribute 'axes' is outside its operand");
     axis += axis < 0 ? rank : 0;
+    if (std::ranges::count(axes, axis) > 1)
+      return n.bad("attribute 'axes' names dim " + std::to_string(axis) + " twice");
   }
   const auto scales = resize_numbers(n, scales_operand, axes.size());
   const auto sizes = n.failed() ? std::nullopt : resize_numbers(n, sizes_operand, axes.size());

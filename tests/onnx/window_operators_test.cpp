@@ -122,6 +122,11 @@ std::vector<RefusedWindow> refused_windows() {
       {"ResizeToNothing", 18,
        [](OnnxBuilder& b) { b.node("Resize", {"x", "", "", b.integers({1, 4, 0})}, {}, "y"); }, bad,
        "cannot be resized"},
+      {"ResizeAxesTwice", 18,
+       [](OnnxBuilder& b) {
+         b.node("Resize", {"x", "", constant(b, {2}, {1, 2})}, {{"axes", Ints{1, -2}}}, "y");
+       },
+       bad, "dim 1 twice"},
       {"ResizeAntialias", 18,
        [=](OnnxBuilder& b) {
          b.node("Resize", {"x", "", constant(b, {3}, {1, 1, 2})}, {{"antialias", one_of}}, "y");
