@@ -175,22 +175,25 @@ std::vector<Dim> wide(const std::vector<Dim>& dims) {
 }
 
 /// Splits an added bias into terms. Calls `add` with the band of each mask, and appends the other
-/// terms to `others`.
+/// terms to `others`. `splits` counts the terms that were split: few, so that sums of sums of the
+/// same value do not take exponential time.
 template <class Add>
 void split_terms(const Rewriter& rw, MaskAnalysis& masks, const Scores::Bias& bias, Add add,
-                 std::vector<Scores::Bias>& others) {
-  constexpr std::size_t kMaxTerms = 8;
+                 std::vector<Scores::Bias>& others, int& splits) {
+  constexpr int kMaxSplits = 32;
   const auto band = masks.bias(bias.value);
   const auto sum = binary(rw, bias.value, BinaryKind::kAdd);
   const auto masked = band ? std::nullopt : match_hidden(rw, bias.value);
   if (band) {
     add(band);
-  } else if (masked) {
+  } else if (masked && splits < kMaxSplits) {
+    ++splits;
     add(masks.condition(masked->condition.value, masked->condition.seen));
-    split_terms(rw, masks, {masked->kept, bias.scale}, add, others);
-  } else if (sum && others.size() < kMaxTerms) {
-    split_terms(rw, masks, {sum->left, bias.scale}, add, others);
-    split_terms(rw, masks, {sum->right, bias.scale}, add, others);
+    split_terms(rw, masks, {masked->kept, bias.scale}, add, others, splits);
+  } else if (sum && splits < kMaxSplits) {
+    ++splits;
+    split_terms(rw, masks, {sum->left, bias.scale}, add, others, splits);
+    split_terms(rw, masks, {sum->right, bias.scale}, add, others, splits);
   } else {
     others.push_back(bias);
   }
@@ -211,7 +214,8 @@ std::optional<Window> match_window(const Rewriter& rw, IndexAnalysis& indices, c
   const auto add = [&](const std::optional<Band>& next) {
     band = band && next ? intersection(*band, *next) : std::nullopt;
   };
-  for (const Scores::Bias& bias : scores.biases) split_terms(rw, masks, bias, add, others);
+  int splits = 0;
+  for (const Scores::Bias& bias : scores.biases) split_terms(rw, masks, bias, add, others, splits);
   for (const auto& condition : scores.conditions)
     add(masks.condition(condition.value, condition.seen));
   if (!band) return std::nullopt;

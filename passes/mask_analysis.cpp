@@ -58,18 +58,22 @@ std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Nod
 }
 
 FoundBand MaskAnalysis::condition(ValueId value, bool wanted) {
-  return known_or(value, wanted, &MaskAnalysis::compute_condition);
-}
-
-FoundBand MaskAnalysis::known_or(ValueId value, bool wanted, Rules rules) {
   if (indices_.always_true(value)) return wanted ? FoundBand(Band{}) : std::nullopt;
   if (indices_.always_false(value)) return wanted ? std::nullopt : FoundBand(Band{});
+  return answer(Question::kCondition, value, wanted);
+}
+
+FoundBand MaskAnalysis::answer(Question question, ValueId value, bool wanted) {
   const ir::Node* node = rw_.producer(value);
   if (!node || depth_ >= kMaxMaskDepth) return std::nullopt;
+  const std::tuple key(question, value, wanted);
+  if (const auto known = answers_.find(key); known != answers_.end()) return known->second;
   ++depth_;
-  FoundBand found = (this->*rules)(value, *node, wanted);
+  FoundBand found = question == Question::kCondition ? compute_condition(value, *node, wanted)
+                    : question == Question::kNonZero ? compute_non_zero(value, *node, wanted)
+                                                     : compute_bias(value, *node);
   --depth_;
-  return found;
+  return answers_[key] = std::move(found);
 }
 
 std::optional<FoundBand> MaskAnalysis::of_any_type(ValueId value, const ir::Node& node,
@@ -241,6 +245,15 @@ FoundBand MaskAnalysis::same_chunk(const ir::Node& node) {
 
 /// Returns whether all elements are 0 or 1.
 bool MaskAnalysis::is_flag(ValueId value) {
+  if (const auto known = flags_.find(value); known != flags_.end()) return known->second;
+  if (depth_ >= kMaxMaskDepth) return false;
+  ++depth_;
+  const bool found = compute_is_flag(value);
+  --depth_;
+  return flags_[value] = found;
+}
+
+bool MaskAnalysis::compute_is_flag(ValueId value) {
   const ValueId x = strip_views(rw_, value);
   const ir::Node* node = rw_.producer(x);
   if (!node) return false;
@@ -282,7 +295,9 @@ std::optional<double> MaskAnalysis::number_everywhere(ValueId value) const {
 }
 
 FoundBand MaskAnalysis::non_zero(ValueId value, bool wanted) {
-  return known_or(value, wanted, &MaskAnalysis::compute_non_zero);
+  if (indices_.always_true(value)) return wanted ? FoundBand(Band{}) : std::nullopt;
+  if (indices_.always_false(value)) return wanted ? std::nullopt : FoundBand(Band{});
+  return answer(Question::kNonZero, value, wanted);
 }
 
 FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bool wanted) {
@@ -316,7 +331,7 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
     if (!a || !b) return std::nullopt;
     return wanted ? intersection(*a, *b) : union_of(*a, *b);
   }
-  return bias(value).has_value() && !wanted ? bias(value) : std::nullopt;
+  return wanted ? std::nullopt : bias(value);
 }
 
 /// Returns the band in which a triangle of a nonzero constant is nonzero, or zero if not `wanted`.
@@ -375,11 +390,7 @@ FoundBand MaskAnalysis::bias(ValueId value) {
                       rw_.type(value).dims == std::vector<Dim>{1, 1, shape_.queries, shape_.keys};
     return mask ? FoundBand(Band{std::nullopt, shape_.past}) : std::nullopt;
   }
-  if (depth_ >= kMaxMaskDepth) return std::nullopt;
-  ++depth_;
-  FoundBand found = compute_bias(value, *node);
-  --depth_;
-  return found;
+  return answer(Question::kBias, value, true);
 }
 
 FoundBand MaskAnalysis::compute_bias(ValueId value, const ir::Node& node) {

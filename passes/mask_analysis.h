@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "passes/band.h"
 #include "passes/index_analysis.h"
@@ -38,10 +40,10 @@ class MaskAnalysis {
   std::optional<Band> bias(ir::ValueId value);
 
  private:
-  using Rules = std::optional<Band> (MaskAnalysis::*)(ir::ValueId, const ir::Node&, bool);
-  /// Returns the band of a value from its elements if they are uniform or stored, otherwise from
-  /// `rules`.
-  std::optional<Band> known_or(ir::ValueId value, bool wanted, Rules rules);
+  enum class Question : std::uint8_t { kCondition, kNonZero, kBias };
+  /// Returns the answer to a question about a value with a producer. Each is computed once, so that
+  /// the time is linear in the number of nodes.
+  std::optional<Band> answer(Question question, ir::ValueId value, bool wanted);
   /// Applies the rules for both bools and numbers. Returns nullopt if none applies.
   std::optional<std::optional<Band>> of_any_type(ir::ValueId value, const ir::Node& node,
                                                  bool wanted);
@@ -49,12 +51,14 @@ class MaskAnalysis {
   std::optional<Band> compute_bias(ir::ValueId value, const ir::Node& node);
   std::optional<Band> comparison(const ir::Node& node, ir::BinaryKind kind, bool wanted);
   std::optional<Band> same_chunk(const ir::Node& node);
+  /// Returns the band in which the number `value` is nonzero, or 0 if not `wanted`.
   std::optional<Band> non_zero(ir::ValueId value, bool wanted);
   std::optional<Band> compute_non_zero(ir::ValueId value, const ir::Node& node, bool wanted);
   std::optional<Band> triangle(const ir::Node& node, bool wanted);
   std::optional<Band> stored(ir::ValueId value, bool wanted);
   std::optional<Band> stored_bias(ir::ValueId value);
   bool is_flag(ir::ValueId value);
+  bool compute_is_flag(ir::ValueId value);
   /// Returns the common value of a float tensor whose elements are all equal, otherwise nullopt.
   std::optional<double> number_everywhere(ir::ValueId value) const;
   /// For a view `value`: finds the band of its operand with `inner`, and returns it in the
@@ -68,6 +72,8 @@ class MaskAnalysis {
   IndexAnalysis& indices_;
   MaskShape shape_;
   int depth_ = 0;
+  std::map<std::tuple<Question, ir::ValueId, bool>, std::optional<Band>> answers_;
+  std::map<ir::ValueId, bool> flags_;
 };
 
 }  // namespace llmc::passes

@@ -12,7 +12,8 @@ using ir::Dim;
 using ir::ValueId;
 
 constexpr int kMaxDepth = 64;
-constexpr std::int64_t kMaxTableElements = std::int64_t{1} << 20;  // of constants to evaluate
+constexpr std::int64_t kMaxTableElements = std::int64_t{1} << 20;   // of constants to evaluate
+constexpr std::int64_t kMaxResultElements = std::int64_t{1} << 24;  // of results
 
 bool is_elementwise(const ir::Op& op) {
   return std::holds_alternative<ir::Unary>(op) || std::holds_alternative<ir::Binary>(op) ||
@@ -43,26 +44,28 @@ std::optional<BiasIndex> PositionBias::find(ValueId value) {
 
 std::optional<BiasIndex> PositionBias::find(ValueId value, const Axes& axes) {
   if (depth_ >= kMaxDepth) return std::nullopt;
+  for (const auto& [known_axes, index] : found_[value])
+    if (known_axes == axes) return index;
   ++depth_;
+  const std::optional<BiasIndex> index = compute(value, axes);
+  --depth_;
+  found_[value].emplace_back(axes, index);
+  return index;
+}
+
+std::optional<BiasIndex> PositionBias::compute(ValueId value, const Axes& axes) {
+  if (const auto* affine = indices_.find(value)) return of_affine(*affine, axes);
   const ir::Node* node = rw_.producer(value);
-  std::optional<BiasIndex> index;
-  if (const auto* affine = indices_.find(value)) {
-    index = of_affine(*affine, axes);
-  } else if (!node) {
-    index = std::nullopt;
-  } else if (std::holds_alternative<ir::ConstantOp>(node->op)) {
+  if (!node) return std::nullopt;
+  if (std::holds_alternative<ir::ConstantOp>(node->op)) {
     const bool varies =
         std::ranges::any_of(axes, [](const Axis& a) { return a.kind != Axis::Kind::kOther; });
-    if (!varies) index = BiasIndex::kNothing;
-  } else if (is_elementwise(node->op)) {
-    index = of_elementwise(*node, axes);
-  } else if (std::holds_alternative<ir::Gather>(node->op) && rw_.constant(node->inputs[0])) {
-    index = of_lookup(*node, axes);
-  } else {
-    index = of_view(*node, value, axes);
+    return varies ? std::nullopt : std::optional(BiasIndex::kNothing);
   }
-  --depth_;
-  return index;
+  if (is_elementwise(node->op)) return of_elementwise(*node, axes);
+  if (std::holds_alternative<ir::Gather>(node->op) && rw_.constant(node->inputs[0]))
+    return of_lookup(*node, axes);
+  return of_view(*node, value, axes);
 }
 
 std::optional<BiasIndex> PositionBias::of_affine(const ir::AffineIndex& index,
@@ -131,34 +134,49 @@ std::optional<BiasIndex> PositionBias::of_view(const ir::Node& node, ValueId val
 }
 
 const reference::Tensor* PositionBias::evaluate(ValueId value) {
-  if (const auto known = values_.find(value); known != values_.end()) return &known->second;
+  auto known = values_.find(value);
+  if (known == values_.end()) {
+    if (depth_ >= kMaxDepth) return nullptr;
+    ++depth_;
+    known = values_.emplace(value, compute_elements(value)).first;
+    --depth_;
+  }
+  return known->second ? &*known->second : nullptr;
+}
+
+std::optional<reference::Tensor> PositionBias::compute_elements(ValueId value) {
   const ir::Node* node = rw_.producer(value);
-  if (!node || depth_ >= kMaxDepth) return nullptr;
+  if (!node) return std::nullopt;
+  std::int64_t elements = 1;
+  for (const Dim& dim : rw_.type(value).dims) {
+    const auto size = dim.evaluate(sizes_);
+    if (!size || *size < 0 || __builtin_mul_overflow(elements, *size, &elements))
+      return std::nullopt;
+  }
+  if (elements > kMaxResultElements) return std::nullopt;
   reference::Tensor result;
   if (const auto* sizes = rw_.shape_values().find(value)) {
     result.element = rw_.type(value).element;
     if (rw_.type(value).rank() == 1) result.dims = {static_cast<std::int64_t>(sizes->size())};
     for (const Dim& size : *sizes) {
       const auto number = size.evaluate(sizes_);
-      if (!number) return nullptr;
+      if (!number) return std::nullopt;
       result.integers.push_back(*number);
     }
   } else if (const ir::ConstantPtr constant = rw_.constant(value)) {
-    if (constant->element_count() > kMaxTableElements) return nullptr;
+    if (constant->element_count() > kMaxTableElements) return std::nullopt;
     result = reference::to_tensor(*constant);
   } else {
-    ++depth_;
     std::vector<const reference::Tensor*> operands;
-    for (const ValueId input : node->inputs)
+    for (const ValueId input : node->inputs) {
       operands.push_back(input.exists() ? evaluate(input) : nullptr);
-    --depth_;
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      if (node->inputs[i].exists() && !operands[i]) return nullptr;
+      if (input.exists() && !operands.back()) return std::nullopt;
+    }
     auto results = reference::evaluate_node(*node, operands);
-    if (!results.ok()) return nullptr;
+    if (!results.ok()) return std::nullopt;
     result = std::move((*results)[rw_.slot(value)]);
   }
-  return &values_.emplace(value, std::move(result)).first->second;
+  return result;
 }
 
 std::optional<reference::Tensor> PositionBias::table(ValueId value, std::int64_t heads,

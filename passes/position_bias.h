@@ -40,22 +40,28 @@ class PositionBias {
   struct Axis {
     enum class Kind : std::uint8_t { kOther, kQuery, kKey } kind = Kind::kOther;
     ir::Dim offset = 0;
+    friend bool operator==(const Axis&, const Axis&) = default;
   };
   using Axes = std::vector<Axis>;
 
   std::optional<BiasIndex> find(ir::ValueId value, const Axes& axes);
+  std::optional<BiasIndex> compute(ir::ValueId value, const Axes& axes);
   std::optional<BiasIndex> of_affine(const ir::AffineIndex& index, const Axes& axes) const;
   std::optional<BiasIndex> of_elementwise(const ir::Node& node, const Axes& axes);
   std::optional<BiasIndex> of_lookup(const ir::Node& node, const Axes& axes);
   std::optional<BiasIndex> of_view(const ir::Node& node, ir::ValueId value, const Axes& axes);
+  /// Returns the elements of a value, nullptr if they cannot be computed.
   const reference::Tensor* evaluate(ir::ValueId value);
+  std::optional<reference::Tensor> compute_elements(ir::ValueId value);
 
   const Rewriter& rw_;
   IndexAnalysis& indices_;
   MaskShape shape_;
   int depth_ = 0;
-  std::map<std::string, std::int64_t> sizes_;        // of the evaluation
-  std::map<ir::ValueId, reference::Tensor> values_;  // evaluated
+  /// Results of find(). Values are queried with few different axes.
+  std::map<ir::ValueId, std::vector<std::pair<Axes, std::optional<BiasIndex>>>> found_;
+  std::map<std::string, std::int64_t> sizes_;                       // of the evaluation
+  std::map<ir::ValueId, std::optional<reference::Tensor>> values_;  // evaluated
 };
 
 }  // namespace llmc::passes
