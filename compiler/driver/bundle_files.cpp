@@ -13,6 +13,7 @@
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/target/target.h"
+#include "runtime/hosted/audio/wav.h"
 
 namespace llmc::driver {
 namespace {
@@ -241,7 +242,9 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
       facts.frames_first = source.at("frames_first").get<bool>();
       facts.sound = {.rate = source.at("rate").get<std::uint32_t>(),
                      .normalized = source.at("normalized").get<bool>(),
-                     .log_mel = source.at("log_mel").get<bool>()};
+                     .mels = source.at("mels").get<std::uint32_t>()};
+      if (facts.sound.rate < hosted::kMinRate || facts.sound.rate > hosted::kMaxRate)
+        return bad("damaged bundle: invalid " + name + ".plan.json");
     }
     if (json.contains("rounding")) facts.rounding = rounding_from(json.at("rounding"));
     for (const auto& entry : json.value("products", nlohmann::json::array())) {

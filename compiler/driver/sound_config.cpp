@@ -1,7 +1,10 @@
 #include "compiler/driver/sound_config.h"
 
+#include <fmt/format.h>
+
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/model_config.h"
+#include "runtime/hosted/audio/wav.h"
 
 namespace llmc::driver {
 
@@ -12,19 +15,22 @@ Result<plan::SoundFeatures> read_sound_features(const fs::path& model) {
   const fs::path folder = fs::is_directory(model, error) ? model : model.parent_path();
   LLMC_TRY(const ModelConfig config, read_model_config({folder}, "preprocessor_config.json"));
   plan::SoundFeatures features;
-  const auto number = [&](const char* name, std::int64_t usual) -> Result<std::int64_t> {
+  const auto number = [&](const char* name, std::uint32_t usual,
+                          std::uint32_t least = 1) -> Result<std::uint32_t> {
     const auto it = config.object.find(name);
     if (it == config.object.end() || it->is_null()) return usual;
-    if (it->is_number_integer() && *it >= 1 && *it <= 1'000'000) return it->get<std::int64_t>();
-    return bad_model_config(config.file, std::string(name) + " is not a number from 1 to 1000000");
+    if (it->is_number_integer() && *it >= least && *it <= hosted::kMaxRate)
+      return it->get<std::uint32_t>();
+    return bad_model_config(config.file, fmt::format("{} is not a number from {} to {}", name,
+                                                     least, hosted::kMaxRate));
   };
-  LLMC_TRY(const std::int64_t rate, number("sampling_rate", features.rate));
-  LLMC_TRY(const std::int64_t window, number("n_fft", 400));
-  LLMC_TRY(const std::int64_t hop, number("hop_length", 160));
-  features.rate = static_cast<std::uint32_t>(rate);
+  LLMC_TRY(features.rate, number("sampling_rate", features.rate, hosted::kMinRate));
+  LLMC_TRY(const std::uint32_t window, number("n_fft", 400));
+  LLMC_TRY(const std::uint32_t hop, number("hop_length", 160));
+  LLMC_TRY(const std::uint32_t mels, number("feature_size", 80));
   const auto kind = config.object.find("feature_extractor_type");
   const bool whisper = kind == config.object.end() || *kind == "WhisperFeatureExtractor";
-  features.log_mel = whisper && rate == 16000 && window == 400 && hop == 160;
+  features.mels = whisper && features.rate == 16000 && window == 400 && hop == 160 ? mels : 0;
   const auto normalized = config.object.find("do_normalize");
   if (normalized == config.object.end() || normalized->is_null()) return features;
   if (!normalized->is_boolean())

@@ -152,7 +152,7 @@ void add_decoder(Json& json, const Plan& plan) {
                       {"frames_first", frames_first(encoder)},
                       {"rate", options.sound.rate},
                       {"normalized", options.sound.normalized},
-                      {"log_mel", options.sound.log_mel},
+                      {"mels", options.sound.mels},
                       {"bytes", plan.source_bytes},
                       {"encoder_weights", encoder.weights_bytes},
                       {"encoder_arena", encoder.arena_bytes}};

@@ -27,8 +27,6 @@ llmc_status hand_out(Outcome<Sound> sound, uint32_t rate, float** samples, size_
   return LLMC_OK;
 }
 
-constexpr uint32_t kMaxRate = 1'000'000;
-
 }  // namespace
 
 extern "C" {
@@ -36,7 +34,7 @@ extern "C" {
 llmc_status llmc_sound_read(const void* wav, size_t bytes, uint32_t rate, float** samples,
                             size_t* n, char* message, size_t message_bytes) {
   copy_message("", message, message_bytes);
-  if (wav == nullptr || samples == nullptr || n == nullptr || rate == 0 || rate > kMaxRate)
+  if (wav == nullptr || samples == nullptr || n == nullptr || rate < kMinRate || rate > kMaxRate)
     return LLMC_ERROR_ARGUMENT;
   return guarded([&] {
     return hand_out(read_wav({static_cast<const std::byte*>(wav), bytes}, "the sound"), rate,
@@ -47,7 +45,7 @@ llmc_status llmc_sound_read(const void* wav, size_t bytes, uint32_t rate, float*
 llmc_status llmc_sound_load(const char* path, uint32_t rate, float** samples, size_t* n,
                             char* message, size_t message_bytes) {
   copy_message("", message, message_bytes);
-  if (path == nullptr || samples == nullptr || n == nullptr || rate == 0 || rate > kMaxRate)
+  if (path == nullptr || samples == nullptr || n == nullptr || rate < kMinRate || rate > kMaxRate)
     return LLMC_ERROR_ARGUMENT;
   return guarded([&] {
     const auto file = MappedWeights::open(path);

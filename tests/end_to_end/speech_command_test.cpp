@@ -46,6 +46,7 @@ class SpeechCommand : public ::testing::Test {
     EXPECT_TRUE(write_file(folder / "generation_config.json",
                            R"({"decoder_start_token_id": 2, "suppress_tokens": [99]})")
                     .ok());
+    EXPECT_TRUE(write_file(folder / "preprocessor_config.json", R"({"feature_size": 8})").ok());
     return folder.string();
   }
   std::string file(const std::string& name, const std::string& content) {
@@ -116,7 +117,12 @@ TEST_F(SpeechCommand, SoundIsASpectrogramInABundleToo) {
   EXPECT_EQ(hash(run(bundle, {"--audio", file("a.wav", wav)}, true)), from_file);
   const ProgramRun longer = run(bundle, {"--audio", file("b.wav", chirp_file(16000, 4801))}, true);
   EXPECT_EQ(longer.code, 2);
-  EXPECT_THAT(longer.err, HasSubstr("is 0.3 seconds long"));
+  EXPECT_THAT(longer.err, HasSubstr("is 0.30 seconds long, and the model reads 0.30"));
+  EXPECT_TRUE(write_file(mel + "/preprocessor_config.json", "{}").ok());
+  const ProgramRun others = run(mel, {"--audio", file("a.wav", wav)});
+  EXPECT_EQ(others.code, 2);
+  EXPECT_THAT(others.err, HasSubstr("8 features of a frame are not samples or Whisper's spectrogram"
+                                    " of 80 bands"));
   EXPECT_EQ(llmc({"verify", bundle, "--no-require-golden"}).code, 0);
 }
 

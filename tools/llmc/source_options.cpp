@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -66,27 +67,31 @@ Result<std::vector<float>> sound_features(const std::string& file, const std::st
     return usage_error("--audio needs a speech model, and this one has no encoder of sound",
                        "give a text with --source");
   const bool spectrogram = model.source_width > 1;
-  if (spectrogram &&
-      (!expected.log_mel || native.bundle_facts().frames_first || model.source_width > 1024))
-    return usage_error("the encoder's features are not samples or Whisper's spectrogram",
-                       "compute them yourself and give them with --source-features");
+  if (spectrogram && (expected.mels != model.source_width || native.bundle_facts().frames_first))
+    return usage_error(
+        fmt::format("the encoder's {} features of a frame are not samples or Whisper's {}",
+                    model.source_width,
+                    expected.mels == 0 ? "spectrogram"
+                                       : fmt::format("spectrogram of {} bands", expected.mels)),
+        "compute them yourself and give them with --source-features");
   LLMC_TRY(const std::string bytes, read_file(file, kMaxBytes));
   const auto sound = hosted::read_wav(std::as_bytes(std::span(bytes)), file);
   if (!sound)
     return file_failure(ErrorKind::kBadInput, file,
                         printable(sound.failure().message.substr(file.size() + 2)),
                         sound.failure().hint);
+  const std::size_t hop = spectrogram ? hosted::kMelHop : 1;
+  const double seconds = static_cast<double>(sound->samples.size()) / sound->rate;
+  const double most = static_cast<double>(model.source_max * hop) / expected.rate;
+  if (seconds > most)  // before it is resampled, which takes memory
+    return usage_error(fmt::format("{} is {:.2f} seconds long, and the model reads {:.2f}",
+                                   printable(file), seconds, most),
+                       "divide the file");
   auto samples = hosted::resample(sound->samples, sound->rate, expected.rate);
   if (expected.normalized) normalize(samples);
   if (!spectrogram) return samples;
-  const std::size_t needed = (samples.size() + hosted::kMelHop - 1) / hosted::kMelHop;
-  const std::size_t frames = std::max<std::size_t>(needed, model.source_min);
-  if (frames > model.source_max)
-    return usage_error(
-        fmt::format("{} is {:.1f} seconds long, and the model reads {:.1f}", printable(file),
-                    static_cast<double>(samples.size()) / hosted::kMelRate,
-                    static_cast<double>(model.source_max * hosted::kMelHop) / hosted::kMelRate),
-        "divide the file");
+  const std::size_t frames =
+      std::clamp<std::size_t>((samples.size() + hop - 1) / hop, model.source_min, model.source_max);
   return hosted::log_mel(samples, model.source_width, std::max<std::size_t>(frames, 2));
 }
 
@@ -97,6 +102,11 @@ Result<std::vector<float>> read_features(const std::string& file) {
     return file_failure(ErrorKind::kBadInput, file, "not a file of 32-bit floats",
                         "write the features without a header, 4 bytes each");
   std::memcpy(features.data(), bytes.data(), bytes.size());
+  const auto bad = std::ranges::find_if(features, [](float x) { return !std::isfinite(x); });
+  if (bad != features.end())
+    return file_failure(ErrorKind::kBadInput, file,
+                        fmt::format("feature {} is not a finite number", bad - features.begin()),
+                        "write the features as 32-bit floats, little-endian");
   return features;
 }
 

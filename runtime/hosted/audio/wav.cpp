@@ -17,7 +17,7 @@ struct WavFormat {
   bool supported() const {
     const bool encoded = encoding == kIntegers ? bits == 8 || bits == 16 || bits == 24 || bits == 32
                                                : encoding == kFloats && (bits == 32 || bits == 64);
-    return encoded && channels >= 1 && channels <= 64 && rate >= 1 && rate <= 1'000'000 &&
+    return encoded && channels >= 1 && channels <= 64 && rate >= kMinRate && rate <= kMaxRate &&
            frame_bytes == channels * sample_bytes();
   }
 };
@@ -74,7 +74,9 @@ Outcome<Sound> read_wav(std::span<const std::byte> file, const std::string& name
     } else if (has_text(file, at, "data")) {
       if (format.channels == 0) return bad("the WAV file has no format before its data");
       if (!format.supported())
-        return bad("the WAV file's samples are not integers of 8 to 32 bits or floats");
+        return bad(
+            "the WAV file's samples are not integers of 8 to 32 bits or floats, "
+            "1000 to 1000000 per second");
       Sound sound{format.rate, {}};
       sound.samples.reserve(chunk.size() / format.frame_bytes);
       for (std::size_t i = 0; i + format.frame_bytes <= chunk.size(); i += format.frame_bytes) {

@@ -10,6 +10,9 @@
 
 namespace llmc::hosted {
 
+/// Limits of the samples per second that are read and made.
+inline constexpr std::uint32_t kMinRate = 1000, kMaxRate = 1'000'000;
+
 /// Sound of one channel.
 struct Sound {
   std::uint32_t rate = 0;      // samples per second
@@ -19,7 +22,7 @@ struct Sound {
 /// Reads a WAV file: integers of 8, 16, 24 or 32 bits, or floats of 32 or 64 bits, with 1 to 64
 /// channels, which are averaged. `name` is used in messages. A data chunk that is longer than the
 /// file, as in streams of unknown length, ends with the file. Fails with LLMC_ERROR_FORMAT for
-/// other encodings and damaged files.
+/// other encodings and rates, and damaged files.
 Outcome<Sound> read_wav(std::span<const std::byte> file, const std::string& name);
 
 }  // namespace llmc::hosted

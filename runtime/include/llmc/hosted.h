@@ -85,9 +85,9 @@ llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t
 /* ---- Sound ---- */
 
 /* Read a WAV file, or its content in memory, for llmc_encode_features: integers of 8 to 32 bits or
- * floats; the average of its channels, resampled to `rate` samples per second, which speech models
- * usually expect to be 16000. `samples` receives *n numbers in [-1, 1]; free them with
- * llmc_sound_free. On failure `message` (may be NULL) receives one sentence, truncated to
+ * floats; the average of its channels, resampled to `rate` samples per second (1000 to 1000000),
+ * which speech models usually expect to be 16000. `samples` receives *n numbers in [-1, 1]; free
+ * them with llmc_sound_free. On failure `message` (may be NULL) receives one sentence, truncated to
  * message_bytes including the terminating zero. */
 llmc_status llmc_sound_load(const char* path, uint32_t rate, float** samples, size_t* n,
                             char* message, size_t message_bytes);

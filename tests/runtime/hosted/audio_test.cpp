@@ -109,6 +109,7 @@ TEST(Wav, RefusesWhatItCannotRead) {
            {wav({.channels = 0}, data), "has no format before its data"},
            {wav({.channels = 65}, data), "are not integers"},
            {wav({.rate = 0}, data), "are not integers"},
+           {wav({.rate = 999}, data), "are not integers"},
            {wav({.bits = 12}, data), "are not integers"},
            {wav({}, ""), "has no samples"},
            {wav({.encoding = 3, .bits = 32}, number(0x7fc00000, 4)), "not a finite number"}}) {
@@ -231,7 +232,7 @@ TEST(SoundCApi, ReadsFilesAndChecksArguments) {
             LLMC_ERROR_FORMAT);
   EXPECT_THAT(message, HasSubstr("not a WAV file"));
   EXPECT_EQ(llmc_sound_load(nullptr, 8000, &samples, &n, nullptr, 0), LLMC_ERROR_ARGUMENT);
-  EXPECT_EQ(llmc_sound_load(path.c_str(), 0, &samples, &n, nullptr, 0), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_sound_load(path.c_str(), 999, &samples, &n, nullptr, 0), LLMC_ERROR_ARGUMENT);
   EXPECT_EQ(llmc_sound_read(nullptr, 0, 8000, &samples, &n, nullptr, 0), LLMC_ERROR_ARGUMENT);
   float features[3 * 2] = {};
   const float sound[] = {0.5f, -0.5f};
