@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 using hosted::ChatDescription;
 
 constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{1} << 20;
-constexpr std::size_t kMaxStopIds = 1000;
+constexpr std::size_t kMaxIds = 1000;
 
 /// Reads files in a model's folders, and keeps the first error.
 class FolderReader {
@@ -69,8 +69,8 @@ class FolderReader {
     if (it == object.end() || it->is_null()) return;
     const Json list = it->is_array() ? *it : Json::array({*it});
     for (const Json& id : list) {
-      if (!id.is_number_integer() || id < -1 || id > INT32_MAX || list.size() > kMaxStopIds)
-        return fail("'" + std::string(key) + "' is neither a token id nor a list of them");
+      if (!id.is_number_integer() || id < -1 || id > INT32_MAX || list.size() > kMaxIds)
+        return fail(fmt::format("'{}' is neither a token id nor a list of up to {}", key, kMaxIds));
       const auto value = id.get<std::int32_t>();  // -1: no token
       if (value >= 0 && std::ranges::find(ids, value) == ids.end()) ids.push_back(value);
     }
@@ -205,8 +205,8 @@ void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDe
 /// generation_config.json prescribes for the first positions.
 void read_start_ids(FolderReader& reader, const Json& generation, const Json& config,
                     std::vector<std::int32_t>& out) {
-  const Json& starts = generation.contains("decoder_start_token_id") ? generation : config;
-  reader.ids(starts, "decoder_start_token_id", out);
+  reader.ids(generation, "decoder_start_token_id", out);
+  if (out.empty()) reader.ids(config, "decoder_start_token_id", out);
   if (out.size() != 1) return;
   const Json& forced = generation.contains("forced_bos_token_id") ? generation : config;
   reader.ids(forced, "forced_bos_token_id", out);

@@ -63,6 +63,8 @@ TEST_F(ChatFilesTest, StartIdsOfEncoderDecoders) {
   EXPECT_THAT(read().start_ids, ElementsAre(2, 0));
   put("generation_config.json", R"({"decoder_start_token_id": 3, "forced_bos_token_id": null})");
   EXPECT_THAT(read().start_ids, ElementsAre(3));
+  put("generation_config.json", R"({"decoder_start_token_id": null})");
+  EXPECT_THAT(read().start_ids, ElementsAre(2, 0)) << "not given";
   // Whisper: pairs of position and id, up to the first free position
   put("config.json", "{}");
   put("generation_config.json",

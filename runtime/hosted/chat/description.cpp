@@ -10,7 +10,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr std::size_t kMaxDescriptionBytes = std::size_t{4} << 20, kMaxIds = 1000;
+constexpr std::size_t kMaxDescriptionBytes = std::size_t{4} << 20, kMaxIds = 10000;
 
 struct Field {
   const char* name;
