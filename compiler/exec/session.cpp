@@ -92,11 +92,11 @@ Status Session::check(llmc_status status) const {
   if (status == LLMC_OK) return ok_status();
   if (handle_.failure != nullptr && *handle_.failure) return **handle_.failure;
   const std::string& logged = *handle_.message;
-  const char* const hint =
-      status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx"
-      : status == LLMC_ERROR_SOURCE
-          ? "this command does not encode a source; run, ppl, compare, bench and verify do"
-          : "";
+  const char* const hint = status == LLMC_ERROR_CONTEXT_FULL ? "compile with a larger --ctx"
+                           : status == LLMC_ERROR_SOURCE
+                               ? "this command does not encode a source; run, ppl, compare, bench, "
+                                 "identity and verify do"
+                               : "";
   return file_failure(driver::kind_of(status), path_.string(),
                       printable(logged.empty() ? api().status_text(status) : logged), hint);
 }

@@ -76,10 +76,11 @@ Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_alone(const std::filesystem
   LLMC_TRY(const std::filesystem::path path, tokenizer_path(model, instead));
   if (path.empty()) {
     const bool folder = std::filesystem::is_directory(status);
-    return file_failure(ErrorKind::kBadInput, model.string(),
-                        fmt::format("no tokenizer.txt, tokenizer.model or tokenizer.json in {}",
-                                    folder ? "the folder" : "the file's folder"),
-                        instead.empty() ? "copy the model's tokenizer there" : instead);
+    return file_failure(
+        ErrorKind::kBadInput, model.string(),
+        fmt::format("no tokenizer.txt, tokenizer.model or tokenizer.json in {}",
+                    folder ? "the folder" : "the file's folder"),
+        "copy the model's tokenizer there" + (instead.empty() ? "" : "; " + instead));
   }
   auto loaded = hosted::Tokenizer::load(path);
   if (loaded.ok()) return std::move(*loaded);
