@@ -40,7 +40,7 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
 }
 
 exec::EncoderInput made_up_source(std::uint32_t size, const exec::ModelFacts& model) {
-  if (model.source_width == 0) return {.ids = tokens_for(size, model.vocab), .features = {}};
+  if (model.source_width == 0) return {.ids = tokens_for(size, model.source_vocab), .features = {}};
   return {.ids = {}, .features = exec::made_up_features(std::size_t{size} * model.source_width)};
 }
 

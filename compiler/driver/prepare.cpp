@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "compiler/driver/chat_files.h"
 #include "compiler/driver/dims.h"
 #include "compiler/driver/golden.h"
@@ -170,6 +173,15 @@ Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptio
   return plan::DimRange(least, wanted);
 }
 
+/// Returns the size of the encoder's vocabulary; 0 if it reads features.
+std::uint32_t source_vocabulary(const ir::Graph& encoder) {
+  const ir::ValueId input = encoder.inputs().front();
+  if (encoder.value(input).type.element != ir::ElementType::kI64) return 0;
+  constexpr std::int64_t kMaxIds = std::numeric_limits<std::int32_t>::max();
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+      passes::vocabulary_limit(encoder, input).value_or(kMaxIds), 1, kMaxIds));
+}
+
 Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encoder,
                                                        plan::PlanOptions planned) {
   planned.name += "_encoder";
@@ -290,6 +302,7 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
     LLMC_TRY(const plan::DimRange range, source_range(*graph, options));
     planned.source_min = static_cast<std::uint32_t>(range.min);
     planned.source_max = static_cast<std::uint32_t>(range.max);
+    planned.source_vocab = source_vocabulary(*graph);
     LLMC_TRY(planned.sound, read_sound_features(options.model));
     LLMC_TRY(encoder, prepare_encoder(*graph, options));
   } else if (options.source_max != 0) {

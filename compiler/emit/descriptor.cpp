@@ -107,8 +107,9 @@ std::string source_fields(const Plan& plan) {
       "    .source_min = {0}_SOURCE_MIN,\n"
       "    .source_max = {0}_SOURCE_MAX,\n"
       "    .source_width = {0}_SOURCE_WIDTH,\n"
-      "    .source_bytes = {1},\n",
-      macro_name(plan.options.name), plan.source_bytes);
+      "    .source_vocab = {1},\n"
+      "    .source_bytes = {2},\n",
+      macro_name(plan.options.name), plan.options.source_vocab, plan.source_bytes);
 }
 
 }  // namespace
@@ -168,7 +169,8 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
                    : fmt::format("    .prefix_tokens = {}_PROMPT_TOKENS,\n", macro_name(name))),
       fmt::arg("uneven", plan.options.target->uneven_cores ? "    .uneven_cores = 1,\n" : ""),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
-      fmt::arg("program", plan::program_hash(program)),
+      fmt::arg("program",
+               plan::program_hash(program, plan.encoder ? &plan.encoder->program : nullptr)),
       fmt::arg("scratch", plan.memory.scratch_bytes),
       fmt::arg("hidden_rows", constant_name(program.buffers[program.hidden.index].name)),
       fmt::arg("weights", plan.options.embed_weights ? name + "_weights" : "nullptr"),

@@ -25,7 +25,8 @@ exec::EncoderInput fixed_source(const exec::ModelFacts& model) {
   constexpr std::uint32_t kTokens = 21;
   if (model.source_max == 0) return {};
   if (model.source_width == 0)
-    return {.ids = fixed_prompt(model.vocab, std::min(model.source_max, kTokens)), .features = {}};
+    return {.ids = fixed_prompt(model.source_vocab, std::min(model.source_max, kTokens)),
+            .features = {}};
   const std::uint64_t frames =
       std::min<std::uint64_t>(model.source_max, std::uint64_t{8} * model.source_min);
   return {.ids = {}, .features = exec::made_up_features(frames * model.source_width)};

@@ -130,13 +130,14 @@ class HashWriter {
 
 }  // namespace
 
-std::uint64_t program_hash(const Program& program) {
+std::uint64_t program_hash(const Program& program, const Program* encoder) {
   HashWriter writer;
   writer.stages(program.forward);
   writer.stages(program.head);
   writer.put(program.hidden.index, program.row.index, program.logits.index, program.layers,
              program.hidden_width, program.vocabulary, program.weights.size());
   for (const PackedWeight& weight : program.weights) writer.weight(weight);
+  if (encoder != nullptr) writer.put(program_hash(*encoder));
   const std::uint64_t hash = XXH64(writer.bytes().data(), writer.bytes().size(), 0);
   return hash != 0 ? hash : 1;
 }

@@ -11,7 +11,7 @@ namespace llmc::plan {
 /// the storage format of each weight. Two models that differ in any of these compute different
 /// caches for the same tokens. The hash does not depend on the contents of the weights, the target,
 /// the context or the batch. Compiler versions that produce the same program compute the same hash.
-/// It is stored in llmc_model.program_hash and is never 0.
-std::uint64_t program_hash(const Program& program);
+/// It is stored in llmc_model.program_hash and is never 0. `encoder`: also hashed unless nullptr.
+std::uint64_t program_hash(const Program& program, const Program* encoder = nullptr);
 
 }  // namespace llmc::plan

@@ -70,6 +70,7 @@ struct llmc_session {
   llmc::core::Candidate* candidates;
   unsigned char* sequences;         // [model->sequences][LLMC_SEQUENCE_BYTES]
   float* source;                    // [model->source_bytes] state of the cross-attention
+  uint64_t source_hash;             // of the encoded source's ids or features; 0: no source
   float* logits;                    // [model->batch][vocab]
   uint64_t* generations;            // [model->batch] generations of the slots; 0: empty
   uint32_t* best;                   // [model->batch] indices of the first maximum of each slot

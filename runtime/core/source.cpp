@@ -1,3 +1,4 @@
+#include "checksum.h"
 #include "config.h"
 #include "message.h"
 #include "session.h"
@@ -49,13 +50,21 @@ llmc_status check_session(const llmc_session& session, bool is_ids) {
   return float_mode_is_default() ? LLMC_OK : LLMC_ERROR_FLOAT_MODE;
 }
 
-llmc_status encode(llmc_session& session, const void* input, size_t n) {
+/// Encodes `n` tokens or frames, whose data has `bytes` bytes.
+llmc_status encode(llmc_session& session, const void* input, size_t n, size_t bytes) {
   const ReentrancyGuard guard(session);
   clear_sequences(session);
   session.run.source = session.source;
   session.run.source_rows =
       session.model->encode(&session.run, input, static_cast<uint32_t>(n), session.source);
-  return session.run.source_rows == 0 ? LLMC_ERROR_TOKEN : LLMC_OK;
+  const bool encoded = session.run.source_rows != 0;
+  const uint64_t hash = encoded ? checksum(input, bytes, 0) : 0;
+  session.source_hash = encoded && hash == 0 ? 1 : hash;
+  if (encoded) return LLMC_OK;
+  Message()
+      .text("an index that the encoder computes is outside its table")
+      .send(session.config, LLMC_LOG_ERROR);
+  return LLMC_ERROR_ARGUMENT;
 }
 
 }  // namespace
@@ -66,9 +75,10 @@ extern "C" llmc_status llmc_encode(llmc_session* session, const int32_t* ids, si
   if (session == nullptr || ids == nullptr || n == 0) return LLMC_ERROR_ARGUMENT;
   if (const llmc_status bad = check_session(*session, /*is_ids=*/true)) return bad;
   if (const llmc_status bad = check_size(*session, n)) return bad;
+  const uint32_t vocab = session->model->source_vocab;
   for (size_t i = 0; i < n; ++i)
-    if (ids[i] < 0) return LLMC_ERROR_TOKEN;
-  return encode(*session, ids, n);
+    if (!is_token(ids[i], vocab)) return refuse_token(session->config, ids[i], vocab, &i);
+  return encode(*session, ids, n, n * sizeof *ids);
 }
 
 extern "C" llmc_status llmc_encode_features(llmc_session* session, const float* features,
@@ -77,7 +87,7 @@ extern "C" llmc_status llmc_encode_features(llmc_session* session, const float* 
   if (session == nullptr || features == nullptr || n == 0) return LLMC_ERROR_ARGUMENT;
   if (const llmc_status bad = check_session(*session, /*is_ids=*/false)) return bad;
   if (const llmc_status bad = check_size(*session, n)) return bad;
-  return encode(*session, features, n);
+  return encode(*session, features, n, n * session->model->source_width * sizeof *features);
 }
 
 extern "C" size_t llmc_source_size(const llmc_session* session) {

@@ -8,8 +8,9 @@ namespace {
 constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 's', 't', 'a', 't'};
 
 /// Returns the header without its checksum.
-llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_row,
+llmc_state_header header_of(const llmc_session& session, uint32_t tokens, bool has_row,
                             uint64_t bytes) {
+  const llmc_model& model = *session.model;
   llmc_state_header header = {};
   __builtin_memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = LLMC_STATE_VERSION;
@@ -27,6 +28,7 @@ llmc_state_header header_of(const llmc_model& model, uint32_t tokens, bool has_r
   header.kv_heads = model.kv_heads;
   header.head_dim = model.head_dim;
   header.kv_format = model.kv_format;
+  header.source_hash = session.source_hash;
   return header;
 }
 
@@ -68,7 +70,7 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
     __builtin_memset(to + at.mus - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
     __builtin_memset(to + at.total - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
   }
-  llmc_state_header header = header_of(model, cached.position, sequence.has_row, at.total);
+  llmc_state_header header = header_of(session, cached.position, sequence.has_row, at.total);
   const TokenHistory history = session.cache.history(cached);
   for (uint32_t i = 0; i < history.count(); ++i) {
     const int32_t id = history[i];
@@ -98,9 +100,11 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   if (header.bytes != bytes || header.has_row > 1) return LLMC_ERROR_STATE;
   if (checksum_of(from, bytes) != header.checksum) return LLMC_ERROR_STATE;
   // The content may be forged even if the checksum is correct: check everything.
-  llmc_state_header own = header_of(model, header.tokens, header.has_row != 0, header.bytes);
+  llmc_state_header own = header_of(session, header.tokens, header.has_row != 0, header.bytes);
   own.checksum = header.checksum;
+  if (model.encode != nullptr) own.source_hash = header.source_hash;
   if (__builtin_memcmp(&own, &header, sizeof own) != 0) return LLMC_ERROR_STATE_MODEL;
+  if (header.source_hash != session.source_hash) return LLMC_ERROR_SOURCE;
   at = llmc_state_layout_of(&model, header.tokens, header.has_row != 0);
   if (at.total != bytes || (header.has_row != 0 && header.tokens == 0)) return LLMC_ERROR_STATE;
   for (uint32_t i = 0; i < header.tokens; ++i) {

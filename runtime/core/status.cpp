@@ -56,7 +56,7 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_ERROR_GRAMMAR_DEPTH:
       return "the text is nested deeper, or more ambiguous, than the grammar's state has room for";
     case LLMC_ERROR_SOURCE:
-      return "no source is encoded, or the model has no encoder";
+      return "no source is encoded, another one than the state needs, or the model has no encoder";
     case LLMC_ERROR_FILE:
       return "a file cannot be opened, read or mapped";
     case LLMC_ERROR_FORMAT:

@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Version of the protocol; incremented with any change below.
-inline constexpr uint32_t kVersion = 9;
+inline constexpr uint32_t kVersion = 10;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -25,6 +25,7 @@ struct ModelFacts {
   uint32_t prompt_tokens;     // number of tokens of the compiled-in prompt
   uint32_t source_min = 0, source_max = 0;  // tokens or frames of a source; 0: no encoder
   uint32_t source_width = 0;                // features of a frame; 0: token ids
+  uint32_t source_vocab = 0;                // vocabulary of the encoder; 0: features
   char target[64];                          // zero-terminated
 };
 

@@ -62,7 +62,7 @@ typedef enum llmc_status {
   LLMC_ERROR_GRAMMAR_TABLES = 25, /* grammar tables are damaged or made for another vocabulary */
   LLMC_ERROR_GRAMMAR = 26,        /* the grammar does not allow a token at its place */
   LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting is too deep, or too many readings are ambiguous */
-  LLMC_ERROR_SOURCE = 28,         /* no source is encoded, or the model has no encoder */
+  LLMC_ERROR_SOURCE = 28,         /* no source, another one than the state's, or no encoder */
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Returned only by the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
@@ -191,7 +191,7 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
  * call; their tokens are dropped. LLMC_ERROR_SOURCE: the model has no encoder of ids, or of
  * features; also the result of functions that run tokens without a source. LLMC_ERROR_ARGUMENT:
  * less than the minimum. LLMC_ERROR_CONTEXT_FULL: more than the limit. LLMC_ERROR_TOKEN: an id is
- * negative, or outside the encoder's vocabulary; in the second case no source is left. */
+ * outside the encoder's vocabulary. In all these cases the source before is kept. */
 llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
 llmc_status llmc_encode_features(llmc_session* session, const float* features, size_t n);
 size_t llmc_source_size(const llmc_session* session);    /* encoded rows; 0: no source */
@@ -345,8 +345,8 @@ llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, s
  *  - LLMC_ERROR_VERSION: saved in another version of the format (LLMC_STATE_VERSION).
  *  - LLMC_ERROR_STATE_MODEL: saved by another model. Compared are the hash of the weights, the hash
  *    of the program (stages and constants, such as epsilons, scales and windows), the shape and the
- *    cache format. If a later compiler version plans other stages for a model, its states are those
- *    of another model.
+ *    cache format. A later compiler version may plan other stages, which makes another model.
+ *  - LLMC_ERROR_SOURCE: saved with another source, which must be encoded first.
  *  - LLMC_ERROR_CONTEXT_FULL, LLMC_ERROR_POOL_FULL: more tokens than this session has room for. */
 llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t bytes);
 

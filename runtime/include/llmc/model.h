@@ -84,8 +84,8 @@ struct llmc_model {
    * (samples of sound with one feature, columns of a spectrogram or an image). */
   uint32_t source_min, source_max; /* limits of n; 0: the model is a decoder */
   uint32_t source_width;           /* features of a frame; 0: a source is token ids */
-  uint32_t source_reserved;
-  uint64_t source_bytes; /* maximum size of llmc_run::source; a multiple of 64 */
+  uint32_t source_vocab;           /* ids of a source are 0 .. source_vocab - 1; 0: features */
+  uint64_t source_bytes;           /* maximum size of llmc_run::source; a multiple of 64 */
 
   const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
                                    them */
@@ -105,7 +105,7 @@ struct llmc_model {
   /* Encoder-decoder: runs the encoder on `input`, int32_t[n] or float[source_width * n], n in
    * source_min .. source_max, and stores keys and values of all layers in `source`
    * (llmc_run.source). Uses scratch and workers of `run`. Returns the number of encoded rows, or 0
-   * if an id is outside the encoder's vocabulary. NULL: the model has no encoder. */
+   * if an index that the encoder computes is outside its table. NULL: the model has no encoder. */
   uint32_t (*encode)(const llmc_run* run, const void* input, uint32_t n, float* source);
   /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
    * format of saved states, [count][kv_token_bytes], which is the same for every target and block
@@ -141,7 +141,8 @@ typedef struct llmc_state_header {
   uint64_t bytes; /* total size */
   uint64_t weights_hash, weights_bytes, program_hash, token_bytes;
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
-  unsigned char zero[32];
+  uint64_t source_hash; /* encoder-decoder: XXH64 of the source, as given to llmc_encode, 0: none */
+  unsigned char zero[24];
 } llmc_state_header;
 
 /* Size of the data at the start of every cache block, which the core stores about its tokens:

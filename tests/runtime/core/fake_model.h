@@ -113,18 +113,17 @@ inline void head(const llmc_run*, const float* rows, std::uint32_t count, float*
 /// The state of a source is its ids as floats. Ids have the vocabulary of the decoder.
 inline std::uint32_t encode(const llmc_run*, const void* input, std::uint32_t n, float* source) {
   const auto* const ids = static_cast<const std::int32_t*>(input);
-  for (std::uint32_t i = 0; i < n; ++i) {
-    if (ids[i] >= static_cast<std::int32_t>(kVocab)) return 0;
-    source[i] = static_cast<float>(ids[i]);
-  }
+  for (std::uint32_t i = 0; i < n; ++i) source[i] = static_cast<float>(ids[i]);
   return n;
 }
 
-/// The state of features is the sum of each pair of frames of kSourceWidth features.
+/// The state of features is the sum of each pair of frames of kSourceWidth features. Fails if the
+/// first one is negative.
 constexpr std::uint32_t kSourceWidth = 3;
 inline std::uint32_t encode_features(const llmc_run*, const void* input, std::uint32_t n,
                                      float* source) {
   const auto* const features = static_cast<const float*>(input);
+  if (features[0] < 0) return 0;
   for (std::uint32_t i = 0; i < n / 2; ++i)
     source[i] = std::accumulate(features + 2 * i * kSourceWidth,
                                 features + 2 * (i + 1) * kSourceWidth, 0.0f);
@@ -178,6 +177,7 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.source_min = sizes.source == 0 ? 0 : sizes.features ? 2 : 1;
   m.source_max = sizes.source;
   m.source_width = sizes.features ? kSourceWidth : 0;
+  m.source_vocab = sizes.source == 0 || sizes.features ? 0 : kVocab;
   m.source_bytes = (sizes.source * sizeof(float) + 63) / 64 * 64;
   m.encode = sizes.source == 0 ? nullptr : sizes.features ? encode_features : encode;
   m.weights = kWeights.data();

@@ -57,12 +57,28 @@ TEST(Source, InvalidOnesAreRefused) {
   EXPECT_EQ(encode_ids(session, {}), LLMC_ERROR_ARGUMENT);
   EXPECT_EQ(encode_ids(session, {1, 2, 3, 4, 5, 6}), LLMC_ERROR_CONTEXT_FULL);
   EXPECT_EQ(encode_ids(session, {1, -1}), LLMC_ERROR_TOKEN);
+  EXPECT_EQ(encode_ids(session, {1, kVocab}), LLMC_ERROR_TOKEN);
   EXPECT_EQ(hash_logits(llmc_logits(session)), before) << "unchanged";
   EXPECT_EQ(llmc_source_size(session), 2u);
-  EXPECT_EQ(encode_ids(session, {1, kVocab}), LLMC_ERROR_TOKEN);
-  EXPECT_EQ(llmc_source_size(session), 0u);
-  EXPECT_EQ(llmc_append(session, 4), LLMC_ERROR_SOURCE);
   EXPECT_EQ(encode_ids(Session(), {1}), LLMC_ERROR_SOURCE);
+}
+
+TEST(Source, StatesNeedTheirOwn) {
+  const llmc_model with_source = model(Sizes{.source = 5});
+  const Session from(config(), with_source), to(config(), with_source);
+  ASSERT_EQ(encode_ids(from, {7, 8}), LLMC_OK);
+  ASSERT_EQ(llmc_append(from, 4), LLMC_OK);
+  std::vector<unsigned char> state(llmc_state_bytes(from));
+  ASSERT_EQ(llmc_state_save(from, state.data(), state.size(), nullptr), LLMC_OK);
+  EXPECT_EQ(llmc_state_load(to, state.data(), state.size()), LLMC_ERROR_SOURCE) << "none";
+  ASSERT_EQ(encode_ids(to, {8, 7}), LLMC_OK);
+  EXPECT_EQ(llmc_state_load(to, state.data(), state.size()), LLMC_ERROR_SOURCE) << "another one";
+  EXPECT_EQ(llmc_position(to), 0u);
+  ASSERT_EQ(encode_ids(to, {7, 8}), LLMC_OK);
+  ASSERT_EQ(llmc_state_load(to, state.data(), state.size()), LLMC_OK);
+  ASSERT_EQ(llmc_append(from, 1), LLMC_OK);
+  ASSERT_EQ(llmc_append(to, 1), LLMC_OK);
+  EXPECT_EQ(hash_logits(llmc_logits(to)), hash_logits(llmc_logits(from)));
 }
 
 TEST(Source, FeaturesHaveFrames) {
@@ -83,6 +99,10 @@ TEST(Source, FeaturesHaveFrames) {
   ASSERT_EQ(llmc_encode_features(session, others.data(), 6), LLMC_OK);
   ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
   EXPECT_NE(hash_logits(llmc_logits(session)), logits);
+  const std::vector<float> failing(6 * kSourceWidth, -1);
+  EXPECT_EQ(llmc_encode_features(session, failing.data(), 6), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_source_size(session), 0u);
+  EXPECT_EQ(llmc_append(session, 4), LLMC_ERROR_SOURCE);
   const Session of_ids(config(), model(Sizes{.source = 5}));
   EXPECT_EQ(llmc_encode_features(of_ids, features.data(), 2), LLMC_ERROR_SOURCE);
   EXPECT_EQ(llmc_source_width(of_ids), 0u);
