@@ -1,5 +1,6 @@
 #include "compiler/exec/native_runner.h"
 
+#include <bit>
 #include <cstring>
 #include <mutex>
 
@@ -29,6 +30,11 @@ struct RunnerSession {
   RunnerProcess::Reply reply = {};  // reply to the last request
   std::string message = {};         // message of the last reply
   std::vector<float> logits = {};   // logits that the last request returned
+  /// The object that an llmc_beams* of kRunnerApi points to.
+  struct Search {
+    RunnerSession* session = nullptr;
+    std::vector<std::vector<std::int32_t>> texts = {};  // that were requested
+  } search = {};
   std::optional<Error> failure = {};
 
   llmc_status request(Request what, std::uint32_t argument, std::initializer_list<Bytes> parts = {},
@@ -75,6 +81,26 @@ struct RunnerSession {
 
 RunnerSession& runner_of(llmc_session* session) {
   return *reinterpret_cast<RunnerSession*>(session);
+}
+
+RunnerSession& runner_of(const llmc_beams* beams) {
+  return *reinterpret_cast<const RunnerSession::Search*>(beams)->session;
+}
+
+/// Implements llmc_beams_result.
+llmc_status receive_beam(const llmc_beams* beams, std::uint32_t rank, const std::int32_t** tokens,
+                         std::size_t* n, float* score) {
+  RunnerSession& runner = runner_of(beams);
+  const llmc_status status =
+      runner.request(Request::kBeamsResult, rank, {}, runner::kMaxRequestBytes);
+  if (status != LLMC_OK) return status;
+  std::vector<std::int32_t> words(runner.reply.data.size() / sizeof(std::int32_t));
+  LLMC_CHECK(!words.empty());
+  std::memcpy(words.data(), runner.reply.data.data(), words.size() * sizeof(std::int32_t));
+  *score = std::bit_cast<float>(words[0]);
+  *tokens = runner.search.texts.emplace_back(std::move(words)).data() + 1;
+  *n = runner.search.texts.back().size() - 1;
+  return LLMC_OK;
 }
 
 /// The object that an llmc_grammar* of kRunnerApi points to: tables to be sent; empty for the
@@ -193,6 +219,30 @@ constexpr hosted::LibraryApi kRunnerApi{
         },
     .text_state = receive_number<Request::kTextState>,
     .status_text = llmc_status_text,
+    .beams_init =
+        [](void*, std::size_t, llmc_session* s, const llmc_beam_options* options,
+           llmc_beams** beams) {
+          RunnerSession& runner = runner_of(s);
+          const runner::Beams wanted{options->beams, options->max_tokens, options->stopping,
+                                     options->length_penalty};
+          runner.search = {.session = &runner, .texts = {}};
+          *beams = reinterpret_cast<llmc_beams*>(&runner.search);
+          return runner.request(
+              Request::kBeamsInit, 0,
+              {value_bytes(wanted), array_bytes(options->stop_ids, options->stop_count)});
+        },
+    .beams_step =
+        [](llmc_beams* beams, int* done) {
+          return runner_of(beams).request_value(Request::kBeamsStep, 0, done);
+        },
+    .beams_count =
+        [](const llmc_beams* beams) {
+          std::uint32_t count = 0;
+          runner_of(beams).request_value(Request::kBeamsCount, 0, &count);
+          return count;
+        },
+    .beams_result = receive_beam,
+    .beams_end = [](llmc_beams* beams) { return runner_of(beams).request(Request::kBeamsEnd, 0); },
 };
 
 class RunnerModel final : public NativeModel {

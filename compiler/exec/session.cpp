@@ -69,6 +69,32 @@ Status Session::set_grammar(std::string_view tables) {
   return ok_status();
 }
 
+Result<llmc_beams*> Session::begin_beams(std::span<std::uint64_t> memory,
+                                         const llmc_beam_options& options) {
+  llmc_beams* search = nullptr;
+  LLMC_RETURN_IF_ERROR(check(
+      api().beams_init(memory.data(), memory.size_bytes(), handle_.session, &options, &search)));
+  return search;
+}
+
+Result<int> Session::step_beams(llmc_beams* search) {
+  int done = 0;
+  LLMC_RETURN_IF_ERROR(check(api().beams_step(search, &done)));
+  return done;
+}
+
+Result<std::vector<BeamResult>> Session::end_beams(llmc_beams* search) {
+  std::vector<BeamResult> results(api().beams_count(search));
+  for (std::uint32_t i = 0; i < results.size(); ++i) {
+    const std::int32_t* tokens = nullptr;
+    std::size_t n = 0;
+    LLMC_RETURN_IF_ERROR(check(api().beams_result(search, i, &tokens, &n, &results[i].score)));
+    results[i].tokens.assign(tokens, tokens + n);
+  }
+  LLMC_RETURN_IF_ERROR(check(api().beams_end(search)));
+  return results;
+}
+
 Result<std::string> Session::save_state() {
   if (api().state_save == nullptr) {
     return file_failure(ErrorKind::kUnsupported, path_.string(),

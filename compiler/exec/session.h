@@ -52,6 +52,12 @@ struct EncoderInput {
   bool empty() const { return ids.empty() && features.empty(); }
 };
 
+/// A text that a beam search found.
+struct BeamResult {
+  std::vector<std::int32_t> tokens;
+  float score = 0;
+};
+
 /// Returns pseudorandom features in (-1, 1), the same in every call.
 std::vector<float> made_up_features(std::size_t count);
 
@@ -114,6 +120,13 @@ class Session {
   }
   /// Returns the `n` most likely next tokens (llmc_candidates).
   Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n);
+  /// Begins a beam search after the selected sequence's tokens (llmc_beams_init), in `memory`
+  /// (llmc_beams_bytes), runs a step and returns whether the search is done, and ends it and
+  /// returns its texts, best first.
+  Result<llmc_beams*> begin_beams(std::span<std::uint64_t> memory,
+                                  const llmc_beam_options& options);
+  Result<int> step_beams(llmc_beams* search);
+  Result<std::vector<BeamResult>> end_beams(llmc_beams* search);
   Status set_logit_bias(std::vector<llmc_logit_bias> biases);
   Status set_dry_breakers(hosted::DryBreakers breakers);
   /// Sets the grammar with these tables; empty: the compiled-in grammar. Fails with kBadInput if

@@ -34,6 +34,11 @@ void compute_both_logits(llmc_session& session, Sequence& first, Sequence& secon
 const float* row_logits(llmc_session& session, uint32_t row);
 const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows);
 
+/// Writes the `n` tokens after a sequence's last one with the highest log probability plus bias, in
+/// descending order, and their number to *count.
+llmc_status biased_candidates(llmc_session& session, Sequence& sequence, llmc_candidate* candidates,
+                              size_t n, size_t* count);
+
 /// Chooses the token after a sequence's last one, without changing the sequence.
 llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn);
 

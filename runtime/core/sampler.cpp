@@ -351,13 +351,18 @@ llmc_status likeliest_tokens(const SamplerInput& at, int which, Candidate* room,
                              llmc_candidate* likeliest, size_t n, size_t* count) {
   if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
   Candidates candidates;
-  if (which == LLMC_CANDIDATES_MODEL) {
+  double log_total = 0.0;  // of the weights, which are relative to candidates.best
+  if (which == kBiasedCandidates) {
+    if (const llmc_status bad = possible_tokens(at, room, &candidates)) return bad;
+    log_total = log_sum(at.logits, at.vocab, at.best) - double{candidates.best};
+  } else if (which == LLMC_CANDIDATES_MODEL) {
     candidates = all_tokens(at, room);
+    log_total = exact_log(total_weight(candidates));
   } else {
     if (const llmc_status bad = first_candidates(at, room, &candidates)) return bad;
     run_chain(at, candidates);
+    log_total = exact_log(total_weight(candidates));
   }
-  const double log_total = exact_log(total_weight(candidates));
   if (n > candidates.count) n = candidates.count;
   select_best(candidates.entries, candidates.count, static_cast<uint32_t>(n));
   size_t found = 0;

@@ -108,6 +108,9 @@ llmc_status check_sampling(const llmc_sampling& sampling);
 /// token.
 llmc_status sample_token(const SamplerInput& input, Candidate* room, Choice* choice);
 
+/// For likeliest_tokens(): the logarithms of the model's probabilities, plus the biases. They are
+/// not probabilities of a distribution.
+inline constexpr int kBiasedCandidates = -1;
 /// Writes the `n` most likely next tokens to `candidates` and their number to *count
 /// (llmc_candidates). Returns the errors of sample_token().
 llmc_status likeliest_tokens(const SamplerInput& input, int which, Candidate* room,

@@ -101,6 +101,13 @@ llmc_status check_breakers(const llmc_session& session, const llmc_dry_breakers&
 
 }  // namespace
 
+llmc_status biased_candidates(llmc_session& session, Sequence& sequence, llmc_candidate* candidates,
+                              size_t n, size_t* count) {
+  return look_at(session, sequence, [&](const SamplerInput& input) {
+    return likeliest_tokens(input, kBiasedCandidates, session.candidates, candidates, n, count);
+  });
+}
+
 llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn) {
   Choice choice{};
   const llmc_status status = look_at(session, sequence, [&](const SamplerInput& input) {

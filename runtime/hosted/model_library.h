@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "llmc/beams.h"
 #include "llmc/llmc.h"
 #include "llmc/model.h"
 #include "runtime/hosted/outcome.h"
@@ -15,7 +16,7 @@
 namespace llmc::hosted {
 
 // clang-format off
-/// The names, without `llmc_`, of the functions of llmc.h that callers of a loaded library use.
+/// The names, without `llmc_`, of the functions of llmc.h and beams.h that callers of a loaded library use.
 #define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
   F(encode) F(encode_features)                                                               \
   F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)                       \
@@ -23,7 +24,8 @@ namespace llmc::hosted {
   F(candidates) F(logprob) F(logits) F(logits_at) F(logits_rows) F(last_chunk)               \
   F(position) F(rewind) F(reset) F(slide) F(state_bytes) F(state_save) F(state_load)         \
   F(select) F(new_sequence) F(fork) F(release) F(free_blocks)                                \
-  F(grammar_init) F(set_grammar) F(text_state) F(status_text)
+  F(grammar_init) F(set_grammar) F(text_state) F(status_text)                                \
+  F(beams_init) F(beams_step) F(beams_count) F(beams_result) F(beams_end)
 // clang-format on
 
 /// Pointers to these functions in a loaded library, which has its own copy and version of the

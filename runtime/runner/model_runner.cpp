@@ -1,4 +1,5 @@
 #include "connection.h"
+#include "llmc/beams.h"
 #include "llmc/grammar.h"
 #include "llmc/llmc.h"
 #include "llmc/model.h"
@@ -160,9 +161,81 @@ class ModelRunner {
         return connection_.reply(LLMC_OK, 0, position(), tokens, words * sizeof(int32_t));
       }
       default:
+        return answer_of_beams();
+    }
+    return refuse(LLMC_ERROR_ARGUMENT, "not a request of a model's runner");
+  }
+
+  bool answer_of_beams() {
+    const RequestHeader& request = connection_.request();
+    switch (request.what) {
+      case Request::kBeamsInit:
+        if (request.bytes < sizeof(Beams)) break;
+        return begin_beams(request.bytes);
+      case Request::kBeamsStep: {
+        int ended = 0;
+        const llmc_status status = llmc_beams_step(search_, &ended);
+        return done(status, ended);
+      }
+      case Request::kBeamsCount:
+        return done(LLMC_OK, static_cast<int32_t>(llmc_beams_count(search_)));
+      case Request::kBeamsResult:
+        return beam_result();
+      case Request::kBeamsEnd: {
+        const llmc_status status = llmc_beams_end(search_);
+        search_ = nullptr;
+        return done(status);
+      }
+      default:
         break;
     }
     return refuse(LLMC_ERROR_ARGUMENT, "not a request of a model's runner");
+  }
+
+  bool begin_beams(uint64_t bytes) {
+    const Beams wanted = *reinterpret_cast<const Beams*>(connection_.data());
+    Kept stops, memory;
+    if (!stops.copy(connection_.data() + sizeof wanted, bytes - sizeof wanted))
+      return refuse(LLMC_ERROR_MEMORY, kNoMemory);
+    const llmc_beam_options options{
+        .size = sizeof(llmc_beam_options),
+        .beams = wanted.beams,
+        .max_tokens = wanted.max_tokens,
+        .stopping = wanted.stopping,
+        .length_penalty = wanted.length_penalty,
+        .stop_ids = static_cast<const int32_t*>(stops.memory),
+        .stop_count = static_cast<uint32_t>((bytes - sizeof wanted) / sizeof(int32_t))};
+    const size_t needed = llmc_beams_bytes(&options);
+    if (needed == 0 || !memory.take(needed)) {
+      stops.free();
+      return refuse(needed == 0 ? LLMC_ERROR_ARGUMENT : LLMC_ERROR_MEMORY, "no room for the beams");
+    }
+    const llmc_status status = llmc_beams_init(memory.memory, needed, session_, &options, &search_);
+    if (status == LLMC_OK) {
+      stops.swap(beam_stops_);
+      memory.swap(beams_);
+    }
+    stops.free();
+    memory.free();
+    return done(status);
+  }
+
+  bool beam_result() {
+    const int32_t* tokens = nullptr;
+    size_t n = 0;
+    float score = 0;
+    const llmc_status status =
+        llmc_beams_result(search_, connection_.request().argument, &tokens, &n, &score);
+    if (status != LLMC_OK) return done(status);
+    Kept all;
+    if (!all.take((n + 1) * sizeof(int32_t))) return refuse(LLMC_ERROR_MEMORY, kNoMemory);
+    auto* const words = static_cast<int32_t*>(all.memory);
+    __builtin_memcpy(words, &score, sizeof score);
+    __builtin_memcpy(words + 1, tokens, n * sizeof(int32_t));
+    const bool written =
+        connection_.reply(LLMC_OK, 0, position(), words, (n + 1) * sizeof(int32_t));
+    all.free();
+    return written;
   }
 
   bool start() {
@@ -312,8 +385,9 @@ class ModelRunner {
 
   Connection connection_;
   Workers workers_;
-  Kept biases_, breakers_, grammar_tables_, grammar_memory_;
+  Kept biases_, breakers_, grammar_tables_, grammar_memory_, beam_stops_, beams_;
   llmc_session* session_ = nullptr;
+  llmc_beams* search_ = nullptr;
   char message_[512] = {};
 };
 

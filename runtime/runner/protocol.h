@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Version of the protocol; incremented with any change below.
-inline constexpr uint32_t kVersion = 10;
+inline constexpr uint32_t kVersion = 11;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -66,6 +66,11 @@ enum class Request : uint32_t {
   kReset = 23,           // returns to the initial tokens
   kEncode = 24,          // int32_t ids[] of a source
   kEncodeFeatures = 25,  // argument: frames; float[frames * source_width]
+  kBeamsInit = 26,       // Beams, then int32_t stop_ids[]; at most one search at a time
+  kBeamsStep = 27,       // value: whether the search is done
+  kBeamsResult = 28,     // argument: rank; float score, then int32_t tokens[]
+  kBeamsCount = 29,      // value: number of texts that have ended
+  kBeamsEnd = 30,        // ends the search
 };
 
 struct RequestHeader {
@@ -95,6 +100,12 @@ struct Start {
 struct DryBreakers {
   uint32_t count;  // number of heads; there is one tail_begins more
   uint32_t tails;  // number of tails
+};
+
+struct Beams {
+  uint32_t beams, max_tokens;
+  int32_t stopping;  // LLMC_BEAMS_…
+  float length_penalty;
 };
 
 struct Candidates {

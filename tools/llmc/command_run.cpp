@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/driver/chat_files.h"
+#include "tools/llmc/beams.h"
 #include "tools/llmc/run_generation.h"
 #include "tools/llmc/run_prompts.h"
 #include "tools/llmc/text.h"
@@ -96,6 +97,12 @@ Json summary(const RunResult& result, const RunPrompts& prompts, const RunComman
             {"prompt_tokens_per_second", prompt_rate},
             {"tokens_per_second", rate},
             {"seed", command.sampling.sampling.seed}};
+  for (const BeamText& beam : result.beams) {
+    Json entry{{"ids", beam.ids}, {"score", beam.score}};
+    if (tokenizer != nullptr) entry["text"] = beam.text;
+    json["beams"].push_back(std::move(entry));
+  }
+  if (!result.beams.empty()) json.erase("logits_hash");
   if (grammar) json["complete"] = result.complete ? Json(*result.complete) : Json();
   if (const std::uint32_t tokens = compiled_in(prompts, model); tokens > 0)
     json["system_prompt_tokens"] = tokens;
@@ -238,8 +245,13 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   const RunOutput output =
       output_of(command, globals, tokenizer.get(),
                 by_ids && tokenizer ? tokenizer->decode(prompts.text) : prompt);
-  LLMC_TRY(const auto result, generate(command, *native, prompts, tokenizer.get(),
-                                       stops_of(command, description, format), grammar, output));
+  if (command.beams.on() && grammar)
+    return usage_error("--beams does not follow the bundle's grammar", "add --no-grammar");
+  const RunStops stops = stops_of(command, description, format);
+  LLMC_TRY(const auto result,
+           command.beams.on()
+               ? search_beams(command, *native, prompts, tokenizer.get(), stops, output)
+               : generate(command, *native, prompts, tokenizer.get(), stops, grammar, output));
   if (!finish_stdout()) return 0;  // main() reports it and sets the exit code
   const double generated = static_cast<double>(result.ids.size());
   const double prompt_rate = static_cast<double>(prompts.text.size()) / result.prompt_seconds;
@@ -306,6 +318,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_no_grammar(app, command->grammar);
   add_whole_number(app, "--logprobs", command->logprobs, 0, 1000,
                    "Number of most probable tokens to print for each position (default: 0)");
+  add_beam_options(app, command->beams);
   app.add_flag("--ignore-eos", command->ignore_eos, "Continue after stop tokens");
   app.add_flag("--special", command->special,
                "Parse control tokens in the prompt as tokens, as --chat does")
@@ -314,6 +327,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   app.add_flag("--no-cache", command->model.no_cache, "Do not use the cache of compiled models");
   return [command, &globals] {
     make_room_for_guide(command->guidance, command->model.compile);
+    make_room_for_beams(command->beams, command->model.compile);
     return run(*command, globals);
   };
 }

@@ -19,8 +19,8 @@ double seconds_since_start(RunClock::time_point start) {
   return std::chrono::duration<double>(RunClock::now() - start).count();
 }
 
-/// Returns the sampling options, with the suppressed tokens of the first position or of the others.
-/// A grammar with --ignore-eos bans stop tokens, so that the text ends where the grammar ends.
+}  // namespace
+
 SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar,
                             bool first, std::uint32_t vocabulary) {
   SamplingOptions options = command.sampling;
@@ -45,8 +45,6 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
                                   model.ctx, after_compiled_in(before)),
                       "use a shorter prompt, or compile with a larger --ctx");
 }
-
-}  // namespace
 
 std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model) {
   return prompts.begins_empty ? 0 : model.prompt_tokens;

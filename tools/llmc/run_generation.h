@@ -20,8 +20,19 @@
 /// Generation of one text with a loaded model, for `run`.
 namespace llmc::cli {
 
+/// Options of a beam search (llmc_beam_options).
+struct BeamOptions {
+  CLI::Option* option = nullptr;
+  std::uint32_t beams = 1;
+  float length_penalty = 1;
+  int stopping = 0;  // LLMC_BEAMS_…
+
+  bool on() const { return option->count() > 0; }
+};
+
 struct RunCommand {
   ModelOptions model;
+  BeamOptions beams;
   SystemPromptOptions system_prompt;
   GuidanceOptions guidance;
   CLI::Option *prompt_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
@@ -57,7 +68,16 @@ struct RunStops {
   std::vector<std::int32_t> suppressed, suppressed_first;  // everywhere; as the first token
 };
 
+/// A text of a beam search.
+struct BeamText {
+  std::vector<std::int32_t> ids;  // including the stop token, if it ends with one
+  std::string text;
+  float score = 0;
+  bool stopped = false, stop_text = false;  // ends with a stop token; was cut at a stop text
+};
+
 struct RunResult {
+  std::vector<BeamText> beams;  // of a beam search, best first
   std::vector<std::int32_t> ids;
   std::vector<TokenLogprobs> logprobs;  // with --logprobs, one for each id
   std::string text, hash;               // `hash`: of all logits of the run
@@ -81,6 +101,14 @@ struct RunOutput {
 std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model);
 /// Returns " after 12 compiled-in tokens" for messages; empty if there are none.
 std::string after_compiled_in(std::uint32_t tokens);
+
+/// Returns the sampling options, with the suppressed tokens of the first position or of the others.
+/// A grammar with --ignore-eos bans stop tokens, so that the text ends where the grammar ends.
+SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar,
+                            bool first, std::uint32_t vocabulary);
+/// Fails with kBadInput if the prompt does not fit the context.
+Status check_length(const RunCommand& command, const RunPrompts& prompts,
+                    const exec::ModelFacts& model);
 
 /// Generates after `prompts.text`, constrained by `grammar` unless that is nullopt. `tokenizer` may
 /// be null; then the result has ids but no text. Fails with kBadInput if the prompt does not fit
