@@ -102,7 +102,10 @@ Json summary(const RunResult& result, const RunPrompts& prompts, const RunComman
     if (tokenizer != nullptr) entry["text"] = beam.text;
     json["beams"].push_back(std::move(entry));
   }
-  if (!result.beams.empty()) json.erase("logits_hash");
+  if (!result.beams.empty()) {
+    json.erase("logits_hash");
+    json.erase("seed");
+  }
   if (grammar) json["complete"] = result.complete ? Json(*result.complete) : Json();
   if (const std::uint32_t tokens = compiled_in(prompts, model); tokens > 0)
     json["system_prompt_tokens"] = tokens;
@@ -277,7 +280,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
            "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}{}",
            prompts.text.size(), after_compiled_in(compiled_in(prompts, model)), prompt_rate,
            result.ids.size(), rate, stop_reason(result, model.ctx, grammar.has_value()),
-           model.target, seed_text(command.sampling)));
+           model.target, result.beams.empty() ? seed_text(command.sampling) : std::string()));
   return 0;
 }
 
