@@ -177,9 +177,9 @@ Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptio
 std::uint32_t source_vocabulary(const ir::Graph& encoder) {
   const ir::ValueId input = encoder.inputs().front();
   if (encoder.value(input).type.element != ir::ElementType::kI64) return 0;
-  constexpr std::int64_t kMaxIds = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMostIds = std::numeric_limits<std::int32_t>::max();
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-      passes::vocabulary_limit(encoder, input).value_or(kMaxIds), 1, kMaxIds));
+      passes::vocabulary_limit(encoder, input).value_or(kMostIds), 1, kMostIds));
 }
 
 Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encoder,
