@@ -241,6 +241,26 @@ Result<Types> infer_op(const InferContext& c, const Linear& op) {
   return Types{std::move(out)};
 }
 
+Result<Types> infer_op(const InferContext& c, const ExpertLinear& op) {
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  LLMC_RETURN_IF_ERROR(c.want_integer(1));
+  LLMC_RETURN_IF_ERROR(c.want_float(2));
+  LLMC_RETURN_IF_ERROR(c.want_rank(2, 2));
+  const auto& weight = c.type(2).dims;
+  TensorType out{ElementType::kF32, c.type(0).dims};
+  if (out.dims.empty()) return c.error("the operand is a scalar");
+  LLMC_RETURN_IF_ERROR(c.want_equal(out.dims.back(), weight[1], "columns of the weight"));
+  out.dims.pop_back();
+  if (c.type(1).dims != out.dims)
+    return c.error("ids " + to_string(c.type(1)) + " are not one for each row of " +
+                   to_string(c.type(0)));
+  const auto rows = op.experts > 0 ? div_exact(weight[0], Dim(op.experts)) : std::optional<Dim>();
+  if (!rows) return c.error("the rows of the weight do not divide into the experts");
+  if (c.has(3)) LLMC_RETURN_IF_ERROR(want_vector(c, 3, weight[0], "bias"));
+  out.dims.push_back(*rows);
+  return Types{std::move(out)};
+}
+
 Result<Types> infer_op(const InferContext& c, const QkvProjection& op) {
   LLMC_RETURN_IF_ERROR(want_heads(c, op.heads, op.kv_heads, op.head_dim));
   LLMC_RETURN_IF_ERROR(want_source(c, op.norm_epsilon, op.norm_kind, 3, 6));

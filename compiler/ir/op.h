@@ -356,6 +356,15 @@ struct Linear {
   WeightFormat format = WeightFormat::kUnset;
 };
 
+/// y[…, N] = x[…, K] . W[N, K]^T + bias, where each row of x has the weight of its expert e =
+/// ids[…], limited to 0 … experts - 1: rows e * N … e * N + N - 1 of the weight. (x, ids i64[…],
+/// weight constant [experts * N, K], bias[experts * N]?) -> y
+struct ExpertLinear {
+  std::int64_t experts = 0;
+  WeightRole role = WeightRole::kLinear;
+  WeightFormat format = WeightFormat::kUnset;
+};
+
 /// One stage: norm, merged q/k/v projection, bias, RMS norm of each head of q and k, RoPE. (x[…,
 /// K], weight [(heads + 2*kv_heads)*dim, K], bias?, norm_weight?, positions?, frequencies or
 /// table?, norm_bias?, q_norm_weight[dim]?, k_norm_weight[dim]?)
@@ -402,8 +411,8 @@ struct Parameter {
       X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),      \
       X(Binary), X(Where), X(MatMul), X(Gemm), X(Conv), X(Softmax), X(Reduce), X(ArgMax), X(TopK), \
       X(CumSum), X(NonZero), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), X(CrossAttention),   \
-      X(ScaledAttention), X(GatedActivation), X(Embedding), X(Linear), X(QkvProjection), X(Loop),  \
-      X(Parameter)
+      X(ScaledAttention), X(GatedActivation), X(Embedding), X(Linear), X(ExpertLinear),            \
+      X(QkvProjection), X(Loop), X(Parameter)
 
 #define LLMC_IR_OP(T) T
 using Op = std::variant<LLMC_IR_OPS(LLMC_IR_OP)>;

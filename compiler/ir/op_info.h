@@ -370,6 +370,13 @@ struct OpInfo<Linear> : FusedOp<2, 6> {
                  rare("role", &Linear::role), rare("format", &Linear::format));
 };
 template <>
+struct OpInfo<ExpertLinear> : FusedOp<3, 4> {
+  static constexpr std::string_view name = "expert_linear";
+  static constexpr auto fields =
+      std::tuple(field("experts", &ExpertLinear::experts), rare("role", &ExpertLinear::role),
+                 rare("format", &ExpertLinear::format));
+};
+template <>
 struct OpInfo<QkvProjection> : FusedOp<2, 9, 3> {
   static constexpr std::string_view name = "qkv_projection";
   static constexpr auto fields = std::tuple(

@@ -52,9 +52,9 @@ struct RowAxes {
     return true;
   }
   // No loop nest exists for these.
-  bool operator()(
-      const OneOf<ir::Rope, ir::Attention, ir::CrossAttention, ir::Embedding, ir::Linear,
-                  ir::NonZero, ir::QkvProjection, ir::Loop, ir::Parameter> auto&) const {
+  bool operator()(const OneOf<ir::Rope, ir::Attention, ir::CrossAttention, ir::Embedding,
+                              ir::Linear, ir::ExpertLinear, ir::NonZero, ir::QkvProjection,
+                              ir::Loop, ir::Parameter> auto&) const {
     return true;
   }
   bool operator()(const OneOf<ir::Shape, ir::Range, ir::ScaledAttention> auto&) const {

@@ -43,9 +43,10 @@ struct SizesAgree {
 
   // Nothing to check: lower_open_slice() checks a Slice; NonZero has no nest; Rope and those after
   // it occur in decoders only.
-  bool operator()(const OneOf<ir::ConstantOp, ir::Shape, ir::ConstantOfShape, ir::Range, ir::Slice,
-                              ir::NonZero, ir::Rope, ir::Attention, ir::CrossAttention,
-                              ir::QkvProjection, ir::Loop, ir::Parameter> auto&) const {
+  bool operator()(
+      const OneOf<ir::ConstantOp, ir::Shape, ir::ConstantOfShape, ir::Range, ir::Slice, ir::NonZero,
+                  ir::Rope, ir::Attention, ir::CrossAttention, ir::QkvProjection, ir::ExpertLinear,
+                  ir::Loop, ir::Parameter> auto&) const {
     return true;
   }
   bool operator()(

@@ -276,6 +276,34 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op) {
   return Tensors{std::move(y)};
 }
 
+Result<Tensors> eval_op(EvalContext& c, const ir::ExpertLinear& op) {
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  LLMC_RETURN_IF_ERROR(c.want_float(2));
+  LLMC_RETURN_IF_ERROR(c.want_rank(2, 2));
+  const Tensor &x = c.operand(0), &ids = c.operand(1), &weight = c.operand(2);
+  const std::int64_t k = weight.dims[1];
+  if (x.rank() == 0) return c.error("the operand is a scalar");
+  LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.back(), k, "columns of the weight"));
+  if (op.experts <= 0 || weight.dims[0] % op.experts != 0)
+    return c.error("the rows of the weight do not divide into the experts");
+  const std::int64_t n = weight.dims[0] / op.experts, rows = ids.count();
+  LLMC_RETURN_IF_ERROR(c.want_equal(x.count(), rows * k, "rows of the ids"));
+  if (c.has(3)) LLMC_RETURN_IF_ERROR(want_vector(c, 3, weight.dims[0], "bias"));
+  Dims dims = x.dims;
+  dims.back() = n;
+  LLMC_TRY(Tensor y, c.make(ir::ElementType::kF32, dims));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t expert =
+        std::clamp<std::int64_t>(ids.integers[index(row)], 0, op.experts - 1);
+    float* const out = y.floats.data() + row * n;
+    multiply_transposed(x.floats.data() + row * k, weight.floats.data() + expert * n * k, out, 1, k,
+                        n);
+    if (!c.has(3)) continue;
+    for (std::int64_t i = 0; i < n; ++i) out[i] += c.operand(3).floats[index(expert * n + i)];
+  }
+  return Tensors{std::move(y)};
+}
+
 Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op) {
   LLMC_TRY(const Tensor y, project(c, op, 6));
   const std::int64_t tokens = y.dims[0], dim = op.head_dim;
