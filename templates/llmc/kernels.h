@@ -6,5 +6,6 @@
 #include "llmc/kernels/cross_attention.h"
 #include "llmc/kernels/elementwise.h"
 #include "llmc/kernels/embedding.h"
+#include "llmc/kernels/experts.h"
 #include "llmc/kernels/kv_state.h"
 #include "llmc/kernels/linear.h"

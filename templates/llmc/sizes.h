@@ -132,6 +132,25 @@ constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels
   return (single > shared ? single : shared) + threads * linear_tile_bytes(unit_panels, tokens);
 }
 
+// ---- expert_linear() ----
+
+/// Returns the distance between the prepared rows of an expert that has one row.
+constexpr size_t expert_row_bytes(WeightKind kind, size_t k) {
+  return is_quantized(kind) ? quantized_bytes(k, 1) : round_up(k * sizeof(float), kAlignment);
+}
+/// Returns the size of the order of `rows` rows: their numbers sorted by expert, and for each
+/// expert that occurs its number and its first row, u32.
+constexpr size_t expert_order_bytes(size_t rows, size_t experts) {
+  return round_up((rows + 3 * experts + 2) * sizeof(uint32_t), kAlignment);
+}
+/// Returns the size of the work area of an expert_linear() call with `slots` rows for each token.
+constexpr size_t expert_work_bytes(WeightKind kind, size_t k, size_t slots, size_t experts,
+                                   size_t tokens, size_t threads) {
+  const size_t rows = tokens * slots;
+  return expert_order_bytes(rows, experts) + rows * expert_row_bytes(kind, k) +
+         threads * (linear_tile_bytes(1, rows) + round_up(k * sizeof(float), kAlignment));
+}
+
 // ---- Rotary embedding ----
 
 /// Returns the size of the angle table of `tokens` tokens. Each row has rotary_dim / 2 cosines,

@@ -142,6 +142,24 @@ struct Bits {
     done("attention to a source", out, kRows * 120);
   }
 
+  template <WeightKind kKind>
+  void experts(const char* name) {
+    constexpr size_t kExperts = 5, kSlots = 2, N = 24, K = 288;
+    using W = Weight<kKind, kExperts * N, K>;
+    const size_t rows = run.count * kSlots;
+    unsigned char* data = take<unsigned char>(W::bytes);
+    __builtin_memset(data, 0, W::bytes);
+    packing::fill_weight<W>(data, kExperts * N, 61);
+    const float* x = floats(rows * K, 62, 3);
+    int64_t* ids = take<int64_t>(rows);
+    for (size_t r = 0; r < rows; ++r) ids[r] = static_cast<int64_t>((r * r + r / 2) % kExperts);
+    float* y = take<float>(rows * N);
+    expert_linear<kExperts>(
+        kernel_context(expert_work_bytes(kKind, K, kSlots, kExperts, run.count, run.threads)), x,
+        ids, kSlots, W{data}, y, nullptr);
+    done(name, y, rows * N);
+  }
+
   template <class Fn>
   void function(const char* name) {
     constexpr size_t N = 77;
@@ -210,6 +228,8 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<Coded8<16, 330>, 5>("8-bit codes 330", "8-bit codes 330 norm swiglu");
       bits.products<WeightF16<48, 77>, 24>("f16", "f16 norm swiglu");
       bits.products<WeightF32<48, 77>, 24>("f32", "f32 norm swiglu");
+      bits.experts<WeightKind::kQ4>("q4 experts");
+      bits.experts<WeightKind::kF32>("f32 experts");
       bits.attend<32>("qkv and attention", 90);
       bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
       bits.attend<32, AttentionRule<>, false, kMixed>("attention in f16 and int8", 90);
