@@ -46,6 +46,12 @@ class Printer {
                        buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
+    if (s.experts != 0)
+      return fmt::format(
+          "expert_linear<{}>(context, {}, {}, {},\n         {},\n         {}, {});", s.experts,
+          buffer(s.source), buffer(s.ids), s.slots,
+          matrix(s.weight, fmt::format("{} * {}", s.experts, s.n), fmt::to_string(s.k)),
+          buffer(s.out), vector(s.bias));
     const std::string rows =
         plain_ ? fmt::format("m.rows({})", row_count(plan::rows_of(program_, s))) : "context";
     return linear(s.source, s.norm, s.k,

@@ -21,7 +21,7 @@ StageBuffers operands(Stage& stage) {
   return std::visit(
       Overloaded{
           [](EmbeddingStage& s) { return StageBuffers{{&s.ids}, {&s.out}}; },
-          [](LinearStage& s) { return StageBuffers{{&s.source, &s.residual}, {&s.out}}; },
+          [](LinearStage& s) { return StageBuffers{{&s.source, &s.ids, &s.residual}, {&s.out}}; },
           [](RopeAnglesStage& s) { return StageBuffers{{}, {&s.out}}; },
           [](QkvStage& s) { return StageBuffers{{&s.source, &s.angles.buffer}, {&s.q}}; },
           [](AttentionStage& s) { return StageBuffers{{&s.q}, {&s.out}}; },

@@ -237,6 +237,8 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
   }
   if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_embedding(scope, node, *op);
   if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
+  if (const auto* op = ir::op_as<ir::ExpertLinear>(&node))
+    return lower_experts(scope, node, *op), true;
   if (const auto* op = ir::op_as<ir::QkvProjection>(&node))
     return lower_qkv(scope, node, *op), true;
   if (const auto* op = ir::op_as<ir::Attention>(&node))

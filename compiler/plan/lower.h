@@ -137,6 +137,7 @@ class Lowerer {
   bool lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   bool lower_lookup(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
+  void lower_experts(Scope& scope, const ir::Node& node, const ir::ExpertLinear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
   void lower_cross_attention(Scope& scope, const ir::Node& node, const ir::CrossAttention& op);
@@ -183,6 +184,7 @@ class Lowerer {
     bool pad_rows = false;
     AttentionShape shape{};  // kQkv
     std::string label{};
+    std::uint64_t active_rows = 0;              // PackedWeight::active_rows
     std::int64_t first_row = 0, row_count = 0;  // a range of the matrix's rows; 0: all rows
   };
   std::optional<PackedWeight> packed(const ir::Node& node, const ConstantBinding& constant,

@@ -117,6 +117,7 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
   weight.data = data;
   weight.name = constant.name;
   weight.label = spec.label;
+  weight.active_rows = spec.active_rows;
   const bool matrix = spec.use != WeightUse::kVector || (dims.size() == 2 && !spec.pad_rows);
   const auto side = [](std::int64_t dim) {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 0));

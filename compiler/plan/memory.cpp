@@ -89,6 +89,9 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
   if (const auto* s = std::get_if<LinearStage>(&stage.op)) {
     const std::size_t rows =
         program.is_plain() ? static_cast<std::size_t>(rows_of(program, *s).bound()) : tokens;
+    if (s->experts != 0)
+      return expert_work_bytes(matrix_kind(program, fields, s->weight), s->k, s->slots, s->experts,
+                               tokens, o.threads_max);
     const std::size_t unit = s->epilogue == LinearStage::Epilogue::kGated ? gated_unit_panels() : 1;
     return linear_work_bytes(matrix_kind(program, fields, s->weight), s->k, unit, rows,
                              o.threads_max);

@@ -122,8 +122,9 @@ class PartSizes {
     Products& products = found_[{part, format}];
     products.part = part;
     products.format = format;
-    products.macs += rows * weight.rows * weight.columns;
-    products.bytes += weight.bytes;
+    products.macs +=
+        rows * (weight.active_rows == 0 ? weight.rows : weight.active_rows) * weight.columns;
+    products.bytes += weight.active_bytes();
   }
 
   const Program& program_;

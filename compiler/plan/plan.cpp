@@ -198,7 +198,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
     plan.parameters += weight.rows * weight.columns;
     plan.weights_per_token_bytes += weight.use == WeightUse::kTable
                                         ? table_row_bytes(weight.table, weight.columns)
-                                        : weight.bytes;
+                                        : weight.active_bytes();
   }
   if (plan.encoder) plan.weights_bytes += plan.encoder->weights_bytes;
   plan.code_bytes = estimate_code_bytes(plan);

@@ -49,6 +49,7 @@ struct PackedWeight {
   std::int64_t layer = -1;  // iteration of the loop that uses the weight; -1: no loop
   std::string name{};       // in the model; untrusted text, may be empty
   std::string comment{};    // kData: type and name; untrusted text
+  std::uint64_t active_rows = 0;        // of experts: rows that one token reads; 0: all rows
   std::uint64_t rows = 0, columns = 0;  // as in the model; 1-D vectors and kData have one column
   std::uint64_t packed_rows = 0;
   std::uint64_t offset = 0;  // offset in the weights file in bytes, a multiple of 64
@@ -59,6 +60,10 @@ struct PackedWeight {
   std::string requantize_reason{};    // kRequantized: why the codes were not preserved
   int code_low = 0;                   // kPreserved: the smallest code in the model
 
+  /// Returns the number of bytes that a token reads of a matrix or a vector.
+  std::uint64_t active_bytes() const {
+    return active_rows == 0 ? bytes : bytes / rows * active_rows;
+  }
   /// Returns the stored bits per element of the model's weight.
   double bits_per_weight() const;
   /// Returns, for example, "q4", "table q8", "f32" or "int4/32 f16".
