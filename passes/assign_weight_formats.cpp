@@ -37,6 +37,21 @@ WeightRole linear_role(const ir::Graph& graph, const ir::UseDef& uses, const ir:
   return head ? WeightRole::kHead : WeightRole::kLinear;
 }
 
+/// Returns whether `value` is computed from the result of an ExpertLinear by elementwise operators
+/// and views: it is the input of the down projection of an expert.
+WeightRole expert_role(const ir::UseDef& uses, const ir::Node& node) {
+  constexpr int kMaxSteps = 16;
+  const ir::Node* producer = uses.producer(node.inputs[0]);
+  for (int step = 0; producer && step < kMaxSteps; ++step) {
+    if (ir::op_as<ir::GatedActivation>(producer) || ir::op_as<ir::ExpertLinear>(producer))
+      return WeightRole::kDown;
+    const bool passes =
+        is_dim_view(producer) || ir::op_as<ir::Unary>(producer) || ir::op_as<ir::Binary>(producer);
+    producer = passes ? uses.producer(producer->inputs[0]) : nullptr;
+  }
+  return WeightRole::kGateUp;
+}
+
 class Assigner {
  public:
   Assigner(const FormatPolicy& policy, const std::function<void(const WeightDecision&)>& on_weight,
@@ -56,6 +71,9 @@ class Assigner {
       } else if (auto* linear = std::get_if<ir::Linear>(&node.op)) {
         linear->role = linear_role(graph, uses, node, in_loop, is_decoder_);
         assign(node.origin, linear->role, policy_[linear->role], linear->format);
+      } else if (auto* experts = std::get_if<ir::ExpertLinear>(&node.op)) {
+        experts->role = expert_role(uses, node);
+        assign(node.origin, experts->role, policy_[experts->role], experts->format);
       } else if (auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
         assign(node.origin, *qkv);
       } else if (auto* loop = std::get_if<ir::Loop>(&node.op)) {

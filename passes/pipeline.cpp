@@ -18,6 +18,7 @@
 #include "passes/fuse_attention.h"
 #include "passes/fuse_cross_attention.h"
 #include "passes/fuse_dynamic_quant.h"
+#include "passes/fuse_experts.h"
 #include "passes/fuse_gated_activation.h"
 #include "passes/fuse_gelu.h"
 #include "passes/fuse_layer_norm.h"
@@ -60,6 +61,7 @@ constexpr PassEntry kPipeline[] = {
     {"fuse_gelu", fuse_gelu, "before gates: an activation is one of their factors"},
     {"fuse_gated_activation", fuse_gated_activation,
      "before products become layers: its factors are plain nodes"},
+    {"fuse_experts", fuse_experts, "before products become layers, and their views"},
     {"to_linear", to_linear, "the remaining matrix products are layers; includes their biases"},
     {"simplify", simplify, "cancels transposes left by rope and attention"},
     {"split_linear", split_linear, "splits fused projections before they are merged again"},

@@ -26,7 +26,8 @@ struct ModelProperties {
   /// over the vocabulary are equal after rounding to the narrower element type.
   bool tied = false;
 
-  float softcap = 0;  // softcap of the last attention; 0: none
+  std::int64_t experts = 0;  // of the last feed-forward layer with experts; 0: none
+  float softcap = 0;         // softcap of the last attention; 0: none
   /// Number of attentions for each window in tokens; window 0: all tokens.
   std::map<std::int64_t, std::int64_t> windows;
   /// Likewise for each size of chunks in tokens.
@@ -39,7 +40,7 @@ struct ModelProperties {
   /// rows, `head_norms` RMS norms of single heads (of q or k), `mlps` layers with an activation.
   struct Fused {
     std::int64_t norms = 0, layer_norms = 0, head_norms = 0, ropes = 0, attentions = 0,
-                 cross_attentions = 0, mlps = 0, linears = 0;
+                 cross_attentions = 0, mlps = 0, linears = 0, experts = 0;
   } fused;
   /// Number of elementwise stages (residual additions, embedding scale, logits softcap) by
   /// operator.

@@ -60,7 +60,7 @@ Json architecture_json(const passes::ModelProperties& a) {
   result["fused"] = Json{{"rms_norm", a.fused.norms},       {"rope", a.fused.ropes},
                          {"attention", a.fused.attentions}, {"layer_norm", a.fused.layer_norms},
                          {"head_norm", a.fused.head_norms}, {"mlp", a.fused.mlps},
-                         {"linear", a.fused.linears}};
+                         {"linear", a.fused.linears},       {"expert_linear", a.fused.experts}};
   if (a.fused.cross_attentions > 0) result["fused"]["cross_attention"] = a.fused.cross_attentions;
   result["activations"] = a.activations;
   result["softcap"] = a.softcap;
@@ -228,6 +228,7 @@ void show_architecture(const passes::ModelProperties& a) {
     print(fmt::format("  chunks: {} tokens in {} attentions\n", chunk, count));
   if (a.softcap > 0) print(fmt::format("  scores capped at {:g}\n", a.softcap));
   if (!a.activations.empty()) print(fmt::format("  mlp:{}\n", counts(a.activations)));
+  if (a.experts > 0) print(fmt::format("  experts: {}\n", a.experts));
   std::string fused;
   const std::pair<const char*, std::int64_t> patterns[] = {
       {"attention", a.fused.attentions},
@@ -237,7 +238,8 @@ void show_architecture(const passes::ModelProperties& a) {
       {"q/k norm", a.fused.head_norms},
       {"rope", a.fused.ropes},
       {"mlp", a.fused.mlps},
-      {"linear", a.fused.linears}};
+      {"linear", a.fused.linears},
+      {"expert_linear", a.fused.experts}};
   for (const auto& [name, count] : patterns)
     if (count > 0) fused += fmt::format("{}{} {}", fused.empty() ? "fused: " : ", ", count, name);
   line(fused);

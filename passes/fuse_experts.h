@@ -1,0 +1,18 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace llmc::passes {
+
+/// Converts products with the weights of chosen experts to ExpertLinear:
+///
+///   gather(W[E, N, K], ids[…]) . x[…, K, 1]  ->  expert_linear(x[…, K], ids, W[E * N, K])
+///   x[…, 1, K] . gather(W[E, K, N], ids[…])  ->  the same with each expert's matrix transposed
+///
+/// The gathered matrices may be transposed after the lookup instead. A bias gather(b[E, N], ids)
+/// that is added to the result is included. The ids must be indices of a TopK along a dim of E
+/// elements, or limited to 0 … E - 1. Weights may be widened to f32. Experts whose rows are not a
+/// multiple of 8 are not converted.
+Result<ir::Graph> fuse_experts(ir::Graph graph, const PassContext& context);
+
+}  // namespace llmc::passes
