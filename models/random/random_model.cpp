@@ -44,10 +44,12 @@ class RandomWeights final : public Weights {
       b.streamed(name, dims, tied_head());
       return;
     }
-    // dims are [inputs, outputs]; the sum is over the inputs.
-    const bool matrix = dims.size() == 2;
-    const double deviation =
-        matrix ? kMatrixDeviation / std::sqrt(static_cast<double>(dims[0])) : kVectorDeviation;
+    // dims are [inputs, outputs] or, of experts, [experts, outputs, inputs]; the sum is over the
+    // inputs.
+    const std::int64_t inputs = dims.size() == 3 ? dims[2] : dims[0];
+    const double deviation = dims.size() > 1
+                                 ? kMatrixDeviation / std::sqrt(static_cast<double>(inputs))
+                                 : kVectorDeviation;
     const NormalStream stream(shape_.config.seed, stream_of(id));
     const double mean = is_norm(id.role) ? 1 : 0;
     b.streamed(name, dims,

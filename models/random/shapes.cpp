@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "models/random/random_model.h"
@@ -8,6 +9,12 @@ namespace {
 struct Sizes {
   std::int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocabulary;
 };
+
+RandomShape with_experts(RandomShape shape, std::int64_t experts, std::int64_t used) {
+  shape.config.experts = experts;
+  shape.config.experts_used = used;
+  return shape;
+}
 
 RandomShape shape(std::string_view name, const Sizes& sizes, bool tied, bool bias, float theta,
                   float epsilon) {
@@ -36,6 +43,10 @@ std::span<const RandomShape> random_shapes() {
       shape("llama-3.2-1b", {2048, 8192, 16, 32, 8, 64, 128256}, true, false, 5e5f, 1e-5f),
       shape("qwen2.5-1.5b", {1536, 8960, 28, 12, 2, 128, 151936}, true, true, 1e6f, 1e-6f),
       shape("qwen1.5-1.8b", {2048, 5504, 24, 16, 16, 128, 151936}, false, true, 1e6f, 1e-6f),
+      with_experts(shape("tiny-moe", {64, 48, 3, 4, 2, 16, 512}, false, false, 1e4f, 1e-5f), 8, 2),
+      with_experts(
+          shape("olmoe-1b-7b", {2048, 1024, 16, 16, 16, 128, 50304}, false, false, 1e4f, 1e-5f), 64,
+          8),
       shape("qwen1.5-4b", {2560, 6912, 40, 20, 20, 128, 151936}, false, true, 5e6f, 1e-6f),
       shape("llama-2-7b", {4096, 11008, 32, 32, 32, 128, 32000}, false, false, 1e4f, 1e-5f),
   };
@@ -53,7 +64,9 @@ std::uint64_t parameter_count(const RandomShape& shape) {
   const std::int64_t width = c.heads * c.head_dim, kv_width = c.kv_heads * c.head_dim;
   const std::int64_t attention = c.hidden * (2 * width + 2 * kv_width);
   const std::int64_t biases = c.bias ? width + 2 * kv_width : 0;
-  const std::int64_t layer = attention + biases + 3 * c.hidden * c.intermediate + 2 * c.hidden;
+  const std::int64_t mlps = std::max<std::int64_t>(c.experts, 1);
+  const std::int64_t layer = attention + biases + c.hidden * c.experts +
+                             mlps * 3 * c.hidden * c.intermediate + 2 * c.hidden;
   const std::int64_t tables = (shape.tied ? 1 : 2) * c.vocabulary * c.hidden;
   return static_cast<std::uint64_t>(c.layers * layer + tables + c.hidden);
 }

@@ -20,6 +20,9 @@ struct SplitConfig {
   std::int64_t hidden = 24;
   std::int64_t intermediate = 40;
   std::int64_t vocabulary = 300;
+  /// Experts of each block's MLP, each of size `intermediate`, and how many a token uses; 0: an MLP
+  /// without experts.
+  std::int64_t experts = 0, experts_used = 0;
   CacheLayout layout = CacheLayout::kSequenceFirst;
   bool bias = false;             // biases of q, k and v
   bool norm_in_head = false;     // final norm in lm.onnx, whose input is then one row per token

@@ -42,11 +42,7 @@ class BlockWriter {
     const auto after = b_.node(
         "Add", {x, product(attended, "layer.o", Role::kO, c_.heads * c_.head_dim, c_.hidden)});
     const auto normed2 = rms_norm(after, "layer.norm2.weight", id(Role::kNorm2));
-    const auto gate = product(normed2, "layer.gate", Role::kGate, c_.hidden, c_.intermediate);
-    const auto up = product(normed2, "layer.up", Role::kUp, c_.hidden, c_.intermediate);
-    const auto silu = b_.node("Mul", {gate, b_.node("Sigmoid", {gate})});
-    const auto down =
-        product(b_.node("Mul", {silu, up}), "layer.down", Role::kDown, c_.intermediate, c_.hidden);
+    const auto down = c_.experts > 0 ? experts(normed2) : mlp(normed2);
     const bool last = index + 1 == c_.layers && !c_.norm_in_head;
     const auto result = b_.node("Add", {after, down}, {}, last ? "" : "hidden_states");
     if (!last) return;
@@ -57,6 +53,49 @@ class BlockWriter {
 
  private:
   WeightId id(Role role) const { return {role, layer_}; }
+
+  std::string gated(const std::string& gate, const std::string& up) {
+    return b_.node("Mul", {b_.node("Mul", {gate, b_.node("Sigmoid", {gate})}), up});
+  }
+
+  std::string mlp(const std::string& x) {
+    const auto gate = product(x, "layer.gate", Role::kGate, c_.hidden, c_.intermediate);
+    const auto up = product(x, "layer.up", Role::kUp, c_.hidden, c_.intermediate);
+    return product(gated(gate, up), "layer.down", Role::kDown, c_.intermediate, c_.hidden);
+  }
+
+  /// The sum of the experts that a softmax of the router chooses, as transformers exports them:
+  /// their matrices are gathered for each token. Needs operator set 13.
+  std::string experts(const std::string& x) {
+    const std::int64_t used = c_.experts_used;
+    const auto rows = b_.reshape(x, {-1, c_.hidden});
+    const auto router = product(rows, "layer.router", Role::kRouter, c_.hidden, c_.experts);
+    const auto chances = b_.node("Softmax", {router}, {axis(1)});
+    b_.raw_node("TopK", {chances, b_.integers({used})}, {"router.weights", "router.ids"},
+                {axis(1)});
+    const auto ids = b_.reshape("router.ids", {-1});
+    const auto copies = b_.node("Tile", {b_.unsqueeze(rows, {1}), b_.integers({1, used, 1})});
+    // y[tokens * used, n] of x[tokens * used, k]
+    const auto multiply = [&](const std::string& inputs, const std::string& name, Role role,
+                              std::int64_t n, std::int64_t k) {
+      const auto stack = weight(name + ".weight", {c_.experts, n, k}, id(role));
+      const auto matrices = b_.node("Gather", {stack, ids}, {axis(0)});
+      return b_.reshape(b_.node("MatMul", {matrices, b_.reshape(inputs, {-1, k, 1})}), {-1, n});
+    };
+    const auto both =
+        multiply(copies, "layer.gate_up", Role::kExpertGateUp, 2 * c_.intermediate, c_.hidden);
+    const auto half = [&](std::int64_t begin) {
+      return b_.node("Slice", {both, b_.integers({begin}), b_.integers({begin + c_.intermediate}),
+                               b_.integers({1})});
+    };
+    const auto down = multiply(gated(half(0), half(c_.intermediate)), "layer.down",
+                               Role::kExpertDown, c_.hidden, c_.intermediate);
+    const auto weighted = b_.node("Mul", {down, b_.reshape("router.weights", {-1, 1})});
+    const auto sum =
+        b_.node("ReduceSum", {b_.reshape(weighted, {-1, used, c_.hidden}), b_.integers({1})},
+                {{"keepdims", std::int64_t{0}}});
+    return b_.reshape(sum, {1, -1, c_.hidden});
+  }
 
   std::string weight(const std::string& name, const Ints& dims, WeightId which) {
     weights_.add(b_, name, dims, which);

@@ -23,8 +23,11 @@ enum class Role : std::uint8_t {
   kGate,
   kUp,
   kDown,
-  kNorm,  // after the last block
-  kHead,  // [hidden, vocabulary]
+  kNorm,          // after the last block
+  kHead,          // [hidden, vocabulary]
+  kRouter,        // [hidden, experts]
+  kExpertGateUp,  // [experts, 2 * intermediate, hidden]
+  kExpertDown,    // [experts, hidden, intermediate]
 };
 
 struct WeightId {
