@@ -52,7 +52,7 @@ std::string blocks_of(const std::vector<unsigned char>& state, const llmc_model&
   std::memcpy(&header, state.data(), sizeof header);
   LLMC_CHECK(header.tokens == prompt.tokens && header.has_row == 1);
   LLMC_CHECK(model.kv_block == plan.kv.block && model.kv_block_bytes == plan.kv.block_bytes);
-  const llmc_state_layout at = llmc_state_layout_of(&model, prompt.tokens, 1);
+  const llmc_state_layout at = llmc_state_layout_of(&model, prompt.tokens, 1, 0);
   // Aligned like the cache's blocks. Slots after the last token are zero.
   struct alignas(LLMC_ALIGNMENT) Line {
     unsigned char bytes[LLMC_ALIGNMENT];

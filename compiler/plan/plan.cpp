@@ -60,6 +60,9 @@ Result<PromptPlan> plan_prompt(const Plan& plan) {
                       .message = std::move(message),
                       .hint = std::move(hint)};
   };
+  if (plan.state_bytes > 0)
+    return bad("a model with recurrent states cannot have a compiled-in system prompt",
+               "prefill the prompt when the program starts, and fork its sequence");
   if (options.contiguous) {
     return usage_error(
         "a system prompt in a contiguous cache would be copied with its whole context for every "
@@ -185,7 +188,8 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
                             .pool_blocks = kv.blocks,
                             .scratch_bytes = plan.memory.scratch_bytes,
                             .kv_block_bytes = kv.block_bytes,
-                            .source_bytes = plan.source_bytes});
+                            .source_bytes = plan.source_bytes,
+                            .state_bytes = plan.state_bytes});
   if (arena.total > static_cast<std::uint64_t>(INT64_MAX)) {
     return usage_error("the arena does not fit an address space", "use a smaller --ctx");
   }

@@ -103,6 +103,7 @@ struct Plan {
   /// 0.
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
+  std::uint64_t state_bytes = 0;  // decoder: recurrent states of a sequence; a multiple of 64
 
   std::uint64_t weights_bytes = 0;  // packed weights; the encoder's follow those of the decoder
   std::uint64_t weights_per_token_bytes =

@@ -103,7 +103,36 @@ llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, u
   const CachedTokens& cached = sequence.cached;
   session.cache.note(cached, tokens, count, mu);
   const uint32_t last = cached.position + static_cast<uint32_t>(total) - 1;
-  return {cached.blocks, row, count, cached.position, last};
+  return {cached.blocks, row, count, cached.position, last, sequence.state};
+}
+
+/// Increases the sequence's position by tokens that have been run.
+void commit(Sequence& sequence, uint32_t count) {
+  KvCache::commit(sequence.cached, count);
+  if (sequence.state != nullptr) sequence.state_tokens = sequence.cached.position;
+}
+
+/// Computes the recurrent states after the sequence's last token: runs the tokens again that they
+/// lack, which a rewind drops with those after them. This writes the bits to the cache that are
+/// already there.
+/// Fails with LLMC_ERROR_CANCELLED between two chunks if `cancellable` is set; the states then
+/// contain the first tokens, and the next call continues after them.
+llmc_status replay(llmc_session& session, Sequence& sequence, bool cancellable) {
+  const CachedTokens& cached = sequence.cached;
+  if (sequence.state == nullptr) return LLMC_OK;
+  const TokenHistory history = session.cache.history(cached);
+  // The end of the list: the tokens that will be appended may be at its start.
+  while (sequence.state_tokens < cached.position) {
+    if (cancellable && cancelled(session)) return LLMC_ERROR_CANCELLED;
+    const uint32_t first = sequence.state_tokens, left = cached.position - first;
+    const uint32_t count = left < session.chunk ? left : session.chunk;
+    int32_t* const tokens = session.tokens + session.model->ctx + session.model->batch - count;
+    for (uint32_t i = 0; i < count; ++i) tokens[i] = history[first + i];
+    session.segments[0] = {cached.blocks, 0, count, first, cached.position - 1, sequence.state};
+    forward(session, tokens, count, 1);
+    sequence.state_tokens = first + count;
+  }
+  return LLMC_OK;
 }
 
 /// The sequences of one call. status() is an error if one of them does not exist or occurs twice.
@@ -144,7 +173,7 @@ uint32_t run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tok
   const uint32_t count = left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
   session.segments[0] = segment_of(session, sequence, 0, tokens, count, left, mu);
   forward(session, tokens, count, 1);
-  KvCache::commit(sequence.cached, count);
+  commit(sequence, count);
   session.last_chunk = count;
   return count;
 }
@@ -172,6 +201,8 @@ llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t ke
   const float mu = session.cache.mu(cached);
   for (uint32_t i = 0; i < rest; ++i) session.tokens[i] = history[keep + drop + i];
   if (!session.cache.replace(cached, keep, keep + rest + more)) return pool_full(session);
+  if (sequence.state_tokens > keep) clear_state(session, sequence);
+  if (const llmc_status bad = replay(session, sequence, false)) return bad;
   for (uint32_t done = 0; done < rest;)
     done += run_chunk(session, sequence, session.tokens + done, rest - done, mu);
   if (grammar.grammar != nullptr) grammar.from -= drop;
@@ -224,6 +255,9 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
   Sequence& sequence = session.selected();
   CachedTokens& cached = sequence.cached;
   const bool slides = n > session.cache.room(cached);
+  if (!slides) {
+    if (const llmc_status bad = replay(session, sequence, true)) return bad;
+  }
   const uint32_t start = cached.position;
   const float mu = next_mu(session, sequence, tokens[0]);
   if (slides) {
@@ -235,6 +269,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
     if (!slides && cancelled(session)) {
       // The last row and its logits are still the same as before the call.
       session.cache.abandon(cached, start);
+      if (sequence.state_tokens > start) clear_state(session, sequence);
       if (ran > 0) session.last_chunk = 0;
       tell(0);
       return LLMC_ERROR_CANCELLED;
@@ -257,6 +292,8 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
     if (session.cache.room(session.sequence(sequences[i]).cached) == 0)
       return LLMC_ERROR_CONTEXT_FULL;
   if (cancelled(session)) return LLMC_ERROR_CANCELLED;
+  for (uint32_t i = 0; i < n; ++i)
+    if (const llmc_status bad = replay(session, session.sequence(sequences[i]), true)) return bad;
   for (uint32_t i = 0; i < n; ++i) {
     if (session.cache.reserve(session.sequence(sequences[i]).cached, 1)) continue;
     while (i > 0) {
@@ -274,7 +311,7 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
   run_head(session, hidden_rows(session, 0), n, 0);
   for (uint32_t i = 0; i < n; ++i) {
     Sequence& sequence = session.sequence(sequences[i]);
-    KvCache::commit(sequence.cached, 1);
+    commit(sequence, 1);
     KvCache::finish(sequence.cached);
     keep_row(session, sequence, i, i);
   }

@@ -61,10 +61,22 @@ llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t
   return LLMC_OK;
 }
 
+void clear_state(const llmc_session& session, Sequence& sequence) {
+  if (sequence.state == nullptr) return;
+  __builtin_memset(sequence.state, 0, session.model->state_bytes);
+  sequence.state_tokens = 0;
+}
+
+void truncate(llmc_session& session, Sequence& sequence, uint32_t position) {
+  session.cache.truncate(sequence.cached, position);
+  if (sequence.state_tokens > position) clear_state(session, sequence);
+}
+
 void begin(llmc_session& session, Sequence& sequence) {
   const llmc_model& model = *session.model;
   const uint32_t tokens = prompt_tokens(session);
   session.cache.adopt(sequence.cached, model.prefix_blocks, tokens);
+  clear_state(session, sequence);
   sequence.logits.generation = 0;
   sequence.drawn = {};
   sequence.stepped = {};
@@ -117,6 +129,9 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   const Sequence& original = session->sequence(from);
   Sequence& copy = session->sequence(number);
   session->cache.share(original.cached, copy.cached);
+  if (original.state != nullptr)
+    __builtin_memcpy(copy.state, original.state, session->model->state_bytes);
+  copy.state_tokens = original.state_tokens;
   copy.has_row = original.has_row;
   if (original.has_row) {
     __builtin_memcpy(copy.last_row, original.last_row,
@@ -140,7 +155,7 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
   if (sequence == session->current || llmc::core::guides_another(*session, sequence, sequence))
     return LLMC_ERROR_ARGUMENT;
   Sequence& gone = session->sequence(sequence);
-  session->cache.truncate(gone.cached, 0);
+  llmc::core::truncate(*session, gone, 0);
   gone.has_row = false;
   gone.logits.generation = 0;
   gone.alive = false;

@@ -109,7 +109,7 @@ llmc_status llmc_rewind(llmc_session* session, size_t position) {
   const auto at = static_cast<uint32_t>(position);
   const int32_t token = session->cache.history(sequence.cached)[at];
   sequence.drawn = {{token, session->cache.mu(sequence.cached, at)}, at, true};
-  session->cache.truncate(sequence.cached, at);
+  llmc::core::truncate(*session, sequence, at);
   session->last_chunk = 0;
   sequence.has_row = false;
   return LLMC_OK;

@@ -45,8 +45,10 @@ struct SamplingConstraints {
 
 struct Sequence {
   CachedTokens cached;
-  float* last_row;    // f32[hidden]: the last layer's row of the last token, if has_row is set
-  LogitsSlot logits;  // slot of its logits, which other logits may have overwritten
+  unsigned char* state;   // [model->state_bytes] recurrent states after `state_tokens` tokens
+  uint32_t state_tokens;  // at most cached.position; the rest is run again before it is needed
+  float* last_row;        // f32[hidden]: the last layer's row of the last token, if has_row is set
+  LogitsSlot logits;      // slot of its logits, which other logits may have overwritten
   llmc_sampling sampling;
   SamplingConstraints constraints;
   DrawnToken drawn;
@@ -101,6 +103,11 @@ namespace llmc::core {
 inline uint32_t prompt_tokens(const llmc_session& session) {
   return session.config.begin == LLMC_BEGIN_EMPTY ? 0 : session.model->prefix_tokens;
 }
+
+/// Drops the tokens from `position` on. Recurrent states that contain dropped tokens start again.
+void truncate(llmc_session& session, Sequence& sequence, uint32_t position);
+/// Returns the recurrent states to those before the first token.
+void clear_state(const llmc_session& session, Sequence& sequence);
 
 /// Sets a sequence without blocks to the tokens of the compiled-in prompt, if any, and resets its
 /// drawn tokens.

@@ -76,6 +76,7 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
     __builtin_memset(&sequence, 0, sizeof sequence);
     sequence.cached.blocks =
         reinterpret_cast<unsigned char**>(base + at.block_tables) + i * at.blocks_of_sequence;
+    sequence.state = model.state_bytes == 0 ? nullptr : base + at.states + i * model.state_bytes;
     sequence.last_row = reinterpret_cast<float*>(base + at.last_rows + i * at.last_row_bytes);
   }
   session->run.segments = session->segments;

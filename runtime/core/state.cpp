@@ -9,7 +9,7 @@ constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 's', 't', 'a', 't'};
 
 /// Returns the header without its checksum.
 llmc_state_header header_of(const llmc_session& session, uint32_t tokens, bool has_row,
-                            uint64_t bytes) {
+                            uint64_t state_bytes, uint64_t bytes) {
   const llmc_model& model = *session.model;
   llmc_state_header header = {};
   __builtin_memcpy(header.magic, kMagic, sizeof kMagic);
@@ -17,6 +17,7 @@ llmc_state_header header_of(const llmc_session& session, uint32_t tokens, bool h
   header.tokens = tokens;
   header.has_row = has_row;
   header.bytes = bytes;
+  header.state_bytes = state_bytes;
   header.weights_hash = model.weights_hash;
   header.weights_bytes = model.weights_bytes;
   header.program_hash = model.program_hash;
@@ -55,9 +56,18 @@ void for_blocks(const llmc_model& model, uint32_t tokens, F f) {
   }
 }
 
+/// Returns the bytes of the sequence's recurrent states that are saved: 0 if they are zeros or do
+/// not contain all tokens.
+uint64_t saved_state_bytes(const llmc_session& session) {
+  const Sequence& sequence = session.selected();
+  const uint32_t tokens = sequence.cached.position;
+  return tokens > 0 && sequence.state_tokens == tokens ? session.model->state_bytes : 0;
+}
+
 llmc_state_layout layout_of(const llmc_session& session) {
   const Sequence& sequence = session.selected();
-  return llmc_state_layout_of(session.model, sequence.cached.position, sequence.has_row);
+  return llmc_state_layout_of(session.model, sequence.cached.position, sequence.has_row,
+                              saved_state_bytes(session));
 }
 
 void save(const llmc_session& session, const llmc_state_layout& at, unsigned char* to) {
@@ -70,7 +80,9 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
     __builtin_memset(to + at.mus - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
     __builtin_memset(to + at.total - LLMC_ALIGNMENT, 0, LLMC_ALIGNMENT);
   }
-  llmc_state_header header = header_of(session, cached.position, sequence.has_row, at.total);
+  const uint64_t state_bytes = saved_state_bytes(session);
+  llmc_state_header header =
+      header_of(session, cached.position, sequence.has_row, state_bytes, at.total);
   const TokenHistory history = session.cache.history(cached);
   for (uint32_t i = 0; i < history.count(); ++i) {
     const int32_t id = history[i];
@@ -80,6 +92,7 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
   }
   if (sequence.has_row)
     __builtin_memcpy(to + at.row, sequence.last_row, uint64_t{model.hidden} * sizeof(float));
+  if (state_bytes > 0) __builtin_memcpy(to + at.recurrent, sequence.state, state_bytes);
   for_blocks(model, cached.position, [&](uint32_t block, uint32_t slots, uint32_t first) {
     model.kv_save(cached.blocks[block], 0, slots, to + at.kv + first * model.kv_token_bytes);
   });
@@ -100,12 +113,15 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   if (header.bytes != bytes || header.has_row > 1) return LLMC_ERROR_STATE;
   if (checksum_of(from, bytes) != header.checksum) return LLMC_ERROR_STATE;
   // The content may be forged even if the checksum is correct: check everything.
-  llmc_state_header own = header_of(session, header.tokens, header.has_row != 0, header.bytes);
+  llmc_state_header own =
+      header_of(session, header.tokens, header.has_row != 0, header.state_bytes, header.bytes);
   own.checksum = header.checksum;
   if (model.encode != nullptr) own.source_hash = header.source_hash;
   if (__builtin_memcmp(&own, &header, sizeof own) != 0) return LLMC_ERROR_STATE_MODEL;
   if (header.source_hash != session.source_hash) return LLMC_ERROR_SOURCE;
-  at = llmc_state_layout_of(&model, header.tokens, header.has_row != 0);
+  if (header.state_bytes != 0 && (header.state_bytes != model.state_bytes || header.tokens == 0))
+    return LLMC_ERROR_STATE_MODEL;
+  at = llmc_state_layout_of(&model, header.tokens, header.has_row != 0, header.state_bytes);
   if (at.total != bytes || (header.has_row != 0 && header.tokens == 0)) return LLMC_ERROR_STATE;
   for (uint32_t i = 0; i < header.tokens; ++i) {
     int32_t id;
@@ -139,6 +155,11 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
     KvCache::commit(cached, slots);
   });
   KvCache::finish(cached);
+  clear_state(session, sequence);
+  if (header.state_bytes > 0) {
+    __builtin_memcpy(sequence.state, from + at.recurrent, header.state_bytes);
+    sequence.state_tokens = header.tokens;
+  }
   sequence.has_row = header.has_row != 0;
   sequence.logits.generation = 0;
   sequence.drawn.valid = false;

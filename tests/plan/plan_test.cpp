@@ -33,7 +33,8 @@ TEST(MakePlan, ArenaIsWhatTheRuntimeWillAskFor) {
                                             .pool_blocks = 4,
                                             .scratch_bytes = plan->memory.scratch_bytes,
                                             .kv_block_bytes = plan->kv.block_bytes,
-                                            .source_bytes = 0});
+                                            .source_bytes = 0,
+                                            .state_bytes = 0});
   EXPECT_EQ(plan->arena_bytes, layout.total);
   EXPECT_EQ(plan->kv.blocks, 4u);  // 100 tokens in blocks of 32
   // Tokens with their states; layers, K and V, heads, tokens, dim.

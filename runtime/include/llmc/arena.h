@@ -6,7 +6,8 @@
  *           | last rows f32[sequences][hidden] | reference counts u32[blocks]
  *           | free blocks u32[blocks] | segments [batch] | notes on the logits rows [batch]
  *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch] | scratch
- *           | source [source_bytes] | KV pool [blocks][kv_block_bytes]
+ *           | source [source_bytes] | states [sequences][state_bytes]
+ *           | KV pool [blocks][kv_block_bytes]
  *
  * Every part starts at a multiple of 64 bytes. Valid C99 and C++ (constant expressions in C++).
  */
@@ -26,7 +27,7 @@
 #define LLMC_SEQUENCE_BYTES 512u
 /* Number of bytes reserved for an address, the same on every target, and for an llmc_segment. */
 #define LLMC_ADDRESS_BYTES 8u
-#define LLMC_SEGMENT_BYTES 24u
+#define LLMC_SEGMENT_BYTES 32u
 /* Bytes that the runtime stores about each row of logits: a generation (u64) and the id with the
  * largest logit (u32). */
 #define LLMC_LOGITS_NOTE_BYTES 12u
@@ -45,6 +46,7 @@ typedef struct llmc_arena_needs {
   uint64_t scratch_bytes;
   uint64_t kv_block_bytes;
   uint64_t source_bytes;
+  uint64_t state_bytes;
 } llmc_arena_needs;
 
 /* Offsets from the start of the arena and the total size, all in bytes. If a size does not fit 64
@@ -53,7 +55,7 @@ typedef struct llmc_arena_layout {
   uint64_t blocks_of_sequence; /* ctx / kv_block, rounded up */
   uint64_t last_row_bytes;     /* bytes between the last rows of two successive sequences */
   uint64_t sequences, block_tables, last_rows, block_users, free_blocks, segments, logits_notes;
-  uint64_t logits, candidates, tokens, scratch, source, kv_pool;
+  uint64_t logits, candidates, tokens, scratch, source, states, kv_pool;
   uint64_t total;
 } llmc_arena_layout;
 
@@ -67,7 +69,7 @@ LLMC_ARENA_FUNCTION uint64_t llmc_arena_after(uint64_t a, uint64_t b, uint64_t c
 }
 
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs needs) {
-  llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
+  llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
   if (needs.kv_block == 0) return at;
   at.blocks_of_sequence = needs.ctx; /* widen before the addition: ctx may be near 2^32 */
   at.blocks_of_sequence = (at.blocks_of_sequence + needs.kv_block - 1) / needs.kv_block;
@@ -86,31 +88,33 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
   at.scratch =
       llmc_arena_after(at.tokens, (uint64_t)needs.ctx + 2 * (uint64_t)needs.batch, sizeof(int32_t));
   at.source = llmc_arena_after(at.scratch, needs.scratch_bytes, 1);
-  at.kv_pool = llmc_arena_after(at.source, needs.source_bytes, 1);
+  at.states = llmc_arena_after(at.source, needs.source_bytes, 1);
+  at.kv_pool = llmc_arena_after(at.states, needs.sequences, needs.state_bytes);
   at.total = llmc_arena_after(at.kv_pool, needs.pool_blocks, needs.kv_block_bytes);
   return at;
 }
 
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_model* model) {
-  llmc_arena_needs needs = {model->vocab,       model->hidden,        model->ctx,
-                            model->sequences,   model->batch,         model->kv_block,
-                            model->pool_blocks, model->scratch_bytes, model->kv_block_bytes,
-                            model->source_bytes};
+  llmc_arena_needs needs = {model->vocab,        model->hidden,        model->ctx,
+                            model->sequences,    model->batch,         model->kv_block,
+                            model->pool_blocks,  model->scratch_bytes, model->kv_block_bytes,
+                            model->source_bytes, model->state_bytes};
   return llmc_arena_layout_of(needs);
 }
 
-/* Offsets in bytes of the parts of a saved state (llmc_state_header). total is UINT64_MAX if a size
- * does not fit 64 bits. */
+/* Offsets in bytes of the parts of a saved state (llmc_state_header); state_bytes is the header's.
+ * total is UINT64_MAX if a size does not fit 64 bits. */
 typedef struct llmc_state_layout {
-  uint64_t ids, row, kv, mus;
+  uint64_t ids, row, recurrent, kv, mus;
   uint64_t total;
 } llmc_state_layout;
 
 LLMC_ARENA_FUNCTION llmc_state_layout llmc_state_layout_of(const llmc_model* model, uint32_t tokens,
-                                                           int has_row) {
-  llmc_state_layout at = {sizeof(llmc_state_header), 0, 0, 0, 0};
+                                                           int has_row, uint64_t state_bytes) {
+  llmc_state_layout at = {sizeof(llmc_state_header), 0, 0, 0, 0, 0};
   at.row = llmc_arena_after(at.ids, tokens, sizeof(int32_t));
-  at.kv = llmc_arena_after(at.row, has_row ? model->hidden : 0u, sizeof(float));
+  at.recurrent = llmc_arena_after(at.row, has_row ? model->hidden : 0u, sizeof(float));
+  at.kv = llmc_arena_after(at.recurrent, state_bytes, 1);
   at.mus = llmc_arena_after(at.kv, tokens, model->kv_token_bytes);
   at.total = llmc_arena_after(at.mus, tokens, sizeof(float));
   return at;

@@ -10,20 +10,24 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 8u
+#define LLMC_MODEL_ABI 9u
 
 /* Consecutive rows of a run that continue one sequence. Only stages that depend on a token's
- * position use segments; all other stages compute row by row. */
+ * position or on earlier tokens use segments; all other stages compute row by row. */
 typedef struct llmc_segment {
   /* One block per kv_block tokens, for all positions up to position + rows - 1; 64-byte aligned,
-   * anywhere in memory. Blocks that this run writes to belong only to this segment; other blocks
-   * are only read. Slots without a token contain undefined bits, which may be NaN. */
+   * anywhere in memory. Blocks that this run writes to belong only to this segment, or, when the
+   * tokens are run again to compute the recurrent states, already contain the same bits; other
+   * blocks are only read. Slots without a token contain undefined bits, which may be NaN. */
   unsigned char* const* blocks;
   uint32_t row;      /* first row */
   uint32_t rows;     /* at least 1 */
   uint32_t position; /* position of the first row's token; position + rows <= ctx */
   uint32_t last; /* position of the last token that the caller appends; it may be in a later run,
                     because runs have at most chunk rows */
+  /* [state_bytes] the recurrent states after the token before position, which the run advances by
+   * its rows; 64-byte aligned. NULL: the model has none. */
+  unsigned char* state;
 } llmc_segment;
 
 /* Arguments of one call of a model's code. The core sets them and kernels read them. */
@@ -87,6 +91,10 @@ struct llmc_model {
   uint32_t source_vocab;           /* ids of a source are 0 .. source_vocab - 1; 0: features */
   uint64_t source_bytes;           /* maximum size of llmc_run::source; a multiple of 64 */
 
+  /* Size of the recurrent states of one sequence: a multiple of 64; 0: the model has none. All
+   * zeros before the first token. A model with recurrent states has no compiled-in prompt. */
+  uint64_t state_bytes;
+
   const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
                                    them */
 
@@ -126,10 +134,12 @@ struct llmc_model {
 
 /* Header of a saved state, little-endian. The following parts come after it, each padded with zeros
  * to a multiple of 64 bytes (llmc_state_layout_of in arena.h gives their offsets): the ids,
- * int32_t[tokens]; if has_row, the last layer's row of the last token, f32[hidden]; the bytes that
- * kv_save writes for all tokens; mirostat's state after each token, float[tokens]. Without has_row
- * (after a rewind) there are no logits until a token is appended. For one model, states with equal
- * tokens, equal mirostat states and equal has_row are identical bytes. */
+ * int32_t[tokens]; if has_row, the last layer's row of the last token, f32[hidden]; if state_bytes
+ * is not 0, the recurrent states after the last token, state_bytes; the bytes that kv_save writes
+ * for all tokens; mirostat's state after each token, float[tokens]. Without has_row (after a
+ * rewind) there are no logits until a token is appended. Without the recurrent states (after a
+ * rewind, or without a token) they are computed from the tokens. For one model, states with equal
+ * tokens, equal mirostat states, equal has_row and equal state_bytes are identical bytes. */
 #define LLMC_STATE_VERSION 3u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its terminating zero */
@@ -142,7 +152,8 @@ typedef struct llmc_state_header {
   uint64_t weights_hash, weights_bytes, program_hash, token_bytes;
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
   uint64_t source_hash; /* encoder-decoder: XXH64 of the source, as given to llmc_encode, 0: none */
-  unsigned char zero[24];
+  uint64_t state_bytes; /* llmc_model.state_bytes, or 0 if they are not in the saved state */
+  unsigned char zero[16];
 } llmc_state_header;
 
 /* Size of the data at the start of every cache block, which the core stores about its tokens:

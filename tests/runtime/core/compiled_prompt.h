@@ -21,7 +21,7 @@ class CompiledPrompt {
     }
     if (state.empty()) std::abort();
     const auto count = static_cast<std::uint32_t>(tokens_.size());
-    const llmc_state_layout at = llmc_state_layout_of(&m, count, 1);
+    const llmc_state_layout at = llmc_state_layout_of(&m, count, 1, 0);
     std::memcpy(row_.data(), state.data() + at.row, m.hidden * sizeof(float));
     std::memset(blocks_.data(), 0, blocks_.size());
     for (std::uint32_t first = 0; first < count; first += m.kv_block) {

@@ -40,6 +40,7 @@ struct Sizes {
   bool contiguous = false;   // one block for a whole context
   std::uint32_t source = 0;  // maximum tokens of a source; the model then has an encoder
   bool features = false;     // the encoder reads features, at least two frames
+  bool recurrent = false;    // rows also depend on a hash of all tokens, a state of the sequence
 };
 
 template <std::uint32_t block_tokens>
@@ -74,6 +75,10 @@ void forward(const llmc_run* run) {
             const std::uint32_t position = s.position + t - s.row;
             slot<block_tokens>(s, position)[lane] =
                 mix(static_cast<std::uint64_t>(r.tokens[t]) << 8 | lane, position);
+            if (s.state == nullptr) return;
+            auto& state = reinterpret_cast<std::uint64_t*>(s.state)[lane];
+            state = mix(state, static_cast<std::uint64_t>(r.tokens[t]));
+            hidden(r, t)[lane] = state;
           });
         }
       },
@@ -85,6 +90,7 @@ void forward(const llmc_run* run) {
         for_rows(r, worker, r.threads, [&](const llmc_segment& s, std::uint32_t t) {
           for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
             std::uint64_t sum = r.weights[0];
+            if (s.state != nullptr) sum = mix(sum, hidden(r, t)[lane]);
             for (std::uint32_t i = 0; i < r.source_rows; ++i)
               sum = mix(sum, static_cast<std::uint64_t>(r.source[i]));
             for (std::uint32_t p = 0; p <= s.position + t - s.row; ++p)
@@ -135,7 +141,7 @@ template <std::uint32_t block_tokens>
 void kv_save(const unsigned char* block, std::uint32_t first, std::uint32_t count,
              unsigned char* to) {
   unsigned char* address = const_cast<unsigned char*>(block);
-  const llmc_segment segment{&address, 0, 0, 0, 0};
+  const llmc_segment segment{&address, 0, 0, 0, 0, nullptr};
   for (std::uint32_t i = 0; i < count * kLanes; ++i)
     std::memcpy(to + i * 8,
                 slot<block_tokens>(segment, first + i / kLanes) + (kLanes - 1 - i % kLanes), 8);
@@ -143,7 +149,7 @@ void kv_save(const unsigned char* block, std::uint32_t first, std::uint32_t coun
 template <std::uint32_t block_tokens>
 void kv_load(unsigned char* block, std::uint32_t first, std::uint32_t count,
              const unsigned char* from) {
-  const llmc_segment segment{&block, 0, 0, 0, 0};
+  const llmc_segment segment{&block, 0, 0, 0, 0, nullptr};
   for (std::uint32_t i = 0; i < count * kLanes; ++i)
     std::memcpy(slot<block_tokens>(segment, first + i / kLanes) + (kLanes - 1 - i % kLanes),
                 from + i * 8, 8);
@@ -179,6 +185,7 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.source_width = sizes.features ? kSourceWidth : 0;
   m.source_vocab = sizes.source == 0 || sizes.features ? 0 : kVocab;
   m.source_bytes = (sizes.source * sizeof(float) + 63) / 64 * 64;
+  m.state_bytes = sizes.recurrent ? 64 : 0;
   m.encode = sizes.source == 0 ? nullptr : sizes.features ? encode_features : encode;
   m.weights = kWeights.data();
   m.forward = sizes.contiguous ? forward<kWhole> : forward<kBlock>;
