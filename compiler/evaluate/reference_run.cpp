@@ -36,6 +36,7 @@ Result<ReferenceRun> ReferenceRun::create(const ir::Module& module, std::int64_t
   const ir::Graph& graph = module.graph();
   ReferenceRun run{ir::Graph(graph)};
   run.vocabulary_ = vocabulary;
+  run.recurrent_ = module.is_recurrent();
   if (const ir::Graph* const encoder = module.encoder()) run.encoder_.emplace(ir::Graph(*encoder));
   std::size_t sources = 0;
   for (const ir::ValueId id : graph.inputs()) {
@@ -49,6 +50,10 @@ Result<ReferenceRun> ReferenceRun::create(const ir::Module& module, std::int64_t
     } else if (value.name.starts_with("past.")) {
       run.inputs_.push_back(InputKind::kPast);
       LLMC_TRY(std::vector<std::int64_t> dims, bind(value, 0, 0));
+      run.caches_.push_back(reference::zeros(value.type.element, std::move(dims)));
+    } else if (value.name.starts_with("state.")) {
+      run.inputs_.push_back(InputKind::kPast);
+      LLMC_TRY(std::vector<std::int64_t> dims, bind(value, 1, 0));
       run.caches_.push_back(reference::zeros(value.type.element, std::move(dims)));
     } else if (run.encoder_ && value.name == fmt::format("source.{}", sources)) {
       run.inputs_.push_back(InputKind::kSource);  // in the order of the encoder's outputs
@@ -84,6 +89,15 @@ Status ReferenceRun::encode(const exec::EncoderInput& source) {
 }
 
 Result<std::vector<float>> ReferenceRun::run(std::span<const std::int32_t> tokens) {
+  if (!recurrent_) return run_at_once(tokens);
+  std::vector<float> logits;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    LLMC_TRY(logits, run_at_once(tokens.subspan(i, 1)));
+  }
+  return logits;
+}
+
+Result<std::vector<float>> ReferenceRun::run_at_once(std::span<const std::int32_t> tokens) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   const ir::Graph& graph = interpreter_.graph();
   std::vector<reference::Tensor> values;

@@ -23,6 +23,9 @@ bool is_state(const State& state, const TensorType& type) {
   if (state.kind == StateKind::kSource)
     return type.element == ElementType::kF32 && type.rank() == 4 && type.dims[0] == Dim(2) &&
            type.dims[1] == Dim(state.kv_heads) && type.dims[3] == Dim(state.head_dim);
+  if (state.kind == StateKind::kRecurrent)
+    return type.element == ElementType::kF32 && type.rank() > 1 &&
+           type.dims[0] == Dim::symbol("seq");
   const bool tokens_first = state.layout == CacheLayout::kSequenceFirst;
   return type.element == ElementType::kF32 && type.rank() == 5 && type.dims[0] == Dim(2) &&
          type.dims[1] == Dim(1) && type.dims[tokens_first ? 3 : 2] == Dim(state.kv_heads) &&
@@ -34,6 +37,10 @@ bool is_state(const State& state, const TensorType& type) {
 const Graph* Module::encoder() const {
   const auto at = std::ranges::find(entries, kEncode, &Entry::name);
   return at == entries.end() ? nullptr : &at->graph;
+}
+
+bool Module::is_recurrent() const {
+  return std::ranges::find(states, StateKind::kRecurrent, &State::kind) != states.end();
 }
 
 std::int64_t Module::vocabulary() const {

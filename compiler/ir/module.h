@@ -32,6 +32,11 @@ enum class StateKind : std::uint8_t {
   /// only input of kEncode is i64[source], token ids, or features, f32[1, …]; rows is `source` in
   /// kForward, and the number that follows from the source's length in kEncode.
   kSource,
+  /// A recurrent state of fixed size: f32[seq, …], row t of the input before and of the output
+  /// after
+  /// token t, so that row t of the input is row t - 1 of the output. All zeros before the first
+  /// token. Dropping the last tokens needs the earlier ones again.
+  kRecurrent,
 };
 
 /// One state of a module. Its input and output are given by name, because passes keep names but
@@ -68,6 +73,9 @@ struct Module {
   const Graph* encoder() const;
   /// Returns whether the module can generate text: it has token ids, logits and a cache.
   bool is_decoder() const { return !states.empty(); }
+  /// Returns whether any state is kRecurrent. The graph then computes token by token: except for
+  /// attention's cache, no value depends on another token's row.
+  bool is_recurrent() const;
   /// Returns the number of logits per token; 0 if there are no logits or the number is symbolic.
   std::int64_t vocabulary() const;
 };
