@@ -417,6 +417,9 @@ void roll(Rewriter& rw, const Roller& roller, const Run& run, const Body& body) 
 
 Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;  // the layers of plain graphs are not rolled
+  // Nor those with recurrent states, which are not among the operands of a loop.
+  for (const ValueId input : graph.inputs())
+    if (graph.value(input).name.starts_with("state.")) return graph;
   // Maximum number of groups of layers, such as those of an encoder and a decoder, that are rolled.
   constexpr int kMaxLoops = 8;
   for (int i = 0; i < kMaxLoops; ++i) {

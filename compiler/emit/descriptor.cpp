@@ -142,25 +142,34 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .program_hash = 0x{program:016x},\n"
       "    .scratch_bytes = {scratch},\n"
       "    .hidden_offset = {hidden_rows},\n"
-      "    .kv_token_bytes = kv_token_bytes(kLayers, kKvHeads, kHeadDim, kCache),\n"
+      "{kv_token}"
       "    .kv_format = kv_format_number(kCache),\n"
       "{prefix}"
       "    .kv_block_bytes = kv_block_bytes(kLayers, kKvHeads, kHeadDim, kBlock, kCache),\n"
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
       "{source}"
+      "{states}"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"
       "    .forward = forward,\n"
       "    .head = head,\n"
       "{encode}"
-      "    .kv_save = kv_save<Attention>,\n"
-      "    .kv_load = kv_load<Attention>,\n"
+      "    .kv_save = kv_save{attention},\n"
+      "    .kv_load = kv_load{attention},\n"
       "{vocabulary}"
       "{prompt}"
       "}};\n"
       "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
       fmt::arg("source", source_fields(plan)),
+      fmt::arg("kv_token", program.layers == 0
+                               ? ""
+                               : "    .kv_token_bytes = kv_token_bytes(kLayers, kKvHeads, "
+                                 "kHeadDim, kCache),\n"),
+      fmt::arg("attention", program.layers == 0 ? "_nothing" : "<Attention>"),
+      fmt::arg("states", plan.state_bytes == 0
+                             ? std::string()
+                             : fmt::format("    .state_bytes = {},\n", plan.state_bytes)),
       fmt::arg("encode", plan.encoder ? "    .encode = encode,\n" : ""),
       fmt::arg("macro", macro_name(name)), fmt::arg("prompt", prompt_fields(plan)),
       fmt::arg("prefix",

@@ -64,6 +64,7 @@ std::string model_constants(const Plan& plan) {
                         plan::kv_enumerator(plan.options.kv.keys),
                         plan::kv_enumerator(plan.options.kv.values)),
             "what keys and values are kept in");
+  if (program.layers == 0) return lines.text();
   return lines.text() +
          "using Attention = AttentionShape<kHeads, kKvHeads, kHeadDim, kBlock, kLayers, kCache>;\n";
 }
@@ -131,7 +132,14 @@ std::string body(const FunctionContext& context, const std::vector<plan::Stage>&
   std::string text = local_buffers(context, stages);
   const std::vector<Part> parts = plan::parts_of(stages);
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    text += "\n" + stage_call(context, stages[i], part_tag(all.value_or(parts[i])));
+    const std::string tag = part_tag(all.value_or(parts[i]));
+    if (stages[i].recurrence == 0) {
+      text += "\n" + stage_call(context, stages[i], tag);
+      continue;
+    }
+    const std::size_t begin = i;
+    while (i + 1 < stages.size() && stages[i + 1].recurrence == stages[begin].recurrence) ++i;
+    text += "\n" + recurrence_call(context, {stages.data() + begin, stages.data() + i + 1}, tag);
   }
   return text;
 }
@@ -204,12 +212,14 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"llmc/emitted.h\"\n"
       "{nests}"
       "#include \"llmc/kernels.h\"\n"
+      "{states}"
       "#include \"llmc/model.h\"\n",
       fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
       fmt::arg("version", kCompilerVersion), fmt::arg("layers", program.layers),
       fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
       fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),
+      fmt::arg("states", program.states.empty() ? "" : "#include \"llmc/kernels/state.h\"\n"),
       fmt::arg("nests", has_nests ? "#include \"llmc/function.h\"\n" : ""));
   if (plan.encoder) text += "#include \"llmc/graph_call.h\"\n";
   text += weights_declaration(plan);

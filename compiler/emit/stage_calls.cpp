@@ -190,6 +190,16 @@ class Printer {
                          program_.buffers[result->buffer].width);
     });
   }
+  std::string operator()(const plan::StateStoreStage& s) const {
+    const plan::RecurrentState& state = program_.states[s.slot];
+    return fmt::format("store_state<{}>(context, {}, {});", state.width, state.offset,
+                       buffer(s.next));
+  }
+  /// Returns the calls of loop nests for row t: "add_1(x + t * 64, …);\n".
+  std::string row_call(const plan::Stage& stage) {
+    in_recurrence_ = true;
+    return std::visit(*this, stage.op);
+  }
   std::string operator()(const plan::LoopStage& s) const {
     std::string index = s.layers_per_pass == 1 ? "i" : fmt::format("{} * i", s.layers_per_pass);
     if (s.first_layer != 0) index = fmt::format("{} + {}", s.first_layer, index);
@@ -229,6 +239,7 @@ class Printer {
       case plan::Place::kTokens:
       case plan::Place::kPositions:
       case plan::Place::kLastPositions:
+      case plan::Place::kState:
         LLMC_CHECK(false);  // in decoders only
         break;
     }
@@ -289,6 +300,12 @@ class Printer {
           text = "&" + b.name;
           break;
         }
+        case plan::Place::kState: {
+          const plan::RecurrentState& state = program_.states[b.slot];
+          text = fmt::format("state_before<{}>(context, t, {}, {})", state.width, state.offset,
+                             buffer(state.next));
+          break;
+        }
         case plan::Place::kWeight:
           text = fmt::format("data<{}>(context, {})", stored_type(b.element), offset(b.weight));
           break;
@@ -301,6 +318,7 @@ class Printer {
       if (argument.offset != 0) text += fmt::format(" + {}", argument.offset.bound());
       arguments.push_back(std::move(text));
     }
+    if (in_recurrence_) return fmt::format("{{\n{}    {}\n  }}", locals, body(arguments));
     return fmt::format("for_each_token(context, [=](size_t t) {{\n{}    {}\n  }});", locals,
                        body(arguments));
   }
@@ -392,7 +410,8 @@ class Printer {
   }
   const FunctionContext& context_;
   const plan::Program& program_;
-  const bool plain_;  // a plain graph: buffers hold all rows
+  const bool plain_;            // a plain graph: buffers hold all rows
+  bool in_recurrence_ = false;  // the loop over rows is outside
 };
 
 std::string origin_comment(const ir::Origin& origin) {
@@ -403,12 +422,6 @@ std::string origin_comment(const ir::Origin& origin) {
 }
 
 }  // namespace
-
-std::string iterations(const plan::Program& program, const plan::LoopStage& loop) {
-  if (std::uint64_t{loop.count} * loop.layers_per_pass != program.layers)
-    return fmt::format("{}", loop.count);
-  return loop.layers_per_pass == 1 ? "kLayers" : fmt::format("kLayers / {}", loop.layers_per_pass);
-}
 
 std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
                        std::string_view tag) {
@@ -423,31 +436,17 @@ std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
   return text + "\n";
 }
 
-std::string local_buffers(const FunctionContext& context, const std::vector<plan::Stage>& stages) {
-  const plan::Program& program = context.plan.program;
-  std::vector<BufferId> seen;
-  std::string text;
-  const auto use = [&](BufferId id) {
-    if (!id.exists() || std::ranges::count(seen, id) != 0) return;
-    if (program.buffers[id.index].place != plan::Place::kArena) return;
-    seen.push_back(id);
-    const std::string& name = program.buffers[id.index].name;
-    if (id == program.logits || id == program.row) return;  // provided by the caller of the head
-    const ir::ElementType element = program.buffers[id.index].element;
-    if (element == ir::ElementType::kF32) {
-      text += fmt::format("  float* {} = activation(context, {});\n", name, constant_name(name));
-    } else {
-      const std::string type = std::string(stored_type(element));
-      text += fmt::format("  {0}* {1} = scratch<{0}>(context, {2});\n", type, name,
-                          constant_name(name));
-    }
-  };
+std::string recurrence_call(const FunctionContext& context, std::span<const plan::Stage> stages,
+                            std::string_view tag) {
+  std::string text, body;
   for (const plan::Stage& stage : stages) {
-    const plan::Access access = plan::access(stage);
-    std::ranges::for_each(access.reads, use);
-    std::ranges::for_each(access.writes, use);
+    if (!stage.comment.empty()) body += fmt::format("    // {}\n", stage.comment);
+    body += fmt::format("    {}\n", Printer(context).row_call(stage));
   }
-  return text;
+  if (!tag.empty()) text += fmt::format("  // {}\n", tag.substr(0, tag.size() - 1));
+  text += origin_comment(stages.front().origin);
+  return text +
+         fmt::format("  for_each_token_in_order(context, [=](size_t t) {{\n{}  }});\n", body);
 }
 
 }  // namespace llmc::emit

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
 /// Returns the number of iterations of a loop over layers as an expression: "kLayers" if the loop
 /// includes all layers.
 std::string iterations(const plan::Program& program, const plan::LoopStage& loop);
+
+/// Returns a loop over the rows of each segment, in order, that runs all stages of a recurrence.
+std::string recurrence_call(const FunctionContext& context, std::span<const plan::Stage> stages,
+                            std::string_view tag);
 
 /// Returns a declaration such as `float* x = activation(context, kX);` for each buffer in scratch
 /// memory that the stages use, in order of first use.

@@ -2,6 +2,7 @@
 
 #include "compiler/plan/program.h"
 #include "compiler/support/check.h"
+#include "llmc/sizes.h"
 
 /// Determines the buffers that each stage reads and writes.
 namespace llmc::plan {
@@ -33,6 +34,7 @@ StageBuffers operands(Stage& stage) {
           [](BinaryStage& s) { return StageBuffers{{&s.a, &s.b}, {&s.out}}; },
           [](UnaryStage& s) { return StageBuffers{{&s.x}, {&s.out}}; },
           [](CopyStage& s) { return StageBuffers{{&s.x}, {&s.out}}; },
+          [](StateStoreStage& s) { return StageBuffers{{&s.next}, {&s.state}}; },
           [](MapStage&) { return StageBuffers{}; },
           [](CallStage&) { return StageBuffers{}; },
           [](LoopStage&) { return StageBuffers{}; },
@@ -109,6 +111,13 @@ std::vector<std::int64_t> Port::dims_at(const std::map<std::string, std::int64_t
 
 std::uint64_t Port::bytes(const std::map<std::string, std::int64_t>& sizes) const {
   return static_cast<std::uint64_t>(product(dims).at(sizes)) * ir::element_bytes(element);
+}
+
+std::uint64_t Program::state_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const RecurrentState& state : states)
+    bytes = round_up(state.offset + state.width * sizeof(float), kAlignment);
+  return bytes;
 }
 
 std::uint64_t Port::bytes() const {

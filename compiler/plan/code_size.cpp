@@ -130,6 +130,7 @@ class Counter {
   }
   void add(const RopeAnglesStage&, std::size_t) {}
   void add(const MapStage& s, std::size_t) { bytes_ += 64 * nodes_of(s.value).size() + 256; }
+  void add(const StateStoreStage&, std::size_t) { bytes_ += 64; }
   void add(const CallStage&, std::size_t) { bytes_ += kPlainStageBytes; }
   template <class S>
   void add(const S& s, std::size_t what) {

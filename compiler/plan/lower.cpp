@@ -231,6 +231,7 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
     return false;
   }
+  if (recurrent_nodes_.contains(scope.node) && !scope.loop) return false;
   if (const auto* op = ir::op_as<ir::Parameter>(&node)) {
     binding(scope, node.outputs[0]) = ParameterBinding{op->index};
     return true;
@@ -318,8 +319,11 @@ Result<Program> Lowerer::run_decoder() {
     } else if (const auto layer = layer_of(name, "past.")) {
       binding(scope, id) = PastBinding{*layer};
       program_.layers = std::max(program_.layers, *layer + 1);
+    } else if (layer_of(name, "state.")) {
+      bind_state(scope, id);
     }
   }
+  recurrent_nodes_ = nodes_of_recurrences(scope);
   for (; scope.node < graph_.nodes().size(); ++scope.node) {
     lower_node(scope, graph_.nodes()[scope.node]);
   }
@@ -342,9 +346,10 @@ Result<Program> Lowerer::run_decoder() {
   if (!program_.hidden.exists() && !split_head(logits->buffer)) {
     return refuse("the logits are not the result of a linear layer over the last hidden rows");
   }
-  if (program_.layers == 0 || program_.attention.heads == 0) {
+  if (program_.layers == 0 ? program_.states.empty() : program_.attention.heads == 0) {
     return refuse("the model has no attention layer with a cache");
   }
+  LLMC_RETURN_IF_ERROR(finish_states(scope));
   if (program_.logits == program_.row) return refuse("the logits are the hidden state itself");
   program_.forward.insert(program_.forward.begin(), std::make_move_iterator(prologue_.begin()),
                           std::make_move_iterator(prologue_.end()));

@@ -49,13 +49,16 @@ struct SourceBinding {
 };
 struct PresentBinding {};  // the cache, which the stages update themselves
 struct CachedBinding {};   // k or v that the projection has written to the cache
-struct InputBinding {      // an input of a plain graph
+struct StateBinding {      // a recurrent state before each token
+  std::uint32_t slot = 0;  // in Program::states
+};
+struct InputBinding {  // an input of a plain graph
   std::uint32_t buffer = 0;
 };
 using ValueBinding =
     std::variant<NoBinding, NestBinding, Activation, ConstantBinding, ParameterBinding,
                  TokensBinding, PositionsBinding, LastPositionBinding, PastBinding, SourceBinding,
-                 PresentBinding, CachedBinding, InputBinding>;
+                 PresentBinding, CachedBinding, StateBinding, InputBinding>;
 
 /// Returns the format of the value rows of a QKV matrix.
 inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
@@ -249,6 +252,15 @@ class Lowerer {
   Status check_plain_shapes() const;
   bool finish(Scope& scope);
   bool split_head(BufferId logits);
+  // Recurrent states of a decoder (lower_states.cpp).
+  /// Returns the output with the new value of a state, "next_" and the input's name.
+  ir::ValueId new_state(ir::ValueId input) const;
+  void bind_state(Scope& scope, ir::ValueId input);
+  /// Returns the nodes between a state's input and its output. They become loop nests, which can
+  /// run for one row at a time.
+  std::set<std::uint32_t> nodes_of_recurrences(const Scope& scope) const;
+  /// Sets the buffers of the states' new values, and orders the stages.
+  Status finish_states(Scope& scope);
 
   const ir::Graph& graph_;
   LowerOptions options_;
@@ -266,7 +278,9 @@ class Lowerer {
   std::map<Place, std::uint32_t> row_buffers_;   // the buffer of each number of a row
   std::map<std::string, int> names_, suffixes_;  // plain graphs: names in use
   std::map<std::string, Size> symbols_;          // of plain graphs
-  ir::ShapeValues shape_values_;                 // plain graphs with open dims
+  std::vector<ir::ValueId> state_inputs_;        // by slot of Program::states
+  std::set<std::uint32_t> recurrent_nodes_;
+  ir::ShapeValues shape_values_;  // plain graphs with open dims
 };
 
 }  // namespace llmc::plan

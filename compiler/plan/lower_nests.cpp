@@ -64,6 +64,8 @@ ExpressionPtr Lowerer::Scope::outside(ir::ValueId value, const Sizes& dims) {
   if (const auto* activation = std::get_if<Activation>(&at))
     return load(lowerer.program_.buffers[activation->buffer.index].element,
                 View::dense(activation->buffer.index, dims));
+  if (const auto* state = std::get_if<StateBinding>(&at))
+    return load(type, View::dense(lowerer.program_.states[state->slot].before.index, dims));
   if (const auto* in = std::get_if<InputBinding>(&at))
     return load(type, View::dense(in->buffer, dims));
   if (std::holds_alternative<TokensBinding>(at)) return of_row(Place::kTokens);

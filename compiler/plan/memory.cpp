@@ -1,6 +1,7 @@
 #include "compiler/plan/memory.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "compiler/support/checked_math.h"
@@ -14,6 +15,7 @@ class Liveness {
  public:
   Liveness(const Program& program, std::vector<BufferPlace>& places)
       : places_(places), used_(program.buffers.size(), false) {
+    for (const RecurrentState& state : program.states) next_[state.before] = state.next;
     for (const Stage& stage : program.forward) visit(stage);
     // The head may run in any order after the forward pass, so its input is live until the end.
     for (const Stage& stage : program.head) visit(stage);
@@ -24,6 +26,8 @@ class Liveness {
  private:
   void touch(BufferId id, std::uint32_t step) {
     if (!id.exists()) return;
+    // The value before a row's token is the one after the token of the row before.
+    if (const auto next = next_.find(id); next != next_.end()) touch(next->second, step);
     BufferPlace& place = places_[id.index];
     if (!used_[id.index]) {
       place.first = place.last = step;
@@ -35,6 +39,9 @@ class Liveness {
   void visit(const Stage& stage) {
     const auto* loop = std::get_if<LoopStage>(&stage.op);
     if (!loop) {
+      // The stages of a recurrence take turns: for memory, they are one step.
+      if (stage.recurrence != 0 && stage.recurrence == recurrence_) --step_;
+      recurrence_ = stage.recurrence;
       const Access a = access(stage);
       for (const BufferId id : a.reads) touch(id, step_);
       for (const BufferId id : a.writes) touch(id, step_);
@@ -67,7 +74,8 @@ class Liveness {
 
   std::vector<BufferPlace>& places_;
   std::vector<bool> used_;
-  std::uint32_t step_ = 0;
+  std::map<BufferId, BufferId> next_;  // of each state
+  std::uint32_t step_ = 0, recurrence_ = 0;
 };
 
 WeightKind matrix_kind(const Program& program, const std::vector<LoopStage::Field>* fields,

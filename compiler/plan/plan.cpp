@@ -162,6 +162,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
         kAlignment);
     plan.encoder = std::move(encoder);
   }
+  plan.state_bytes = program.state_bytes();
   const AttentionShape& shape = program.attention;
   KvPlan& kv = plan.kv;
   const std::uint32_t group = options.target->token_group;

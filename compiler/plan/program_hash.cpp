@@ -72,6 +72,7 @@ class HashWriter {
     if (s.sinks.exists()) put(s.sinks);
   }
   void write(const CrossAttentionStage& s) { put(s.shape, s.scale, s.q, s.out, s.layer); }
+  void write(const StateStoreStage& s) { put(s.next, s.slot); }
   void write(const NormStage& s) { put(s.x, s.out, s.residual, s.norm, s.width, s.parts); }
   void write(const RopeStage& s) { put(s.x, s.out, s.angles, s.heads, s.head_dim); }
   void write(const KvStoreStage& s) { put(s.shape, s.k, s.v, s.layer); }

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/plan/lower.h"
+
+/// Lowers recurrent states. A state has a buffer for its value after each token of a chunk, in
+/// which its value before a token is the row of the previous one.
+namespace llmc::plan {
+
+ir::ValueId Lowerer::new_state(ir::ValueId input) const {
+  const std::string wanted = "next_" + graph_.value(input).name;
+  for (const ir::ValueId output : graph_.outputs())
+    if (graph_.value(output).name == wanted) return output;
+  return {};
+}
+
+void Lowerer::bind_state(Scope& scope, ir::ValueId input) {
+  const auto rows = rows_of(scope.graph.value(input).type);
+  if (!rows || rows->one_row || !new_state(input).exists()) {
+    diagnostics_.push_back(
+        {.kind = ErrorKind::kUnsupported,
+         .node = scope.graph.value(input).name,
+         .message = "a recurrent state must have a fixed size for each sequence"});
+    return;
+  }
+  const auto slot = static_cast<std::uint32_t>(program_.states.size());
+  program_.buffers.push_back({.name = fmt::format("state_{}", slot),
+                              .width = rows->width,
+                              .place = Place::kState,
+                              .slot = slot});
+  const auto index = static_cast<std::uint32_t>(program_.buffers.size() - 1);
+  program_.states.push_back(
+      {.before = BufferId{index}, .width = rows->width, .offset = program_.state_bytes()});
+  state_inputs_.push_back(input);
+  binding(scope, input) = StateBinding{slot};
+}
+
+std::set<std::uint32_t> Lowerer::nodes_of_recurrences(const Scope& scope) const {
+  std::set<std::uint32_t> found;
+  const auto& nodes = scope.graph.nodes();
+  for (std::size_t slot = 0; slot < state_inputs_.size(); ++slot) {
+    // Values that depend on the state before a token, then those of them that its new value needs.
+    std::set<ir::ValueId> after{state_inputs_[slot]}, needed{new_state(state_inputs_[slot])};
+    std::vector<bool> depends(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      depends[i] = std::ranges::any_of(nodes[i].inputs,
+                                       [&](ir::ValueId value) { return after.contains(value); });
+      if (depends[i]) after.insert(nodes[i].outputs.begin(), nodes[i].outputs.end());
+    }
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      if (std::ranges::none_of(nodes[i].outputs,
+                               [&](ir::ValueId value) { return needed.contains(value); }))
+        continue;
+      needed.insert(nodes[i].inputs.begin(), nodes[i].inputs.end());
+      if (depends[i]) found.insert(static_cast<std::uint32_t>(i));
+    }
+    // The readers of the state too, because kernels do not read states.
+    for (const ir::NodeId user : scope.uses.users(state_inputs_[slot])) found.insert(user.index);
+  }
+  return found;
+}
+
+Status Lowerer::finish_states(Scope& scope) {
+  for (std::size_t slot = 0; slot < state_inputs_.size(); ++slot) {
+    RecurrentState& state = program_.states[slot];
+    const ir::ValueId output = new_state(state_inputs_[slot]);
+    const auto next = stored(scope, output);
+    const bool own = next && !program_.buffers[next->index].one_row &&
+                     program_.buffers[next->index].width == state.width &&
+                     program_.buffers[next->index].element == ir::ElementType::kF32;
+    if (!own)
+      return Diagnostic{.kind = ErrorKind::kUnsupported,
+                        .node = graph_.value(output).name,
+                        .message =
+                            "the new value of a recurrent state is not computed for each "
+                            "token"};
+    state.next = *next;
+  }
+  return order_recurrences(program_);
+}
+
+}  // namespace llmc::plan

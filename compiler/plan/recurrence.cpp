@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <map>
+
+#include "compiler/plan/program.h"
+
+/// Orders the stages of a forward pass with recurrent states.
+namespace llmc::plan {
+namespace {
+
+/// Stages and what must run before what. A stage that reads a state's value before a token needs
+/// its value after the previous token, so that the graph has cycles: the recurrences.
+class StageGraph {
+ public:
+  explicit StageGraph(const Program& program)
+      : program_(program), stages_(program.forward), followers_(stages_.size()) {
+    std::vector<Access> used;
+    for (const Stage& stage : stages_) used.push_back(of(stage));
+    for (std::size_t i = 0; i < used.size(); ++i)
+      for (std::size_t j = i + 1; j < used.size(); ++j)
+        if (meet(used[i].writes, used[j].reads) || meet(used[i].writes, used[j].writes) ||
+            meet(used[i].reads, used[j].writes))
+          followers_[i].push_back(j);
+    for (const RecurrentState& state : program.states)
+      for (std::size_t i = 0; i < used.size(); ++i)
+        for (std::size_t j = 0; j < used.size(); ++j)
+          if (contains(used[i].writes, state.next) && contains(used[j].reads, state.before))
+            followers_[i].push_back(j);
+    number_.resize(stages_.size(), 0);
+    lowest_ = component_ = number_;
+    for (std::size_t i = 0; i < stages_.size(); ++i)
+      if (number_[i] == 0) visit(i);
+  }
+
+  /// Returns the stages in an order that keeps that of independent stages as far as possible. Those
+  /// of a recurrence are adjacent and numbered.
+  std::vector<Stage> ordered() const {
+    std::vector<std::vector<std::size_t>> members(components_);
+    for (std::size_t i = 0; i < stages_.size(); ++i) members[component_[i]].push_back(i);
+    std::vector<std::size_t> waiting(components_, 0);
+    for (std::size_t i = 0; i < stages_.size(); ++i)
+      for (const std::size_t j : followers_[i])
+        if (component_[i] != component_[j]) ++waiting[component_[j]];
+    // By the place of the last stage: stages before a recurrence in the graph remain there. Stores
+    // come first, so that the memory of the states is free for the next layer.
+    std::map<std::size_t, std::size_t> ready;
+    const auto add = [&](std::size_t component) {
+      const std::size_t last = members[component].back();
+      const bool store = std::holds_alternative<StateStoreStage>(stages_[last].op);
+      ready.emplace(store ? last : stages_.size() + last, component);
+    };
+    for (std::size_t c = 0; c < components_; ++c)
+      if (waiting[c] == 0) add(c);
+    std::vector<Stage> order;
+    std::uint32_t recurrences = 0;
+    while (!ready.empty()) {
+      const std::size_t component = ready.begin()->second;
+      ready.erase(ready.begin());
+      const bool again = is_recurrence(members[component]);
+      recurrences += again ? 1 : 0;
+      for (const std::size_t i : members[component]) {
+        order.push_back(stages_[i]);
+        order.back().recurrence = again ? recurrences : 0;
+      }
+      for (const std::size_t i : members[component])
+        for (const std::size_t j : followers_[i])
+          if (component_[j] != component && --waiting[component_[j]] == 0) add(component_[j]);
+    }
+    return order;
+  }
+
+ private:
+  /// Returns what a stage uses and may not run at the same time as its writer: all but weights.
+  Access of(const Stage& stage) const {
+    Access used = access(stage);
+    const auto* loop = std::get_if<LoopStage>(&stage.op);
+    for (std::size_t i = 0; loop != nullptr && i < loop->body.size(); ++i) {
+      const Access inner = access(loop->body[i]);
+      used.reads.insert(used.reads.end(), inner.reads.begin(), inner.reads.end());
+      used.writes.insert(used.writes.end(), inner.writes.begin(), inner.writes.end());
+    }
+    std::erase_if(used.reads, [&](BufferId id) {
+      return !id.exists() || program_.buffers[id.index].place == Place::kWeight;
+    });
+    std::erase_if(used.writes, [](BufferId id) { return !id.exists(); });
+    return used;
+  }
+  static bool contains(const std::vector<BufferId>& ids, BufferId id) {
+    return std::ranges::find(ids, id) != ids.end();
+  }
+  static bool meet(const std::vector<BufferId>& a, const std::vector<BufferId>& b) {
+    return std::ranges::any_of(a, [&](BufferId id) { return contains(b, id); });
+  }
+  bool is_recurrence(const std::vector<std::size_t>& members) const {
+    const std::size_t first = members.front();
+    return members.size() > 1 ||
+           std::ranges::find(followers_[first], first) != followers_[first].end();
+  }
+
+  /// Finds the strongly connected components that can be reached from a stage (Tarjan), with a
+  /// stack of its own, because graphs are deep.
+  void visit(std::size_t start) {
+    std::vector<std::pair<std::size_t, std::size_t>> calls{{start, 0}};
+    while (!calls.empty()) {
+      const auto [at, edge] = calls.back();
+      if (edge == 0) {
+        number_[at] = lowest_[at] = ++numbered_;
+        open_.push_back(at);
+      }
+      if (edge < followers_[at].size()) {
+        ++calls.back().second;
+        const std::size_t next = followers_[at][edge];
+        if (number_[next] == 0) {
+          calls.emplace_back(next, 0);
+        } else if (std::ranges::find(open_, next) != open_.end()) {
+          lowest_[at] = std::min(lowest_[at], number_[next]);
+        }
+        continue;
+      }
+      calls.pop_back();
+      if (!calls.empty())
+        lowest_[calls.back().first] = std::min(lowest_[calls.back().first], lowest_[at]);
+      if (lowest_[at] != number_[at]) continue;
+      for (std::size_t member = stages_.size(); member != at;) {
+        member = open_.back();
+        open_.pop_back();
+        component_[member] = components_;
+      }
+      ++components_;
+    }
+  }
+
+  const Program& program_;
+  const std::vector<Stage>& stages_;
+  std::vector<std::vector<std::size_t>> followers_;
+  std::vector<std::size_t> number_, lowest_, component_, open_;
+  std::size_t numbered_ = 0, components_ = 0;
+};
+
+}  // namespace
+
+Status order_recurrences(Program& program) {
+  if (program.states.empty()) return ok_status();
+  for (std::uint32_t slot = 0; slot < program.states.size(); ++slot)
+    program.forward.push_back(
+        {StateStoreStage{program.states[slot].next, program.states[slot].before, slot}, {}, {}});
+  program.forward = StageGraph(program).ordered();
+  for (const Stage& stage : program.forward) {
+    if (stage.recurrence == 0 || std::holds_alternative<MapStage>(stage.op) ||
+        std::holds_alternative<CallStage>(stage.op))
+      continue;
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .file = stage.origin.file,
+                      .node = stage.origin.node,
+                      .message =
+                          "a recurrent state depends on its earlier value through an "
+                          "operator that cannot run token by token"};
+  }
+  return ok_status();
+}
+
+}  // namespace llmc::plan
