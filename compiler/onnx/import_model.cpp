@@ -94,6 +94,8 @@ Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
   if (model.parts && !inputs) return bind_encoder_decoder(files, *model.parts, model.contents);
   LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
   if (inputs) return bind_plain_graph(files, part, *inputs);
+  LLMC_TRY(auto recurrent, bind_recurrent(files, part, model.contents));
+  if (recurrent) return *std::move(recurrent);
   LLMC_TRY(auto bound, bind_layer_caches(files, part, model.contents));
   if (bound) return *std::move(bound);
   LLMC_TRY(bound, bind_stacked_cache(files, part, model.contents));

@@ -44,6 +44,11 @@ Decoder::Decoder(FileSet& files, const Shape& shape) : files_(files), shape_(sha
     sources_.push_back(builder_.input(
         "source." + std::to_string(i),
         {ElementType::kF32, {2, shape.source_heads, Dim::symbol("source"), shape.source_dim}}));
+  for (std::size_t i = 0; i < shape.states.size(); ++i) {
+    ir::TensorType type{ElementType::kF32, {kSeq}};
+    type.dims.insert(type.dims.end(), shape.states[i].begin(), shape.states[i].end());
+    states_.push_back(builder_.input("state." + std::to_string(i), type));
+  }
 }
 
 Result<ValueId> Decoder::source_length(const Part& part) {
@@ -183,7 +188,8 @@ Status Decoder::check_present(const Part& part, ValueId present) {
 }
 
 Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part& part,
-                                      ValueId logits, const std::vector<ValueId>& presents) {
+                                      ValueId logits, const std::vector<ValueId>& presents,
+                                      const std::vector<ValueId>& next_states) {
   ir::Graph& graph = builder_.mutable_graph();
   const ir::TensorType& type = graph.value(logits).type;
   const auto vocabulary = type.dims.empty() ? std::nullopt : type.dims.back().constant();
@@ -225,6 +231,20 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
                                    .output = {},
                                    .kv_heads = shape_.source_heads,
                                    .head_dim = shape_.source_dim});
+  }
+  for (std::size_t i = 0; i < next_states.size(); ++i) {
+    const ir::TensorType& before = graph.value(states_[i]).type;
+    ir::TensorType& after = graph.value(next_states[i]).type;
+    if (!ir::compatible(after, before))
+      return part.bad("returns a state of type " + ir::to_string(after) + " instead of " +
+                          ir::to_string(before),
+                      {}, graph.value(next_states[i]).name);
+    after = before;
+    const std::string name = name_of(states_[i]);
+    model.module.states.push_back({.kind = ir::StateKind::kRecurrent,
+                                   .layer = static_cast<std::int64_t>(i),
+                                   .input = name,
+                                   .output = publish(next_states[i], "next_" + name)});
   }
   graph.name = "model";
   model.module.entries.push_back({std::string(ir::kForward), std::move(builder_).take()});

@@ -19,6 +19,8 @@ class Decoder {
     bool uses_mask = false, uses_positions = false;
     /// Encoder-decoder: number and shape of the states of the source.
     std::int64_t sources = 0, source_heads = 0, source_dim = 0;
+    /// Dims of the recurrent states of a sequence.
+    std::vector<std::vector<std::int64_t>> states;
   };
 
   Decoder(FileSet& files, const Shape& shape);
@@ -29,6 +31,8 @@ class Decoder {
   ir::ValueId mask() const { return mask_; }
   const std::vector<ir::ValueId>& pasts() const { return pasts_; }
   const std::vector<ir::ValueId>& sources() const { return sources_; }
+  /// Returns the recurrent states before each token, f32[seq, …].
+  const std::vector<ir::ValueId>& states() const { return states_; }
 
   /// Returns the number of tokens in the cache as i64[1].
   Result<ir::ValueId> past_length(const Part& part);
@@ -60,7 +64,8 @@ class Decoder {
   /// Checks the outputs and returns the complete model, with the tokenizer in `siblings`. Errors
   /// refer to `part`. The decoder is empty afterwards.
   Result<ImportedModel> finish(const FolderContents& siblings, const Part& part, ir::ValueId logits,
-                               const std::vector<ir::ValueId>& presents);
+                               const std::vector<ir::ValueId>& presents,
+                               const std::vector<ir::ValueId>& next_states = {});
 
  private:
   Result<ir::ValueId> embed_with_table(const std::string& name);
@@ -72,7 +77,7 @@ class Decoder {
   Shape shape_;
   ir::Builder builder_;
   ir::ValueId ids_, mask_, positions_;
-  std::vector<ir::ValueId> pasts_, sources_, presents_;
+  std::vector<ir::ValueId> pasts_, sources_, presents_, states_;
   std::int64_t rows_ = 0;  // number of rows in the embedding table; 0: unknown
 };
 

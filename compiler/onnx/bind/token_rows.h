@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/onnx/bind/find_caches.h"
+
+namespace llmc::importer {
+
+/// Values of a graph of one token per call in which the batch dim counts the tokens, and what they
+/// become in a decoder.
+struct TokenRows {
+  const ir::Graph& graph;                       // every row has its own caches
+  std::map<ir::ValueId, ir::ValueId> inputs;    // inputs of `graph` except the caches, by value
+  std::map<std::string, ir::ValueId> caches;    // keys and values in `graph`, by name
+  std::map<std::string, ir::ValueId> presents;  // with the token of the row, by name
+  std::map<std::string, ir::ValueId> pasts;     // f32[1, kv_heads, past, D], by name of a cache
+  ir::ValueId mask;                             // f32[1, 1, seq, past + seq], additive
+};
+
+/// Copies the nodes of `rows.graph` that compute `wanted` and the presents to `builder`. There all
+/// rows attend to one cache, to which all of them are appended: attention has the tokens in the
+/// place of the sequence dim, and the decoder's mask. Returns the values of `wanted`, followed by
+/// keys and values of each layer of `found`, f32[1, kv_heads, past + seq, D].
+/// Fails with kUnsupported if attention has another form than products of heads-first operands with
+/// a mask that is added, or if its mask has a window.
+Result<std::vector<ir::ValueId>> append_token_rows(ir::Builder& builder, const Part& part,
+                                                   const TokenRows& rows, const FoundCaches& found,
+                                                   const std::vector<ir::ValueId>& wanted);
+
+}  // namespace llmc::importer
