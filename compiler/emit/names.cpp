@@ -211,4 +211,11 @@ std::string float_literal(float value) {
   return text + "f";
 }
 
+std::string origin_comment(const ir::Origin& origin) {
+  const std::string file = comment_text(origin.file, 60);
+  const std::string node = comment_text(origin.node);
+  if (file.empty() && node.empty()) return {};
+  return fmt::format("  // {}{}{}\n", file, !file.empty() && !node.empty() ? " " : "", node);
+}
+
 }  // namespace llmc::emit

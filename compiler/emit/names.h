@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/ir/graph.h"
 #include "compiler/support/result.h"
 
 /// Names in emitted source. All text in a model is untrusted: identifiers are validated, and other
@@ -27,6 +28,9 @@ std::string derive_name(const std::filesystem::path& model);
 /// or continue it on the next line; "//" becomes "/_". Text of more than `max_bytes` bytes is
 /// truncated to them and ends in "...".
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes = 120);
+
+/// Returns a comment line that names the file and the node of a stage; empty if both are unknown.
+std::string origin_comment(const ir::Origin& origin);
 
 /// Returns, for example, "GateUp" for "gate_up".
 std::string type_name(std::string_view snake);

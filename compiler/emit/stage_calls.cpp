@@ -414,13 +414,6 @@ class Printer {
   bool in_recurrence_ = false;  // the loop over rows is outside
 };
 
-std::string origin_comment(const ir::Origin& origin) {
-  const std::string file = comment_text(origin.file, 60);
-  const std::string node = comment_text(origin.node);
-  if (file.empty() && node.empty()) return {};
-  return fmt::format("  // {}{}{}\n", file, !file.empty() && !node.empty() ? " " : "", node);
-}
-
 }  // namespace
 
 std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
