@@ -136,6 +136,10 @@ void add_decoder(Json& json, const Plan& plan) {
                    {"scratch", plan.memory.scratch_bytes},
                    {"code", plan.code_bytes},
                    {"code_is_estimate", plan.code_is_estimate}};
+  if (plan.state_bytes > 0) {
+    json["bytes"]["states"] = plan.state_bytes * options.sequences;
+    json["states"] = {{"count", program.states.size()}, {"sequence_bytes", plan.state_bytes}};
+  }
   json["kv"] = {{"blocks", plan.kv.blocks},
                 {"block", plan.kv.block},
                 {"block_bytes", plan.kv.block_bytes},

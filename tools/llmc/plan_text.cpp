@@ -186,6 +186,13 @@ std::string plan_text(const Json& plan) {
   } else {
     text += size_line("arena", size("arena"), "all memory of a session, of which");
     text += size_line("  cache", size("kv"), cache_text(plan));
+    if (plan.contains("states")) {
+      const Json& states = plan.at("states");
+      text += size_line(
+          "  states", size("states"),
+          fmt::format("{} recurrent states, {} B a sequence", states.at("count").get<std::size_t>(),
+                      states.at("sequence_bytes").get<std::uint64_t>()));
+    }
     text += size_line("  scratch", size("scratch"),
                       fmt::format("chunks of {} tokens, up to {} threads",
                                   plan.at("options").at("chunk").get<std::uint32_t>(), threads));
