@@ -46,11 +46,12 @@ INSTANTIATE_TEST_SUITE_P(
         "arch-apertus-ts18-eager", "arch-bloom-ts18-eager", "arch-deepseek_v3-dyn18-sdpa-dense",
         "arch-falcon40-dyn18-sdpa", "arch-gemma4-ts18-eager", "arch-gemma4ple-ts18-eager",
         "arch-gpt_neox-ts18-eager", "arch-gpt_oss-ts18-eager-dense", "arch-gptj-dyn18-eager",
-        "arch-helium-dyn18-sdpa", "arch-hunyuan-ts18-eager", "arch-llama3yarn-ts18-eager",
-        "arch-llama4d-ts18-eager", "arch-ministral3-ts18-eager", "arch-mixtral-ts18-eager",
-        "arch-mixtral-ts18-eager-nonzero", "arch-mla-ts18-eager", "arch-olmoe-ts18-eager",
-        "arch-opt-ts18-eager", "arch-phi3longw-ts18-eager", "arch-probe-scalar-perlayer",
-        "arch-qwen3_moe-dyn18-sdpa", "arch-sinks-ts18-eager-dense"),
+        "arch-granitemoehybrid-ts18-eager", "arch-lfm2-ts18-eager", "arch-mamba2-ts18-eager",
+        "arch-qwen3_next-ts18-eager", "arch-helium-dyn18-sdpa", "arch-hunyuan-ts18-eager",
+        "arch-llama3yarn-ts18-eager", "arch-llama4d-ts18-eager", "arch-ministral3-ts18-eager",
+        "arch-mixtral-ts18-eager", "arch-mixtral-ts18-eager-nonzero", "arch-mla-ts18-eager",
+        "arch-olmoe-ts18-eager", "arch-opt-ts18-eager", "arch-phi3longw-ts18-eager",
+        "arch-probe-scalar-perlayer", "arch-qwen3_moe-dyn18-sdpa", "arch-sinks-ts18-eager-dense"),
     architecture_name);
 
 }  // namespace

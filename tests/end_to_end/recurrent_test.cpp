@@ -2,6 +2,8 @@
 // says, and the same bits on every target, for every number of threads and every chunk size.
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "compiler/evaluate/verify.h"
 #include "tests/end_to_end/models.h"
 #include "tests/support_onnx/tiny_recurrent.h"
@@ -55,6 +57,47 @@ TEST_P(RecurrentModels, SameBitsForAnySplitThreadsAndTarget) {
       }
   }
   EXPECT_EQ(expected.ids.size(), 12u);
+}
+
+std::vector<std::uint32_t> logit_bits(exec::Session& session) {
+  const auto logits = session.logits();
+  std::vector<std::uint32_t> bits;
+  if (!logits.ok()) return bits;
+  for (const float x : *logits) bits.push_back(std::bit_cast<std::uint32_t>(x));
+  return bits;
+}
+
+TEST_P(RecurrentModels, SequencesHaveTheBitsOfEachAlone) {
+  using Tokens = std::vector<std::int32_t>;
+  const auto model = load(options("avx2"));
+  ASSERT_NE(model, nullptr);
+  auto together = *model->start(2);
+  const Tokens prompt{3, 1, 4, 1, 5, 9, 2, 6, 5};
+  ASSERT_TRUE(together->prefill(prompt).ok());
+  std::vector<std::uint32_t> ids{0};
+  std::vector<Tokens> tokens(3, prompt);
+  for (std::size_t i = 1; i < 3; ++i)
+    ids.push_back(*together->get<std::uint32_t>(&exec::Api::fork, 0));
+  for (std::int32_t step = 0; step < 6; ++step) {
+    Tokens next;
+    for (Tokens& own : tokens) {
+      own.push_back((step * 7 + static_cast<std::int32_t>(next.size()) * 5) % 24);
+      next.push_back(own.back());
+    }
+    ASSERT_TRUE(together->call(&exec::Api::append_batch, ids.data(), ids.size(), next.data()).ok());
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto alone = *model->start(1);
+    ASSERT_TRUE(alone->prefill(tokens[i]).ok());
+    ASSERT_TRUE(together->call(&exec::Api::select, ids[i]).ok());
+    const auto expected = logit_bits(*alone);
+    EXPECT_FALSE(expected.empty());
+    EXPECT_EQ(logit_bits(*together), expected) << i;
+    // After a rewind the kept tokens are run again.
+    ASSERT_TRUE(together->call(&exec::Api::rewind, 4).ok());
+    ASSERT_TRUE(together->prefill(Tokens(tokens[i].begin() + 4, tokens[i].end())).ok());
+    EXPECT_EQ(logit_bits(*together), expected) << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, RecurrentModels,
