@@ -81,7 +81,7 @@ bool takes_one_token(const Part& part, const InputRoles& roles) {
 
 /// Returns the name of the output with logits: the only one that is not a state, or that has such a
 /// name; empty if there is none.
-std::string logits_of(const Part& part, const std::vector<FoundState>& states) {
+std::string logits_beside(const Part& part, const std::vector<FoundState>& states) {
   std::vector<std::string> others;
   for (const auto& output : part.file->model.graph().output()) {
     if (output.name().find("logits") != std::string::npos) return output.name();
@@ -218,7 +218,7 @@ Result<std::optional<ImportedModel>> bind_recurrent(FileSet& files, const Part& 
   const std::vector<FoundState> states = find_states(part);
   for (const FoundState& state : states) roles.erase(state.input);
   const bool hybrid = has_role(roles, InputRole::kPossibleCache);
-  const std::string logits = logits_of(part, states);
+  const std::string logits = logits_beside(part, states);
   if (states.empty() || logits.empty()) return none;
   if (states.size() > static_cast<std::size_t>(kMaxLayers))
     return part.bad("has more than " + std::to_string(kMaxLayers) + " states");
