@@ -42,6 +42,22 @@ std::string layout_text(ir::CacheLayout layout) {
                                                    : "[2, 1, kv_heads, tokens, head_dim]";
 }
 
+/// Returns the bytes of a sequence's recurrent states.
+std::int64_t recurrent_bytes(const ir::Module& module) {
+  std::int64_t bytes = 0;
+  const ir::Graph& graph = module.graph();
+  for (const ir::State& state : module.states) {
+    if (state.kind != ir::StateKind::kRecurrent) continue;
+    for (const ir::ValueId id : graph.inputs()) {
+      if (graph.value(id).name != state.input) continue;
+      std::int64_t size = sizeof(float);
+      for (const ir::Dim& dim : graph.value(id).type.dims) size *= dim.constant().value_or(1);
+      bytes += size;
+    }
+  }
+  return bytes;
+}
+
 /// Unknown sizes, which are 0, become null.
 Json architecture_json(const passes::ModelProperties& a) {
   Json result = Json::object();
@@ -115,6 +131,8 @@ void show_json(const Facts& facts) {
   }
   Json result{{"path", facts.files.path.string()}, {"files", files}, {"onnx", onnx}};
   result["decoder"] = facts.is_decoder();
+  if (facts.is_decoder() && facts.files.model->module.is_recurrent())
+    result["state_bytes"] = recurrent_bytes(facts.files.model->module);
   result["function"] = facts.function;
   result["compiles"] = facts.errors.empty();
   result["architecture"] =
@@ -311,6 +329,9 @@ Result<int> inspect(const InspectCommand& command, const Globals& globals) {
                 : "not a decoder (token ids, a KV cache and logits): `llmc compile` compiles it as "
                   "a function (docs/functions.md)\n");
     if (facts.architecture) show_architecture(*facts.architecture);
+    if (facts.is_decoder() && facts.files.model->module.is_recurrent())
+      print(fmt::format("  recurrent states: {} bytes a sequence\n",
+                        recurrent_bytes(facts.files.model->module)));
     if (!facts.loops.is_null()) print("loops: " + loops_text(facts.loops) + "\n");
   }
   std::ranges::for_each(facts.files.warnings, warn);
