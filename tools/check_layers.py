@@ -17,7 +17,7 @@ BELOW_DRIVER = {"compiler/support", "compiler/ir", "compiler/onnx", "compiler/re
 ALLOWED = {
     "compiler/support": set(),
     "compiler/ir": {"compiler/support"},
-    "compiler/onnx": {"compiler/support", "compiler/ir"},
+    "compiler/onnx": {"compiler/support", "compiler/ir", "compiler/reference"},
     "compiler/reference": {"compiler/support", "compiler/ir"},
     "compiler/target": {"compiler/support", "compiler/ir", "templates"},
     "compiler/quant": {"compiler/support", "templates"},

@@ -12,6 +12,7 @@ constexpr std::int64_t kWidth = 16, kWords = 24, kWindow = 3;
 class RecurrentWriter {
  public:
   OnnxBuilder write(const RecurrentForm& form) {
+    form_ = form;
     b_.input("input_ids", TensorProto::INT64, {"batch", std::int64_t{1}});
     x_ = b_.node("Gather", {weight("table", {kWords, kWidth}), "input_ids"});
     if (form.convolution) convolution();
@@ -69,6 +70,19 @@ class RecurrentWriter {
     return b_.node("Transpose", {b_.reshape(project(name, kWidth), {0, 1, 2, 8})},
                    {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}});
   }
+  /// What is added to the scores of all keys: [1, 1, 1, past + 1].
+  std::string mask(const std::string& keys, RecurrentForm::Mask kind) {
+    const auto count = b_.reshape(
+        b_.node("Shape", {keys}, {{"start", std::int64_t{2}}, {"end", std::int64_t{3}}}), {});
+    const auto key = b_.node("Range", {b_.integer(0), count, b_.integer(1)});
+    if (kind == RecurrentForm::Mask::kBias)
+      return b_.reshape(b_.node("Cast", {key}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}}),
+                        {1, 1, 1, -1});
+    const bool window = kind == RecurrentForm::Mask::kWindow;
+    const auto first = window ? b_.node("Sub", {count, b_.integer(300)}) : b_.integer(0);
+    const auto seen = b_.node("GreaterOrEqual", {key, first});
+    return b_.reshape(b_.node("Where", {seen, b_.scalar(0), b_.scalar(-1e9f)}), {1, 1, 1, -1});
+  }
   void attention() {
     std::vector<std::string> all;
     for (const std::string name : {"key", "value"}) {
@@ -80,8 +94,9 @@ class RecurrentWriter {
     }
     const auto keys =
         b_.node("Transpose", {all[0]}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
-    const auto scores =
-        b_.node("Mul", {b_.node("MatMul", {heads("query"), keys}), b_.scalar(0.35f)});
+    auto scores = b_.node("Mul", {b_.node("MatMul", {heads("query"), keys}), b_.scalar(0.35f)});
+    if (form_.mask != RecurrentForm::Mask::kNone)
+      scores = b_.node("Add", {scores, mask(all[0], form_.mask)});
     const auto mixed =
         b_.node("MatMul", {b_.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), all[1]});
     const auto rows =
@@ -91,6 +106,7 @@ class RecurrentWriter {
   }
 
   OnnxBuilder b_{17};
+  RecurrentForm form_;
   std::string x_;
   std::vector<std::string> presents_;
   int salt_ = 0;

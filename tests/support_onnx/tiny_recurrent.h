@@ -9,6 +9,7 @@ struct RecurrentForm {
   bool convolution = true;  // a window of 3 tokens for each of 16 channels
   bool ssm = true;          // f32[4, 4, 4], which decays by factors of the token
   bool attention = false;   // 2 heads over 2, with a cache
+  enum class Mask : std::uint8_t { kNone, kOpen, kWindow, kBias } mask = Mask::kNone;
 };
 
 /// Returns a decoder with token ids [batch, 1], states past_NAME and present_NAME, and a vocabulary

@@ -181,7 +181,13 @@ Result<ImportedModel> bind_hybrid(FileSet& files, const Part& part, InputRoles r
   for (const FoundState& state : states) shape.states.push_back(state.dims);
   Decoder decoder(files, shape);
   ir::Builder& to = decoder.builder();
-  TokenRows rows{b.graph(), {}, {}, outputs, {}, decoder.mask()};
+  TokenRows rows{b.graph(),
+                 {},
+                 {},
+                 outputs,
+                 {},
+                 decoder.mask(),
+                 {.positions = sources.positions, .ones = sources.ones}};
   rows.inputs = {{sources.ids, decoder.input_ids()}, {sources.positions, decoder.positions()}};
   for (std::size_t i = 0; i < states.size(); ++i)
     rows.inputs[state_inputs[i]] = decoder.states()[i];

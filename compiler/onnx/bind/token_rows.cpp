@@ -83,27 +83,14 @@ class RowCopier {
     if (const auto mask = mask_of(node)) inputs.erase(inputs.begin() + static_cast<int>(*mask));
     return inputs;
   }
-  /// Fails if the mask has more conditions than that keys precede the token.
-  Status check_mask(ValueId mask) const {
-    std::vector<ValueId> pending{mask};
-    std::set<ValueId> seen;
-    int conditions = 0;
-    while (!pending.empty()) {
-      const ValueId value = pending.back();
-      pending.pop_back();
-      const Node* node =
-          value.exists() && seen.insert(value).second ? uses_.producer(value) : nullptr;
-      if (node == nullptr) continue;
-      const auto* binary = std::get_if<ir::Binary>(&node->op);
-      conditions += binary != nullptr && (binary->kind == ir::BinaryKind::kLess ||
-                                          binary->kind == ir::BinaryKind::kLessOrEqual ||
-                                          binary->kind == ir::BinaryKind::kGreater ||
-                                          binary->kind == ir::BinaryKind::kGreaterOrEqual);
-      pending.insert(pending.end(), node->inputs.begin(), node->inputs.end());
-    }
-    if (conditions <= 1) return ok_status();
-    return part_.unsupported("attention with a window beside recurrent states",
-                             "export the model for several tokens per call", {});
+  /// Fails unless the token sees all keys, as it does in a call with several tokens.
+  Status check_mask(ValueId mask) {
+    if (!open_.contains(mask) && !is_open_mask(rows_.graph, rows_.known, mask))
+      return part_.unsupported("attention with a window or a bias beside recurrent states",
+                               "export the model for several tokens per call",
+                               rows_.graph.value(mask).name);
+    open_.insert(mask);
+    return ok_status();
   }
 
   Result<ValueId> swapped(ValueId value, const Node& node) {
@@ -162,7 +149,7 @@ class RowCopier {
   std::map<ValueId, ValueId> copies_;
   std::map<ValueId, std::string> extended_;  // name of the cache
   std::map<ValueId, bool> depends_;
-  std::set<ValueId> joined_, masked_;  // values of rows_.graph
+  std::set<ValueId> joined_, masked_, open_;  // values of rows_.graph
 };
 
 }  // namespace
