@@ -94,6 +94,11 @@ std::map<std::string_view, std::string> make_samples() {
                         "  %n = constant f32[8] splat(1)\n"
                         "  %y = linear %x, %w, _, %n, %x, %n {fn = silu, gated = true, "
                         "norm_epsilon = 1e-06, norm_kind = layer, role = gate_up, format = q4}")},
+      {"expert_linear",
+       "graph @g(%x: f32[seq, 2, 8], %i: i64[seq, 2]) {\n"
+       "  %w = constant f32[12, 8] splat(1)\n  %b = constant f32[12] splat(2)\n"
+       "  %y = expert_linear %x, %i, %w, %b {experts = 3, role = down, format = q4}\n"
+       "  return %y\n}\n"},
       {"qkv_projection",
        "graph @g(%x: f32[1, seq, 8], %p: i64[1, seq]) {\n"
        "  %w = constant f32[16, 8] rows(f32[4, 8] splat(2), [0, 1, 2, 3, -1, -1, -1, -1, 3, 2, 1, "
