@@ -134,8 +134,8 @@ TYPED_TEST(AttentionTest, BitsDoNotDependOnChunksOrThreads) {
   const Aligned<float> want = sequence.attend(1, 1, 0.25f);
   std::uint32_t threads = 0;
   for (const std::size_t chunk : {1, 2, 7, 32, 64, 100, 140}) {
-    // All pairs here; an emulator takes each chunk with one number of threads and the next.
-    for (int i = 0; i < (kEmulated ? 2 : 4); ++i) {
+    // All pairs here; an emulator takes each chunk with one number of threads.
+    for (int i = 0; i < (kEmulated ? 1 : 4); ++i) {
       threads = threads % 4 + 1;
       EXPECT_TRUE(sequence.attend(chunk, threads, 0.25f) == want) << chunk << ' ' << threads;
     }
@@ -168,8 +168,10 @@ void check_splits() {
   const Sequence<LongShape<32, formats>> sequence(kLong);
   const Aligned<float> want = sequence.attend(128, 1, 0.25f);
   EXPECT_TRUE(sequence.attend(1, 2, 0.25f) == want);
-  EXPECT_TRUE(sequence.attend(3, 3, 0.25f) == want);
-  if (!kEmulated) EXPECT_TRUE(sequence.attend(1, 1, 0.25f) == want);
+  if (!kEmulated) {
+    EXPECT_TRUE(sequence.attend(3, 3, 0.25f) == want);
+    EXPECT_TRUE(sequence.attend(1, 1, 0.25f) == want);
+  }
   EXPECT_TRUE(sequence.attend(500, 2, 0.25f) == want);
   for (const std::size_t t : {511, 512, 513, 1023, 1024, static_cast<int>(kLong) - 1}) {
     const std::vector<double> exact = sequence.reference(t, 3, 0.25f);
@@ -205,10 +207,10 @@ void check_rule() {
       ASSERT_NEAR(want[(t * 4 + t % 4) * kLongDim + d], exact[d], 4e-6) << t << ' ' << d;
     }
   }
-  EXPECT_TRUE(sequence.attend(1, 4, scale) == want);
   EXPECT_TRUE(sequence.attend(61, 3, scale) == want);
-  EXPECT_TRUE(sequence.attend(kLong, 2, scale) == want);
   if (kEmulated) return;
+  EXPECT_TRUE(sequence.attend(1, 4, scale) == want);
+  EXPECT_TRUE(sequence.attend(kLong, 2, scale) == want);
   EXPECT_TRUE(sequence.attend(1, 2, scale) == want);
   EXPECT_TRUE(sequence.attend(4, 3, scale) == want);
   EXPECT_TRUE(sequence.attend(61, 4, scale) == want);

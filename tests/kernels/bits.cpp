@@ -213,7 +213,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
   constexpr uint32_t kTokens[] = {1, 2, 5, 6, 7, 9, 32, 134};
   for (const uint32_t tokens : kTokens) {
     for (uint32_t threads = 1; threads <= 4; ++threads) {
-      if (tokens > 9 && threads % 3 != 1) continue;  // 134: more than a strip
+      if (tokens > 9 && threads != (tokens == 32 ? 1 : 4)) continue;  // 134: more than a strip
       // Without tiles there are no remainders of them.
       if (!kTiled && (threads % 3 != 1 || (tokens != 1 && tokens != 9 && tokens != 134))) continue;
       bits.set(tokens, threads, 0);
