@@ -35,6 +35,7 @@ TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
   const ModelFolder folder(GetParam().model);
   const auto prompt = prompt_of(39, static_cast<std::int32_t>(folder.model().config.vocabulary));
   auto generic_options = options_for(folder.path(), "generic", GetParam().format);
+  generic_options.cflags.clear();
   generic_options.kv = GetParam().kv;
   const auto generic = load(generic_options);
   ASSERT_NE(generic, nullptr);
@@ -64,6 +65,7 @@ TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
     if (!target::runs_here(target)) continue;
     SCOPED_TRACE(target.name);
     auto options = options_for(folder.path(), std::string(target.name), GetParam().format);
+    options.cflags.clear();
     options.chunk = 64;  // the whole prompt at once
     options.kv = GetParam().kv;
     const auto model = load(options);
@@ -103,6 +105,7 @@ void expect_golden_ids(const std::filesystem::path& model, std::size_t at_most) 
   std::ifstream file(model / "golden.json");
   const auto golden = nlohmann::json::parse(file);
   auto options = options_for(model, "avx2", ir::WeightFormat::kF32);
+  options.cflags.clear();
   options.ctx = 512;
   const auto native = load(options);
   ASSERT_NE(native, nullptr);

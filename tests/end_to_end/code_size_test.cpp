@@ -19,6 +19,7 @@ void expect_near(const fs::path& model, const char* target, ir::WeightFormat for
                  const char* kv = "f32", std::uint32_t level = 3) {
   const testing::TemporaryFolder folder;
   driver::CompileOptions options = options_for(model, target, format);
+  options.cflags.clear();
   options.opt_level = level;
   options.kv = *plan::parse_kv_formats(kv);
   options.weights = driver::WeightsStorage::kFile;

@@ -195,7 +195,6 @@ TEST(EncoderDecoder, BothDecodersInOneFileAreTheSameModel) {
                                           {.relative_bias = relative, .merged = merged});
       evaluate::VerifyOptions options;
       options.native.compile = options_for(folder.path(), "generic", ir::WeightFormat::kF32);
-      options.native.compile.cflags = {"-O1"};
       const auto report = evaluate::verify_model(options);
       if (!report.ok()) return expect_ok(report.error());
       EXPECT_TRUE(report->reference_ok);
@@ -219,7 +218,7 @@ TEST(EncoderDecoder, HasTheSameBitsOnEveryTarget) {
   options.chunks = {1, 5};
   options.tokens = 12;
   options.steps = 4;
-  options.native.compile.cflags = {"-O1"};
+  options.native.compile.cflags = {"-O0"};
   setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);
   for (const target::Target& target : target::all())
     if (executable(target)) options.targets.emplace_back(target.name);
@@ -235,7 +234,6 @@ TEST_P(EncoderDecoders, AgreeWithTheReferenceInEachFormat) {
   for (const auto format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ4}) {
     evaluate::VerifyOptions options;
     options.native.compile = options_for(folder_, "generic", format);
-    options.native.compile.cflags = {"-O1"};
     const auto report = evaluate::verify_model(options);
     if (!report.ok()) return expect_ok(report.error());
     EXPECT_TRUE(report->reference_ok) << static_cast<int>(format);

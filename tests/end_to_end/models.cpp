@@ -43,6 +43,7 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
   options.kv = plan::default_kv_formats(format);
   options.ctx = 128;
   options.threads_max = 4;
+  options.cflags = {"-O0"};
   return options;
 }
 
@@ -63,7 +64,6 @@ void expect_ok(const Error& error) {
 driver::CompileOptions quick(const std::filesystem::path& model, const std::filesystem::path& out) {
   auto options = options_for(model, "generic", ir::WeightFormat::kQ4);
   options.out_dir = out;
-  options.cflags = {"-O0"};
   return options;
 }
 

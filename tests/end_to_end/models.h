@@ -37,10 +37,11 @@ inline std::filesystem::path tinyfable() {
 /// Reference material that need not be there: LLMC_SHARED_DIR, or ../shared.
 std::filesystem::path shared_folder();
 
-/// Options for a test: small context, the target's chunk.
+/// Options for a test: small context, the target's chunk, and not optimised, since compiling takes
+/// most of a test. Tests of what the compiler makes of code clear `cflags`.
 driver::CompileOptions options_for(const std::filesystem::path& model, std::string target,
                                    ir::WeightFormat format);
-/// Options for the generic target without optimisation: of tests that look at files, not at speed.
+/// Options for the generic target: of tests that look at files.
 driver::CompileOptions quick(const std::filesystem::path& model, const std::filesystem::path& out);
 /// Loaded through the cache that all tests of this program share.
 std::unique_ptr<exec::NativeModel> load(const driver::CompileOptions& options);

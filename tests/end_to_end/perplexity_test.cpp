@@ -29,7 +29,6 @@ evaluate::PerplexityOptions options_of(const ModelFolder& model, ir::WeightForma
   evaluate::PerplexityOptions options{.native = {}, .threads = 2, .text = {}};
   options.native.compile = options_for(model.path(), "generic", format);
   options.native.compile.opt_level = 1;
-  options.native.compile.cflags = {"-O0"};  // compiling takes most of a test
   options.text.tokens = kMeasured;
   options.text.windows = windows;
   return options;

@@ -25,7 +25,6 @@ class CompiledSequences : public ::testing::TestWithParam<bool> {};
 TEST_P(CompiledSequences, HaveTheBitsOfEachAlone) {
   constexpr std::uint32_t kSequences = 5, kSteps = 12;
   driver::CompileOptions options = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
-  options.cflags = {"-O1"};
   options.sequences = kSequences;
   options.batch = 4;
   options.contiguous = GetParam();
@@ -78,7 +77,6 @@ TEST_P(CompiledSequences, HaveTheBitsOfEachAlone) {
 
 TEST_P(CompiledSequences, LogitsOfSeveralRowsAreThoseOfEach) {
   driver::CompileOptions options = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
-  options.cflags = {"-O1"};
   options.sequences = 5;
   options.batch = 4;
   options.contiguous = GetParam();

@@ -35,7 +35,6 @@ class SystemPrompt : public ::testing::Test {
 
   static driver::CompileOptions options(const std::string& target) {
     auto options = options_for(tinyfable(), target, ir::WeightFormat::kQ4);
-    options.cflags = {"-O1"};
     options.block = 16;
     options.sequences = 3;
     options.out_dir = folder_->path() / target;

@@ -143,7 +143,6 @@ TEST(Verify, ABundleHasTheHashesOfItsModel) {
   const testing::TemporaryFolder folder;
   auto compile = of_model.native.compile;
   compile.out_dir = folder.path() / "bundle";
-  compile.cflags = {"-O0"};
   ASSERT_TRUE(driver::compile_model(compile).ok());
 
   evaluate::VerifyOptions options;
