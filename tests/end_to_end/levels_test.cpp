@@ -52,6 +52,7 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
   for (const char* target : {"generic", "avx2", "amx"}) {
     if (!target::runs_here(**target::find(target))) continue;
     for (const std::size_t tokens : {1u, 15u}) {
+      if (tokens == 1 && target == std::string_view("generic")) continue;  // as its rows of 15
       bench::KernelBenchOptions options;
       options.shape = {.rows = kRows, .columns = kColumns, .tokens = tokens};
       options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6,
@@ -85,6 +86,7 @@ TEST(Levels, AnotherProcessorsKernelIsThePlainSumToo) {
     options.shape = {.rows = kRows, .columns = kColumns, .tokens = kTokens};
     options.target = target;
     options.repetitions = 1;
+    options.cflags = {"-O1"};
     const std::string emulator((*target::find(target))->emulator);
     if (!std::filesystem::exists(cross_folder() / "bin" / emulator)) continue;
     ::setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);  // as for llmc itself

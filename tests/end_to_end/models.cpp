@@ -43,7 +43,9 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
   options.kv = plan::default_kv_formats(format);
   options.ctx = 128;
   options.threads_max = 4;
-  options.cflags = {"-O0"};
+  const auto row = target::find(options.target);
+  const bool emulated = row.ok() && !(*row)->emulator.empty();
+  options.cflags = {emulated ? "-O1" : "-O0"};
   return options;
 }
 
