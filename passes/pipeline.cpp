@@ -11,6 +11,7 @@
 #include "passes/assign_weight_formats.h"
 #include "passes/canonical_positions.h"
 #include "passes/choose_by_length.h"
+#include "passes/choose_experts.h"
 #include "passes/dense_rows.h"
 #include "passes/eliminate_common.h"
 #include "passes/fold_constants.h"
@@ -61,6 +62,7 @@ constexpr PassEntry kPipeline[] = {
     {"fuse_gelu", fuse_gelu, "before gates: an activation is one of their factors"},
     {"fuse_gated_activation", fuse_gated_activation,
      "before products become layers: its factors are plain nodes"},
+    {"choose_experts", choose_experts, "before fuse_experts, which includes the biases"},
     {"fuse_experts", fuse_experts, "before products become layers, and their views"},
     {"to_linear", to_linear, "the remaining matrix products are layers; includes their biases"},
     {"simplify", simplify, "cancels transposes left by rope and attention"},

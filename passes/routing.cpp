@@ -1,0 +1,246 @@
+#include "passes/routing.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "compiler/reference/interpreter.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::Dim;
+using ir::ValueId;
+using reference::Tensor;
+
+constexpr int kMaxDepth = 100;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 22;
+constexpr std::int64_t kMaxExperts = 1024;
+
+/// Values for made-up ids of one TopK and one size of a symbol.
+class Sample {
+ public:
+  Sample(const Rewriter& rw, NodeIndex top, std::map<std::string, std::int64_t> sizes, Tensor ids,
+         unsigned seed)
+      : rw_(rw), top_(top), sizes_(std::move(sizes)), random_(seed) {
+    values_[rw.node(top).outputs[1]] = std::move(ids);
+  }
+
+  /// Returns nullptr if a value is too large or cannot be evaluated.
+  const Tensor* evaluate(ValueId value) {
+    if (const auto known = values_.find(value); known != values_.end())
+      return known->second ? &*known->second : nullptr;
+    if (depth_ >= kMaxDepth) return nullptr;
+    ++depth_;
+    std::optional<Tensor> result = compute(value);
+    --depth_;
+    auto& stored = values_[value] = std::move(result);
+    return stored ? &*stored : nullptr;
+  }
+  const std::map<ValueId, std::optional<Tensor>>& values() const { return values_; }
+
+ private:
+  std::optional<Tensor> compute(ValueId value) {
+    const ir::TensorType& type = rw_.type(value);
+    std::vector<std::int64_t> dims;
+    std::int64_t elements = 1;
+    for (const Dim& dim : type.dims) {
+      const auto size = dim.evaluate(sizes_);
+      if (!size || *size < 0 || __builtin_mul_overflow(elements, *size, &elements))
+        return std::nullopt;
+      dims.push_back(*size);
+    }
+    if (elements > kMaxElements) return std::nullopt;
+    if (const ir::ConstantPtr constant = rw_.constant(value))
+      return reference::to_tensor(*constant);
+    if (const auto* known = rw_.shape_values().find(value)) {
+      Tensor result = reference::zeros(type.element, dims);
+      for (std::size_t i = 0; i < known->size() && i < result.integers.size(); ++i) {
+        const auto number = (*known)[i].evaluate(sizes_);
+        if (!number) return std::nullopt;
+        result.integers[i] = *number;
+      }
+      return result;
+    }
+    const ir::Node* node = rw_.producer(value);
+    if (!node || !(depends(value) || is_static(value, 0))) return made_up(type.element, dims);
+    std::vector<const Tensor*> operands;
+    for (const ValueId input : node->inputs) {
+      operands.push_back(input.exists() ? evaluate(input) : nullptr);
+      if (input.exists() && !operands.back()) return std::nullopt;
+    }
+    auto results = reference::evaluate_node(*node, operands);
+    if (!results.ok()) return std::nullopt;
+    return std::move((*results)[rw_.slot(value)]);
+  }
+
+  std::optional<Tensor> made_up(ir::ElementType element, const std::vector<std::int64_t>& dims) {
+    Tensor result = reference::zeros(element, dims);
+    if (!ir::is_float(element) || element == ir::ElementType::kF64) return std::nullopt;
+    std::uniform_real_distribution<float> uniform(-2, 2);
+    for (float& x : result.floats) x = uniform(random_);
+    reference::round_to_element(result);
+    return result;
+  }
+
+  /// Returns whether a value is computed from the ids. Nodes before the TopK are not.
+  bool depends(ValueId value) {
+    const auto index = rw_.producer_index(value);
+    if (!index || *index >= rw_.size() || *index <= top_) return false;
+    if (const auto known = depends_.find(*index); known != depends_.end()) return known->second;
+    if (depth_ >= kMaxDepth) return false;
+    ++depth_;
+    const bool result = std::ranges::any_of(rw_.node(*index).inputs, [&](ValueId input) {
+      return input.exists() && (input == rw_.node(top_).outputs[1] || depends(input));
+    });
+    --depth_;
+    return depends_[*index] = result;
+  }
+
+  /// Returns whether a value follows from constants and dims.
+  bool is_static(ValueId value, int depth) const {
+    constexpr int kMaxStatic = 12;
+    const ir::Node* node = rw_.producer(value);
+    if (!node || depth > kMaxStatic) return false;
+    if (std::holds_alternative<ir::ConstantOp>(node->op) ||
+        std::holds_alternative<ir::Shape>(node->op))
+      return true;
+    return std::ranges::all_of(node->inputs, [&](ValueId input) {
+      return !input.exists() || is_static(input, depth + 1);
+    });
+  }
+
+  const Rewriter& rw_;
+  NodeIndex top_;
+  std::map<std::string, std::int64_t> sizes_;
+  std::mt19937 random_;
+  std::map<ValueId, std::optional<Tensor>> values_;
+  std::map<NodeIndex, bool> depends_;
+  int depth_ = 0;
+};
+
+/// Elements of an expert's factor: one for each row. Empty if it cannot be evaluated.
+std::vector<float> elements_of(Sample& sample, const ExpertFactor& term, std::size_t rows) {
+  const Tensor* factor = sample.evaluate(term.factor);
+  if (!factor || factor->floats.size() != rows) return {};
+  std::vector<float> result = factor->floats;
+  if (!term.condition.exists()) return result;
+  const Tensor* condition = sample.evaluate(term.condition);
+  if (!condition || condition->integers.size() != rows) return {};
+  for (std::size_t r = 0; r < rows; ++r)
+    if (condition->integers[r] == 0) result[r] = 0;
+  return result;
+}
+
+/// The rows of ids in a sample.
+struct Ids {
+  std::size_t chosen = 0;
+  std::vector<std::int64_t> all;
+
+  std::size_t rows() const { return all.size() / chosen; }
+  /// Returns the place of an expert among those of a row; `chosen` if it is not one of them.
+  std::size_t place(std::size_t row, std::int64_t expert) const {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(row * chosen);
+    return static_cast<std::size_t>(
+        std::find(begin, begin + static_cast<std::ptrdiff_t>(chosen), expert) - begin);
+  }
+};
+
+/// Returns the only expert that all rows with a factor other than 0 choose; nullopt without one.
+std::optional<std::int64_t> expert_of(const std::vector<float>& factors, const Ids& ids) {
+  std::optional<std::int64_t> found;
+  for (std::size_t e = 0; e < ids.rows(); ++e) {  // there are as many rows as experts
+    bool only = true, some = false;
+    for (std::size_t r = 0; r < ids.rows() && only; ++r) {
+      const bool chosen = ids.place(r, static_cast<std::int64_t>(e)) < ids.chosen;
+      only = chosen || factors[r] == 0;
+      some |= factors[r] != 0;
+    }
+    if (!only || !some) continue;
+    if (found) return std::nullopt;
+    found = static_cast<std::int64_t>(e);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
+                                    const std::vector<ExpertFactor>& terms) {
+  const ir::Node& node = rw.node(top);
+  const auto* top_k = std::get_if<ir::TopK>(&node.op);
+  if (!top_k) return std::nullopt;
+  const ValueId ids = node.outputs[1];
+  const std::vector<Dim>& dims = rw.type(ids).dims;
+  const auto experts = last_dim(rw, node.inputs[0]), chosen = last_dim(rw, ids);
+  if (!experts || !chosen || !is_last_axis(top_k->axis, dims.size()) || *chosen < 1 ||
+      *chosen >= *experts || *experts > kMaxExperts || std::ssize(terms) != *experts)
+    return std::nullopt;
+  // Of the other dims one is a symbol, which gets as many rows as there are experts.
+  std::map<std::string, std::int64_t> sizes;
+  for (const Dim& dim : dims) {
+    if (dim.is_constant()) continue;
+    if (!sizes.empty() || dim.terms().size() != 1 || dim.constant_part() != 0) return std::nullopt;
+    sizes[dim.terms().begin()->first] = *experts;
+  }
+  std::vector<std::int64_t> numbers;
+  std::int64_t elements = 1;
+  for (const Dim& dim : dims) {
+    const auto size = dim.evaluate(sizes);
+    if (!size || __builtin_mul_overflow(elements, *size, &elements)) return std::nullopt;
+    numbers.push_back(*size);
+  }
+  if (elements != *experts * *chosen) return std::nullopt;
+
+  Routing result{ids, ir::kNoValue, {}};
+  std::vector<ValueId> candidates;
+  for (const unsigned seed : {1u, 2u, 3u}) {
+    Ids sample_ids{static_cast<std::size_t>(*chosen), {}};
+    std::mt19937 random(seed);
+    std::vector<std::int64_t> order(static_cast<std::size_t>(*experts));
+    for (std::size_t e = 0; e < order.size(); ++e) order[e] = static_cast<std::int64_t>(e);
+    for (std::int64_t row = 0; row < *experts; ++row) {
+      // First neighbours: the rows of an expert are all those of no other. Then any.
+      if (seed != 1) std::ranges::shuffle(order, random);
+      for (std::int64_t j = 0; j < *chosen; ++j)
+        sample_ids.all.push_back(seed == 1 ? (row + j) % *experts
+                                           : order[static_cast<std::size_t>(j)]);
+    }
+    Sample sample(rw, top, sizes, reference::i64_tensor(numbers, sample_ids.all), seed);
+    std::vector<std::vector<float>> factors;
+    for (const ExpertFactor& term : terms) {
+      factors.push_back(elements_of(sample, term, sample_ids.rows()));
+      if (factors.back().empty()) return std::nullopt;
+    }
+    if (seed == 1) {
+      for (const auto& term : factors) {
+        const auto expert = expert_of(term, sample_ids);
+        if (!expert || std::ranges::count(result.experts, *expert) != 0) return std::nullopt;
+        result.experts.push_back(*expert);
+      }
+      for (const auto& [value, tensor] : sample.values())
+        if (tensor && tensor->element == ir::ElementType::kF32 && tensor->dims == numbers &&
+            rw.type(value).dims == dims)
+          candidates.push_back(value);
+    }
+    for (std::size_t t = 0; t < terms.size(); ++t) {
+      for (std::size_t r = 0; r < sample_ids.rows(); ++r) {
+        const std::size_t place = sample_ids.place(r, result.experts[t]);
+        if (place == sample_ids.chosen) {
+          if (factors[t][r] != 0) return std::nullopt;
+          continue;
+        }
+        std::erase_if(candidates, [&](ValueId candidate) {
+          const Tensor* values = sample.evaluate(candidate);
+          return !values || values->floats[r * sample_ids.chosen + place] != factors[t][r];
+        });
+      }
+    }
+  }
+  if (candidates.empty()) return std::nullopt;
+  result.factors = candidates.front();
+  return result;
+}
+
+}  // namespace llmc::passes
