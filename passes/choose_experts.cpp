@@ -32,7 +32,7 @@ class ChosenRows {
 
   /// Returns kNoValue if an operator mixes rows or differs between experts.
   ValueId lift(const Lane& lane) {
-    if (const auto known = lifted_.find(lane[0]); known != lifted_.end()) return known->second;
+    if (const auto known = lifted_.find(lane); known != lifted_.end()) return known->second;
     const ir::TensorType type = rw_.type(lane[0]);
     if (depth_ >= kMaxDepth || type.rank() != rows_.size() + 1 ||
         !std::equal(rows_.begin(), rows_.end(), type.dims.begin()) ||
@@ -47,7 +47,7 @@ class ChosenRows {
           rw_.type(result).element != type.element)
         result = ir::kNoValue;
     }
-    return lifted_[lane[0]] = result;
+    return lifted_[lane] = result;
   }
   bool has_products() const { return has_products_; }
 
@@ -181,7 +181,7 @@ class ChosenRows {
   NodeIndex anchor_;
   std::vector<Dim> rows_;
   Dim chosen_ = Dim(0);
-  std::map<ValueId, ValueId> lifted_;
+  std::map<Lane, ValueId> lifted_;
   int depth_ = 0;
   bool has_products_ = false;
 };

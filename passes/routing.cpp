@@ -65,6 +65,7 @@ class Sample {
     }
     const ir::Node* node = rw_.producer(value);
     if (!node || !(depends(value) || is_static(value, 0))) return made_up(type.element, dims);
+    if (mixes_rows(*node, type)) return std::nullopt;
     std::vector<const Tensor*> operands;
     for (const ValueId input : node->inputs) {
       operands.push_back(input.exists() ? evaluate(input) : nullptr);
@@ -82,6 +83,22 @@ class Sample {
     for (float& x : result.floats) x = uniform(random_);
     reference::round_to_element(result);
     return result;
+  }
+
+  /// Returns whether an element of the result may follow from several rows, so that few rows say
+  /// nothing about many: a symbol of an operand is not one of the result.
+  bool mixes_rows(const ir::Node& node, const ir::TensorType& result) const {
+    if (std::holds_alternative<ir::CumSum>(node.op)) return true;
+    const auto has = [&](const std::string& symbol) {
+      return std::ranges::any_of(result.dims,
+                                 [&](const Dim& dim) { return dim.terms().contains(symbol); });
+    };
+    return std::ranges::any_of(node.inputs, [&](ValueId input) {
+      return input.exists() && std::ranges::any_of(rw_.type(input).dims, [&](const Dim& dim) {
+               return std::ranges::any_of(dim.terms(),
+                                          [&](const auto& term) { return !has(term.first); });
+             });
+    });
   }
 
   /// Returns whether a value is computed from the ids. Nodes before the TopK are not.
