@@ -5,6 +5,7 @@
 #include <map>
 
 #include "compiler/reference/tensor.h"
+#include "passes/expert_lanes.h"
 #include "passes/op_key.h"
 #include "passes/routing.h"
 
@@ -14,7 +15,6 @@ namespace {
 
 using ir::Dim;
 using ir::ValueId;
-using Lane = std::vector<ValueId>;  // the same value of each expert, by expert
 
 constexpr std::int64_t kPanel = 8;  // rows that are stored together, which must be of one expert
 constexpr std::size_t kMaxTerms = 1200;
@@ -255,6 +255,43 @@ std::vector<ValueId> terms_of(const Rewriter& rw, ValueId sum) {
   return terms;
 }
 
+/// Returns the routing by the nearest TopK before node `i` that explains the factors.
+std::optional<Routing> nearest_routing(const Rewriter& rw, NodeIndex i,
+                                       const std::vector<NodeIndex>& tops,
+                                       const std::vector<ExpertFactor>& factors) {
+  constexpr int kMaxTries = 4;
+  int tries = 0;
+  for (auto top = tops.rbegin(); top != tops.rend() && tries < kMaxTries; ++top) {
+    if (*top > i || !rw.alive(*top)) continue;
+    ++tries;
+    if (auto routing = find_routing(rw, *top, factors)) return routing;
+  }
+  return std::nullopt;
+}
+
+/// Replaces the sum that node `i` computes by that of chosen experts, and of `rest`.
+bool replace_sum(Rewriter& rw, NodeIndex i, Routing routing, const Lane& lane,
+                 const std::vector<ValueId>& rest) {
+  const ValueId sum = rw.node(i).outputs[0];
+  std::vector<Dim> dims = rw.type(sum).dims;
+  dims.back() = rw.type(routing.ids).dims.back();
+  routing.ids = emit_reshape(rw, routing.ids, dims, i);
+  routing.factors = emit_reshape(rw, routing.factors, dims, i);
+  if (!routing.ids.exists() || !routing.factors.exists()) return false;
+  ChosenRows chosen(rw, routing, i);
+  const ValueId rows = chosen.lift(lane);
+  if (!rows.exists() || !chosen.has_products()) return false;
+  const auto axis = static_cast<std::int64_t>(rw.type(sum).rank()) - 1;
+  const ValueId factor = rw.emit(ir::Unsqueeze{{axis + 1}}, {routing.factors}, i);
+  const ValueId weighted = rw.emit(ir::Binary{ir::BinaryKind::kMul}, {rows, factor}, i);
+  ValueId result = rw.emit(ir::Reduce{ir::ReduceKind::kSum, {axis}, false}, {weighted}, i);
+  for (const ValueId other : rest)
+    result = rw.emit(ir::Binary{ir::BinaryKind::kAdd}, {result, other}, i);
+  if (rw.type(result) != rw.type(sum)) return false;
+  rw.replace(sum, result);
+  return true;
+}
+
 bool rewrite(Rewriter& rw, NodeIndex i, const std::vector<NodeIndex>& tops) {
   const ValueId sum = rw.node(i).outputs[0];
   if (!binary(rw, sum, ir::BinaryKind::kAdd) || !is_f32(rw, sum, 2)) return false;
@@ -275,36 +312,38 @@ bool rewrite(Rewriter& rw, NodeIndex i, const std::vector<NodeIndex>& tops) {
     }
   }
   if (experts.size() < 2) return false;
-  // The nearest TopK before the sum.
-  std::optional<Routing> routing;
-  constexpr int kMaxTries = 4;
-  int tries = 0;
-  for (auto top = tops.rbegin(); top != tops.rend() && tries < kMaxTries && !routing; ++top) {
-    if (*top > i || !rw.alive(*top)) continue;
-    ++tries;
-    routing = find_routing(rw, *top, factors);
-  }
+  auto routing = nearest_routing(rw, i, tops, factors);
   if (!routing) return false;
   Lane lane(experts.size());
   for (std::size_t t = 0; t < experts.size(); ++t)
     lane[static_cast<std::size_t>(routing->experts[t])] = experts[t].value;
-  std::vector<Dim> dims = rw.type(sum).dims;
-  dims.back() = rw.type(routing->ids).dims.back();
-  routing->ids = emit_reshape(rw, routing->ids, dims, i);
-  routing->factors = emit_reshape(rw, routing->factors, dims, i);
-  if (!routing->ids.exists() || !routing->factors.exists()) return false;
-  ChosenRows chosen(rw, *routing, i);
-  const ValueId rows = chosen.lift(lane);
-  if (!rows.exists() || !chosen.has_products()) return false;
-  const auto axis = static_cast<std::int64_t>(rw.type(sum).rank()) - 1;
-  const ValueId factor = rw.emit(ir::Unsqueeze{{axis + 1}}, {routing->factors}, i);
-  const ValueId weighted = rw.emit(ir::Binary{ir::BinaryKind::kMul}, {rows, factor}, i);
-  ValueId result = rw.emit(ir::Reduce{ir::ReduceKind::kSum, {axis}, false}, {weighted}, i);
-  for (const ValueId other : rest)
-    result = rw.emit(ir::Binary{ir::BinaryKind::kAdd}, {result, other}, i);
-  if (rw.type(result) != rw.type(sum)) return false;
-  rw.replace(sum, result);
-  return true;
+  return replace_sum(rw, i, *routing, lane, rest);
+}
+
+/// Rewrites the sum of a value along its first dim, the experts.
+bool rewrite_batched(Rewriter& rw, NodeIndex i, const std::vector<NodeIndex>& tops) {
+  const auto* reduce = std::get_if<ir::Reduce>(&rw.node(i).op);
+  if (!reduce || reduce->kind != ir::ReduceKind::kSum || reduce->keep_dims ||
+      reduce->axes.size() != 1)
+    return false;
+  const ValueId sum = rw.node(i).outputs[0], all = rw.node(i).inputs[0];
+  const std::vector<Dim> dims = rw.type(sum).dims;
+  const auto experts = rw.type(all).dims[0].constant();
+  constexpr std::int64_t kMaxExperts = 1024;
+  if (ir::normalize_axis(reduce->axes[0], rw.type(all).rank()) != std::size_t{0} || !experts ||
+      *experts < 2 || *experts > kMaxExperts || !is_f32(rw, sum, 2))
+    return false;
+  const auto term = match_term(rw, all);
+  if (!term) return false;
+  std::vector<ExpertFactor> factors(static_cast<std::size_t>(*experts), term->factor);
+  for (std::size_t e = 0; e < factors.size(); ++e) {
+    factors[e].part = e;
+    factors[e].parts = factors.size();
+  }
+  const auto routing = nearest_routing(rw, i, tops, factors);
+  if (!routing || !std::ranges::is_sorted(routing->experts)) return false;
+  const auto lane = ExpertLanes(rw, *experts, {dims.begin(), dims.end() - 1}, i).split(term->value);
+  return lane && replace_sum(rw, i, *routing, *lane, {});
 }
 
 }  // namespace
@@ -317,7 +356,7 @@ Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext& context) {
     if (std::holds_alternative<ir::TopK>(rw.node(i).op)) tops.push_back(i);
   if (tops.empty()) return std::move(rw).finish();
   for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i)) rewrite(rw, i, tops);
+    if (rw.alive(i) && !rewrite(rw, i, tops)) rewrite_batched(rw, i, tops);
   return std::move(rw).finish();
 }
 

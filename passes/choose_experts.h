@@ -13,6 +13,9 @@ namespace llmc::passes {
 /// ->
 ///   y = reduce_sum(v[…, k, 1] * f(x[…, 1, K]; W[ids]))    over the k chosen ones
 ///
+/// The experts may also be one product with W[E, K, N], whose results are added up along the first
+/// dim (expert_lanes.h).
+///
 /// f: products with matrices, which become ExpertLinear, and operators on each element or on parts
 /// of a row. Terms may be where(chosen, w * f, 0) instead. Other terms of the sum stay. An expert
 /// that is not chosen has no effect, even if its result is not finite. The order of additions

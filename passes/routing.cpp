@@ -139,14 +139,23 @@ class Sample {
 
 /// Elements of an expert's factor: one for each row. Empty if it cannot be evaluated.
 std::vector<float> elements_of(Sample& sample, const ExpertFactor& term, std::size_t rows) {
+  const auto part_of = [&](const auto& elements) {
+    std::vector<float> part;
+    if (elements.size() == rows * term.parts) {
+      const auto begin = elements.begin() + static_cast<std::ptrdiff_t>(rows * term.part);
+      part.assign(begin, begin + static_cast<std::ptrdiff_t>(rows));
+    }
+    return part;
+  };
   const Tensor* factor = sample.evaluate(term.factor);
-  if (!factor || factor->floats.size() != rows) return {};
-  std::vector<float> result = factor->floats;
-  if (!term.condition.exists()) return result;
+  if (!factor) return {};
+  std::vector<float> result = part_of(factor->floats);
+  if (result.empty() || !term.condition.exists()) return result;
   const Tensor* condition = sample.evaluate(term.condition);
-  if (!condition || condition->integers.size() != rows) return {};
+  const std::vector<float> holds = condition ? part_of(condition->integers) : std::vector<float>();
+  if (holds.empty()) return {};
   for (std::size_t r = 0; r < rows; ++r)
-    if (condition->integers[r] == 0) result[r] = 0;
+    if (holds[r] == 0) result[r] = 0;
   return result;
 }
 

@@ -10,8 +10,11 @@ namespace llmc::passes {
 
 /// What an expert's result is multiplied with in a sum over all experts: `factor`, one for each
 /// row, or 0 where `condition`, which may be kNoValue, is false.
+///
+/// Each of `parts` terms may be a part of both, along a first dim of as many elements.
 struct ExpertFactor {
   ir::ValueId factor, condition;
+  std::size_t part = 0, parts = 1;
 };
 
 /// Experts chosen by a TopK, whose factors are 0 for all others.

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "passes/match.h"
+
+namespace llmc::passes {
+
+/// The same value of each expert.
+using Lane = std::vector<ir::ValueId>;
+
+/// Takes apart what a graph computes for all experts at once, as a first dim of `experts` elements:
+///
+///   f(x[1, T, K] . W[E, K, N])[E, T, N]  ->  f(x[T, K] . W[e, K, N])[T, N] for each e
+class ExpertLanes {
+ public:
+  /// `rows`: dims of the values of one expert, without the last one.
+  ExpertLanes(Rewriter& rw, std::int64_t experts, std::vector<ir::Dim> rows, NodeIndex anchor)
+      : rw_(rw), experts_(experts), rows_(std::move(rows)), anchor_(anchor) {}
+
+  /// Returns [rows…, N] of each expert for `value` [E, …, N], whose other dims are the rows but for
+  /// dims of 1. Returns nullopt if an operator mixes experts or is none that ChosenRows knows.
+  std::optional<Lane> split(ir::ValueId value);
+
+ private:
+  std::optional<Lane> split_node(ir::ValueId value, const ir::Node& node);
+  std::optional<Lane> split_constant(const ir::ConstantPtr& data, ir::ValueId value,
+                                     std::size_t rank, bool matrix);
+  std::optional<Lane> repeated(ir::ValueId value);
+  std::optional<Lane> operand(ir::ValueId value, std::size_t rank, bool matrix);
+
+  Rewriter& rw_;
+  std::int64_t experts_;
+  std::vector<ir::Dim> rows_;
+  NodeIndex anchor_;
+  std::map<ir::ValueId, std::optional<Lane>> known_;
+  int depth_ = 0;
+};
+
+}  // namespace llmc::passes
