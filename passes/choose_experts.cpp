@@ -6,6 +6,7 @@
 
 #include "compiler/reference/tensor.h"
 #include "passes/expert_lanes.h"
+#include "passes/fuse_experts.h"
 #include "passes/op_key.h"
 #include "passes/routing.h"
 
@@ -16,9 +17,8 @@ namespace {
 using ir::Dim;
 using ir::ValueId;
 
-constexpr std::int64_t kPanel = 8;  // rows that are stored together, which must be of one expert
 constexpr std::size_t kMaxTerms = 1200;
-constexpr int kMaxDepth = 200;
+constexpr int kMaxLiftDepth = 200;
 
 /// Emits the rows of chosen experts. A value [rows…, N] of each expert becomes one of [rows…, k,
 /// N], or [rows…, 1, N] if it is the same for all.
@@ -34,7 +34,7 @@ class ChosenRows {
   ValueId lift(const Lane& lane) {
     if (const auto known = lifted_.find(lane); known != lifted_.end()) return known->second;
     const ir::TensorType type = rw_.type(lane[0]);
-    if (depth_ >= kMaxDepth || type.rank() != rows_.size() + 1 ||
+    if (depth_ >= kMaxLiftDepth || type.rank() != rows_.size() + 1 ||
         !std::equal(rows_.begin(), rows_.end(), type.dims.begin()) ||
         !std::ranges::all_of(lane, [&](ValueId v) { return rw_.type(v) == type; }))
       return ir::kNoValue;
@@ -138,7 +138,7 @@ class ChosenRows {
     for (const ValueId weight : weights) {
       const ir::ConstantPtr matrix = matrix_constant(rw_, weight);
       if (!matrix || (!matrices.empty() && matrix->dims() != matrices[0]->dims()) ||
-          matrix->dims()[1] % kPanel != 0)
+          matrix->dims()[1] % kExpertPanel != 0)
         return ir::kNoValue;
       matrices.push_back(matrix);
     }

@@ -11,8 +11,6 @@ namespace {
 using ir::Dim;
 using ir::ValueId;
 
-constexpr std::int64_t kPanel = 8;  // rows that are stored together, which must be of one expert
-
 /// Chosen experts, and the number of experts.
 struct Choice {
   ValueId ids;
@@ -140,7 +138,7 @@ bool fuse_product(Rewriter& rw, NodeIndex i) {
     const bool columns = found->columns == matrix_first;
     const auto& stored = found->weights->dims();
     const std::int64_t n = columns ? stored[2] : stored[1], k = columns ? stored[1] : stored[2];
-    if (n < 1 || k < 1 || n % kPanel != 0) continue;
+    if (n < 1 || k < 1 || n % kExpertPanel != 0) continue;
     std::vector<Dim> rows = rw.type(found->choice.ids).dims;  // one for each chosen expert
     const auto expected = [&](std::int64_t width) {
       std::vector<Dim> dims = rows;

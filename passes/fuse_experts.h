@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstdint>
+
 #include "passes/pass.h"
 
 namespace llmc::passes {
+
+/// Rows of weights that are stored together, which must be of one expert.
+inline constexpr std::int64_t kExpertPanel = 8;
 
 /// Converts products with the weights of chosen experts to ExpertLinear:
 ///

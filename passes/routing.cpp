@@ -14,8 +14,8 @@ using ir::Dim;
 using ir::ValueId;
 using reference::Tensor;
 
-constexpr int kMaxDepth = 100;
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 22;
+constexpr int kMaxSampleDepth = 100;
+constexpr std::int64_t kMaxSampleElements = std::int64_t{1} << 22;
 constexpr std::int64_t kMaxExperts = 1024;
 
 /// Values for made-up ids of one TopK and one size of a symbol.
@@ -31,7 +31,7 @@ class Sample {
   const Tensor* evaluate(ValueId value) {
     if (const auto known = values_.find(value); known != values_.end())
       return known->second ? &*known->second : nullptr;
-    if (depth_ >= kMaxDepth) return nullptr;
+    if (depth_ >= kMaxSampleDepth) return nullptr;
     ++depth_;
     std::optional<Tensor> result = compute(value);
     --depth_;
@@ -51,7 +51,7 @@ class Sample {
         return std::nullopt;
       dims.push_back(*size);
     }
-    if (elements > kMaxElements) return std::nullopt;
+    if (elements > kMaxSampleElements) return std::nullopt;
     if (const ir::ConstantPtr constant = rw_.constant(value))
       return reference::to_tensor(*constant);
     if (const auto* known = rw_.shape_values().find(value)) {
@@ -106,7 +106,7 @@ class Sample {
     const auto index = rw_.producer_index(value);
     if (!index || *index >= rw_.size() || *index <= top_) return false;
     if (const auto known = depends_.find(*index); known != depends_.end()) return known->second;
-    if (depth_ >= kMaxDepth) return false;
+    if (depth_ >= kMaxSampleDepth) return false;
     ++depth_;
     const bool result = std::ranges::any_of(rw_.node(*index).inputs, [&](ValueId input) {
       return input.exists() && (input == rw_.node(top_).outputs[1] || depends(input));
