@@ -33,7 +33,7 @@ void run_batch(std::span<Item> items, const std::string& target) {
     compiled.push_back(&item);
   }
   exec::FunctionLibrary::Outcome outcome;
-  const auto library = exec::FunctionLibrary::compile(jobs, target, "-O1", outcome);
+  const auto library = exec::FunctionLibrary::compile(jobs, target, "-O0", outcome);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Item& item = *compiled[i];
     if (!library.ok()) {

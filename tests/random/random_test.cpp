@@ -102,7 +102,7 @@ std::vector<std::string> native_problems(std::span<const RandomModel* const> mod
     model_of_job.push_back(i);
   }
   exec::FunctionLibrary::Outcome outcome;
-  const auto library = exec::FunctionLibrary::compile(jobs, "avx2", "-O1", outcome);
+  const auto library = exec::FunctionLibrary::compile(jobs, "avx2", "-O0", outcome);
   if (!library.ok()) {
     for (auto& p : problems) p = "toolchain\n" + format(library.error().first());
     return problems;
