@@ -236,10 +236,11 @@ std::vector<NodeIndex> readers(const Rewriter& rw, ValueId value) {
   return result;
 }
 
-/// Returns the terms of a sum, in order, of those that have the sum's type.
+/// Returns the terms of a sum, in order; none if there are too many.
 std::vector<ValueId> terms_of(const Rewriter& rw, ValueId sum) {
   std::vector<ValueId> open{sum}, terms;
-  while (!open.empty() && terms.size() < kMaxTerms) {
+  while (!open.empty()) {
+    if (terms.size() + open.size() > kMaxTerms) return {};
     const ValueId value = open.back();
     open.pop_back();
     const auto parts = binary(rw, value, ir::BinaryKind::kAdd);
@@ -255,16 +256,33 @@ std::vector<ValueId> terms_of(const Rewriter& rw, ValueId sum) {
   return terms;
 }
 
-/// Returns the routing by the nearest TopK before node `i` that explains the factors.
-std::optional<Routing> nearest_routing(const Rewriter& rw, NodeIndex i,
-                                       const std::vector<NodeIndex>& tops,
-                                       const std::vector<ExpertFactor>& factors) {
+/// The routing of a sum, and the places of its experts' terms.
+struct RoutedTerms {
+  Routing routing;
+  std::vector<std::size_t> terms;
+};
+
+/// Returns the routing by the nearest TopK before node `i` that explains the factors. Terms whose
+/// factors do not follow from its choice, such as that of a gated shared expert, are left out.
+std::optional<RoutedTerms> nearest_routing(const Rewriter& rw, NodeIndex i,
+                                           const std::vector<NodeIndex>& tops,
+                                           const std::vector<ExpertFactor>& factors) {
   constexpr int kMaxTries = 4;
   int tries = 0;
   for (auto top = tops.rbegin(); top != tops.rend() && tries < kMaxTries; ++top) {
     if (*top > i || !rw.alive(*top)) continue;
     ++tries;
-    if (auto routing = find_routing(rw, *top, factors)) return routing;
+    RoutedTerms found;
+    std::vector<ExpertFactor> routed;
+    for (std::size_t t = 0; t < factors.size(); ++t) {
+      if (!follows_from_choice(rw, *top, factors[t])) continue;
+      found.terms.push_back(t);
+      routed.push_back(factors[t]);
+    }
+    auto routing = find_routing(rw, *top, routed);
+    if (!routing) continue;
+    found.routing = *std::move(routing);
+    return found;
   }
   return std::nullopt;
 }
@@ -301,23 +319,26 @@ bool rewrite(Rewriter& rw, NodeIndex i, const std::vector<NodeIndex>& tops) {
     if (binary(rw, larger, ir::BinaryKind::kAdd) && rw.type(larger) == rw.type(sum)) return false;
   }
   std::vector<Term> experts;
-  std::vector<ValueId> rest;
+  std::vector<ValueId> products, rest;  // products: the terms that may be of experts
   std::vector<ExpertFactor> factors;
   for (const ValueId value : terms_of(rw, sum)) {
     if (const auto term = match_term(rw, value)) {
       experts.push_back(*term);
       factors.push_back(term->factor);
+      products.push_back(value);
     } else if (!is_zero(rw, value)) {
       rest.push_back(value);
     }
   }
   if (experts.size() < 2) return false;
-  auto routing = nearest_routing(rw, i, tops, factors);
-  if (!routing) return false;
-  Lane lane(experts.size());
-  for (std::size_t t = 0; t < experts.size(); ++t)
-    lane[static_cast<std::size_t>(routing->experts[t])] = experts[t].value;
-  return replace_sum(rw, i, *routing, lane, rest);
+  const auto found = nearest_routing(rw, i, tops, factors);
+  if (!found) return false;
+  Lane lane(found->terms.size());
+  for (std::size_t t = 0; t < lane.size(); ++t)
+    lane[static_cast<std::size_t>(found->routing.experts[t])] = experts[found->terms[t]].value;
+  for (std::size_t t = 0; t < products.size(); ++t)
+    if (std::ranges::count(found->terms, t) == 0) rest.push_back(products[t]);
+  return replace_sum(rw, i, found->routing, lane, rest);
 }
 
 /// Rewrites the sum of a value along its first dim, the experts.
@@ -340,10 +361,10 @@ bool rewrite_batched(Rewriter& rw, NodeIndex i, const std::vector<NodeIndex>& to
     factors[e].part = e;
     factors[e].parts = factors.size();
   }
-  const auto routing = nearest_routing(rw, i, tops, factors);
-  if (!routing || !std::ranges::is_sorted(routing->experts)) return false;
+  const auto found = nearest_routing(rw, i, tops, factors);
+  if (!found || !std::ranges::is_sorted(found->routing.experts)) return false;
   const auto lane = ExpertLanes(rw, *experts, {dims.begin(), dims.end() - 1}, i).split(term->value);
-  return lane && replace_sum(rw, i, *routing, *lane, {});
+  return lane && replace_sum(rw, i, found->routing, *lane, {});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 #include "compiler/reference/interpreter.h"
 
@@ -54,7 +55,8 @@ class Sample {
     if (elements > kMaxSampleElements) return std::nullopt;
     if (const ir::ConstantPtr constant = rw_.constant(value))
       return reference::to_tensor(*constant);
-    if (const auto* known = rw_.shape_values().find(value)) {
+    if (const auto* known = rw_.shape_values().find(value);
+        known && type.element == ir::ElementType::kI64) {
       Tensor result = reference::zeros(type.element, dims);
       for (std::size_t i = 0; i < known->size() && i < result.integers.size(); ++i) {
         const auto number = (*known)[i].evaluate(sizes_);
@@ -191,6 +193,24 @@ std::optional<std::int64_t> expert_of(const std::vector<float>& factors, const I
 }
 
 }  // namespace
+
+bool follows_from_choice(const Rewriter& rw, NodeIndex top, const ExpertFactor& term) {
+  if (rw.node(top).outputs.size() < 2) return false;
+  std::vector<ValueId> open{term.factor, term.condition};
+  std::set<NodeIndex> seen;
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    if (!value.exists()) continue;
+    if (value == rw.node(top).outputs[1]) return true;
+    // Nodes before the TopK do not read it; emitted nodes are of other sums.
+    const auto index = rw.producer_index(value);
+    if (!index || *index <= top || *index >= rw.size() || !seen.insert(*index).second) continue;
+    const std::vector<ValueId>& inputs = rw.node(*index).inputs;
+    open.insert(open.end(), inputs.begin(), inputs.end());
+  }
+  return false;
+}
 
 std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
                                     const std::vector<ExpertFactor>& terms) {

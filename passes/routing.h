@@ -33,4 +33,7 @@ struct Routing {
 std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
                                     const std::vector<ExpertFactor>& terms);
 
+/// Returns whether a factor or its condition is computed from the ids of `top`.
+bool follows_from_choice(const Rewriter& rw, NodeIndex top, const ExpertFactor& term);
+
 }  // namespace llmc::passes
