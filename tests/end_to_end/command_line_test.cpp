@@ -166,6 +166,7 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"ppl", path, "--ids", "1,5000"}, "5000");
   expect_usage_error({"ppl", path, "--ids", "1,2,3", "-c", "3000"}, "3000");
   expect_usage_error({"ppl", path, "--ids", "1,2,3", "--kl"}, "a compiled bundle has no float");
+  expect_usage_error({"plan", path, "--weights=file"}, "cannot change a compiled bundle");
   expect_usage_error({"bench", path, "-p", "4000"}, "4000");
   expect_usage_error({"bench", path, "-n", "2048"}, "2048");
   expect_usage_error({"bench", path, "-n", "0", "-p", "0"}, "nothing to measure");

@@ -166,6 +166,14 @@ TEST(PlanCommand, NamesTheTargetAndWhereItComesFrom) {
   EXPECT_EQ(list[1]["target_reason"], "given");
 }
 
+TEST(PlanCommand, PlansWeightsInAFile) {
+  const std::string model = tinyfable().string();
+  EXPECT_EQ(Json::parse(llmc({"plan", model, "--json"}).out)["options"]["weights"], "embed");
+  const ProgramRun file = llmc({"plan", model, "--weights=file", "--json"});
+  EXPECT_EQ(Json::parse(file.out)["options"]["weights"], "file");
+  EXPECT_EQ(llmc({"plan", model, "--weights=flash"}).code, 2);
+}
+
 TEST(PlanCommand, NotesWhichOfSeveralModelsIsTaken) {
   testing::TemporaryFolder out;
   for (const char* file : {"model.onnx", "model_fp16.onnx"})

@@ -9,6 +9,12 @@ void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use) {
   add_function_options(app, options.function);
   add_grammar_options(app, options.grammar);
   add_system_prompt_options(app, options.system_prompt);
+  options.weights_option =
+      app.add_option(
+             "--weights", options.weights,
+             "Storage of weights, embed: in the library, file: NAME.weights.bin (default: embed)")
+          ->check(CLI::IsMember({"embed", "file"}))
+          ->type_name("PLACE");
   app.add_option("--max-ram", options.max_ram,
                  "Maximum arena size, such as 512K or 64M; exit code 5 above it")
       ->type_name("BYTES");
@@ -19,6 +25,8 @@ Result<driver::CompileOptions> driver_options(const BuildOptions& options) {
   LLMC_RETURN_IF_ERROR(apply(options.function, compile));
   LLMC_RETURN_IF_ERROR(apply(options.system_prompt, compile));
   LLMC_TRY(compile.max_ram, parse_bytes(options.max_ram, "--max-ram"));
+  compile.weights =
+      options.weights == "file" ? driver::WeightsStorage::kFile : driver::WeightsStorage::kEmbed;
   LLMC_TRY(compile.grammar, grammar_source(options.grammar));
   return compile;
 }

@@ -14,7 +14,8 @@ struct BuildOptions {
   FunctionOptions function;
   SystemPromptOptions system_prompt;
   GrammarOptions grammar;
-  std::string max_ram;
+  std::string weights = "embed", max_ram;
+  CLI::Option* weights_option = nullptr;
 };
 void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use);
 

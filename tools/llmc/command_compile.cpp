@@ -17,7 +17,6 @@ namespace {
 
 struct CompileCommand : BuildOptions {
   std::optional<std::string> out;
-  std::string weights = "embed";
   std::string dump_ir;
 };
 
@@ -124,8 +123,6 @@ Result<int> compile_source(const CompileCommand& command, const driver::CompileO
 Result<int> compile(const CompileCommand& command, const Globals& globals) {
   LLMC_TRY(auto options, driver_options(command));
   LLMC_TRY(const auto outputs, outputs_of(command, options));
-  options.weights =
-      command.weights == "file" ? driver::WeightsStorage::kFile : driver::WeightsStorage::kEmbed;
 
   std::unique_ptr<IrDump> dump;
   if (!command.dump_ir.empty()) dump = std::make_unique<IrDump>(command.dump_ir);
@@ -154,11 +151,6 @@ Action add_compile(CLI::App& app, const Globals& globals) {
   app.add_option("--name", command->model.compile.name,
                  "Prefix of every C name (default: from MODEL)")
       ->type_name("NAME");
-  app.add_option(
-         "--weights", command->weights,
-         "Storage of weights, embed: in the library, file: NAME.weights.bin (default: embed)")
-      ->check(CLI::IsMember({"embed", "file"}))
-      ->type_name("PLACE");
   add_build_options(app, *command, ModelUse::kCompile);
   app.add_option("--dump-ir", command->dump_ir, "Folder for dumps of the graph after each pass")
       ->type_name("FOLDER");

@@ -15,11 +15,12 @@ namespace {
 /// kUsage for an option that cannot change a bundle.
 Status check_bundle_options(const BuildOptions& command) {
   const bool given = command.function.function || !command.function.dims.empty() ||
-                     command.grammar.given() || command.system_prompt.file_option->count() > 0 ||
+                     command.grammar.given() || command.weights_option->count() > 0 ||
+                     command.system_prompt.file_option->count() > 0 ||
                      command.system_prompt.tokens_option->count() > 0;
   if (!given) return ok_status();
   return usage_error(
-      "--function, --dim, a grammar or a system prompt cannot change a compiled bundle",
+      "--function, --dim, --weights, a grammar or a system prompt cannot change a compiled bundle",
       "remove the option, or compile the model again with it");
 }
 
