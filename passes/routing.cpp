@@ -177,17 +177,19 @@ struct Ids {
 
 /// Returns the only expert that all rows with a factor other than 0 choose; nullopt without one.
 std::optional<std::int64_t> expert_of(const std::vector<float>& factors, const Ids& ids) {
+  const auto is_used = [](float factor) { return factor != 0; };
+  const auto first = std::ranges::find_if(factors, is_used);
+  if (first == factors.end()) return std::nullopt;
   std::optional<std::int64_t> found;
-  for (std::size_t e = 0; e < ids.rows(); ++e) {  // there are as many rows as experts
-    bool only = true, some = false;
-    for (std::size_t r = 0; r < ids.rows() && only; ++r) {
-      const bool chosen = ids.place(r, static_cast<std::int64_t>(e)) < ids.chosen;
-      only = chosen || factors[r] == 0;
-      some |= factors[r] != 0;
-    }
-    if (!only || !some) continue;
+  const auto row = static_cast<std::size_t>(first - factors.begin());
+  for (std::size_t j = 0; j < ids.chosen; ++j) {
+    const std::int64_t expert = ids.all[row * ids.chosen + j];
+    bool all = true;
+    for (std::size_t r = row; r < ids.rows() && all; ++r)
+      all = !is_used(factors[r]) || ids.place(r, expert) < ids.chosen;
+    if (!all) continue;
     if (found) return std::nullopt;
-    found = static_cast<std::int64_t>(e);
+    found = expert;
   }
   return found;
 }
