@@ -118,16 +118,19 @@ class Sample {
   }
 
   /// Returns whether a value follows from constants and dims.
-  bool is_static(ValueId value, int depth) const {
+  bool is_static(ValueId value, int depth) {
     constexpr int kMaxStatic = 12;
+    if (const auto known = static_.find(value); known != static_.end()) return known->second;
     const ir::Node* node = rw_.producer(value);
-    if (!node || depth > kMaxStatic) return false;
-    if (std::holds_alternative<ir::ConstantOp>(node->op) ||
-        std::holds_alternative<ir::Shape>(node->op))
-      return true;
-    return std::ranges::all_of(node->inputs, [&](ValueId input) {
-      return !input.exists() || is_static(input, depth + 1);
-    });
+    bool result = false;
+    if (node && depth <= kMaxStatic) {
+      result = std::holds_alternative<ir::ConstantOp>(node->op) ||
+               std::holds_alternative<ir::Shape>(node->op) ||
+               std::ranges::all_of(node->inputs, [&](ValueId input) {
+                 return !input.exists() || is_static(input, depth + 1);
+               });
+    }
+    return static_[value] = result;
   }
 
   const Rewriter& rw_;
@@ -136,6 +139,7 @@ class Sample {
   std::mt19937 random_;
   std::map<ValueId, std::optional<Tensor>> values_;
   std::map<NodeIndex, bool> depends_;
+  std::map<ValueId, bool> static_;
   int depth_ = 0;
 };
 
