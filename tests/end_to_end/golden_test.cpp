@@ -28,7 +28,6 @@ TEST_P(GoldenHashes, AreThisTargets) {
                             ir::WeightFormat::kF16, ir::WeightFormat::kF32}) {
     evaluate::VerifyOptions options;
     options.native.compile = options_for(tinyfable(), GetParam(), format);
-    options.native.compile.cflags = {"-O1"};
     options.native.compile.ctx = 256;
     options.reference = false;
     options.long_run = target::runs_here(target);  // takes long under an emulator
