@@ -134,6 +134,7 @@ TYPED_TEST(AttentionTest, BitsDoNotDependOnChunksOrThreads) {
   const Aligned<float> want = sequence.attend(1, 1, 0.25f);
   std::uint32_t threads = 0;
   for (const std::size_t chunk : {1, 2, 7, 32, 64, 100, 140}) {
+    if (kEmulated && (chunk == 2 || chunk == 32 || chunk == 140)) continue;
     // All pairs here; an emulator takes each chunk with one number of threads.
     for (int i = 0; i < (kEmulated ? 1 : 4); ++i) {
       threads = threads % 4 + 1;
@@ -181,18 +182,19 @@ void check_splits() {
 }
 
 TEST(AttentionLongTest, SplitsMergeTheSameHoweverTheyAreSpread) {
-  check_splits<KvFormats{}>();
+  if constexpr (!kEmulated) check_splits<KvFormats{}>();
   check_splits<kBytes>();
 }
 
 template <KvFormats formats>
 void check_blocks() {
-  const Aligned<float> want = Sequence<LongShape<32, formats>>(700).attend(64, 2, 0.25f);
-  EXPECT_TRUE((Sequence<LongShape<24, formats>>(700).attend(64, 2, 0.25f)) == want);
-  EXPECT_TRUE((Sequence<LongShape<256, formats>>(700).attend(64, 2, 0.25f)) == want);
+  constexpr std::size_t kTokens = kEmulated ? 530 : 700;  // more than a split
+  const Aligned<float> want = Sequence<LongShape<32, formats>>(kTokens).attend(64, 2, 0.25f);
+  EXPECT_TRUE((Sequence<LongShape<24, formats>>(kTokens).attend(64, 2, 0.25f)) == want);
+  EXPECT_TRUE((Sequence<LongShape<256, formats>>(kTokens).attend(64, 2, 0.25f)) == want);
 }
 TEST(AttentionLongTest, BlockSizeDoesNotChangeBits) {
-  check_blocks<KvFormats{}>();
+  if constexpr (!kEmulated) check_blocks<KvFormats{}>();
   check_blocks<formats_of(kInt8, kFp8)>();
 }
 
@@ -216,21 +218,27 @@ void check_rule() {
   EXPECT_TRUE(sequence.attend(61, 4, scale) == want);
 }
 
+// The rules' own code is the same for every target: one of each kind is enough where compiling and
+// running take longest.
 TEST(AttentionRuleTest, Windows) {
-  check_rule<AttentionRule<1>>();
-  check_rule<AttentionRule<100>>();
-  check_rule<AttentionRule<600>>();
+  if constexpr (!kEmulated) {
+    check_rule<AttentionRule<1>>();
+    check_rule<AttentionRule<100>>();
+    check_rule<AttentionRule<600>>();
+  }
   check_rule<AttentionRule<100>, formats_of(kF16, kInt8)>();
 }
 
 TEST(AttentionRuleTest, Chunks) {
-  check_rule<AttentionRule<1, false, ScoreBias::kNone, false, true>>();
-  check_rule<AttentionRule<24, false, ScoreBias::kNone, false, true>>();
+  if constexpr (!kEmulated) {
+    check_rule<AttentionRule<1, false, ScoreBias::kNone, false, true>>();
+    check_rule<AttentionRule<24, false, ScoreBias::kNone, false, true>>();
+  }
   check_rule<AttentionRule<600, true, ScoreBias::kNone, false, true>, formats_of(kF16, kInt8)>();
 }
 
 TEST(AttentionRuleTest, CappedScores) {
-  check_rule<AttentionRule<0, true>>();
+  if constexpr (!kEmulated) check_rule<AttentionRule<0, true>>();
   check_rule<AttentionRule<90, true>>();
 }
 

@@ -230,6 +230,9 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<WeightF32<48, 77>, 24>("f32", "f32 norm swiglu");
       bits.experts<WeightKind::kQ4>("q4 experts");
       bits.experts<WeightKind::kF32>("f32 experts");
+      bits.stages();
+      // Attention has no tiles of tokens: these are about threads, and chunks that end anywhere.
+      if (threads == 2 || threads == 3 || tokens == 5 || tokens == 6) continue;
       bits.attend<32>("qkv and attention", 90);
       bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
       bits.attend<32, AttentionRule<>, false, kMixed>("attention in f16 and int8", 90);
@@ -237,7 +240,6 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<32, AttentionRule<0, true, ScoreBias::kByKey, true>>(
           "attention with a bias by key, sinks", 90);
       bits.attend_to_source(150);
-      bits.stages();
     }
   }
   // A long cache: chunk, threads and block size may change, the bits may not.
@@ -248,13 +250,11 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       if (!kTiled && (threads != 3 || tokens != 64)) continue;
       bits.set(tokens, threads, 0);
       bits.attend<32>("long attention", 530);
-      bits.attend<8>("long attention", 530);
-      bits.attend<32, AttentionRule<70>>("long attention with a window", 530);
-      bits.attend<8, AttentionRule<70>>("long attention with a window", 530);
-      bits.attend<32, AttentionRule<0, false, ScoreBias::kByDistance>>("long attention with a bias",
-                                                                       530);
-      bits.attend<32, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 530);
       bits.attend<8, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 530);
+      bits.attend<32, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 530);
+      using Window = AttentionRule<70, false, ScoreBias::kByDistance>;
+      bits.attend<32, Window>("long attention with a window, a bias", 530);
+      bits.attend<8, Window>("long attention with a window, a bias", 530);
     }
   }
 }

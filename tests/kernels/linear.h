@@ -31,4 +31,15 @@ struct Case {
   using W = Weight<kKind, packed_rows(kN), kK>;
 };
 
+/// The product of a case's weights with each row of x: floats [rows, N].
+template <class Case>
+std::vector<float> reference_products(const unsigned char* data, const Aligned<float>& x) {
+  std::vector<float> products;
+  for (std::size_t row = 0; row < x.size() / Case::K; ++row) {
+    const auto product = reference_product<typename Case::W>(data, x.data() + row * Case::K);
+    products.insert(products.end(), product.begin(), product.begin() + Case::N);
+  }
+  return products;
+}
+
 }  // namespace llmc::test

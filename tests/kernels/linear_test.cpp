@@ -27,21 +27,19 @@ TYPED_TEST(LinearTest, StoresTheDocumentedBits) {
   constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
   const auto data = make_weight<W>(N, 100 + N);
   const auto bias = random_floats(packed_rows(N), 5);
+  const auto x = random_floats(kTokenCounts[std::size(kTokenCounts) - 1] * K, 200, 3);
+  const auto want = reference_products<TypeParam>(data.data(), x);
   for (const std::uint32_t tokens : kTokenCounts) {
-    const auto x = random_floats(tokens * K, 200 + tokens, 3);
     for (const std::uint32_t threads : {1u, 3u, 4u}) {
       Aligned<float> y(tokens * N), biased(tokens * N);
       const TestRun run = make_run(tokens, threads);
       run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
       run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{biased.data(), bias.data()});
-      for (std::size_t t = 0; t < tokens; ++t) {
-        const auto want = reference_product<W>(data.data(), x.data() + t * K);
-        for (std::size_t n = 0; n < N; ++n) {
-          ASSERT_EQ(bits_of(y[t * N + n]), bits_of(want[n]))
-              << "tokens " << tokens << " token " << t << " row " << n << ": " << y[t * N + n]
-              << " not " << want[n];
-          ASSERT_EQ(bits_of(biased[t * N + n]), bits_of(want[n] + bias[n]));
-        }
+      for (std::size_t i = 0; i < tokens * N; ++i) {
+        ASSERT_EQ(bits_of(y[i]), bits_of(want[i]))
+            << "tokens " << tokens << " token " << i / N << " row " << i % N << ": " << y[i]
+            << " not " << want[i];
+        ASSERT_EQ(bits_of(biased[i]), bits_of(want[i] + bias[i % N]));
       }
     }
   }
