@@ -127,9 +127,12 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges&
 
 /// Returns `--dim name=N` in a form that a shell accepts. The name is not truncated, because --dim
 /// compares all of it, and it is quoted, because it comes from the model.
-std::string dim_flag(const std::string& symbol) {
-  const bool batch = symbol.find("batch") != std::string::npos;
-  return "--dim " + shell_quoted(symbol + (batch ? "=1" : "=N"));
+std::string dim_flag(const std::string& symbol, std::string_view size) {
+  return fmt::format("--dim {}", shell_quoted(fmt::format("{}={}", symbol, size)));
+}
+
+bool is_batch(const std::string& symbol) {
+  return symbol.find("batch") != std::string::npos;
 }
 
 }  // namespace
@@ -164,6 +167,32 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
   return bound;
 }
 
+plan::DimRanges usual_dims(const ir::Graph& graph) {
+  plan::DimRanges dims;
+  std::set<std::string> others;
+  bool tokens = true;
+  for (const ir::ValueId input : graph.inputs())
+    for (const ir::Dim& dim : graph.value(input).type.dims)
+      for (const auto& [symbol, factor] : dim.terms()) {
+        const bool batch = is_batch(symbol);
+        dims.emplace(symbol, batch ? plan::DimRange(1) : plan::DimRange(1, kUsualBound));
+        if (batch) continue;
+        others.insert(symbol);
+        tokens &= !ir::is_float(graph.value(input).type.element);
+      }
+  return others.size() > 1 || !tokens ? plan::DimRanges() : dims;
+}
+
+std::string dim_flags(const plan::DimRanges& dims) {
+  std::string flags;
+  for (const auto& [symbol, range] : dims) {
+    const std::string size = range.is_number() ? fmt::format("{}", range.min)
+                                               : fmt::format("{}..{}", range.min, range.max);
+    flags += (flags.empty() ? "" : " ") + dim_flag(symbol, size);
+  }
+  return flags;
+}
+
 std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given) {
   // Limits of the message. It contains only complete flags: a truncated one could end inside its
   // quotes.
@@ -171,7 +200,8 @@ std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given) {
   const std::vector<std::string> symbols = open_symbols(graph, given);
   std::string flags;
   for (std::size_t i = 0; i < symbols.size(); ++i) {
-    const std::string flag = (i > 0 ? " " : "") + dim_flag(symbols[i]);
+    const std::string flag =
+        (i > 0 ? " " : "") + dim_flag(symbols[i], is_batch(symbols[i]) ? "1" : "N");
     if (i == kMaxFlags || flags.size() + flag.size() > kMaxBytes) return flags + " …";
     flags += flag;
   }

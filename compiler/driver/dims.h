@@ -16,6 +16,15 @@ namespace llmc::driver {
 /// 0, and a range of a sum.
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
+/// Largest number of tokens that usual_dims() plans for.
+inline constexpr std::int64_t kUsualBound = 512;
+/// Returns sizes for the symbols of a graph for which none are given: 1 for the batch and, if there
+/// is one other symbol and only inputs of integers have it, 1 to kUsualBound tokens. Other symbols
+/// have no usual size; for a graph with such ones the result is empty.
+plan::DimRanges usual_dims(const ir::Graph& graph);
+/// Returns the flags that set `dims`: "--dim batch_size=1 --dim length=1..512".
+std::string dim_flags(const plan::DimRanges& dims);
+
 /// Returns the flags that set all symbolic sizes of the graph's inputs that `given` does not set:
 /// "--dim batch_size=1 --dim length=N". Empty if there are none.
 std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given = {});

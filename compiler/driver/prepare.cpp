@@ -215,7 +215,7 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
 }
 
 /// Prepares a plain graph: assigns its dims, runs the passes, and makes one plan per target.
-Result<Prepared> prepare_plain(const CompileOptions& options, importer::ImportedModel model,
+Result<Prepared> prepare_plain(const CompileOptions& options, Source source,
                                std::span<const std::string> targets, const Progress& progress,
                                PhaseClock& clock) {
   if (options.grammar.given()) {
@@ -227,13 +227,13 @@ Result<Prepared> prepare_plain(const CompileOptions& options, importer::Imported
                        "leave out --system-prompt and --system-prompt-tokens");
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (!options.quant_given) planned.quant.clear();
-  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(model.module.graph()), options.dims));
-  if (const std::string flags = missing_dims(graph, options.dims); !flags.empty())
+  LLMC_TRY(const ir::Graph graph, bind_dims(std::move(source.model.module.graph()), source.dims));
+  if (const std::string flags = missing_dims(graph, source.dims); !flags.empty())
     return open_sizes(options, flags);
-  planned.open_dims = options.dims;
+  planned.open_dims = source.dims;
   const std::vector<ir::Value> inputs = inputs_of(graph);
   Prepared prepared;
-  prepared.model = std::move(model);
+  prepared.model = std::move(source.model);
   report(progress, "passes", 0, 0);
   const auto quant = options.quant_given ? options.quant : ir::WeightFormat::kUnset;
   LLMC_TRY(const ir::Graph stages,
@@ -272,7 +272,7 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
                          std::span<const std::string> targets, const Progress& progress,
                          PhaseClock& clock) {
   if (source.is_function)
-    return prepare_plain(options, std::move(source.model), targets, progress, clock);
+    return prepare_plain(options, std::move(source), targets, progress, clock);
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (!source.model.is_decoder()) return not_a_decoder(source.model);
   Prepared prepared;

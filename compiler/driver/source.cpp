@@ -91,6 +91,15 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   if (!asked && source.model.lacks_cache) return not_a_decoder(source.model);
   if (!options.function && !options.dims.empty() && is_decoder(options))
     LLMC_RETURN_IF_ERROR(check_decoder_dims(options, source.model.graph()));
+  source.dims = options.dims;
+  if (source.is_function && source.dims.empty()) {
+    source.dims = usual_dims(source.model.graph());
+    if (!source.dims.empty() && options.import.on_warning)
+      options.import.on_warning({.file = options.model.string(),
+                                 .message = "the inputs have sizes that are not fixed; assuming " +
+                                            dim_flags(source.dims),
+                                 .hint = "--dim gives others"});
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   source.import_seconds = seconds.count();
   return source;

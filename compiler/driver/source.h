@@ -3,6 +3,7 @@
 #include "compiler/driver/compile_options.h"
 #include "compiler/driver/progress.h"
 #include "compiler/onnx/model.h"
+#include "compiler/plan/size.h"
 #include "compiler/support/result.h"
 
 namespace llmc::driver {
@@ -12,10 +13,12 @@ struct Source {
   importer::ImportedModel model;
   /// Compile as a function: requested (options.function, options.dims), or not a decoder.
   bool is_function = false;
+  plan::DimRanges dims;  // sizes of a function's symbols: options.dims, or usual_dims()
   double import_seconds = 0;
 };
-/// Imports `options.model` with options.reader. If options.dims makes a decoder a function, reports
-/// this to options.import.on_warning. Fails with kUsage if such a decoder's size remains symbolic
+/// Imports `options.model` with options.reader. Reports to options.import.on_warning which sizes a
+/// function has if none are given. If options.dims makes a decoder a function, reports
+/// this, too. Fails with kUsage if such a decoder's size remains symbolic
 /// or has a range. Fails with kUnsupported for a decoder without a cache that is not compiled as a
 /// function.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});

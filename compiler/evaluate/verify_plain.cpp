@@ -48,7 +48,7 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
                                        const driver::Progress& progress) {
   driver::CompileOptions compile = options.compile;
   compile.threads_max = std::max(compile.threads_max, options.threads);
-  LLMC_TRY(const ir::Graph graph, driver::bind_dims(source.model.graph(), compile.dims));
+  LLMC_TRY(const ir::Graph graph, driver::bind_dims(source.model.graph(), source.dims));
   LLMC_TRY(const auto library,
            exec::FunctionLibrary::compile(compile, std::move(source), options.emulator, progress));
   const plan::Plan& plan = library->plan(0);

@@ -254,6 +254,25 @@ TEST(FunctionDims, MissingOnesAreOneErrorWithTheFlagsToPaste) {
                  "did you mean batch_size?");
 }
 
+TEST(FunctionDims, OneLengthOfTokensHasAUsualBound) {
+  const testing::TemporaryFolder folder;
+  const std::string model = (folder.path() / "open.onnx").string();
+  const auto planned = [&](int element) {
+    testing::OnnxBuilder b(17);
+    b.input("x", element, {"batch_size", "length"});
+    b.node("Neg", {"x"}, {}, "y");
+    b.output("y", element, {"batch_size", "length"});
+    b.save(model);
+    return llmc({"plan", model});
+  };
+  const ProgramRun tokens = planned(onnx::TensorProto::INT64);
+  EXPECT_EQ(tokens.code, 0) << tokens.err;
+  EXPECT_THAT(tokens.err, HasSubstr("assuming --dim batch_size=1 --dim length=1..512"));
+  const ProgramRun samples = planned(onnx::TensorProto::FLOAT);
+  EXPECT_NE(samples.code, 0);
+  EXPECT_THAT(samples.err, HasSubstr("--dim batch_size=1 --dim length=N"));
+}
+
 TEST(FunctionDims, SizesThatMakeNoSenseAreOneError) {
   const testing::TemporaryFolder folder;
   const std::string model = write_open_function(folder.path()).string();
