@@ -82,6 +82,27 @@ class ReshapedConstant final : public DenseConstant, public PagedConstant {
   ConstantPtr source_;
 };
 
+/// View of a constant that is not dense, with other dims but the same number of columns.
+class ReshapedRows final : public Constant, public PagedConstant {
+ public:
+  ReshapedRows(ConstantPtr source, std::vector<std::int64_t> dims)
+      : Constant(source->element(), std::move(dims)), source_(std::move(source)) {}
+  const ConstantPtr& source() const { return source_; }
+  void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const override {
+    source_->read_rows(begin, count, out);
+  }
+  void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  std::span<float> out) const override {
+    source_->read_block(row, rows, column, columns, out);
+  }
+  std::vector<std::byte> bytes() const override { return source_->bytes(); }
+  std::string describe() const override { return "reshaped(" + typed_text(*source_) + ")"; }
+  void drop_pages() const override { ir::drop_pages(*source_); }
+
+ private:
+  ConstantPtr source_;
+};
+
 /// Constant whose elements are computed from their index.
 class ComputedConstant : public Constant {
  public:
@@ -246,9 +267,13 @@ ConstantPtr make_mapped_file(ElementType element, std::vector<std::int64_t> dims
 
 ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims) {
   LLMC_CHECK(source && checked_byte_count(source->element(), dims) == source->byte_count());
+  if (const auto* view = dynamic_cast<const ReshapedRows*>(source.get())) source = view->source();
   if (source->dims() == dims) return source;
   // Maximum size of a constant whose text form contains its values.
   constexpr std::size_t kSmallBytes = 128;
+  if (source->window().empty() && source->dims().size() == 2 && dims.size() > 2 &&
+      source->dims().back() == dims.back())
+    return std::make_shared<ReshapedRows>(std::move(source), std::move(dims));
   if (source->window().empty() || source->byte_count() <= kSmallBytes)
     return make_constant(source->element(), std::move(dims), source->bytes());
   return std::make_shared<ReshapedConstant>(std::move(source), std::move(dims));

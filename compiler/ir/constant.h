@@ -167,8 +167,9 @@ ConstantPtr concat_rows(std::vector<ConstantPtr> sources);
 ConstantPtr reorder_rows(ConstantPtr source, std::vector<std::int64_t> order);
 
 /// Returns the same elements with other dims; the number of elements must be equal (LLMC_CHECK).
-/// The result is a view if the source is dense in memory and larger than 128 bytes, otherwise a
-/// copy.
+/// The result is a view if the source is dense in memory and larger than 128 bytes, or if the
+/// source is a matrix that is evaluated lazily and the last dim stays; otherwise it is a copy. A
+/// view of the second kind that is reshaped to the matrix is that matrix, with its quantization.
 ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims);
 
 /// Returns a copy of all elements as floats, row-major, for any rank.

@@ -1,6 +1,8 @@
 #include "compiler/onnx/lowering.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "compiler/support/checked_math.h"
@@ -16,6 +18,17 @@ ValueId reshaped(NodeContext& n, ValueId x, std::vector<std::int64_t> shape) {
 
 ValueId clipped(NodeContext& n, ValueId x, double low, double high) {
   return with_scalar(n, BinaryKind::kMin, with_scalar(n, BinaryKind::kMax, x, low), high);
+}
+
+ValueId gelu_tanh(NodeContext& n, ValueId x) {
+  const ValueId cube = binary(n, BinaryKind::kMul, binary(n, BinaryKind::kMul, x, x), x);
+  const ValueId sum =
+      binary(n, BinaryKind::kAdd, x, with_scalar(n, BinaryKind::kMul, cube, 0.044715));
+  const ValueId inner =
+      unary(n, ir::UnaryKind::kTanh,
+            with_scalar(n, BinaryKind::kMul, sum, std::sqrt(2 / std::numbers::pi)));
+  return binary(n, BinaryKind::kMul, with_scalar(n, BinaryKind::kMul, x, 0.5),
+                with_scalar(n, BinaryKind::kAdd, inner, 1));
 }
 
 std::optional<std::int64_t> known_dim(const NodeContext& n, ValueId x, std::int64_t axis) {

@@ -35,6 +35,9 @@ ir::ValueId reshaped(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> sh
 /// Appends min(max(x, low), high) with scalar bounds.
 ir::ValueId clipped(NodeContext& n, ir::ValueId x, double low, double high);
 
+/// Appends x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+ir::ValueId gelu_tanh(NodeContext& n, ir::ValueId x);
+
 /// Returns the size of a dim; nullopt if it is not constant.
 std::optional<std::int64_t> known_dim(const NodeContext& n, ir::ValueId x, std::int64_t axis);
 /// Return the size of a dim as i64[1], or all sizes as i64[rank]. The value is a constant if the
@@ -71,6 +74,19 @@ ir::ValueId with_past(NodeContext& n, std::size_t past, ir::ValueId fresh, std::
 /// Returns x [B, kv_heads, T, D] with each head repeated `group` times: [B, kv_heads * group, T,
 /// D].
 ir::ValueId repeated_heads(NodeContext& n, ir::ValueId x, std::int64_t group);
+
+/// A matrix [rows, columns] whose rows are quantized in blocks: which operands hold its parts.
+struct PackedMatrix {
+  int bits = 4;  // of a code; 4 or 8
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t block = 0;   // columns for each scale
+  std::int64_t stride = 0;  // codes from one row to the next
+  std::size_t codes = 0, scales = 0, zero_points = 0;
+};
+/// Returns the matrix with its codes preserved. Codes are u8, low bits first; zero points are
+/// floats or packed like the codes, each row padded to a byte; without them they are 2^(bits-1).
+/// Reports an error and returns nullptr if operands are not constant or sizes do not match.
+ir::ConstantPtr packed_matrix(NodeContext& n, const PackedMatrix& m);
 
 /// The granularity of the scale and the zero point (operands 1 and 2) of a quantization: per
 /// tensor, per index along an axis, or per block along it.

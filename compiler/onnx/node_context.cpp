@@ -278,12 +278,18 @@ void NodeContext::emit(ir::Op op, std::vector<ValueId> inputs) {
 }
 
 ValueId NodeContext::make(ir::Op op, std::vector<ValueId> inputs) {
-  if (failed()) return ir::kNoValue;
+  const auto made = make_all(std::move(op), std::move(inputs));
+  LLMC_CHECK(made.size() <= 1);
+  return made.empty() ? ir::kNoValue : made.front();
+}
+
+std::vector<ValueId> NodeContext::make_all(ir::Op op, std::vector<ValueId> inputs) {
+  if (failed()) return {};
   while (!inputs.empty() && !inputs.back().exists()) inputs.pop_back();
-  auto made = builder_.add_one(std::move(op), std::move(inputs), origin_);
-  if (!made.ok()) return fail(made.error().first()), ir::kNoValue;
-  check_size(*made);
-  return failed() ? ir::kNoValue : *made;
+  auto made = builder_.add(std::move(op), std::move(inputs), origin_);
+  if (!made.ok()) return fail(made.error().first()), std::vector<ValueId>();
+  for (const ValueId value : *made) check_size(value);
+  return failed() ? std::vector<ValueId>() : *std::move(made);
 }
 
 void NodeContext::check_size(ValueId value) {

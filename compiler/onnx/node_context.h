@@ -123,6 +123,8 @@ class NodeContext {
   void emit(ir::Op op, std::vector<ir::ValueId> inputs);
   /// Appends an IR node with one intermediate result and returns it.
   ir::ValueId make(ir::Op op, std::vector<ir::ValueId> inputs);
+  /// The same for any number of results; empty after an error.
+  std::vector<ir::ValueId> make_all(ir::Op op, std::vector<ir::ValueId> inputs);
   ir::ValueId make_constant(ir::ConstantPtr data, const std::string& name = {});
   ir::ValueId make_integers(std::vector<std::int64_t> values);
   /// Returns a scalar of the element type of `like`.

@@ -53,6 +53,7 @@ std::vector<OperatorRule> einsum_rules();
 std::vector<OperatorRule> integer_rules();
 std::vector<OperatorRule> contrib_rules();
 std::vector<OperatorRule> contrib_attention_rules();
+std::vector<OperatorRule> contrib_moe_rules();
 std::vector<OperatorRule> quantized_rules();
 
 /// Returns the rule for an operator, or nullptr. If there is no rule and `versions` is not null,

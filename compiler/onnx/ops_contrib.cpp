@@ -26,16 +26,6 @@ ValueId gelu(NodeContext& n, ValueId x) {
   return binary(n, BinaryKind::kMul, scaled(n, x, 0.5), plus(n, inner, n.make_scalar(1, x)));
 }
 
-/// x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
-ValueId gelu_tanh(NodeContext& n, ValueId x) {
-  const ValueId square = binary(n, BinaryKind::kMul, x, x);
-  const ValueId cube = binary(n, BinaryKind::kMul, square, x);
-  const ValueId sum = plus(n, x, scaled(n, cube, 0.044715));
-  const ValueId inner =
-      n.make(ir::Unary{UnaryKind::kTanh}, {scaled(n, sum, std::sqrt(2 / std::numbers::pi))});
-  return binary(n, BinaryKind::kMul, scaled(n, x, 0.5), plus(n, inner, n.make_scalar(1, x)));
-}
-
 void convert_contrib_gelu(NodeContext& n) {
   n.bind(0, gelu(n, n.in(0)));
 }

@@ -70,6 +70,47 @@ ConstantPtr quantized(NodeContext& n, ir::QuantizedParts parts) {
   return ir::make_quantized(std::move(parts));
 }
 
+}  // namespace
+
+ConstantPtr packed_matrix(NodeContext& n, const PackedMatrix& m) {
+  const ConstantPtr codes = n.constant(m.codes);
+  if (n.failed()) return nullptr;
+  if (!codes) {
+    n.unsupported("weights that are not constant are not supported");
+    return nullptr;
+  }
+  if (codes->element() != ElementType::kU8) {
+    n.unsupported("weights packed in " + std::string(ir::to_string(codes->element())) +
+                  " are not supported");
+    return nullptr;
+  }
+  const std::int64_t blocks = ceil_div(m.columns, m.block);
+  const auto count = checked_mul(m.rows, m.stride);
+  if (!count || m.stride % (8 / m.bits) != 0 || codes->element_count() != *count / (8 / m.bits)) {
+    n.bad("its weights of " + elements_text(codes->element_count()) + " are not " +
+          std::to_string(m.rows) + " rows of " + std::to_string(blocks) + " blocks of " +
+          std::to_string(m.block) + " " + std::to_string(m.bits) + "-bit codes");
+    return nullptr;
+  }
+  ir::QuantizedParts parts;
+  parts.column_block = m.block;
+  parts.scales = parameter_matrix(n, m.scales, "scales", m.rows, blocks);
+  ir::PackedForm form{m.bits, ir::PackedCode::kUnsigned, m.stride};
+  if (!n.has(m.zero_points)) {
+    form.code = ir::PackedCode::kOffset;
+  } else if (n.constant(m.zero_points) &&
+             n.constant(m.zero_points)->element() != ElementType::kU8) {
+    parts.zero_points = parameter_matrix(n, m.zero_points, "zero points", m.rows, blocks);
+  } else {
+    parts.zero_points = packed_zero_points(n, m.zero_points, form.bits, m.rows, blocks);
+  }
+  if (n.failed()) return nullptr;
+  parts.codes = ir::make_packed(codes, form, {m.rows, m.columns});
+  return quantized(n, std::move(parts));
+}
+
+namespace {
+
 /// MatMulNBits: y = A · dequantized(B)ᵀ (+ bias). B is u8 [N, ceil(K / block), block * bits / 8],
 /// low bits first.
 void convert_matmul_nbits(NodeContext& n) {
@@ -83,33 +124,16 @@ void convert_matmul_nbits(NodeContext& n) {
     return n.unsupported(std::to_string(bits) + "-bit weights are not supported",
                          "4 and 8 bits are");
   if (k < 1 || rows < 1 || block < 1) return n.bad("K, N and block_size must be positive");
-  const ConstantPtr codes = n.constant(1);
-  if (n.failed()) return;
-  if (!codes) return n.unsupported("weights that are not constant are not supported");
-  if (codes->element() != ElementType::kU8)
-    return n.unsupported("weights packed in " + std::string(ir::to_string(codes->element())) +
-                         " are not supported");
-  const std::int64_t blocks = ceil_div(k, block);
-  const auto stride = checked_mul(blocks, block);
-  const auto count = stride ? checked_mul(rows, *stride) : std::nullopt;
-  if (!count || *stride * bits % 8 != 0 || codes->element_count() != *count / 8 * bits)
-    return n.bad("its weights of " + elements_text(codes->element_count()) + " are not " +
-                 std::to_string(rows) + " rows of " + std::to_string(blocks) + " blocks of " +
-                 std::to_string(block) + " " + std::to_string(bits) + "-bit codes");
-  ir::QuantizedParts parts;
-  parts.column_block = block;
-  parts.scales = parameter_matrix(n, 2, "scales", rows, blocks);
-  ir::PackedForm form{static_cast<int>(bits), ir::PackedCode::kUnsigned, *stride};
-  if (!n.has(3)) {
-    form.code = ir::PackedCode::kOffset;
-  } else if (n.constant(3) && n.constant(3)->element() != ElementType::kU8) {
-    parts.zero_points = parameter_matrix(n, 3, "zero points", rows, blocks);
-  } else {
-    parts.zero_points = packed_zero_points(n, 3, form.bits, rows, blocks);
-  }
-  if (n.failed()) return;
-  parts.codes = ir::make_packed(codes, form, {rows, k});
-  const ConstantPtr weight = quantized(n, std::move(parts));
+  const auto stride = checked_mul(ceil_div(k, block), block);
+  if (!stride) return n.bad("K and block_size are too large");
+  const ConstantPtr weight = packed_matrix(n, {.bits = static_cast<int>(bits),
+                                               .rows = rows,
+                                               .columns = k,
+                                               .block = block,
+                                               .stride = *stride,
+                                               .codes = 1,
+                                               .scales = 2,
+                                               .zero_points = 3});
   if (!weight) return;
   const ValueId matrix = n.make_constant(ir::transposed(weight), n.input_name(1));
   if (!n.has(5)) return n.emit(ir::MatMul{}, {n.in(0), matrix});
