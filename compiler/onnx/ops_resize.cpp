@@ -14,16 +14,26 @@ using ir::ValueId;
 
 /// Maximum of a resized dim.
 constexpr double kMaxResized = 1 << 20;
+/// Maximum number of elements that are weighted for one of the result: each is an operator.
+constexpr double kMaxTaps = 256;
 
 struct Interpolation {
   std::string mode, coordinates, rounding;
   double cubic = -0.75;
+  bool antialias = false;        ///< a dim that shrinks is filtered with a stretched kernel
+  bool exclude_outside = false;  ///< elements outside the operand have weight 0
+  double extrapolation = 0;      ///< result at positions outside the operand, with cropping
+
+  bool crops() const { return coordinates == "tf_crop_and_resize"; }
 };
 
 /// How the positions of a resized dim correspond to those of the operand.
 struct ResizedDim {
   std::int64_t from = 0, to = 0;
   double scale = 1;
+  double start = 0, end = 1;  ///< with cropping: the region, relative to the operand
+
+  bool is_identity() const { return scale == 1 && from == to && start == 0 && end == 1; }
 
   /// Returns the position in the operand of position `i` of the result.
   double source(std::int64_t i, const std::string& coordinates) const {
@@ -32,6 +42,11 @@ struct ResizedDim {
     if (coordinates == "align_corners")
       return count == 1 ? 0 : x * static_cast<double>(from - 1) / (count - 1);
     if (coordinates == "pytorch_half_pixel" && to == 1) return 0;
+    if (coordinates == "tf_crop_and_resize") {
+      const auto last = static_cast<double>(from - 1);
+      if (to == 1) return 0.5 * (start + end) * last;
+      return (start + x * (end - start) / static_cast<double>(to - 1)) * last;
+    }
     if (coordinates == "half_pixel_symmetric") {
       const double adjustment = static_cast<double>(to) / count;
       const double center = static_cast<double>(from) / 2;
@@ -49,14 +64,40 @@ std::int64_t nearest(double x, const std::string& rounding) {
   return static_cast<std::int64_t>(low) + (up ? 1 : 0);
 }
 
-/// Returns the weights of the elements from floor(x) - 1 on (cubic) or floor(x) on (linear) at
-/// x = floor(x) + t. (Keys 1981.)
-std::vector<double> weights_at(double t, const Interpolation& how) {
-  if (how.mode == "linear") return {1 - t, t};
+/// The elements that contribute to one of the result, and their weights.
+struct Taps {
+  std::int64_t first = 0;  ///< index of the first element; it may lie outside the operand
+  std::vector<double> weights;
+};
+
+/// Returns the kernel at distance d: a triangle (linear) or the cubic of Keys (1981).
+double kernel(double d, const Interpolation& how) {
+  d = std::abs(d);
+  if (how.mode == "linear") return std::max(0.0, 1 - d);
   const double a = how.cubic;
-  const auto outer = [a](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  const auto inner = [a](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  return {outer(t + 1), inner(t), inner(1 - t), outer(2 - t)};
+  if (d < 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+/// Returns the taps at position x of the operand. Their number depends on `dim` only.
+Taps taps_at(double x, const ResizedDim& dim, const Interpolation& how) {
+  const bool cubic = how.mode == "cubic";
+  if (!cubic && !how.antialias) x = std::clamp(x, 0.0, static_cast<double>(dim.from - 1));
+  const double shrink = how.antialias ? std::min(dim.scale, 1.0) : 1.0;
+  const auto first = static_cast<std::int64_t>(std::floor((cubic ? -2 : -1) / shrink)) + 1;
+  const double low = std::floor(x);
+  Taps taps{static_cast<std::int64_t>(low) + first, {}};
+  double sum = 0;
+  for (std::int64_t k = first; k < 2 - first; ++k) {
+    const std::int64_t index = static_cast<std::int64_t>(low) + k;
+    const bool excluded = how.exclude_outside && (index < 0 || index >= dim.from);
+    const double distance = (static_cast<double>(k) - (x - low)) * shrink;
+    taps.weights.push_back(excluded ? 0 : kernel(distance, how));
+    sum += taps.weights.back();
+  }
+  if (how.antialias || how.exclude_outside)
+    for (double& weight : taps.weights) weight /= sum;
+  return taps;
 }
 
 /// Returns the elements of x along `axis` at `indices`, limited to the dim.
@@ -66,40 +107,59 @@ ValueId gathered_at(NodeContext& n, ValueId x, std::int64_t axis, std::vector<st
   return n.make(ir::Gather{axis}, {x, n.make_integers(std::move(indices))});
 }
 
-ValueId resized(NodeContext& n, ValueId x, std::int64_t axis, const ResizedDim& dim,
-                const Interpolation& how) {
-  if (n.failed()) return ir::kNoValue;
-  std::vector<std::int64_t> first;
-  std::vector<std::vector<float>> weights(how.mode == "cubic" ? 4 : how.mode == "linear" ? 2 : 0);
-  for (std::int64_t i = 0; i < dim.to; ++i) {
-    double at = dim.source(i, how.coordinates);
-    if (weights.empty()) {
-      first.push_back(nearest(at, how.rounding));
-      continue;
-    }
-    if (how.mode == "linear") at = std::clamp(at, 0.0, static_cast<double>(dim.from - 1));
-    const double low = std::floor(at);
-    first.push_back(static_cast<std::int64_t>(low) - (how.mode == "cubic" ? 1 : 0));
-    const auto all = weights_at(at - low, how);
-    for (std::size_t k = 0; k < all.size(); ++k) weights[k].push_back(static_cast<float>(all[k]));
-  }
-  if (weights.empty()) return gathered_at(n, x, axis, std::move(first), dim.from);
+/// Returns the sum of the taps, of which element i has those at first[i], …; weights are
+/// [tap][element].
+ValueId weighted_sum(NodeContext& n, ValueId x, std::int64_t axis, std::int64_t size,
+                     std::vector<std::int64_t> first,
+                     const std::vector<std::vector<float>>& weights) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(n.rank(x) - axis), 1);
-  shape[0] = dim.to;
+  shape[0] = std::ssize(first);
   ValueId sum = ir::kNoValue;
-  for (std::size_t k = 0; k < weights.size(); ++k) {
-    auto indices = first;
-    for (std::int64_t& index : indices) index += static_cast<std::int64_t>(k);
-    const ValueId elements = gathered_at(n, x, axis, std::move(indices), dim.from);
-    const ValueId weight = n.make_constant(ir::make_f32(shape, weights[k]));
+  for (const auto& of_tap : weights) {
+    const ValueId elements = gathered_at(n, x, axis, first, size);
+    const ValueId weight = n.make_constant(ir::make_f32(shape, of_tap));
     const ValueId term = binary(n, BinaryKind::kMul, elements, n.cast(weight, n.type(x).element));
     sum = sum.exists() ? binary(n, BinaryKind::kAdd, sum, term) : term;
+    for (std::int64_t& index : first) ++index;
   }
   return sum;
 }
 
-/// Returns the numbers of operand i, nullopt if it is absent or empty. Reports an error if they are
-/// not constant or not one for each of `count` dims.
+ValueId resized(NodeContext& n, ValueId x, std::int64_t axis, const ResizedDim& dim,
+                const Interpolation& how) {
+  if (n.failed()) return ir::kNoValue;
+  std::vector<std::int64_t> first;
+  std::vector<std::vector<float>> weights;
+  std::vector<float> outside;
+  for (std::int64_t i = 0; i < dim.to; ++i) {
+    double at = dim.source(i, how.coordinates);
+    outside.push_back(how.crops() && !(at >= 0 && at <= static_cast<double>(dim.from - 1)) ? 1 : 0);
+    if (outside.back() == 1) at = 0;
+    if (how.mode == "nearest") {
+      first.push_back(nearest(at, how.rounding));
+      continue;
+    }
+    const Taps taps = taps_at(at, dim, how);
+    first.push_back(taps.first);
+    weights.resize(taps.weights.size());
+    for (std::size_t k = 0; k < taps.weights.size(); ++k)
+      weights[k].push_back(static_cast<float>(taps.weights[k]));
+  }
+  const ValueId y = weights.empty() ? gathered_at(n, x, axis, std::move(first), dim.from)
+                                    : weighted_sum(n, x, axis, dim.from, std::move(first), weights);
+  if (std::ranges::count(outside, 1) == 0) return y;
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(n.rank(x) - axis), 1);
+  shape[0] = dim.to;
+  const ValueId is_outside =
+      n.cast(n.make_constant(ir::make_f32(shape, outside)), ir::ElementType::kBool);
+  const ValueId value =
+      n.cast(n.make_constant(ir::make_f32({}, {static_cast<float>(how.extrapolation)})),
+             n.type(x).element);
+  return n.make(ir::Where{}, {is_outside, value, y});
+}
+
+/// Returns the `count` numbers of operand i, nullopt if it is absent or empty. Reports an error if
+/// they are not constant or another number of them.
 std::optional<std::vector<double>> resize_numbers(NodeContext& n, std::size_t i,
                                                   std::size_t count) {
   if (!n.has(i)) return std::nullopt;
@@ -112,12 +172,26 @@ std::optional<std::vector<double>> resize_numbers(NodeContext& n, std::size_t i,
     values.assign(known->begin(), known->end());
   }
   if (values.empty()) {
-    n.unsupported("scales or sizes that are not known when importing are not supported");
+    n.unsupported("numbers that are not known when importing are not supported");
   } else if (values.size() != count) {
-    n.bad("has " + std::to_string(values.size()) + " scales or sizes for " + std::to_string(count) +
-          " dims");
+    n.bad("has " + std::to_string(values.size()) + " numbers in operand " + std::to_string(i) +
+          " where " + std::to_string(count) + " are expected");
   }
   return values;
+}
+
+/// Sets the regions of 'tf_crop_and_resize' from operand 1: all starts, then all ends.
+void set_regions(NodeContext& n, const Interpolation& how, std::vector<ResizedDim>& dims) {
+  if (!how.crops()) return n.ignore_operand(1);
+  const auto region = resize_numbers(n, 1, 2 * dims.size());
+  if (n.failed()) return;
+  if (!region) return n.bad("needs a region to crop");
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    dims[i].start = (*region)[i];
+    dims[i].end = (*region)[dims.size() + i];
+    if (!std::isfinite(dims[i].start) || !std::isfinite(dims[i].end))
+      return n.bad("the region to crop is not finite");
+  }
 }
 
 /// Applies 'keep_aspect_ratio_policy': all dims get the same scale.
@@ -168,15 +242,18 @@ void resize(NodeContext& n, std::size_t scales_operand, std::size_t sizes_operan
     const double to = scales ? std::floor(from * scale) : (*sizes)[i];
     if (!(scale > 0) || !(to >= 1 && to <= kMaxResized) || *size < 1)
       return n.bad("a dim of size " + std::to_string(*size) + " cannot be resized like this");
+    if (how.antialias && how.mode != "nearest" && scale < 4 / kMaxTaps)
+      return n.unsupported("antialiasing a dim that shrinks to less than 1/64 is not supported");
     dims.push_back({*size, static_cast<std::int64_t>(to), scale});
   }
   if (n.opset() >= 18) {
     const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
     if (sizes && !dims.empty()) keep_aspect(n, policy, dims);
   }
+  if (scales_operand == 2) set_regions(n, how, dims);
   ValueId y = x;
   for (std::size_t i = 0; i < axes.size() && !n.failed(); ++i)
-    if (dims[i].scale != 1 || dims[i].from != dims[i].to) y = resized(n, y, axes[i], dims[i], how);
+    if (!dims[i].is_identity()) y = resized(n, y, axes[i], dims[i], how);
   n.emit(ir::Unary{}, {y});
 }
 
@@ -197,18 +274,14 @@ void convert_resize(NodeContext& n) {
   how.coordinates = n.text("coordinate_transformation_mode", "half_pixel");
   how.rounding = n.text("nearest_mode", "round_prefer_floor");
   how.cubic = static_cast<double>(n.number("cubic_coeff_a", -0.75f));
-  n.ignore("extrapolation_value");
-  n.ignore_operand(1);  // the region of tf_crop_and_resize
-  if (how.coordinates == "tf_crop_and_resize") return n.unsupported("cropping is not supported");
+  how.extrapolation = static_cast<double>(n.number("extrapolation_value", 0));
   if (!is_one_of(how.coordinates, {"half_pixel", "pytorch_half_pixel", "align_corners",
-                                   "asymmetric", "half_pixel_symmetric"}))
+                                   "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize"}))
     return n.unsupported("coordinates of mode '" + how.coordinates + "' are not supported");
   if (!is_one_of(how.rounding, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}))
     return n.bad("attribute 'nearest_mode' is unknown");
-  if (n.integer("exclude_outside", 0) != 0 && how.mode == "cubic")
-    return n.unsupported("exclude_outside is not supported");
-  if (n.opset() >= 18 && n.integer("antialias", 0) != 0)
-    return n.unsupported("antialias is not supported");
+  how.exclude_outside = n.integer("exclude_outside", 0) != 0;
+  how.antialias = n.opset() >= 18 && n.integer("antialias", 0) != 0;
   resize(n, 2, 3, how);
 }
 

@@ -127,11 +127,25 @@ std::vector<RefusedWindow> refused_windows() {
          b.node("Resize", {"x", "", constant(b, {2}, {1, 2})}, {{"axes", Ints{1, -2}}}, "y");
        },
        bad, "dim 1 twice"},
-      {"ResizeAntialias", 18,
+      {"ResizeManyTaps", 18,
        [=](OnnxBuilder& b) {
-         b.node("Resize", {"x", "", constant(b, {3}, {1, 1, 2})}, {{"antialias", one_of}}, "y");
+         b.float_input("long", {std::int64_t{1}, std::int64_t{1}, std::int64_t{1000}});
+         b.node("Resize", {"long", "", "", b.integers({1, 1, 10})},
+                {{"antialias", one_of}, {"mode", std::string("linear")}}, "y");
        },
-       unsupported, "antialias"},
+       unsupported, "less than 1/64"},
+      {"ResizeWithoutRegion", 18,
+       [=](OnnxBuilder& b) {
+         b.node("Resize", {"x", "", constant(b, {3}, {1, 1, 2})},
+                {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}, "y");
+       },
+       bad, "needs a region"},
+      {"ResizeShortRegion", 18,
+       [=](OnnxBuilder& b) {
+         b.node("Resize", {"x", constant(b, {2}, {0, 1}), constant(b, {3}, {1, 1, 2})},
+                {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}, "y");
+       },
+       bad, "2 numbers in operand 1 where 6 are expected"},
       {"BatchNormInTraining", 18, normed("BatchNormalization", 4, 4, {{"training_mode", one_of}}),
        unsupported, "training"},
       {"BatchNormChannels", 18, normed("BatchNormalization", 4, 3, {}), bad, "each channel"},
