@@ -40,6 +40,7 @@ WeightRole linear_role(const ir::Graph& graph, const ir::UseDef& uses, const ir:
 /// Returns whether `value` is computed from the result of an ExpertLinear by elementwise operators
 /// and views: it is the input of the down projection of an expert.
 WeightRole expert_role(const ir::UseDef& uses, const ir::Node& node) {
+  if (node.inputs.size() < 3 || !node.inputs[2].exists()) return WeightRole::kLinear;
   constexpr int kMaxSteps = 16;
   const ir::Node* producer = uses.producer(node.inputs[0]);
   for (int step = 0; producer && step < kMaxSteps; ++step) {

@@ -154,7 +154,7 @@ class ChosenRows {
     const ValueId weight =
         rw_.emit_constant(ir::concat_rows(std::move(matrices)), anchor_, name_of(weights));
     has_products_ = true;
-    return rw_.emit(ir::ExpertLinear{.experts = experts}, {x, routing_.ids, weight}, anchor_);
+    return rw_.emit(ir::ExpertLinear{.experts = experts}, {x, weight, routing_.ids}, anchor_);
   }
 
   ValueId slice(const Lane& lane) {

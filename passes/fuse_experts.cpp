@@ -150,7 +150,7 @@ bool fuse_product(Rewriter& rw, NodeIndex i) {
     if (!flat.exists()) continue;
     const ValueId weight = rw.emit_constant(stacked(found->weights, columns), i, found->name);
     const ValueId product = rw.emit(ir::ExpertLinear{.experts = found->choice.experts},
-                                    {flat, found->choice.ids, weight}, i);
+                                    {flat, weight, found->choice.ids}, i);
     const ValueId shaped = emit_reshape(rw, product, rw.type(y).dims, i);
     if (!shaped.exists()) continue;
     rw.replace(y, shaped);
@@ -182,7 +182,8 @@ bool fuse_bias(Rewriter& rw, NodeIndex i) {
         !(n == Dim(data->dims()[1])))
       continue;
     const auto choice = match_choice(rw, lookup.inputs[1], linear->experts);
-    if (!choice || strip_views(rw, choice->ids) != strip_views(rw, old[1])) continue;
+    if (!choice || old.size() < 3 || strip_views(rw, choice->ids) != strip_views(rw, old[2]))
+      continue;
     std::vector<ValueId> inputs = old;
     inputs.push_back(rw.emit_constant(ir::reshaped(data, {data->element_count()}), i,
                                       rw.name(lookup.inputs[0])));

@@ -11,7 +11,7 @@ inline constexpr std::int64_t kExpertPanel = 8;
 
 /// Converts products with the weights of chosen experts to ExpertLinear:
 ///
-///   gather(W[E, N, K], ids[…]) . x[…, K, 1]  ->  expert_linear(x[…, K], ids, W[E * N, K])
+///   gather(W[E, N, K], ids[…]) . x[…, K, 1]  ->  expert_linear(x[…, K], W[E * N, K], ids)
 ///   x[…, 1, K] . gather(W[E, K, N], ids[…])  ->  the same with each expert's matrix transposed
 ///
 /// The gathered matrices may be transposed after the lookup instead. A bias gather(b[E, N], ids)

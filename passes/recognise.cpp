@@ -95,8 +95,12 @@ class Reader {
         if (linear->function != ir::ActivationFn::kNone)
           mlp(graph, node, linear->function, linear->gated, times);
       } else if (const auto* experts = std::get_if<ir::ExpertLinear>(&node.op)) {
-        facts_.fused.experts += times;
-        facts_.experts = experts->experts;
+        if (operand(node, 2).exists()) {
+          facts_.fused.experts += times;
+          facts_.experts = experts->experts;
+        } else {
+          facts_.fused.linears += times;
+        }
       } else if (const auto* gated = std::get_if<ir::GatedActivation>(&node.op)) {
         mlp(graph, node, gated->function, true, times);
       } else if (const auto* rms = std::get_if<ir::RmsNorm>(&node.op)) {

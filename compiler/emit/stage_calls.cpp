@@ -49,7 +49,7 @@ class Printer {
     if (s.experts != 0)
       return fmt::format(
           "expert_linear<{}>(context, {}, {}, {},\n         {},\n         {}, {});", s.experts,
-          buffer(s.source), buffer(s.ids), s.slots,
+          buffer(s.source), s.ids.exists() ? buffer(s.ids) : "nullptr", s.slots,
           matrix(s.weight, fmt::format("{} * {}", s.experts, s.n), fmt::to_string(s.k)),
           buffer(s.out), vector(s.bias));
     const std::string rows =

@@ -243,16 +243,18 @@ Result<Types> infer_op(const InferContext& c, const Linear& op) {
 
 Result<Types> infer_op(const InferContext& c, const ExpertLinear& op) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
-  LLMC_RETURN_IF_ERROR(c.want_integer(1));
-  LLMC_RETURN_IF_ERROR(c.want_float(2));
-  LLMC_RETURN_IF_ERROR(c.want_rank(2, 2));
-  const auto& weight = c.type(2).dims;
+  if (c.has(2)) LLMC_RETURN_IF_ERROR(c.want_integer(2));
+  LLMC_RETURN_IF_ERROR(c.want_float(1));
+  LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
+  const auto& weight = c.type(1).dims;
   TensorType out{ElementType::kF32, c.type(0).dims};
-  if (out.dims.empty()) return c.error("the operand is a scalar");
+  if (out.dims.size() < (c.has(2) ? 1u : 2u)) return c.error("the operand has too few dims");
   LLMC_RETURN_IF_ERROR(c.want_equal(out.dims.back(), weight[1], "columns of the weight"));
   out.dims.pop_back();
-  if (c.type(1).dims != out.dims)
-    return c.error("ids " + to_string(c.type(1)) + " are not one for each row of " +
+  if (!c.has(2))
+    LLMC_RETURN_IF_ERROR(c.want_equal(out.dims.back(), dim(op.experts), "experts without ids"));
+  if (c.has(2) && c.type(2).dims != out.dims)
+    return c.error("ids " + to_string(c.type(2)) + " are not one for each row of " +
                    to_string(c.type(0)));
   const auto rows = op.experts > 0 ? div_exact(weight[0], Dim(op.experts)) : std::optional<Dim>();
   if (!rows) return c.error("the rows of the weight do not divide into the experts");

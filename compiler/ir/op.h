@@ -357,8 +357,9 @@ struct Linear {
 };
 
 /// y[…, N] = x[…, K] . W[N, K]^T + bias, where each row of x has the weight of its expert e =
-/// ids[…], limited to 0 … experts - 1: rows e * N … e * N + N - 1 of the weight. (x, ids i64[…],
-/// weight constant [experts * N, K], bias[experts * N]?) -> y
+/// ids[…], limited to 0 … experts - 1: rows e * N … e * N + N - 1 of the weight. Without ids, x is
+/// […, experts, K], and row e has expert e. (x, weight constant [experts * N, K], ids i64[…]?,
+/// bias[experts * N]?) -> y
 struct ExpertLinear {
   std::int64_t experts = 0;
   WeightRole role = WeightRole::kLinear;

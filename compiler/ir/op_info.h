@@ -370,7 +370,7 @@ struct OpInfo<Linear> : FusedOp<2, 6> {
                  rare("role", &Linear::role), rare("format", &Linear::format));
 };
 template <>
-struct OpInfo<ExpertLinear> : FusedOp<3, 4> {
+struct OpInfo<ExpertLinear> : FusedOp<2, 4> {
   static constexpr std::string_view name = "expert_linear";
   static constexpr auto fields =
       std::tuple(field("experts", &ExpertLinear::experts), rare("role", &ExpertLinear::role),

@@ -8,9 +8,10 @@ namespace llmc::plan {
 
 void Lowerer::lower_experts(Scope& scope, const ir::Node& node, const ir::ExpertLinear& op) {
   const auto source = activation(scope, node, 0);
-  const auto ids = stored(scope, node.inputs[1]);
+  const bool chosen = present(node, 2);
+  const auto ids = chosen ? stored(scope, node.inputs[2]) : std::optional(BufferId{});
   if (!source || !ids) return unsupported(node, "its input is not an activation");
-  const ir::TensorType* type = weight_type(scope, node, 2);
+  const ir::TensorType* type = weight_type(scope, node, 1);
   const std::uint64_t rows = unsigned_of(type ? type->dims[0].constant().value_or(0) : 0);
   LinearStage stage;
   stage.source = *source;
@@ -20,14 +21,15 @@ void Lowerer::lower_experts(Scope& scope, const ir::Node& node, const ir::Expert
   stage.n = stage.experts == 0 ? 0 : rows / stage.experts;
   const std::uint64_t width = program_.buffers[source->index].width;
   stage.slots = stage.k == 0 ? 0 : width / stage.k;
-  const Buffer& chosen = program_.buffers[ids->index];
+  const bool ids_fit = chosen ? program_.buffers[ids->index].width == stage.slots &&
+                                    program_.buffers[ids->index].element == ir::ElementType::kI64
+                              : stage.slots == stage.experts;
   if (stage.n == 0 || stage.n % kPanelRows != 0 || stage.slots == 0 ||
-      stage.slots * stage.k != width || chosen.width != stage.slots ||
-      chosen.element != ir::ElementType::kI64 || in_head(*source))
+      stage.slots * stage.k != width || !ids_fit || in_head(*source))
     return unsupported(node, fmt::format("{} experts of [{}, {}] do not fit rows of {}",
                                          stage.experts, stage.n, stage.k, width));
   const std::string label(ir::to_string(op.role));
-  stage.weight = weight(scope, node, 2,
+  stage.weight = weight(scope, node, 1,
                         {.use = WeightUse::kMatrix,
                          .format = op.format,
                          .label = label,

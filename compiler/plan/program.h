@@ -89,8 +89,9 @@ struct LinearStage {
   WeightRef weight, bias;
   BufferId residual;  // kAddStore
   BufferId out;       // kAddTo: also the residual
-  /// ir::ExpertLinear: a token has `slots` rows of `source` and `out`, and as many ids, i64; each
-  /// row reads n of the experts * n rows of the matrix. `experts` is 0 for all other layers.
+  /// ir::ExpertLinear: a token has `slots` rows of `source` and `out`, and as many ids, i64, or
+  /// none: then its rows are those of the experts in order. Each row reads n of the experts * n
+  /// rows of the matrix. `experts` is 0 for all other layers.
   BufferId ids = {};
   std::uint64_t experts = 0, slots = 1;
   std::uint64_t

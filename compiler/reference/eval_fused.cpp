@@ -278,23 +278,28 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op) {
 
 Result<Tensors> eval_op(EvalContext& c, const ir::ExpertLinear& op) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
-  LLMC_RETURN_IF_ERROR(c.want_float(2));
-  LLMC_RETURN_IF_ERROR(c.want_rank(2, 2));
-  const Tensor &x = c.operand(0), &ids = c.operand(1), &weight = c.operand(2);
+  LLMC_RETURN_IF_ERROR(c.want_float(1));
+  LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
+  const Tensor &x = c.operand(0), &weight = c.operand(1);
   const std::int64_t k = weight.dims[1];
-  if (x.rank() == 0) return c.error("the operand is a scalar");
+  if (x.rank() < (c.has(2) ? 1u : 2u)) return c.error("the operand has too few dims");
   LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.back(), k, "columns of the weight"));
-  if (op.experts <= 0 || weight.dims[0] % op.experts != 0)
+  if (op.experts <= 0 || k <= 0 || weight.dims[0] % op.experts != 0)
     return c.error("the rows of the weight do not divide into the experts");
-  const std::int64_t n = weight.dims[0] / op.experts, rows = ids.count();
-  LLMC_RETURN_IF_ERROR(c.want_equal(x.count(), rows * k, "rows of the ids"));
+  const std::int64_t n = weight.dims[0] / op.experts, rows = x.count() / k;
+  if (c.has(2)) {
+    LLMC_RETURN_IF_ERROR(c.want_equal(rows, c.operand(2).count(), "rows of the ids"));
+  } else {
+    LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.end()[-2], op.experts, "experts without ids"));
+  }
   if (c.has(3)) LLMC_RETURN_IF_ERROR(want_vector(c, 3, weight.dims[0], "bias"));
   Dims dims = x.dims;
   dims.back() = n;
   LLMC_TRY(Tensor y, c.make(ir::ElementType::kF32, dims));
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t expert =
-        std::clamp<std::int64_t>(ids.integers[index(row)], 0, op.experts - 1);
+        c.has(2) ? std::clamp<std::int64_t>(c.operand(2).integers[index(row)], 0, op.experts - 1)
+                 : row % op.experts;
     float* const out = y.floats.data() + row * n;
     multiply_transposed(x.floats.data() + row * k, weight.floats.data() + expert * n * k, out, 1, k,
                         n);

@@ -97,7 +97,7 @@ std::map<std::string_view, std::string> make_samples() {
       {"expert_linear",
        "graph @g(%x: f32[seq, 2, 8], %i: i64[seq, 2]) {\n"
        "  %w = constant f32[12, 8] splat(1)\n  %b = constant f32[12] splat(2)\n"
-       "  %y = expert_linear %x, %i, %w, %b {experts = 3, role = down, format = q4}\n"
+       "  %y = expert_linear %x, %w, %i, %b {experts = 3, role = down, format = q4}\n"
        "  return %y\n}\n"},
       {"qkv_projection",
        "graph @g(%x: f32[1, seq, 8], %p: i64[1, seq]) {\n"

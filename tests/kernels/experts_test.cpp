@@ -24,13 +24,16 @@ class ExpertsTest : public testing::Test {
   /// Runs a stage in a work area of exactly the published size.
   Aligned<float> run(const Aligned<float>& x, const std::vector<std::int64_t>& ids,
                      std::size_t slots, std::uint32_t threads, const float* bias = nullptr) const {
-    const std::size_t tokens = ids.size() / slots;
+    return run(x, ids.size() / slots, ids.data(), slots, threads, bias);
+  }
+  Aligned<float> run(const Aligned<float>& x, std::size_t tokens, const std::int64_t* ids,
+                     std::size_t slots, std::uint32_t threads, const float* bias = nullptr) const {
     const TestRun run = make_run(static_cast<std::uint32_t>(tokens), threads);
     Aligned<unsigned char> work(
         expert_work_bytes(All::kKind, K, slots, T::experts, tokens, threads), 0xff);
-    Aligned<float> y(ids.size() * N);
-    expert_linear<T::experts>(KernelContext{&run, run.count, work.data()}, x.data(), ids.data(),
-                              slots, All{data_.data()}, y.data(), bias);
+    Aligned<float> y(tokens * slots * N);
+    expert_linear<T::experts>(KernelContext{&run, run.count, work.data()}, x.data(), ids, slots,
+                              All{data_.data()}, y.data(), bias);
     return y;
   }
 
@@ -69,6 +72,16 @@ TYPED_TEST(ExpertsTest, EachRowHasTheWeightsOfItsExpert) {
         }
       }
     }
+}
+
+TYPED_TEST(ExpertsTest, WithoutIdsRowsHaveTheExpertsInTurn) {
+  constexpr std::size_t experts = TypeParam::experts, rows = 3 * experts;
+  const auto x = random_floats(rows * TypeParam::K, 11);
+  std::vector<std::int64_t> ids(rows);
+  for (std::size_t r = 0; r < rows; ++r) ids[r] = static_cast<std::int64_t>(r % experts);
+  const auto want = this->run(x, ids, experts, 2);
+  const auto y = this->run(x, rows / experts, nullptr, experts, 2);
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_EQ(bits_of(y[i]), bits_of(want[i])) << i;
 }
 
 TYPED_TEST(ExpertsTest, LimitsIds) {

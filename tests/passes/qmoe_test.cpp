@@ -49,7 +49,7 @@ TEST(QMoE, OnlyChosenExpertsAreReadAndCodesStay) {
     if (!std::holds_alternative<ir::ExpertLinear>(node.op)) continue;
     ++layers;
     ASSERT_EQ(node.inputs.size(), 4u) << "with its bias";
-    const ir::ConstantPtr weight = fused->value(node.inputs[2]).constant;
+    const ir::ConstantPtr weight = fused->value(node.inputs[1]).constant;
     ASSERT_TRUE(weight);
     const auto quantization = weight->quantization();
     ASSERT_TRUE(quantization.has_value());

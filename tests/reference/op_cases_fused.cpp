@@ -132,11 +132,14 @@ std::vector<OpCase> fused_cases() {
   %i = constant i64[3, 1] {1, -4, 7}
   %w = constant f32[4, 2] {1, 0, 0, 1, 1, 1, 1, -1}
   %b = constant f32[4] {1, 2, 3, 4}
-  %plain = expert_linear %x, %i, %w {experts = 2}
+  %plain = expert_linear %x, %w, %i {experts = 2}
   %plain_e = constant f32[3, 1, 2] {3, -1, 3, 4, 11, -1}
-  %bias = expert_linear %x, %i, %w, %b {experts = 2, format = q4}
+  %bias = expert_linear %x, %w, %i, %b {experts = 2, format = q4}
   %bias_e = constant f32[3, 1, 2] {6, 3, 4, 6, 14, 3}
-  return %plain, %plain_e, %bias, %bias_e
+  %x2 = constant f32[1, 2, 2] {1, 2, 3, 4}
+  %each = expert_linear %x2, %w {experts = 2}
+  %each_e = constant f32[1, 2, 2] {1, 2, 7, -1}
+  return %plain, %plain_e, %bias, %bias_e, %each, %each_e
 })"},
       {"linear", R"(graph @g() {
   %x = constant f32[1, 1, 2] {1, 2}

@@ -5,10 +5,11 @@
 /// expert_linear<experts>(context, x, ids, slots, weight, y, bias): y[r] = x[r] . W[ids[r]]^T +
 /// bias
 ///
-/// for the rows r of all tokens, `slots` for each. Rows are sorted by expert, so that an expert's
-/// weights are read once for all of its rows, and only the weights of experts that occur are read.
-/// An expert with one row is computed like a layer with one token, others like a layer with several
-/// tokens; both give a row the same bits, which therefore do not depend on the other rows.
+/// for the rows r of all tokens, `slots` for each; without ids (nullptr), ids[r] = r mod experts.
+/// Rows are sorted by expert, so that an expert's weights are read once for all of its rows, and
+/// only the weights of experts that occur are read. An expert with one row is computed like a layer
+/// with one token, others like a layer with several tokens; both give a row the same bits, which
+/// therefore do not depend on the other rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -48,13 +49,15 @@ struct ExpertOrder {
   size_t used;
 };
 
-/// Sorts `count` rows in `memory`, which has expert_order_bytes(). Ids are limited to the experts.
+/// Sorts `count` rows in `memory`, which has expert_order_bytes(). Ids are limited to the experts;
+/// nullptr: the experts in turn.
 template <size_t kExperts>
 inline ExpertOrder order_by_expert(const int64_t* ids, size_t count, unsigned char* memory) {
   auto* const rows = reinterpret_cast<uint32_t*>(memory);
   ExpertOrder order{rows, rows + count, rows + count + kExperts, 0};
   uint32_t* const ends = order.begins + kExperts + 1;  // of each expert
   const auto expert_of = [ids](size_t row) LLMC_INLINE_LAMBDA {
+    if (ids == nullptr) return row % kExperts;
     const int64_t id = ids[row];
     return static_cast<size_t>(id < 0                                ? 0
                                : id < static_cast<int64_t>(kExperts) ? id
