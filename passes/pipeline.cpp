@@ -28,6 +28,7 @@
 #include "passes/fuse_rms_norm.h"
 #include "passes/fuse_rope.h"
 #include "passes/fuse_scaled_attention.h"
+#include "passes/latent_cache.h"
 #include "passes/merge_gate_up.h"
 #include "passes/merge_qkv.h"
 #include "passes/roll_layers.h"
@@ -54,6 +55,7 @@ constexpr PassEntry kPipeline[] = {
     {"fuse_rope", fuse_rope, "before attention, whose pattern ends at the rotated keys"},
     {"fuse_attention", fuse_attention,
      "needs constant scales and shapes; drops the mask and the repeated heads"},
+    {"latent_cache", latent_cache, "after attention; before products become layers"},
     {"fuse_cross_attention", fuse_cross_attention, "like fuse_attention"},
     {"fuse_scaled_attention", fuse_scaled_attention,
      "after attention with a cache; before products become layers"},

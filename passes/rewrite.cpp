@@ -216,6 +216,11 @@ ValueId Rewriter::add_input(ir::Value value) {
   return id;
 }
 
+void Rewriter::set_input_type(ValueId input, ir::TensorType type) {
+  LLMC_CHECK(is_input(input));
+  graph_.value(input).type = std::move(type);
+}
+
 void Rewriter::drop_input_if_unused(ValueId value) {
   if (!is_input(value) || use_count(value) != 0) return;
   std::erase(graph_.mutable_inputs(), value);

@@ -91,6 +91,9 @@ class Rewriter {
   bool changed() const { return changed_; }
   /// Appends a graph input, whose name must be unused.
   ir::ValueId add_input(ir::Value value);
+  /// Changes the type of graph input `input`, for nodes that are emitted from now on. All present
+  /// users must be replaced.
+  void set_input_type(ir::ValueId input, ir::TensorType type);
   /// Removes graph input `value` if it has no users.
   void drop_input_if_unused(ir::ValueId value);
 

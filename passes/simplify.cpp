@@ -18,6 +18,23 @@ bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
   return steps && std::ranges::all_of(*steps, [](auto s) { return s == 1; });
 }
 
+/// Returns the operand of a Pad whose added elements a Slice removes, else kNoValue.
+ValueId before_padding(const Rewriter& rw, const ir::Node& slice) {
+  const ValueId padded = slice.inputs[0];
+  const auto* pad = rw.op<ir::Pad>(padded);
+  if (!pad || rw.producer(padded)->inputs.size() != 2) return ir::kNoValue;
+  const ValueId x = rw.producer(padded)->inputs[0];
+  const auto pads = integer_constant(rw, rw.producer(padded)->inputs[1]);
+  const auto maps = index_maps(rw, slice);
+  const std::size_t rank = rw.type(x).rank();
+  if (!pads || pads->size() != 2 * rank || maps.size() != 1 ||
+      rw.type(x) != rw.type(slice.outputs[0]))
+    return ir::kNoValue;
+  for (std::size_t a = 0; a < rank; ++a)
+    if ((*pads)[a] != 0 || maps[0].axes[a].result_axis() != a) return ir::kNoValue;
+  return x;
+}
+
 /// Returns the operand of a node without effect, else kNoValue.
 ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
   if (node.inputs.empty() || node.outputs.size() != 1) return ir::kNoValue;
@@ -39,7 +56,7 @@ ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
       ir::is_reshape(node.op))
     return same ? x : ir::kNoValue;
   if (std::holds_alternative<ir::Slice>(node.op))
-    return same && steps_are_one(rw, node) ? x : ir::kNoValue;
+    return same && steps_are_one(rw, node) ? x : before_padding(rw, node);
   if (std::holds_alternative<ir::Where>(node.op)) {
     const auto condition = scalar_constant(rw, x);
     const ValueId kept = condition ? node.inputs[*condition != 0 ? 1 : 2] : ir::kNoValue;

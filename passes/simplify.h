@@ -13,6 +13,7 @@ namespace llmc::passes {
 ///   split(concat(a, b, …)) into the operands      -> a, b, …
 ///   concat of all parts of a split, in order      -> operand of the split
 ///   slice(concat(…)) of exactly one part          -> that part
+///   slice(pad(x)) of exactly x                    -> x
 ///   gather(concat(…), constant scalar) of a part of size 1 on that axis -> squeeze(part)
 ///   where(constant, x, y) with one condition     -> x or y
 ///   x * 1, x / 1, x - 0, pow(x, 1), neg(neg(x))   -> x

@@ -81,9 +81,11 @@ std::map<std::string, Tensor> evaluate(const ir::Graph& graph, const Inputs& inp
   return named;
 }
 
-void expect_same_results(const ir::Graph& a, const ir::Graph& b, const Inputs& inputs,
-                         double tolerance) {
-  const auto left = evaluate(a, inputs), right = evaluate(b, inputs);
+namespace {
+
+using Outputs = std::map<std::string, Tensor>;
+
+void expect_same_outputs(const Outputs& left, const Outputs& right, double tolerance) {
   ASSERT_FALSE(left.empty());
   ASSERT_EQ(left.size(), right.size());
   for (const auto& [name, x] : left) {
@@ -103,6 +105,51 @@ void expect_same_results(const ir::Graph& a, const ir::Graph& b, const Inputs& i
     }
     EXPECT_LE(worst, tolerance) << "output " << name;
   }
+}
+
+bool is_cache(const std::string& output) {
+  return output.starts_with("present.");
+}
+
+/// Results of `seq` tokens after `past` others, without the caches.
+Outputs evaluate_after(const ir::Graph& graph, const ir::Graph& inputs_of, std::int64_t seq,
+                       std::int64_t past, std::uint64_t seed) {
+  const auto inputs = [&](const Bindings& bindings) {
+    Inputs made = make_inputs(inputs_of, bindings, seed + bindings.at("seq"));
+    for (auto& [name, empty] : make_inputs(graph, {{"seq", 1}, {"past", 0}}, 0))
+      if (name.starts_with("past.")) made.insert_or_assign(name, std::move(empty));
+    return made;
+  };
+  Inputs second = inputs({{"seq", seq}, {"past", past}});
+  if (past != 0)
+    for (auto& [name, cache] : evaluate(graph, inputs({{"seq", past}, {"past", 0}})))
+      if (is_cache(name)) second.insert_or_assign("past" + name.substr(7), std::move(cache));
+  Outputs outputs = evaluate(graph, second);
+  std::erase_if(outputs, [](const auto& output) { return is_cache(output.first); });
+  return outputs;
+}
+
+}  // namespace
+
+bool have_same_inputs(const ir::Graph& a, const ir::Graph& b) {
+  std::map<std::string, ir::TensorType> types;
+  for (ir::ValueId id : a.inputs()) types.emplace(a.value(id).name, a.value(id).type);
+  for (ir::ValueId id : b.inputs()) {
+    const auto it = types.find(b.value(id).name);
+    if (it != types.end() && it->second != b.value(id).type) return false;
+  }
+  return true;
+}
+
+void expect_same_results(const ir::Graph& a, const ir::Graph& b, const Inputs& inputs,
+                         double tolerance) {
+  expect_same_outputs(evaluate(a, inputs), evaluate(b, inputs), tolerance);
+}
+
+void expect_same_texts(const ir::Graph& a, const ir::Graph& b, std::int64_t seq, std::int64_t past,
+                       std::uint64_t seed, double tolerance) {
+  expect_same_outputs(evaluate_after(a, a, seq, past, seed), evaluate_after(b, a, seq, past, seed),
+                      tolerance);
 }
 
 }  // namespace llmc::passes::testing

@@ -26,4 +26,11 @@ std::map<std::string, reference::Tensor> evaluate(const ir::Graph& graph, const 
 void expect_same_results(const ir::Graph& a, const ir::Graph& b, const Inputs& inputs,
                          double tolerance);
 
+/// Returns whether inputs with the same name have the same type.
+bool have_same_inputs(const ir::Graph& a, const ir::Graph& b);
+/// For graphs with different caches past.N: runs `past` tokens, then `seq` tokens with the caches
+/// present.N of the first call, and compares the other outputs as above.
+void expect_same_texts(const ir::Graph& a, const ir::Graph& b, std::int64_t seq, std::int64_t past,
+                       std::uint64_t seed, double tolerance);
+
 }  // namespace llmc::passes::testing

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace llmc::passes {
+
+/// Caches the row from which keys and values are computed, where it is narrower than they are
+/// (multi-head latent attention, DeepSeek-V2, arXiv 2405.04434, section 2.1.2):
+///
+///   k[h] = concat(c . Wk[h], s), v[h] = c . Wv[h]     c[S, rank], s[S, rotary] for all heads h
+///   y[h] = attention(q[h], k[h], v[h], past[2, 1, heads, past, head_dim])
+/// ->
+///   q'[h] = concat(q[h] . Wk[h]^T, rest of q[h]), k' = v' = concat(c, s)
+///   y'[h] = attention(q'[h], k', v', past[2, 1, 1, past, rank + rotary])
+///   y[h] = y'[h][: rank] . Wv[h]
+///
+/// because q . (c . Wk) = (q . Wk^T) . c, and a sum of values over tokens is a sum of rows c. k and
+/// v may be parts of one product, in any order, and consist of several parts. Applies to all
+/// attentions of a decoder or to none, and only if it at least halves the cache.
+Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext& context);
+
+}  // namespace llmc::passes
