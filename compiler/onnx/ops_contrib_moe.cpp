@@ -163,12 +163,6 @@ ValueId activated(NodeContext& n, ValueId h, ValueId up, std::int64_t rows) {
   const std::int64_t fusion = n.integer("swiglu_fusion", 0);
   if (n.failed()) return ir::kNoValue;
   if (kind == "swiglu") {
-    if (up.exists() ? fusion != 0 : fusion != 1 && fusion != 2) {
-      n.unsupported("swiglu_fusion = " + std::to_string(fusion) + " is not supported " +
-                        (up.exists() ? "with" : "without") + " fc3_experts_weights",
-                    "0 takes gate and up from two matrices, 1 (in turns) and 2 (halves) from one");
-      return ir::kNoValue;
-    }
     if (up.exists()) return clamped_swiglu(n, h, up);
     const std::int64_t half = rows / 2;
     return fusion == 1
@@ -190,6 +184,17 @@ ValueId activated(NodeContext& n, ValueId h, ValueId up, std::int64_t rows) {
   return up.exists() ? binary(n, BinaryKind::kMul, y, up) : y;
 }
 
+/// Checks that swiglu's two operands are two matrices, or parts of one that `swiglu_fusion` names.
+void check_swiglu(NodeContext& n, bool has_third) {
+  const std::int64_t fusion = n.integer("swiglu_fusion", 0);
+  if (n.text("activation_type", "relu") != "swiglu" || n.failed()) return;
+  if (has_third ? fusion != 0 : fusion != 1 && fusion != 2)
+    n.unsupported("swiglu_fusion = " + std::to_string(fusion) + " is not supported " +
+                      (has_third ? "with" : "without") + " fc3_experts_weights",
+                  "0 takes gate and up from two matrices, 1 (in turns) and 2 (halves) from one");
+}
+
+/// Returns whether one matrix has the rows of gate and up.
 bool fused(NodeContext& n, bool has_third) {
   return !has_third && n.text("activation_type", "relu") == "swiglu";
 }
@@ -199,6 +204,7 @@ void emit_layer(NodeContext& n, const Matrices& first, const Matrices& second,
                 const std::optional<Matrices>& third) {
   if (n.integer("use_sparse_mixer", 0) != 0)
     return n.unsupported("use_sparse_mixer is not supported");
+  check_swiglu(n, third.has_value());
   const ValueId x = n.in(0);
   const auto hidden = last_dim(n, x);
   if (n.failed()) return;

@@ -102,7 +102,7 @@ TEST(Contrib, FusedMatMulTurnsAndScales) {
 }
 
 TEST(Contrib, WhatIsNotSupportedIsRefused) {
-  for (const char* op : {"SparseAttention", "MoE", "BiasSplitGelu"}) {
+  for (const char* op : {"SparseAttention", "LongformerAttention", "BiasSplitGelu"}) {
     const auto y = run(op, {"x"}, {"y"}, {});
     ASSERT_FALSE(y.ok());
     EXPECT_EQ(y.error().first().kind, ErrorKind::kUnsupported);

@@ -23,7 +23,7 @@ using Strings = std::vector<std::string>;
 constexpr std::size_t kTokens = 5, kExperts = 4, kHidden = 16, kInner = 8, kChosen = 2;
 
 float value_at(std::size_t i, std::size_t seed) {
-  return static_cast<float>((i * 2654435761u + seed * 40503u >> 9) % 2001) / 1000 - 1;
+  return static_cast<float>(((i * 2654435761u + seed * 40503u) >> 9) % 2001) / 1000 - 1;
 }
 Floats values(std::size_t count, std::size_t seed) {
   Floats out(count);

@@ -43,13 +43,14 @@ TEST(QMoE, OnlyChosenExpertsAreReadAndCodesStay) {
   ASSERT_TRUE(model.ok()) << format(model.error().first());
   const auto fused = fuse_experts(model->graph(), {});
   ASSERT_TRUE(fused.ok()) << format(fused.error().first());
+  const ir::UseDef uses(*fused);
   int layers = 0;
   for (const ir::Node& node : fused->nodes()) {
     EXPECT_FALSE(std::holds_alternative<ir::MatMul>(node.op));
     if (!std::holds_alternative<ir::ExpertLinear>(node.op)) continue;
     ++layers;
     ASSERT_EQ(node.inputs.size(), 4u) << "with its bias";
-    const ir::ConstantPtr weight = fused->value(node.inputs[1]).constant;
+    const ir::ConstantPtr weight = uses.constant(node.inputs[1]);
     ASSERT_TRUE(weight);
     const auto quantization = weight->quantization();
     ASSERT_TRUE(quantization.has_value());
