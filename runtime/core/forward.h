@@ -29,17 +29,17 @@ const float* last_logits(llmc_session& session, Sequence& sequence);
 /// Makes the logits of two different sequences available at the same time. Requires that both have
 /// a last token, and a batch of at least 2.
 void compute_both_logits(llmc_session& session, Sequence& first, Sequence& second);
-/// Return the logits after row `row` of the last chunk, or after `rows` (1 .. batch) consecutive
-/// rows that begin with it.
+/// Return the logits of row `row` of the last chunk, or of `rows` (1 .. batch) consecutive rows
+/// that begin with it.
 const float* row_logits(llmc_session& session, uint32_t row);
 const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows);
 
-/// Writes the `n` tokens after a sequence's last one with the highest log probability plus bias, in
+/// Writes the `n` next tokens of a sequence with the highest log probability plus bias, in
 /// descending order, and their number to *count.
 llmc_status biased_candidates(llmc_session& session, Sequence& sequence, llmc_candidate* candidates,
                               size_t n, size_t* count);
 
-/// Chooses the token after a sequence's last one, without changing the sequence.
+/// Chooses the sequence's next token and stores it in `drawn`, without appending it.
 llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn);
 
 }  // namespace llmc::core

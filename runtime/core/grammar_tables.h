@@ -8,8 +8,8 @@
 
 namespace llmc::core {
 
-/// Maximum number of simultaneous paths through a grammar, and the maximum number of ways to try:
-/// one more, because a path beyond the limit, or a duplicate, is tried before it is rejected.
+/// Maximum number of simultaneous paths through a grammar, and of the paths that bounds count: one
+/// more, because a path beyond the limit, or a duplicate, is created before it is rejected.
 inline constexpr uint32_t kMaxGrammarPaths = 64, kGrammarWays = kMaxGrammarPaths + 1;
 static_assert(kMaxGrammarPaths < LLMC_GRAMMAR_ROOM_UNKNOWN);
 
@@ -31,8 +31,8 @@ struct GrammarTables {
   /// Upper bounds for one path that reads one token: the number of frames that all resulting paths
   /// push, and the number of these paths, at most kGrammarWays.
   uint32_t max_pushed, max_ways;
-  /// The same bounds for one path that reads one byte (with the frames pushed before it splits),
-  /// and the sets of bytes that push frames or split paths.
+  /// The same bounds for one byte: frames that one edge pushes, and paths that one path becomes.
+  /// The sets of bytes that may push frames (bit byte % 32 of word byte / 32) or split paths.
   uint32_t max_pushed_by_byte, max_ways_by_byte;
   uint32_t pushing[8], parting[8];
 

@@ -22,8 +22,8 @@ class KvCache {
  public:
   struct Layout {
     unsigned char* pool;  // [pool_blocks][block_bytes], 64-byte aligned
-    uint32_t* users;      // [pool_blocks]
-    uint32_t* free;       // [pool_blocks]
+    uint32_t* users;      // [pool_blocks] number of sequences that use each block
+    uint32_t* free;       // [pool_blocks] stack of the numbers of free blocks
     uint64_t block_bytes;
     uint32_t pool_blocks, block_tokens, context;
   };

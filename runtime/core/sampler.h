@@ -117,7 +117,7 @@ llmc_status likeliest_tokens(const SamplerInput& input, int which, Candidate* ro
                              llmc_candidate* candidates, size_t n, size_t* count);
 
 /// Computes the natural logarithm of the softmax of logits[vocab] at `token`. `best` as in
-/// SamplerInput. Returns the errors of sample_token().
+/// SamplerInput. Fails with LLMC_ERROR_NOT_FINITE like sample_token().
 llmc_status log_probability(const float* logits, uint32_t vocab, uint32_t best, uint32_t token,
                             float* logprob);
 

@@ -45,7 +45,8 @@ struct SamplingConstraints {
 
 struct Sequence {
   CachedTokens cached;
-  unsigned char* state;   // [model->state_bytes] recurrent states after `state_tokens` tokens
+  unsigned char* state;   // [model->state_bytes] recurrent states after `state_tokens` tokens;
+                          // NULL: the model has none
   uint32_t state_tokens;  // at most cached.position; the rest is run again before it is needed
   float* last_row;        // f32[hidden]: the last layer's row of the last token, if has_row is set
   LogitsSlot logits;      // slot of its logits, which other logits may have overwritten
@@ -79,10 +80,10 @@ struct llmc_session {
   int32_t* tokens;                  // [ctx + model->batch], used during a call
   uint32_t* stepped;                // [model->batch] sequences of the current step
   uint64_t generations_used;        // number of generation numbers used so far
-  llmc::core::LogitsSlot row_slot;  // slot of the row of the last chunk that was requested last
+  llmc::core::LogitsSlot row_slot;  // slot of row `row` of the last chunk (llmc_logits_at)
   uint32_t row;
   uint32_t current;  // number of the selected sequence
-  uint32_t chunk;
+  uint32_t chunk;    // maximum number of tokens per forward pass
   /// Number of rows of the selected sequence's last forward pass that are still in scratch; 0: none
   uint32_t last_chunk;
   bool busy;  // a call is in progress: callbacks must not change the session
@@ -104,9 +105,9 @@ inline uint32_t prompt_tokens(const llmc_session& session) {
   return session.config.begin == LLMC_BEGIN_EMPTY ? 0 : session.model->prefix_tokens;
 }
 
-/// Drops the tokens from `position` on. Recurrent states that contain dropped tokens start again.
+/// Drops the tokens from `position` on. Clears recurrent states that contain dropped tokens.
 void truncate(llmc_session& session, Sequence& sequence, uint32_t position);
-/// Returns the recurrent states to those before the first token.
+/// Sets the recurrent states to those before the first token.
 void clear_state(const llmc_session& session, Sequence& sequence);
 
 /// Sets a sequence without blocks to the tokens of the compiled-in prompt, if any, and resets its

@@ -29,17 +29,17 @@ extern "C" {
 /* When a search ends before max_tokens. As long as fewer than `beams` texts have ended, it
  * continues. */
 enum {
-  LLMC_BEAMS_LIKELY = 0, /* when no text would be better that ended with the next token
-                            (early_stopping = False) */
+  LLMC_BEAMS_LIKELY = 0, /* when no unfinished text, at its present length, has a better score than
+                            the worst of the ended ones (early_stopping = False) */
   LLMC_BEAMS_FIRST = 1,  /* when `beams` texts have ended (early_stopping = True) */
-  LLMC_BEAMS_NEVER = 2   /* when no text could become better up to max_tokens
-                            (early_stopping = "never") */
+  LLMC_BEAMS_NEVER = 2   /* when no unfinished text can reach a better score than the worst of the
+                            ended ones within max_tokens (early_stopping = "never") */
 };
 
 typedef struct llmc_beam_options {
   size_t size;             /* sizeof(llmc_beam_options) */
-  uint32_t beams;          /* number of texts: at least 1, at most llmc_batch_size and the number of
-                              sequences that are free, plus one */
+  uint32_t beams;          /* number of texts: at least 1, at most llmc_batch_size, and at most one
+                              more than the session has free sequences */
   uint32_t max_tokens;     /* maximum length of a result; at least 1 */
   int stopping;            /* LLMC_BEAMS_… */
   float length_penalty;    /* -16 .. 16: scores are divided by length^length_penalty; > 0 favours
@@ -59,7 +59,8 @@ size_t llmc_beams_bytes(const llmc_beam_options* options);
  * logarithms of probabilities of all texts; -infinity excludes a token. Sampling parameters have no
  * effect.
  * LLMC_ERROR_ARGUMENT: invalid options or misaligned memory, or the sequence has a grammar or
- * guidance. LLMC_ERROR_BUFFER: less than llmc_beams_bytes. LLMC_ERROR_SEQUENCE: too few free
+ * guidance or is a guide. LLMC_ERROR_BUFFER: less than llmc_beams_bytes. LLMC_ERROR_SEQUENCE: too
+ * few free
  * sequences. LLMC_ERROR_CONTEXT_FULL: the context has no room for max_tokens. LLMC_ERROR_NO_LOGITS:
  * the sequence has none. */
 llmc_status llmc_beams_init(void* memory, size_t bytes, llmc_session* session,

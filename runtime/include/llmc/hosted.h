@@ -17,7 +17,8 @@ typedef struct llmc_pool llmc_pool;
 /* Returns the number of cores that this process may use, at least 1. */
 uint32_t llmc_usable_cores(void);
 /* Creates a pool of `threads` workers, at most 4096, including the calling thread; 0:
- * llmc_usable_cores(). Fails with LLMC_ERROR_MEMORY if the system cannot create the threads. */
+ * llmc_usable_cores(). Fails with LLMC_ERROR_ARGUMENT for more workers, and with LLMC_ERROR_MEMORY
+ * if the system cannot create the threads. */
 llmc_status llmc_pool_create(uint32_t threads, llmc_pool** pool);
 /* Ends the threads of an idle pool. NULL has no effect. */
 void llmc_pool_destroy(llmc_pool* pool);
@@ -86,9 +87,12 @@ llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t
 
 /* Read a WAV file, or its content in memory, for llmc_encode_features: integers of 8 to 32 bits or
  * floats; the average of its channels, resampled to `rate` samples per second (1000 to 1000000),
- * which speech models usually expect to be 16000. `samples` receives *n numbers in [-1, 1]; free
- * them with llmc_sound_free. On failure `message` (may be NULL) receives one sentence, truncated to
- * message_bytes including the terminating zero. */
+ * which speech models usually expect to be 16000. `samples` receives *n numbers, normally in [-1,
+ * 1], but nothing is clipped; free them with llmc_sound_free. On failure `message` (may be NULL)
+ * receives one sentence, truncated to
+ * message_bytes including the terminating zero. LLMC_ERROR_FORMAT: not a WAV file, or one with
+ * another encoding. LLMC_ERROR_FILE: the file cannot be read. LLMC_ERROR_ARGUMENT: a pointer is
+ * NULL or the rate is out of range. */
 llmc_status llmc_sound_load(const char* path, uint32_t rate, float** samples, size_t* n,
                             char* message, size_t message_bytes);
 llmc_status llmc_sound_read(const void* wav, size_t bytes, uint32_t rate, float** samples,
@@ -173,8 +177,9 @@ llmc_status llmc_stop_texts_finish(llmc_stop_texts* stop_texts, const char** tex
 /* Sets the fields of `sampling` for which the model's files (generation_config.json, MNN's
  * llm_config.json) recommend values. Call llmc_sampling_defaults first, because the other fields
  * are unchanged. `path`: NAME.chat.json of the bundle. Fails with LLMC_ERROR_FILE if it does not
- * exist, which is usual for a model without recommended values. On failure `sampling` is unchanged
- * and `message` (may be NULL) receives the reason. */
+ * exist, which is usual for a model without recommended values, with LLMC_ERROR_FORMAT if it is
+ * malformed, and with LLMC_ERROR_VERSION if another version of llmc wrote it. On failure `sampling`
+ * is unchanged and `message` (may be NULL) receives the reason. */
 llmc_status llmc_sampling_load(const char* path, llmc_sampling* sampling, char* message,
                                size_t message_bytes);
 
@@ -188,8 +193,9 @@ typedef struct llmc_chat llmc_chat;
  * must outlive it. `path`: NAME.chat.json of the bundle. If it is NULL or the file has no template,
  * messages are concatenated without a format. Tokens that are already in the session stay before
  * the conversation. If they are exactly the compiled-in system message, that message is the first
- * of the conversation. Fails with LLMC_ERROR_FORMAT if the file or its template cannot be used, and
- * with LLMC_ERROR_FILE if it cannot be read; `message` (may be NULL) receives the reason. */
+ * of the conversation. Fails with LLMC_ERROR_FORMAT if the file or its template cannot be used,
+ * with LLMC_ERROR_VERSION if another version of llmc wrote the file, and with LLMC_ERROR_FILE if it
+ * cannot be read; `message` (may be NULL) receives the reason. */
 llmc_status llmc_chat_create(llmc_session* session, const llmc_tokenizer* tokenizer,
                              const char* path, llmc_chat** chat, char* message,
                              size_t message_bytes);
@@ -243,8 +249,9 @@ typedef struct llmc_chat_result {
 /* Generates the answer to the messages added so far, and appends it to the conversation. `options`
  * and `result` may be NULL. On an error no answer is appended. LLMC_ERROR_CONTEXT_FULL: the
  * messages do not fit. LLMC_ERROR_FORMAT: the template rejects them (llmc_chat_message returns the
- * reason). Errors of the session are returned as well. During the call, including its callback,
- * only llmc_chat_cancel may be called for this chat; functions that change it return
+ * reason). LLMC_ERROR_VERSION: options->size is too small. LLMC_ERROR_ARGUMENT: a stop text is NULL
+ * or not UTF-8. Errors of the session are returned as well. During the call, including its
+ * callback, only llmc_chat_cancel may be called for this chat; functions that change it return
  * LLMC_ERROR_BUSY. */
 llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
                              llmc_chat_result* result);

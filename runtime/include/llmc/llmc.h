@@ -61,7 +61,7 @@ typedef enum llmc_status {
   LLMC_ERROR_NO_CANDIDATE = 24,   /* logit bias and grammar leave no token to choose from */
   LLMC_ERROR_GRAMMAR_TABLES = 25, /* grammar tables are damaged or made for another vocabulary */
   LLMC_ERROR_GRAMMAR = 26,        /* the grammar does not allow a token at its place */
-  LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting is too deep, or too many readings are ambiguous */
+  LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting is too deep, or the text has too many parses */
   LLMC_ERROR_SOURCE = 28,         /* no source, another one than the state's, or no encoder */
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Returned only by the hosted library (hosted.h). */
@@ -191,7 +191,9 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
  * call; their tokens are dropped. LLMC_ERROR_SOURCE: the model has no encoder of ids, or of
  * features; also the result of functions that run tokens without a source. LLMC_ERROR_ARGUMENT:
  * less than the minimum. LLMC_ERROR_CONTEXT_FULL: more than the limit. LLMC_ERROR_TOKEN: an id is
- * outside the encoder's vocabulary. In all these cases the source before is kept. */
+ * outside the encoder's vocabulary. In all these cases the previous source and all tokens are kept.
+ * LLMC_ERROR_ARGUMENT is also returned, and there is no source, if an index that the encoder
+ * computes is outside its table. */
 llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
 llmc_status llmc_encode_features(llmc_session* session, const float* features, size_t n);
 size_t llmc_source_size(const llmc_session* session);    /* encoded rows; 0: no source */
@@ -310,14 +312,16 @@ size_t llmc_thread_count(const llmc_session* session);
 
 /* Drops the token at `position` and all tokens after it, and releases their cache blocks. There are
  * then no logits until a token is appended. If `position` is the end of the sequence, nothing
- * changes. Tokens of a compiled-in prompt are dropped like all others; llmc_reset restores them. */
+ * changes. Tokens of a compiled-in prompt are dropped like all others; llmc_reset restores them. A
+ * model with recurrent states runs the remaining tokens again when the next token is appended. */
 llmc_status llmc_rewind(llmc_session* session, size_t position);
 /* Rewinds to the beginning: to position 0 or, with a compiled-in prompt, to its end, where its
  * logits are available again. */
 llmc_status llmc_reset(llmc_session* session);
 /* Drops `drop` tokens after the first `keep_first`. The tokens after them are run again at their
  * new positions, so that logits and cache are as if the dropped tokens had never existed. This
- * takes as long as a prompt of these tokens. `cancel` is called once, before the function begins.
+ * takes as long as a prompt of these tokens; with recurrent states, as a prompt of all remaining
+ * tokens. `cancel` is called once, before the function begins.
  * If no tokens follow the dropped ones, there are no logits until a token is appended. With
  * mirostat, all tokens that are run again get the state of the last one. LLMC_ERROR_POSITION: fewer
  * than keep_first + drop tokens. LLMC_ERROR_CONTEXT_FULL: see llmc_set_grammar. */
@@ -325,11 +329,11 @@ llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop);
 
 /* ---- Saved states ----
  *
- * A state contains the selected sequence's token ids, its KV cache, mirostat's state after each
- * token and, if the sequence has logits (not after a rewind), the last layer's row from which they
- * are computed. It also contains hashes and sizes that identify the model (see llmc_state_load). It
- * is a byte string of any alignment, for a file, another session or another machine. It does not
- * depend on the target, the chunk size, the block size or the threads.
+ * A state contains the selected sequence's token ids, its KV cache, its recurrent states,
+ * mirostat's state after each token and, if the sequence has logits (not after a rewind), the last
+ * layer's row from which they are computed. It also contains hashes and sizes that identify the
+ * model (see llmc_state_load). It is a byte string of any alignment, for a file, another session or
+ * another machine. It does not depend on the target, the chunk size, the block size or the threads.
  * Sampling parameters, logit bias, guidance and grammar are not saved, and loading a state does not
  * change them. The text of a grammar still begins at the position at which llmc_set_grammar was
  * called; if the loaded state is shorter, sampling returns LLMC_ERROR_POSITION. */
@@ -353,7 +357,7 @@ llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t by
 /* ---- Several sequences ----
  *
  * A session holds up to llmc_sequence_limit sequences, each with its own tokens, logits and
- * sampling parameters. Sequence 0 always exists and is selected at first. The functions above apply
+ * sampling parameters. At first only sequence 0 exists, and is selected. The functions above apply
  * to the selected sequence. A forked sequence shares the cache blocks of the common tokens; a
  * sequence that writes to a shared block gets its own copy. Every function that appends tokens
  * returns LLMC_ERROR_POOL_FULL if the pool has too few free blocks. */
@@ -364,9 +368,10 @@ uint32_t llmc_selected(const llmc_session* session);
  * no block of the pool. Its sampling parameters are those of the configuration. Fails with
  * LLMC_ERROR_SEQUENCE if the session already has llmc_sequence_limit sequences. */
 llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
-/* Creates a sequence with the same tokens, logits and sampling parameters, without taking blocks of
- * the pool. Because the seed is also the same, both sequences generate the same tokens until the
- * parameters of one are changed (llmc_set_sampling). */
+/* Creates a sequence with the same tokens, logits, sampling parameters, biases, DRY breakers and
+ * grammar, without taking blocks of the pool. Because the seed is also the same, both sequences
+ * generate the same tokens until the parameters of one are changed (llmc_set_sampling). Fails with
+ * LLMC_ERROR_SEQUENCE like llmc_new_sequence. */
 llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
 /* Ends a sequence; its number may be reused. Fails with LLMC_ERROR_ARGUMENT if the sequence is
  * selected or guides another sequence. */
