@@ -80,7 +80,7 @@ class Tokenizer {
   enum class LeadingSpaces : std::uint8_t {
     kKept,
     kOneDropped,        // in the first token with text: the space of a U+2581 that begins its name
-    kAllDropped,        // the same, and in the next tokens while nothing else is left of each
+    kAllDropped,        // the same in each token, up to the first one that has other text
     kOneSpaceDropped,   // one space of any origin
     kFirstTokenDropped  // all spaces that represent a U+2581 in the first token
   };

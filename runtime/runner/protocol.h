@@ -81,7 +81,7 @@ struct RequestHeader {
 
 struct ReplyHeader {
   /// llmc_status; for kCall, the function's own status. If it is not 0, the data is a message,
-  /// possibly empty, and the session is unchanged.
+  /// possibly empty, and the session is unchanged, except as llmc_encode says.
   uint32_t status;
   int32_t value;
   uint64_t position;  // number of tokens in the session's cache

@@ -16,7 +16,7 @@ struct AnswerOptions {
   /// Texts that end the answer, in addition to those of the format.
   std::vector<std::string> stop_texts;
   const std::atomic<bool>* cancel = nullptr;  // may be set by another thread or a signal handler
-  std::function<bool(std::string_view)> on_text;
+  std::function<bool(std::string_view)> on_text;  // as in GenerateOptions
   /// When the context is full, removes the oldest messages, up to a later message of the user
   /// (without a template: any later message). The system message and the last turn are never
   /// removed.
@@ -55,7 +55,8 @@ class Conversation {
   void set_system(std::string content);
   /// Removes the last message.
   void drop_last();
-  /// Removes all messages and tokens except those of the system message.
+  /// Removes all messages except the system message, and all tokens of the conversation except
+  /// `begun`.
   llmc_status reset();
   const std::vector<Message>& messages() const { return messages_; }
 

@@ -30,9 +30,9 @@ class ChatFormat {
 
   bool has_template() const { return description_.has_template(); }
   /// Returns the text of the conversation; with `open`, including the text with which the next
-  /// answer begins. Without a template, returns a leading system message and the messages after the
-  /// last one, except the final message, that has an ending. Fails if the template rejects the
-  /// messages.
+  /// answer begins. Without a template, an answer that a token ended ends its text: all messages up
+  /// to the last such answer are left out, except a leading system message, unless that answer is
+  /// the final message. Fails if the template rejects the messages.
   Outcome<std::string> render(std::span<const Message> messages, bool open) const;
   /// Returns the ids of rendered text. With a template, names of control tokens are converted to
   /// these tokens.

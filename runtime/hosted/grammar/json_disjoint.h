@@ -18,8 +18,8 @@ class Disjointness {
   explicit Disjointness(const Json& root) : root_(root) {}
 
   /// Returns true if certainly no document is valid for both schemas: they have no common type or
-  /// no common constant, or both allow only objects and require a property whose schemas exclude
-  /// each other. Returns false after the limit is exceeded.
+  /// no common constant, or object is their only common type and both require a property whose
+  /// schemas exclude each other. Returns false after the limit is exceeded.
   bool are_disjoint(const Json& a, const Json& b) { return disjoint(&a, &b, 0); }
   /// Returns whether the limit is exceeded; are_disjoint() then always returns false.
   bool is_exhausted() const { return work_ > kMaxWork; }

@@ -30,9 +30,9 @@ struct Nfa {
   std::uint32_t start = 0, end = 0;
 };
 
+inline constexpr std::uint64_t kTooLarge = std::uint64_t{1} << 40;
 /// Returns an upper bound of the number of nodes that build_nfa() creates for `expr`, at most
 /// kTooLarge. A rule with its own automaton counts as one node, another rule as sizes[rule] nodes.
-inline constexpr std::uint64_t kTooLarge = std::uint64_t{1} << 40;
 std::uint64_t nfa_size(const Expr& expr, const RuleFacts& facts,
                        const std::vector<std::uint64_t>& sizes);
 

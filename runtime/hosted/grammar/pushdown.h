@@ -48,7 +48,7 @@ struct PushdownLimits {
   std::size_t members = 48'000'000;
   /// Frames that one edge pushes, which a grammar can store at run time.
   std::size_t pushed = 1024;
-  std::size_t frames = 16'000'000;  // frames in all frame lists; frames in all sets of FramesBelow
+  std::size_t frames = 16'000'000;  // in all frame lists; also in all sets of FramesBelow
 };
 
 /// Builds the automaton of a grammar. Throws for left recursion, for rules that cannot terminate,

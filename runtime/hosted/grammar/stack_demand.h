@@ -30,8 +30,8 @@ class StackDemandFinder {
   std::optional<StackDemand> find(std::uint32_t state);
 
   /// Returns a superset of the tree's nodes that can be reached from the state of the last find()
-  /// with some stack, in ascending order; nothing if no edge of a deterministic automaton pushes
-  /// frames, because no token then depends on the stack. Requires that this call returned a value.
+  /// with some stack, in ascending order. Empty if no edge pushes frames and edges never overlap,
+  /// because no token then depends on the stack. Requires that this call returned a value.
   const std::vector<std::uint32_t>& reached() const { return reached_; }
 
   /// Returns the number of steps of all calls, a measure of time.

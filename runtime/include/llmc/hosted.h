@@ -272,7 +272,8 @@ llmc_status llmc_chat_set_grammar(llmc_chat* chat, llmc_grammar* grammar);
 
 /* Removes the last message: a question without an answer, or an answer. */
 llmc_status llmc_chat_drop_last(llmc_chat* chat);
-/* Removes all messages except a leading system message, and their tokens. */
+/* Removes all messages except a leading system message, and the tokens of the conversation except
+ * those of a compiled-in system message. */
 llmc_status llmc_chat_reset(llmc_chat* chat);
 
 /* Returns the messages as zero-terminated JSON, in the format of `llmc chat`, and the KV cache of
