@@ -189,11 +189,10 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
 /* Encoder-decoders: encode a source of `n` token ids, or of `n` frames of features in the order
  * that NAME.h gives (samples of sound have width 1). All sequences attend to it until the next
  * call; their tokens are dropped. LLMC_ERROR_SOURCE: the model has no encoder of ids, or of
- * features; also the result of functions that run tokens without a source. LLMC_ERROR_ARGUMENT:
- * less than the minimum. LLMC_ERROR_CONTEXT_FULL: more than the limit. LLMC_ERROR_TOKEN: an id is
- * outside the encoder's vocabulary. In all these cases the previous source and all tokens are kept.
- * LLMC_ERROR_ARGUMENT is also returned, and there is no source, if an index that the encoder
- * computes is outside its table. */
+ * features; also the result of functions that run tokens without a source. LLMC_ERROR_CONTEXT_FULL:
+ * more than the limit. LLMC_ERROR_TOKEN: an id is outside the encoder's vocabulary.
+ * LLMC_ERROR_ARGUMENT: less than the minimum, or an index that the encoder computes is outside its
+ * table; only in this last case the previous source and the tokens are not kept. */
 llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
 llmc_status llmc_encode_features(llmc_session* session, const float* features, size_t n);
 size_t llmc_source_size(const llmc_session* session);    /* encoded rows; 0: no source */
@@ -212,10 +211,9 @@ llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n,
 llmc_status llmc_step(llmc_session* session, int32_t* token);
 
 /* Perform the two halves of llmc_step: choosing a token, and appending it. llmc_sample does not
- * change the session: a second call returns the same token. With mirostat, appending the token that
- * llmc_sample returned updates mirostat's state, even if it is the first of several appended
- * tokens; other tokens leave the state unchanged. A rewind restores mirostat's state at that
- * position. If the first dropped token is then appended again, the state is updated as before. */
+ * change the session: a second call returns the same token. Appending the token that llmc_sample
+ * returned, alone or before others, updates mirostat's state; other tokens do not. A rewind
+ * restores the state; appending the first dropped token again then updates it as before. */
 llmc_status llmc_sample(llmc_session* session, int32_t* token);
 llmc_status llmc_append(llmc_session* session, int32_t token);
 
@@ -224,8 +222,7 @@ llmc_status llmc_set_sampling(llmc_session* session, const llmc_sampling* sampli
 /* Sets llama.cpp's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, seed 0. Stages that
  * are off in llama.cpp are off, with the values that llama.cpp uses for this. */
 void llmc_sampling_defaults(llmc_sampling* sampling);
-/* Sets sampling->samplers to the order LLMC_SAMPLERS_…. Fails with LLMC_ERROR_ARGUMENT for any
- * other value. */
+/* Sets sampling->samplers to the order LLMC_SAMPLERS_…; other values: LLMC_ERROR_ARGUMENT. */
 llmc_status llmc_sampling_order(llmc_sampling* sampling, int order);
 
 /* Token sequences at which DRY ends a repetition, such as ends of sentences. */
@@ -278,8 +275,7 @@ enum {
  * are possible. The session is unchanged. */
 llmc_status llmc_candidates(llmc_session* session, int which, llmc_candidate* candidates, size_t n,
                             size_t* count);
-/* Sets *logprob to the natural logarithm of the model's probability of one token, as with
- * LLMC_CANDIDATES_MODEL. */
+/* Sets *logprob to the natural logarithm of one token's probability (LLMC_CANDIDATES_MODEL). */
 llmc_status llmc_logprob(llmc_session* session, int32_t token, float* logprob);
 
 /* Returns the logits after the last token, float[llmc_vocabulary_size], or NULL if there are none.
@@ -320,8 +316,8 @@ llmc_status llmc_rewind(llmc_session* session, size_t position);
 llmc_status llmc_reset(llmc_session* session);
 /* Drops `drop` tokens after the first `keep_first`. The tokens after them are run again at their
  * new positions, so that logits and cache are as if the dropped tokens had never existed. This
- * takes as long as a prompt of these tokens; with recurrent states, as a prompt of all remaining
- * tokens. `cancel` is called once, before the function begins.
+ * takes as long as a prompt of these tokens (recurrent states: of all remaining tokens). `cancel`
+ * is called once, before the function begins.
  * If no tokens follow the dropped ones, there are no logits until a token is appended. With
  * mirostat, all tokens that are run again get the state of the last one. LLMC_ERROR_POSITION: fewer
  * than keep_first + drop tokens. LLMC_ERROR_CONTEXT_FULL: see llmc_set_grammar. */
@@ -369,9 +365,8 @@ uint32_t llmc_selected(const llmc_session* session);
  * LLMC_ERROR_SEQUENCE if the session already has llmc_sequence_limit sequences. */
 llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
 /* Creates a sequence with the same tokens, logits, sampling parameters, biases, DRY breakers and
- * grammar, without taking blocks of the pool. Because the seed is also the same, both sequences
- * generate the same tokens until the parameters of one are changed (llmc_set_sampling). Fails with
- * LLMC_ERROR_SEQUENCE like llmc_new_sequence. */
+ * grammar, without taking blocks of the pool. Because the seed is also the same, both generate the
+ * same tokens until the parameters of one change. Fails with LLMC_ERROR_SEQUENCE like the above. */
 llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
 /* Ends a sequence; its number may be reused. Fails with LLMC_ERROR_ARGUMENT if the sequence is
  * selected or guides another sequence. */
@@ -432,10 +427,10 @@ int llmc_grammar_text_state(const llmc_grammar* grammar);
  * sampling reports errors in them. The grammar's state depends only on the tokens after this
  * position, so nothing need be called after a rewind, and forks share the grammar. If sequences
  * that share a grammar are stepped in turn, it reads the whole text again at every change of
- * sequence: one grammar per sequence is faster. The start of the text changes only if the context
- * slides (by the dropped tokens). If a rewind, a reset or a shorter loaded state ends before
- * it, sampling returns LLMC_ERROR_POSITION until tokens are appended up to that position or this
- * function is called again. Sliding cannot drop tokens of the text (LLMC_ERROR_CONTEXT_FULL).
+ * sequence: one grammar per sequence is faster. The start of the text moves only when the context
+ * slides. If a rewind, a reset or a shorter loaded state ends before it, sampling returns
+ * LLMC_ERROR_POSITION until tokens are appended up to that position or this function is called
+ * again. Sliding cannot drop tokens of the text (LLMC_ERROR_CONTEXT_FULL).
  * LLMC_ERROR_GRAMMAR_TABLES: the tables were made for another vocabulary. Later, sampling returns
  * LLMC_ERROR_GRAMMAR if the text contains tokens that the grammar does not allow,
  * LLMC_ERROR_GRAMMAR_DEPTH if nesting is too deep, and LLMC_ERROR_NO_CANDIDATE if no token can
