@@ -65,7 +65,7 @@ constexpr size_t weight_bytes(WeightKind kind, size_t rows, size_t k) {
 constexpr size_t packed_rows(size_t n) {
   return round_up(n, kPanelRows);
 }
-/// SwiGLU: 8 rows of gate, 8 of up, 8 of gate, …; each of the two padded to 8 rows.
+/// Gate and up: 8 rows of gate, 8 of up, 8 of gate, …; each of the two padded to 8 rows.
 constexpr size_t packed_gated_rows(size_t intermediate) {
   return 2 * round_up(intermediate, kPanelRows);
 }
@@ -138,8 +138,8 @@ constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels
 constexpr size_t expert_row_bytes(WeightKind kind, size_t k) {
   return is_quantized(kind) ? quantized_bytes(k, 1) : round_up(k * sizeof(float), kAlignment);
 }
-/// Returns the size of the order of `rows` rows: their numbers sorted by expert, and for each
-/// expert that occurs its number and its first row, u32.
+/// Returns the size of the order of `rows` rows: their numbers sorted by expert, for each expert
+/// that occurs its number and its first row, and a counter per expert, u32.
 constexpr size_t expert_order_bytes(size_t rows, size_t experts) {
   return round_up((rows + 3 * experts + 2) * sizeof(uint32_t), kAlignment);
 }

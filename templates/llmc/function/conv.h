@@ -77,9 +77,9 @@ struct ConvShape {
     }
   }
   /// Divides the `count` positions from `first` on into vectors, and returns their number, at most
-  /// `kConvPositions`. A vector has positions of one row if they are adjacent in x: loads are
-  /// faster than copies of single elements, even if some are in vain. `after` elements after those
-  /// of the positions may be read.
+  /// `kConvPositions`. If the positions of a row are adjacent in x, a vector has positions of only
+  /// one row, because one load is faster than copies of single elements, even if some of its lanes
+  /// are unused. `after` elements after those of the positions may be read.
   int64_t find_vectors(int64_t first, int64_t count, int64_t after, ConvVector* vectors) const {
     constexpr size_t kLast = Positions::count - 1;
     int64_t last = after;
@@ -216,8 +216,8 @@ LLMC_NOINLINE inline void conv(const T* x, const T* w, T* y, T* panels, int64_t 
   for_each_block(x, w, y, begin, end, block_rows, shape, block);
 }
 
-/// Computes the positions [begin, end) of a convolution with few rows per group, whose elements of
-/// x are not worth a copy.
+/// Computes the positions [begin, end) of a convolution with so few rows per group that copying
+/// elements of x to panels would cost more than it saves.
 template <class T, class Positions, class Taps, class Steps, class TapSteps>
 LLMC_NOINLINE inline void conv_of_few_rows(const T* x, const T* w, T* y, int64_t begin, int64_t end,
                                            int64_t groups, int64_t channels, int64_t rows,

@@ -66,7 +66,8 @@ inline bool gather_elements(const T* __restrict x, const I* __restrict indices, 
   return true;
 }
 
-/// Functions that combine an existing element with an update in a scatter.
+/// Operation of a scatter that replaces an element by its update. The others (Sum, Max, …) are in
+/// reduce.h.
 struct Replace {
   template <class T>
   static LLMC_INLINE T join(T, T update) {

@@ -49,8 +49,8 @@ struct ExpertOrder {
   size_t used;
 };
 
-/// Sorts `count` rows in `memory`, which has expert_order_bytes(). Ids are limited to the experts;
-/// nullptr: the experts in turn.
+/// Sorts `count` rows in `memory`, which has expert_order_bytes() bytes. Ids are clamped to 0 ..
+/// kExperts - 1; nullptr: the experts in turn.
 template <size_t kExperts>
 inline ExpertOrder order_by_expert(const int64_t* ids, size_t count, unsigned char* memory) {
   auto* const rows = reinterpret_cast<uint32_t*>(memory);

@@ -2,10 +2,11 @@
 
 #include "llmc/kernels/product_q4.h"
 
-/// Prompts over q4 weights with exact 32-bit sums per superblock (kExactPanels): a code times its
-/// scale is at most 225 and fits a byte. Unpacking a superblock multiplies by the scales, once for
-/// a strip of tokens, so that the inner loop consists only of dot products over 256 k. |I1| <= 256
-/// * 225 * 127 < 2^23, so nothing overflows; the superblocks are accumulated as in product_q4.h.
+/// Products of q4 weights with several tokens, with exact 32-bit sums per superblock
+/// (kExactPanels): a code times its scale is at most 225 and fits a byte. Unpacking a superblock
+/// multiplies by the scales, once for a strip of tokens, so that the inner loop consists only of
+/// dot products over 256 k. |I1| <= 256 * 225 * 127 < 2^23, so nothing overflows; the superblocks
+/// are accumulated as in product_q4.h.
 ///
 /// `Exact` is the SIMD header's ExactPanels. One kind has tiles of one panel (kPanels = 1):
 ///

@@ -7,7 +7,7 @@
 ///     A = max |x| / 127,  a[k] = round(x[k] * (127 / max |x|)) to nearest even, in -127..127
 ///
 /// with A = 0 and a = 0 if max |x| < 2^-96 (its inverse would not be finite), and A = NaN, a = 0 if
-/// an x is infinite or NaN, because machines convert those differently. The sum of a over each
+/// an x is infinite or NaN, which targets convert to different integers. The sum of a over each
 /// block of 32 is stored for the weights' min term.
 namespace llmc {
 inline namespace LLMC_ISA {

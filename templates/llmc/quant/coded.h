@@ -26,7 +26,7 @@
 ///     scales  [ng][8 rows] f16 or f32
 ///     zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 ///
-/// Bytes of codes past K are zero, as are the activations. q8 (quant/q8.h) is one of these formats:
+/// Bytes of codes past K are zero, and so are activations past K. q8 (quant/q8.h) is one of these:
 /// 8 bits, blocks of 32, f16 scales, no zero points. q6 (kSixBits) is another one, and used only
 /// for weights that are floats in the model. 6-bit formats have blocks of at least 32 and no zero
 /// points, and are not used for tables.

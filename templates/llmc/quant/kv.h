@@ -22,7 +22,7 @@ inline namespace LLMC_ISA {
 
 enum class KvFormat : uint8_t { kF32, kF16, kInt8, kFp8 };
 
-/// Formats of a model's cache, with their defaults.
+/// Formats of a model's cache.
 struct KvFormats {
   KvFormat keys = KvFormat::kF32, values = KvFormat::kF32;
 

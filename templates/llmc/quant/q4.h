@@ -75,7 +75,7 @@ constexpr size_t q4_min_position(size_t k_total, size_t row, size_t block) {
          (alone ? row : row * 2 + in_super % 2);
 }
 
-// Sets a code in a zeroed panel. Each code and scale may be set only once.
+/// Sets a code in a zeroed panel. Each code and scale may be set only once.
 constexpr void q4_set_code(uint8_t* panel, size_t row, size_t k, uint8_t code) {
   const Q4Position at = q4_code_position(row, k);
   panel[at.byte] = static_cast<uint8_t>(panel[at.byte] | ((code & 15u) << at.shift));

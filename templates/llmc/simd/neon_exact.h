@@ -162,8 +162,8 @@ struct ExactPanels {
       }
     }
     LLMC_INLINE void begin(const Sums&) { begin(); }
-    /// Adds 8 * kSteps of 32 k, from `first` * 8 on: `a` is [4][kTokens][8]; for an odd last token
-    /// 8 further bytes are read.
+    /// Adds the products of kSteps of a block's 4 steps of 8 k, from step `first` on. `a` is
+    /// [4][kTokens][8], with 8 more readable bytes after it if kTokens is odd.
     template <size_t kSteps = 4>
     LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a, size_t first = 0) {
 #pragma clang loop unroll(full)

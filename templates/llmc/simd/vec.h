@@ -73,8 +73,9 @@
 ///                 above 1 this is also kTokenTile and kByteTile
 /// kActivationBlocks    adjacent blocks of 32 k of a token: 1 or 2
 /// kSignedCodes    whether mul_u4 and mac_u4 also accept signed codes
-/// kExactPanels    whether prompts over q4 use kernels/product_q4_exact.h with ExactPanels
-/// kSquareTiles    whether prompts over coded weights also use ExactPanels' tiles, if these are
+/// kExactPanels    whether products of q4 with several tokens use kernels/product_q4_exact.h with
+///                 ExactPanels
+/// kSquareTiles    whether those of coded weights also use ExactPanels' tiles, which are then
 ///                 matrix products
 
 #if LLMC_OPT_LEVEL == 1
