@@ -6,7 +6,8 @@
 /// views, repeated heads and scalar factors.
 namespace llmc::passes {
 
-enum class Axis : std::uint8_t { kUnit /* size 1: any */, kHeads, kGroup, kTokens, kDim };
+/// kUnit: a dim of 1, which matches every label. kGroup: query heads that share a KV head.
+enum class Axis : std::uint8_t { kUnit, kHeads, kGroup, kTokens, kDim };
 
 struct Traced {
   ir::ValueId value;

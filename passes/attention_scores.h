@@ -21,8 +21,8 @@ struct Scores {
   std::vector<Bias> biases;  // masks and other terms: scale * value is added to the score
   struct Condition {
     ir::ValueId value;
-    bool seen =
-        true;  // the score is kept where value == seen, otherwise replaced by a number <= -1e4
+    /// The score is kept where value == seen, and otherwise replaced by a number <= -1e4.
+    bool seen = true;
   };
   std::vector<Condition> conditions;
 };
@@ -40,7 +40,7 @@ std::optional<Hidden> match_hidden(const Rewriter& rw, ir::ValueId value);
 
 /// A softmax over the last axis.
 struct SoftmaxMatch {
-  ir::ValueId scores;  // without the sink's
+  ir::ValueId scores;  // without the score of the sink
   /// f32[heads] constant: the score of one more key, whose probability is dropped; nullptr: none.
   ir::ConstantPtr sinks;
 };

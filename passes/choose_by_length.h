@@ -15,7 +15,8 @@ namespace llmc::passes {
 ///
 /// `last_position` i64[] is a new graph input: the position of the last token that the caller
 /// appends. The runtime provides it, because a call of the compiled code may process only some of
-/// these tokens. Only comparisons with one element are replaced; masks compare more.
+/// these tokens. Only comparisons with one element are replaced; masks compare more. Plain graphs
+/// are unchanged.
 Result<ir::Graph> choose_by_length(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -4,11 +4,11 @@
 
 namespace llmc::passes {
 
-/// Computes only chosen experts where a graph computes all of them and adds up their results, each
-/// multiplied with its factor of routing, which is 0 for experts that are not chosen:
+/// Computes only the chosen experts of a graph that computes all experts and adds up their results,
+/// each multiplied by its routing factor, which is 0 for experts that are not chosen:
 ///
 ///   ids[…, k] = indices of top_k(…)                over E elements
-///   w[…, E] = what is 0 but at the ids             scatter_elements, one_hot, comparisons, …
+///   w[…, E] = 0 except at the ids                  scatter_elements, one_hot, comparisons, …
 ///   y = w[…, 0] * f(x; W.0) + … + w[…, E-1] * f(x; W.E-1)
 /// ->
 ///   y = reduce_sum(v[…, k, 1] * f(x[…, 1, K]; W[ids]))    over the k chosen ones
@@ -16,10 +16,11 @@ namespace llmc::passes {
 /// The experts may also be one product with W[E, K, N], whose results are added up along the first
 /// dim (expert_lanes.h).
 ///
-/// f: products with matrices, which become ExpertLinear, and operators on each element or on parts
-/// of a row. Terms may be where(chosen, w * f, 0) instead. Other terms of the sum stay. An expert
-/// that is not chosen has no effect, even if its result is not finite. The order of additions
-/// changes. Rows of matrices must be a multiple of 8, which ExpertLinear needs.
+/// f: products with matrices, which become ExpertLinear, elementwise operators, and slices and
+/// splits of rows. A term may be where(chosen, w * f, 0) instead. Other terms of the sum are kept.
+/// An expert that is not chosen has no effect, even if its result is not finite. The order of
+/// additions changes. The number of rows of each matrix must be a multiple of 8, as ExpertLinear
+/// requires. Plain graphs are unchanged.
 Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -7,17 +7,18 @@ namespace llmc::passes {
 /// Computes for all tokens what a graph computes for the tokens that NonZero selects, as exporters
 /// write mixtures of experts whose loop over the experts is unrolled.
 ///
-///   slots, tokens = non_zero(mask)                  mask [slots, T] or [T, slots], or [T] alone
-///   y = f(gather(x, tokens), gather(w, tokens * number of slots + slots))    x [T, …], w [T,
-///   slots] scatter_elements(data, tokens, y)               also with reduction add, and scatter_nd
+///   slots, tokens = non_zero(mask)             mask[slots, T], mask[T, slots] or mask[T]
+///   y = f(gather(x, tokens), gather(w, tokens * S + slots))
+///   scatter_elements(data, tokens, y)          also with reduction add, and scatter_nd
+///     where x is [T, …], w has T * S elements, and S is the number of slots
 /// ->
 ///   chosen = where(any(mask), f(x, sum of where(mask, w, 0) over the slots), data)
 ///   or data + where(any(mask), …, 0) with reduction add
 ///
 /// f: elementwise operators, products with matrices, views and reductions that do not mix rows.
 /// Each token must be selected at most once: the mask has one slot, or compares one number with the
-/// indices of TopK, which differ. The values have the bits of the selection, in the same order of
-/// additions. Unchanged otherwise.
+/// indices of TopK, which differ. Results are bit-identical to those of the selection. Unchanged
+/// otherwise.
 Result<ir::Graph> dense_rows(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

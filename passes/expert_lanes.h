@@ -8,10 +8,10 @@
 
 namespace llmc::passes {
 
-/// The same value of each expert.
+/// One value for each expert, such as the result of its product.
 using Lane = std::vector<ir::ValueId>;
 
-/// Takes apart what a graph computes for all experts at once, as a first dim of `experts` elements:
+/// Splits values that a graph computes for all experts at once, with the experts as first dim:
 ///
 ///   f(x[1, T, K] . W[E, K, N])[E, T, N]  ->  f(x[T, K] . W[e, K, N])[T, N] for each e
 class ExpertLanes {
@@ -20,8 +20,8 @@ class ExpertLanes {
   ExpertLanes(Rewriter& rw, std::int64_t experts, std::vector<ir::Dim> rows, NodeIndex anchor)
       : rw_(rw), experts_(experts), rows_(std::move(rows)), anchor_(anchor) {}
 
-  /// Returns [rows…, N] of each expert for `value` [E, …, N], whose other dims are the rows but for
-  /// dims of 1. Returns nullopt if an operator mixes experts or is none that ChosenRows knows.
+  /// Emits the value [rows…, N] of each expert for `value` [E, …, N], whose middle dims are `rows`
+  /// apart from dims of 1. Returns nullopt if an operator mixes experts or cannot be split.
   std::optional<Lane> split(ir::ValueId value);
 
  private:

@@ -26,6 +26,7 @@ namespace llmc::passes {
 /// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the
 /// rows of the projection's result. Unchanged if a rotation differs from the above in sign or
 /// pairing, positions are not integers with one element for each token, or the batch is not 1.
+/// Plain graphs are unchanged.
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -8,10 +8,11 @@
 
 namespace llmc::passes {
 
-/// What an expert's result is multiplied with in a sum over all experts: `factor`, one for each
-/// row, or 0 where `condition`, which may be kNoValue, is false.
+/// The factor of an expert's result in a sum over all experts: `factor`, one element for each row,
+/// or 0 where `condition`, which may be kNoValue, is false.
 ///
-/// Each of `parts` terms may be a part of both, along a first dim of as many elements.
+/// The factors of `parts` experts may be one value each, stacked along the first dim: this one is
+/// number `part` of them.
 struct ExpertFactor {
   ir::ValueId factor, condition;
   std::size_t part = 0, parts = 1;
@@ -21,19 +22,19 @@ struct ExpertFactor {
 struct Routing {
   ir::ValueId ids;                    // i64[…, chosen]: indices of the TopK
   ir::ValueId factors;                // f32[…, chosen]: of the experts with these ids
-  std::vector<std::int64_t> experts;  // of each term of the sum
+  std::vector<std::int64_t> experts;  // by term of the sum: the number of its expert
 };
 
 /// Returns the routing of a sum with one term for each expert, or nullopt.
 ///
-/// The factors are evaluated for made-up ids of `top`, a TopK over as many elements as there are
-/// terms; what does not follow from the ids, constants and dims has random elements. Each factor
-/// has to be 0 in all rows that do not choose one certain expert, and has to be the value in
-/// `factors` in those that do.
+/// Evaluates the factors for sample ids of `top`, a TopK over as many elements as there are terms.
+/// Values that are not computed from the ids, constants and dims get random elements. There must be
+/// one expert for each term so that its factor is 0 in all rows that do not choose this expert, and
+/// equal to the element of Routing::factors in the rows that do.
 std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
                                     const std::vector<ExpertFactor>& terms);
 
-/// Returns whether a factor or its condition is computed from the ids of `top`.
+/// Returns whether a factor or its condition depends on the ids of `top`.
 bool follows_from_choice(const Rewriter& rw, NodeIndex top, const ExpertFactor& term);
 
 }  // namespace llmc::passes
