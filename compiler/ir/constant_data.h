@@ -16,9 +16,8 @@ namespace llmc::ir {
 /// Return a dim of a constant of rank 1 or 2 (LLMC_CHECK). A rank-1 constant counts as one row.
 std::int64_t matrix_columns(const Constant& constant);
 std::int64_t matrix_rows(const Constant& constant);
-/// Checks that a block is inside `constant` and that `out_size` is at least rows * columns
-/// (LLMC_CHECK).
-/// Returns the number of columns of `constant`.
+/// Returns the number of columns of `constant`. Checks that the block is inside it and that
+/// `out_size` is at least rows * columns (LLMC_CHECK).
 std::int64_t check_block(const Constant& constant, std::int64_t row, std::int64_t rows,
                          std::int64_t column, std::int64_t columns, std::size_t out_size);
 

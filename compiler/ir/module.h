@@ -32,10 +32,11 @@ enum class StateKind : std::uint8_t {
   /// only input of kEncode is i64[source], token ids, or features, f32[1, …]; rows is `source` in
   /// kForward, and the number that follows from the source's length in kEncode.
   kSource,
-  /// A recurrent state of fixed size: f32[seq, …], row t of the input before and of the output
-  /// after
-  /// token t, so that row t of the input is row t - 1 of the output. All zeros before the first
-  /// token. Dropping the last tokens needs the earlier ones again.
+  /// A recurrent state of fixed size: f32[seq, …]. Row t of the input is the state before token t,
+  /// row t of the output the state after it, so that row t of the input is row t - 1 of the output.
+  /// All zeros before the first token. After the last tokens are dropped, the state must be
+  /// computed
+  /// again from the tokens before them.
   kRecurrent,
 };
 
@@ -71,7 +72,7 @@ struct Module {
   Graph& graph() { return entries.front().graph; }
   /// Returns the graph of kEncode, or nullptr.
   const Graph* encoder() const;
-  /// Returns whether the module can generate text: it has token ids, logits and a cache.
+  /// Returns whether the module can generate text: whether it has states.
   bool is_decoder() const { return !states.empty(); }
   /// Returns whether any state is kRecurrent. The graph then computes token by token: except for
   /// attention's cache, no value depends on another token's row.

@@ -357,7 +357,7 @@ struct Linear {
 };
 
 /// y[…, N] = x[…, K] . W[N, K]^T + bias, where each row of x has the weight of its expert e =
-/// ids[…], limited to 0 … experts - 1: rows e * N … e * N + N - 1 of the weight. Without ids, x is
+/// ids[…], clamped to 0 … experts - 1: rows e * N … e * N + N - 1 of the weight. Without ids, x is
 /// […, experts, K], and row e has expert e. (x, weight constant [experts * N, K], ids i64[…]?,
 /// bias[experts * N]?) -> y
 struct ExpertLinear {

@@ -15,10 +15,10 @@ inline constexpr int kMaxLoopDepth = 8;
 ///  - operand and result counts match the operator; only optional operands are absent
 ///  - attributes are in range (axes within the rank, permutations are permutations, counts are
 ///    positive)
-///  - types of results are compatible with the inferred types; types of constants equal those of
-///  their data
-///  - loops: counts, parameters and the body's inputs and outputs match; Parameter nodes are only
-///  in loop bodies
+///  - types of results are compatible with the inferred types
+///  - types of constants equal those of their data
+///  - loops: counts, parameters and the body's inputs and outputs match
+///  - Parameter nodes are only in loop bodies
 /// Fails with kInternal, because a pass produced an invalid graph; callers that check a graph from
 /// a file convert the error. Reports the first violation in each node, but only one violation in
 /// names, dims and inputs.
