@@ -7,8 +7,8 @@
 
 namespace llmc::driver {
 
-/// Returns whether `path` is a complete ELF archive (.a): its last member ends exactly at the end
-/// of the file.
+/// Returns whether `path` is a complete archive (.a) in the format of GNU and LLVM archivers: its
+/// last member ends exactly at the end of the file.
 bool is_whole_archive(const std::filesystem::path& path);
 
 /// Replaces the content of the last member of the archive `archive` with the content of the file

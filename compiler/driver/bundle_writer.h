@@ -26,14 +26,13 @@ struct BundleContent {
   std::string grammar;  // the grammar's tables; empty without a grammar
 };
 
-/// Writes the files of one bundle into an AtomicDirectory. Call the functions in the order of
-/// declaration: those for weights only if the plan has weights, compute_prompt() and add_prompt()
-/// only if it has a prompt. Data that the writer of another target computed can be passed to
-/// add_prompt().
+/// Writes the files of one bundle into a folder. Call the functions in the order of declaration:
+/// those for weights only if the plan has weights, compute_prompt() and add_prompt() only if it has
+/// a prompt. Data that the writer of another target computed can be passed to add_prompt().
 class BundleWriter {
  public:
-  /// All arguments must outlive the writer. The writer stores the size of the code and the hash of
-  /// the prompt in `plan`.
+  /// All arguments except `folder` must outlive the writer. The writer stores the size of the code
+  /// and the hash of the prompt in `plan`.
   BundleWriter(const CompileOptions& options, const Toolchain& toolchain,
                const BundleContent& content, plan::Plan& plan, std::filesystem::path folder,
                const Progress& progress);

@@ -9,8 +9,8 @@
 
 namespace llmc::emit {
 
-/// Returns a designated initializer: "{.x = x, .eps = 1e-05f}". Fields with the value "nullptr"
-/// are omitted.
+/// Returns a designated initializer: "{.x = x, .eps = 1e-05f}". `begin` is inserted before the
+/// first field. Fields with the value "nullptr" are omitted.
 inline std::string fields(std::initializer_list<std::pair<std::string_view, std::string>> values,
                           std::string_view begin = "") {
   std::string text;

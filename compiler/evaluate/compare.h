@@ -35,9 +35,10 @@ struct CompareRow {
   std::uint32_t depth = 0;   // tokens in the cache before the first step
 };
 
-/// Measures each mode and compares it with f32 weights and an f32 cache, a model that stays loaded.
-/// The decode steps follow the first half of the first window. Calls `row_done` after each mode.
-/// Fails like measure_perplexity(), and with kUsage if the steps exceed the context.
+/// Measures each mode, and compares it with the same model with f32 weights and an f32 cache, which
+/// stays loaded. The decode steps follow the first half of the first window. Calls `row_done` after
+/// each mode. Requires at least one mode and one step. Fails like measure_perplexity(), and with
+/// kUsage if the steps exceed the context.
 Result<std::vector<CompareRow>> compare_modes(
     const CompareOptions& options, const driver::Progress& progress = {},
     const std::function<void(const CompareRow&)>& row_done = {});

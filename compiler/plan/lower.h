@@ -275,7 +275,7 @@ class Lowerer {
   std::map<std::tuple<const ir::Constant*, std::int64_t, std::int64_t>, ir::ConstantPtr> parts_;
   std::set<std::string> buffer_names_, global_labels_;
   std::uint32_t loops_ = 0, nest_buffers_ = 0;
-  std::map<Place, std::uint32_t> row_buffers_;   // the buffer of each number of a row
+  std::map<Place, std::uint32_t> row_buffers_;   // of kTokens, kPositions, kLastPositions
   std::map<std::string, int> names_, suffixes_;  // plain graphs: names in use
   std::map<std::string, Size> symbols_;          // of plain graphs
   std::vector<ir::ValueId> state_inputs_;        // by slot of Program::states

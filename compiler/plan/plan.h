@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMa
 struct SoundFeatures {
   std::uint32_t rate = 16000;  // samples per second
   bool normalized = false;     // samples are scaled to mean 0 and variance 1
-  std::uint32_t mels = 80;     // bands of Whisper's spectrogram (llmc_log_mel); 0: another one
+  std::uint32_t mels = 80;     // bands of Whisper's spectrogram (llmc_log_mel); 0: not Whisper's
 };
 
 struct PlanOptions {
@@ -48,7 +48,7 @@ struct PlanOptions {
   std::uint32_t ctx_needed = 0;   // minimum context in tokens; 0: no minimum
   /// Encoder-decoder: limits of the number of tokens or frames of a source.
   std::uint32_t source_min = 1, source_max = 512;
-  std::uint32_t source_vocab = 0;  // ids of a source are below; 0: a source is features
+  std::uint32_t source_vocab = 0;  // number of ids of a source; 0: a source is features
   SoundFeatures sound = {};
   DimRanges open_dims = {};  // plain graph: ranges of symbols in the input shapes
   bool embed_weights = true;

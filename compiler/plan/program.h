@@ -139,8 +139,8 @@ struct AttentionStage {
   AttentionShape shape;
   float scale = 1, softcap = 0;  // softcap 0: no cap
   std::uint64_t window = 0;      // 0: all previous keys
-  bool chunked = false;          // the window begins at its last multiple
-  WeightRef bias = {};           // f32[heads][bias_columns], as ir::Attention has it
+  bool chunked = false;          // only the keys from the last multiple of `window` on
+  WeightRef bias = {};           // f32[heads][bias_columns], as in ir::Attention
   std::uint64_t bias_columns = 0;
   bool bias_by_key = false;
   WeightRef sinks = {};  // f32[heads]
@@ -344,8 +344,9 @@ struct Access {
 };
 Access access(const Stage& stage);
 /// Orders the stages of a decoder's forward pass for its states (recurrence.cpp): marks the stages
-/// between the value of a state before a token and the one after it as a recurrence, moves stages
-/// that read the value before the token behind it, and appends the stages that store the states.
+/// between the value of a state before a token and the one after it as a recurrence, moves other
+/// stages that read the value before the token after the recurrence, and appends the stages that
+/// store the states.
 /// Fails with kUnsupported if a recurrence has a stage that is not a loop nest.
 Status order_recurrences(Program& program);
 /// Returns the number of rows of a linear stage in a plain graph, where a buffer contains all rows.

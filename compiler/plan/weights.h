@@ -68,12 +68,12 @@ struct PackedWeight {
   double bits_per_weight() const;
   /// Returns, for example, "q4", "table q8", "f32" or "int4/32 f16".
   std::string format_name() const;
-  /// Returns "quantized from float", "re-encoded without loss (4-bit, blocks of 32)" or
-  /// "requantized …"; empty for vectors and for floats that are not converted.
+  /// Returns "quantized from float", "re-encoded without loss (4-bit, blocks of 32)", "requantized
+  /// (…)" or "dequantized (…)"; empty if the model's floats are stored as floats.
   std::string conversion_text() const;
 };
 
-/// Returns the number of rows after padding, as determined by weight.order and weight.use.
+/// Returns the number of rows after padding, as determined by order, use and pad_rows.
 std::uint64_t packed_row_count(const PackedWeight& weight);
 /// Returns the source row of each packed row, or -1 for padding, as ir::reorder_rows expects.
 std::vector<std::int64_t> packed_row_order(const PackedWeight& weight);

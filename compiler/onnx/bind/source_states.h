@@ -13,7 +13,7 @@ namespace llmc::importer {
 /// Names of inputs or outputs with keys and values of the source.
 struct SourceNames {
   std::vector<std::array<std::string, 2>> layers;  // key and value
-  std::vector<std::int64_t> numbers;  // of the layers, ascending; empty: names do not say them
+  std::vector<std::int64_t> numbers;  // layer numbers, ascending; empty if the names have none
 };
 
 /// Pairs the names by the layer number and "key" or "value" in them, as in

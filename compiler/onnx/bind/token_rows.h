@@ -21,10 +21,10 @@ struct TokenRows {
   KnownInputs known;                            // of `graph`
 };
 
-/// Copies the nodes of `rows.graph` that compute `wanted` and the presents to `builder`. There all
-/// rows attend to one cache, to which all of them are appended: attention has the tokens in the
-/// place of the sequence dim, and the decoder's mask. Returns the values of `wanted`, followed by
-/// keys and values of each layer of `found`, f32[1, kv_heads, past + seq, D].
+/// Copies the nodes of `rows.graph` that compute `wanted` and the presents to `builder`. In the
+/// copy, the rows are tokens of one sequence: attention reads one cache, to which the keys and
+/// values of all rows are appended, and uses the decoder's mask. Returns the values of `wanted`,
+/// followed by keys and values of each layer of `found`, f32[1, kv_heads, past + seq, D].
 /// Fails with kUnsupported if attention has another form than products of heads-first operands with
 /// a mask that is added, or if its mask is not known to show all keys (open_mask.h).
 Result<std::vector<ir::ValueId>> append_token_rows(ir::Builder& builder, const Part& part,
