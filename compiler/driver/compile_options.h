@@ -73,12 +73,11 @@ struct CompileOptions {
   importer::ModelReader reader;  // copies of the options share the data that it has read
   bool function = false;         // compile the graph as a function even if it is a decoder
   plan::DimRanges dims;          // functions: sizes or ranges of the symbolic dims
-  /// decoders: the prompt whose keys and values are computed at compile time and stored in the
-  /// library
+  /// Decoders: the prompt whose keys and values are computed at compile time and stored in the
+  /// library.
   std::optional<SystemPrompt> system_prompt;
-  /// Called after each pass with its name and its duration in seconds; if `want_ir` is set, also
-  /// with the graph's text.
-  bool want_ir = false;
+  bool want_ir = false;  // whether `on_pass` gets the graph's text; otherwise it is empty
+  /// Called after each pass with its name and its duration in seconds.
   std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;
   /// Called with the graph after all passes, before planning.
   std::function<void(const ir::Graph& stages)> on_stages;

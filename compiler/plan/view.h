@@ -29,8 +29,8 @@ struct View {
 };
 
 View transposed(const View& view, const std::vector<std::int64_t>& perm);
-/// Broadcasts the view to `dims` by the rules of NumPy: repeated dims get a stride of 0. A single
-/// element may have more dims.
+/// Broadcasts the view to `dims` by the rules of NumPy: repeated dims get a stride of 0. A view of
+/// one element may have more dims than `dims`.
 View broadcast(const View& view, const Sizes& dims);
 /// Returns the same elements in row-major order with other dims; nullopt if strides cannot express
 /// this.

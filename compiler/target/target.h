@@ -96,8 +96,8 @@ Architecture host_architecture();
 /// cpu_check() succeeds.
 bool runs_here(const Target& target);
 
-/// Returns the target for libraries that are distributed: the target of this machine's architecture
-/// that the largest number of CPUs can execute, even if this CPU cannot.
+/// Returns the target for libraries that are distributed: avx2, arm64 or lasx, by this machine's
+/// architecture, even if this CPU cannot execute it.
 const Target& portable_here();
 
 /// Returns the target with the most features that this process can execute.
