@@ -76,9 +76,8 @@ class RunnerProcess {
   };
   using Bytes = std::span<const std::byte>;
   /// Waits, for at most kHelloLimit, until the process exits by itself, so that an emulator's
-  /// plugin can write its results.
-  /// Call it only after the last request. Fails with kToolchain if the process does not exit, or
-  /// exits with an error.
+  /// plugin can write its results. Call it only after the last request. Fails with kToolchain if
+  /// the process does not exit, or exits with an error.
   Status finish();
 
   /// Sends a request and waits for its reply of at most `max_bytes` or for an error message. Fails

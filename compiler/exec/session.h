@@ -120,12 +120,13 @@ class Session {
   }
   /// Returns the `n` most likely next tokens (llmc_candidates).
   Result<std::vector<llmc_candidate>> candidates(int which, std::uint32_t n);
-  /// Begins a beam search after the selected sequence's tokens (llmc_beams_init), in `memory`
-  /// (llmc_beams_bytes), runs a step and returns whether the search is done, and ends it and
-  /// returns its texts, best first.
+  /// Begins a beam search after the selected sequence's tokens (llmc_beams_init). `memory`, of at
+  /// least llmc_beams_bytes() bytes, must outlive the search.
   Result<llmc_beams*> begin_beams(std::span<std::uint64_t> memory,
                                   const llmc_beam_options& options);
+  /// Runs a step of the search and returns 1 if the search is done, otherwise 0.
   Result<int> step_beams(llmc_beams* search);
+  /// Ends the search and returns its texts, best first.
   Result<std::vector<BeamResult>> end_beams(llmc_beams* search);
   Status set_logit_bias(std::vector<llmc_logit_bias> biases);
   Status set_dry_breakers(hosted::DryBreakers breakers);

@@ -41,11 +41,11 @@ static inline enum instruction_class classify_loongarch64(uint32_t code) {
   if (top >= 0x2C0 && top < 0x2D0) return kVector; /* vld vst xvld xvst */
   if (top >= 0x300 && top < 0x340) return kVector; /* [x]vldrepl [x]vstelm */
   if (code >> 20 == 0x384) return kVector;         /* [x]vldx [x]vstx */
-  if (top >= 0x091 && top < 0x0B0) return kVector; /* [x]vfmadd and kin */
+  if (top >= 0x091 && top < 0x0B0) return kVector; /* [x]vfmadd and the like */
   if (top == 0x0C5 || top == 0x0C6 || top == 0x0C9 || top == 0x0CA) return kVector; /* compares */
   if (top == 0x0D1 || top == 0x0D2 || top == 0x0D5 || top == 0x0D6) return kVector; /* shuffles */
   if (top >= 0x010 && top < 0x014) return kScalarFloat;
-  if (top >= 0x081 && top < 0x090) return kScalarFloat;                  /* fmadd and kin */
+  if (top >= 0x081 && top < 0x090) return kScalarFloat;                  /* fmadd and the like */
   if (top == 0x0C1 || top == 0x0C2 || top == 0x0D0) return kScalarFloat; /* fcmp fsel */
   if (top >= 0x2B0 && top < 0x2C0) return kScalarFloat;                  /* fld fst */
   if (top == 0x383) return kScalarFloat;                                 /* fldx */
@@ -63,7 +63,7 @@ static inline enum instruction_class classify_x86_opcode(uint32_t map, uint32_t 
                : kVector;
   }
   if (map == 3) return opcode == 0x0A || opcode == 0x0B ? kScalarFloat : kVector;
-  if (prefix >= 2) { /* of one number, but for moves, shuffles and conversions of vectors */
+  if (prefix >= 2) { /* scalar, except moves, shuffles and conversions of vectors */
     static const unsigned char kVectors[2][10] = {
         {0x12, 0x16, 0x5B, 0x6F, 0x70, 0x7E, 0x7F, 0xE6, 0, 0},
         {0x12, 0x6F, 0x70, 0x7A, 0x7C, 0x7D, 0x7F, 0xD0, 0xE6, 0xF0}};
@@ -108,7 +108,7 @@ static inline enum instruction_class classify_x86_64(const unsigned char* code, 
                     (opcode >= 0xC4 && opcode <= 0xC6) || opcode >= 0xD0;
     return sse ? classify_x86_opcode(1, prefix, opcode) : kOther;
   }
-  /* Behind a VEX prefix there are also instructions on general and on mask registers. */
+  /* After a VEX prefix there are also instructions on general and on mask registers. */
   if ((map == 2 && opcode >= 0xF2 && opcode <= 0xF7) || (map == 3 && opcode == 0xF0)) return kOther;
   if (map == 1 && ((opcode >= 0x41 && opcode <= 0x4B) || (opcode >= 0x90 && opcode <= 0x99)))
     return kOther;

@@ -27,8 +27,8 @@ class LineReader {
   virtual void remember(const std::string&) {}
 };
 
-/// Returns a reader without line editing. `interrupts`: of a terminal; nullptr if the input is not
-/// a terminal: prompts are not printed and Ctrl-C ends the program.
+/// Returns a reader without line editing. `interrupts` is nullptr if the input is not a terminal;
+/// then prompts are not printed and Ctrl-C ends the program.
 std::unique_ptr<LineReader> plain_reader(Interrupts* interrupts);
 /// Returns a reader with line editing and history; the plain reader if llmc was built without
 /// libedit or the terminal has no cursor movement.

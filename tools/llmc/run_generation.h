@@ -83,7 +83,8 @@ struct RunResult {
   std::string text, hash;               // `hash`: of all logits of the run
   hosted::Stopped stopped = hosted::Stopped::kLength;
   std::int32_t stop_token = -1;  // with kStopToken
-  std::optional<bool> complete;  // with a grammar: the text may end where it does
+  // With a grammar: whether the grammar allows the text to end here; nullopt: unknown.
+  std::optional<bool> complete;
   double prompt_seconds = 0, generation_seconds = 0;
 };
 

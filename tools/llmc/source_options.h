@@ -8,7 +8,7 @@
 #include "runtime/hosted/tokenizer.h"
 #include "tools/llmc/cli.h"
 
-/// What an encoder-decoder attends to.
+/// Options for the source that an encoder-decoder attends to.
 namespace llmc::cli {
 
 struct SourceOptions {
@@ -16,7 +16,7 @@ struct SourceOptions {
   CLI::Option *text_option = nullptr, *ids_option = nullptr;
   CLI::Option *audio_option = nullptr, *features_option = nullptr;  // nullptr: not offered
 
-  /// Return whether the source is a text, token ids, or features, which need no tokenizer.
+  /// Return whether the source is a text, token ids, or features; only a text needs a tokenizer.
   bool is_text() const { return text_option->count() > 0; }
   bool is_ids() const { return ids_option->count() > 0; }
   bool is_features() const {
