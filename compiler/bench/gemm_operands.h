@@ -24,7 +24,7 @@ struct GemmOperands {
   std::size_t weight_bytes = 0, x_floats = 0, y_floats = 0;
 
   /// Allocates the operands, and fills weights and x with pseudorandom numbers, which are the same
-  /// on every machine. Fails with kOverBudget if the allocation fails.
+  /// on every machine. Fails with kOverBudget if memory or threads are not available.
   static Result<GemmOperands> create(const emit::GemmKernel& kernel);
 
   const float* input() const { return reinterpret_cast<const float*>(x.get()); }

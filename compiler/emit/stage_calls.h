@@ -24,8 +24,8 @@ struct FunctionContext {
 std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
                        std::string_view tag = {});
 
-/// Returns the number of iterations of a loop over layers as an expression: "kLayers" if the loop
-/// includes all layers.
+/// Returns the number of iterations of a loop over layers as an expression: "kLayers" or
+/// "kLayers / 2" if the loop includes all layers, otherwise a number.
 std::string iterations(const plan::Program& program, const plan::LoopStage& loop);
 
 /// Returns a loop over the rows of each segment, in order, that runs all stages of a recurrence.

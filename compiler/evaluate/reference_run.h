@@ -16,8 +16,8 @@ namespace llmc::evaluate {
 /// each call returns and passes them to the next call.
 class ReferenceRun {
  public:
-  /// Prepares a run. Fails with kUnsupported if the graph has inputs or outputs that decoders do
-  /// not have.
+  /// Prepares a run. Fails with kUnsupported if the graph's inputs and outputs are not those of a
+  /// decoder.
   static Result<ReferenceRun> create(const ir::Module& module, std::int64_t vocabulary);
 
   /// Encoder-decoder: runs the encoder. Must precede run().

@@ -19,9 +19,9 @@ namespace llmc::evaluate {
 /// integers and bools must be equal; NaN equals NaN.
 struct Tolerance {
   double relative = 1e-3;
-  /// Absolute tolerance. By default 1e-7 plus 1e-5 times the largest expected element; the factor
-  /// is 5e-3 for f16 and 4e-2 for bf16, because expected data may have been rounded after every
-  /// operator.
+  /// Absolute tolerance. By default 1e-7 plus 1e-5 times the largest magnitude of the expected
+  /// elements; the factor is 5e-3 for f16 and 4e-2 for bf16, because expected data may have been
+  /// rounded after every operator.
   std::optional<double> absolute;
 };
 
@@ -30,10 +30,9 @@ struct OutputDifference {
   std::string name;  // output name in the model; untrusted text
   ir::ElementType element = ir::ElementType::kF32;
   std::vector<std::int64_t> dims;
-  std::string problem;           // a type mismatch; empty if elements were compared
-  std::uint64_t mismatches = 0;  // number of elements beyond the tolerance
-  /// row-major index of the element that exceeds the tolerance most; -1: none
-  std::int64_t worst = -1;
+  std::string problem;              // a mismatch of type or dims; empty if elements were compared
+  std::uint64_t mismatches = 0;     // number of elements beyond the tolerance
+  std::int64_t worst = -1;          // row-major index of the worst mismatch; -1: none
   double difference = 0;            // maximum of |actual - expected| among finite elements
   double largest = 0;               // maximum of |expected| among finite elements
   double actual = 0, expected = 0;  // values at index `worst`
@@ -44,8 +43,8 @@ OutputDifference compare(const std::string& name, const ir::Constant& actual,
                          const ir::Constant& expected, const Tolerance& tolerance);
 
 struct TestOnnxOptions {
-  std::filesystem::path model,
-      data;  // data: a test_data_set_N folder, or a folder of such folders
+  std::filesystem::path model;  // an .onnx file, or the folder of an export
+  std::filesystem::path data;   // a test_data_set_N folder, or a folder of such folders
   std::string target = "avx2";
   std::uint32_t opt_level = target::kMaxOptLevel;
   Tolerance tolerance;

@@ -29,8 +29,8 @@ struct Pushdown {
   std::vector<State> states;
   std::uint32_t start = 0;
   std::vector<FrameList> frame_lists;
-  /// States; the last one of each list becomes the top of the stack; lists with equal ends share
-  /// them.
+  /// The states of all lists. The last one of a list becomes the top of the stack. A list that
+  /// equals the end of another list is stored as a part of it.
   std::vector<std::uint32_t> frames;
 
   /// Returns the frames that an edge pushes.
@@ -46,21 +46,22 @@ struct PushdownLimits {
   std::size_t edges = 4'000'000;  // edges, including those of called rules
   /// Nodes in the subsets that the states of one deterministic automaton represent.
   std::size_t members = 48'000'000;
-  /// Frames that one edge pushes, which a grammar can store at run time.
+  /// Frames that one edge pushes; no more than the stack of the runtime can hold.
   std::size_t pushed = 1024;
   std::size_t frames = 16'000'000;  // in all frame lists; also in all sets of FramesBelow
 };
 
 /// Builds the automaton of a grammar. Throws for left recursion, for rules that cannot terminate,
-/// and if a limit is exceeded; the message names the rule.
+/// and if a limit is exceeded. The message names the rule, except for the limit on nodes.
 Pushdown build_pushdown(const Grammar& grammar, const PushdownLimits& limits = {});
 
-/// For each state, a sorted superset of the frames that can be directly below it on the stack.
-/// kBottom means that the stack is empty.
+/// Stands for the frame below a state if there is none.
 inline constexpr std::uint32_t kBottom = UINT32_MAX;
+/// For each state, a sorted superset of the frames that can be directly below it on the stack, or
+/// kBottom.
 struct FramesBelow {
   std::vector<std::uint32_t> set_of;             // by state: index in `sets`
-  std::vector<std::vector<std::uint32_t>> sets;  // without duplicates
+  std::vector<std::vector<std::uint32_t>> sets;  // all different
 
   const std::vector<std::uint32_t>& operator[](std::uint32_t state) const {
     return sets[set_of[state]];
