@@ -25,8 +25,9 @@ struct BenchOptions {
   std::vector<std::uint32_t> depths = {0};
   /// Numbers of sequences that generation tests decode per step.
   std::vector<std::uint32_t> parallel = {1};
-  /// Numbers of tokens of the sources to encode, the last of which the other tests attend to; {}:
-  /// 128, or the model's limit if it is less. Only for encoder-decoders.
+  /// Sizes of the sources to encode (tokens, samples or frames), the last of which the other tests
+  /// attend to. {}: 128 tokens, ten seconds of sound at 16 kHz, or all frames of a spectrogram or
+  /// an image, but at most the model's limit. Only for encoder-decoders.
   std::vector<std::uint32_t> sources = {};
   /// Also run each generation test without the cache: every step runs all tokens of each sequence
   /// again, one sequence after the other. A source is encoded once.
@@ -90,8 +91,9 @@ struct BenchReport {
   double macs(const BenchResult& result, const plan::Products& products) const;
 };
 
-/// Runs all tests. Fails like load_native(), and with kUsage if there is no test, or if one exceeds
-/// the context, the maximum number of sequences or the maximum size of a source.
+/// Runs all tests. Fails like load_native() and, with `layers`, like load_with_stage_times(), with
+/// the error of `sample`, and with kUsage if there is no test, or if one exceeds the context, the
+/// maximum number of sequences or the maximum size of a source.
 Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progress& progress = {});
 
 }  // namespace llmc::bench

@@ -15,7 +15,8 @@ struct FunctionBenchOptions {
   driver::CompileOptions compile;  // model, target, dims, cc, cflags
   std::string emulator = {};       // as for find_emulator
   std::uint32_t repetitions = 20;
-  std::vector<std::uint32_t> threads = {};  // empty: 1 and, not under an emulator, 2
+  /// Numbers of threads. Empty: 1 and, unless an emulator or compile.threads_max prevents it, 2.
+  std::vector<std::uint32_t> threads = {};
 };
 
 struct FunctionBenchReport {

@@ -63,8 +63,7 @@ struct KernelTimes {
   std::size_t tiles = 0;             // index in KernelBenchOptions::tiles
   std::vector<double> seconds = {};  // one per repetition; the warm-up run is not included
   std::optional<InstructionCounts> instructions = std::nullopt;  // if set, `seconds` is empty
-  /// FNV-1a of the bytes of the result
-  std::uint64_t hash = 0;
+  std::uint64_t hash = 0;  // FNV-1a of the bytes of the result
   std::uint64_t weight_bytes = 0;
 
   double median_seconds() const;
@@ -98,9 +97,10 @@ emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind forma
 
 /// Compiles the kernel for every level, and runs all levels and numbers of threads alternately,
 /// `repetitions` times each. The weights are the same on every machine. Targets of other processors
-/// run under an emulator, on one thread; with the plugin, executed instructions are counted
-/// instead, in one run. Fails with kUsage for several threads under an emulator, with kUnsupported
-/// or kToolchain if the target cannot be run, and with kOverBudget like check_memory().
+/// run under an emulator, on one thread; with the plugin, the executed instructions of one run are
+/// counted instead of time. Fails like find_counting_emulator(), with kUsage for several threads
+/// under an emulator, with kUnsupported or kToolchain if the target cannot be run, and with
+/// kOverBudget like check_memory().
 Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
                                      const driver::Progress& progress = {});
 

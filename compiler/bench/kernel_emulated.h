@@ -18,8 +18,8 @@ struct CountingEmulator {
 };
 
 /// Returns the emulator for all levels; nullopt: run in this process. Fails like find_emulator(),
-/// with kToolchain if instructions must be counted but the plugin is missing, and with kUsage if a
-/// plugin is given but no emulator is needed.
+/// with kToolchain if instructions must be counted but the plugin is missing, and with kUsage if
+/// they must be counted by a given plugin, but no emulator is given and none is needed.
 Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBenchOptions& options);
 
 /// Measures one format on one thread and appends its times or instruction counts to `results`.

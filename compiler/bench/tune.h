@@ -42,7 +42,7 @@ struct TunedCandidate {
 
 /// A kernel and its measured candidates.
 struct TunedKernel {
-  std::string what;                        // "q4, 128 tokens"
+  std::string what;                        // "q4, a prompt of 100 tokens"
   std::vector<TunedCandidate> candidates;  // the first has the current values
   std::size_t best = 0;
 };

@@ -15,15 +15,16 @@ constexpr const char* kChatSuffix = ".chat.json";
 /// first of model_folders() that contains it. The template is the first that exists of:
 ///   chat_template.jinja;
 ///   `chat_template` of tokenizer_config.json or chat_template.json;
-///   `jinja`, `user_prompt_template` with its related keys, or `prompt_template` of
-///     llm_config.json or config.json (MNN).
+///   `jinja`, `chat_template`, `user_prompt_template` with its related keys, or `prompt_template`
+///     of llm_config.json or config.json (MNN).
 /// The texts of the begin and end tokens come from tokenizer_config.json, chat_template.json or
 /// `jinja`. The ids of tokens that end an answer come from llm_config.json, config.json,
 /// generation_config.json and genai_config.json. The ids that begin the text of an encoder-decoder
-/// come from generation_config.json or config.json. Recommended sampling parameters come from
-/// generation_config.json or, if it has none, from MNN's llm_config.json or config.json. Without a
-/// template, has_template() of the result is false. The template itself is not parsed. Fails with
-/// kBadInput if a file is not valid JSON or too large, or one of these values has the wrong type.
+/// come from generation_config.json or config.json, and those that are never generated from
+/// generation_config.json. Recommended sampling parameters come from generation_config.json or, if
+/// it has none, from MNN's llm_config.json or config.json. Without a template, has_template() of
+/// the result is false. The template itself is not parsed. Fails with kBadInput if a file is not a
+/// JSON object or is too large, or one of these values has the wrong type or range.
 Result<hosted::ChatDescription> read_chat_files(const std::filesystem::path& model);
 
 /// Returns the chat description of a model, or of a bundle, which stores it in NAME.chat.json.

@@ -60,7 +60,7 @@ struct CompileOptions {
   std::uint32_t threads_max = 8;
   std::uint32_t sequences = 1;  // maximum number of sequences in a session
   std::uint32_t batch = 1;      // maximum number of sequences decoded per step
-  /// KV blocks shared by all sequences; 0: enough for a full context of every sequence
+  /// Number of KV blocks that all sequences share; 0: enough for a full context of every sequence.
   std::uint32_t pool = 0;
   bool contiguous = false;  // one KV block per context
   std::string name;         // a C identifier; empty: derived from the path of the model

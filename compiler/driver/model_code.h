@@ -17,8 +17,8 @@ namespace llmc::driver {
 /// bundle, and compiles them.
 class ModelCode {
  public:
-  static constexpr const char* kObjects =
-      "build";  // folder of objects, relative to the folder of the sources
+  /// Folder of the objects, relative to the folder of the sources.
+  static constexpr const char* kObjects = "build";
 
   /// `toolchain` and `plan` must outlive the object. `cflags` apply to the model's source.
   ModelCode(const Toolchain& toolchain, const plan::Plan& plan, std::filesystem::path folder,

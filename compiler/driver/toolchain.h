@@ -36,8 +36,8 @@ std::vector<std::string> core_arguments(const target::Target& target);
 std::vector<std::string> function_arguments(const target::Target& target, std::string_view name,
                                             const std::vector<std::string>& extra);
 
-/// Fails with kUsage if a flag selects another CPU architecture or operating system than the
-/// target's, such as `--target=arm64-apple-macos`.
+/// Fails with kUsage if a flag selects another CPU architecture than the target's, or a system
+/// whose objects are not ELF, such as `--target=arm64-apple-macos`.
 Status check_cflags(const std::vector<std::string>& cflags, const target::Target& target);
 
 /// Checks that the file is an ELF object for the target's architecture. Fails with kToolchain if it

@@ -30,8 +30,8 @@ class LoopNests {
 
   struct Call {
     std::string function;
-    std::vector<plan::BufferArgument>
-        arguments;  // the buffers that it reads, then the buffer that it writes
+    /// The buffers that it reads, then the buffer that it writes.
+    std::vector<plan::BufferArgument> arguments;
     /// Number of iterations of the outermost loop. The range of iterations to execute is passed in
     /// two more arguments. 0: the program is a decoder, or the loop is too short for several
     /// workers; the function has no range arguments.

@@ -81,7 +81,8 @@ class RunnerProcess {
   Status finish();
 
   /// Sends a request and waits for its reply of at most `max_bytes` or for an error message. Fails
-  /// with kToolchain if the runner ends, or does not reply within `limit` (nullopt: no limit).
+  /// with kToolchain if the runner ends, sends an invalid reply, or does not reply within `limit`
+  /// (nullopt: no limit).
   Result<Reply> request(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
                         std::uint64_t max_bytes, std::optional<Limit> limit = std::nullopt);
 

@@ -58,19 +58,19 @@ struct BeamResult {
   float score = 0;
 };
 
-/// Returns pseudorandom features in (-1, 1), the same in every call.
+/// Returns pseudorandom features in [-1, 1), the same in every call.
 std::vector<float> made_up_features(std::size_t count);
 
 /// Checks the source of a model. Fails with kUsage if it is missing (empty) or of the other kind,
-/// if it is longer or shorter than the encoder allows, or if the model is a decoder and it is not
-/// empty.
+/// if it is longer or shorter than the encoder allows or has an incomplete frame, or if the model
+/// is a decoder and it is not empty.
 Status check_source(const ModelFacts& model, const EncoderInput& source);
 
 /// A session of llmc.h with its own threads and arena. Most functions of llmc.h are called through
 /// call() and get(); those that check, convert or keep data have methods of their own. The model
 /// must outlive the session. Errors of the library are kBadInput or kUnsupported and leave the
-/// session unchanged, except those of encode() (llmc_encode). If the emulator ends, this call and
-/// all later calls fail with kToolchain.
+/// session unchanged, except those of encode() (llmc_encode). If the emulator ends, the current
+/// call and all later calls fail with kToolchain.
 class Session {
  public:
   Session(const ModelFacts& model, const SessionOptions& options, std::filesystem::path path,

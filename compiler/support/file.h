@@ -13,7 +13,7 @@
 namespace llmc {
 
 /// Returns the Diagnostic of a failed system call on `path`: kBadInput, "cannot WHAT: REASON".
-/// `error_number` is the call's errno. The functions below fail with it.
+/// `error_number` is the call's errno. The functions below fail with kBadInput.
 Diagnostic system_error(const std::filesystem::path& path, std::string_view what, int error_number);
 
 /// Returns six random letters and digits for the name of a temporary file. The name may exist:

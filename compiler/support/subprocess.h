@@ -33,8 +33,8 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv,
 /// Returns the path of `program`, searched in PATH; empty if it is not found.
 std::filesystem::path find_program(const std::string& program);
 
-/// Kills the commands that run_command() is running in all threads. Async-signal-safe; call it only
-/// from a signal handler that ends the process.
+/// Kills the programs that run_command() and ChildProcess are running in all threads.
+/// Async-signal-safe; call it only from a signal handler that ends the process.
 void kill_running_commands();
 
 }  // namespace llmc

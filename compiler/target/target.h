@@ -81,8 +81,8 @@ struct Target {
 std::span<const Target> all();
 
 /// Returns the target with this name or alias; "native" means best_here(). At level 1 the target
-/// has no flags, no features and no SIMD header. Fails with kUsage if there is no such target; the
-/// error lists all targets and suggests one.
+/// has no flags, no features and no SIMD header. Fails with kUsage if there is no such level or
+/// target; the error lists the levels, or lists all targets and suggests one.
 Result<const Target*> find(std::string_view name, std::uint32_t opt_level = kMaxOptLevel);
 
 /// Returns the name for messages and comments: "avx2", or "avx2 at level 2" if the level is not the

@@ -81,8 +81,9 @@ class ModelLibrary {
   /// Returns the tables of the compiled-in grammar for llmc_grammar_init; empty if there is none.
   std::span<const std::byte> grammar() const { return grammar_; }
 
-  /// Creates a session with a new arena of model().arena_bytes bytes. Fails with LLMC_ERROR_MEMORY,
-  /// or with the library's status and log message.
+  /// Creates a session with a new arena of model().arena_bytes bytes. Fails with LLMC_ERROR_MODEL
+  /// if that size is invalid, with LLMC_ERROR_MEMORY if the arena cannot be allocated, or with the
+  /// library's status and log message.
   Outcome<std::unique_ptr<LibrarySession>> start(const llmc_config& config) const;
 
  private:

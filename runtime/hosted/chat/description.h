@@ -29,7 +29,8 @@ struct ChatDescription {
   SamplingValues sampling;     // values recommended by the model's files, at most one per parameter
 
   bool has_template() const { return !jinja.empty() || !user.empty(); }
-  /// Returns whether the description contains nothing; a bundle does not store such a description.
+  /// Returns whether the description contains nothing that a chat needs besides the tokenizer; a
+  /// bundle does not store such a description.
   bool empty() const {
     return !has_template() && stop_ids.empty() && start_ids.empty() && suppressed_ids.empty() &&
            suppressed_first_ids.empty() && system_message.empty() && sampling.empty();

@@ -37,9 +37,9 @@ class ChatFormat {
   /// Returns the ids of rendered text. With a template, names of control tokens are converted to
   /// these tokens.
   std::vector<std::int32_t> encode(std::string_view text) const;
-  /// Returns the ids of text that follows other text; none if it is empty. Returns nullopt for
-  /// other text that does not begin with a control token, because its ids could depend on the text
-  /// before it.
+  /// Returns the ids of text that follows other text; none if it is empty. Returns nullopt if there
+  /// is no template or the text does not begin with a control token, because its ids could then
+  /// depend on the text before it.
   std::optional<std::vector<std::int32_t>> encode_continuation(std::string_view text) const;
 
   bool is_stop(std::int32_t id) const;

@@ -30,8 +30,8 @@ class Disjointness {
   /// Properties of a schema.
   struct Facts {
     std::array<bool, 6> types{};  // possible types: object, array, string, boolean, null, number
-    std::optional<std::vector<std::string>>
-        constants;                                // sorted keys of the values of enum or const
+    /// Sorted keys of the values of enum or const.
+    std::optional<std::vector<std::string>> constants;
     std::map<std::string, const Json*> required;  // required properties and their schemas
   };
 

@@ -31,7 +31,7 @@ class StackDemandFinder {
 
   /// Returns a superset of the tree's nodes that can be reached from the state of the last find()
   /// with some stack, in ascending order. Empty if no edge pushes frames and edges never overlap,
-  /// because no token then depends on the stack. Requires that this call returned a value.
+  /// because no token then depends on the stack. Requires that find() returned a value.
   const std::vector<std::uint32_t>& reached() const { return reached_; }
 
   /// Returns the number of steps of all calls, a measure of time.

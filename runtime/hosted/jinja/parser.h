@@ -21,7 +21,7 @@ bool is_filter(std::string_view name);
 bool is_test(std::string_view name);
 bool is_method(std::string_view name);
 bool is_loop_attribute(std::string_view name);
-/// Returns the function's name; nullptr if there is none
+/// Returns the name of a Builtin, which lives as long as the program; nullptr if there is none.
 const char* builtin_named(std::string_view name);
 
 /// Returns why a filter cannot have these arguments; empty if it can.

@@ -40,7 +40,7 @@ std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 std::string capitalize(std::string_view text);
 std::string title(std::string_view text);  // also makes letters after letters lower case
-std::string title_words(
-    std::string_view text);  // Jinja's filter: words begin after blanks and -({[<
+/// Implements Jinja's filter `title` for ASCII text: words begin after blanks and -({[<.
+std::string title_words(std::string_view text);
 
 }  // namespace llmc::hosted::jinja

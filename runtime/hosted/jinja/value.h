@@ -25,8 +25,9 @@ struct TemplateError : std::runtime_error {
   std::uint32_t line;  // 0: unknown
 };
 
-/// A common limit of time and memory. Every evaluated node costs kNode units, and every created
-/// byte or list item costs one. Throws TemplateError when the limit is exceeded.
+/// A common limit of time and memory. Every evaluated node and every item of a created list or dict
+/// costs kNode units, and every created byte costs one. Throws TemplateError when the limit is
+/// exceeded.
 class Budget {
  public:
   static constexpr std::size_t kNode = 16;
@@ -146,7 +147,8 @@ std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
 /// Formats a number like Python's repr().
 std::string float_text(double value);
 
-/// Return the value as a number; nullopt if it is not one. Bools are numbers, as in Python.
+/// Return the value as a number, or as an integer; nullopt if it is not one. Bools are integers, as
+/// in Python.
 std::optional<double> number(const Value& value);
 std::optional<std::int64_t> whole(const Value& value);
 
@@ -155,10 +157,10 @@ bool equal(const Value& a, const Value& b, Budget& budget);
 /// order.
 int compare(const Value& a, const Value& b, Budget& budget);
 /// Returns whether `container` contains `item`: a part of a text, an item of a list, or a key of a
-/// dict.
+/// dict. An undefined container contains nothing. Throws TemplateError for other containers.
 bool contains(const Value& container, const Value& item, Budget& budget);
-/// Returns the items over which a for loop iterates. Throws TemplateError for values that are not
-/// sequences.
+/// Returns the items over which a for loop iterates; none for an undefined value. Throws
+/// TemplateError for other values that are not sequences.
 std::shared_ptr<const List> items_of(const Value& value, Budget& budget);
 
 }  // namespace llmc::hosted::jinja

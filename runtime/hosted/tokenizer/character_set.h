@@ -18,8 +18,8 @@ class CharacterSet {
   static CharacterSet white_space();  // \s
   /// Returns \w as it is inside brackets: the word characters of UTS 18 without join controls.
   static CharacterSet word();
-  /// Returns \w and \b as they are outside brackets, where Oniguruma includes six number characters
-  /// of Latin-1.
+  /// Returns the word characters of \w and \b outside brackets, to which Oniguruma adds six number
+  /// characters of Latin-1.
   static CharacterSet bare_word();
 
   void add(const CharacterSet& other);

@@ -8,7 +8,8 @@
 #include "runtime/hosted/tokenizer/problem.h"
 #include "runtime/hosted/tokenizer/spec.h"
 
-/// Reads the parts of a tokenizer.json. Each function returns a problem, which is empty on success.
+/// Reads the parts of a tokenizer.json. The functions read_… return a problem, which is empty on
+/// success.
 namespace llmc::hosted {
 
 using Json = nlohmann::json;

@@ -14,7 +14,7 @@ enum class Normalizer : std::uint32_t {
   kForm,  // flags: a NormalForm
   kLowercase,
   kReplace,  // replace every `first` with `second`
-  /// Replace every run of at least `flags` times \s (1) or U+0020 (2) with `second`.
+  /// Replace every run of white space (flags 1) or of two or more U+0020 (flags 2) with `second`.
   kReplaceSpaces,
   kPrepend,          // insert `first` before a text that is not empty
   kStrip,            // remove white space at the start (flags 1) and the end (2)

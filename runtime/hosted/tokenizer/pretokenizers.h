@@ -13,7 +13,7 @@ namespace llmc::hosted {
 enum class Pretokenizer : std::uint32_t {
   kPattern,       // split at matches of the regular expression `first`, with `flags`
   kLiteral,       // split at each `first`
-  kSpaceInFront,  // insert a space before every text that does not begin with one
+  kSpaceInFront,  // insert a space before every part that does not begin with one
   kMetaspace,     // replace each space with `first`; then see the flags: MetaspaceFlag
   kCount,
 };
@@ -46,7 +46,7 @@ struct Part {
   bool begins = false;  // whether it is at the start of the text
 };
 
-/// Texts that steps create. They stay valid while parts refer to them.
+/// Texts that steps create. Parts refer to them, so it must live as long as the parts.
 using TextStore = std::deque<std::string>;
 
 /// Returns whether a step in a tables file is valid, except for its pattern, which Tables compiles.

@@ -49,8 +49,8 @@ struct RegexNode {
 
 struct Regex {
   RegexNode root;
-  std::vector<CharacterSet>
-      sets;  // without duplicates; the first is the set of word characters of \b
+  /// All different; the first one is the set of word characters of \b.
+  std::vector<CharacterSet> sets;
 };
 
 /// Parses an expression. Returns what is wrong with it, or what cannot be matched exactly as
