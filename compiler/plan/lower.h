@@ -119,8 +119,8 @@ class Lowerer {
     std::map<std::size_t, WeightRef> data_fields;  // by parameter
     LoopStage* loop;                               // the loop whose body this is, or nullptr
     const ir::Loop* op = nullptr;                  // the operator of that loop
-    std::vector<Stage>
-        stages;  // stages of the loop body; the outermost scope appends to the program
+    /// Stages of the loop body; the outermost scope appends to the program instead.
+    std::vector<Stage> stages;
     std::vector<std::vector<PackedWeight>> field_weights;  // [field][iteration]
     std::uint32_t node = 0;                                // the node being lowered
   };
@@ -267,8 +267,9 @@ class Lowerer {
   Program program_;
   bool is_plain_ = false;
   std::vector<Diagnostic> diagnostics_;  // in graph order
-  std::size_t known_causes_ = 0;  // diagnostics_ of loop bodies before this index are root causes
-  std::vector<Stage> prologue_;   // angle tables, before all other stages
+  /// Number of diagnostics_ after the last loop body; these are root causes and are kept.
+  std::size_t known_causes_ = 0;
+  std::vector<Stage> prologue_;  // angle tables, before all other stages
   std::map<std::tuple<const ir::Constant*, int, int, int, bool>, std::uint32_t> global_weights_;
   std::map<std::tuple<std::uint32_t, std::uint64_t>, BufferId> angle_buffers_;
   /// Slices of constants, cached so that equal slices share one object.

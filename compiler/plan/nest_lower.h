@@ -14,7 +14,7 @@
 /// expression is too large for one nest. Each family of operators has a file nest_*.cpp.
 namespace llmc::plan {
 
-/// Maximum number of operations in one nest.
+/// Maximum number of nodes in the expression of one nest.
 inline constexpr std::size_t kMaxExpressionNodes = 96;
 
 /// Maximum number of elements of a value; larger values are rejected. Arithmetic on sizes within

@@ -85,8 +85,8 @@ struct PromptPlan {
 /// The KV cache. Sizes are in bytes.
 struct KvPlan {
   std::uint32_t block = 0, blocks = 0;  // tokens per block; blocks in the pool
-  std::uint64_t layer_bytes = 0, block_bytes = 0,
-                bytes = 0;  // sizes of one layer of a block, of a block, and of the pool
+  /// Sizes of one layer of a block, of a block, and of the pool.
+  std::uint64_t layer_bytes = 0, block_bytes = 0, bytes = 0;
 
   /// Returns the bytes of one token in a block.
   std::uint64_t token_bytes() const { return block == 0 ? 0 : block_bytes / block; }
@@ -106,8 +106,8 @@ struct Plan {
   std::uint64_t state_bytes = 0;  // decoder: recurrent states of a sequence; a multiple of 64
 
   std::uint64_t weights_bytes = 0;  // packed weights; the encoder's follow those of the decoder
-  std::uint64_t weights_per_token_bytes =
-      0;                         // decoder: weights read by a step: all except unused table rows
+  /// Decoder: weights that a step reads, which are all except unused rows of tables and experts.
+  std::uint64_t weights_per_token_bytes = 0;
   std::uint64_t parameters = 0;  // decoder: number of elements in the model's weights
   /// Required RAM in bytes: session, KV cache, scratch, …. Weights are excluded, because they can
   /// be in flash or a mapped file.
@@ -122,14 +122,16 @@ std::uint32_t context_of(const PlanOptions& options);
 
 /// Plans a decoder. `encoder` is the plan of the entry kEncode of an encoder-decoder, or nullptr.
 /// Fails like lower() and plan_memory(). Fails with kUsage if an option is out of range, the
-/// context exceeds the model's position table, or a contiguous cache has a prompt. Fails with
-/// kBadInput if the prompt fills the whole context or contains a token outside the vocabulary.
-/// Fails with kUnsupported if there is an encoder but no cross-attention.
+/// context that the user set exceeds the model's position table, or a contiguous cache has a
+/// prompt. Fails with kBadInput if the prompt fills the whole context or contains a token outside
+/// the vocabulary, if a model with recurrent states has a prompt, or if the vocabulary or the
+/// hidden size exceeds 2^31. Fails with kUnsupported if there is an encoder but no cross-attention.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options,
                        std::shared_ptr<const Plan> encoder = nullptr);
 /// Returns the number of features of one frame that the encoder reads; 0 if it reads token ids.
 std::uint64_t source_width(const Plan& encoder);
-/// Returns whether the features of a frame are adjacent: f32[…, frames, width].
+/// Returns whether the features of a frame are adjacent: f32[…, frames, width]. Returns false if
+/// the number of frames is fixed.
 bool frames_first(const Plan& encoder);
 /// Returns the number of rows of keys that the encoder computes for a source.
 const Size& source_rows(const Plan& encoder);

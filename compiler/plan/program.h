@@ -82,8 +82,8 @@ struct EmbeddingStage {
 struct LinearStage {
   enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kGated };
   Epilogue epilogue = Epilogue::kStore;
-  ir::ActivationFn function =
-      ir::ActivationFn::kNone;  // applied to y before the residual is added; kGated: to the gate
+  /// Applied to y before the residual is added; kGated: to the gate.
+  ir::ActivationFn function = ir::ActivationFn::kNone;
   BufferId source;
   NormInput norm;
   WeightRef weight, bias;
@@ -94,9 +94,8 @@ struct LinearStage {
   /// rows of the matrix. `experts` is 0 for all other layers.
   BufferId ids = {};
   std::uint64_t experts = 0, slots = 1;
-  std::uint64_t
-      n = 0,
-      k = 0;  // rows and columns of the matrix in the model; kGated: `out` has n / 2 columns
+  /// Rows and columns of the matrix in the model; kGated: `out` has n / 2 columns.
+  std::uint64_t n = 0, k = 0;
 };
 
 /// Computes the cosine and sine rows of the chunk's tokens, f32 [tokens, rotary_dim].
@@ -298,8 +297,8 @@ struct Program {
   std::vector<OpenDimPtr> open_dims;  // plain graph only: set by a call, in the order of inputs
   std::vector<OpenDimPtr> quotients;  // plain graph only: computed from open_dims and each other
   // Decoders only.
-  std::vector<Stage>
-      head;         // stages that compute logits of one or more rows; read `row`, write `logits`
+  /// Stages that compute the logits of one or more rows; they read `row` and write `logits`.
+  std::vector<Stage> head;
   BufferId hidden;  // final rows of a chunk: the result of `forward`
   BufferId row;     // rows of `hidden` that the head reads; shares its storage
   BufferId logits;  // in the caller's memory
@@ -346,8 +345,7 @@ Access access(const Stage& stage);
 /// Orders the stages of a decoder's forward pass for its states (recurrence.cpp): marks the stages
 /// between the value of a state before a token and the one after it as a recurrence, moves other
 /// stages that read the value before the token after the recurrence, and appends the stages that
-/// store the states.
-/// Fails with kUnsupported if a recurrence has a stage that is not a loop nest.
+/// store the states. Fails with kUnsupported if a recurrence has a stage that is not a loop nest.
 Status order_recurrences(Program& program);
 /// Returns the number of rows of a linear stage in a plain graph, where a buffer contains all rows.
 Size rows_of(const Program& program, const LinearStage& stage);

@@ -47,7 +47,7 @@ class FitBlock {
 
   float low() const { return low_; }
   float high() const { return high_; }
-  /// Returns whether the block has 32 weights, all with importance 1.
+  /// Returns whether the block has 32 weights and was made without importance.
   bool uniform() const { return uniform_; }
   /// Return the weights and their importance, padded to 32 elements; the padding has importance 0.
   const std::array<Lanes, kVectors>& weights() const { return weights_; }
@@ -76,7 +76,8 @@ class FitBlock {
 /// Rounding code for a specific instruction set.
 struct Rounder {
   const char* name;
-  /// Rounds each block to codes (nearest, ties up, clamped to 0..15; all 0 when the scale is 0).
+  /// Rounds each block to codes (nearest, ties up, clamped to 0..15; all 0 when the scale is 0) and
+  /// sets at least the `sums` in `out`.
   void (*round)(const BlockPair& blocks, const FitPair& fits, Sums sums, RoundedPair& out);
 };
 /// Returns the rounders that run on this machine, the fastest last; all give the same bits.

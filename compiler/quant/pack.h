@@ -12,8 +12,8 @@
 /// pieces, and by several threads, with identical results.
 namespace llmc::quant {
 
-/// Returns the maximum magnitude that the format can represent; infinity if it can represent every
-/// finite float.
+/// Return the maximum magnitude that the format can represent; infinity if pack_panels() and
+/// pack_table_rows() have no limit for it.
 float largest_weight(WeightKind kind);
 float largest_value(TableKind kind);
 

@@ -6,9 +6,9 @@
 namespace llmc::core {
 
 /// Converts the application's configuration to this version of the struct. Fields that an older
-/// header does not have become zero. Fields that only a newer header has must be zero
-/// (LLMC_ERROR_VERSION). If `given` is NULL, all fields become zero. Fails with LLMC_ERROR_ARGUMENT
-/// for unknown values of the enumerations.
+/// header does not have become zero. If `given` is NULL, all fields except the size become zero.
+/// Fails with LLMC_ERROR_VERSION if the size is impossible, or if fields that only a newer header
+/// has are not zero. Fails with LLMC_ERROR_ARGUMENT for unknown values of the enumerations.
 llmc_status read_config(const llmc_config* given, llmc_config* config);
 
 /// Returns whether the calling thread has the floating-point mode that exact results require: round

@@ -44,7 +44,8 @@ struct GrammarTables {
 };
 
 /// Checks every number in the tables, so that later accesses stay within them. Fails with
-/// LLMC_ERROR_GRAMMAR_TABLES if a number is invalid or the data is not aligned to 8 bytes.
+/// LLMC_ERROR_GRAMMAR_TABLES if the hash or a number is wrong, or if the data is not aligned to 8
+/// bytes.
 llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables);
 
 }  // namespace llmc::core

@@ -29,9 +29,9 @@ struct SamplerStage {
   bool first;          // must precede other stages: requires and preserves Candidates::by_id
   bool keeps_best;     // the most likely candidate does not change
   bool with_mirostat;  // also runs with mirostat
+  /// Returns whether the stage has an effect; apply() is called only then.
   bool (*on)(const llmc_sampling& sampling);
-  void (*apply)(Candidates& candidates,
-                const SamplerContext& context);  // called if on() returns true
+  void (*apply)(Candidates& candidates, const SamplerContext& context);
 };
 /// Returns the stage with the name LLMC_SAMPLER_…; NULL if there is none.
 const SamplerStage* find_stage(uint8_t name);
@@ -98,14 +98,14 @@ struct Choice {
   float mu;  // mirostat's state after the token is appended
 };
 
-/// Returns LLMC_ERROR_SAMPLING if a parameter is not finite or out of range, LLMC_ERROR_VERSION if
-/// a reserved word is not zero, else LLMC_OK.
+/// Returns LLMC_ERROR_SAMPLING if a parameter is not finite or out of range or the order of the
+/// stages is invalid, LLMC_ERROR_VERSION if a reserved word is not zero, else LLMC_OK.
 llmc_status check_sampling(const llmc_sampling& sampling);
 
 /// Chooses the next token. `room` is memory for `vocab` candidates. Fails with
-/// LLMC_ERROR_NOT_FINITE if the maximum logit is infinite or all logits are NaN; other tokens with
-/// NaN logits cannot be chosen. Fails with LLMC_ERROR_NO_CANDIDATE if biases and filter leave no
-/// token.
+/// LLMC_ERROR_NOT_FINITE if the maximum logit of the model or of the guide is infinite, or if all
+/// logits are NaN; other tokens with NaN logits cannot be chosen. Fails with
+/// LLMC_ERROR_NO_CANDIDATE if biases and filter leave no token.
 llmc_status sample_token(const SamplerInput& input, Candidate* room, Choice* choice);
 
 /// For likeliest_tokens(): the logarithms of the model's probabilities, plus the biases. They are
