@@ -50,9 +50,8 @@ struct VerifyRun {
   bool reference = false;               // whether the interpreter ran
   std::vector<VerifyPoint> points;
 
-  std::string hash;  // hash of the bits of all logits at the points
-  /// "q4,kv=f16", …: the same for all targets and numbers of threads
-  std::string golden_key;
+  std::string hash;        // hash of the bits of all logits at the points
+  std::string golden_key;  // key of driver/golden.h, the same for all targets and threads
   std::optional<std::string> golden_hash;  // the stored value, if any
 
   /// Chunk size of a second run with the same tokens, which must give the same bits; 0: not run.

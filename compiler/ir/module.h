@@ -35,8 +35,7 @@ enum class StateKind : std::uint8_t {
   /// A recurrent state of fixed size: f32[seq, …]. Row t of the input is the state before token t,
   /// row t of the output the state after it, so that row t of the input is row t - 1 of the output.
   /// All zeros before the first token. After the last tokens are dropped, the state must be
-  /// computed
-  /// again from the tokens before them.
+  /// computed again from the tokens before them.
   kRecurrent,
 };
 

@@ -395,8 +395,8 @@ struct Loop {
   std::int64_t per_iteration_inputs = 0;
   std::int64_t per_iteration_outputs = 0;
   std::vector<std::vector<ConstantPtr>> parameters;  // [parameter][iteration], equal types in a row
-  std::vector<std::vector<std::string>>
-      parameter_names;  // their names in the model, [parameter][iteration]; or empty
+  /// Their names in the model, [parameter][iteration]; or empty.
+  std::vector<std::vector<std::string>> parameter_names;
   std::shared_ptr<const Graph> body;
 };
 /// () -> parameters[index] of the current iteration. Only in a Loop body.

@@ -48,8 +48,8 @@ std::string_view to_string(TokenizerKind kind);
 struct TokenizerFile {
   std::filesystem::path path;
   TokenizerKind kind = TokenizerKind::kSentencePieceText;
-  std::int64_t tokens =
-      0;  // number of tokens in the file; 0 for kSentencePieceModel, which is not read
+  /// Number of tokens in the file; 0 for kSentencePieceModel, which is not read.
+  std::int64_t tokens = 0;
   std::vector<std::int64_t> special_ids, stop_ids, prefix_ids;
 };
 

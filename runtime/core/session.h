@@ -84,7 +84,8 @@ struct llmc_session {
   uint32_t row;
   uint32_t current;  // number of the selected sequence
   uint32_t chunk;    // maximum number of tokens per forward pass
-  /// Number of rows of the selected sequence's last forward pass that are still in scratch; 0: none
+  /// Number of rows of the selected sequence's last forward pass that are still in scratch; 0:
+  /// none.
   uint32_t last_chunk;
   bool busy;  // a call is in progress: callbacks must not change the session
 

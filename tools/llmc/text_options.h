@@ -38,7 +38,7 @@ std::string windows_text(const TextOptions& options, const evaluate::PerplexityR
 Json windows_json(const TextOptions& options, const evaluate::PerplexityReport& report,
                   std::int32_t bos);
 
-/// {"value": …, "standard_error": …}
+/// Return JSON; for an estimate, {"value": …, "standard_error": …}.
 Json to_json(const evaluate::Estimate& estimate);
 Json to_json(const evaluate::Divergence& divergence);
 

@@ -20,8 +20,8 @@ struct LayerCache {
 struct FoundCaches {
   CacheShape shape;     // head_dim is the maximum of all layers
   bool joined = false;  // keys and values in one tensor [2, batch, …]
-  std::int64_t fixed_tokens =
-      0;  // number of tokens that the graph appends in each call; 0: symbolic
+  /// Number of tokens that the graph appends in each call; 0: symbolic.
+  std::int64_t fixed_tokens = 0;
   std::vector<LayerCache> layers;  // in execution order
 };
 

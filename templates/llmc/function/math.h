@@ -63,8 +63,8 @@ LLMC_INLINE double expm1_reduced(double r) {
 }
 
 inline constexpr double kLog2E = 1.44269504088896338700;
-inline constexpr double kLn2High =
-    6.93147180369123816490e-01;  // 21 low bits are 0: n * kLn2High is exact
+/// The 21 low bits of kLn2High are 0, so that n * kLn2High is exact.
+inline constexpr double kLn2High = 6.93147180369123816490e-01;
 inline constexpr double kLn2Low = 1.90821492927058770002e-10;
 
 /// e^x; kDegree is 13 for double and 8 if the result is rounded to float.

@@ -79,8 +79,8 @@ struct ExactPanels : VnniPanels<VnniVector> {
   }
 
  private:
-  static constexpr size_t kParts =
-      4;  // number of parts of a tile's tokens; each part is accumulated together
+  /// Number of parts of a tile's tokens; each part is accumulated together.
+  static constexpr size_t kParts = 4;
 
   /// Sums of two tiles of tokens by 32 rows.
   struct alignas(64) Square {

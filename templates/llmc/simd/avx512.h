@@ -85,7 +85,7 @@ LLMC_INLINE F32x16 zero_below(F32x16 x, float limit, F32x16 a) {
   return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, _mm512_set1_ps(limit), _CMP_NLT_UQ), a.v)};
 }
 
-/// simd/vnni_exact.h
+/// The vectors of simd/vnni_exact.h.
 struct VnniVector {
   static constexpr size_t kPanels = 2;
   static constexpr size_t kTileVectors = kVnniVectors, kTileTokens = kVnniTokens;

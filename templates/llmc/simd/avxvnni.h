@@ -21,7 +21,7 @@ LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activatio
   return {_mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(total.v, c.v, a.v), d.v, b.v)};
 }
 
-/// simd/vnni_exact.h
+/// The vectors of simd/vnni_exact.h.
 struct VnniVector {
   static constexpr size_t kPanels = 1;
   static constexpr size_t kTileVectors = kVnniVectors, kTileTokens = kVnniTokens;
