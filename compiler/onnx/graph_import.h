@@ -23,7 +23,7 @@ struct OrderedGraph {
 
 /// Orders the nodes needed for `outputs`, or for all graph outputs if it is empty. Fails with
 /// kBadInput if a value is not defined or is defined more than once, an output is unknown, or the
-/// graph has a cycle.
+/// graph has a cycle or no output. Fails with kUnsupported for sparse initializers.
 Result<OrderedGraph> order_graph(const OnnxFile& file, std::vector<std::string> outputs = {});
 
 /// Values to which the inputs of a file are bound, by input name.

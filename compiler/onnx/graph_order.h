@@ -24,18 +24,21 @@ using Definitions = std::map<std::string, int>;
 std::vector<std::string> reads_of(const onnx::NodeProto& node);
 
 /// Returns the definitions of `proto`'s values and fills in the initializers and inputs of `graph`.
-/// Fails with kBadInput if a name is defined twice.
+/// Fails with kBadInput if a name is defined twice or is missing, and with kUnsupported for sparse
+/// initializers.
 Result<Definitions> find_definitions(const OnnxFile& file, const onnx::GraphProto& proto,
                                      OrderedGraph& graph);
 
 /// Returns for each node whether `outputs` depend on it. `outer` is true if `proto` is a branch,
-/// which may read names of the enclosing graph.
+/// which may read names of the enclosing graph. Otherwise fails with kBadInput for an undefined
+/// name.
 Result<std::vector<bool>> find_live(const OnnxFile& file, const onnx::GraphProto& proto,
                                     const Definitions& definitions,
                                     const std::vector<std::string>& outputs, bool outer);
 
-/// Returns the live nodes in execution order. The sort is stable. It includes unused nodes, because
-/// ONNX forbids cycles among them too.
+/// Returns the live nodes in execution order; nodes that do not depend on each other keep the
+/// file's order. Fails with kBadInput for a cycle, also one of unused nodes, which ONNX forbids
+/// too.
 Result<std::vector<int>> sort_nodes(const OnnxFile& file, const onnx::GraphProto& proto,
                                     const Definitions& definitions, const std::vector<bool>& live);
 

@@ -18,7 +18,7 @@ struct SamplingOptions {
   bool drawn_seed = true;  // the seed is random (--seed -1) and is printed, to repeat the run
   std::vector<llmc_logit_bias> biases;
   // Options that keep the most probable token, and so have no effect at temperature 0, each with a
-  // test whether it is off.
+  // function that returns whether it is off.
   struct OfDraws {
     const CLI::Option* option;
     std::function<bool()> off;
