@@ -26,10 +26,10 @@ struct Window {
 /// returns nullopt if an attribute is invalid.
 std::optional<Window> given_window(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
                                    std::string& mode);
-/// Returns the window of this node, with pads computed from 'auto_pad' and 'ceil_mode'. Reports an
-/// error and returns nullopt if an attribute is invalid, or if pads depend on a size that is not
-/// known. `ceil_pads`, if not null, receives the part of pads_end that 'ceil_mode' adds; it may be
-/// negative.
+/// Returns the window of this node, with pads computed from 'auto_pad'. Reports an error and
+/// returns nullopt if an attribute is invalid, or if pads depend on a size that is not known. If
+/// `ceil_pads` is not null, the pads also follow 'ceil_mode', and `ceil_pads` receives the part of
+/// pads_end that it adds, which may be negative. Otherwise 'ceil_mode' is not read.
 std::optional<Window> window_of(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
                                 std::vector<std::int64_t>* ceil_pads = nullptr);
 

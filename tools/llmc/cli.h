@@ -50,7 +50,7 @@ void print_error_line(std::string_view text);
 /// Prints every diagnostic on stderr and returns the exit code of the first.
 int fail(const Error& error);
 
-/// Writes to stdout; failures are reported at exit (finish_stdout).
+/// Writes to stdout. finish_stdout() tells whether this failed.
 void print(std::string_view text);
 /// Writes text of a model or a file to stdout; removes control characters if stdout is a terminal.
 void print_text(std::string_view text);
@@ -59,7 +59,8 @@ void print_json(const Json& value);
 void print_json_line(const Json& value);
 /// Flushes stdout. If the reader closed the pipe, as `| head -1` does, llmc exits by SIGPIPE.
 void flush_stdout();
-/// Does the same. Returns false if anything could not be written.
+/// Flushes stdout like flush_stdout(). Returns false if anything printed so far could not be
+/// written.
 bool finish_stdout();
 
 /// Prints a line with details of a result on stderr, unless --quiet is given.

@@ -166,7 +166,8 @@ LLMC_INLINE Pair log_pair(double x) {
   return add({parts.k * kLn2High, parts.k * kLn2Low}, sum);
 }
 
-/// e^(high + low), almost correctly rounded, so that powers with integer values are exact.
+/// e^(high + low), with an error of little more than half a unit in the last place, so that powers
+/// with integer values are exact.
 LLMC_INLINE double exp(Pair x) {
   double high = x.high < -746.0 ? -746.0 : x.high;
   high = high > 710.0 ? 710.0 : high;
