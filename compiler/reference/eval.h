@@ -36,9 +36,10 @@ class EvalContext {
   bool has(std::size_t i) const { return i < operands_.size() && operands_[i] != nullptr; }
   const Tensor& operand(std::size_t i) const { return *operands_[i]; }
 
-  /// Reserves memory for a result from the budget.
+  /// Reserves memory for a result. Fails if the dims are out of range, or with kOverBudget if the
+  /// results of this operator exceed the rest of the budget.
   Status reserve(ir::ElementType element, const std::vector<std::int64_t>& dims);
-  /// Returns a tensor of zeros; fails if the dims are invalid or exceed the budget.
+  /// Reserves memory for a tensor of zeros and returns it.
   Result<Tensor> make(ir::ElementType element, std::vector<std::int64_t> dims);
   Diagnostic error(std::string message) const;
   /// Check that operand i has this rank, is a float tensor, or is an integer tensor.
@@ -73,7 +74,7 @@ Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
 /// Returns whether the product of any subset of the dims fits 63 bits, so that arithmetic on sizes
 /// needs no checks. True for every operand of an operator, also if it is empty.
 bool has_plain_size(const std::vector<std::int64_t>& dims);
-/// Returns row-major strides in elements.
+/// Returns row-major strides in elements; zeros if a dim is 0.
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims);
 /// Returns the strides of an operand broadcast to `dims`: 0 for repeated dims.
 std::vector<std::int64_t> broadcast_strides(const std::vector<std::int64_t>& operand,

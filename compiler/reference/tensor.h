@@ -42,8 +42,8 @@ decltype(auto) with_data(ir::ElementType element, F&& f) {
 Tensor f32_tensor(std::vector<std::int64_t> dims, std::vector<float> values);
 Tensor i64_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
 Tensor bool_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
-/// Returns a tensor of zeros (false for bool). `dims` must be trusted, because they are not
-/// checked.
+/// Returns a tensor of zeros (false for bool). The memory is not limited, and the number of
+/// elements must fit 63 bits (LLMC_CHECK).
 Tensor zeros(ir::ElementType element, std::vector<std::int64_t> dims);
 
 /// Returns a copy of a constant. Reads a matrix view by rows, so that its sources are not copied as
@@ -53,7 +53,7 @@ Tensor to_tensor(const ir::Constant& constant);
 ir::ConstantPtr to_constant(const Tensor& tensor);
 
 /// Converts every element to the precision of `tensor.element`: f16 and bf16 are rounded to nearest
-/// even, integers wrap to their width.
+/// even, integers wrap to their width, and bools become 0 or 1.
 void round_to_element(Tensor& tensor);
 
 /// Returns, for example, "f32[2, 3]".

@@ -32,14 +32,17 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
                                                        bool with_source = false);
 
 /// recurrent.cpp: a decoder in one file that computes one token per call, with recurrent states:
-///   token ids [batch, 1], positions [batch, 1], for each state f32[batch, …] of a fixed size
-///   -> logits, the new states
-/// The batch dim is bound to the tokens: each has its own row of every state. A state's output has
-/// the name of its input, except for words such as "past" and "present".
+///   token ids [batch, 1], positions [batch, 1], for each state f32[batch, …] of a fixed size; in a
+///   hybrid also a mask [batch, past + 1], and keys and values [batch, kv_heads, past, D]
+///   -> logits, the new states, the caches with the new token
+/// The batch dim is bound to the tokens: each has its own row of every state, but all share one
+/// cache (token_rows.h). A state's output has the name of its input, except for words such as
+/// "past" and "present".
 Result<std::optional<ImportedModel>> bind_recurrent(FileSet& files, const Part& part,
                                                     const FolderContents& siblings);
 
-/// encoder_decoder.cpp: an encoder-decoder in three files, as written by Optimum and torch.onnx:
+/// encoder_decoder.cpp: an encoder-decoder as written by Optimum and torch.onnx, in three files, or
+/// in two if one file is the decoder with and without a past:
 ///   encoder:              token ids, mask -> rows; or features of sound or an image -> rows
 ///   decoder without past: rows of the encoder -> keys and values of the source in each layer
 ///   decoder with past:    token ids, the caches, keys and values of the source -> logits, caches

@@ -50,8 +50,8 @@ void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles);
 /// Values from which bind_inputs computes the inputs. A value that no input needs may be kNoValue.
 struct InputSources {
   ir::ValueId ids;  // i64[seq]
-  ir::ValueId
-      embeddings;  // f32, seq * hidden elements in some shape; kNoValue if the graph reads ids
+  /// f32, seq * hidden elements in some shape; kNoValue if the graph reads ids.
+  ir::ValueId embeddings;
   ir::ValueId positions;  // i64[1, seq]
   ir::ValueId past;       // i64[1]: tokens in the cache
   ir::ValueId source;     // i64[1]: tokens of the source
@@ -61,12 +61,14 @@ struct InputSources {
 /// Returns the decoder's inputs as sources, without embeddings.
 Result<InputSources> decoder_sources(Decoder& decoder, const Part& part);
 
-/// Binds all inputs of `part` except the caches, for one sequence without padding:
+/// Binds the inputs of `part` in `roles`, which must not contain caches, for one sequence without
+/// padding:
 ///   ids and positions in the declared rank and integer type
-///   masks of rank 1 and 2: ones; of rank 3 and 4, bools or integers: the causal mask; floats:
-///   `mask`, or zeros if there is one row for all tokens
-///   the mask of a source: ones, or zeros if it is additive
-/// Fails with kUnsupported if an input has no known role, or a mask has another rank or is f64.
+///   masks of rank 1 and 2, masks with one row for all tokens and the mask of a source: no key is
+///   masked (ones, or zeros in an additive mask)
+///   other masks: the causal mask if they are bools or integers, otherwise `mask`
+/// Fails with kUnsupported if an input has no known role or is a cache, or if a mask has another
+/// rank or is f64.
 Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const InputRoles& roles,
                              const InputSources& sources);
 

@@ -33,8 +33,8 @@ struct FoundCaches {
 /// `graph` is the file's graph converted with each possible cache as a graph input with symbolic
 /// dims. `inputs` are these inputs with their names in the file, in the order of the file.
 /// `outputs` are all outputs of the file. Returns nullopt if no input is a cache. Fails with
-/// kBadInput if caches do not form layers (a key without a value), and with kUnsupported if their
-/// numbers of heads or their layouts differ.
+/// kBadInput if caches do not form layers (a key without a value) or their heads are not known, and
+/// with kUnsupported if their numbers of heads or their layouts differ.
 Result<std::optional<FoundCaches>> find_caches(
     const ir::Graph& graph, const Part& part,
     const std::vector<std::pair<std::string, ir::ValueId>>& inputs,

@@ -46,7 +46,8 @@ std::string used_input(const Part& part, std::initializer_list<const char*> name
 
 /// Returns the shape of one layer's cache, from the configuration or the declared type of
 /// past_key_values. If a Concat appends to the cache, its axis determines the layout. `leading` is
-/// the number of dims before [2, 1, …]: 1 if the layers are stacked, otherwise 0.
+/// the number of dims before [2, 1, …]: 1 if the layers are stacked, otherwise 0. Fails with
+/// kBadInput if neither determines the shape.
 Result<CacheShape> find_cache_shape(const Part& part, const LlmConfig& config,
                                     std::int64_t leading);
 
