@@ -52,7 +52,7 @@ std::string to_string(const WeightDecision& decision);
 /// Assigns to each weight matrix its role, derived from the surrounding operators, and the policy's
 /// format for this role.
 ///
-///   embedding(…), linear(…), qkv_projection(…)  ->  the same with {role, format}
+///   embedding(…), linear(…), expert_linear(…), qkv_projection(…)  ->  the same with {role, format}
 ///
 /// The value rows of a qkv_projection get a value_format if the policy has another format for them
 /// than for query and key rows. A matrix that already has a format keeps it. Norm weights and

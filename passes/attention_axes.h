@@ -17,7 +17,8 @@ struct Traced {
 };
 
 /// Replaces `traced` by the operand of its value's producer. Returns false, without a change, if
-/// the producer is neither a product with a scalar nor a view whose operand axes all get labels.
+/// the producer neither multiplies or divides by a finite scalar, nor is a view whose operand axes
+/// all get labels.
 bool trace_up(const Rewriter& rw, Traced& traced);
 
 /// Returns the labels of a rank-4 value whose first dim is a batch of 1. Dims of 1 get the missing
@@ -43,8 +44,8 @@ struct Queries {
   bool heads_first = false;
   double scale = 1;
 };
-/// Traces the queries backwards to the value closest to the projection, preferably [1, S, heads,
-/// D]. Returns nullopt if no traced value has one of the two layouts.
+/// Traces the queries backwards to the value with one of the two layouts that is closest to the
+/// projection. Returns nullopt if no traced value has one of them.
 std::optional<Queries> trace_queries(const Rewriter& rw, ir::ValueId value);
 
 /// Returns `axes` with kUnit for each dim of 1.

@@ -25,15 +25,14 @@ struct Band {
   friend bool operator==(const Band&, const Band&) = default;
 };
 
-/// Return the intersection or union of two bands; nullopt if the result is not a band or depends on
-/// symbols.
+/// Return the intersection or union of two bands; nullopt if the result is not known to be a band,
+/// for example because symbols determine which bound is larger.
 std::optional<Band> intersection(const Band& a, const Band& b);
 std::optional<Band> union_of(const Band& a, const Band& b);
 /// Returns the band of a part of a matrix that begins at row `row` and column `column` of it. An
-/// absent band or bound stays absent.
+/// absent band or bound stays absent. Returns nullopt if a bound cannot be computed.
 std::optional<Band> part_of(std::optional<Band> band, const ir::Dim& row, const ir::Dim& column);
-/// Returns whether every row i >= 0 is known to have at least one visible key j >= 0: the last one,
-/// j = i + upper, must be >= 0 and inside the band.
+/// Returns whether every row i >= 0 is known to have at least one visible key j >= 0.
 bool has_key_in_every_row(const Band& band);
 /// Returns the band of the true elements of a row-major matrix [rows, columns]; nullopt if there
 /// are none or they are not a band.

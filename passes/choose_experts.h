@@ -11,7 +11,7 @@ namespace llmc::passes {
 ///   w[…, E] = 0 except at the ids                  scatter_elements, one_hot, comparisons, …
 ///   y = w[…, 0] * f(x; W.0) + … + w[…, E-1] * f(x; W.E-1)
 /// ->
-///   y = reduce_sum(v[…, k, 1] * f(x[…, 1, K]; W[ids]))    over the k chosen ones
+///   y = reduce_sum(v[…, k, 1] * f(x[…, 1, K]; W[ids]))    over the k chosen ones, v = w[…, ids]
 ///
 /// The experts may also be one product with W[E, K, N], whose results are added up along the first
 /// dim (expert_lanes.h).
@@ -19,7 +19,7 @@ namespace llmc::passes {
 /// f: products with matrices, which become ExpertLinear, elementwise operators, and slices and
 /// splits of rows. A term may be where(chosen, w * f, 0) instead. Other terms of the sum are kept.
 /// An expert that is not chosen has no effect, even if its result is not finite. The order of
-/// additions changes. The number of rows of each matrix must be a multiple of 8, as ExpertLinear
+/// additions changes. The width of each product's result must be a multiple of 8, as ExpertLinear
 /// requires. Plain graphs are unchanged.
 Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext& context);
 

@@ -8,14 +8,15 @@ namespace llmc::passes {
 /// write mixtures of experts whose loop over the experts is unrolled.
 ///
 ///   slots, tokens = non_zero(mask)             mask[slots, T], mask[T, slots] or mask[T]
-///   y = f(gather(x, tokens), gather(w, tokens * S + slots))
+///   y = f(gather(x, tokens), gather(w, tokens * S + slots))    or gather_nd(w, [tokens, slots])
 ///   scatter_elements(data, tokens, y)          also with reduction add, and scatter_nd
 ///     where x is [T, …], w has T * S elements, and S is the number of slots
 /// ->
 ///   chosen = where(any(mask), f(x, sum of where(mask, w, 0) over the slots), data)
 ///   or data + where(any(mask), …, 0) with reduction add
 ///
-/// f: elementwise operators, products with matrices, views and reductions that do not mix rows.
+/// f: elementwise operators, products with matrices, and views, reductions and softmax that do not
+/// mix rows.
 /// Each token must be selected at most once: the mask has one slot, or compares one number with the
 /// indices of TopK, which differ. Results are bit-identical to those of the selection. Unchanged
 /// otherwise.

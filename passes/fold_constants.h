@@ -13,8 +13,8 @@ namespace llmc::passes {
 ///   expand(x, computed)   -> expand(x, constant)   where each dim is a number or that of x
 ///
 /// Results with more than PassOptions::fold_limit_elements elements are not folded, so this pass
-/// reads no weights. The results of one run have at most 2^24 elements together. Quantized matrices
-/// and graph outputs stay unchanged.
+/// reads no weights. The results of one run have at most 2^24 elements together. Nodes with a
+/// quantized matrix are not evaluated, and graph outputs do not become constants.
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -8,7 +8,7 @@ namespace llmc::passes {
 ///
 ///   f(linear(x, W, b?))  ->  linear(x, W, b?) {function = f}      f: an ir::ActivationFn
 ///
-/// Unchanged if the layer has other users, an activation or a residual.
+/// Unchanged if the layer has other users, an activation or a residual, or is gated.
 Result<ir::Graph> fuse_activation(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

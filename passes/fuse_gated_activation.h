@@ -11,8 +11,8 @@ namespace llmc::passes {
 ///   fn(gate) * up              ->  gated_activation(gate, up) {fn}
 ///   x * sigmoid(x)             ->  silu(x)
 ///
-/// Unchanged if gate and up differ in type (a broadcast) or are not f32, if up is a constant, or if
-/// fn(gate) has other users.
+/// Unchanged if gate and up differ in type (a broadcast) or are not f32, and in the second pattern
+/// also if up is a constant or fn(gate) has other users.
 Result<ir::Graph> fuse_gated_activation(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

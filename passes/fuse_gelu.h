@@ -9,7 +9,7 @@ namespace llmc::passes {
 ///
 ///   c * x * (a + b * erf(s * x))       c a = c b = 1/2, s = 1 / sqrt(2)       -> gelu(x)
 ///   c * x * (a + b * tanh(p(x)))       p(x) = sqrt(2/pi) (x + 0.044715 x^3)   -> gelu_tanh(x)
-///   1 / (1 + exp(-x))  -> sigmoid(x)         x / (1 + exp(-x))  -> x * sigmoid(x)
+///   1 / (1 + exp(-x))  -> sigmoid(x)         y / (1 + exp(-x))  -> y * sigmoid(x)
 ///
 /// Factors may have any order and grouping. Powers may be pow or products. Constants may differ by
 /// the rounding of f32 arithmetic and of narrower float types in files.

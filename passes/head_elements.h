@@ -11,7 +11,7 @@
 /// {1, cos, sin}.
 namespace llmc::passes {
 
-/// A factor that depends only on the token: an angle p*f, its cosine or sine, or a column of a
+/// A factor that depends only on the token: 1, an angle p*f, its cosine or sine, or a column of a
 /// table.
 struct RopeFactor {
   enum class Kind : std::uint8_t { kOne, kAngle, kCos, kSin, kColumn };

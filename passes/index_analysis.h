@@ -18,8 +18,8 @@ struct IndexQuotient {
 };
 
 /// Finds affine values through constants, Shape arithmetic, Range, ConstantOfShape, CumSum, Reduce,
-/// Where, comparisons that do not depend on symbols, elementwise integer arithmetic and views
-/// (ir/index_map.h). Integers that are cast to floats are included.
+/// Where, comparisons with the same result for all elements, elementwise integer arithmetic and
+/// views (ir/index_map.h). Integers that are cast to floats are included.
 ///
 /// By the runtime's convention for one sequence, the graph input `position_ids` is past, past + 1,
 /// … along its last axis. Results are cached, so the producers of a value must not be rewritten

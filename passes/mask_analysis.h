@@ -34,9 +34,11 @@ class MaskAnalysis {
   MaskAnalysis(const Rewriter& rw, IndexAnalysis& indices, MaskShape shape)
       : rw_(rw), indices_(indices), shape_(std::move(shape)) {}
 
-  /// Returns the band in which the bool `value` equals `wanted`.
+  /// Returns the band in which the bool `value` equals `wanted`; nullopt if it does so nowhere or
+  /// the band is not known.
   std::optional<Band> condition(ir::ValueId value, bool wanted);
-  /// Returns the band in which the float `value` is 0, if it is at most kHidden everywhere else.
+  /// Returns the band in which the float `value` is 0, if it is at most kHidden everywhere else;
+  /// nullopt if this is not known.
   std::optional<Band> bias(ir::ValueId value);
 
  private:

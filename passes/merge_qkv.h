@@ -15,9 +15,9 @@ namespace llmc::passes {
 /// included: qkv_projection(…, q_norm_weight, k_norm_weight) {qk_norm_epsilon}.
 ///
 /// Rows are stacked lazily. RoPE is optional. Missing biases become zeros if another projection has
-/// a bias. Unchanged if the x differ, an intermediate value has other users, q and k are not
-/// rotated in the same way, or there is another node in between (such as a norm of only q or only
-/// k).
+/// a bias. Unchanged if the x or the element types of the weights differ, an intermediate value has
+/// other users, q and k are not rotated in the same way, or there is another node in between (such
+/// as a norm of only q or only k).
 Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -6,8 +6,8 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/result.h"
 
-/// Passes convert an imported graph to a graph whose nodes are the stages of a decoder. Each pass
-/// is a pure function from a graph to a graph (docs/passes.md).
+/// Passes convert an imported graph to a graph whose nodes are the stages of a plan. Each pass is a
+/// pure function from a graph to a graph (docs/passes.md).
 ///
 /// A pass leaves nodes unchanged if they do not match its pattern exactly. A fused node computes
 /// the same values as the nodes that it replaces, except for rounding. Tests evaluate both with the

@@ -48,8 +48,9 @@ struct PipelineResult {
   std::vector<PassReport> reports;
 };
 
-/// Runs `passes` in order. Fails like a pass or the hook, and with kInternal, naming the pass, if
-/// its result is not a valid graph.
+/// Runs `passes` in order. Fails like a pass, like the hook, or with kInternal if
+/// PipelineOptions::verify is set and the result of a pass is not a valid graph. The message names
+/// the pass, unless the hook failed.
 Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> passes,
                                   const PipelineOptions& options);
 /// Calls run_passes() with pipeline().

@@ -45,8 +45,7 @@ struct ModelProperties {
   /// Number of elementwise stages (residual additions, embedding scale, logits softcap) by
   /// operator.
   std::map<std::string, std::int64_t> elementwise;
-  /// Number of other operators that are neither stages (last section of ir/op.h) nor views, by
-  /// name.
+  /// Number of all other operators, by name, except reshapes, lookups and identities.
   std::map<std::string, std::int64_t> unfused;
   /// Number of all operators except constants, by name. A loop body is counted once per iteration.
   std::map<std::string, std::int64_t> operators;

@@ -42,7 +42,7 @@ class Rewriter {
   bool alive(NodeIndex index) const { return alive_[index]; }
   const ir::Graph& graph() const { return graph_; }
   const ir::TensorType& type(ir::ValueId value) const { return graph_.value(value).type; }
-  /// Returns the value's name in the finished graph.
+  /// Returns the value's name, or the one that emit_constant() received for it.
   std::string name(ir::ValueId value) const;
   const ir::ShapeValues& shape_values() const { return known_; }
 

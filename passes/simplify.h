@@ -15,11 +15,12 @@ namespace llmc::passes {
 ///   slice(concat(…)) of exactly one part          -> that part
 ///   slice(pad(x)) of exactly x                    -> x
 ///   gather(concat(…), constant scalar) of a part of size 1 on that axis -> squeeze(part)
-///   where(constant, x, y) with one condition     -> x or y
+///   where(constant of one element, x, y)          -> x or y
 ///   x * 1, x / 1, x - 0, pow(x, 1), neg(neg(x))   -> x
 ///   slice of the last row, x[-1:] on one axis     -> gather(x, [-1])
 ///   slice of the first token's row, x[0:1]        -> gather(x, [0])
-///   gather_elements(x, column repeated along all other axes), no axes before it -> gather of rows
+///   gather_elements(x, column repeated along the axes after it), dims of 1 before it
+///                                                 -> gather of rows
 ///   gather_nd(x, indices of one component)        -> gather along the first axis
 ///
 /// x + 0 is kept, because it changes -0 to 0.
