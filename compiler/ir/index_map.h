@@ -85,13 +85,13 @@ bool is_view(const Op& op);
 std::vector<IndexMap> index_maps(const Graph& graph, const Node& node, std::size_t slot,
                                  const IndexOperands& operands);
 
-/// Return the map of one operator from ranks and dims. An empty `perm` reverses the axes.
+/// Return the map of an Identity or a Transpose. An empty `perm` reverses the axes.
 IndexMap identity_map(std::size_t rank);
 IndexMap transpose_map(const std::vector<std::int64_t>& perm, std::size_t rank);
-/// As above. `from` must be broadcastable to `to`.
+/// Returns the map of an Expand. `from` must be broadcastable to `to`.
 IndexMap expand_map(const std::vector<Dim>& from, const std::vector<Dim>& to);
-/// Does the same for a reshape. Returns nullopt if the dims have no common digits, such as [4, 6]
-/// and [3, 8].
+/// Returns the map of a Reshape, Squeeze or Unsqueeze; nullopt if the dims have no common digits,
+/// such as [4, 6] and [3, 8].
 std::optional<IndexMap> reshape_map(const std::vector<Dim>& from, const std::vector<Dim>& to);
 
 /// Converts `x`, a function of the operand's index, to a function of the result's index. Returns
