@@ -55,6 +55,7 @@ constexpr size_t weight_panel_bytes(WeightKind kind, size_t k) {
   }
 }
 /// Returns the size of a packed matrix of `rows` packed rows (see packed_*_rows) and `k` columns.
+/// The size is a multiple of 16 for q4.
 constexpr size_t weight_bytes(WeightKind kind, size_t rows, size_t k) {
   return panel_count(rows) * weight_panel_bytes(kind, k);
 }
@@ -167,7 +168,8 @@ constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block,
   return kv_key_bytes(formats.keys, kv_heads, head_dim, block) +
          kv_value_bytes(formats.values, kv_heads, head_dim, block);
 }
-/// Returns the size of a token in a saved state: keys and values of every layer, with their scales.
+/// Returns the size of a token in a saved state: keys and values of every layer, with their scales,
+/// without padding.
 constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim,
                                 KvFormats formats = {}) {
   const size_t keys = head_dim * kv_number_bytes(formats.keys) +

@@ -84,7 +84,8 @@ LLMC_INLINE void product_rows(const float* a, int64_t a_row, const B* b, int64_t
                             first);
 }
 
-/// Computes a product with b[K][N] that was packed at compile time as panels [N / 16][K][16].
+/// Computes a product with b[K][N] that was packed at compile time as panels [K][16], of which the
+/// last one is padded.
 template <class B>
 LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __restrict panels,
                                         float* __restrict y, int64_t m, int64_t k, int64_t n) {

@@ -192,8 +192,8 @@ struct LinearTask {
   Epilogue epilogue;
   size_t tokens;
   WorkPartition partition;
-  unsigned char*
-      area;  // prepared input: shared by all workers, or with one token one for each worker
+  /// The prepared input. With one token, each worker has its own; with more, they share one.
+  unsigned char* area;
   unsigned char* tiles;  // one tile per worker
 
   void work(size_t slot) {
