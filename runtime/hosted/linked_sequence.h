@@ -61,6 +61,7 @@ class LinkedSequence final : public Sequence {
     calls_ = calls;
     return LLMC_OK;
   }
+  /// Makes save_state() and load_state() possible, which otherwise fail with LLMC_ERROR_STATE.
   void use(StateCalls calls) { state_calls_ = calls; }
 
  private:

@@ -9,7 +9,9 @@
 namespace llmc::cli {
 
 /// `llmc verify` of a graph that is compiled as a function: compares its outputs with the
-/// interpreter's and returns the exit code. Fails with kUsage for options that apply to texts.
+/// interpreter's, and the bits of one thread with those of several. Returns exit code 0. Fails with
+/// kUsage for options that apply to texts, and with kMismatch if outputs differ by more than the
+/// weight format allows or bits differ.
 Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
                             const exec::NativeOptions& native, driver::Source source,
                             std::uint32_t threads, TableFormat format, const Globals& globals);

@@ -89,10 +89,9 @@ llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t
  * floats; the average of its channels, resampled to `rate` samples per second (1000 to 1000000),
  * which speech models usually expect to be 16000. `samples` receives *n numbers, normally in [-1,
  * 1], but nothing is clipped; free them with llmc_sound_free. On failure `message` (may be NULL)
- * receives one sentence, truncated to
- * message_bytes including the terminating zero. LLMC_ERROR_FORMAT: not a WAV file, or one with
- * another encoding. LLMC_ERROR_FILE: the file cannot be read. LLMC_ERROR_ARGUMENT: a pointer is
- * NULL or the rate is out of range. */
+ * receives one sentence, truncated to message_bytes including the terminating zero.
+ * LLMC_ERROR_FORMAT: not a WAV file, or one with another encoding. LLMC_ERROR_FILE: the file cannot
+ * be read. LLMC_ERROR_ARGUMENT: a pointer is NULL or the rate is out of range. */
 llmc_status llmc_sound_load(const char* path, uint32_t rate, float** samples, size_t* n,
                             char* message, size_t message_bytes);
 llmc_status llmc_sound_read(const void* wav, size_t bytes, uint32_t rate, float** samples,
