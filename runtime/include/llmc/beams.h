@@ -60,9 +60,8 @@ size_t llmc_beams_bytes(const llmc_beam_options* options);
  * effect.
  * LLMC_ERROR_ARGUMENT: invalid options or misaligned memory, or the sequence has a grammar or
  * guidance or is a guide. LLMC_ERROR_BUFFER: less than llmc_beams_bytes. LLMC_ERROR_SEQUENCE: too
- * few free
- * sequences. LLMC_ERROR_CONTEXT_FULL: the context has no room for max_tokens. LLMC_ERROR_NO_LOGITS:
- * the sequence has none. */
+ * few free sequences. LLMC_ERROR_CONTEXT_FULL: the context has no room for max_tokens.
+ * LLMC_ERROR_NO_LOGITS: the sequence has none. */
 llmc_status llmc_beams_init(void* memory, size_t bytes, llmc_session* session,
                             const llmc_beam_options* options, llmc_beams** beams);
 
