@@ -10,12 +10,15 @@ bool cancelled(const llmc_session& session) {
   return session.config.cancel != nullptr && session.config.cancel(session.config.cancel_user) != 0;
 }
 
-/// Fails if the tokens are not valid, or if an encoder-decoder has no source.
-llmc_status check_tokens(const llmc_session& session, const int32_t* tokens, size_t n) {
+/// Fails if a token is not valid, or if an encoder-decoder has no source.
+llmc_status check_input(const llmc_session& session, const Input& input, size_t n) {
   if (session.model->source_max > 0 && session.run.source_rows == 0) return LLMC_ERROR_SOURCE;
+  if (input.embeddings != nullptr) return LLMC_OK;
   const uint32_t vocab = session.model->vocab;
-  for (size_t i = 0; i < n; ++i)
-    if (!is_token(tokens[i], vocab)) return refuse_token(session.config, tokens[i], vocab, &i);
+  for (size_t i = 0; i < n; ++i) {
+    const int32_t token = input.tokens[i];
+    if (!is_token(token, vocab)) return refuse_token(session.config, token, vocab, &i);
+  }
   return LLMC_OK;
 }
 
@@ -86,15 +89,19 @@ float next_mu(const llmc_session& session, const Sequence& sequence, int32_t tok
   return counts ? drawn.choice.mu : session.cache.mu(sequence.cached);
 }
 
-/// Runs reserved tokens, which the first `segments` segments of the session describe.
-void forward(llmc_session& session, const int32_t* tokens, uint32_t count, uint32_t segments) {
-  session.run.tokens = tokens;
+/// Runs reserved tokens, which the first `segments` segments of the session describe. With
+/// embeddings all tokens are kNoToken.
+void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t segments) {
+  session.run.tokens = input.tokens;
+  session.run.embeddings = input.embeddings;
   session.run.count = count;
   session.run.segment_count = segments;
   session.last_chunk = 0;
   session.row_slot.generation = 0;
   session.model->forward(&session.run);
-  session.run.tokens = nullptr;  // do not keep a pointer to the caller's memory after the call
+  // Do not keep pointers to the caller's memory after the call.
+  session.run.tokens = nullptr;
+  session.run.embeddings = nullptr;
 }
 
 /// `total`: number of tokens of the call, including these `count` ones and those after them.
@@ -115,12 +122,15 @@ void commit(Sequence& sequence, uint32_t count) {
 /// Computes the recurrent states after the sequence's last token: runs the tokens again that they
 /// lack, which a rewind drops with those after them. This writes the bits to the cache that are
 /// already there.
-/// Fails with LLMC_ERROR_CANCELLED between two chunks if `cancellable` is set; the states then
-/// contain the first tokens, and the next call continues after them.
+/// Fails with LLMC_ERROR_EMBEDDINGS if they include embeddings. Fails with LLMC_ERROR_CANCELLED
+/// between two chunks if `cancellable` is set; the states then contain the first tokens, and the
+/// next call continues after them.
 llmc_status replay(llmc_session& session, Sequence& sequence, bool cancellable) {
   const CachedTokens& cached = sequence.cached;
   if (sequence.state == nullptr) return LLMC_OK;
   const TokenHistory history = session.cache.history(cached);
+  if (session.cache.has_embeddings(cached, sequence.state_tokens, cached.position))
+    return LLMC_ERROR_EMBEDDINGS;
   // The end of the list: the tokens that will be appended may be at its start.
   while (sequence.state_tokens < cached.position) {
     if (cancellable && cancelled(session)) return LLMC_ERROR_CANCELLED;
@@ -129,7 +139,7 @@ llmc_status replay(llmc_session& session, Sequence& sequence, bool cancellable) 
     int32_t* const tokens = session.tokens + session.model->ctx + session.model->batch - count;
     for (uint32_t i = 0; i < count; ++i) tokens[i] = history[first + i];
     session.segments[0] = {cached.blocks, 0, count, first, cached.position - 1, sequence.state};
-    forward(session, tokens, count, 1);
+    forward(session, {tokens, nullptr}, count, 1);
     sequence.state_tokens = first + count;
   }
   return LLMC_OK;
@@ -166,13 +176,24 @@ class BatchSelection {
   llmc_status status_ = LLMC_OK;
 };
 
-/// Runs the next chunk of the `left` reserved tokens of a sequence. Advances the sequence's
-/// position when all workers are done. Returns the size of the chunk.
-uint32_t run_chunk(llmc_session& session, Sequence& sequence, const int32_t* tokens, size_t left,
-                   float mu) {
+/// Runs the next chunk of the reserved tokens of a sequence: those of `input` from `ran` to `n`.
+/// Advances the sequence's position when all workers are done. Returns the size of the chunk.
+// Not inlined: its two callers would have a copy each.
+__attribute__((noinline)) uint32_t run_chunk(llmc_session& session, Sequence& sequence,
+                                             const Input& input, size_t ran, size_t n, float mu) {
+  const size_t left = n - ran;
   const uint32_t count = left < session.chunk ? static_cast<uint32_t>(left) : session.chunk;
-  session.segments[0] = segment_of(session, sequence, 0, tokens, count, left, mu);
-  forward(session, tokens, count, 1);
+  Input next = input;
+  if (input.embeddings == nullptr) {
+    next.tokens += ran;
+  } else {
+    next.embeddings += ran * session.model->embedding_width;
+    static_assert(kNoToken == -1);
+    __builtin_memset(session.tokens, 0xFF, count * sizeof *session.tokens);
+    next.tokens = session.tokens;
+  }
+  session.segments[0] = segment_of(session, sequence, 0, next.tokens, count, left, mu);
+  forward(session, next, count, 1);
   commit(sequence, count);
   session.last_chunk = count;
   return count;
@@ -189,7 +210,8 @@ void finish(llmc_session& session, Sequence& sequence) {
 
 /// Moves the tokens after the first `keep + drop` down by `drop` positions and runs them again
 /// there. Also reserves blocks for `more` tokens after them. This cannot be undone, and therefore
-/// not be cancelled. All moved tokens get mirostat's state of the last one.
+/// not be cancelled. All moved tokens get mirostat's state of the last one. Fails with
+/// LLMC_ERROR_EMBEDDINGS if an embedding would be run again.
 llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t keep, uint32_t drop,
                           uint32_t more) {
   CachedTokens& cached = sequence.cached;
@@ -197,14 +219,18 @@ llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t ke
   // The grammar's state cannot be computed without the first tokens of its text.
   if (grammar.grammar != nullptr && grammar.from < keep + drop) return LLMC_ERROR_CONTEXT_FULL;
   const TokenHistory history = session.cache.history(cached);
+  const bool again = sequence.state_tokens > keep;  // also those that are kept
+  if (session.cache.has_embeddings(cached, keep + drop, cached.position) ||
+      (again && session.cache.has_embeddings(cached, 0, keep)))
+    return LLMC_ERROR_EMBEDDINGS;
   const uint32_t rest = history.count() - keep - drop;
   const float mu = session.cache.mu(cached);
   for (uint32_t i = 0; i < rest; ++i) session.tokens[i] = history[keep + drop + i];
   if (!session.cache.replace(cached, keep, keep + rest + more)) return pool_full(session);
-  if (sequence.state_tokens > keep) clear_state(session, sequence);
+  if (again) clear_state(session, sequence);
   if (const llmc_status bad = replay(session, sequence, false)) return bad;
   for (uint32_t done = 0; done < rest;)
-    done += run_chunk(session, sequence, session.tokens + done, rest - done, mu);
+    done += run_chunk(session, sequence, {session.tokens, nullptr}, done, rest, mu);
   if (grammar.grammar != nullptr) grammar.from -= drop;
   return LLMC_OK;
 }
@@ -244,14 +270,14 @@ llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
   return LLMC_OK;
 }
 
-llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t* done) {
+llmc_status append_all(llmc_session& session, const Input& input, size_t n, size_t* done) {
   const auto tell = [&](size_t count) {
     if (done != nullptr) *done = count;
   };
   tell(0);
   if (n == 0) return LLMC_OK;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
-  if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
+  if (const llmc_status bad = check_input(session, input, n)) return bad;
   Sequence& sequence = session.selected();
   CachedTokens& cached = sequence.cached;
   const bool slides = n > session.cache.room(cached);
@@ -259,14 +285,18 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
     if (const llmc_status bad = replay(session, sequence, true)) return bad;
   }
   const uint32_t start = cached.position;
-  const float mu = next_mu(session, sequence, tokens[0]);
+  const float mu =
+      next_mu(session, sequence, input.embeddings != nullptr ? kNoToken : input.tokens[0]);
+  // A rollback needs the recurrent states of the tokens before, which cannot be computed again.
+  const bool rolls_back =
+      sequence.state == nullptr || !session.cache.has_embeddings(cached, 0, start);
   if (slides) {
     if (const llmc_status bad = make_room(session, sequence, n)) return bad;
   } else if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) {
     return pool_full(session);
   }
   for (size_t ran = 0; ran < n;) {
-    if (!slides && cancelled(session)) {
+    if (!slides && (ran == 0 || rolls_back) && cancelled(session)) {
       // The last row and its logits are still the same as before the call.
       session.cache.abandon(cached, start);
       if (sequence.state_tokens > start) clear_state(session, sequence);
@@ -274,7 +304,7 @@ llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, s
       tell(0);
       return LLMC_ERROR_CANCELLED;
     }
-    ran += run_chunk(session, sequence, tokens + ran, n - ran, mu);
+    ran += run_chunk(session, sequence, input, ran, n, mu);
     tell(ran);
   }
   finish(session, sequence);
@@ -287,7 +317,7 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   const BatchSelection selection(session, sequences, n);
   if (selection.status() != LLMC_OK) return selection.status();
-  if (const llmc_status bad = check_tokens(session, tokens, n)) return bad;
+  if (const llmc_status bad = check_input(session, {tokens, nullptr}, n)) return bad;
   for (uint32_t i = 0; i < n; ++i)
     if (session.cache.room(session.sequence(sequences[i]).cached) == 0)
       return LLMC_ERROR_CONTEXT_FULL;
@@ -307,7 +337,7 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
     const float mu = next_mu(session, sequence, tokens[i]);
     session.segments[i] = segment_of(session, sequence, i, tokens + i, 1, 1, mu);
   }
-  forward(session, tokens, n, n);
+  forward(session, {tokens, nullptr}, n, n);
   run_head(session, hidden_rows(session, 0), n, 0);
   for (uint32_t i = 0; i < n; ++i) {
     Sequence& sequence = session.sequence(sequences[i]);

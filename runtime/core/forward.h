@@ -6,10 +6,16 @@
 /// calls, and then call these functions.
 namespace llmc::core {
 
-/// Appends tokens to the selected sequence, chunk by chunk. Writes `*done` (may be NULL) but never
-/// reads it, because a callback may write to it. If the context is full, does what the
+/// What a call appends: token ids, or rows of embeddings.
+struct Input {
+  const int32_t* tokens;
+  const float* embeddings;  // [n][model->embedding_width], finite; NULL: `tokens`
+};
+
+/// Appends `n` tokens to the selected sequence, chunk by chunk. Writes `*done` (may be NULL) but
+/// never reads it, because a callback may write to it. If the context is full, does what the
 /// configuration specifies. On an error nothing has changed and `*done` is 0.
-llmc_status append_all(llmc_session& session, const int32_t* tokens, size_t n, size_t* done);
+llmc_status append_all(llmc_session& session, const Input& input, size_t n, size_t* done);
 
 /// Drops `drop` tokens of the selected sequence after its first `keep` tokens, and runs the tokens
 /// after them again at their new positions. If there are none, the sequence has no logits.

@@ -38,6 +38,14 @@ void KvCache::drop(unsigned char* block) {
   if (--*users == 0) at_.free[free_count_++] = static_cast<uint32_t>(users - at_.users);
 }
 
+// Not inlined: several functions call it, and it takes little of their time.
+__attribute__((noinline)) bool KvCache::has_embeddings(const CachedTokens& s, uint32_t first,
+                                                       uint32_t end) const {
+  const TokenHistory tokens = history(s);
+  while (first < end && tokens[first] != kNoToken) ++first;
+  return first < end;
+}
+
 bool KvCache::reserve(CachedTokens& s, uint32_t tokens) {
   if (tokens == 0) return true;
   const uint32_t wanted = blocks_for(s.position + tokens);

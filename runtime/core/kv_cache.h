@@ -35,6 +35,9 @@ class KvCache {
     return {s.blocks, at_.block_tokens, s.position};
   }
 
+  /// Returns whether any of the tokens first .. end - 1 is an embedding, which cannot be run again.
+  bool has_embeddings(const CachedTokens& s, uint32_t first, uint32_t end) const;
+
   /// Reserves blocks that no other sequence uses for `tokens` (<= room) more tokens. Returns false
   /// without any change if the pool has too few blocks. The reservation must be committed or
   /// abandoned before any other use of the sequence.

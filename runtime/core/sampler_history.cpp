@@ -45,12 +45,15 @@ void apply_penalties(Candidates& candidates, const SamplerContext& context) {
   const double repeat = sampling.repeat_penalty != 0.0f ? double{sampling.repeat_penalty} : 1.0;
   const uint32_t last_n = window(context.history, sampling.repeat_last_n);
   for (uint32_t i = 0; i < last_n; ++i) {
+    const int32_t token = back(context.history, i);
+    if (token == kNoToken) continue;
     // The negative number of occurrences so far.
-    int32_t& noted = candidates.entries[back(context.history, i)].id;
+    int32_t& noted = candidates.entries[token].id;
     noted = noted < 0 ? noted - 1 : -1;
   }
   for (uint32_t i = 0; i < last_n; ++i) {
     const int32_t token = back(context.history, i);
+    if (token == kNoToken) continue;
     Candidate& candidate = candidates.entries[token];
     if (candidate.id >= 0) continue;
     const double times = -static_cast<double>(candidate.id);
@@ -68,8 +71,8 @@ void apply_penalties(Candidates& candidates, const SamplerContext& context) {
 // from the logit of a token that would extend a repetition of at least dry_allowed_length tokens.
 // The length is that of the longest suffix of the sequence that also occurs directly before an
 // earlier occurrence of the token, within the last dry_penalty_last_n tokens (-1: all) and without
-// a sequence breaker. p-e-w 2024, for text-generation-webui. The exponent is limited as in
-// llama.cpp, so that the power is a finite float.
+// a sequence breaker; embeddings are breakers. p-e-w 2024, for text-generation-webui. The exponent
+// is limited as in llama.cpp, so that the power is a finite float.
 
 namespace {
 
@@ -100,10 +103,11 @@ Breakers breakers_of(const llmc_dry_breakers& breakers, int32_t head) {
   return {low, end};
 }
 
-/// Returns the number of tokens after the last breaker; `last_n` if there is none.
+/// Returns the number of tokens after the last breaker or embedding; `last_n` if there is none.
 uint32_t since_breaker(const TokenHistory& history, const llmc_dry_breakers& breakers,
                        uint32_t last_n) {
   for (uint32_t i = 0; i < last_n; ++i) {
+    if (back(history, i) == kNoToken) return i;
     const Breakers found = breakers_of(breakers, back(history, i));
     bool any = false;
     uint32_t longest = 0;
@@ -157,13 +161,14 @@ void apply_dry(Candidates& candidates, const SamplerContext& context) {
     while (length < longest && length + k < last_n &&
            back(history, length) == back(history, length + k))
       ++length;
-    if (length < allowed) continue;
+    if (length < allowed || back(history, k - 1) == kNoToken) continue;
     int32_t& noted = candidates.entries[back(history, k - 1)].id;
     const int32_t note = -1 - static_cast<int32_t>(length);
     if (noted >= 0 || note < noted) noted = note;
   }
   for (uint32_t k = 1; k < last_n; ++k) {
     const int32_t token = back(history, k - 1);
+    if (token == kNoToken) continue;
     Candidate& candidate = candidates.entries[token];
     if (candidate.id >= 0) continue;
     const uint32_t length = static_cast<uint32_t>(-1 - candidate.id);

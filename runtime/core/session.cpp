@@ -15,7 +15,7 @@ llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n,
   if (done != nullptr) *done = 0;
   if (session == nullptr || (tokens == nullptr && n > 0)) return LLMC_ERROR_ARGUMENT;
   const ReentrancyGuard guard(*session);
-  return llmc::core::append_all(*session, tokens, n, done);
+  return llmc::core::append_all(*session, {tokens, nullptr}, n, done);
 }
 
 llmc_status llmc_append(llmc_session* session, int32_t token) {
@@ -37,7 +37,7 @@ llmc_status llmc_step(llmc_session* session, int32_t* token) {
   if (const llmc_status bad = llmc::core::draw_next(*session, sequence, sequence.stepped))
     return bad;
   const int32_t next = sequence.stepped.choice.token;
-  const llmc_status status = llmc::core::append_all(*session, &next, 1, nullptr);
+  const llmc_status status = llmc::core::append_all(*session, {&next, nullptr}, 1, nullptr);
   sequence.stepped.valid = false;
   if (status == LLMC_OK) *token = next;
   return status;
@@ -105,8 +105,10 @@ llmc_status llmc_rewind(llmc_session* session, size_t position) {
   Sequence& sequence = session->selected();
   if (position > sequence.cached.position) return LLMC_ERROR_POSITION;
   if (position == sequence.cached.position) return LLMC_OK;
-  // If the first dropped token is appended again, it updates mirostat's state as before.
   const auto at = static_cast<uint32_t>(position);
+  if (sequence.state_tokens > at && session->cache.has_embeddings(sequence.cached, 0, at))
+    return LLMC_ERROR_EMBEDDINGS;
+  // If the first dropped token is appended again, it updates mirostat's state as before.
   const int32_t token = session->cache.history(sequence.cached)[at];
   sequence.drawn = {{token, session->cache.mu(sequence.cached, at)}, at, true};
   llmc::core::truncate(*session, sequence, at);

@@ -126,7 +126,8 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   for (uint32_t i = 0; i < header.tokens; ++i) {
     int32_t id;
     __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);
-    if (id < 0 || static_cast<uint32_t>(id) >= model.vocab) return LLMC_ERROR_STATE;
+    const bool embedding = id == kNoToken && model.embedding_width > 0;
+    if (!embedding && !is_token(id, model.vocab)) return LLMC_ERROR_STATE;
     float mu;
     __builtin_memcpy(&mu, from + at.mus + uint64_t{i} * sizeof mu, sizeof mu);
     if (!(mu - mu == 0.0f)) return LLMC_ERROR_STATE;  // infinite or NaN

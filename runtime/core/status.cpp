@@ -32,7 +32,7 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_ERROR_NO_LOGITS:
       return "no token has been run since the start, a reset or a rewind";
     case LLMC_ERROR_NOT_FINITE:
-      return "the logits have no finite maximum";
+      return "the logits have no finite maximum, or an embedding is NaN or infinite";
     case LLMC_ERROR_CANCELLED:
       return "cancelled by the application";
     case LLMC_ERROR_BUSY:
@@ -57,6 +57,8 @@ extern "C" const char* llmc_status_text(llmc_status status) {
       return "the text is nested deeper, or more ambiguous, than the grammar's state has room for";
     case LLMC_ERROR_SOURCE:
       return "no source is encoded, another one than the state needs, or the model has no encoder";
+    case LLMC_ERROR_EMBEDDINGS:
+      return "the model takes no embeddings, or would have to run embeddings again";
     case LLMC_ERROR_FILE:
       return "a file cannot be opened, read or mapped";
     case LLMC_ERROR_FORMAT:

@@ -49,12 +49,11 @@ typedef enum llmc_status {
   LLMC_ERROR_CONTEXT_FULL = 11,   /* the context has no room for these tokens */
   LLMC_ERROR_POSITION = 12,       /* the position is after the end of the sequence */
   LLMC_ERROR_NO_LOGITS = 13,      /* no tokens were run since init, reset or rewind */
-  LLMC_ERROR_NOT_FINITE = 14,     /* the logits have no finite maximum */
+  LLMC_ERROR_NOT_FINITE = 14,     /* logits without a finite maximum, or an embedding that is not */
   LLMC_ERROR_CANCELLED = 15,      /* the cancel callback returned non-zero */
   LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
   LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread is not in the default floating-point mode */
-  LLMC_ERROR_SEQUENCE = 18,       /* the sequence does not exist, or there is no room for another
-                                     one */
+  LLMC_ERROR_SEQUENCE = 18,       /* no such sequence, or no room for another one */
   LLMC_ERROR_POOL_FULL = 19,      /* the pool of KV blocks has too few free blocks */
   LLMC_ERROR_STATE = 20,          /* the data is damaged or not a saved state */
   LLMC_ERROR_STATE_MODEL = 21,    /* the saved state belongs to another model or cache format */
@@ -63,6 +62,7 @@ typedef enum llmc_status {
   LLMC_ERROR_GRAMMAR = 26,        /* the grammar does not allow a token at its place */
   LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting is too deep, or the text has too many parses */
   LLMC_ERROR_SOURCE = 28,         /* no source, another one than the state's, or no encoder */
+  LLMC_ERROR_EMBEDDINGS = 29,     /* no embeddings, or they cannot be run again: embeddings.h */
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Returned only by the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
@@ -150,8 +150,7 @@ enum { LLMC_FULL_STATUS = 0, LLMC_FULL_SLIDE = 1 };
 /* What each sequence begins with: the compiled-in prompt, if any, or nothing. */
 enum { LLMC_BEGIN_PROMPT = 0, LLMC_BEGIN_EMPTY = 1 };
 
-/* Optional settings. Zero the struct, set `size`, then the fields you need. NULL means all
- * defaults. */
+/* Optional settings. Zero the struct, set `size`, then the fields you need. NULL: all defaults. */
 typedef struct llmc_config {
   size_t size;      /* sizeof(llmc_config) */
   uint32_t threads; /* worker slots; 0: one or, with parallel_for, the model's maximum */
@@ -297,8 +296,8 @@ size_t llmc_position(const llmc_session* session); /* number of tokens in the ca
 /* Returns the number of tokens of the compiled-in prompt with which this session's sequences begin
  * (llmc_reset restores them). 0: no such prompt, or config.begin is LLMC_BEGIN_EMPTY. */
 size_t llmc_prompt_size(const llmc_session* session);
-/* Copies the ids of `n` tokens in the cache, beginning at position `first`. Fails with
- * LLMC_ERROR_POSITION if there are fewer. */
+/* Copies the ids of `n` tokens in the cache, beginning at position `first`; -1 is an embedding's
+ * (embeddings.h). Fails with LLMC_ERROR_POSITION if there are fewer. */
 llmc_status llmc_tokens(const llmc_session* session, size_t first, int32_t* tokens, size_t n);
 size_t llmc_context_size(const llmc_session* session);
 size_t llmc_chunk_size(const llmc_session* session);

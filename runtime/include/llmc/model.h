@@ -10,7 +10,7 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 9u
+#define LLMC_MODEL_ABI 10u
 
 /* Consecutive rows of a run that continue one sequence. Only stages that depend on a token's
  * position or on earlier tokens use segments; all other stages compute row by row. */
@@ -32,7 +32,9 @@ typedef struct llmc_segment {
 
 /* Arguments of one call of a model's code. The core sets them and kernels read them. */
 typedef struct llmc_run {
-  const int32_t* tokens;          /* [count], each in 0 .. vocab-1 */
+  const int32_t* tokens;          /* [count], each in 0 .. vocab-1; with embeddings: each -1 */
+  const float* embeddings;        /* [count][embedding_width], in place of the tokens' rows of the
+                                     embedding table; NULL: the tokens' rows */
   const llmc_segment* segments;   /* [segment_count], of different sequences; in order, they
                                      cover rows 0 to count - 1 */
   uint32_t segment_count;         /* 1 .. batch */
@@ -90,6 +92,8 @@ struct llmc_model {
   uint32_t source_width;           /* features of a frame; 0: a source is token ids */
   uint32_t source_vocab;           /* ids of a source are 0 .. source_vocab - 1; 0: features */
   uint64_t source_bytes;           /* maximum size of llmc_run::source; a multiple of 64 */
+  uint32_t embedding_width;        /* elements of a row of llmc_run::embeddings; 0: forward ignores
+                                      them */
 
   /* Size of the recurrent states of one sequence: a multiple of 64; 0: the model has none. All
    * zeros before the first token. A model with recurrent states has no compiled-in prompt. */
@@ -134,12 +138,13 @@ struct llmc_model {
 
 /* Header of a saved state, little-endian. The following parts come after it, each padded with zeros
  * to a multiple of 64 bytes (llmc_state_layout_of in arena.h gives their offsets): the ids,
- * int32_t[tokens]; if has_row, the last layer's row of the last token, f32[hidden]; if state_bytes
- * is not 0, the recurrent states after the last token, state_bytes; the bytes that kv_save writes
- * for all tokens; mirostat's state after each token, float[tokens]. Without has_row (after a
- * rewind) there are no logits until a token is appended. Without the recurrent states (after a
- * rewind, or without a token) they are computed from the tokens. For one model, states with equal
- * tokens, equal mirostat states, equal has_row and equal state_bytes are identical bytes. */
+ * int32_t[tokens], -1 for an embedding; if has_row, the last layer's row of the last token,
+ * f32[hidden]; if state_bytes is not 0, the recurrent states after the last token, state_bytes; the
+ * bytes that kv_save writes for all tokens; mirostat's state after each token, float[tokens].
+ * Without has_row (after a rewind) there are no logits until a token is appended. Without the
+ * recurrent states (after a rewind, or without a token) they are computed from the tokens. For one
+ * model, states with equal tokens, equal mirostat states, equal has_row and equal state_bytes are
+ * identical bytes. */
 #define LLMC_STATE_VERSION 3u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its terminating zero */

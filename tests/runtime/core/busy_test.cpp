@@ -24,6 +24,8 @@ unsigned char bytes[8192];
 constexpr GuardedCall kGuardedCalls[] = {
     {"llmc_prefill", [](auto* s) { return llmc_prefill(s, &token, 1, nullptr); }},
     {"llmc_append", [](auto* s) { return llmc_append(s, 1); }},
+    {"llmc_append_embeddings",
+     [](auto* s) { return llmc_append_embeddings(s, &logprob, 0, nullptr); }},
     {"llmc_step", [](auto* s) { return llmc_step(s, &token); }},
     {"llmc_sample", [](auto* s) { return llmc_sample(s, &token); }},
     {"llmc_set_sampling", [](auto* s) { return llmc_set_sampling(s, nullptr); }},

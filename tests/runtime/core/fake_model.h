@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "llmc/arena.h"
+#include "llmc/embeddings.h"
 #include "llmc/llmc.h"
 #include "llmc/model.h"
 
@@ -25,6 +26,7 @@ constexpr std::uint32_t kChunk = 7;
 constexpr std::uint32_t kBlock = 8;
 constexpr std::uint32_t kThreadsMax = 4;
 constexpr std::uint32_t kLanes = 3;  // the work that the worker slots divide
+constexpr std::uint32_t kWidth = 2;  // of an embedding; the row of a token has its id as the sum
 
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t x = a * 0x9E3779B97F4A7C15u + b + 0xD1B54A32D192ED03u;
@@ -42,6 +44,24 @@ struct Sizes {
   bool features = false;     // the encoder reads features, at least two frames
   bool recurrent = false;    // rows also depend on a hash of all tokens, a state of the sequence
 };
+
+/// The sum of the token's row, for a token without one its id.
+inline std::uint64_t value_of(const llmc_run& run, std::uint32_t row) {
+  if (run.embeddings == nullptr) return static_cast<std::uint64_t>(run.tokens[row]);
+  if (run.tokens[row] != -1) std::abort();
+  return static_cast<std::uint64_t>(run.embeddings[row * kWidth] +
+                                    run.embeddings[row * kWidth + 1]);
+}
+
+/// The rows of embeddings with these sums.
+inline std::vector<float> rows_of(const std::vector<std::int32_t>& values) {
+  std::vector<float> rows;
+  for (const std::int32_t value : values) {
+    rows.push_back(static_cast<float>(value / 3));
+    rows.push_back(static_cast<float>(value - value / 3));
+  }
+  return rows;
+}
 
 template <std::uint32_t block_tokens>
 std::uint64_t* slot(const llmc_segment& segment, std::uint32_t position) {
@@ -73,11 +93,10 @@ void forward(const llmc_run* run) {
         for (std::uint32_t lane = worker; lane < kLanes; lane += r.threads) {
           for_rows(r, 0, 1, [&](const llmc_segment& s, std::uint32_t t) {
             const std::uint32_t position = s.position + t - s.row;
-            slot<block_tokens>(s, position)[lane] =
-                mix(static_cast<std::uint64_t>(r.tokens[t]) << 8 | lane, position);
+            slot<block_tokens>(s, position)[lane] = mix(value_of(r, t) << 8 | lane, position);
             if (s.state == nullptr) return;
             auto& state = reinterpret_cast<std::uint64_t*>(s.state)[lane];
-            state = mix(state, static_cast<std::uint64_t>(r.tokens[t]));
+            state = mix(state, value_of(r, t));
             hidden(r, t)[lane] = state;
           });
         }
@@ -184,6 +203,7 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.source_max = sizes.source;
   m.source_width = sizes.features ? kSourceWidth : 0;
   m.source_vocab = sizes.source == 0 || sizes.features ? 0 : kVocab;
+  m.embedding_width = kWidth;
   m.source_bytes = (sizes.source * sizeof(float) + 63) / 64 * 64;
   m.state_bytes = sizes.recurrent ? 64 : 0;
   m.encode = sizes.source == 0 ? nullptr : sizes.features ? encode_features : encode;

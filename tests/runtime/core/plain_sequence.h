@@ -9,7 +9,15 @@
 /// The expected state of a session's sequence, derived from the calls only.
 namespace llmc::fake {
 
+/// Ids of tokens. From kEmbedding on: sums of embeddings, whose id is -1.
 using Tokens = std::vector<std::int32_t>;
+constexpr std::int32_t kEmbedding = 1000;
+
+inline Tokens ids_of(Tokens tokens) {
+  for (std::int32_t& token : tokens)
+    if (token >= kEmbedding) token = -1;
+  return tokens;
+}
 
 struct Plain {
   /// A token that counts as drawn when it is appended at `position`.
@@ -50,7 +58,7 @@ struct Plain {
   }
   void cut(std::size_t position) {
     if (position >= tokens.size()) return;
-    drawn = Drawn{position, tokens[position], mus[position]};
+    drawn = Drawn{position, ids_of(tokens)[position], mus[position]};
     tokens.resize(position);
     mus.resize(position);
     logits = false;
@@ -65,16 +73,23 @@ struct Plain {
     logits = tokens.size() > keep;
     drawn.reset();
   }
-  /// Without what goes when `n` more tokens do not fit, as llmc.h says it; false: they cannot.
-  bool make_room(std::size_t n, const llmc_config& config) {
-    if (tokens.size() + n <= kContext) return true;
-    if (config.full_context != LLMC_FULL_SLIDE) return false;
+  /// Whether an embedding stands at or after `position`.
+  bool embeddings_after(std::size_t position) const {
+    return std::any_of(tokens.begin() + static_cast<std::ptrdiff_t>(position), tokens.end(),
+                       [](std::int32_t token) { return token >= kEmbedding; });
+  }
+  /// Without what goes when `n` more tokens do not fit, as llmc.h says it.
+  llmc_status make_room(std::size_t n, const llmc_config& config) {
+    if (tokens.size() + n <= kContext) return LLMC_OK;
+    if (config.full_context != LLMC_FULL_SLIDE) return LLMC_ERROR_CONTEXT_FULL;
     const std::size_t keep = std::min<std::size_t>(config.keep_first, tokens.size());
     const std::size_t most = tokens.size() - keep, least = tokens.size() + n - kContext;
-    if (least > most) return false;
+    if (least > most) return LLMC_ERROR_CONTEXT_FULL;
     const std::size_t wanted = config.slide_tokens != 0 ? config.slide_tokens : (most + 1) / 2;
-    drop(keep, std::max(std::min(wanted, most), least));
-    return true;
+    const std::size_t count = std::max(std::min(wanted, most), least);
+    if (embeddings_after(keep + count)) return LLMC_ERROR_EMBEDDINGS;
+    drop(keep, count);
+    return LLMC_OK;
   }
   /// What a saved state depends on; floats by their bits.
   auto saved() const {
@@ -91,7 +106,7 @@ inline core::Choice plain_choice(const Plain& plain, const Plain* guide) {
     return static_cast<std::uint32_t>(std::max_element(of.begin(), of.end()) - of.begin());
   };
   if (guide != nullptr) guiding = plain_logits(guide->tokens);
-  Tokens ids = plain.tokens;
+  Tokens ids = ids_of(plain.tokens);
   ids.resize(kContext + 1);
   unsigned char* block = reinterpret_cast<unsigned char*>(ids.data());
   const core::TokenHistory history(&block, kContext + 1,

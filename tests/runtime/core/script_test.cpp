@@ -73,9 +73,9 @@ class Script {
  private:
   std::uint32_t below(std::uint32_t n) { return n == 0 ? 0 : random_() % n; }
   llmc_session* s() { return *session_; }
-  Tokens some_tokens(std::uint32_t n) {
+  Tokens some_tokens(std::uint32_t n, std::int32_t first = 0) {
     Tokens tokens(n);
-    for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(below(kVocab));
+    for (std::int32_t& token : tokens) token = first + static_cast<std::int32_t>(below(kVocab));
     return tokens;
   }
   std::uint32_t any_sequence() {
@@ -92,10 +92,12 @@ class Script {
   }
 
   void call() {
-    switch (below(18)) {
+    switch (below(19)) {
       case 0:
       case 1:
         return append(some_tokens(below(kContext / 2)));
+      case 18:
+        return append(some_tokens(below(kContext / 4), kEmbedding));
       case 2:
       case 17:
         return step();
@@ -169,18 +171,22 @@ class Script {
 
   void append(Tokens added) {
     Plain& plain = plain_[current_];
+    const bool embeddings = !added.empty() && added[0] >= kEmbedding;
     // Perhaps what was drawn, or stood there before a rewind.
-    if (plain.drawn && !added.empty() && below(2) == 0) added[0] = plain.drawn->token;
+    if (plain.drawn && plain.drawn->token >= 0 && !added.empty() && !embeddings && below(2) == 0)
+      added[0] = plain.drawn->token;
     Plain after = plain;
-    const float mu = added.empty() ? 0.0f : plain.mu_behind(added[0]);
-    const bool fits = after.make_room(added.size(), config_);
+    const float mu = added.empty() ? 0.0f : plain.mu_behind(ids_of(added)[0]);
+    const llmc_status room = after.make_room(added.size(), config_);
     perhaps_cancel(4);
     std::size_t done = 99;
-    const llmc_status status = llmc_prefill(s(), added.data(), added.size(), &done);
+    const llmc_status status =
+        embeddings ? llmc_append_embeddings(s(), rows_of(added).data(), added.size(), &done)
+                   : llmc_prefill(s(), added.data(), added.size(), &done);
     ASSERT_EQ(done, status == LLMC_OK ? added.size() : 0);
     if (was_cancelled(status) || pool_is_full(status)) return;
-    ASSERT_EQ(status, fits ? LLMC_OK : LLMC_ERROR_CONTEXT_FULL);
-    if (!fits || added.empty()) return;
+    ASSERT_EQ(status, room);
+    if (room != LLMC_OK || added.empty()) return;
     after.add(added, mu);
     plain = after;
   }
@@ -245,9 +251,10 @@ class Script {
     Plain* const guide = plain.guide ? &plain_.at(plain.guide->sequence) : nullptr;
     Plain after = plain;
     // Two are stepped together, and then no context slides.
-    const bool fits = guide == nullptr
-                          ? after.make_room(1, config_)
-                          : plain.tokens.size() < kContext && guide->tokens.size() < kContext;
+    const llmc_status room = guide == nullptr ? after.make_room(1, config_)
+                             : std::max(plain.tokens.size(), guide->tokens.size()) < kContext
+                                 ? LLMC_OK
+                                 : LLMC_ERROR_CONTEXT_FULL;
     perhaps_cancel(2);
     std::int32_t token = -7;
     const llmc_status status = llmc_step(s(), &token);
@@ -257,8 +264,7 @@ class Script {
         plain.logits && plain.tokens.size() == kContext && config_.full_context == LLMC_FULL_STATUS;
     ASSERT_EQ(status, full                 ? LLMC_ERROR_CONTEXT_FULL
                       : !may_choose(plain) ? LLMC_ERROR_NO_LOGITS
-                      : !fits              ? LLMC_ERROR_CONTEXT_FULL
-                                           : LLMC_OK);
+                                           : room);
     if (status != LLMC_OK) return;
     const core::Choice choice = plain_choice(plain, guide);
     ASSERT_EQ(token, choice.token);
@@ -345,7 +351,9 @@ class Script {
     perhaps_cancel(1);
     const llmc_status status = llmc_slide(s(), keep, drop);
     if (was_cancelled(status) || pool_is_full(status)) return;
-    ASSERT_EQ(status, keep > size || drop > size - keep ? LLMC_ERROR_POSITION : LLMC_OK);
+    ASSERT_EQ(status, keep > size || drop > size - keep                 ? LLMC_ERROR_POSITION
+                      : drop > 0 && plain.embeddings_after(keep + drop) ? LLMC_ERROR_EMBEDDINGS
+                                                                        : LLMC_OK);
     if (status == LLMC_OK && drop > 0) plain.drop(keep, drop);
   }
 
@@ -371,7 +379,7 @@ class Script {
     if (plain.logits) ASSERT_EQ(hash_logits(logits), plain_hash(plain.tokens));
     Tokens tokens(plain.tokens.size());
     ASSERT_EQ(llmc_tokens(s(), 0, tokens.data(), tokens.size()), LLMC_OK);
-    ASSERT_EQ(tokens, plain.tokens);
+    ASSERT_EQ(tokens, ids_of(plain.tokens));
     ASSERT_EQ(llmc_select(s(), current_), LLMC_OK);
   }
 
@@ -388,7 +396,7 @@ class Script {
         if (!prompt_ || !prompt_->holds(cached.blocks[i])) ++seen[cached.blocks[i]];
       const core::TokenHistory history = s()->cache.history(cached);
       for (std::uint32_t i = 0; i < history.count(); ++i) {
-        ASSERT_EQ(history[i], plain.tokens[i]);
+        ASSERT_EQ(history[i], ids_of({plain.tokens[i]})[0]);
         ASSERT_EQ(s()->cache.mu(cached, i), plain.mus[i]) << i;
       }
     }

@@ -179,7 +179,7 @@ TEST(State, LiesWithARightChecksumAreSeen) {
   EXPECT_EQ(refused([](llmc_state_header& h) { h.zero[15] = 1; }), LLMC_ERROR_STATE_MODEL);
   EXPECT_EQ(refused([](llmc_state_header& h) { h.source_hash = 1; }), LLMC_ERROR_STATE_MODEL);
   EXPECT_EQ(refused([](llmc_state_header& h) { h.state_bytes = 64; }), LLMC_ERROR_STATE_MODEL);
-  for (const std::int32_t id : {-1, INT32_MIN, static_cast<std::int32_t>(kVocab)}) {
+  for (const std::int32_t id : {-2, INT32_MIN, static_cast<std::int32_t>(kVocab)}) {
     Bytes lie = state;
     std::memcpy(lie.data() + sizeof(llmc_state_header) + 4 * 19, &id, 4);
     lie = forged(lie, header_of(state));

@@ -1,0 +1,52 @@
+/*
+ * Embeddings in place of token ids: rows that another model has computed, such as the rows of an
+ * image, become tokens of a prompt. C99 or C++; NAME.h of a model that takes them includes this
+ * file.
+ *
+ *     llmc_prefill(session, before, before_count, NULL);
+ *     llmc_append_embeddings(session, rows, row_count, NULL);   // float[row_count][width]
+ *     llmc_prefill(session, after, after_count, NULL);
+ *
+ * The rules of llmc.h apply.
+ */
+#ifndef LLMC_EMBEDDINGS_H
+#define LLMC_EMBEDDINGS_H
+
+#include "llmc/llmc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/* Number of elements of a row; 0: the model takes no embeddings. */
+size_t llmc_embedding_width(const llmc_session* session);
+
+/* Appends `n` rows, float[n][llmc_embedding_width], as llmc_prefill appends tokens: with the same
+ * positions, chunks, cancelling, errors and bits. A row replaces the one that the model looks up in
+ * its embedding table (docs/inputs.md says where it enters); the row of a token gives the bits of
+ * that token. The rows are not kept after the call.
+ *
+ * The position of a row has the id -1: llmc_tokens returns it, penalties and DRY ignore it, and in
+ * the text of a grammar sampling returns LLMC_ERROR_GRAMMAR. Forks, rewinds and saved states treat
+ * rows as tokens; states of equal tokens and different rows differ in their cache. A row cannot be
+ * run again, so these calls return LLMC_ERROR_EMBEDDINGS and change nothing:
+ *  - a slide, also an automatic one, with rows after the dropped tokens
+ *  - of a model with recurrent states: a rewind, or a slide, that keeps rows
+ * Tokens after rows in such a model are cancellable only before their first chunk.
+ *
+ * LLMC_ERROR_EMBEDDINGS: the model takes no embeddings. LLMC_ERROR_NOT_FINITE: an element of a row
+ * is NaN or infinite. */
+llmc_status llmc_append_embeddings(llmc_session* session, const float* rows, size_t n,
+                                   size_t* done);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LLMC_EMBEDDINGS_H */

@@ -1,0 +1,256 @@
+// Rows that are appended in place of tokens.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/runtime/core/plain_model.h"
+
+namespace llmc::fake {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+llmc_status append_rows(llmc_session* session, const Tokens& values) {
+  return llmc_append_embeddings(session, rows_of(values).data(), values.size(), nullptr);
+}
+
+std::uint64_t logits_of(llmc_session* session) {
+  return hash_logits(llmc_logits(session));
+}
+
+Tokens tokens_of(llmc_session* session) {
+  Tokens tokens(llmc_position(session));
+  EXPECT_EQ(llmc_tokens(session, 0, tokens.data(), tokens.size()), LLMC_OK);
+  return tokens;
+}
+
+TEST(Embeddings, RowsOfTokensGiveTheBitsOfTheTokens) {
+  const Tokens tokens = prompt(40);
+  for (const std::uint32_t chunk : {1u, 3u, kChunk})
+    for (const std::uint32_t threads : {1u, kThreadsMax})
+      for (const std::size_t first : {0u, 1u, 8u, 13u}) {
+        for (const bool recurrent : {false, true}) {
+          llmc_config c = config();
+          c.chunk = chunk;
+          c.threads = threads;
+          const llmc_model m = model({.recurrent = recurrent});
+          const Session session(c, m), reference(config(), m);
+          ASSERT_EQ(llmc_prefill(reference, tokens.data(), 40, nullptr), LLMC_OK);
+          const Tokens rows(tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                            tokens.begin() + 30);
+          ASSERT_EQ(llmc_prefill(session, tokens.data(), first, nullptr), LLMC_OK);
+          ASSERT_EQ(append_rows(session, rows), LLMC_OK);
+          ASSERT_EQ(llmc_prefill(session, tokens.data() + 30, 10, nullptr), LLMC_OK);
+          EXPECT_EQ(logits_of(session), logits_of(reference));
+          EXPECT_TRUE(session.arena.guard_intact());
+        }
+      }
+}
+
+TEST(Embeddings, PositionsHaveNoIds) {
+  const Session session;
+  ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
+  ASSERT_EQ(append_rows(session, {100, 5}), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 8), LLMC_OK);
+  EXPECT_EQ(tokens_of(session), (Tokens{7, -1, -1, 8}));
+  EXPECT_EQ(logits_of(session), plain_hash({7, 100, 5, 8}));
+  std::int32_t token = -1;
+  ASSERT_EQ(llmc_step(session, &token), LLMC_OK);
+  EXPECT_EQ(token, plain_greedy({7, 100, 5, 8}));
+}
+
+TEST(Embeddings, ProgressIsThatOfPrefill) {
+  struct Progress {
+    std::size_t done = 99;
+    std::vector<std::size_t> seen;
+  } progress;
+  llmc_config c = config();
+  c.cancel = [](void* user) {
+    auto& self = *static_cast<Progress*>(user);
+    self.seen.push_back(self.done);
+    return 0;
+  };
+  c.cancel_user = &progress;
+  const Session session(c);
+  const Tokens values(2 * kChunk + 1, 60);
+  ASSERT_EQ(llmc_append_embeddings(session, rows_of(values).data(), values.size(), &progress.done),
+            LLMC_OK);
+  EXPECT_EQ(progress.seen, (std::vector<std::size_t>{0, kChunk, std::size_t{2 * kChunk}}));
+  EXPECT_EQ(progress.done, values.size());
+  EXPECT_EQ(llmc_last_chunk(session), 1u);
+}
+
+TEST(Embeddings, InvalidOnesChangeNothing) {
+  const Session session;
+  ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
+  std::size_t done = 99;
+  const auto refused = [&](llmc_session* of, const float* rows, std::size_t n) {
+    const llmc_status status = llmc_append_embeddings(of, rows, n, &done);
+    EXPECT_EQ(done, 0u);
+    EXPECT_EQ(logits_of(session), plain_hash({7}));
+    return status;
+  };
+  const std::vector<float> rows(2 * std::size_t{kContext}, 1.0f);
+  EXPECT_EQ(refused(nullptr, rows.data(), 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(refused(session, nullptr, 1), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(refused(session, nullptr, 0), LLMC_OK) << "nothing";
+  EXPECT_EQ(refused(session, rows.data(), kContext), LLMC_ERROR_CONTEXT_FULL);
+  for (const float bad : {kNan, kInfinity, -kInfinity})
+    for (const std::size_t at : {0u, 5u}) {
+      std::vector<float> wrong(6, 1.0f);
+      wrong[at] = bad;
+      EXPECT_EQ(refused(session, wrong.data(), 3), LLMC_ERROR_NOT_FINITE);
+    }
+  EXPECT_EQ(llmc_embedding_width(session), kWidth);
+  EXPECT_EQ(llmc_embedding_width(nullptr), 0u);
+  llmc_model without = model();
+  without.embedding_width = 0;
+  const Session other(config(), without);
+  EXPECT_EQ(refused(other, rows.data(), 1), LLMC_ERROR_EMBEDDINGS);
+  EXPECT_EQ(llmc_embedding_width(other), 0u);
+  const Session source(config(), model({.source = 5}));
+  EXPECT_EQ(refused(source, rows.data(), 1), LLMC_ERROR_SOURCE);
+}
+
+TEST(Embeddings, ThePoolMayBeTooSmall) {
+  const Session session(config(), model({.sequences = 2, .pool = 3}));
+  EXPECT_EQ(append_rows(session, Tokens(25, 60)), LLMC_ERROR_POOL_FULL);
+  EXPECT_EQ(llmc_position(session), 0u);
+  EXPECT_EQ(append_rows(session, Tokens(24, 60)), LLMC_OK);
+}
+
+TEST(Embeddings, ACancelledCallIsRolledBack) {
+  for (const bool recurrent : {false, true}) {
+    int left = 100;
+    llmc_config c = config();
+    c.cancel = [](void* user) { return static_cast<int>(--*static_cast<int*>(user) < 0); };
+    c.cancel_user = &left;
+    const Session session(c, model({.recurrent = recurrent}));
+    ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
+    const std::uint64_t before = logits_of(session);
+    left = 2;
+    ASSERT_EQ(append_rows(session, Tokens(20, 60)), LLMC_ERROR_CANCELLED);
+    EXPECT_EQ(logits_of(session), before);
+    EXPECT_EQ(llmc_position(session), 1u);
+    left = 100;
+    ASSERT_EQ(append_rows(session, {60, 61}), LLMC_OK);
+    ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
+    const Session reference(config(), model({.recurrent = recurrent}));
+    ASSERT_EQ(append_rows(reference, {7, 60, 61, 7}), LLMC_OK);
+    EXPECT_EQ(logits_of(session), logits_of(reference));
+  }
+}
+
+TEST(Embeddings, ForksAndRewindsKeepThem) {
+  const Session session(config(), model({.sequences = 2, .batch = 2}));
+  ASSERT_EQ(append_rows(session, {60, 61, 62}), LLMC_OK);
+  std::uint32_t fork = 0;
+  ASSERT_EQ(llmc_fork(session, 0, &fork), LLMC_OK);
+  ASSERT_EQ(llmc_rewind(session, 2), LLMC_OK);
+  const std::uint32_t both[] = {0, fork};
+  const std::int32_t next[] = {4, 5};
+  ASSERT_EQ(llmc_append_batch(session, both, 2, next), LLMC_OK);
+  EXPECT_EQ(logits_of(session), plain_hash({60, 61, 4}));
+  ASSERT_EQ(llmc_select(session, fork), LLMC_OK);
+  EXPECT_EQ(logits_of(session), plain_hash({60, 61, 62, 5}));
+}
+
+TEST(Embeddings, SlidesOnlyDropThem) {
+  llmc_config c = config();
+  c.full_context = LLMC_FULL_SLIDE;
+  c.keep_first = 1;
+  c.slide_tokens = 2;
+  const Session session(c);
+  ASSERT_EQ(llmc_append(session, 3), LLMC_OK);
+  ASSERT_EQ(append_rows(session, {60, 61, 62}), LLMC_OK);
+  const Tokens rest = prompt(kContext - 4);
+  ASSERT_EQ(llmc_prefill(session, rest.data(), rest.size(), nullptr), LLMC_OK);
+  const std::uint64_t before = logits_of(session);
+  EXPECT_EQ(llmc_slide(session, 1, 2), LLMC_ERROR_EMBEDDINGS);
+  EXPECT_EQ(llmc_append(session, 9), LLMC_ERROR_EMBEDDINGS) << "an automatic slide";
+  std::int32_t token = -7;
+  EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_EMBEDDINGS);
+  EXPECT_EQ(logits_of(session), before);
+  EXPECT_EQ(llmc_position(session), kContext);
+  ASSERT_EQ(llmc_slide(session, 4, 2), LLMC_OK) << "they are kept where they are";
+  Tokens left{3, 60, 61, 62};
+  left.insert(left.end(), rest.begin() + 2, rest.end());
+  EXPECT_EQ(logits_of(session), plain_hash(left));
+  ASSERT_EQ(llmc_slide(session, 1, 3), LLMC_OK) << "they are dropped";
+  left.erase(left.begin() + 1, left.begin() + 4);
+  EXPECT_EQ(logits_of(session), plain_hash(left));
+}
+
+TEST(Embeddings, RecurrentStatesCannotBeComputedAgain) {
+  int questions = 0;
+  llmc_config c = config();
+  c.cancel = [](void* user) { return static_cast<int>(++*static_cast<int*>(user) == 0); };
+  c.cancel_user = &questions;
+  const Session session(c, model({.recurrent = true}));
+  const Tokens tokens = prompt(20);
+  ASSERT_EQ(llmc_append(session, 3), LLMC_OK);
+  ASSERT_EQ(append_rows(session, {60, 61}), LLMC_OK);
+  ASSERT_EQ(llmc_prefill(session, tokens.data(), 5, nullptr), LLMC_OK);
+  const std::uint64_t before = logits_of(session);
+  EXPECT_EQ(llmc_rewind(session, 5), LLMC_ERROR_EMBEDDINGS);
+  EXPECT_EQ(llmc_rewind(session, 2), LLMC_ERROR_EMBEDDINGS);
+  EXPECT_EQ(llmc_slide(session, 4, 1), LLMC_ERROR_EMBEDDINGS);
+  EXPECT_EQ(llmc_slide(session, 0, 2), LLMC_ERROR_EMBEDDINGS);
+  questions = -2;
+  ASSERT_EQ(llmc_prefill(session, tokens.data(), 20, nullptr), LLMC_OK) << "no roll-back";
+  questions = -1;
+  EXPECT_EQ(llmc_append(session, 1), LLMC_ERROR_CANCELLED);
+  EXPECT_NE(logits_of(session), before);
+  ASSERT_EQ(llmc_slide(session, 0, 3), LLMC_OK) << "they are dropped";
+  ASSERT_EQ(append_rows(session, {60}), LLMC_OK);
+  ASSERT_EQ(llmc_rewind(session, 1), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 4), LLMC_OK);
+  const Session reference(config(), model({.recurrent = true}));
+  const Tokens left{tokens[0], 4};
+  ASSERT_EQ(llmc_prefill(reference, left.data(), 2, nullptr), LLMC_OK);
+  EXPECT_EQ(logits_of(session), logits_of(reference));
+}
+
+TEST(Embeddings, SavedStatesContainThem) {
+  for (const bool recurrent : {false, true}) {
+    llmc_model m = model({.recurrent = recurrent});
+    const Session from(config(), m), to(config(), m);
+    ASSERT_EQ(append_rows(from, {60, 61}), LLMC_OK);
+    ASSERT_EQ(llmc_append(from, 4), LLMC_OK);
+    std::vector<unsigned char> state(llmc_state_bytes(from));
+    ASSERT_EQ(llmc_state_save(from, state.data(), state.size(), nullptr), LLMC_OK);
+    ASSERT_EQ(llmc_state_load(to, state.data(), state.size()), LLMC_OK);
+    EXPECT_EQ(tokens_of(to), (Tokens{-1, -1, 4}));
+    ASSERT_EQ(llmc_append(from, 1), LLMC_OK);
+    ASSERT_EQ(llmc_append(to, 1), LLMC_OK);
+    EXPECT_EQ(logits_of(to), logits_of(from));
+    m.embedding_width = 0;
+    const Session without(config(), m);
+    EXPECT_EQ(llmc_state_load(without, state.data(), state.size()), LLMC_ERROR_STATE);
+  }
+}
+
+TEST(Embeddings, PenaltiesIgnoreThem) {
+  const Session session;
+  llmc_sampling sampling{};
+  sampling.repeat_last_n = -1;
+  sampling.repeat_penalty = 1.5f;
+  sampling.dry_multiplier = 2.0f;
+  sampling.dry_base = 1.5f;
+  sampling.dry_penalty_last_n = -1;
+  for (const std::int32_t allowed : {0, 1, 2}) {
+    sampling.dry_allowed_length = allowed;
+    ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
+    ASSERT_EQ(llmc_reset(session), LLMC_OK);
+    ASSERT_EQ(append_rows(session, Tokens(20, 60)), LLMC_OK);
+    std::int32_t token = -1;
+    ASSERT_EQ(llmc_sample(session, &token), LLMC_OK);
+    EXPECT_EQ(token, plain_greedy(Tokens(20, 60))) << "there is no token that they could penalize";
+  }
+}
+
+}  // namespace
+}  // namespace llmc::fake
