@@ -65,7 +65,7 @@ const std::vector<Resource>& resources() {
 }
 
 std::string bundle_path(std::string_view path) {
-  for (const std::string_view header : {"llmc/llmc.h", "llmc/run.h"})
+  for (const std::string_view header : {"llmc/llmc.h", "llmc/embeddings.h", "llmc/run.h"})
     if (path == fmt::format("runtime/include/{}", header)) return std::string(header);
   for (const std::string_view folder : {kTemplates, kHeaders}) {
     if (path.starts_with(folder)) return "src/llmc/" + std::string(path.substr(folder.size()));

@@ -22,7 +22,7 @@ struct Resource {
 const std::vector<Resource>& resources();
 
 /// Returns the path of a resource in a bundle: "src/llmc/…" for "templates/llmc/…" and
-/// "runtime/include/llmc/…", except "llmc/llmc.h" and "llmc/run.h" for the public headers;
+/// "runtime/include/llmc/…", except "llmc/…" for those that applications include;
 /// "src/core/…" for "runtime/core/…". Also "src/runner/…" for "runtime/runner/…", which bundles do
 /// not contain.
 std::string bundle_path(std::string_view resource_path);

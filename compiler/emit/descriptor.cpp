@@ -4,6 +4,7 @@
 
 #include "compiler/emit/dim_names.h"
 #include "compiler/emit/names.h"
+#include "compiler/plan/embeddings.h"
 #include "compiler/plan/program_hash.h"
 
 namespace llmc::emit {
@@ -148,6 +149,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .kv_block_bytes = kv_block_bytes(kLayers, kKvHeads, kHeadDim, kBlock, kCache),\n"
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
       "{source}"
+      "{embedding}"
       "{states}"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"
@@ -167,6 +169,10 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
                                : "    .kv_token_bytes = kv_token_bytes(kLayers, kKvHeads, "
                                  "kHeadDim, kCache),\n"),
       fmt::arg("attention", program.layers == 0 ? "_nothing" : "<Attention>"),
+      fmt::arg("embedding",
+               plan::embedding_width(program) == 0
+                   ? std::string()
+                   : fmt::format("    .embedding_width = {}_EMBEDDING_WIDTH,\n", macro_name(name))),
       fmt::arg("states", plan.state_bytes == 0
                              ? std::string()
                              : fmt::format("    .state_bytes = {},\n", plan.state_bytes)),

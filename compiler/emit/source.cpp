@@ -12,6 +12,7 @@
 #include "compiler/emit/plain_source.h"
 #include "compiler/emit/stage_calls.h"
 #include "compiler/emit/stage_marks.h"
+#include "compiler/plan/embeddings.h"
 #include "compiler/plan/parts.h"
 
 namespace llmc::emit {
@@ -260,7 +261,9 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
 std::string header(const Plan& plan, std::uint64_t weights_hash) {
   const std::string& name = plan.options.name;
   const std::string macro = macro_name(name);
-  std::string text = header_begin(plan, "a language model", "llmc/llmc.h");
+  const std::uint64_t embedding = plan::embedding_width(plan.program);
+  std::string text =
+      header_begin(plan, "a language model", embedding == 0 ? "llmc/llmc.h" : "llmc/embeddings.h");
   text += fmt::format(
       "/* Of the arena that {0}_init takes, with {1}_CTX tokens and {1}_THREADS_MAX threads;\n"
       "   aligned to LLMC_ALIGNMENT. After init nothing is allocated. */\n",
@@ -279,6 +282,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
     constant("SOURCE_MAX", plan.options.source_max,
              width == 0 ? "tokens of a source" : "frames of a source");
   }
+  if (embedding > 0) constant("EMBEDDING_WIDTH", embedding, "elements of an embedding");
   constant("VOCAB", plan.program.vocabulary, "logits; token ids are 0 .. VOCAB-1");
   constant("CHUNK", plan.options.chunk, "tokens of a prompt that are run at once");
   constant("SEQUENCES", plan.options.sequences, "maximum number in a session");

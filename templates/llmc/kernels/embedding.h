@@ -56,20 +56,28 @@ struct WeightTable {
   }
 };
 
-/// Selects the row of the token's id.
+/// Selects the row of the token's id, or the row that was given in place of it.
 struct ByToken {
+  static constexpr bool kMayBeGiven = true;
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) {
     return static_cast<size_t>(static_cast<int64_t>(run->tokens[t]));
   }
 };
 /// Selects the row of the token's position, for learned position embeddings.
 struct ByPosition {
+  static constexpr bool kMayBeGiven = false;
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) { return position_of(run, t); }
 };
 
 template <class Ids, class T>
 LLMC_INLINE void embedding_rows(const KernelContext& context, T table, float* x) {
   const llmc_run* run = context.run;
+  if constexpr (Ids::kMayBeGiven) {
+    if (run->embeddings != nullptr) {
+      __builtin_memcpy(x, run->embeddings, context.tokens * T::kWidth * sizeof(float));
+      return;
+    }
+  }
   for_each_token(context, [=](size_t t) {
     const size_t id = Ids::row(run, t);
     const size_t row = id < T::kRows ? id : 0;
