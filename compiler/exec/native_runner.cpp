@@ -26,7 +26,7 @@ Bytes value_bytes(const T& value) {
 /// The session of a runner process. An llmc_session* of kRunnerApi points to it.
 struct RunnerSession {
   std::unique_ptr<RunnerProcess> process;
-  std::uint32_t vocabulary, source_width;
+  std::uint32_t vocabulary, source_width, embedding_width;
   RunnerProcess::Reply reply = {};  // reply to the last request
   std::string message = {};         // message of the last reply
   std::vector<float> logits = {};   // logits that the last request returned
@@ -129,6 +129,12 @@ constexpr hosted::LibraryApi kRunnerApi{
           RunnerSession& runner = runner_of(s);
           return runner.request(Request::kEncodeFeatures, static_cast<std::uint32_t>(n),
                                 {array_bytes(features, n * runner.source_width)});
+        },
+    .append_embeddings =
+        [](llmc_session* s, const float* rows, std::size_t n, std::size_t*) {
+          RunnerSession& runner = runner_of(s);
+          return runner.request(Request::kAppendEmbeddings, static_cast<std::uint32_t>(n),
+                                {array_bytes(rows, n * runner.embedding_width)});
         },
     .prefill =
         [](llmc_session* s, const std::int32_t* tokens, std::size_t n, std::size_t*) {
@@ -265,8 +271,8 @@ class RunnerModel final : public NativeModel {
     std::string weights;
     if (!linked().facts.embed_weights)
       weights = std::filesystem::absolute(linked().weights_file()).string();
-    const auto session =
-        std::make_shared<RunnerSession>(std::move(process), model().vocab, model().source_width);
+    const auto session = std::make_shared<RunnerSession>(
+        std::move(process), model().vocab, model().source_width, model().embedding_width);
     const runner::Start request{options.threads, options.chunk,        options.cores,
                                 options.begin,   options.full_context, options.keep_first};
     const llmc_status status = session->request(

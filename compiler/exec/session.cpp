@@ -15,13 +15,28 @@ struct Session::Grammar {
   alignas(8) std::array<unsigned char, LLMC_GRAMMAR_BYTES> memory;
 };
 
-Status Session::prefill(std::span<const std::int32_t> tokens) {
-  if (!slides_ && tokens.size() > context_ - position()) {
+Status Session::check_room(std::size_t tokens) const {
+  if (slides_ || tokens <= context_ - position()) return ok_status();
+  return file_failure(ErrorKind::kBadInput, path_.string(),
+                      fmt::format("{} tokens do not fit: {} of {} context tokens are in use",
+                                  tokens, position(), context_),
+                      "compile with a larger --ctx");
+}
+
+Status Session::append_embeddings(std::span<const float> rows) {
+  const std::uint32_t width = model_.embedding_width;
+  if (width == 0)
+    return file_failure(ErrorKind::kUnsupported, path_.string(), "the model takes no embeddings",
+                        "docs/inputs.md says which decoders do");
+  if (rows.size() % width != 0)
     return file_failure(ErrorKind::kBadInput, path_.string(),
-                        fmt::format("{} tokens do not fit: {} of {} context tokens are in use",
-                                    tokens.size(), position(), context_),
-                        "compile with a larger --ctx");
-  }
+                        fmt::format("{} numbers are not rows of {}", rows.size(), width));
+  LLMC_RETURN_IF_ERROR(check_room(rows.size() / width));
+  return call(&Api::append_embeddings, rows.data(), rows.size() / width, nullptr);
+}
+
+Status Session::prefill(std::span<const std::int32_t> tokens) {
+  LLMC_RETURN_IF_ERROR(check_room(tokens.size()));
   for (const std::int32_t token : tokens) {
     if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary_) continue;
     return file_failure(

@@ -107,6 +107,10 @@ class Session {
   /// Appends `tokens` and runs the model on them. Fails with kBadInput if a token is outside the
   /// vocabulary, or if the context is full and does not slide.
   Status prefill(std::span<const std::int32_t> tokens);
+  /// Appends rows of embeddings (llmc_append_embeddings). Fails with kUnsupported if the model
+  /// takes none, and with kBadInput if they are not whole rows or not finite, or the context is
+  /// full.
+  Status append_embeddings(std::span<const float> rows);
   /// Returns the logits after the last token; empty if no token was run. Valid until the next call.
   Result<std::span<const float>> logits() { return rows(api().logits(handle_.session), 1); }
   /// Returns the logits after token `row` of the last chunk; empty if there is no such token.
@@ -143,6 +147,7 @@ class Session {
  private:
   const Api& api() const { return *handle_.api; }
   Status check(llmc_status status) const;
+  Status check_room(std::size_t tokens) const;
   Result<std::span<const float>> rows(const float* logits, std::size_t count) const;
 
   const ModelFacts model_;

@@ -1,5 +1,6 @@
 #include "connection.h"
 #include "llmc/beams.h"
+#include "llmc/embeddings.h"
 #include "llmc/grammar.h"
 #include "llmc/llmc.h"
 #include "llmc/model.h"
@@ -63,6 +64,14 @@ class ModelRunner {
                                      request.argument));
   }
 
+  bool append_embeddings() {
+    const RequestHeader& request = connection_.request();
+    if (request.bytes != request.argument * sizeof(float) * llmc_embedding_width(session_))
+      return refuse(LLMC_ERROR_ARGUMENT, "the embeddings do not fill their rows");
+    return done(llmc_append_embeddings(session_, reinterpret_cast<const float*>(connection_.data()),
+                                       request.argument, nullptr));
+  }
+
   bool answer() {
     const RequestHeader& request = connection_.request();
     message_[0] = 0;
@@ -75,6 +84,8 @@ class ModelRunner {
                                 request.bytes / sizeof(int32_t)));
       case Request::kEncodeFeatures:
         return encode_features();
+      case Request::kAppendEmbeddings:
+        return append_embeddings();
       case Request::kPrefill:
         return done(llmc_prefill(session_, reinterpret_cast<const int32_t*>(connection_.data()),
                                  request.bytes / sizeof(int32_t), nullptr));
