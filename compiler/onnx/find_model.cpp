@@ -4,6 +4,7 @@
 
 #include "compiler/onnx/folder.h"
 #include "compiler/onnx/model.h"
+#include "compiler/onnx/storage.h"
 #include "compiler/support/file.h"
 #include "compiler/support/model_folders.h"
 
@@ -24,21 +25,6 @@ constexpr ModelName kModelNames[] = {
     {"decoder_with_past_model", "the decoder that takes a cache"},
     {"decoder_model", ""},
 };
-struct Storage {
-  std::string_view suffix, why;
-};
-constexpr Storage kStorages[] = {
-    {"", "the unquantized model, which llmc quantizes itself (--quant)"},
-    {"_fp32", "the unquantized model, which llmc quantizes itself (--quant)"},
-    {"_fp16", "the most exact weights, which llmc quantizes itself (--quant)"},
-    {"_bf16", "the most exact weights, which llmc quantizes itself (--quant)"},
-    {"_q8", "the most exact weights"},
-    {"_int8", "the most exact weights"},
-    {"_uint8", "the most exact weights"},
-    {"_quantized", "the most exact weights"},
-    {"_q4", "the most exact weights"},
-    {"_q4f16", "the most exact weights"},
-};
 
 /// A file that may be the model. The lowest rank is preferred.
 struct Candidate {
@@ -55,8 +41,8 @@ std::optional<Candidate> candidate(const std::string& file) {
     if (!stem.starts_with(kModelNames[i].stem)) continue;
     const std::string_view suffix = stem.substr(kModelNames[i].stem.size());
     if (!suffix.empty() && suffix.front() != '_') continue;
-    const auto* const storage = std::ranges::find(kStorages, suffix, &Storage::suffix);
-    return Candidate{i, static_cast<std::size_t>(storage - kStorages), file};
+    const auto storage = std::ranges::find(storages(), suffix, &Storage::suffix);
+    return Candidate{i, static_cast<std::size_t>(storage - storages().begin()), file};
   }
   return std::nullopt;
 }
@@ -90,29 +76,12 @@ std::optional<ModelFile> best_of(const std::vector<std::string>& graphs, const f
   if (candidates.size() == 1) return file;
   std::vector<std::string> others;
   for (std::size_t i = 1; i < candidates.size(); ++i) others.push_back(candidates[i].file);
-  const bool known = best.storage_rank < std::size(kStorages);
+  const bool known = best.storage_rank < storages().size();
   std::string why(kModelNames[best.name_rank].why);
-  if (why.empty()) why = known ? kStorages[best.storage_rank].why : "the first by name";
+  if (why.empty()) why = known ? storages()[best.storage_rank].why : "the first by name";
   file.note = printable((folder / best.file).string(), 120) + " is used: " + why +
               "; to use another file, give its path: " + list_of(others);
   return file;
-}
-
-/// Returns the graph with this stem and the best storage; empty if there is none.
-std::string best_named(const std::vector<std::string>& graphs, std::string_view stem) {
-  std::string best;
-  std::size_t best_rank = std::size(kStorages);
-  for (const std::string& name : graphs) {
-    if (!name.starts_with(stem)) continue;
-    const std::string_view suffix =
-        std::string_view(name).substr(stem.size(), name.size() - stem.size() - kOnnx.size());
-    const auto* const storage = std::ranges::find(kStorages, suffix, &Storage::suffix);
-    const auto rank = static_cast<std::size_t>(storage - kStorages);
-    if (rank >= best_rank) continue;
-    best_rank = rank;
-    best = name;
-  }
-  return best;
 }
 
 /// Returns the files of an encoder-decoder, or nullopt if there is no encoder or the folder also

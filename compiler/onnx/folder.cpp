@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "compiler/onnx/storage.h"
 #include "compiler/onnx/tokenizer_file.h"
 #include "compiler/support/file.h"
 
@@ -46,6 +47,26 @@ Status order_blocks(std::vector<std::string>& names) {
   return ok_status();
 }
 
+/// Takes embed_tokens.onnx as the embedding if there is no embedding.onnx.
+void find_token_embedding(FolderContents& contents, std::vector<std::string>& names) {
+  const std::string name = best_named(names, "embed_tokens");
+  if (contents.embedding_graph || name.empty()) return;
+  contents.embedding_graph = name;
+  std::erase(names, name);
+}
+
+Result<std::vector<std::string>> files_in(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (!it->is_directory(ignored)) names.push_back(it->path().filename().string());
+  }
+  if (error) return system_error(folder, "list the folder", error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 /// Returns the field of `contents` for the file name, or nullptr for other files.
 std::optional<std::string>* known_slot(FolderContents& contents, std::string_view name) {
   if (name == "embeddings_bf16.bin" || name == "embedding_bf16.bin")
@@ -79,19 +100,14 @@ FolderContents known_files(const fs::path& folder) {
     std::error_code error;
     if (fs::exists(folder / name, error)) *known_slot(contents, name) = name;
   }
+  auto names = files_in(folder);
+  if (names.ok()) find_token_embedding(contents, *names);
   return contents;
 }
 
 Result<FolderContents> list_folder(const fs::path& folder) {
-  std::error_code error;
   FolderContents contents;
-  std::vector<std::string> names;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_directory(ignored)) names.push_back(it->path().filename().string());
-  }
-  if (error) return system_error(folder, "list the folder", error.value());
-  std::sort(names.begin(), names.end());
+  LLMC_TRY(const auto names, files_in(folder));
   for (const auto& name : names) {
     if (block_digits(name))
       contents.blocks.push_back(name);
@@ -100,6 +116,7 @@ Result<FolderContents> list_folder(const fs::path& folder) {
     else
       contents.others.push_back(name);
   }
+  find_token_embedding(contents, contents.others);
   LLMC_RETURN_IF_ERROR(order_blocks(contents.blocks));
   return contents;
 }

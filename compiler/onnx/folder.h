@@ -13,7 +13,7 @@ namespace llmc::importer {
 struct FolderContents {
   std::vector<std::string> blocks;             // block_0.onnx … in order, no gaps
   std::optional<std::string> embedding_table;  // embeddings_bf16.bin or embedding_bf16.bin
-  std::optional<std::string> embedding_graph;  // embedding.onnx
+  std::optional<std::string> embedding_graph;  // embedding.onnx, embed_tokens.onnx
   std::optional<std::string> head;             // lm.onnx
   std::optional<std::string> config;           // llm_config.json
   std::optional<std::string> tokenizer_text;   // tokenizer.txt

@@ -63,8 +63,9 @@ Result<ValueId> Decoder::past_length(const Part& part) {
 Result<ValueId> Decoder::embed(const FolderContents& siblings, const Part& part) {
   if (siblings.embedding_table) return embed_with_table(*siblings.embedding_table);
   if (!siblings.embedding_graph)
-    return part.bad("takes embedded rows, but the folder has no embedding",
-                    "copy embedding.onnx or embeddings_bf16.bin into the folder");
+    return part.bad(
+        "takes embedded rows, but the folder has no embedding",
+        "copy embed_tokens.onnx, embedding.onnx or embeddings_bf16.bin into the folder");
   LLMC_TRY(const Part embedding,
            open_part(files_, *siblings.embedding_graph, FileRole::kEmbedding, {"inputs_embeds"}));
   return embed_with_graph(embedding);

@@ -98,7 +98,7 @@ class Binder {
       }
       case InputRole::kEmbeddings:
         if (!sources_.embeddings.exists()) break;
-        return fit_hidden(b_, part_, value.name(), sources_.embeddings);
+        return rows(type);
       case InputRole::kMask:
         return mask(type);
       case InputRole::kSourceMask:
@@ -148,6 +148,18 @@ class Binder {
       LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{0}}, {value}, origin_));
     }
     return cast(value, type);
+  }
+
+  /// Returns the embedded rows in the declared rank. If both dims before the last one are open,
+  /// they are [1, seq].
+  Result<ValueId> rows(const Declared& type) {
+    LLMC_TRY(const ValueId value, fit_hidden(b_, part_, origin_.node, sources_.embeddings));
+    const auto& dims = b_.graph().value(value).type.dims;
+    const bool open = type.rank == 3 && !type.sizes[0] && !type.sizes[1];
+    if (!open || (dims.size() == 3 && dims[0] == ir::Dim(1))) return value;
+    const ValueId shape =
+        b_.constant(ir::make_i64({3}, {1, -1, *dims.back().constant()}), {}, origin_);
+    return b_.add_one(ir::Reshape{}, {value, shape}, origin_);
   }
 
   /// Returns the positions in the declared rank: [seq], [1, seq] or [n, 1, seq].
