@@ -31,14 +31,12 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
   const auto matrix = [](const View& view, std::size_t from_end) {
     return view.strides[view.strides.size() - from_end];
   };
-  std::vector<BufferArgument> buffers{read(a), read(b), written(y)};
   // Non-contiguous columns of the right operand are first copied to a panel. For many rows,
   // contiguous columns are copied too, which keeps them in the cache.
   constexpr std::int64_t kManyRows = 16;
   const bool scattered = matrix(b, 1) != 1 && n.bound() > 1;
   const bool packs =
       type == ElementType::kF32 && k.bound() > 0 && (scattered || m.bound() >= kManyRows);
-  if (packs) buffers.push_back({scratch(type, Size(16) * k, "panel"), 0, true});
   const auto front = [&](View view) {
     view.dims.resize(rank - 2);
     view.strides.resize(rank - 2);
@@ -55,12 +53,15 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
     batch_a = batch_b = batch_y = View{};
   }
   const Sizes batch = collapse({&batch_a, &batch_b, &batch_y});
-  emit(node, CallStage{.kernel = packs ? "matmul_packing" : "matmul",
-                       .types = {type},
-                       .buffers = std::move(buffers),
-                       .numbers = {rows, k, n, row_stride, matrix(b, 2), matrix(b, 1), batch,
-                                   batch_a.strides, batch_b.strides},
-                       .multiply_adds = multiply_adds});
+  CallStage stage{.kernel = packs ? "matmul_packing" : "matmul",
+                  .types = {type},
+                  .buffers = {read(a), read(b), written(y)},
+                  .numbers = {std::int64_t{0}, product(batch) * rows, rows, k, n, row_stride,
+                              matrix(b, 2), matrix(b, 1), batch, batch_a.strides, batch_b.strides},
+                  .multiply_adds = multiply_adds,
+                  .split = CallStage::Split::kRange};
+  if (packs) stage.buffers.push_back(scratch_of_workers(Size(16) * k, "panel"));
+  emit(node, std::move(stage));
   return ok_status();
 }
 

@@ -24,6 +24,28 @@ constexpr Case kMathCases[] = {
   %c = matmul %v, %v
   return %y, %a, %b, %c
 })"},
+    // Columns beside whole vectors, of batches of few and many rows.
+    {"matmul_of_all_widths",
+     R"(graph @g(%x: f32[3, 20, 9], %a: f32[3, 9, 1], %b: f32[3, 9, 8], %c: f32[3, 9, 15], %d: f32[3, 9, 27], %z: f32[3, 3, 9]) {
+  %e = matmul %x, %a
+  %f = matmul %x, %b
+  %g = matmul %x, %c
+  %h = matmul %x, %d
+  %i = matmul %z, %a
+  %j = matmul %z, %b
+  %k = matmul %z, %c
+  %l = matmul %z, %d
+  return %e, %f, %g, %h, %i, %j, %k, %l
+})"},
+    {"matmul_of_many_rows",
+     R"(graph @g(%x: f32[2, 2, 130, 40], %y: f32[2, 2, 50, 40], %w: f32[40, 33]) {
+  %t = transpose %y {perm = [0, 1, 3, 2]}
+  %a = matmul %x, %t
+  %b = matmul %x, %w
+  %s = transpose %x {perm = [0, 2, 1, 3]}
+  %c = matmul %s, %w
+  return %a, %b, %c
+})"},
     {"matmul_of_single_rows",
      R"(graph @g(%x: f32[3, 1, 9], %w: f32[1, 9, 5], %u: f64[3, 1, 9], %v: f64[1, 9, 5]) {
   %y = matmul %x, %w

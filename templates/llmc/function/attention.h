@@ -46,7 +46,7 @@ LLMC_NOINLINE inline void attention_of_one(const float* q, const float* k, const
       const float sum = reduce_row<Sum, float>(s.keys, [&](int64_t t) { return row[t]; });
       for (int64_t t = 0; t < s.keys; ++t) row[t] = row[t] / sum;
     }
-    product_of_floats(scores, s.keys, v, s.v_row, 1, y + first * s.width, rows, s.keys, s.width);
+    product_of_floats(scores, s.keys, v, s.v_row, y + first * s.width, rows, s.keys, s.width);
   }
 }
 

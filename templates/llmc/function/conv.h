@@ -203,11 +203,11 @@ LLMC_NOINLINE inline void conv(const T* x, const T* w, T* y, T* panels, int64_t 
           const float* panel = panels + column * kDepthTile;
           float* out = to + r * y_row + column;
           if (count - column >= kPanelColumns) {
-            product_rows<true>(a, depth, panel, kPanelColumns, out, y_row, tile, some,
-                               kPanelColumns, first == 0);
+            product_rows<Columns::kWhole>(a, depth, panel, kPanelColumns, out, y_row, tile, some,
+                                          kPanelColumns, first == 0);
           } else {
-            product_rows<false>(a, depth, panel, kPanelColumns, out, y_row, tile, some,
-                                count - column, first == 0);
+            product_rows<Columns::kPadded>(a, depth, panel, kPanelColumns, out, y_row, tile, some,
+                                           count - column, first == 0);
           }
         }
       }
