@@ -178,7 +178,6 @@ Result<Types> infer_op(const InferContext& c, const ScaledAttention& op) {
   const auto &q = c.type(0).dims, &k = c.type(1).dims, &v = c.type(2).dims;
   LLMC_RETURN_IF_ERROR(c.want_equal(q.back(), k[k.size() - 2], "head dims differ"));
   LLMC_RETURN_IF_ERROR(c.want_equal(k.back(), v[v.size() - 2], "numbers of keys differ"));
-  if (c.has(3) && c.has(4)) return c.error("a bias and a mask");
   if (c.has(3)) LLMC_RETURN_IF_ERROR(c.want_float(3));
   if (c.has(4) && c.type(4).element != ElementType::kBool) return c.error("the mask is not bool");
   if (c.has(4) && !(op.fill < 0 || op.fill > 0)) return c.error("the fill is 0 or not a number");

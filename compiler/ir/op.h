@@ -283,13 +283,13 @@ struct CrossAttention {
 };
 
 /// (q[…, S, D], k[…, D, T], v[…, T, W], bias?, mask bool?) -> softmax(s) . v, f32[…, S, W]:
-/// attention without a cache. Score s is scale * q . k. With `bias`, the bias is added. With
-/// `mask`, scores are replaced by `fill` where mask != keeps. At most one of bias and mask is
-/// present. Both are broadcast to the scores; the leading dims of q, k and v are broadcast to each
-/// other (numpy).
+/// attention without a cache. Score s is scale * q . k. The bias is added to it, then scores are
+/// replaced by `fill` where mask != keeps. Both are broadcast to the scores; the leading dims of q,
+/// k and v are broadcast to each other (numpy). With `nan_is_zero`, probabilities that are NaN are
+/// replaced by 0.
 struct ScaledAttention {
   float scale = 1, fill = 0;
-  bool keeps = true;
+  bool keeps = true, nan_is_zero = false;
 };
 
 /// An elementwise function, defined by the UnaryKind with the same name.

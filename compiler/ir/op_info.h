@@ -346,9 +346,9 @@ struct OpInfo<CrossAttention> : FusedOp<2> {
 template <>
 struct OpInfo<ScaledAttention> : FusedOp<3, 5> {
   static constexpr std::string_view name = "scaled_attention";
-  static constexpr auto fields =
-      std::tuple(field("scale", &ScaledAttention::scale), rare("fill", &ScaledAttention::fill),
-                 rare("keeps", &ScaledAttention::keeps));
+  static constexpr auto fields = std::tuple(
+      field("scale", &ScaledAttention::scale), rare("fill", &ScaledAttention::fill),
+      rare("keeps", &ScaledAttention::keeps), rare("nan_is_zero", &ScaledAttention::nan_is_zero));
 };
 template <>
 struct OpInfo<GatedActivation> : FusedOp<2> {

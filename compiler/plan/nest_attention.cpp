@@ -28,17 +28,18 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   View q = over_batch(rows_of(node.inputs[0]), queries, depth);
   View k = over_batch(stored(node.inputs[1], false), depth, keys);
   View v = over_batch(rows_of(node.inputs[2]), keys, width);
-  const bool masked = has(node, 4), biased = masked || has(node, 3);
-  View bias = q;
-  if (has(node, 3)) {
-    bias = over_batch(stored(node.inputs[3], false), queries, keys);
-  } else if (masked) {
+  const bool biased = has(node, 3), masked = has(node, 4);
+  // A kernel without a bias or a mask does not read it.
+  const View none{.buffer = q.buffer, .dims = {}, .strides = Sizes(rank, 0)};
+  View bias = none, hidden = none;
+  if (biased) bias = over_batch(stored(node.inputs[3], false), queries, keys);
+  if (masked) {
     // 0 keeps the score; any other value replaces it.
-    const ExpressionPtr none = literal(ElementType::kF32, 0);
+    const ExpressionPtr keep = literal(ElementType::kF32, 0);
     const ExpressionPtr fill = literal(ElementType::kF32, static_cast<double>(op.fill));
     const ExpressionPtr value =
-        where(expression(node.inputs[4]), op.keeps ? none : fill, op.keeps ? fill : none);
-    bias =
+        where(expression(node.inputs[4]), op.keeps ? keep : fill, op.keeps ? fill : keep);
+    hidden =
         over_batch(stored(value, dims(node.inputs[4]), ElementType::kF32, "mask"), queries, keys);
   }
   const View y = result(out);
@@ -47,37 +48,29 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   const BufferArgument panel = scratch_of_workers(16 * depth, "panel");
   const auto stride = [&](const View& view, std::size_t d) { return view.strides[d]; };
   CallStage stage;
-  stage.kernel = masked ? "attention_masked" : biased ? "attention_biased" : "attention";
+  stage.kernel = "attention";
   stage.types = {ElementType::kF32};
-  stage.buffers = {read(q), read(k), read(v)};
-  if (biased) stage.buffers.push_back(read(bias));
-  stage.buffers.insert(stage.buffers.end(), {written(y), scores, panel});
+  stage.buffers = {read(q), read(k), read(v), read(bias), read(hidden), written(y), scores, panel};
   const std::int64_t factors[] = {product(batch).bound(), queries.bound(), keys.bound(),
                                   depth.bound() + width.bound()};
   const auto multiply_adds = checked_product(factors);
   if (!multiply_adds) return unsupported(node, "queries and keys have too many elements");
   stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
   stage.split = CallStage::Split::kRange;
-  stage.numbers = {std::int64_t{0},
-                   product(batch),
-                   queries,
-                   keys,
-                   depth,
-                   width,
-                   op.scale,
-                   stride(q, rank - 2),
-                   stride(k, rank - 2),
-                   stride(k, rank - 1),
-                   stride(v, rank - 2)};
-  if (biased) {
-    stage.numbers.emplace_back(stride(bias, rank - 2));
-    stage.numbers.emplace_back(stride(bias, rank - 1));
-  }
+  stage.numbers = {std::int64_t{0}, product(batch) * queries,
+                   queries,         keys,
+                   depth,           width,
+                   op.scale,        biased,
+                   masked,          op.nan_is_zero};
+  for (const Size& step : {stride(q, rank - 2), stride(k, rank - 2), stride(k, rank - 1),
+                           stride(v, rank - 2), stride(bias, rank - 2), stride(bias, rank - 1),
+                           stride(hidden, rank - 2), stride(hidden, rank - 1)})
+    stage.numbers.emplace_back(step);
   const auto front = [&](const View& view) {
     return Sizes(view.strides.begin(), view.strides.end() - 2);
   };
-  stage.numbers.insert(stage.numbers.end(), {batch, front(q), front(k), front(v)});
-  if (biased) stage.numbers.emplace_back(front(bias));
+  stage.numbers.insert(stage.numbers.end(),
+                       {batch, front(q), front(k), front(v), front(bias), front(hidden)});
   emit(node, std::move(stage));
   return ok_status();
 }

@@ -205,16 +205,21 @@ Result<Tensors> eval_op(EvalContext& c, const ir::ScaledAttention& op) {
   const auto number = [](float value) {
     return Tensor{.element = ir::ElementType::kF32, .dims = {}, .floats = {value}, .integers = {}};
   };
-  const Tensor scale = number(op.scale), fill = number(op.fill);
+  const Tensor scale = number(op.scale), fill = number(op.fill), zero = number(0);
   LLMC_TRY(Tensor scores, apply(ir::MatMul{}, {&c.operand(0), &c.operand(1)}));
   LLMC_TRY(scores, apply(ir::Binary{ir::BinaryKind::kMul}, {&scores, &scale}));
   if (c.has(3)) {
     LLMC_TRY(scores, apply(ir::Binary{ir::BinaryKind::kAdd}, {&scores, &c.operand(3)}));
-  } else if (c.has(4)) {
+  }
+  if (c.has(4)) {
     LLMC_TRY(scores, apply(ir::Where{}, {&c.operand(4), op.keeps ? &scores : &fill,
                                          op.keeps ? &fill : &scores}));
   }
   LLMC_TRY(scores, apply(ir::Softmax{-1}, {&scores}));
+  if (op.nan_is_zero) {
+    LLMC_TRY(const Tensor is_nan, apply(ir::Unary{ir::UnaryKind::kIsNan}, {&scores}));
+    LLMC_TRY(scores, apply(ir::Where{}, {&is_nan, &zero, &scores}));
+  }
   LLMC_TRY(Tensor out, apply(ir::MatMul{}, {&scores, &c.operand(2)}));
   return Tensors{std::move(out)};
 }
