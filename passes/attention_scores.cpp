@@ -1,5 +1,6 @@
 #include "passes/attention_scores.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/reference/tensor.h"
@@ -32,14 +33,6 @@ std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
   return node->inputs[0];
 }
 
-std::optional<Scaled> scalar_factor(const Rewriter& rw, ValueId value) {
-  if (auto factor = with_scalar(rw, value, BinaryKind::kMul)) return factor;
-  auto divisor = with_scalar(rw, value, BinaryKind::kDiv);
-  if (!divisor || divisor->scalar == 0) return std::nullopt;
-  divisor->scalar = 1 / divisor->scalar;
-  return divisor;
-}
-
 /// Returns x if `value` is max(x, c) with c at most the lowest f16, a bound that does not affect
 /// scores.
 std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
@@ -54,11 +47,11 @@ std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-/// Returns whether `value` is scores: a product to which scale, softcap or masks may be applied.
-/// `budget` is the maximum number of nodes to visit.
-bool leads_to_product(const Rewriter& rw, ValueId value, int& budget) {
+/// Returns whether `value` is scores: a product of at least `rank` dims to which scale, softcap or
+/// masks may be applied. `budget` is the maximum number of nodes to visit.
+bool leads_to_product(const Rewriter& rw, ValueId value, std::size_t rank, int& budget) {
   while (budget-- > 0) {
-    if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= 3;
+    if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= rank;
     const ir::Node* node = rw.producer(value);
     if (!node) return false;
     if (const auto inner = through_view(rw, value)) {
@@ -70,7 +63,7 @@ bool leads_to_product(const Rewriter& rw, ValueId value, int& budget) {
     } else if (const auto bounded = through_bound(rw, value)) {
       value = *bounded;
     } else if (const auto sum = binary(rw, value, BinaryKind::kAdd)) {
-      if (rw.type(sum->left) == rw.type(value) && leads_to_product(rw, sum->left, budget))
+      if (rw.type(sum->left) == rw.type(value) && leads_to_product(rw, sum->left, rank, budget))
         return true;
       value = sum->right;
     } else if (std::holds_alternative<ir::Where>(node->op)) {
@@ -84,7 +77,7 @@ bool leads_to_product(const Rewriter& rw, ValueId value, int& budget) {
 
 bool leads_to_product(const Rewriter& rw, ValueId value) {
   int budget = 256;
-  return leads_to_product(rw, value, budget);
+  return leads_to_product(rw, value, std::min<std::size_t>(rw.type(value).rank(), 3), budget);
 }
 
 /// Records the mask that the producer of `value` applies, and returns the masked operand; kNoValue
@@ -95,13 +88,15 @@ ValueId take_mask(const Rewriter& rw, ValueId value, Scores& scores) {
     const ValueId kept = left ? sum->left : sum->right;
     if (rw.type(kept) != rw.type(value) || (!left && !leads_to_product(rw, kept)))
       return ir::kNoValue;
-    scores.biases.push_back({left ? sum->right : sum->left, scores.scale});
+    scores.biases.push_back({left ? sum->right : sum->left, scores.scale, value});
     return kept;
   }
-  const auto hidden = match_hidden(rw, value);
-  if (!hidden || rw.type(hidden->kept) != rw.type(value)) return ir::kNoValue;
-  scores.conditions.push_back(hidden->condition);
-  return hidden->kept;
+  auto replaced = match_replaced(rw, value);
+  if (!replaced || rw.type(replaced->kept) != rw.type(value)) return ir::kNoValue;
+  replaced->condition.scale = scores.scale;
+  replaced->condition.biases = scores.biases.size();
+  scores.conditions.push_back(replaced->condition);
+  return replaced->kept;
 }
 
 /// Returns the operand of a slice that drops the last element along the last axis.
@@ -147,14 +142,25 @@ ir::ConstantPtr sinks_of(const Rewriter& rw, ValueId value) {
 
 }  // namespace
 
-std::optional<Hidden> match_hidden(const Rewriter& rw, ValueId value) {
+std::optional<Scaled> scalar_factor(const Rewriter& rw, ValueId value) {
+  if (auto factor = with_scalar(rw, value, BinaryKind::kMul)) return factor;
+  auto divisor = with_scalar(rw, value, BinaryKind::kDiv);
+  if (!divisor || divisor->scalar == 0) return std::nullopt;
+  divisor->scalar = 1 / divisor->scalar;
+  return divisor;
+}
+
+bool Scores::Condition::hides() const {
+  return fill <= MaskAnalysis::kHidden;
+}
+
+std::optional<Replaced> match_replaced(const Rewriter& rw, ValueId value) {
   if (!rw.op<ir::Where>(value)) return std::nullopt;
   const std::vector<ValueId>& inputs = rw.producer(value)->inputs;
   const auto yes = scalar_constant(rw, inputs[1]), no = scalar_constant(rw, inputs[2]);
-  if (yes.has_value() == no.has_value() ||
-      !(yes.value_or(0) + no.value_or(0) <= MaskAnalysis::kHidden))
-    return std::nullopt;
-  return Hidden{{inputs[0], !yes}, yes ? inputs[2] : inputs[1]};
+  if (yes.has_value() == no.has_value()) return std::nullopt;
+  return Replaced{{.value = inputs[0], .seen = !yes, .fill = yes ? *yes : *no, .result = value},
+                  yes ? inputs[2] : inputs[1]};
 }
 
 std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
@@ -163,6 +169,7 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
     if (rw.op<ir::MatMul>(value)) {
       scores.q = rw.producer(value)->inputs[0];
       scores.k = rw.producer(value)->inputs[1];
+      scores.product = value;
       return scores;
     }
     if (const auto inner = through_view(rw, value)) {
@@ -180,6 +187,7 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
       scores.softcap = scores.scale;
       value = *x;
     } else if (const auto bounded = through_bound(rw, value)) {
+      scores.bounded = true;
       value = *bounded;
     } else {
       if (scores.softcap != 0) return std::nullopt;
@@ -192,7 +200,7 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
 
 std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ValueId p) {
   constexpr int kMaxSteps = 8;
-  bool dropped = false;
+  bool dropped = false, nan_is_zero = false;
   for (int steps = 0; steps < kMaxSteps; ++steps) {
     if (const auto inner = through_view(rw, p)) {
       p = *inner;
@@ -204,6 +212,7 @@ std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ValueId p) {
       const auto tested = unary(rw, guard[0], ir::UnaryKind::kIsNan);
       if (!tested || *tested != guard[2] || scalar_constant(rw, guard[1]) != 0.0)
         return std::nullopt;
+      nan_is_zero = true;
       p = guard[2];
     } else {
       break;
@@ -212,13 +221,13 @@ std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ValueId p) {
   const auto* softmax = rw.op<ir::Softmax>(p);
   if (!softmax || !is_last_axis(softmax->axis, rw.type(p).rank())) return std::nullopt;
   const ValueId operand = without_maximum(rw, rw.producer(p)->inputs[0]);
-  if (!dropped) return SoftmaxMatch{operand, nullptr};
+  if (!dropped) return SoftmaxMatch{operand, nullptr, nan_is_zero};
   const auto* joined = rw.op<ir::Concat>(operand);
   const std::vector<ValueId> parts = joined ? rw.producer(operand)->inputs : std::vector<ValueId>();
   if (parts.size() != 2 || !is_last_axis(joined->axis, rw.type(operand).rank()))
     return std::nullopt;
   const ir::ConstantPtr sinks = sinks_of(rw, parts[1]);
-  return sinks ? std::optional(SoftmaxMatch{parts[0], sinks}) : std::nullopt;
+  return sinks ? std::optional(SoftmaxMatch{parts[0], sinks, nan_is_zero}) : std::nullopt;
 }
 
 }  // namespace llmc::passes

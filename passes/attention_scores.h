@@ -9,40 +9,54 @@
 namespace llmc::passes {
 
 /// The operand of softmax: c tanh(scale q k / c), or scale q k without a softcap, to which masks
-/// are applied in any order.
+/// are applied in any order. Biases and conditions are listed from the softmax to the product.
 struct Scores {
-  ir::ValueId q, k;  // operands of the product
+  ir::ValueId q, k;     // operands of the product
+  ir::ValueId product;  // its result
   double scale = 1;
-  double softcap = 0;  // 0: none
+  double softcap = 0;    // 0: none
+  bool bounded = false;  // max(score, c) with a c of -6e4 or less was applied, maybe after a mask
   struct Bias {
     ir::ValueId value;
     double scale = 1;
+    ir::ValueId result;  // the scores with the bias, which have the same dims but for dims of 1
   };
   std::vector<Bias> biases;  // masks and other terms: scale * value is added to the score
   struct Condition {
     ir::ValueId value;
-    /// The score is kept where value == seen, and otherwise replaced by a number <= -1e4.
+    /// The score is kept where value == seen, and otherwise replaced by scale * fill.
     bool seen = true;
+    double fill = 0;
+    double scale = 1;
+    ir::ValueId result;      // as that of Bias
+    std::size_t biases = 0;  // number of biases that are added after the replacement
+
+    /// Returns whether the fill hides a score.
+    bool hides() const;
   };
   std::vector<Condition> conditions;
 };
+
+/// Matches x * number or x / number; the scalar is the factor.
+std::optional<Scaled> scalar_factor(const Rewriter& rw, ir::ValueId value);
 
 /// Matches scores with result `value`. Returns nullopt for other operators, such as a bias before
 /// the softcap, and if the scores are broadcast. Terms are added after the softcap.
 std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value);
 
-/// where(condition, x, number) or where(condition, number, x) with a number that hides a score.
-struct Hidden {
+/// where(condition, x, number) or where(condition, number, x).
+struct Replaced {
   Scores::Condition condition;
   ir::ValueId kept;  // x
 };
-std::optional<Hidden> match_hidden(const Rewriter& rw, ir::ValueId value);
+std::optional<Replaced> match_replaced(const Rewriter& rw, ir::ValueId value);
 
 /// A softmax over the last axis.
 struct SoftmaxMatch {
   ir::ValueId scores;  // without the score of the sink
   /// f32[heads] constant: the score of one more key, whose probability is dropped; nullptr: none.
   ir::ConstantPtr sinks;
+  bool nan_is_zero = false;  // a guard follows
 };
 /// Matches the softmax that computes `probabilities`. Views, guards where(is_nan(p), 0, p) and a
 /// slice that drops the sink may follow it, and x - max(x) may precede it.

@@ -183,17 +183,17 @@ void split_terms(const Rewriter& rw, MaskAnalysis& masks, const Scores::Bias& bi
   constexpr int kMaxSplits = 32;
   const auto band = masks.bias(bias.value);
   const auto sum = binary(rw, bias.value, BinaryKind::kAdd);
-  const auto masked = band ? std::nullopt : match_hidden(rw, bias.value);
+  const auto masked = band ? std::nullopt : match_replaced(rw, bias.value);
   if (band) {
     add(band);
-  } else if (masked && splits < kMaxSplits) {
+  } else if (masked && masked->condition.hides() && splits < kMaxSplits) {
     ++splits;
     add(masks.condition(masked->condition.value, masked->condition.seen));
-    split_terms(rw, masks, {masked->kept, bias.scale}, add, others, splits);
+    split_terms(rw, masks, {masked->kept, bias.scale, bias.result}, add, others, splits);
   } else if (sum && splits < kMaxSplits) {
     ++splits;
-    split_terms(rw, masks, {sum->left, bias.scale}, add, others, splits);
-    split_terms(rw, masks, {sum->right, bias.scale}, add, others, splits);
+    split_terms(rw, masks, {sum->left, bias.scale, bias.result}, add, others, splits);
+    split_terms(rw, masks, {sum->right, bias.scale, bias.result}, add, others, splits);
   } else {
     others.push_back(bias);
   }
@@ -217,7 +217,7 @@ std::optional<Window> match_window(const Rewriter& rw, IndexAnalysis& indices, c
   int splits = 0;
   for (const Scores::Bias& bias : scores.biases) split_terms(rw, masks, bias, add, others, splits);
   for (const auto& condition : scores.conditions)
-    add(masks.condition(condition.value, condition.seen));
+    add(condition.hides() ? masks.condition(condition.value, condition.seen) : std::nullopt);
   if (!band) return std::nullopt;
   // A single query may attend to all keys, because the last one is its own.
   if (!(band->upper == shape.past) && !(shape.queries == Dim(1) && !band->upper))

@@ -1,116 +1,157 @@
 #include "passes/fuse_scaled_attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
-#include "passes/match.h"
+#include "passes/attention_scores.h"
 
 namespace llmc::passes {
 
 namespace {
 
+using ir::Dim;
 using ir::ValueId;
-
-constexpr int kMaxScoreSteps = 6;  // maximum number of operators between the two products
 
 struct Match {
   ir::ScaledAttention op;
-  ValueId q, k, bias, mask;
+  Scores scores;
 };
 
-/// Returns the number if `value` is a scalar f32 constant, otherwise nullopt.
-std::optional<float> scalar(const Rewriter& rw, ValueId value) {
-  const auto number = scalar_constant(rw, value);
-  return number && is_f32(rw, value) ? std::optional(static_cast<float>(*number)) : std::nullopt;
+/// Returns whether `from` is only used, directly or not, to compute the product `last`. Its shape
+/// may have other uses.
+bool only_leads_to(const Rewriter& rw, ValueId from, const ir::Node& last) {
+  constexpr std::size_t kMaxValues = 32;
+  std::vector<ValueId> values{from};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (rw.is_output(values[i]) || values.size() > kMaxValues) return false;
+    for (const NodeIndex user : rw.users(values[i])) {
+      const ir::Node& node = rw.node(user);
+      if (&node == &last || std::holds_alternative<ir::Shape>(node.op)) continue;
+      for (const ValueId result : node.outputs)
+        if (std::ranges::find(values, result) == values.end()) values.push_back(result);
+    }
+  }
+  return true;
 }
 
-/// Traces the scores from the softmax backwards to the product.
-class Walk {
- public:
-  Walk(const Rewriter& rw, Match& found) : rw_(rw), found_(found) {}
+/// Returns whether scores of dims `a` and `b` have the same queries, keys and batch, whose dims of
+/// 1 may differ.
+bool same_scores(const std::vector<Dim>& a, const std::vector<Dim>& b) {
+  const auto batch = [](const std::vector<Dim>& dims) {
+    std::vector<Dim> found;
+    std::copy_if(dims.begin(), dims.end() - 2, std::back_inserter(found),
+                 [](const Dim& dim) { return dim != Dim(1); });
+    return found;
+  };
+  return a.size() >= 2 && b.size() >= 2 && std::equal(a.end() - 2, a.end(), b.end() - 2) &&
+         batch(a) == batch(b);
+}
 
-  bool from(ValueId value) {
-    for (int step = 0; step < kMaxScoreSteps; ++step) {
-      const ir::Node* node = rw_.producer(value);
-      if (node == nullptr || rw_.use_count(value) != 1) return false;
-      if (std::holds_alternative<ir::MatMul>(node->op)) {
-        found_.q = node->inputs[0];
-        found_.k = node->inputs[1];
-        return true;
-      }
-      value = through(*node, value);
-      if (!value.exists()) return false;
-    }
-    return false;
+/// Emits a view of `value` that is broadcast to scores of dims `to` as `value` is to `from`. Both
+/// are same_scores().
+ValueId aligned(Rewriter& rw, ValueId value, const std::vector<Dim>& from,
+                const std::vector<Dim>& to, NodeIndex anchor) {
+  const std::size_t rank = rw.type(value).rank(), skipped = from.size() - rank;
+  if (from == to || rank <= 2) return value;
+  std::vector<std::int64_t> removed, added;
+  for (std::size_t axis = skipped; axis + 2 < from.size(); ++axis)
+    if (from[axis] == Dim(1)) removed.push_back(static_cast<std::int64_t>(axis - skipped));
+  // Dims of 1 are added between the dims that remain, from the last one on.
+  std::size_t batch = rank - 2 - removed.size(), axis = to.size() - 2;
+  for (; batch > 0; --axis) {
+    if (to[axis - 1] == Dim(1))
+      added.push_back(static_cast<std::int64_t>(axis - 1));
+    else
+      --batch;
   }
+  for (std::int64_t& at : added) at -= static_cast<std::int64_t>(axis);
+  std::ranges::reverse(added);
+  if (!removed.empty()) value = rw.emit(ir::Squeeze{removed}, {value}, anchor);
+  if (!added.empty()) value = rw.emit(ir::Unsqueeze{added}, {value}, anchor);
+  return value;
+}
 
- private:
-  bool is_score(ValueId value, ValueId result) const {
-    return rw_.producer(value) != nullptr && rw_.use_count(value) == 1 &&
-           rw_.type(value) == rw_.type(result) && !rw_.constant(value);
-  }
-  /// Returns the score operand of an elementwise node and records its other operand.
-  ValueId through(const ir::Node& node, ValueId result) {
-    if (const auto* binary = std::get_if<ir::Binary>(&node.op)) {
-      const ValueId a = node.inputs[0], b = node.inputs[1];
-      const bool product = binary->kind == ir::BinaryKind::kMul;
-      if (product || binary->kind == ir::BinaryKind::kDiv) {
-        const bool swapped = product && scalar(rw_, a).has_value();
-        const auto factor = scalar(rw_, swapped ? a : b);
-        if (!factor || *factor == 0) return ir::kNoValue;
-        // A scale is accepted only before the bias, because a later one would also scale the bias.
-        found_.op.scale *= product ? *factor : 1.0f / *factor;
-        scaled_ = true;
-        return swapped ? b : a;
-      }
-      if (binary->kind != ir::BinaryKind::kAdd || added_ || scaled_) return ir::kNoValue;
-      added_ = true;
-      const bool first = leads_to_product(a, result);
-      found_.bias = first ? b : a;
-      return first ? a : leads_to_product(b, result) ? b : ir::kNoValue;
-    }
-    if (std::holds_alternative<ir::Where>(node.op)) {
-      if (added_ || scaled_) return ir::kNoValue;
-      added_ = true;
-      found_.mask = node.inputs[0];
-      found_.op.keeps = is_score(node.inputs[1], result);
-      const auto fill = scalar(rw_, node.inputs[found_.op.keeps ? 2 : 1]);
-      if (!fill || *fill == 0) return ir::kNoValue;
-      found_.op.fill = *fill;
-      const ValueId score = node.inputs[found_.op.keeps ? 1 : 2];
-      return is_score(score, result) ? score : ir::kNoValue;
-    }
-    return ir::kNoValue;
-  }
-  bool leads_to_product(ValueId value, ValueId result) const {
-    for (int step = 0; step < kMaxScoreSteps && is_score(value, result); ++step) {
-      const ir::Node* node = rw_.producer(value);
-      if (std::holds_alternative<ir::MatMul>(node->op)) return true;
-      const auto* binary = std::get_if<ir::Binary>(&node->op);
-      if (!binary) return false;
-      value = scalar(rw_, node->inputs[0]) ? node->inputs[1] : node->inputs[0];
-    }
-    return false;
-  }
+/// Returns whether multiplying by `factor` earlier or later neither overflows nor underflows for
+/// common scores.
+bool is_moderate(double factor) {
+  return std::abs(factor) >= 1e-4 && std::abs(factor) <= 1e4;
+}
 
-  const Rewriter& rw_;
-  Match& found_;
-  bool added_ = false, scaled_ = false;
-};
+/// Moves the moderate scalar factors of `value` into `scale`.
+void take_factors(const Rewriter& rw, ValueId& value, double& scale) {
+  constexpr int kMaxFactors = 4;
+  for (int i = 0; i < kMaxFactors; ++i) {
+    const auto factor = scalar_factor(rw, value);
+    if (!factor || !is_moderate(factor->scalar)) return;
+    scale *= factor->scalar;
+    value = factor->value;
+  }
+}
 
 std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
   if (!std::holds_alternative<ir::MatMul>(product.op)) return std::nullopt;
-  const ValueId weights = product.inputs[0], v = product.inputs[1];
-  const auto* softmax = rw.op<ir::Softmax>(weights);
-  if (softmax == nullptr || rw.use_count(weights) != 1 ||
-      !is_last_axis(softmax->axis, rw.type(weights).rank()))
-    return std::nullopt;
-  Match found;
-  if (!Walk(rw, found).from(rw.producer(weights)->inputs[0])) return std::nullopt;
-  for (const ValueId value : {found.q, found.k, v})
+  const auto softmax = match_softmax(rw, product.inputs[0]);
+  auto scores = softmax && !softmax->sinks ? match_scores(rw, softmax->scores) : std::nullopt;
+  if (!scores || scores->softcap != 0 || scores->bounded) return std::nullopt;
+  for (const ValueId value : {scores->q, scores->k, product.inputs[1]})
     if (!is_f32(rw, value, 2) || ir::element_count(rw.type(value)) == 0) return std::nullopt;
+  if (!only_leads_to(rw, scores->product, product)) return std::nullopt;
+
+  const std::vector<Dim>& dims = rw.type(product.inputs[0]).dims;
+  std::vector<ValueId> results{scores->product, softmax->scores};
+  for (const Scores::Bias& bias : scores->biases) {
+    if (!is_f32(rw, bias.value) || !is_moderate(bias.scale)) return std::nullopt;
+    results.push_back(bias.result);
+  }
+  std::set<float> fills;
+  for (const Scores::Condition& condition : scores->conditions) {
+    if (condition.biases != 0) return std::nullopt;
+    fills.insert(static_cast<float>(condition.fill * condition.scale));
+    results.push_back(condition.result);
+  }
+  for (const ValueId result : results)
+    if (!same_scores(rw.type(result).dims, dims)) return std::nullopt;
+  if (fills.size() > 1 || fills.contains(0)) return std::nullopt;
+
+  take_factors(rw, scores->q, scores->scale);
+  take_factors(rw, scores->k, scores->scale);
+  Match found{{.scale = static_cast<float>(scores->scale), .nan_is_zero = softmax->nan_is_zero},
+              *std::move(scores)};
   if (!std::isnormal(found.op.scale)) return std::nullopt;
-  if (found.bias.exists() && !is_f32(rw, found.bias)) return std::nullopt;
+  if (!fills.empty()) found.op.fill = *fills.begin();
+  if (found.scores.conditions.size() == 1) found.op.keeps = found.scores.conditions[0].seen;
   return found;
+}
+
+/// Emits the sum of all biases; kNoValue if there are none.
+ValueId sum_of_biases(Rewriter& rw, const Scores& scores, const std::vector<Dim>& dims,
+                      NodeIndex anchor) {
+  ValueId sum = ir::kNoValue;
+  for (std::size_t i = scores.biases.size(); i-- > 0;) {
+    const Scores::Bias& bias = scores.biases[i];
+    ValueId term = aligned(rw, bias.value, rw.type(bias.result).dims, dims, anchor);
+    if (bias.scale != 1) {
+      const ValueId factor =
+          rw.emit_constant(ir::make_f32({}, {static_cast<float>(bias.scale)}), anchor);
+      term = rw.emit(ir::Binary{ir::BinaryKind::kMul}, {term, factor}, anchor);
+    }
+    sum = sum.exists() ? rw.emit(ir::Binary{ir::BinaryKind::kAdd}, {sum, term}, anchor) : term;
+  }
+  return sum;
+}
+
+/// Emits the mask, as ScaledAttention reads it; kNoValue if there is none.
+ValueId mask_of(Rewriter& rw, const Scores& scores, const std::vector<Dim>& dims,
+                NodeIndex anchor) {
+  ValueId all = ir::kNoValue;
+  for (const Scores::Condition& condition : scores.conditions) {
+    ValueId one = aligned(rw, condition.value, rw.type(condition.result).dims, dims, anchor);
+    if (scores.conditions.size() == 1) return one;
+    if (!condition.seen) one = rw.emit(ir::Unary{ir::UnaryKind::kNot}, {one}, anchor);
+    all = all.exists() ? rw.emit(ir::Binary{ir::BinaryKind::kAnd}, {all, one}, anchor) : one;
+  }
+  return all;
 }
 
 }  // namespace
@@ -122,10 +163,14 @@ Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext& cont
     if (!rw.alive(i)) continue;
     const auto found = match(rw, rw.node(i));
     if (!found) continue;
-    const ValueId v = rw.node(i).inputs[1], y = rw.node(i).outputs[0];
-    std::vector<ValueId> inputs{found->q, found->k, v};
-    if (found->bias.exists() || found->mask.exists()) inputs.push_back(found->bias);
-    if (found->mask.exists()) inputs.push_back(found->mask);
+    const ValueId p = rw.node(i).inputs[0], v = rw.node(i).inputs[1], y = rw.node(i).outputs[0];
+    const std::vector<Dim> dims = rw.type(p).dims, product = rw.type(found->scores.product).dims;
+    std::vector<ValueId> inputs{aligned(rw, found->scores.q, product, dims, i),
+                                aligned(rw, found->scores.k, product, dims, i), v};
+    const ValueId bias = sum_of_biases(rw, found->scores, dims, i);
+    const ValueId mask = mask_of(rw, found->scores, dims, i);
+    if (bias.exists() || mask.exists()) inputs.push_back(bias);
+    if (mask.exists()) inputs.push_back(mask);
     rw.replace(y, rw.emit(found->op, std::move(inputs), i));
   }
   return std::move(rw).finish();

@@ -83,6 +83,58 @@ constexpr Case kMathCases[] = {
   %w = matmul %u, %v
   return %y, %w
 })"},
+    // A bias of each head, a mask of all, and views between them.
+    {"attention_with_bias_and_mask",
+     R"(graph @g(%q: f32[4, 45, 16], %k: f32[4, 70, 16], %v: f32[4, 70, 24], %b: f32[4, 45, 70], %m: i64[1, 70], %n: i64[45, 1]) {
+  %kt = transpose %k {perm = [0, 2, 1]}
+  %c = constant f32[] {4}
+  %d = div %kt, %c
+  %s = matmul %q, %d
+  %t = add %s, %b
+  %four = constant i64[4] {1, 4, 45, 70}
+  %w = reshape %t, %four
+  %o = mul %m, %n
+  %i = cast %o {to = bool}
+  %j = not %i
+  %f = constant f32[] {-3.4028234663852886e38}
+  %e = where %j, %f, %w
+  %p = softmax %e {axis = 3}
+  %three = constant i64[3] {4, 45, 70}
+  %r = reshape %p, %three
+  %y = matmul %r, %v
+  return %y
+})"},
+    // Rows without a key are 0.
+    {"attention_with_guard",
+     R"(graph @g(%q: f32[2, 40, 8], %k: f32[2, 8, 50], %v: f32[2, 50, 72], %m: i64[40, 50], %n: i64[40, 1]) {
+  %h = constant f32[] {0.5}
+  %a = mul %q, %h
+  %c = mul %k, %h
+  %s = matmul %a, %c
+  %zero = constant f32[1] {0}
+  %low = constant f32[1] {-inf}
+  %o = mul %m, %n
+  %i = cast %o {to = bool}
+  %b = where %i, %zero, %low
+  %e = add %s, %b
+  %p = softmax %e {axis = 2}
+  %x = is_nan %p
+  %g = where %x, %zero, %p
+  %y = matmul %g, %v
+  return %y
+})"},
+    {"attention_of_specials_with_guard",
+     R"(graph @g(%q: f32[9, 8], %k: f32[8, 12]) {
+  %v = constant f32[12, 16] random(2, 0.5)
+  %zero = constant f32[] {0}
+  %s = matmul %q, %k
+  %p = softmax %s {axis = 1}
+  %x = is_nan %p
+  %g = where %x, %zero, %p
+  %y = matmul %g, %v
+  return %y
+})",
+     true},
     // What a mask hides leaves no trace, whatever it is; an empty sum is 0.
     {"attention_of_hidden_specials",
      R"(graph @g(%k: f32[12, 8]) {

@@ -56,7 +56,7 @@ TEST(FunctionAttention, IsLeftAloneWhereItIsSomethingElse) {
   const std::string f = "  %f = constant f32[] {-1e38}\n", zero = "  %f = constant f32[] {0}\n";
   // The kernel takes 0 for 'not hidden'.
   EXPECT_EQ(matches(around(zero + "  %e = where %m, %s, %f\n")), 0u);
-  // A bias and a scale of both.
+  // A scale of the sum, by which its terms could overflow.
   EXPECT_EQ(matches(around(f + "  %d = add %s, %b\n  %e = mul %d, %f\n")), 0u);
   EXPECT_EQ(matches(around(zero + "  %e = mul %s, %f\n")), 0u);
   EXPECT_EQ(matches(around("  %c = constant f32[] {1e-40}\n  %e = div %s, %c\n")), 0u);
