@@ -56,6 +56,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   const auto multiply_adds = checked_product(factors);
   if (!multiply_adds) return unsupported(node, "queries and keys have too many elements");
   stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
+  stage.tiled = true;
   stage.split = CallStage::Split::kRange;
   stage.numbers = {std::int64_t{0}, product(batch) * queries,
                    queries,         keys,

@@ -50,6 +50,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   stage.buffers = {read(x), read(w), written(y)};
   if (copies) stage.buffers.push_back(scratch_of_workers(kPanelElements, "panels"));
   stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
+  // Positions that are apart are loaded one by one.
+  stage.tiled = !host_.by_token() && (copies || steps.back() == 1);
   stage.split = CallStage::Split::kRange;
   stage.numbers = {std::int64_t{0}, positions_of_all * down};
   if (copies) stage.numbers.emplace_back(Size(block_rows));

@@ -15,6 +15,10 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
   const std::size_t rank = y.dims.size();
   const Size m = y.dims[rank - 2], n = y.dims[rank - 1], k = a.dims.back();
   if (product(y.dims) == 0) return ok_status();
+  // Fewer columns do not fill a vector, and a single row is not divided.
+  constexpr std::int64_t kVector = 8;
+  const bool tiled = !host_.by_token() && type == ElementType::kF32 && n.bound() >= kVector &&
+                     product(y.dims).bound() > n.bound();
   const auto multiply_adds = static_cast<std::uint64_t>((product(y.dims) * k).bound());
   if (b_data && type == ElementType::kF32 && k.bound() > 0) {
     // One constant matrix: packed at compile time. The batch dims of the left operand become rows.
@@ -24,6 +28,7 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
                                  .types = {b_data->element()},
                                  .buffers = {read(a), {panels, 0, false}, written(y)},
                                  .numbers = {*quotient(product(y.dims), n), k, n},
+                                 .tiled = tiled,
                                  .multiply_adds = multiply_adds},
                        {k, 0, n}));
     return ok_status();
@@ -58,6 +63,7 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
                   .buffers = {read(a), read(b), written(y)},
                   .numbers = {std::int64_t{0}, product(batch) * rows, rows, k, n, row_stride,
                               matrix(b, 2), matrix(b, 1), batch, batch_a.strides, batch_b.strides},
+                  .tiled = tiled,
                   .multiply_adds = multiply_adds,
                   .split = CallStage::Split::kRange};
   if (packs) stage.buffers.push_back(scratch_of_workers(Size(16) * k, "panel"));

@@ -131,47 +131,63 @@ class PartSizes {
   std::map<std::pair<Part, std::string>, Products> found_;
 };
 
-/// Adds the nests of `stages`, which run `count` times per token; for a loop body, adds the weights
-/// of each iteration.
-void add_nests(const Program& program, const std::vector<Stage>& stages, const LoopStage* loop,
-               std::uint64_t count, NestWork& work) {
-  std::set<std::uint32_t> read;  // weight buffers that were counted
-  for (const Stage& stage : stages) {
-    if (const auto* inner = std::get_if<LoopStage>(&stage.op)) {
-      add_nests(program, inner->body, inner, inner->count, work);
-      continue;
+/// Adds up the nests and tiled calls of a program.
+class NestWorkSum {
+ public:
+  explicit NestWorkSum(const Program& program) : program_(program) {}
+
+  /// Adds `stages`, which run `count` times per token; for a loop body, the weights of each
+  /// iteration.
+  void add(const std::vector<Stage>& stages, const LoopStage* loop, std::uint64_t count) {
+    std::set<std::uint32_t> by_nests, by_calls;  // weight buffers
+    for (const Stage& stage : stages) {
+      if (const auto* inner = std::get_if<LoopStage>(&stage.op)) {
+        add(inner->body, inner, inner->count);
+        continue;
+      }
+      const auto* call = std::get_if<CallStage>(&stage.op);
+      if (!call && !std::holds_alternative<MapStage>(stage.op)) continue;
+      const bool tiled = call && call->tiled;
+      const std::uint64_t multiply_adds = count * (call ? call->multiply_adds : 0);
+      work_.all_multiply_adds += multiply_adds;
+      if (!tiled) {
+        work_.stages += count;
+        work_.multiply_adds += multiply_adds;
+        work_.operators[stage.comment.substr(0, stage.comment.find(' '))] += count;
+      }
+      for (const BufferId id : access(stage).reads)
+        if (program_.buffers[id.index].place == Place::kWeight)
+          (tiled ? by_calls : by_nests).insert(id.index);
     }
-    const auto* call = std::get_if<CallStage>(&stage.op);
-    if (!call && !std::holds_alternative<MapStage>(stage.op)) continue;
-    if (call && call->kernel.starts_with("attention")) {
-      work.all_multiply_adds += count * call->multiply_adds;
-      continue;
+    for (const std::uint32_t buffer : by_nests) {
+      work_.bytes += bytes_of(buffer, loop);
+      by_calls.insert(buffer);
     }
-    work.stages += count;
-    work.multiply_adds += count * (call ? call->multiply_adds : 0);
-    work.operators[stage.comment.substr(0, stage.comment.find(' '))] += count;
-    for (const BufferId id : access(stage).reads)
-      if (program.buffers[id.index].place == Place::kWeight) read.insert(id.index);
+    for (const std::uint32_t buffer : by_calls) work_.all_bytes += bytes_of(buffer, loop);
   }
-  for (const std::uint32_t index : read) {
-    const WeightRef ref = program.buffers[index].weight;
-    if (!ref.per_layer) {
-      work.bytes += program.weights[ref.index].bytes;
-      continue;
-    }
+  NestWork result() && { return std::move(work_); }
+
+ private:
+  std::uint64_t bytes_of(std::uint32_t buffer, const LoopStage* loop) const {
+    const WeightRef ref = program_.buffers[buffer].weight;
+    if (!ref.per_layer) return program_.weights[ref.index].bytes;
+    std::uint64_t bytes = 0;
     for (const std::uint32_t weight : loop->fields[ref.index].weights)
-      work.bytes += program.weights[weight].bytes;
+      bytes += program_.weights[weight].bytes;
+    return bytes;
   }
-}
+
+  const Program& program_;
+  NestWork work_;
+};
 
 }  // namespace
 
 NestWork nest_work(const Program& program) {
-  NestWork work;
-  add_nests(program, program.forward, nullptr, 1, work);
-  add_nests(program, program.head, nullptr, 1, work);
-  work.all_multiply_adds += work.multiply_adds;
-  work.all_bytes = work.bytes;
+  NestWorkSum sum(program);
+  sum.add(program.forward, nullptr, 1);
+  sum.add(program.head, nullptr, 1);
+  NestWork work = std::move(sum).result();
   for (const Products& products : products_of(program)) {
     work.all_multiply_adds += products.macs;
     work.all_bytes += products.bytes;

@@ -35,11 +35,11 @@ struct Products {
 /// ran for every token, although in a prompt it runs for the last token only.
 std::vector<Products> products_of(const Program& program);
 
-/// Work of the loop nests, and of all stages, per token or per run of a plain graph. Calls of
-/// attention count as kernels.
+/// Work of the loop nests, and of all stages, per token or per run of a plain graph. Products,
+/// convolutions and attention that are CallStage::tiled count as kernels.
 struct NestWork {
-  std::uint64_t stages = 0;                    // number of nest executions
-  std::uint64_t multiply_adds = 0, bytes = 0;  // of matrix products in nests; weight bytes read
+  std::uint64_t stages = 0;                            // number of nest executions
+  std::uint64_t multiply_adds = 0, bytes = 0;          // of products in nests; weight bytes read
   std::uint64_t all_multiply_adds = 0, all_bytes = 0;  // the same for kernels and nests together
   std::map<std::string, std::uint64_t> operators;      // number of nest executions by operator
 };

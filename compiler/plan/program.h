@@ -223,6 +223,7 @@ struct CallStage {
   std::vector<BufferArgument> buffers{};
   std::vector<Number> numbers{};
   bool can_fail = false;            // returns false for invalid data, such as an index out of range
+  bool tiled = false;               // a product of vectors, divided among the threads
   std::uint64_t multiply_adds = 0;  // of a product or attention, per row, at the upper bounds
 
   /// How the call is divided among the workers of a plain graph.

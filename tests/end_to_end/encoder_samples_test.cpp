@@ -1,10 +1,13 @@
 // Encoders of real exporters, compiled once for ranges of sizes, against the exporter's test data.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "compiler/evaluate/test_onnx.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
 
 namespace llmc::tests {
 namespace {
@@ -38,6 +41,26 @@ TEST_P(EncoderSamples, OneLibraryTakesAllSizes) {
   EXPECT_FALSE(results->empty());
   for (const evaluate::DataSetResult& result : *results) EXPECT_TRUE(result.ok()) << result.folder;
 }
+
+#ifdef LLMC_PROGRAM
+TEST_P(EncoderSamples, AtLeast95PercentOfMultiplyAddsAreInKernels) {
+  const fs::path model =
+      shared_folder() / "onnx-samples" / (std::string(GetParam().model) + ".onnx");
+  if (!fs::exists(model)) GTEST_SKIP() << model << " is not there";
+  std::vector<std::string> arguments{"inspect", model.string(), "--json", "--dim", "batch_size=1"};
+  if (*GetParam().length != 0) {
+    arguments.emplace_back("--dim");
+    arguments.push_back(
+        fmt::format("{}={}..{}", GetParam().length, GetParam().range.min, GetParam().range.max));
+  }
+  const ProgramRun inspected = llmc(arguments);
+  ASSERT_EQ(inspected.code, 0) << inspected.err;
+  const auto loops = nlohmann::json::parse(inspected.out).at("loops");
+  EXPECT_GT(loops.at("all_multiply_adds").get<std::uint64_t>(), 0u);
+  EXPECT_LE(20 * loops.at("multiply_adds").get<std::uint64_t>(),
+            loops.at("all_multiply_adds").get<std::uint64_t>());
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(
     Shared, EncoderSamples,

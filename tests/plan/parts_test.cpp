@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/ir/text.h"
 #include "compiler/plan/plan.h"
 #include "tests/plan/stage_graph.h"
 
@@ -95,6 +96,62 @@ TEST(Parts, ProductsAreThoseOfTheMatrices) {
                                 2 * hidden * inner * 2, 2 * hidden * inner, 128 * hidden, 0));
   EXPECT_GT(bytes, plan.weights_bytes / 2);
   EXPECT_LT(bytes, plan.weights_per_token_bytes);
+}
+
+NestWork work_of(const std::string& text) {
+  const auto graph = ir::parse(text);
+  if (!graph.ok()) ADD_FAILURE() << llmc::format(graph.error().first());
+  std::vector<ir::Value> inputs;
+  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
+  const auto program = lower_plain(*graph, inputs);
+  if (!program.ok()) ADD_FAILURE() << llmc::format(program.error().first());
+  return nest_work(*program);
+}
+
+/// Multiply-adds outside kernels, multiply-adds of all, bytes of weights read outside kernels and
+/// by all.
+std::vector<std::uint64_t> shares_of(const std::string& text) {
+  const NestWork work = work_of(text);
+  return {work.multiply_adds, work.all_multiply_adds, work.bytes, work.all_bytes};
+}
+
+TEST(NestWork, CountsTiledProductsAsKernels) {
+  const auto product = [](const std::string& type, const char* a, const char* b) {
+    return shares_of("graph @g(%a: " + type + a + ", %b: " + type + b +
+                     ") {\n  %y = matmul %a, %b\n  return %y\n}");
+  };
+  EXPECT_THAT(product("f32", "[3, 20, 9]", "[3, 9, 16]"), ElementsAre(0, 8640, 0, 0));
+  EXPECT_THAT(product("f32", "[3, 2, 9]", "[3, 9, 8]"), ElementsAre(0, 432, 0, 0));
+  // Too few columns for a vector; one row; no floats; no f32.
+  EXPECT_THAT(product("f32", "[3, 20, 9]", "[3, 9, 7]"), ElementsAre(3780, 3780, 0, 0));
+  EXPECT_THAT(product("f32", "[1, 9]", "[9, 16]"), ElementsAre(144, 144, 0, 0));
+  EXPECT_THAT(product("i32", "[20, 9]", "[9, 16]"), ElementsAre(2880, 2880, 0, 0));
+  EXPECT_THAT(product("f64", "[20, 9]", "[9, 16]"), ElementsAre(2880, 2880, 0, 0));
+}
+
+TEST(NestWork, CountsConvolutionsOfAdjacentPositionsAsKernels) {
+  const auto conv = [](const char* weight, const char* attributes) {
+    return shares_of(std::string("graph @g(%x: f32[1, 8, 41]) {\n  %w = constant f32[") + weight +
+                     "] random(1, 0.5)\n  %y = conv %x, %w {dilations = [1], " + attributes +
+                     "}\n  return %y\n}");
+  };
+  EXPECT_THAT(conv("4, 8, 3", "strides = [2]"), ElementsAre(0, 1920, 0, 384));
+  EXPECT_THAT(conv("8, 1, 3", "strides = [1], groups = 8"), ElementsAre(0, 936, 0, 96));
+  EXPECT_THAT(conv("8, 1, 3", "strides = [2], groups = 8"), ElementsAre(480, 480, 96, 96));
+}
+
+TEST(NestWork, CountsAWeightThatALoopReadsToo) {
+  const NestWork work = work_of(R"(graph @g(%x: f32[1, 8, 41]) {
+  %w = constant f32[4, 8, 3] random(1, 0.5)
+  %y = conv %x, %w {strides = [1], dilations = [1]}
+  %e = exp %w
+  return %y, %e
+})");
+  EXPECT_EQ(work.stages, 1u);
+  EXPECT_EQ(work.bytes, 384u);
+  EXPECT_EQ(work.all_bytes, 384u);
+  EXPECT_EQ(work.multiply_adds, 0u);
+  EXPECT_THAT(work.operators, ElementsAre(std::pair("exp", 1u)));
 }
 
 TEST(Parts, NamesAreReadBack) {
