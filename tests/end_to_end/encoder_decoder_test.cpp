@@ -96,6 +96,8 @@ class EncoderDecoders : public ::testing::TestWithParam<const char*> {
         {"relative", {.relative_bias = true}},
         {"one_cache", {.one_cache = true}},
         {"reversed", {.reversed = true}},
+        {"one_token", {.one_token = true}},
+        {"relative_one_token", {.relative_bias = true, .one_token = true}},
         {"samples", {.source = EncoderSource::kSamples}},
         {"spectrogram", {.source = EncoderSource::kSpectrogram}}};
     if (const auto form = forms.find(name); form != forms.end()) {
@@ -241,9 +243,10 @@ TEST_P(EncoderDecoders, AgreeWithTheReferenceInEachFormat) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoders,
-                         ::testing::Values("tiny", "relative", "one_cache", "reversed", "samples",
-                                           "spectrogram", "s2s-bart-ts18", "t5-ts18",
-                                           "s2s-whisper-ts18", "s2s-moonshine-ts18"),
+                         ::testing::Values("tiny", "relative", "one_cache", "reversed", "one_token",
+                                           "relative_one_token", "samples", "spectrogram",
+                                           "s2s-bart-ts18", "t5-ts18", "s2s-whisper-ts18",
+                                           "s2s-moonshine-ts18", "t5gated-dyn23"),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

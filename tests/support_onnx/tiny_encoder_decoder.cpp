@@ -40,7 +40,11 @@ class Writer {
   OnnxBuilder decoder(bool with_past) {
     const bool has_mask = form_.source == EncoderSource::kTokens;
     if (has_mask) b_.input("encoder_attention_mask", TensorProto::INT64, {"batch", "source"});
-    b_.input("input_ids", TensorProto::INT64, {"batch", "seq"});
+    one_token_ = with_past && form_.one_token;
+    if (one_token_)
+      b_.input("input_ids", TensorProto::INT64, {"batch", std::int64_t{1}});
+    else
+      b_.input("input_ids", TensorProto::INT64, {"batch", "seq"});
     if (!with_past) b_.float_input("encoder_hidden_states", {"batch", "source", kHidden});
     for (std::int64_t i = 0; with_past && i < kLayers; ++i)
       for (const char* const side : {"decoder", "encoder"})
@@ -83,6 +87,7 @@ class Writer {
   std::string size(const std::string& x, std::int64_t axis) {
     return op("Gather", {op("Shape", {x}), b_.integer(axis)});
   }
+  std::string tokens() { return one_token_ ? b_.integer(1) : size("input_ids", 1); }
   std::string weight(const std::string& name, const std::vector<std::int64_t>& dims,
                      float scale = 0.4f) {
     std::uint64_t state = XXH3_64bits(name.data(), name.size());
@@ -112,7 +117,9 @@ class Writer {
   }
   /// The projection [batch, heads, tokens, dim].
   std::string heads(const std::string& name, const std::string& x) {
-    return op("Transpose", {b_.reshape(linear(name, x, kHidden, kHidden), {0, -1, kHeads, kDim})},
+    const std::int64_t tokens = one_token_ ? 1 : -1, count = one_token_ ? -1 : kHeads;
+    return op("Transpose",
+              {b_.reshape(linear(name, x, kHidden, kHidden), {0, tokens, count, kDim})},
               {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}});
   }
   std::string attend(const std::string& at, const std::string& x, const std::string& keys,
@@ -126,7 +133,7 @@ class Writer {
         op("MatMul", {op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), values});
     const std::string joined =
         b_.reshape(op("Transpose", {rows}, {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}}),
-                   {0, -1, kHidden});
+                   {0, one_token_ ? 1 : -1, kHidden});
     return linear(at + ".out", joined, kHidden, kHidden);
   }
   std::string mlp(const std::string& x, const std::string& at) {
@@ -135,7 +142,7 @@ class Writer {
   }
   /// Token rows with learned positions from `past` on.
   std::string rows(const std::string& at, const std::string& past) {
-    const std::string count = size("input_ids", 1);
+    const std::string count = tokens();
     const std::string positions = op("Range", {past, op("Add", {past, count}), b_.integer(1)});
     const std::string moved = op("Add", {positions, b_.integer(kOffset)});
     return op("Add", {op("Gather", {table("tokens", kVocabulary), "input_ids"}),
@@ -175,7 +182,7 @@ class Writer {
     return op("Where", {seen, b_.scalar(0), b_.scalar(-1e30f)});
   }
   void causal(const std::string& past) {
-    const std::string count = size("input_ids", 1), total = op("Add", {past, count});
+    const std::string count = tokens(), total = op("Add", {past, count});
     const std::string keys = op("Range", {b_.integer(0), total, b_.integer(1)});
     const std::string queries = b_.unsqueeze(op("Range", {past, total, b_.integer(1)}), {1});
     causal_ = op("Where", {op("LessOrEqual", {keys, queries}), b_.scalar(0), b_.scalar(-1e30f)});
@@ -226,6 +233,7 @@ class Writer {
   std::string mask_, causal_, keys_, values_;
   std::map<std::string, std::string> tables_;
   Names presents_;
+  bool one_token_ = false;
 };
 
 /// Both decoders as the branches of an If on use_cache_branch.

@@ -79,7 +79,7 @@ class RecurrentWriter {
       return b_.reshape(b_.node("Cast", {key}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}}),
                         {1, 1, 1, -1});
     const bool window = kind == RecurrentForm::Mask::kWindow;
-    const auto first = window ? b_.node("Sub", {count, b_.integer(300)}) : b_.integer(0);
+    const auto first = window ? b_.node("Sub", {count, b_.integer(5)}) : b_.integer(0);
     const auto seen = b_.node("GreaterOrEqual", {key, first});
     return b_.reshape(b_.node("Where", {seen, b_.scalar(0), b_.scalar(-1e9f)}), {1, 1, 1, -1});
   }

@@ -25,7 +25,8 @@ Result<ImportedModel> bind_split_blocks(FileSet& files, const FolderContents& co
 ///   -> logits, the caches with the new tokens
 /// Caches are identified by their use in the graph (find_caches.h), other inputs by name and type
 /// (decoder_inputs.h). The batch size is bound to 1. If the graph reads embedded rows, the
-/// embedding is in a sibling file. `with_source`: the decoder of an encoder-decoder, which also
+/// embedding is in a sibling file. A graph that takes one token per call is bound by one_token.h.
+/// `with_source`: the decoder of an encoder-decoder, which also
 /// reads keys and values of an encoded source; its module has no encoder yet.
 Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Part& part,
                                                        const FolderContents& siblings,

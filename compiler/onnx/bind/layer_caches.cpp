@@ -4,6 +4,7 @@
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder_inputs.h"
 #include "compiler/onnx/bind/find_caches.h"
+#include "compiler/onnx/bind/one_token.h"
 #include "compiler/onnx/bind/source_states.h"
 #include "compiler/onnx/limits.h"
 #include "compiler/onnx/operators.h"
@@ -33,35 +34,6 @@ InputRoles decoder_roles(const Part& part) {
   if (has_role(roles, InputRole::kUseCache))
     std::erase_if(roles, [](const auto& role) { return role.second == InputRole::kSourceRows; });
   return roles;
-}
-
-/// Keys and values of the source in each layer.
-struct SourceStates {
-  std::vector<std::array<std::string, 2>> layers;  // names of inputs
-  std::int64_t heads = 0, dim = 0;
-};
-
-/// Returns the inputs with the state of a source. Fails with kUnsupported if their shapes are not
-/// [batch, heads, source, dim], the same for all.
-Result<SourceStates> source_states(const Part& part) {
-  SourceStates found;
-  LLMC_TRY(SourceNames names, source_state_inputs(part));
-  found.layers = std::move(names.layers);
-  for (const auto& layer : found.layers)
-    for (const std::string& name : layer) {
-      const auto sizes = declared_sizes(part, name);
-      const std::int64_t heads = sizes[1].value_or(0), dim = sizes[3].value_or(0);
-      if (found.heads == 0) {
-        found.heads = heads;
-        found.dim = dim;
-      }
-      if (heads < 1 || heads > kMaxHeads || dim < 1 || dim > kMaxHeadDim || heads != found.heads ||
-          dim != found.dim)
-        return part.unsupported("the state of the source is not [batch, heads, source, head_dim]",
-                                "its heads and head_dim must be fixed and the same in all layers",
-                                name);
-    }
-  return found;
 }
 
 /// Returns the type of a possible cache for batch size 1: with the declared sizes, or with symbols
@@ -289,6 +261,10 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
     if (declared.ok()) found = std::move(declared);
   }
   if (!found.ok() && guess) return none;
+  if (!found.ok() || (*found && (*found)->fixed_tokens == 1)) {
+    LLMC_TRY(auto bound, bind_one_token(files, part, siblings));
+    if (bound) return bound;
+  }
   if (!found.ok()) return std::move(found).error();
   if (!*found) return none;
   const FoundCaches& caches = **found;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "compiler/onnx/bind/decoder_inputs.h"
+#include "compiler/onnx/limits.h"
 
 namespace llmc::importer {
 namespace {
@@ -74,6 +75,27 @@ Result<SourceNames> source_state_inputs(const Part& part) {
         role != roles.end() && role->second == InputRole::kSourceState)
       names.push_back(value->name());
   return pair_source_names(part, names);
+}
+
+Result<SourceStates> source_states(const Part& part) {
+  SourceStates found;
+  LLMC_TRY(SourceNames names, source_state_inputs(part));
+  found.layers = std::move(names.layers);
+  for (const auto& layer : found.layers)
+    for (const std::string& name : layer) {
+      const auto sizes = declared_sizes(part, name);
+      const std::int64_t heads = sizes[1].value_or(0), dim = sizes[3].value_or(0);
+      if (found.heads == 0) {
+        found.heads = heads;
+        found.dim = dim;
+      }
+      if (heads < 1 || heads > kMaxHeads || dim < 1 || dim > kMaxHeadDim || heads != found.heads ||
+          dim != found.dim)
+        return part.unsupported("the state of the source is not [batch, heads, source, head_dim]",
+                                "its heads and head_dim must be fixed and the same in all layers",
+                                name);
+    }
+  return found;
 }
 
 }  // namespace llmc::importer

@@ -22,6 +22,16 @@ struct SourceNames {
 /// several, or if the number of names is odd.
 Result<SourceNames> pair_source_names(const Part& part, const std::vector<std::string>& names);
 
+/// Keys and values of the source in each layer.
+struct SourceStates {
+  std::vector<std::array<std::string, 2>> layers;  // names of inputs
+  std::int64_t heads = 0, dim = 0;
+};
+
+/// Returns the inputs with the state of a source. Fails with kUnsupported if their shapes are not
+/// [batch, heads, source, dim], the same for all.
+Result<SourceStates> source_states(const Part& part);
+
 /// Returns the inputs of a decoder with a past that hold keys and values of the source.
 Result<SourceNames> source_state_inputs(const Part& part);
 

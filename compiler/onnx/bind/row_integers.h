@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+
+#include "compiler/onnx/bind/part.h"
+#include "compiler/onnx/bind/row_evaluation.h"
+
+namespace llmc::importer {
+
+/// Sizes of a decoder that a graph of one token per call knows as sizes of its own, and its terms
+/// of the scores by distance.
+class DecoderSizes {
+ public:
+  /// `ids`: i64[seq]; `past`, `source`: f32[1, heads, past or source, D], kNoValue if there is
+  /// none.
+  DecoderSizes(ir::Builder& builder, ir::ValueId ids, ir::ValueId past, ir::ValueId source)
+      : b_(builder), ids_(ids), past_(past), source_(source) {}
+
+  /// Returns integers of a row's graph, i64[n] or i64[], for values that have a row for each token.
+  /// A position becomes the column i64[seq, 1, …] of rank 2 or more. Fails with kUnsupported if
+  /// other integers depend on the number of past tokens.
+  Result<ir::ValueId> of_rows(const Part& part, const RowIntegers& integers,
+                              const ir::Origin& origin);
+  /// Returns integers that are sizes of keys, values or scores: one row, past + seq tokens.
+  Result<ir::ValueId> of_keys(const Part& part, const RowIntegers& integers,
+                              const ir::Origin& origin);
+  /// Returns the term f32[1, heads, seq, past + seq] of the scores.
+  Result<ir::ValueId> bias(const DistanceBias& bias, const ir::Origin& origin);
+
+ private:
+  Result<ir::ValueId> size(ir::ValueId value, std::int64_t axis, const ir::Origin& origin);
+  Result<ir::ValueId> number(std::int64_t value, const ir::Origin& origin);
+  Result<ir::ValueId> positions(const ir::Origin& origin);
+  Result<ir::ValueId> counts(const Part& part, const RowIntegers& integers, bool of_keys,
+                             const ir::Origin& origin);
+  Result<ir::ValueId> binary(ir::BinaryKind kind, ir::ValueId a, ir::ValueId b,
+                             const ir::Origin& origin) {
+    return b_.add_one(ir::Binary{kind}, {a, b}, origin);
+  }
+
+  ir::Builder& b_;
+  const ir::ValueId ids_, past_, source_;
+};
+
+}  // namespace llmc::importer
