@@ -117,18 +117,18 @@ class BenchSession {
         clock_(clock) {}
 
   /// Fills the cache of each sequence with test.kept() tokens. Sequences share only the tokens of a
-  /// compiled-in prompt.
+  /// compiled-in prompt and, if the model has fewer sources than sequences, a source.
   Status fill(const Test& test) {
+    // With several sources, others may share that of the first one, which is encoded again.
+    LLMC_RETURN_IF_ERROR(release_after(model_.sources > 1 ? 1 : test.sequences));
     if (test.is_encode()) return ok_status();
     if (source_ > 0) LLMC_RETURN_IF_ERROR(session_->encode(made_up_source(source_, model_)));
-    LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, 0));
     LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::reset));
-    for (; sequences_.size() > test.sequences; sequences_.pop_back())
-      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::release, sequences_.back()));
     while (sequences_.size() < test.sequences) {
       LLMC_TRY(const std::uint32_t added, session_->get<std::uint32_t>(&exec::Api::fork, 0));
       sequences_.push_back(added);
     }
+    if (model_.sources > 1) LLMC_RETURN_IF_ERROR(encode_for_others());
     return each([&]() -> Status {
       LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::reset));
       return session_->prefill(tokens_for(test.kept() - test.compiled_in, vocabulary_));
@@ -179,6 +179,22 @@ class BenchSession {
     for (std::size_t i = sequences_.size(); i-- > 0;) {
       LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, sequences_[i]));
       LLMC_RETURN_IF_ERROR(f());
+    }
+    return ok_status();
+  }
+  /// Selects the first sequence, and releases those after the first `count`.
+  Status release_after(std::size_t count) {
+    LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, 0));
+    for (; sequences_.size() > count; sequences_.pop_back())
+      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::release, sequences_.back()));
+    return ok_status();
+  }
+  /// Gives the other sequences sources of their own, as far as the model has room for them.
+  Status encode_for_others() {
+    const std::size_t count = std::min<std::size_t>(sequences_.size(), model_.sources);
+    for (std::size_t i = 1; i < count; ++i) {
+      LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::select, sequences_[i]));
+      LLMC_RETURN_IF_ERROR(session_->encode(made_up_source(source_, model_)));
     }
     return ok_status();
   }

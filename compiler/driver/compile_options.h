@@ -42,6 +42,8 @@ struct CompileOptions {
   bool quant_given = false;
   /// Encoder-decoder: maximum number of tokens or frames of a source; 0: a default.
   std::uint32_t source_max = 0;
+  /// Encoder-decoder: number of sources in a session; 1: all sequences attend to the same one.
+  std::uint32_t sources = 1;
   /// Default maximum of tokens, of samples of sound, and of frames with several features.
   static constexpr std::uint32_t kDefaultSource = 512, kDefaultSamples = 480000,
                                  kDefaultFrames = 3000;

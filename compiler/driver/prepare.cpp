@@ -302,11 +302,14 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
     LLMC_TRY(const plan::DimRange range, source_range(*graph, options));
     planned.source_min = static_cast<std::uint32_t>(range.min);
     planned.source_max = static_cast<std::uint32_t>(range.max);
+    planned.sources = options.sources;
     planned.source_vocab = source_vocabulary(*graph);
     LLMC_TRY(planned.sound, read_sound_features(options.model));
     LLMC_TRY(encoder, prepare_encoder(*graph, options));
-  } else if (options.source_max != 0) {
-    return usage_error("--source-ctx needs an encoder-decoder", "leave it out");
+  } else if (options.source_max != 0 || options.sources > 1) {
+    return usage_error(fmt::format("{} needs an encoder-decoder",
+                                   options.source_max != 0 ? "--source-ctx" : "--sources"),
+                       "leave it out");
   }
   clock.finish("passes");
   report(progress, "plan", 0, 0);

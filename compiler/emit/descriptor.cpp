@@ -86,9 +86,10 @@ std::string encode_declaration(const Plan& plan) {
       ids ? "token ids; see llmc_encode"
           : fmt::format("features f32[{}]; see llmc_encode_features", fmt::join(dims, ", "));
   return fmt::format(
-      "/* Encodes a source for all sequences of the session: {}. */\n"
+      "/* Encodes a source for {}: {}. */\n"
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n{};\n\n",
-      what, encode_signature(plan));
+      plan.options.sources == 1 ? "all sequences of the session" : "the selected sequence", what,
+      encode_signature(plan));
 }
 
 std::string encode_definition(const Plan& plan) {
@@ -109,6 +110,7 @@ std::string source_fields(const Plan& plan) {
       "    .source_max = {0}_SOURCE_MAX,\n"
       "    .source_width = {0}_SOURCE_WIDTH,\n"
       "    .source_vocab = {1},\n"
+      "    .sources = {0}_SOURCES,\n"
       "    .source_bytes = {2},\n",
       macro_name(plan.options.name), plan.options.source_vocab, plan.source_bytes);
 }

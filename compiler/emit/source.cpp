@@ -281,6 +281,8 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
     constant("SOURCE_MIN", plan.options.source_min, "");
     constant("SOURCE_MAX", plan.options.source_max,
              width == 0 ? "tokens of a source" : "frames of a source");
+    constant("SOURCES", plan.options.sources,
+             plan.options.sources == 1 ? "all sequences attend to one" : "maximum in a session");
   }
   if (embedding > 0) constant("EMBEDDING_WIDTH", embedding, "elements of an embedding");
   constant("VOCAB", plan.program.vocabulary, "logits; token ids are 0 .. VOCAB-1");

@@ -157,6 +157,7 @@ void add_decoder(Json& json, const Plan& plan) {
                       {"rate", options.sound.rate},
                       {"normalized", options.sound.normalized},
                       {"mels", options.sound.mels},
+                      {"count", options.sources},
                       {"bytes", plan.source_bytes},
                       {"encoder_weights", encoder.weights_bytes},
                       {"encoder_arena", encoder.arena_bytes}};

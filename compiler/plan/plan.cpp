@@ -37,6 +37,10 @@ Status check_options(const PlanOptions& options) {
         fmt::format("{} sequences cannot be stepped together", options.batch),
         fmt::format("--batch takes 1 to the tokens of --chunk, which are {}", options.chunk));
   }
+  if (options.sources == 0 || options.sources > kMaxSequences) {
+    return usage_error(fmt::format("a session cannot have {} sources", options.sources),
+                       fmt::format("--sources takes 1 to {}", kMaxSequences));
+  }
   if (options.pool > kMaxPool) {
     return usage_error(fmt::format("the cache cannot have {} blocks", options.pool),
                        fmt::format("--pool takes 1 to {}", kMaxPool));
@@ -189,6 +193,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
                             .pool_blocks = kv.blocks,
                             .scratch_bytes = plan.memory.scratch_bytes,
                             .kv_block_bytes = kv.block_bytes,
+                            .sources = plan.encoder ? options.sources : 0,
                             .source_bytes = plan.source_bytes,
                             .state_bytes = plan.state_bytes});
   if (arena.total > static_cast<std::uint64_t>(INT64_MAX)) {
@@ -270,6 +275,12 @@ std::vector<Warning> warnings(const Plan& plan) {
                      fmt::format("--sequences {} has as many sequences, --batch {} takes less "
                                  "memory",
                                  options.batch, options.sequences)});
+  }
+  if (plan.encoder && options.sources > options.sequences) {
+    found.push_back({fmt::format("--sources {} is more than --sequences {}: a sequence attends to "
+                                 "one source",
+                                 options.sources, options.sequences),
+                     fmt::format("--sequences {} has as many sequences", options.sources)});
   }
   // A compiled-in prompt is outside the pool; its last block is copied unless it is full.
   const std::uint64_t whole = round_up(options.ctx, plan.kv.block) / plan.kv.block;

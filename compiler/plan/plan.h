@@ -48,6 +48,7 @@ struct PlanOptions {
   std::uint32_t ctx_needed = 0;   // minimum context in tokens; 0: no minimum
   /// Encoder-decoder: limits of the number of tokens or frames of a source.
   std::uint32_t source_min = 1, source_max = 512;
+  std::uint32_t sources = 1;       // encoder-decoder: number of sources in a session
   std::uint32_t source_vocab = 0;  // number of ids of a source; 0: a source is features
   SoundFeatures sound = {};
   DimRanges open_dims = {};  // plain graph: ranges of symbols in the input shapes
@@ -99,8 +100,8 @@ struct Plan {
   KvPlan kv;
   PromptPlan prompt;
   /// Encoder-decoder: the plan of the entry kEncode, from a source (token ids or features) to its
-  /// keys and values, and the maximum size of these in bytes for all layers. Otherwise nullptr and
-  /// 0.
+  /// keys and values, and the maximum size in bytes of these of one source, for all layers.
+  /// Otherwise nullptr and 0.
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
   std::uint64_t state_bytes = 0;  // decoder: recurrent states of a sequence; a multiple of 64

@@ -77,6 +77,7 @@ llmc_status check_model(const llmc_model* model) {
       (model->prefix_tokens == 0 || model->prefix_blocks != nullptr) &&
       (model->encode != nullptr) == (model->source_max > 0) &&
       (model->source_min > 0) == (model->source_max > 0) &&
+      (model->sources > 0) == (model->source_max > 0) &&
       (model->source_vocab > 0) == (model->source_max > 0 && model->source_width == 0) &&
       model->source_min <= model->source_max && model->source_bytes % LLMC_ALIGNMENT == 0 &&
       model->source_max <= INT32_MAX && model->state_bytes % LLMC_ALIGNMENT == 0 &&

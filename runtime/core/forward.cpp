@@ -10,9 +10,13 @@ bool cancelled(const llmc_session& session) {
   return session.config.cancel != nullptr && session.config.cancel(session.config.cancel_user) != 0;
 }
 
-/// Fails if a token is not valid, or if an encoder-decoder has no source.
+/// Returns whether the model is a decoder, or the sequence has a source.
+bool has_source(const llmc_session& session, const Sequence& sequence) {
+  return session.model->sources == 0 || source_of(session, sequence) != nullptr;
+}
+
+/// Fails if a token is not valid.
 llmc_status check_input(const llmc_session& session, const Input& input, size_t n) {
-  if (session.model->source_max > 0 && session.run.source_rows == 0) return LLMC_ERROR_SOURCE;
   if (input.embeddings != nullptr) return LLMC_OK;
   const uint32_t vocab = session.model->vocab;
   for (size_t i = 0; i < n; ++i) {
@@ -104,13 +108,33 @@ void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t
   session.run.embeddings = nullptr;
 }
 
+/// Returns the segment of rows `row` .. `row` + `count` - 1 for the tokens from `position` on.
+/// `last`: position of the last token of the call.
+llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, uint32_t row,
+                        uint32_t count, uint32_t position, uint32_t last) {
+  llmc_segment segment{.blocks = sequence.cached.blocks,
+                       .row = row,
+                       .rows = count,
+                       .position = position,
+                       .last = last,
+                       .state = sequence.state,
+                       .source = nullptr,
+                       .source_rows = 0};
+  if (const Source* const source = source_of(session, sequence)) {
+    segment.source = session.source_state(sequence.source);
+    segment.source_rows = source->rows;
+  }
+  return segment;
+}
+
+/// Notes tokens in the cache and returns their segment.
 /// `total`: number of tokens of the call, including these `count` ones and those after them.
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
                         const int32_t* tokens, uint32_t count, size_t total, float mu) {
   const CachedTokens& cached = sequence.cached;
   session.cache.note(cached, tokens, count, mu);
   const uint32_t last = cached.position + static_cast<uint32_t>(total) - 1;
-  return {cached.blocks, row, count, cached.position, last, sequence.state};
+  return segment_at(session, sequence, row, count, cached.position, last);
 }
 
 /// Increases the sequence's position by tokens that have been run.
@@ -138,7 +162,7 @@ llmc_status replay(llmc_session& session, Sequence& sequence, bool cancellable) 
     const uint32_t count = left < session.chunk ? left : session.chunk;
     int32_t* const tokens = session.tokens + session.model->ctx + session.model->batch - count;
     for (uint32_t i = 0; i < count; ++i) tokens[i] = history[first + i];
-    session.segments[0] = {cached.blocks, 0, count, first, cached.position - 1, sequence.state};
+    session.segments[0] = segment_at(session, sequence, 0, count, first, cached.position - 1);
     forward(session, {tokens, nullptr}, count, 1);
     sequence.state_tokens = first + count;
   }
@@ -277,8 +301,9 @@ llmc_status append_all(llmc_session& session, const Input& input, size_t n, size
   tell(0);
   if (n == 0) return LLMC_OK;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
-  if (const llmc_status bad = check_input(session, input, n)) return bad;
   Sequence& sequence = session.selected();
+  if (!has_source(session, sequence)) return LLMC_ERROR_SOURCE;
+  if (const llmc_status bad = check_input(session, input, n)) return bad;
   CachedTokens& cached = sequence.cached;
   const bool slides = n > session.cache.room(cached);
   if (!slides) {
@@ -317,6 +342,8 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   const BatchSelection selection(session, sequences, n);
   if (selection.status() != LLMC_OK) return selection.status();
+  for (uint32_t i = 0; i < n; ++i)
+    if (!has_source(session, session.sequence(sequences[i]))) return LLMC_ERROR_SOURCE;
   if (const llmc_status bad = check_input(session, {tokens, nullptr}, n)) return bad;
   for (uint32_t i = 0; i < n; ++i)
     if (session.cache.room(session.sequence(sequences[i]).cached) == 0)

@@ -90,6 +90,7 @@ void open_sequence(llmc_session& session, Sequence& sequence) {
   sequence.sampling = session.config.sampling;
   sequence.constraints = {};
   sequence.alive = true;
+  attend_to(session, sequence, session.model->sources == 1 ? 0 : kNoSource);
   begin(session, sequence);
 }
 
@@ -132,6 +133,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   if (original.state != nullptr)
     __builtin_memcpy(copy.state, original.state, session->model->state_bytes);
   copy.state_tokens = original.state_tokens;
+  llmc::core::attend_to(*session, copy, original.source);
   copy.has_row = original.has_row;
   if (original.has_row) {
     __builtin_memcpy(copy.last_row, original.last_row,
@@ -156,6 +158,7 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
     return LLMC_ERROR_ARGUMENT;
   Sequence& gone = session->sequence(sequence);
   llmc::core::truncate(*session, gone, 0);
+  llmc::core::leave_source(*session, gone);
   gone.has_row = false;
   gone.logits.generation = 0;
   gone.alive = false;

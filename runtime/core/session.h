@@ -12,6 +12,17 @@ namespace llmc::core {
 static_assert(sizeof(llmc_segment) <= LLMC_SEGMENT_BYTES);
 static_assert(sizeof(uint64_t) + sizeof(uint32_t) == LLMC_LOGITS_NOTE_BYTES);
 
+/// A slot for one encoded source of an encoder-decoder.
+struct Source {
+  uint64_t hash;   // of the ids or features; 0: none is encoded
+  uint32_t rows;   // number of encoded rows; 0: none is encoded
+  uint32_t users;  // number of sequences that attend to it; 0: the slot is free
+};
+static_assert(sizeof(Source) == LLMC_SOURCE_NOTE_BYTES);
+
+/// The slot number of a sequence without a source.
+inline constexpr uint32_t kNoSource = UINT32_MAX;
+
 /// A slot of the logits buffer, and the generation of its content. Each generation number is used
 /// once: if the slot still has this generation, it still contains the same logits.
 struct LogitsSlot {
@@ -48,6 +59,7 @@ struct Sequence {
   unsigned char* state;   // [model->state_bytes] recurrent states after `state_tokens` tokens;
                           // NULL: the model has none
   uint32_t state_tokens;  // at most cached.position; the rest is run again before it is needed
+  uint32_t source;        // slot of its source, or kNoSource
   float* last_row;        // f32[hidden]: the last layer's row of the last token, if has_row is set
   LogitsSlot logits;      // slot of its logits, which other logits may have overwritten
   llmc_sampling sampling;
@@ -72,8 +84,8 @@ struct llmc_session {
   llmc::core::KvCache cache;
   llmc::core::Candidate* candidates;
   unsigned char* sequences;         // [model->sequences][LLMC_SEQUENCE_BYTES]
-  float* source;                    // [model->source_bytes] state of the cross-attention
-  uint64_t source_hash;             // of the encoded source's ids or features; 0: no source
+  llmc::core::Source* sources;      // [model->sources]
+  unsigned char* source_states;     // [model->sources][model->source_bytes], of llmc_segment
   float* logits;                    // [model->batch][vocab]
   uint64_t* generations;            // [model->batch] generations of the slots; 0: empty
   uint32_t* best;                   // [model->batch] indices of the first maximum of each slot
@@ -91,6 +103,10 @@ struct llmc_session {
 
   llmc::core::Sequence& sequence(uint32_t i) {
     return *reinterpret_cast<llmc::core::Sequence*>(sequences + uint64_t{i} * LLMC_SEQUENCE_BYTES);
+  }
+  /// Returns keys and values of the source in a slot (llmc_segment::source).
+  float* source_state(uint32_t slot) const {
+    return reinterpret_cast<float*>(source_states + slot * model->source_bytes);
   }
   llmc::core::Sequence& selected() { return sequence(current); }
   const llmc::core::Sequence& selected() const {
@@ -115,7 +131,15 @@ void clear_state(const llmc_session& session, Sequence& sequence);
 /// drawn tokens.
 void begin(llmc_session& session, Sequence& sequence);
 /// Initializes a new sequence: calls begin() and sets the sampling parameters of the configuration.
+/// It has no source, unless all sequences share one.
 void open_sequence(llmc_session& session, Sequence& sequence);
+
+/// Returns the sequence's source; nullptr if none is encoded.
+const Source* source_of(const llmc_session& session, const Sequence& sequence);
+/// Makes a sequence without a source attend to that in `slot`, which may be kNoSource.
+void attend_to(llmc_session& session, Sequence& sequence, uint32_t slot);
+/// Ends the sequence's use of its source.
+void leave_source(llmc_session& session, Sequence& sequence);
 
 bool exists(llmc_session& session, uint32_t sequence);
 /// Returns whether this sequence guides any sequence other than `but`.

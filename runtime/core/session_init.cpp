@@ -56,7 +56,8 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
   session->segments = reinterpret_cast<llmc_segment*>(base + at.segments);
   session->candidates = reinterpret_cast<Candidate*>(base + at.candidates);
   session->sequences = base + at.sequences;
-  session->source = reinterpret_cast<float*>(base + at.source);
+  session->sources = reinterpret_cast<Source*>(base + at.source_notes);
+  session->source_states = base + at.sources;
   session->logits = reinterpret_cast<float*>(base + at.logits);
   session->generations = reinterpret_cast<uint64_t*>(base + at.logits_notes);
   session->best = reinterpret_cast<uint32_t*>(session->generations + model.batch);
@@ -64,6 +65,7 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
   session->stepped =
       reinterpret_cast<uint32_t*>(session->tokens + uint64_t{model.ctx} + model.batch);
   for (uint32_t i = 0; i < model.batch; ++i) session->generations[i] = 0;
+  for (uint32_t i = 0; i < model.sources; ++i) session->sources[i] = {};
   session->cache.init({.pool = base + at.kv_pool,
                        .users = reinterpret_cast<uint32_t*>(base + at.block_users),
                        .free = reinterpret_cast<uint32_t*>(base + at.free_blocks),

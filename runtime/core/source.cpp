@@ -31,15 +31,44 @@ llmc_status check_size(const llmc_session& session, size_t n) {
   return LLMC_ERROR_ARGUMENT;
 }
 
-/// Drops all tokens of all sequences, because their keys and values depend on the source.
-void clear_sequences(llmc_session& session) {
-  session.last_chunk = 0;
-  for (uint32_t i = 0; i < session.model->sequences; ++i) {
-    Sequence& sequence = session.sequence(i);
-    if (!sequence.alive) continue;
-    session.cache.truncate(sequence.cached, 0);
-    begin(session, sequence);
+/// Drops all tokens of a sequence, because their keys and values depend on its source.
+void clear_tokens(llmc_session& session, Sequence& sequence) {
+  session.cache.truncate(sequence.cached, 0);
+  begin(session, sequence);
+}
+
+/// Returns the slot of the selected sequence's next source: its own if it shares it with no other,
+/// otherwise a free one; kNoSource if there is none.
+uint32_t next_slot(const llmc_session& session) {
+  const uint32_t own = session.selected().source;
+  if (own != kNoSource && session.sources[own].users == 1) return own;
+  for (uint32_t i = 0; i < session.model->sources; ++i)
+    if (session.sources[i].users == 0) return i;
+  return kNoSource;
+}
+
+/// Gives the selected sequence a slot for a source, and drops the tokens of all sequences that
+/// attend to the slot. Fails with LLMC_ERROR_POOL_FULL if other sequences use all slots.
+llmc_status take_slot(llmc_session& session) {
+  Sequence& selected = session.selected();
+  if (session.model->sources == 1) {
+    for (uint32_t i = 0; i < session.model->sequences; ++i)
+      if (session.sequence(i).alive) clear_tokens(session, session.sequence(i));
+    return LLMC_OK;
   }
+  const uint32_t slot = next_slot(session);
+  if (slot == kNoSource) {
+    Message()
+        .text("other sequences use all ")
+        .number(session.model->sources)
+        .text(" sources of the session")
+        .send(session.config, LLMC_LOG_ERROR);
+    return LLMC_ERROR_POOL_FULL;
+  }
+  leave_source(session, selected);
+  attend_to(session, selected, slot);
+  clear_tokens(session, selected);
+  return LLMC_OK;
 }
 
 /// Checks the session before a source is encoded; `is_ids`: it is token ids.
@@ -53,13 +82,15 @@ llmc_status check_session(const llmc_session& session, bool is_ids) {
 /// Encodes `n` tokens or frames, whose data has `bytes` bytes.
 llmc_status encode(llmc_session& session, const void* input, size_t n, size_t bytes) {
   const ReentrancyGuard guard(session);
-  clear_sequences(session);
-  session.run.source = session.source;
-  session.run.source_rows =
-      session.model->encode(&session.run, input, static_cast<uint32_t>(n), session.source);
-  const bool encoded = session.run.source_rows != 0;
+  if (const llmc_status bad = take_slot(session)) return bad;
+  session.last_chunk = 0;
+  const uint32_t slot = session.selected().source;
+  Source& source = session.sources[slot];
+  source.rows = session.model->encode(&session.run, input, static_cast<uint32_t>(n),
+                                      session.source_state(slot));
+  const bool encoded = source.rows != 0;
   const uint64_t hash = encoded ? checksum(input, bytes, 0) : 0;
-  session.source_hash = encoded && hash == 0 ? 1 : hash;
+  source.hash = encoded && hash == 0 ? 1 : hash;
   if (encoded) return LLMC_OK;
   Message()
       .text("an index that the encoder computes is outside its table")
@@ -68,6 +99,23 @@ llmc_status encode(llmc_session& session, const void* input, size_t n, size_t by
 }
 
 }  // namespace
+
+const Source* source_of(const llmc_session& session, const Sequence& sequence) {
+  if (sequence.source == kNoSource) return nullptr;
+  const Source& source = session.sources[sequence.source];
+  return source.rows == 0 ? nullptr : &source;
+}
+
+void attend_to(llmc_session& session, Sequence& sequence, uint32_t slot) {
+  sequence.source = slot;
+  if (slot != kNoSource) ++session.sources[slot].users;
+}
+
+void leave_source(llmc_session& session, Sequence& sequence) {
+  if (sequence.source != kNoSource) --session.sources[sequence.source].users;
+  sequence.source = kNoSource;
+}
+
 }  // namespace llmc::core
 
 extern "C" llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n) {
@@ -91,7 +139,9 @@ extern "C" llmc_status llmc_encode_features(llmc_session* session, const float* 
 }
 
 extern "C" size_t llmc_source_size(const llmc_session* session) {
-  return session == nullptr ? 0 : session->run.source_rows;
+  if (session == nullptr) return 0;
+  const llmc::core::Source* const source = llmc::core::source_of(*session, session->selected());
+  return source == nullptr ? 0 : source->rows;
 }
 extern "C" size_t llmc_source_minimum(const llmc_session* session) {
   return session == nullptr ? 0 : session->model->source_min;

@@ -29,7 +29,8 @@ llmc_state_header header_of(const llmc_session& session, uint32_t tokens, bool h
   header.kv_heads = model.kv_heads;
   header.head_dim = model.head_dim;
   header.kv_format = model.kv_format;
-  header.source_hash = session.source_hash;
+  const Source* const source = source_of(session, session.selected());
+  header.source_hash = source == nullptr ? 0 : source->hash;
   return header;
 }
 
@@ -116,9 +117,10 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   llmc_state_header own =
       header_of(session, header.tokens, header.has_row != 0, header.state_bytes, header.bytes);
   own.checksum = header.checksum;
+  const uint64_t source_hash = own.source_hash;
   if (model.encode != nullptr) own.source_hash = header.source_hash;
   if (__builtin_memcmp(&own, &header, sizeof own) != 0) return LLMC_ERROR_STATE_MODEL;
-  if (header.source_hash != session.source_hash) return LLMC_ERROR_SOURCE;
+  if (header.source_hash != source_hash) return LLMC_ERROR_SOURCE;
   if (header.state_bytes != 0 && (header.state_bytes != model.state_bytes || header.tokens == 0))
     return LLMC_ERROR_STATE_MODEL;
   at = llmc_state_layout_of(&model, header.tokens, header.has_row != 0, header.state_bytes);

@@ -42,7 +42,7 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_ERROR_SEQUENCE:
       return "there is no such sequence, or no room for another one";
     case LLMC_ERROR_POOL_FULL:
-      return "the cache's pool has no free blocks for these tokens";
+      return "the cache's pool has no free blocks for these tokens, or all sources are in use";
     case LLMC_ERROR_STATE:
       return "the bytes are not a saved state, or a damaged one";
     case LLMC_ERROR_STATE_MODEL:

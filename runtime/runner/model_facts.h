@@ -29,6 +29,7 @@ inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
                    .source_max = model.source_max,
                    .source_width = model.source_width,
                    .source_vocab = model.source_vocab,
+                   .sources = model.sources,
                    .embedding_width = model.embedding_width,
                    .target = {}};
   for (size_t i = 0; model.target[i] != 0 && i + 1 < sizeof facts.target; ++i)

@@ -292,8 +292,7 @@ class ModelRunner {
     const llmc_status status =
         llmc_set_logit_bias(session_, reinterpret_cast<const llmc_logit_bias*>(kept.memory),
                             bytes / sizeof(llmc_logit_bias));
-    if (status == LLMC_OK) kept.swap(biases_);
-    kept.free();
+    if (status != LLMC_OK) kept.free();  // otherwise a sequence uses it, later also its forks
     return done(status);
   }
   bool set_dry_breakers(uint64_t bytes) {
@@ -396,7 +395,7 @@ class ModelRunner {
 
   Connection connection_;
   Workers workers_;
-  Kept biases_, breakers_, grammar_tables_, grammar_memory_, beam_stops_, beams_;
+  Kept breakers_, grammar_tables_, grammar_memory_, beam_stops_, beams_;
   llmc_session* session_ = nullptr;
   llmc_beams* search_ = nullptr;
   char message_[512] = {};

@@ -26,6 +26,7 @@ struct ModelFacts {
   uint32_t source_min = 0, source_max = 0;  // tokens or frames of a source; 0: no encoder
   uint32_t source_width = 0;                // features of a frame; 0: token ids
   uint32_t source_vocab = 0;                // vocabulary of the encoder; 0: features
+  uint32_t sources = 0;                     // number of sources; 1: all sequences share one
   uint32_t embedding_width = 0;             // 0: the model takes no embeddings
   char target[64];                          // zero-terminated
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
@@ -188,6 +189,91 @@ TEST_P(EncoderDecoders, NeedASource) {
   EXPECT_TRUE((*session)->prefill(Ids{2}).ok());
 }
 
+std::vector<std::uint32_t> bits(exec::Session& session) {
+  const auto logits = session.logits();
+  if (!logits.ok()) return {};
+  std::vector<std::uint32_t> result;
+  for (const float x : *logits) result.push_back(std::bit_cast<std::uint32_t>(x));
+  return result;
+}
+
+/// Returns the bits of the logits after a prompt and each of `steps` tokens, for each source:
+/// decoded together, or each in a session of its own.
+Result<std::vector<std::vector<std::uint32_t>>> logits_of_sources(const exec::NativeModel& model,
+                                                                  bool together, int steps) {
+  const Ids prompt{2, 9, 21};
+  const auto all = sources(model.model());
+  std::vector<std::vector<std::uint32_t>> found(all.size());
+  std::unique_ptr<exec::Session> session;
+  std::vector<std::uint32_t> sequences;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::uint32_t sequence = 0;
+    if (!together || i == 0) {
+      LLMC_TRY(session, model.start(2));
+    } else {
+      LLMC_TRY(sequence, session->get<std::uint32_t>(&exec::Api::fork, 0));
+    }
+    sequences.push_back(sequence);
+    LLMC_RETURN_IF_ERROR(session->call(&exec::Api::select, sequence));
+    LLMC_RETURN_IF_ERROR(session->encode(all[i]));
+    LLMC_RETURN_IF_ERROR(session->prefill(prompt));
+    for (int step = 0; !together && step < steps; ++step) {
+      const std::int32_t token = step % 7;
+      LLMC_RETURN_IF_ERROR(session->prefill(std::span(&token, 1)));
+      const auto row = bits(*session);
+      found[i].insert(found[i].end(), row.begin(), row.end());
+    }
+  }
+  for (int step = 0; together && step < steps; ++step) {
+    const Ids tokens(all.size(), step % 7);
+    LLMC_RETURN_IF_ERROR(
+        session->call(&exec::Api::append_batch, sequences.data(), sequences.size(), tokens.data()));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      LLMC_RETURN_IF_ERROR(session->call(&exec::Api::select, sequences[i]));
+      const auto row = bits(*session);
+      found[i].insert(found[i].end(), row.begin(), row.end());
+    }
+  }
+  return found;
+}
+
+driver::CompileOptions options_for_sources(const fs::path& folder, std::string target) {
+  driver::CompileOptions options = options_for(folder, std::move(target), ir::WeightFormat::kQ4);
+  options.sources = options.sequences = options.batch = 2;
+  return options;
+}
+
+class EncoderDecoderBatches : public EncoderDecoders {};
+
+TEST_P(EncoderDecoderBatches, RowsAttendToTheirOwnSources) {
+  const auto model = load(options_for_sources(folder_, "avx2"));
+  ASSERT_NE(model, nullptr);
+  const auto together = logits_of_sources(*model, true, 6);
+  if (!together.ok()) return expect_ok(together.error());
+  const auto alone = logits_of_sources(*model, false, 6);
+  if (!alone.ok()) return expect_ok(alone.error());
+  EXPECT_EQ((*together)[0].size(), 6u * model->model().vocab);
+  EXPECT_TRUE(*together == *alone);
+  EXPECT_FALSE((*together)[0] == (*together)[1]);
+}
+
+TEST(EncoderDecoder, BatchesOfSourcesHaveTheSameBitsOnEveryTarget) {
+  const testing::TemporaryFolder folder;
+  testing::write_tiny_encoder_decoder(folder.path(), {.relative_bias = true});
+  setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);
+  std::vector<std::vector<std::uint32_t>> expected;
+  for (const target::Target& target : target::all()) {
+    if (!executable(target)) continue;
+    const auto model = load(options_for_sources(folder.path(), std::string(target.name)));
+    ASSERT_NE(model, nullptr) << target.name;
+    const auto found = logits_of_sources(*model, true, 4);
+    if (!found.ok()) return expect_ok(found.error());
+    if (expected.empty()) expected = *found;
+    EXPECT_TRUE(*found == expected) << target.name;
+  }
+  EXPECT_FALSE(expected.empty());
+}
+
 TEST(EncoderDecoder, BothDecodersInOneFileAreTheSameModel) {
   for (const bool relative : {false, true}) {
     std::set<std::string> hashes;
@@ -247,6 +333,10 @@ INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoders,
                                            "relative_one_token", "samples", "spectrogram",
                                            "s2s-bart-ts18", "t5-ts18", "s2s-whisper-ts18",
                                            "s2s-moonshine-ts18", "t5gated-dyn23"),
+                         [](const auto& info) { return test_name(info.param); });
+
+INSTANTIATE_TEST_SUITE_P(Each, EncoderDecoderBatches,
+                         ::testing::Values("relative", "samples", "t5-ts18", "s2s-whisper-ts18"),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

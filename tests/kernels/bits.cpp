@@ -130,8 +130,8 @@ struct Bits {
   void attend_to_source(uint32_t source) {
     constexpr uint32_t kRows = 40;
     const uint32_t chunk = run.count;
-    run.source_rows = source;
-    run.source = floats(2 * 2 * 2 * source * 20, 51, 2);
+    segment.source_rows = source;
+    segment.source = floats(2 * 2 * 2 * source * 20, 51, 2);
     const float* q = floats(kRows * 120, 52, 4);
     float* out = take<float>(kRows * 120);
     for (uint32_t first = 0; first < kRows; first += chunk) {

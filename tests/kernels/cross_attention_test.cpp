@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "harness.h"
@@ -16,17 +18,17 @@ template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim>
 struct SourceCase {
   static constexpr std::size_t kRow = kHeads * kHeadDim, kHalfRow = kKvHeads * kHeadDim;
 
-  SourceCase(std::size_t rows, std::size_t source)
+  SourceCase(std::size_t rows, std::size_t source, std::uint32_t seed = 1)
       : tokens(rows),
         keys(source),
-        q(random_floats(rows * kRow, 1, 2)),
-        state(random_floats(kLayers * 2 * source * kHalfRow, 2, 2)) {}
+        q(random_floats(rows * kRow, seed, 2)),
+        state(random_floats(kLayers * 2 * source * kHalfRow, seed + 1, 2)) {}
 
   Aligned<float> attend(std::uint32_t threads, float scale) const {
     Aligned<float> out(tokens * kRow);
     TestRun run = make_run(static_cast<std::uint32_t>(tokens), threads);
-    run.source = state.data();
-    run.source_rows = static_cast<std::uint32_t>(keys);
+    run.segment().source = state.data();
+    run.segment().source_rows = static_cast<std::uint32_t>(keys);
     cross_attention<kHeads, kKvHeads, kHeadDim>({&run, run.count, nullptr}, kSourceLayer, scale,
                                                 q.data(), out.data());
     return out;
@@ -79,6 +81,37 @@ TEST(CrossAttention, SharesHeadsAndHasAnyHeadDim) {
   expect_reference<6, 2, 20>(5, 70);
   expect_reference<4, 1, 8>(1, 70);
   expect_reference<2, 2, 3>(2, 9);
+}
+
+TEST(CrossAttention, EachSegmentHasItsOwnSource) {
+  using Case = SourceCase<4, 2, 16>;
+  const auto expect_alone = [](const std::vector<std::array<std::uint32_t, 2>>& parts) {
+    std::vector<Case> cases;
+    std::vector<llmc_segment> segments;
+    std::uint32_t rows = 0;
+    for (const auto& [count, source] : parts) {
+      cases.emplace_back(count, source, rows + 1);
+      segments.push_back({nullptr, rows, count, 0, 0, nullptr, nullptr, source});
+      rows += count;
+    }
+    Aligned<float> q(rows * Case::kRow), alone(rows * Case::kRow);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      segments[i].source = cases[i].state.data();
+      const std::size_t first = segments[i].row * Case::kRow;
+      const Aligned<float> rows_alone = cases[i].attend(1, 0.25f);
+      std::copy_n(cases[i].q.data(), cases[i].q.size(), q.data() + first);
+      std::copy_n(rows_alone.data(), rows_alone.size(), alone.data() + first);
+    }
+    for (std::uint32_t threads = 1; threads <= 4; ++threads) {
+      const TestRun run(threads, segments);
+      Aligned<float> out(rows * Case::kRow);
+      cross_attention<4, 2, 16>({&run, run.count, nullptr}, kSourceLayer, 0.25f, q.data(),
+                                out.data());
+      EXPECT_EQ(out, alone) << threads << " threads";
+    }
+  };
+  expect_alone({{1, 70}, {1, 3}, {1, 1}, {1, 200}});  // a batch
+  expect_alone({{5, 64}, {1, 9}, {3, 130}});
 }
 
 TEST(CrossAttention, LargeScoresDoNotOverflow) {

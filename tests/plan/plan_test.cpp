@@ -33,6 +33,7 @@ TEST(MakePlan, ArenaIsWhatTheRuntimeWillAskFor) {
                                             .pool_blocks = 4,
                                             .scratch_bytes = plan->memory.scratch_bytes,
                                             .kv_block_bytes = plan->kv.block_bytes,
+                                            .sources = 0,
                                             .source_bytes = 0,
                                             .state_bytes = 0});
   EXPECT_EQ(plan->arena_bytes, layout.total);

@@ -119,7 +119,7 @@ void attend(std::uint32_t tokens, std::uint32_t context) {
   const Memory work = filled(attention_work_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim,
                                                   context, tokens, 1, Shape::kFormats));
   llmc_run run = make_run(tokens);
-  const llmc_segment segment = {table.data(), 0, tokens, context - tokens, 0, nullptr};
+  const llmc_segment segment = {table.data(), 0, tokens, context - tokens, 0, nullptr, nullptr, 0};
   run.segments = &segment;
   run.segment_count = 1;
   double macs = 0;
@@ -153,7 +153,7 @@ void cached(const char* name, std::uint32_t context) {
   const Memory q = filled(16 * 64 * 4), out = filled(16 * 64 * 4);
   const Memory work = filled(attention_work_bytes(16, 16, 64, context, 1, 1, kFormats));
   llmc_run run = make_run(1);
-  const llmc_segment segment = {table.data(), 0, 1, context - 1, 0, nullptr};
+  const llmc_segment segment = {table.data(), 0, 1, context - 1, 0, nullptr, nullptr, 0};
   run.segments = &segment;
   run.segment_count = 1;
   // Weights would have taken the caches since the last step.

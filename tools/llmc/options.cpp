@@ -218,6 +218,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
       ->type_name("LAYOUT");
   of_decoders(
       number("--sequences", c.sequences, plan::kMaxSequences, "Maximum sequences per session"));
+  of_decoders(number("--sources", c.sources, plan::kMaxSequences,
+                     "Encoder-decoder: maximum sources per session, 1: all sequences share one"));
   of_decoders(number("--batch", c.batch, plan::kMaxBatch, "Maximum sequences decoded per step"));
   of_decoders(
       add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,

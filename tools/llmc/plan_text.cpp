@@ -202,10 +202,12 @@ std::string plan_text(const Json& plan) {
           source.at("width") == 0
               ? "tokens"
               : fmt::format("rows from {} frames", source.at("max").get<std::uint64_t>());
+      const auto count = source.value("count", std::uint64_t{1});
       text +=
-          size_line("  source", source.at("bytes").get<std::uint64_t>(),
-                    fmt::format("keys and values of up to {} {}; the encoder uses {} of "
+          size_line("  source", count * source.at("bytes").get<std::uint64_t>(),
+                    fmt::format("{}keys and values of up to {} {}; the encoder uses {} of "
                                 "scratch and {} of the weights",
+                                count == 1 ? "" : fmt::format("{} sources, ", count),
                                 source.at("rows").get<std::uint64_t>(), unit,
                                 human_bytes(source.at("encoder_arena").get<std::uint64_t>()),
                                 human_bytes(source.at("encoder_weights").get<std::uint64_t>())));

@@ -6,7 +6,8 @@
  *           | last rows f32[sequences][hidden] | reference counts u32[blocks]
  *           | free blocks u32[blocks] | segments [batch] | notes on the logits rows [batch]
  *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch] | scratch
- *           | source [source_bytes] | states [sequences][state_bytes]
+ *           | notes on the sources [sources] | sources [sources][source_bytes]
+ *           | states [sequences][state_bytes]
  *           | KV pool [blocks][kv_block_bytes]
  *
  * Every part starts at a multiple of 64 bytes. Valid C99 and C++ (constant expressions in C++).
@@ -27,10 +28,13 @@
 #define LLMC_SEQUENCE_BYTES 512u
 /* Number of bytes reserved for an address, the same on every target, and for an llmc_segment. */
 #define LLMC_ADDRESS_BYTES 8u
-#define LLMC_SEGMENT_BYTES 32u
+#define LLMC_SEGMENT_BYTES 48u
 /* Bytes that the runtime stores about each row of logits: a generation (u64) and the id with the
  * largest logit (u32). */
 #define LLMC_LOGITS_NOTE_BYTES 12u
+/* Bytes that the runtime stores about each source: the hash of its ids or features (u64), its rows
+ * and its users (u32). */
+#define LLMC_SOURCE_NOTE_BYTES 16u
 /* Size of one candidate of the sampler: a token id and its logit. */
 #define LLMC_CANDIDATE_BYTES 8u
 
@@ -45,6 +49,7 @@ typedef struct llmc_arena_needs {
   uint32_t pool_blocks;
   uint64_t scratch_bytes;
   uint64_t kv_block_bytes;
+  uint32_t sources;
   uint64_t source_bytes;
   uint64_t state_bytes;
 } llmc_arena_needs;
@@ -55,7 +60,7 @@ typedef struct llmc_arena_layout {
   uint64_t blocks_of_sequence; /* ctx / kv_block, rounded up */
   uint64_t last_row_bytes;     /* bytes between the last rows of two successive sequences */
   uint64_t sequences, block_tables, last_rows, block_users, free_blocks, segments, logits_notes;
-  uint64_t logits, candidates, tokens, scratch, source, states, kv_pool;
+  uint64_t logits, candidates, tokens, scratch, source_notes, sources, states, kv_pool;
   uint64_t total;
 } llmc_arena_layout;
 
@@ -69,7 +74,7 @@ LLMC_ARENA_FUNCTION uint64_t llmc_arena_after(uint64_t a, uint64_t b, uint64_t c
 }
 
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs needs) {
-  llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
+  llmc_arena_layout at = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX};
   if (needs.kv_block == 0) return at;
   at.blocks_of_sequence = needs.ctx; /* widen before the addition: ctx may be near 2^32 */
   at.blocks_of_sequence = (at.blocks_of_sequence + needs.kv_block - 1) / needs.kv_block;
@@ -87,18 +92,19 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
   at.tokens = llmc_arena_after(at.candidates, needs.vocab, LLMC_CANDIDATE_BYTES);
   at.scratch =
       llmc_arena_after(at.tokens, (uint64_t)needs.ctx + 2 * (uint64_t)needs.batch, sizeof(int32_t));
-  at.source = llmc_arena_after(at.scratch, needs.scratch_bytes, 1);
-  at.states = llmc_arena_after(at.source, needs.source_bytes, 1);
+  at.source_notes = llmc_arena_after(at.scratch, needs.scratch_bytes, 1);
+  at.sources = llmc_arena_after(at.source_notes, needs.sources, LLMC_SOURCE_NOTE_BYTES);
+  at.states = llmc_arena_after(at.sources, needs.sources, needs.source_bytes);
   at.kv_pool = llmc_arena_after(at.states, needs.sequences, needs.state_bytes);
   at.total = llmc_arena_after(at.kv_pool, needs.pool_blocks, needs.kv_block_bytes);
   return at;
 }
 
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_model* model) {
-  llmc_arena_needs needs = {model->vocab,        model->hidden,        model->ctx,
-                            model->sequences,    model->batch,         model->kv_block,
-                            model->pool_blocks,  model->scratch_bytes, model->kv_block_bytes,
-                            model->source_bytes, model->state_bytes};
+  llmc_arena_needs needs = {model->vocab,       model->hidden,        model->ctx,
+                            model->sequences,   model->batch,         model->kv_block,
+                            model->pool_blocks, model->scratch_bytes, model->kv_block_bytes,
+                            model->sources,     model->source_bytes,  model->state_bytes};
   return llmc_arena_layout_of(needs);
 }
 

@@ -54,7 +54,7 @@ typedef enum llmc_status {
   LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
   LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread is not in the default floating-point mode */
   LLMC_ERROR_SEQUENCE = 18,       /* no such sequence, or no room for another one */
-  LLMC_ERROR_POOL_FULL = 19,      /* the pool of KV blocks has too few free blocks */
+  LLMC_ERROR_POOL_FULL = 19,      /* too few KV blocks are free, or no source is */
   LLMC_ERROR_STATE = 20,          /* the data is damaged or not a saved state */
   LLMC_ERROR_STATE_MODEL = 21,    /* the saved state belongs to another model or cache format */
   LLMC_ERROR_NO_CANDIDATE = 24,   /* logit bias and grammar leave no token to choose from */
@@ -186,15 +186,16 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
                               const llmc_config* config, llmc_session** session);
 
 /* Encoder-decoders: encode a source of `n` token ids, or of `n` frames of features in the order
- * that NAME.h gives (samples of sound have width 1). All sequences attend to it until the next
- * call; their tokens are dropped. LLMC_ERROR_SOURCE: the model has no encoder of ids, or of
- * features; also the result of functions that run tokens without a source. LLMC_ERROR_CONTEXT_FULL:
- * more than the limit. LLMC_ERROR_TOKEN: an id is outside the encoder's vocabulary.
- * LLMC_ERROR_ARGUMENT: less than the minimum, or an index that the encoder computes is outside its
- * table; only in this last case the previous source and the tokens are not kept. */
+ * that NAME.h gives (samples of sound have width 1). If NAME_SOURCES is 1, all sequences attend to
+ * it until the next call, and their tokens are dropped. Otherwise it is the selected sequence's,
+ * whose tokens are dropped; forks share it. LLMC_ERROR_SOURCE: the model has no encoder of ids, or
+ * of features; also of calls that run tokens without a source. LLMC_ERROR_POOL_FULL: other
+ * sequences use all sources. LLMC_ERROR_CONTEXT_FULL: more than the limit. LLMC_ERROR_TOKEN: an id
+ * is too large. LLMC_ERROR_ARGUMENT: less than the minimum, or an index that the encoder computes
+ * is outside its table; only in this last case the previous source and the tokens are not kept. */
 llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
 llmc_status llmc_encode_features(llmc_session* session, const float* features, size_t n);
-size_t llmc_source_size(const llmc_session* session);    /* encoded rows; 0: no source */
+size_t llmc_source_size(const llmc_session* session);    /* rows of the selected one; 0: none */
 size_t llmc_source_minimum(const llmc_session* session); /* of n; 0: no encoder */
 size_t llmc_source_limit(const llmc_session* session);   /* of n; 0: no encoder */
 size_t llmc_source_width(const llmc_session* session);   /* features of a frame; 0: ids */

@@ -28,6 +28,10 @@ typedef struct llmc_segment {
   /* [state_bytes] the recurrent states after the token before position, which the run advances by
    * its rows; 64-byte aligned. NULL: the model has none. */
   unsigned char* state;
+  /* Encoder-decoder: the source that the rows attend to, from `encode`: for each layer, keys and
+   * then values, each f32[kv_heads][source_rows][head_dim]. NULL: the model has no encoder. */
+  const float* source;
+  uint32_t source_rows; /* at least 1 if the model has an encoder */
 } llmc_segment;
 
 /* Arguments of one call of a model's code. The core sets them and kernels read them. */
@@ -46,10 +50,6 @@ typedef struct llmc_run {
   void* user;                     /* first argument of parallel_for */
   uint32_t uneven;                /* non-zero: workers take ranges dynamically, because cores
                                      differ in speed */
-  uint32_t source_rows;           /* encoder-decoder: rows of the encoded source that the decoder
-                                     attends to; 0: none is encoded */
-  const float* source;            /* encoder-decoder: for each layer, keys and then values, each
-                                     f32[kv_heads][source_rows][head_dim], from `encode` */
 } llmc_run;
 
 /* A compiled model: constants, pointers to its data, and functions. A model NAME defines `const
@@ -91,7 +91,9 @@ struct llmc_model {
   uint32_t source_min, source_max; /* limits of n; 0: the model is a decoder */
   uint32_t source_width;           /* features of a frame; 0: a source is token ids */
   uint32_t source_vocab;           /* ids of a source are 0 .. source_vocab - 1; 0: features */
-  uint64_t source_bytes;           /* maximum size of llmc_run::source; a multiple of 64 */
+  uint32_t sources;                /* number of sources in the arena. 1: all sequences attend to
+                                      the same one; 0: the model is a decoder */
+  uint64_t source_bytes;           /* maximum size of llmc_segment::source; a multiple of 64 */
   uint32_t embedding_width;        /* elements of a row of llmc_run::embeddings; 0: forward ignores
                                       them */
 
@@ -116,8 +118,9 @@ struct llmc_model {
                uint32_t* best);
   /* Encoder-decoder: runs the encoder on `input`, int32_t[n] or float[source_width * n], n in
    * source_min .. source_max, and stores keys and values of all layers in `source`
-   * (llmc_run.source). Uses scratch and workers of `run`. Returns the number of encoded rows, or 0
-   * if an index that the encoder computes is outside its table. NULL: the model has no encoder. */
+   * (llmc_segment.source). Uses scratch and workers of `run`. Returns the number of encoded rows,
+   * or 0 if an index that the encoder computes is outside its table. NULL: the model has no
+   * encoder. */
   uint32_t (*encode)(const llmc_run* run, const void* input, uint32_t n, float* source);
   /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
    * format of saved states, [count][kv_token_bytes], which is the same for every target and block

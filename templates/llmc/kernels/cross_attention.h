@@ -6,9 +6,9 @@
 ///
 ///     out[t][h] = sum_j softmax_j(scale q[t][h] . k[h / group][j]) v[h / group][j]
 ///
-/// All rows of a run see all keys of the source. A work item is one head of one row, which
+/// A row sees all keys of its sequence's source. A work item is one head of one row, which
 /// processes the keys in order, in tiles of 64. The bits of a result therefore do not depend on the
-/// chunk or on the distribution of work.
+/// chunk, on the other sequences or on the distribution of work.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -61,17 +61,21 @@ LLMC_NOINLINE inline void cross_attend(const float* q, const float* keys, const 
 
 template <size_t kHeads, size_t kKvHeads, size_t kHeadDim>
 struct CrossAttentionTask {
-  const float *q, *keys, *values;
+  const llmc_run* run;
+  size_t layer;
+  const float* q;
   float* out;
-  size_t count;
   float scale;
   WorkPartition partition;  // of rows times heads
 
   void work(size_t slot) {
     for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       for (size_t i = range.begin; i < range.end; ++i) {
-        const size_t kv_head = i % kHeads / (kHeads / kKvHeads), at = kv_head * count * kHeadDim;
-        cross_attend<kHeadDim>(q + i * kHeadDim, keys + at, values + at, count, scale,
+        const llmc_segment& segment = segment_of(run, i / kHeads);
+        const size_t count = segment.source_rows, head = count * kHeadDim;
+        const size_t kv_head = i % kHeads / (kHeads / kKvHeads);
+        const float* keys = segment.source + (layer * 2 * kKvHeads + kv_head) * head;
+        cross_attend<kHeadDim>(q + i * kHeadDim, keys, keys + kKvHeads * head, count, scale,
                                out + i * kHeadDim);
       }
     }
@@ -79,17 +83,17 @@ struct CrossAttentionTask {
 };
 
 /// Computes attention of q f32[tokens][kHeads][kHeadDim] to out, of the same shape, over the state
-/// of layer `layer` of the run's source: keys f32[kKvHeads][source][kHeadDim], then values.
+/// of layer `layer` of each row's source: keys f32[kKvHeads][source][kHeadDim], then values.
 template <size_t kHeads, size_t kKvHeads, size_t kHeadDim>
 inline void cross_attention(const KernelContext& context, size_t layer, float scale, const float* q,
                             float* out) {
   const llmc_run* run = context.run;
-  const size_t count = run->source_rows, half = count * kKvHeads * kHeadDim;
-  const float* keys = run->source + layer * 2 * half;
-  const size_t items = size_t{context.tokens} * kHeads;
-  const size_t workers = workers_for(run, 2 * half * sizeof(float), context.tokens);
+  size_t keys = 0;  // of all rows together
+  for (uint32_t i = 0; i < run->segment_count; ++i)
+    keys += size_t{run->segments[i].rows} * run->segments[i].source_rows;
+  const size_t workers = workers_for(run, 2 * kKvHeads * kHeadDim * sizeof(float), keys);
   CrossAttentionTask<kHeads, kKvHeads, kHeadDim> task{
-      q, keys, keys + half, out, count, scale, WorkPartition(run, items, workers)};
+      run, layer, q, out, scale, WorkPartition(run, size_t{context.tokens} * kHeads, workers)};
   for_each_worker(run, task);
 }
 

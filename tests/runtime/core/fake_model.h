@@ -38,11 +38,12 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 /// Numbers of a model that differ between tests.
 struct Sizes {
   std::uint32_t sequences = 1, batch = 1;
-  std::uint32_t pool = 0;    // 0: what all sequences can need
-  bool contiguous = false;   // one block for a whole context
-  std::uint32_t source = 0;  // maximum tokens of a source; the model then has an encoder
-  bool features = false;     // the encoder reads features, at least two frames
-  bool recurrent = false;    // rows also depend on a hash of all tokens, a state of the sequence
+  std::uint32_t pool = 0;     // 0: what all sequences can need
+  bool contiguous = false;    // one block for a whole context
+  std::uint32_t source = 0;   // maximum tokens of a source; the model then has an encoder
+  std::uint32_t sources = 1;  // with an encoder: number of sources
+  bool features = false;      // the encoder reads features, at least two frames
+  bool recurrent = false;     // rows also depend on a hash of all tokens, a state of the sequence
 };
 
 /// The sum of the token's row, for a token without one its id.
@@ -110,8 +111,8 @@ void forward(const llmc_run* run) {
           for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
             std::uint64_t sum = r.weights[0];
             if (s.state != nullptr) sum = mix(sum, hidden(r, t)[lane]);
-            for (std::uint32_t i = 0; i < r.source_rows; ++i)
-              sum = mix(sum, static_cast<std::uint64_t>(r.source[i]));
+            for (std::uint32_t i = 0; i < s.source_rows; ++i)
+              sum = mix(sum, static_cast<std::uint64_t>(s.source[i]));
             for (std::uint32_t p = 0; p <= s.position + t - s.row; ++p)
               sum = mix(sum, slot<block_tokens>(s, p)[lane]);
             hidden(r, t)[lane] = sum;
@@ -160,7 +161,7 @@ template <std::uint32_t block_tokens>
 void kv_save(const unsigned char* block, std::uint32_t first, std::uint32_t count,
              unsigned char* to) {
   unsigned char* address = const_cast<unsigned char*>(block);
-  const llmc_segment segment{&address, 0, 0, 0, 0, nullptr};
+  const llmc_segment segment{&address, 0, 0, 0, 0, nullptr, nullptr, 0};
   for (std::uint32_t i = 0; i < count * kLanes; ++i)
     std::memcpy(to + i * 8,
                 slot<block_tokens>(segment, first + i / kLanes) + (kLanes - 1 - i % kLanes), 8);
@@ -168,7 +169,7 @@ void kv_save(const unsigned char* block, std::uint32_t first, std::uint32_t coun
 template <std::uint32_t block_tokens>
 void kv_load(unsigned char* block, std::uint32_t first, std::uint32_t count,
              const unsigned char* from) {
-  const llmc_segment segment{&block, 0, 0, 0, 0, nullptr};
+  const llmc_segment segment{&block, 0, 0, 0, 0, nullptr, nullptr, 0};
   for (std::uint32_t i = 0; i < count * kLanes; ++i)
     std::memcpy(slot<block_tokens>(segment, first + i / kLanes) + (kLanes - 1 - i % kLanes),
                 from + i * 8, 8);
@@ -203,6 +204,7 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.source_max = sizes.source;
   m.source_width = sizes.features ? kSourceWidth : 0;
   m.source_vocab = sizes.source == 0 || sizes.features ? 0 : kVocab;
+  m.sources = sizes.source == 0 ? 0 : sizes.sources;
   m.embedding_width = kWidth;
   m.source_bytes = (sizes.source * sizeof(float) + 63) / 64 * 64;
   m.state_bytes = sizes.recurrent ? 64 : 0;
