@@ -56,7 +56,7 @@ Result<std::vector<llmc_candidate>> Session::candidates(int which, std::uint32_t
 
 Status Session::set_logit_bias(std::vector<llmc_logit_bias> biases) {
   LLMC_RETURN_IF_ERROR(call(&Api::set_logit_bias, biases.data(), biases.size()));
-  biases_ = std::move(biases);
+  biases_.push_back(std::move(biases));
   return ok_status();
 }
 

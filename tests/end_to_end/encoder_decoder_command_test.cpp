@@ -1,6 +1,8 @@
 // The commands of llmc with encoder-decoders.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/end_to_end/run_command.h"
 #include "tests/support_onnx/tiny_encoder_decoder.h"
 
@@ -79,11 +81,80 @@ TEST_F(EncoderDecoderCommand, MissingAndUnusedSourcesAreRefused) {
   EXPECT_THAT(size.err, HasSubstr("--source-ctx needs an encoder-decoder"));
 }
 
+TEST_F(EncoderDecoderCommand, SeveralSourcesAreDecodedTogether) {
+  write("generation_config.json",
+        R"({"decoder_start_token_id": 2, "eos_token_id": 23, "begin_suppress_tokens": [9, 3]})");
+  const std::vector<std::string> sources{"5,17,3", "5", "11,3,15,2"};
+  std::vector<std::string> arguments{"--json"};
+  for (const std::string& ids : sources) arguments.insert(arguments.end(), {"--source-ids", ids});
+  const json together = summary(run_quick(arguments));
+  ASSERT_EQ(together["texts"].size(), sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const json alone = summary(run_quick({"--json", "--source-ids", sources[i]}));
+    for (const char* const field : {"ids", "logits_hash", "stopped"})
+      EXPECT_EQ(together["texts"][i][field], alone[field]) << sources[i] << ", " << field;
+  }
+  const ProgramRun text = run_quick({"--source-ids", "5,17,3", "--source-ids", "5"});
+  EXPECT_EQ(std::ranges::count(text.out, '\n'), 2) << text.out;
+  const ProgramRun beams =
+      llmc({"run", model(), "--source-ids", "5", "--source-ids", "6", "--beams", "2"});
+  EXPECT_EQ(beams.code, 2);
+  EXPECT_THAT(beams.err, HasSubstr("--beams takes a single source"));
+}
+
+TEST_F(EncoderDecoderCommand, BundlesHaveACertainNumberOfSources) {
+  write("generation_config.json", R"({"decoder_start_token_id": 2, "forced_bos_token_id": 5})");
+  const std::string bundle = (folder_.path() / "bundle").string();
+  const ProgramRun made =
+      llmc({"compile", model(), "-o", bundle, "--target", "generic", "--cflag=-O0", "--sources",
+            "2", "--sequences", "3", "--batch", "3", "--name", "tiny", "-q"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const auto header = read_file(std::filesystem::path(bundle) / "tiny.h");
+  ASSERT_TRUE(header.ok());
+  EXPECT_THAT(*header, HasSubstr("#define TINY_SOURCES 2u"));
+  const ProgramRun more =
+      run(bundle, {"--source-ids", "5", "--source-ids", "6", "--source-ids", "7"});
+  EXPECT_EQ(more.code, 2);
+  EXPECT_THAT(more.err, HasSubstr("compile it with --sources=3 --sequences=3 --batch=3"));
+  const ProgramRun beams =
+      llmc({"run", bundle, "--source-ids", "5", "--beams", "3", "-n", "6", "--json"});
+  EXPECT_EQ(summary(beams)["beams"].size(), 3u);
+  const ProgramRun timed = llmc({"bench", bundle, "-r", "1", "-t", "1", "-p", "0", "-n", "4",
+                                 "--n-parallel", "3", "--no-cache", "--n-source", "9", "--json"});
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  EXPECT_EQ(json::parse(timed.out)["results"][0]["sequences"], 3);
+  const ProgramRun decoder = llmc({"plan", tinyfable().string(), "--sources", "2"});
+  EXPECT_EQ(decoder.code, 2);
+  EXPECT_THAT(decoder.err, HasSubstr("--sources needs an encoder-decoder"));
+}
+
+TEST_F(EncoderDecoderCommand, GuidanceAttendsToTheSource) {
+  std::string vocabulary;
+  for (int id = 0; id < 24; ++id)
+    vocabulary += std::string(id == 0 ? "" : ", ") + '"' + static_cast<char>('a' + id) +
+                  "\": " + std::to_string(id);
+  write("tokenizer.json", R"({"decoder": {"type": "Fuse"}, "model": {"type": "BPE", "vocab": {)" +
+                              vocabulary + R"(}, "merges": []}})");
+  const json guided = summary(run_quick({"--ids", "2", "--source-ids", "5,17", "--json",
+                                         "--cfg-scale", "1.5", "--cfg-negative-prompt", "x"}));
+  EXPECT_EQ(guided["ids"].size(), 6u);
+}
+
 TEST_F(EncoderDecoderCommand, PlanAndInspectShowBothParts) {
   const ProgramRun plan = llmc({"plan", model(), "--source-ctx", "64", "--json"});
   ASSERT_EQ(plan.code, 0) << plan.err;
   // 2 layers, keys and values of 4 heads of 4 for 64 tokens, 4 bytes each
-  EXPECT_EQ(json::parse(plan.out)["source"]["bytes"], 2 * 2 * 4 * 4 * 64 * 4);
+  const json one = json::parse(plan.out);
+  EXPECT_EQ(one["source"]["bytes"], 2 * 2 * 4 * 4 * 64 * 4);
+  const ProgramRun several =
+      llmc({"plan", model(), "--source-ctx", "64", "--json", "--sequences", "1", "--sources", "3"});
+  ASSERT_EQ(several.code, 0) << several.err;
+  const json three = json::parse(several.out);
+  EXPECT_EQ(three["source"]["count"], 3);
+  EXPECT_EQ(three["source"]["bytes"], one["source"]["bytes"]);
+  EXPECT_EQ(three["bytes"]["arena"].get<int>() - one["bytes"]["arena"].get<int>(),
+            2 * one["source"]["bytes"].get<int>());
+  EXPECT_THAT(several.err, HasSubstr("--sources 3 is more than --sequences 1"));
   const ProgramRun inspected = llmc({"inspect", model()});
   EXPECT_EQ(inspected.code, 0);
   EXPECT_THAT(inspected.out, HasSubstr("layers 2,"));

@@ -103,7 +103,8 @@ Result<RunResult> search_beams(const RunCommand& command, const exec::NativeMode
 
   RunResult result;
   auto start = BeamClock::now();
-  if (!prompts.source.empty()) LLMC_RETURN_IF_ERROR(session->encode(prompts.source));
+  for (const exec::EncoderInput& source : prompts.sources)
+    LLMC_RETURN_IF_ERROR(session->encode(source));
   LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
   result.prompt_seconds = seconds_after(start);
   start = BeamClock::now();

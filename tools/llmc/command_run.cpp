@@ -9,6 +9,7 @@
 #include "tools/llmc/beams.h"
 #include "tools/llmc/run_generation.h"
 #include "tools/llmc/run_prompts.h"
+#include "tools/llmc/run_sources.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
@@ -114,6 +115,49 @@ Json summary(const RunResult& result, const RunPrompts& prompts, const RunComman
   return json;
 }
 
+/// Generates and prints a text for each of several sources.
+Result<int> run_sources(const RunCommand& command, const exec::NativeModel& native,
+                        const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
+                        const RunStops& stops, const std::string& shown_prompt,
+                        const Globals& globals) {
+  const exec::ModelFacts& model = native.model();
+  LLMC_TRY(const auto results, generate_each(command, native, prompts, tokenizer, stops));
+  std::size_t generated = 0;
+  Json texts = Json::array();
+  for (const RunResult& result : results) {
+    generated += result.ids.size();
+    if (globals.json) {
+      texts.push_back({{"ids", result.ids},
+                       {"logits_hash", result.hash},
+                       {"stopped", stop_name(result.stopped)}});
+      if (tokenizer != nullptr) texts.back()["text"] = result.text;
+      continue;
+    }
+    if (tokenizer != nullptr && !command.hide_prompt && !command.chat) print_text(shown_prompt);
+    if (tokenizer != nullptr) print_text(result.text);
+    if (tokenizer == nullptr) print(fmt::format("{}", fmt::join(result.ids, ",")));
+    print("\n");
+  }
+  const double seconds = results.front().generation_seconds;
+  const double rate = seconds > 0 ? static_cast<double>(generated) / seconds : 0;
+  if (globals.json) {
+    print_json_line({{"done", true},
+                     {"prompt_ids", prompts.text},
+                     {"texts", std::move(texts)},
+                     {"target", model.target},
+                     {"prompt_seconds", results.front().prompt_seconds},
+                     {"tokens_per_second", rate},
+                     {"seed", command.sampling.sampling.seed}});
+    return 0;
+  }
+  flush_stdout();
+  note(globals, fmt::format("{} sources: {:.2f} s to encode them and the prompts; generated: {} "
+                            "tokens, {:.0f} tokens/s; {}{}",
+                            results.size(), results.front().prompt_seconds, generated, rate,
+                            model.target, seed_text(command.sampling)));
+  return 0;
+}
+
 /// Writes the text to standard output, as text or as JSON lines.
 RunOutput output_of(const RunCommand& command, const Globals& globals,
                     const hosted::Tokenizer* tokenizer, std::string shown_prompt) {
@@ -165,6 +209,7 @@ Status check_run_options(const RunCommand& command) {
   if (by_ids) {  // report invalid ids before compiling
     if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
   }
+  LLMC_RETURN_IF_ERROR(check_sources(command));
   return check_guidance(command.guidance);
 }
 
@@ -245,12 +290,15 @@ Result<int> run(RunCommand& command, const Globals& globals) {
            grammar_for(command.grammar, source, command.model, model, tokenizer.get(), globals));
   LLMC_RETURN_IF_ERROR(check_context(command.context, grammar.has_value(), command.guidance.on()));
 
-  const RunOutput output =
-      output_of(command, globals, tokenizer.get(),
-                by_ids && tokenizer ? tokenizer->decode(prompts.text) : prompt);
+  const std::string shown_prompt = by_ids && tokenizer ? tokenizer->decode(prompts.text) : prompt;
+  const RunOutput output = output_of(command, globals, tokenizer.get(), shown_prompt);
   if (command.beams.on() && grammar)
     return usage_error("--beams does not follow the bundle's grammar", "add --no-grammar");
   const RunStops stops = stops_of(command, description, format);
+  if (prompts.sources.size() > 1 && grammar)
+    return usage_error("a grammar takes a single source", "add --no-grammar");
+  if (prompts.sources.size() > 1)
+    return run_sources(command, *native, prompts, tokenizer.get(), stops, shown_prompt, globals);
   LLMC_TRY(const auto result,
            command.beams.on()
                ? search_beams(command, *native, prompts, tokenizer.get(), stops, output)
@@ -331,6 +379,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   return [command, &globals] {
     make_room_for_guide(command->guidance, command->model.compile);
     make_room_for_beams(command->beams, command->model.compile);
+    make_room_for_sources(command->source, command->model.compile);
     return run(*command, globals);
   };
 }

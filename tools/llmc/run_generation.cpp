@@ -79,12 +79,15 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   RunResult result;
   evaluate::LogitHash hash;  // of all logit vectors of the run
   GuidedText text(*session);
+  auto start = RunClock::now();
+  for (const exec::EncoderInput& source : prompts.sources)
+    LLMC_RETURN_IF_ERROR(session->encode(source));
+  const double encoder_seconds = seconds_since_start(start);
   if (command.guidance.on())
     LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
-  auto start = RunClock::now();
-  if (!prompts.source.empty()) LLMC_RETURN_IF_ERROR(session->encode(prompts.source));
+  start = RunClock::now();
   LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
-  result.prompt_seconds = seconds_since_start(start);
+  result.prompt_seconds = encoder_seconds + seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   // Whether the grammar allows no further text.
   const auto is_complete = [&]() -> Result<bool> {

@@ -56,9 +56,9 @@ struct RunCommand {
 
 struct RunPrompts {
   std::vector<std::int32_t> text, negative;
-  exec::EncoderInput source;  // encoder-decoder
-  std::size_t beginning = 0;  // tokens of `text` before the user's text: BOS
-  bool begins_empty = false;  // without the compiled-in prompt
+  std::vector<exec::EncoderInput> sources;  // encoder-decoder
+  std::size_t beginning = 0;                // tokens of `text` before the user's text: BOS
+  bool begins_empty = false;                // without the compiled-in prompt
 };
 
 /// Stop tokens and texts, and tokens that the model's files exclude.

@@ -98,11 +98,13 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const PromptTexts& text
 Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& texts,
                                const exec::NativeModel& native) {
   const exec::ModelFacts& model = native.model();
-  LLMC_TRY(auto source,
-           encoder_input(command.source, texts.tokenizer, command.model.model, &native));
-  LLMC_RETURN_IF_ERROR(exec::check_source(model, source));
+  LLMC_TRY(auto sources,
+           encoder_inputs(command.source, texts.tokenizer, command.model.model, &native));
+  if (sources.empty()) LLMC_RETURN_IF_ERROR(exec::check_source(model, {}));
+  for (const exec::EncoderInput& source : sources)
+    LLMC_RETURN_IF_ERROR(exec::check_source(model, source));
   LLMC_TRY(RunPrompts prompts, prompt_ids(command, texts, native));
-  prompts.source = std::move(source);
+  prompts.sources = std::move(sources);
   const bool begins = compiled_in(prompts, model) == 0 && !prompts.text.empty() &&
                       command.ids_option->count() == 0 && texts.tokenizer != nullptr;
   prompts.beginning = begins && texts.tokenizer->bos() == prompts.text.front() ? 1 : 0;

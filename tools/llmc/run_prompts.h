@@ -16,7 +16,7 @@ struct PromptTexts {
   const hosted::ChatFormat* format = nullptr;    // with --chat
 };
 
-/// Returns the ids of the prompts and of the source: from --ids and --source-ids, or tokenized,
+/// Returns the ids of the prompts and of the sources: from --ids and --source-ids, or tokenized,
 /// with the chat template if there is a format. Fails with kUsage if a text is missing or empty, if
 /// a source is missing or too long, if the model has no encoder for it, or if --ids has an id
 /// outside the vocabulary. Fails with kBadInput if the tokenizer gives such an id, or if the

@@ -19,11 +19,13 @@ namespace llmc::cli {
 
 void add_source_options(CLI::App& app, SourceOptions& options) {
   options.text_option =
-      app.add_option("--source", options.text, "Text for the encoder of an encoder-decoder")
-          ->type_name("TEXT");
+      app.add_option("--source", options.texts, "Text for the encoder of an encoder-decoder")
+          ->type_name("TEXT")
+          ->expected(1);
   options.ids_option =
       app.add_option("--source-ids", options.ids, "Token ids for the encoder, such as 1,2,3")
           ->type_name("IDS")
+          ->expected(1)
           ->excludes(options.text_option);
 }
 
@@ -41,6 +43,11 @@ void add_feature_options(CLI::App& app, SourceOptions& options) {
           ->excludes(options.text_option)
           ->excludes(options.ids_option)
           ->excludes(options.audio_option);
+  for (CLI::Option* const option :
+       {options.text_option, options.ids_option, options.audio_option, options.features_option}) {
+    option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
+    option->description(option->get_description() + "; may be repeated for a batch");
+  }
 }
 
 namespace {
@@ -112,30 +119,40 @@ Result<std::vector<float>> read_features(const std::string& file) {
 
 }  // namespace
 
-Result<exec::EncoderInput> encoder_input(const SourceOptions& options,
-                                         const hosted::Tokenizer* tokenizer,
-                                         const std::string& model,
-                                         const exec::NativeModel* native) {
-  if (!options.given()) return exec::EncoderInput();
-  if (options.is_features()) {
-    LLMC_CHECK(native != nullptr);
-    exec::EncoderInput input;
-    LLMC_TRY(input.features, options.audio_option->count() > 0
-                                 ? sound_features(options.audio, model, *native)
-                                 : read_features(options.features));
-    return input;
+Result<std::vector<exec::EncoderInput>> encoder_inputs(const SourceOptions& options,
+                                                       const hosted::Tokenizer* tokenizer,
+                                                       const std::string& model,
+                                                       const exec::NativeModel* native) {
+  std::vector<exec::EncoderInput> inputs;
+  LLMC_CHECK(native != nullptr || !options.is_features());
+  for (const std::string& file : options.audio) {
+    LLMC_TRY(auto features, sound_features(file, model, *native));
+    inputs.push_back({.ids = {}, .features = std::move(features)});
   }
-  std::vector<std::int32_t> ids;
-  if (options.is_ids()) {
-    LLMC_TRY(ids, parse_numbers(options.ids, "--source-ids"));
-  } else if (tokenizer == nullptr) {
+  for (const std::string& file : options.features) {
+    LLMC_TRY(auto features, read_features(file));
+    inputs.push_back({.ids = {}, .features = std::move(features)});
+  }
+  for (const std::string& list : options.ids) {
+    LLMC_TRY(auto ids, parse_numbers(list, "--source-ids"));
+    inputs.push_back({.ids = std::move(ids), .features = {}});
+  }
+  if (tokenizer == nullptr && !options.texts.empty())
     return usage_error("--source needs a tokenizer", "give token ids with --source-ids");
-  } else {
-    ids = tokenizer->encode(options.text,
-                            {.add_prefix = true, .parse_special = false, .add_suffix = true});
+  for (const std::string& text : options.texts) {
+    inputs.push_back({.ids = tokenizer->encode(
+                          text, {.add_prefix = true, .parse_special = false, .add_suffix = true}),
+                      .features = {}});
+    if (inputs.back().ids.empty())
+      return usage_error("the source is empty", "give a text with --source");
   }
-  if (ids.empty()) return usage_error("the source is empty", "give a text with --source");
-  return exec::EncoderInput{.ids = std::move(ids), .features = {}};
+  return inputs;
+}
+
+Result<exec::EncoderInput> encoder_input(const SourceOptions& options,
+                                         const hosted::Tokenizer* tokenizer) {
+  LLMC_TRY(auto inputs, encoder_inputs(options, tokenizer));
+  return inputs.empty() ? exec::EncoderInput() : std::move(inputs.front());
 }
 
 }  // namespace llmc::cli

@@ -12,7 +12,7 @@
 namespace llmc::cli {
 
 struct SourceOptions {
-  std::string text, ids, audio, features;
+  std::vector<std::string> texts, ids, audio, features;
   CLI::Option *text_option = nullptr, *ids_option = nullptr;
   CLI::Option *audio_option = nullptr, *features_option = nullptr;  // nullptr: not offered
 
@@ -22,21 +22,26 @@ struct SourceOptions {
   bool is_features() const {
     return audio_option != nullptr && audio_option->count() + features_option->count() > 0;
   }
-  bool given() const { return is_text() || is_ids() || is_features(); }
+  bool given() const { return count() > 0; }
+  /// Returns the number of sources, all of which are of the same kind.
+  std::size_t count() const { return texts.size() + ids.size() + audio.size() + features.size(); }
 };
 
 /// Adds --source and --source-ids.
 void add_source_options(CLI::App& app, SourceOptions& options);
-/// Adds --audio and --source-features.
+/// Adds --audio and --source-features, and allows several sources of each kind.
 void add_feature_options(CLI::App& app, SourceOptions& options);
 
-/// Returns the source; empty if none is given. Features need `model`, its folder or bundle, and
-/// `native`, the same model loaded. Fails with kUsage for an empty source, for invalid ids, for a
-/// text if `tokenizer` is nullptr, and for sound if the encoder does not read features of sound.
-/// Fails with kBadInput for a file that cannot be read.
+/// Returns the sources. Features need `model`, its folder or bundle, and `native`, the same model
+/// loaded. Fails with kUsage for an empty source, for invalid ids, for a text if `tokenizer` is
+/// nullptr, and for sound if the encoder does not read features of sound. Fails with kBadInput for
+/// a file that cannot be read.
+Result<std::vector<exec::EncoderInput>> encoder_inputs(const SourceOptions& options,
+                                                       const hosted::Tokenizer* tokenizer,
+                                                       const std::string& model = {},
+                                                       const exec::NativeModel* native = nullptr);
+/// Returns the only source; empty if none is given. Fails like encoder_inputs().
 Result<exec::EncoderInput> encoder_input(const SourceOptions& options,
-                                         const hosted::Tokenizer* tokenizer,
-                                         const std::string& model = {},
-                                         const exec::NativeModel* native = nullptr);
+                                         const hosted::Tokenizer* tokenizer);
 
 }  // namespace llmc::cli
