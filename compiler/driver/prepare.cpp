@@ -303,6 +303,9 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
     planned.source_min = static_cast<std::uint32_t>(range.min);
     planned.source_max = static_cast<std::uint32_t>(range.max);
     planned.sources = options.sources;
+    planned.start_ids = prepared.content.chat.start_ids;
+    std::erase_if(planned.start_ids,
+                  [&](std::int32_t id) { return id >= prepared.model.module.vocabulary(); });
     planned.source_vocab = source_vocabulary(*graph);
     LLMC_TRY(planned.sound, read_sound_features(options.model));
     LLMC_TRY(encoder, prepare_encoder(*graph, options));

@@ -186,6 +186,13 @@ std::string token_ids(const Plan& plan, const std::string& macro) {
     text += fmt::format("\n/* A prompt starts with this id. */\n#define {}_BOS_ID {}\n", macro,
                         options.bos_id);
   }
+  if (!options.start_ids.empty()) {
+    text += fmt::format(
+        "\n/* The text of each source starts with these ids: `static const int32_t start[] = "
+        "{0}_START_IDS;` */\n"
+        "#define {0}_START_COUNT {1}\n#define {0}_START_IDS {{{2}}}\n",
+        macro, options.start_ids.size(), fmt::join(options.start_ids, ", "));
+  }
   if (!options.stop_ids.empty()) {
     text += fmt::format(
         "\n/* A text ends with any of these ids: `static const int32_t stop[] = {0}_STOP_IDS;` */\n"

@@ -94,6 +94,18 @@ void add_plain(Json& json, const Plan& plan) {
   json["buffers"] = std::move(buffers);
 }
 
+/// Adds the work of loop nests, if there is any.
+void add_loops(Json& json, const Program& program) {
+  const NestWork work = nest_work(program);
+  if (work.stages == 0) return;
+  json["loops"] = {{"stages", work.stages},
+                   {"multiply_adds", work.multiply_adds},
+                   {"all_multiply_adds", work.all_multiply_adds},
+                   {"bytes", work.bytes},
+                   {"all_bytes", work.all_bytes},
+                   {"operators", work.operators}};
+}
+
 /// Adds the sections of a decoder: sizes, cache, prompt, scratch memory and tokenizer data.
 void add_decoder(Json& json, const Plan& plan) {
   const PlanOptions& options = plan.options;
@@ -161,6 +173,7 @@ void add_decoder(Json& json, const Plan& plan) {
                       {"bytes", plan.source_bytes},
                       {"encoder_weights", encoder.weights_bytes},
                       {"encoder_arena", encoder.arena_bytes}};
+    add_loops(json["source"], encoder.program);
   }
   if (plan.prompt.tokens > 0) {
     json["bytes"]["prompt"] = plan.prompt.bytes;
@@ -208,14 +221,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
         {{"part", part_name(p.part)}, {"format", p.format}, {"macs", p.macs}, {"bytes", p.bytes}});
   }
   json["products"] = std::move(products);
-  if (const NestWork work = nest_work(program); work.stages > 0) {
-    json["loops"] = {{"stages", work.stages},
-                     {"multiply_adds", work.multiply_adds},
-                     {"all_multiply_adds", work.all_multiply_adds},
-                     {"bytes", work.bytes},
-                     {"all_bytes", work.all_bytes},
-                     {"operators", work.operators}};
-  }
+  add_loops(json, program);
   json["rounding"] = rounding_json(rounding_of(program));
   Json weights = Json::array();
   for (const PackedWeight& weight : program.weights) weights.push_back(weight_json(weight));

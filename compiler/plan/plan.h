@@ -60,7 +60,8 @@ struct PlanOptions {
   std::string tokenizer_refused;       // why the model's tokenizer is not used; empty if it is used
   std::int64_t bos_id = -1;            // first id of every prompt; -1: unknown
   std::vector<std::int64_t> stop_ids;  // end-of-text ids
-  std::uint64_t vocabulary_hash = 0;   // llmc_model.vocabulary_hash; 0: no tokenizer
+  std::vector<std::int32_t> start_ids;  // encoder-decoder: first ids of every text; may be empty
+  std::uint64_t vocabulary_hash = 0;    // llmc_model.vocabulary_hash; 0: no tokenizer
   /// Kind of the compiled-in grammar, "gbnf" or "json-schema", and the size of its tables in bytes;
   /// 0: no grammar.
   std::string grammar_kind;

@@ -112,6 +112,7 @@ TEST_F(EncoderDecoderCommand, BundlesHaveACertainNumberOfSources) {
   const auto header = read_file(std::filesystem::path(bundle) / "tiny.h");
   ASSERT_TRUE(header.ok());
   EXPECT_THAT(*header, HasSubstr("#define TINY_SOURCES 2u"));
+  EXPECT_THAT(*header, HasSubstr("#define TINY_START_COUNT 2\n#define TINY_START_IDS {2, 5}\n"));
   const ProgramRun more =
       run(bundle, {"--source-ids", "5", "--source-ids", "6", "--source-ids", "7"});
   EXPECT_EQ(more.code, 2);
@@ -159,6 +160,7 @@ TEST_F(EncoderDecoderCommand, PlanAndInspectShowBothParts) {
   EXPECT_EQ(inspected.code, 0);
   EXPECT_THAT(inspected.out, HasSubstr("layers 2,"));
   EXPECT_THAT(inspected.out, HasSubstr("2 attention, 2 cross-attention"));
+  EXPECT_THAT(inspected.out, HasSubstr("loops of the encoder: "));
   std::filesystem::remove(folder_.path() / "decoder_model.onnx");
   const ProgramRun part = llmc({"plan", model()});
   EXPECT_EQ(part.code, 3);

@@ -28,6 +28,7 @@ struct Facts {
   bool function = false;                                // `compile` compiles it as a function
   std::optional<passes::ModelProperties> architecture;  // of an imported decoder
   Json loops;                      // of plan.json; null: all work is in kernels
+  Json encoder_loops;              // encoder-decoder: of the encoder and the source's projections
   std::vector<Diagnostic> errors;  // of `compile`; empty: it would succeed
 
   bool is_decoder() const { return files.model && files.model->is_decoder(); }
@@ -139,6 +140,7 @@ void show_json(const Facts& facts) {
       facts.architecture ? architecture_json(*facts.architecture) : Json(nullptr);
   const auto unsupported = [](const Diagnostic& d) { return d.kind == ErrorKind::kUnsupported; };
   result["loops"] = facts.loops;
+  if (!facts.encoder_loops.is_null()) result["encoder_loops"] = facts.encoder_loops;
   result["unsupported"] = diagnostics_json(facts.errors, unsupported);
   result["problems"] = diagnostics_json(facts.errors, std::not_fn(unsupported));
   result["warnings"] =
@@ -274,6 +276,8 @@ Status plan_it(const driver::CompileOptions& options, Facts& facts) {
   LLMC_TRY(const auto plans, driver::plan_model(options, std::move(source), targets));
   const Json plan = plan_json(plans.front());
   if (plan.contains("loops")) facts.loops = plan.at("loops");
+  if (plan.contains("source") && plan.at("source").contains("loops"))
+    facts.encoder_loops = plan.at("source").at("loops");
   return ok_status();
 }
 
@@ -333,6 +337,8 @@ Result<int> inspect(const InspectCommand& command, const Globals& globals) {
       print(fmt::format("  recurrent states: {} bytes a sequence\n",
                         recurrent_bytes(facts.files.model->module)));
     if (!facts.loops.is_null()) print("loops: " + loops_text(facts.loops) + "\n");
+    if (!facts.encoder_loops.is_null())
+      print("loops of the encoder: " + loops_text(facts.encoder_loops) + "\n");
   }
   std::ranges::for_each(facts.files.warnings, warn);
   // All errors of compilation go to stderr and determine the exit code.

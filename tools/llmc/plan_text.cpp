@@ -168,6 +168,11 @@ std::string plan_text(const Json& plan) {
     const Json& loops = plan.at("loops");
     text += size_line("loops", loops.at("bytes").get<std::uint64_t>(), loops_text(loops));
   }
+  if (plan.contains("source") && plan.at("source").contains("loops")) {
+    const Json& loops = plan.at("source").at("loops");
+    text +=
+        size_line("loops", loops.at("bytes").get<std::uint64_t>(), "encoder: " + loops_text(loops));
+  }
   const bool estimated = plain ? size("code") == 0 : bytes.at("code_is_estimate").get<bool>();
   if (!plain || !estimated)
     text += size_line("code", size("code"), estimated ? "estimate until compiled" : "exact");
