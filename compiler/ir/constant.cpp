@@ -118,6 +118,9 @@ class ComputedConstant : public Constant {
             float_at(static_cast<std::uint64_t>((row + i) * width + column + j));
   }
 
+  /// Returns the same elements with other dims.
+  virtual ConstantPtr with_dims(std::vector<std::int64_t> dims) const = 0;
+
  protected:
   using Constant::Constant;
   virtual float float_at(std::uint64_t index) const = 0;
@@ -127,6 +130,11 @@ class SplatConstant final : public ComputedConstant {
  public:
   SplatConstant(ElementType element, std::vector<std::int64_t> dims, double value)
       : ComputedConstant(element, std::move(dims)), pattern_(element_from_double(element, value)) {}
+  SplatConstant(ElementType element, std::vector<std::int64_t> dims, std::vector<std::byte> pattern)
+      : ComputedConstant(element, std::move(dims)), pattern_(std::move(pattern)) {}
+  ConstantPtr with_dims(std::vector<std::int64_t> dims) const override {
+    return std::make_shared<SplatConstant>(element(), std::move(dims), pattern_);
+  }
   std::vector<std::byte> bytes() const override {
     std::vector<std::byte> out(byte_count());
     for (std::size_t at = 0; at < out.size(); at += pattern_.size())
@@ -150,6 +158,9 @@ class RandomConstant final : public ComputedConstant {
  public:
   RandomConstant(std::vector<std::int64_t> dims, std::uint64_t seed, double scale)
       : ComputedConstant(ElementType::kF32, std::move(dims)), seed_(seed), scale_(scale) {}
+  ConstantPtr with_dims(std::vector<std::int64_t> dims) const override {
+    return std::make_shared<RandomConstant>(std::move(dims), seed_, scale_);
+  }
   std::vector<std::byte> bytes() const override {
     std::vector<std::byte> out(byte_count());
     for (std::size_t i = 0; i < out.size() / sizeof(float); ++i) {
@@ -269,6 +280,8 @@ ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims) {
   LLMC_CHECK(source && checked_byte_count(source->element(), dims) == source->byte_count());
   if (const auto* view = dynamic_cast<const ReshapedRows*>(source.get())) source = view->source();
   if (source->dims() == dims) return source;
+  if (const auto* computed = dynamic_cast<const ComputedConstant*>(source.get()))
+    return computed->with_dims(std::move(dims));
   // Maximum size of a constant whose text form contains its values.
   constexpr std::size_t kSmallBytes = 128;
   if (source->window().empty() && source->dims().size() == 2 && dims.size() > 2 &&
