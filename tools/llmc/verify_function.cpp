@@ -35,13 +35,15 @@ Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
                             const exec::NativeOptions& native, driver::Source source,
                             std::uint32_t threads, TableFormat format, const Globals& globals) {
   for (const char* const name : {"--ids", "--steps", "--model", "--golden", "--require-golden",
-                                 "--update", "--short", "--no-reference"}) {
+                                 "--update", "--no-reference"}) {
     if (app.get_option(name)->count() > 0)
       return usage_error(fmt::format("{} does not apply to a function, which is run once on "
                                      "pseudorandom inputs",
                                      name),
                          "remove the option");
   }
+  if (app.get_option("--short")->count() > 0)
+    remark(globals, "--short has no effect on a function, which is run once");
   note_without_effect(model, globals);
   Progress line(globals);
   LLMC_TRY(const auto report,
