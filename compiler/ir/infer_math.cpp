@@ -124,8 +124,27 @@ Result<Types> infer_op(const InferContext& c, const Gemm& op) {
   return Types{std::move(out)};
 }
 
+namespace {
+
+constexpr std::int64_t kMaxStep = std::int64_t{1} << 31;
+
+/// Returns the number of positions of a kernel of `taps` elements along a dim of operand 0.
+Result<Dim> window_positions(const InferContext& c, const Dim& size, std::int64_t taps,
+                             std::int64_t stride, std::int64_t dilation) {
+  if (stride < 1 || dilation < 1 || stride > kMaxStep || dilation > kMaxStep)
+    return c.error("a stride or dilation is not between 1 and " + std::to_string(kMaxStep));
+  const auto last = sub(size, Dim(dilation * (taps - 1) + 1));
+  if (last && last->is_constant() && last->constant_part() < 0)
+    return c.error("a kernel of " + std::to_string(taps) + " elements is larger than a dim of " +
+                   to_string(c.type(0)));
+  const auto steps = last ? div_floor(*last, stride) : std::nullopt;
+  const auto positions = steps ? add(*steps, Dim(1)) : std::nullopt;
+  return positions ? *positions : c.fresh();
+}
+
+}  // namespace
+
 Result<Types> infer_op(const InferContext& c, const Conv& op) {
-  constexpr std::int64_t kMaxStep = std::int64_t{1} << 31;
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
   const TensorType &x = c.type(0), &weight = c.type(1);
@@ -148,16 +167,32 @@ Result<Types> infer_op(const InferContext& c, const Conv& op) {
       c.want_equal(x.dims[1], Dim(taps[1] * op.groups), "number of input channels"));
   TensorType out{x.element, {x.dims[0], Dim(taps[0])}};
   for (std::size_t i = 0; i < spatial; ++i) {
-    const std::int64_t stride = op.strides[i], dilation = op.dilations[i];
-    if (stride < 1 || dilation < 1 || stride > kMaxStep || dilation > kMaxStep)
-      return c.error("a stride or dilation is not between 1 and " + std::to_string(kMaxStep));
-    const auto last = sub(x.dims[i + 2], Dim(dilation * (taps[i + 2] - 1) + 1));
-    if (last && last->is_constant() && last->constant_part() < 0)
-      return c.error("the kernel " + to_string(weight) + " is larger than " + to_string(x));
-    const auto steps = last ? div_floor(*last, stride) : std::nullopt;
-    const auto positions = steps ? add(*steps, Dim(1)) : std::nullopt;
-    out.dims.push_back(positions ? *positions : c.fresh());
+    LLMC_TRY(Dim positions,
+             window_positions(c, x.dims[i + 2], taps[i + 2], op.strides[i], op.dilations[i]));
+    out.dims.push_back(std::move(positions));
   }
+  return Types{std::move(out)};
+}
+
+Result<Types> infer_op(const InferContext& c, const Unfold& op) {
+  const TensorType& x = c.type(0);
+  if (x.rank() < 3) return c.error(to_string(x) + " has no spatial dims");
+  const std::size_t spatial = x.rank() - 2;
+  if (op.kernel.size() != spatial || op.strides.size() != spatial || op.dilations.size() != spatial)
+    return c.error("kernel, strides and dilations need one number for each spatial dim of " +
+                   to_string(x));
+  TensorType out{x.element, {x.dims[0]}};
+  auto elements = std::optional(x.dims.back());
+  for (std::size_t i = 0; i < spatial; ++i) {
+    if (op.kernel[i] < 1 || op.kernel[i] > kMaxStep)
+      return c.error("the kernel has " + std::to_string(op.kernel[i]) + " elements along a dim");
+    LLMC_TRY(Dim positions,
+             window_positions(c, x.dims[i + 1], op.kernel[i], op.strides[i], op.dilations[i]));
+    out.dims.push_back(std::move(positions));
+    elements = elements ? mul(*elements, Dim(op.kernel[i])) : std::nullopt;
+  }
+  if (!elements) return c.error("a window has too many elements");
+  out.dims.push_back(*elements);
   return Types{std::move(out)};
 }
 

@@ -275,6 +275,13 @@ struct OpInfo<Conv> : FusedOp<2> {
                  rare("groups", &Conv::groups));
 };
 template <>
+struct OpInfo<Unfold> : PlainOp<1> {
+  static constexpr std::string_view name = "unfold";
+  static constexpr auto fields =
+      std::tuple(field("kernel", &Unfold::kernel), field("strides", &Unfold::strides),
+                 field("dilations", &Unfold::dilations));
+};
+template <>
 struct OpInfo<Softmax> : PlainOp<1> {
   static constexpr std::string_view name = "softmax";
   static constexpr auto fields = std::tuple(field("axis", &Softmax::axis));

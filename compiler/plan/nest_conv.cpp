@@ -62,4 +62,16 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   return ok_status();
 }
 
+Status NestLowerer::lower(const ir::Node& node, const ir::Unfold& op) {
+  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
+  const ElementType type = computed_in(element(x));
+  const View windows = unfolded(stored(x, false), op, part(dims(y), 1, dims(y).size() - 1));
+  if (const auto rows = reshaped(windows, dims(y))) {
+    set(y, load(type, *rows));
+    return ok_status();
+  }
+  emit(node, MapStage{*reshaped(result(y), windows.dims), load(type, windows)});
+  return ok_status();
+}
+
 }  // namespace llmc::plan

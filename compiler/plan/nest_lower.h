@@ -109,6 +109,7 @@ class NestLowerer {
   Status lower(const ir::Node& node, const ir::MatMul& op);
   Status lower(const ir::Node& node, const ir::Gemm& op);
   Status lower(const ir::Node& node, const ir::Conv& op);
+  Status lower(const ir::Node& node, const ir::Unfold& op);
   Status lower(const ir::Node& node, const ir::Softmax& op);
   Status lower(const ir::Node& node, const ir::Reduce& op);
   Status lower(const ir::Node& node, const ir::ArgMax& op);

@@ -107,6 +107,7 @@ struct RowAxes {
     return !along(0, op.trans_a ? 0 : 1) && !along(1, op.trans_b ? 1 : 0);
   }
   bool operator()(const ir::Conv&) const { return (!in(0) || *in(0) == 0) && !in(1); }
+  bool operator()(const ir::Unfold&) const { return !in(0) || *in(0) == 0; }
   bool operator()(const ir::Reduce& op) const {
     if (op.axes.empty()) return !in(0);
     return std::ranges::none_of(op.axes, [&](std::int64_t axis) { return along(0, axis); });

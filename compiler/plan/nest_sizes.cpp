@@ -146,6 +146,15 @@ struct SizesAgree {
     }
     return true;
   }
+  bool operator()(const ir::Unfold& op) const {
+    const Sizes &x = in(0), &y = out();
+    for (std::size_t i = 0; i < op.strides.size(); ++i) {
+      const Size end = (y[i + 1] - 1) * op.strides[i] + (op.kernel[i] - 1) * op.dilations[i] + 1;
+      if (!at_most(end, x[i + 1])) return false;
+    }
+    return y[0] == x[0] &&
+           y.back() == x.back() * product(Sizes(op.kernel.begin(), op.kernel.end()));
+  }
   bool operator()(const ir::Reduce& op) const {
     return reduced(*ir::normalize_axes(op.axes, in(0).size()), op.keep_dims) == out();
   }

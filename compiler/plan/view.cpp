@@ -87,6 +87,20 @@ View sliced(const View& view, std::size_t axis, const Size& start, std::int64_t 
   return result;
 }
 
+View unfolded(const View& view, const ir::Unfold& op, const Sizes& positions) {
+  View result{view.buffer, {view.dims.front()}, {view.strides.front()}, view.offset};
+  const auto add = [&](const Size& count, const Size& stride) {
+    result.dims.push_back(count);
+    result.strides.push_back(stride);
+  };
+  const std::size_t spatial = op.kernel.size();
+  for (std::size_t i = 0; i < spatial; ++i) add(positions[i], view.strides[i + 1] * op.strides[i]);
+  for (std::size_t i = 0; i < spatial; ++i)
+    add(op.kernel[i], view.strides[i + 1] * op.dilations[i]);
+  add(view.dims.back(), view.strides.back());
+  return result;
+}
+
 Sizes collapse(std::vector<View*> views) {
   LLMC_CHECK(!views.empty());
   const Sizes dims = views[0]->dims;

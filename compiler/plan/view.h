@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/ir/op.h"
 #include "compiler/plan/size.h"
 
 /// Strided views of buffers. The emitted source implements reshapes, transposes, slices and
@@ -38,6 +39,8 @@ std::optional<View> reshaped(const View& view, const Sizes& dims);
 /// Returns a view of `count` elements along one axis: start, start + step, …. All must be in range.
 View sliced(const View& view, std::size_t axis, const Size& start, std::int64_t step,
             const Size& count);
+/// Returns the windows of ir::Unfold over a view [N, size…, C]: [N, positions…, kernel…, C].
+View unfolded(const View& view, const ir::Unfold& op, const Sizes& positions);
 
 /// Merges adjacent dims of views with the same dims if the strides of all views allow it, and
 /// removes dims of size 1. Returns the remaining dims, one per loop. The element order is

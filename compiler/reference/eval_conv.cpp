@@ -20,6 +20,15 @@ void for_each_index(const Dims& dims, F&& f) {
   }
 }
 
+/// Returns the number of positions of a kernel of `taps` elements along a dim; nullopt if it does
+/// not fit.
+std::optional<std::int64_t> positions_of(std::int64_t size, std::int64_t taps, std::int64_t stride,
+                                         std::int64_t dilation) {
+  if (size < 1 || taps < 1 || stride < 1 || dilation < 1 || taps - 1 > (size - 1) / dilation)
+    return std::nullopt;
+  return (size - 1 - dilation * (taps - 1)) / stride + 1;
+}
+
 }  // namespace
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Conv& op) {
@@ -35,13 +44,13 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Conv& op) {
   LLMC_RETURN_IF_ERROR(c.want_equal(x.dims[1], channels * op.groups, "number of input channels"));
   Dims dims{batch, rows}, positions, taps;
   for (std::size_t i = 2; i < rank; ++i) {
-    const std::int64_t stride = op.strides[i - 2], dilation = op.dilations[i - 2];
-    const std::int64_t rest = x.dims[i] - 1;
-    if (stride < 1 || dilation < 1 || rest < 0 || (weight.dims[i] - 1) > rest / dilation)
+    const auto count =
+        positions_of(x.dims[i], weight.dims[i], op.strides[i - 2], op.dilations[i - 2]);
+    if (!count)
       return c.error("the kernel " + type_text(weight) + " is larger than " + type_text(x));
-    positions.push_back((rest - dilation * (weight.dims[i] - 1)) / stride + 1);
+    positions.push_back(*count);
     taps.push_back(weight.dims[i]);
-    dims.push_back(positions.back());
+    dims.push_back(*count);
   }
   LLMC_TRY(Tensor out, c.make(x.element, std::move(dims)));
   const Dims strides = strides_of(x.dims), weight_strides = strides_of(weight.dims);
@@ -64,6 +73,39 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Conv& op) {
         out.floats[next++] = static_cast<float>(sum);
       });
     }
+  return Tensors{std::move(out)};
+}
+
+Result<Tensors> eval_op(EvalContext& c, const ir::Unfold& op) {
+  const Tensor& x = c.operand(0);
+  const std::size_t spatial = op.kernel.size();
+  if (x.rank() != spatial + 2 || op.strides.size() != spatial || op.dilations.size() != spatial)
+    return c.error("cannot unfold " + type_text(x));
+  Dims dims{x.dims[0]}, positions, taps = op.kernel;
+  taps.push_back(x.dims.back());
+  std::int64_t elements = x.dims.back();
+  for (std::size_t i = 0; i < spatial; ++i) {
+    const auto count = positions_of(x.dims[i + 1], op.kernel[i], op.strides[i], op.dilations[i]);
+    if (!count) return c.error("the kernel is larger than " + type_text(x));
+    positions.push_back(*count);
+    dims.push_back(*count);
+    elements *= op.kernel[i];  // at most the elements of x
+  }
+  dims.push_back(elements);
+  LLMC_TRY(Tensor out, c.make(x.element, std::move(dims)));
+  const Dims strides = strides_of(x.dims);
+  std::size_t next = 0;
+  with_data(x.element, [&](auto data) {
+    for (std::int64_t n = 0; n < x.dims[0]; ++n)
+      for_each_index(positions, [&](const Dims& position) {
+        for_each_index(taps, [&](const Dims& tap) {
+          std::int64_t at = n * strides[0] + tap.back();
+          for (std::size_t i = 0; i < spatial; ++i)
+            at += (position[i] * op.strides[i] + tap[i] * op.dilations[i]) * strides[i + 1];
+          (out.*data)[next++] = (x.*data)[index(at)];
+        });
+      });
+  });
   return Tensors{std::move(out)};
 }
 

@@ -249,6 +249,15 @@ constexpr Case kMathCases[] = {
   %z = conv %s, %v {strides = [1, 1, 2], dilations = [2, 1, 1]}
   return %y, %z
 })"},
+    // Rows that strides express, that are copied, and the windows of an expression.
+    {"unfolds", R"(graph @g(%x: f32[2, 30, 3], %s: f32[1, 7, 9, 4], %i: i32[2, 5, 1]) {
+  %a = unfold %x {kernel = [4], strides = [3], dilations = [1]}
+  %b = unfold %x {kernel = [3], strides = [1], dilations = [5]}
+  %e = exp %s
+  %c = unfold %e {kernel = [3, 2], strides = [2, 1], dilations = [1, 3]}
+  %d = unfold %i {kernel = [1], strides = [2], dilations = [1]}
+  return %a, %b, %c, %d
+})"},
     {"gemms", R"(graph @g(%a: f32[4, 18], %b: f32[18, 20], %c: f32[20]) {
   %w = constant f32[20, 18] random(3, 0.5)
   %x = gemm %a, %w, %c {alpha = 0.5, beta = 2, trans_a = false, trans_b = true}

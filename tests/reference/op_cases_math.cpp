@@ -64,6 +64,19 @@ std::vector<OpCase> math_cases() {
   %e = constant f32[1, 1, 1, 2] {5421, 6534}
   return %y, %e
 })"},
+      // Positions 0 and 2, taps 0 and 2 of two channels.
+      {"unfold", R"(graph @g() {
+  %x = constant f32[1, 5, 2] {1, 10, 2, 20, 3, 30, 4, 40, 5, 50}
+  %y = unfold %x {kernel = [2], strides = [2], dilations = [2]}
+  %e = constant f32[1, 2, 4] {1, 10, 3, 30, 3, 30, 5, 50}
+  return %y, %e
+})"},
+      {"unfold", R"(graph @g() {
+  %x = constant i32[1, 2, 3, 1] {1, 2, 3, 4, 5, 6}
+  %y = unfold %x {kernel = [2, 2], strides = [1, 1], dilations = [1, 1]}
+  %e = constant i32[1, 1, 2, 4] {1, 2, 4, 5, 2, 3, 5, 6}
+  return %y, %e
+})"},
       {"is_inf", R"(graph @g() {
   %x = constant f32[4] {1, nan, inf, -inf}
   %y = is_inf %x
