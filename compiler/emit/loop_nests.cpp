@@ -294,20 +294,33 @@ std::string_view computed_type(ElementType element) {
   return "";
 }
 
+namespace {
+
+std::string list_text(const plan::Sizes& sizes, const DimNames& dims) {
+  if (plan::all_constant(sizes))
+    return fmt::format("{}Sizes<{}>{{}}", kScope, fmt::join(plan::bounds(sizes), ", "));
+  std::vector<std::string> values;
+  for (const plan::Size& size : sizes) values.push_back(dims.text(size));
+  return fmt::format("{}RuntimeSizes<{}>{{{{{}}}}}", kScope, sizes.size(), fmt::join(values, ", "));
+}
+
+}  // namespace
+
+std::string windows_text(const plan::LinearStage& stage, const std::string& source,
+                         const DimNames& dims) {
+  const plan::View &first = stage.windows->first, &elements = stage.windows->elements;
+  return fmt::format("windows<{}>({}, {}, {}, {}, {})", stage.k, source,
+                     list_text(first.dims, dims), list_text(first.strides, dims),
+                     list_text(elements.dims, dims), list_text(elements.strides, dims));
+}
+
 std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNames& dims) {
   struct Text {
     const DimNames& dims;
     std::string operator()(const plan::Size& value) const { return dims.text(value); }
     std::string operator()(float value) const { return float_literal(value); }
     std::string operator()(bool value) const { return value ? "true" : "false"; }
-    std::string operator()(const plan::Sizes& sizes) const {
-      if (plan::all_constant(sizes))
-        return fmt::format("{}Sizes<{}>{{}}", kScope, fmt::join(plan::bounds(sizes), ", "));
-      std::vector<std::string> values;
-      for (const plan::Size& size : sizes) values.push_back(dims.text(size));
-      return fmt::format("{}RuntimeSizes<{}>{{{{{}}}}}", kScope, sizes.size(),
-                         fmt::join(values, ", "));
-    }
+    std::string operator()(const plan::Sizes& sizes) const { return list_text(sizes, dims); }
   };
   std::vector<std::string> texts;
   for (const auto& number : stage.numbers) texts.push_back(std::visit(Text{dims}, number));

@@ -19,6 +19,9 @@ std::string_view computed_type(ir::ElementType element);
 /// arguments, without a semicolon.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
                       std::span<const std::string> numbers);
+/// Returns the input of linear_windows() at `source`, a C++ expression.
+std::string windows_text(const plan::LinearStage& stage, const std::string& source,
+                         const DimNames& dims);
 /// Returns the scalar arguments of a call as C++ expressions.
 std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNames& dims);
 

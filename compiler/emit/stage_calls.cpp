@@ -54,8 +54,11 @@ class Printer {
           buffer(s.out), vector(s.bias));
     const std::string rows =
         plain_ ? fmt::format("m.rows({})", row_count(plan::rows_of(program_, s))) : "context";
-    return linear(s.source, s.norm, s.k,
-                  matrix(s.weight, packed_rows_text(s), width(s.source, s.k)), epilogue(s), rows);
+    const std::string weights = matrix(s.weight, packed_rows_text(s), width(s.source, s.k));
+    if (s.windows)
+      return fmt::format("linear_windows({}, {},\n         {},\n         {});", rows,
+                         windows_text(s, buffer(s.source), dims()), weights, epilogue(s));
+    return linear(s.source, s.norm, s.k, weights, epilogue(s), rows);
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
     return fmt::format("rope_angles<{}>(context, {}, {});", s.rotary_dim, vector(s.frequencies),

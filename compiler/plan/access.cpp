@@ -88,6 +88,7 @@ Access access(const Stage& stage) {
 }
 
 Size rows_of(const Program& program, const LinearStage& stage) {
+  if (stage.windows) return product(stage.windows->first.dims);
   const auto rows =
       quotient(program.buffers[stage.source.index].size, static_cast<std::int64_t>(stage.k));
   LLMC_CHECK(rows.has_value());

@@ -129,8 +129,10 @@ bool Lowerer::is_last_use(Scope& scope, ir::ValueId value) {
   if (!mine || mine->pinned) return false;
   for (std::uint32_t i = 0; i < scope.bindings.size(); ++i) {
     const auto* other = std::get_if<Activation>(&scope.bindings[i]);
+    const auto* windows = std::get_if<WindowsBinding>(&scope.bindings[i]);
     const bool same = other && other->buffer == mine->buffer;
-    if (!same && !scope.nests.reads({i}, mine->buffer.index)) continue;
+    const bool read = windows && windows->source == mine->buffer;
+    if (!same && !read && !scope.nests.reads({i}, mine->buffer.index)) continue;
     if ((same && other->pinned) || scope.uses.is_graph_output({i})) return false;
     for (const ir::NodeId user : scope.uses.users({i})) {
       if (user.index > scope.node) return false;
@@ -229,6 +231,7 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     if (!scope.nests.check_sizes(node).ok()) return false;
     if (const auto* op = ir::op_as<ir::Embedding>(&node)) return lower_lookup(scope, node, *op);
     if (const auto* op = ir::op_as<ir::Linear>(&node)) return lower_linear(scope, node, *op), true;
+    if (const auto* op = ir::op_as<ir::Unfold>(&node)) return lower_unfold(scope, node, *op);
     return false;
   }
   if (recurrent_nodes_.contains(scope.node) && !scope.loop) return false;

@@ -55,10 +55,14 @@ struct StateBinding {      // a recurrent state before each token
 struct InputBinding {  // an input of a plain graph
   std::uint32_t buffer = 0;
 };
+struct WindowsBinding {  // result of ir::Unfold that only linear layers with int8 inputs read
+  BufferId source;
+  LinearStage::Windows windows;
+};
 using ValueBinding =
     std::variant<NoBinding, NestBinding, Activation, ConstantBinding, ParameterBinding,
                  TokensBinding, PositionsBinding, LastPositionBinding, PastBinding, SourceBinding,
-                 PresentBinding, CachedBinding, StateBinding, InputBinding>;
+                 PresentBinding, CachedBinding, StateBinding, InputBinding, WindowsBinding>;
 
 /// Returns the format of the value rows of a QKV matrix.
 inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
@@ -139,6 +143,7 @@ class Lowerer {
   // compute the node.
   bool lower_embedding(Scope& scope, const ir::Node& node, const ir::Embedding& op);
   bool lower_lookup(Scope& scope, const ir::Node& node, const ir::Embedding& op);
+  bool lower_unfold(Scope& scope, const ir::Node& node, const ir::Unfold& op);
   void lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op);
   void lower_experts(Scope& scope, const ir::Node& node, const ir::ExpertLinear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/op_info.h"
 #include "compiler/plan/lower.h"
+#include "compiler/plan/weight_formats.h"
 
 /// Lowers embeddings, linear layers and loops.
 namespace llmc::plan {
@@ -50,8 +51,45 @@ bool Lowerer::lower_lookup(Scope& scope, const ir::Node& node, const ir::Embeddi
   return true;
 }
 
+/// Makes windows that only linear layers read a view of the operand, which these layers quantize
+/// row by row. Returns false if the windows have to be stored.
+bool Lowerer::lower_unfold(Scope& scope, const ir::Node& node, const ir::Unfold& op) {
+  const ir::ValueId x = node.inputs[0], y = node.outputs[0];
+  if (scope.graph.value(x).type.element != ir::ElementType::kF32 || scope.uses.is_graph_output(y) ||
+      product(*scope.nests.dims_of(y)) == 0)
+    return false;
+  for (const ir::NodeId user : scope.uses.users(y)) {
+    const ir::Node& reader = scope.graph.node(user);
+    const auto* linear = ir::op_as<ir::Linear>(&reader);
+    if (!linear || std::ranges::count(reader.inputs, y) != 1 || reader.inputs[0] != y ||
+        linear->norm_epsilon || !is_quantized(weight_format_info(linear->format).kind))
+      return false;
+  }
+  const auto source = stored(scope, x);
+  if (!source) return false;
+  const Sizes& to = *scope.nests.dims_of(y);
+  const View all =
+      unfolded(View::dense(source->index, *scope.nests.dims_of(x)), op, part(to, 1, to.size() - 1));
+  LinearStage::Windows windows;
+  const std::size_t rows = to.size() - 1;
+  const auto of_dims = [&](std::size_t begin, std::size_t end) {
+    View view{View::kNoBuffer, part(all.dims, begin, end), part(all.strides, begin, end)};
+    collapse({&view});
+    return view;
+  };
+  windows.first = of_dims(0, rows);
+  windows.elements = of_dims(rows, all.dims.size());
+  if (windows.elements.dims.empty() || windows.elements.strides.back() != 1) {
+    windows.elements.dims.push_back(1);
+    windows.elements.strides.push_back(1);
+  }
+  binding(scope, y) = WindowsBinding{*source, std::move(windows)};
+  return true;
+}
+
 void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op) {
-  const auto source = activation(scope, node, 0);
+  const auto* windows = std::get_if<WindowsBinding>(&input(scope, node, 0));
+  const auto source = windows ? std::optional(windows->source) : activation(scope, node, 0);
   if (!source) return unsupported(node, "its input is not an activation");
   const ir::TensorType* type = weight_type(scope, node, 1);
   const auto n = type && type->rank() == 2 ? type->dims[0].constant() : std::nullopt;
@@ -60,7 +98,10 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
   stage.source = *source;
   stage.n = unsigned_of(n.value_or(0));
   stage.k = unsigned_of(k.value_or(0));
-  const std::uint64_t width = program_.buffers[source->index].width;
+  if (windows) stage.windows = windows->windows;
+  const std::uint64_t width =
+      windows ? unsigned_of(product(*scope.nests.dims_of(node.inputs[0])).bound())
+              : program_.buffers[source->index].width;
   // The buffer of a plain graph holds all rows.
   const std::uint64_t rows = is_plain_ && stage.k > 0 ? width / stage.k : 1;
   if (stage.n == 0 || stage.k * rows != width || (op.gated && stage.n % 2 != 0)) {

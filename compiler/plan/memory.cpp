@@ -95,8 +95,9 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
     return work;
   }
   if (const auto* s = std::get_if<LinearStage>(&stage.op)) {
-    const std::size_t rows =
+    std::size_t rows =
         program.is_plain() ? static_cast<std::size_t>(rows_of(program, *s).bound()) : tokens;
+    if (s->windows) rows = std::min(rows, kWindowRows);
     if (s->experts != 0)
       return expert_work_bytes(matrix_kind(program, fields, s->weight), s->k, s->slots, s->experts,
                                tokens, o.threads_max);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -94,6 +95,13 @@ struct LinearStage {
   /// rows of the matrix. `experts` is 0 for all other layers.
   BufferId ids = {};
   std::uint64_t experts = 0, slots = 1;
+  /// ir::Unfold in plain graphs: a row of the input is not k successive elements of `source` but a
+  /// window. `first` are the first elements of the windows, `elements` those of one window relative
+  /// to its first; their last dim is contiguous. The views have no buffer.
+  struct Windows {
+    View first, elements;
+  };
+  std::optional<Windows> windows = {};
   /// Rows and columns of the matrix in the model; kGated: `out` has n / 2 columns.
   std::uint64_t n = 0, k = 0;
 };

@@ -59,6 +59,10 @@ class HashWriter {
   void write(const LinearStage& s) {
     put(s.epilogue, s.function, s.source, s.norm, s.weight, s.bias, s.residual, s.out, s.n, s.k);
     if (s.experts != 0) put(s.ids, s.experts, s.slots);
+    if (s.windows) {
+      view(s.windows->first);
+      view(s.windows->elements);
+    }
   }
   void write(const RopeAnglesStage& s) { put(s.frequencies, s.rotary_dim, s.out); }
   void write(const QkvStage& s) {

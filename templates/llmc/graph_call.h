@@ -2,6 +2,7 @@
 
 #include "llmc/function.h"
 #include "llmc/kernels/stage.h"
+#include "llmc/kernels/windows.h"
 #include "llmc/run.h"
 
 /// Support for emitted plain graphs: the memory of a call and the distribution of its work.

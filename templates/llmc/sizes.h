@@ -133,6 +133,10 @@ constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels
   return (single > shared ? single : shared) + threads * linear_tile_bytes(unit_panels, tokens);
 }
 
+/// Number of rows that linear_windows() prepares at a time. Its work area is that of linear() for
+/// at most as many tokens.
+inline constexpr size_t kWindowRows = 8 * kTokenStrip;
+
 // ---- expert_linear() ----
 
 /// Returns the distance between the prepared rows of an expert that has one row.

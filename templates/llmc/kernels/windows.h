@@ -1,0 +1,88 @@
+#pragma once
+
+#include "llmc/kernels/linear.h"
+
+/// linear_windows(context, windows<K>(x, …), weight, epilogue):  like linear(), for rows that are
+/// windows of x, such as those of a convolution. Windows may overlap: there is no copy of x with
+/// all rows, only the prepared rows of kWindowRows windows at a time.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Row i begins at the element of x with the index i in `counts`, of which each dim has a distance
+/// of `steps` elements. It consists of runs of consecutive elements: `runs` are the dims of a row,
+/// the last one the length of a run, and `run_steps` their distances. The lists are those of
+/// function/types.h.
+template <size_t K, class Counts, class Steps, class Runs, class RunSteps>
+struct Windows {
+  static constexpr size_t kColumns = K;
+  static constexpr bool kNormalised = false;
+  const float* x;
+  Counts counts;
+  Steps steps;
+  Runs runs;
+  RunSteps run_steps;
+  size_t first = 0;  // window of row 0
+
+  LLMC_INLINE const float* row(size_t token, float* buffer) const {
+    const float* from = x;
+    size_t rest = first + token;
+    for (size_t d = Counts::count; d-- > 0;) {
+      const size_t count = static_cast<size_t>(counts.values[d]);
+      from += static_cast<int64_t>(rest % count) * steps.values[d];
+      rest /= count;
+    }
+    if constexpr (Runs::count == 1) {
+      return from;
+    } else {
+      constexpr size_t kLast = Runs::count - 1;
+      const size_t length = static_cast<size_t>(runs.values[kLast]);
+      int64_t index[kLast] = {};
+      for (size_t k = 0; k < K; k += length) {
+        __builtin_memcpy(buffer + k, from, length * sizeof(float));
+        for (size_t d = kLast; d-- > 0;) {
+          from += run_steps.values[d];
+          if (++index[d] < runs.values[d]) break;
+          from -= index[d] * run_steps.values[d];
+          index[d] = 0;
+        }
+      }
+      return buffer;
+    }
+  }
+};
+
+template <size_t K, class Counts, class Steps, class Runs, class RunSteps>
+LLMC_INLINE Windows<K, Counts, Steps, Runs, RunSteps> windows(const float* x, const Counts& counts,
+                                                              const Steps& steps, const Runs& runs,
+                                                              const RunSteps& run_steps) {
+  return {x, counts, steps, runs, run_steps};
+}
+
+/// An epilogue for rows from `first` on.
+template <class Epilogue>
+struct EpilogueFrom {
+  static constexpr size_t kUnitPanels = Epilogue::kUnitPanels;
+  Epilogue epilogue;
+  size_t first;
+
+  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
+                          size_t token) const {
+    epilogue.finish(run, unit, tile, panel_stride, first + token);
+  }
+};
+
+template <class Source, class Weight, class Epilogue>
+inline void linear_windows(const KernelContext& context, Source source, const Weight& weight,
+                           const Epilogue& epilogue) {
+  static_assert(Weight::kQuantized, "products of floats read rows of consecutive elements");
+  for (size_t first = 0; first < context.tokens; first += kWindowRows) {
+    const size_t rest = context.tokens - first;
+    const auto rows = static_cast<uint32_t>(rest < kWindowRows ? rest : kWindowRows);
+    source.first = first;
+    linear(KernelContext{context.run, rows, context.work}, source, weight,
+           EpilogueFrom<Epilogue>{epilogue, first});
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
