@@ -12,6 +12,7 @@
 #include "passes/canonical_positions.h"
 #include "passes/choose_by_length.h"
 #include "passes/choose_experts.h"
+#include "passes/conv_to_linear.h"
 #include "passes/dense_rows.h"
 #include "passes/eliminate_common.h"
 #include "passes/fold_constants.h"
@@ -66,6 +67,7 @@ constexpr PassEntry kPipeline[] = {
      "before products become layers: its factors are plain nodes"},
     {"choose_experts", choose_experts, "before fuse_experts, which includes the biases"},
     {"fuse_experts", fuse_experts, "before products become layers, and their views"},
+    {"conv_to_linear", conv_to_linear, "after activations and norms, which it moves or leaves"},
     {"to_linear", to_linear, "the remaining matrix products are layers; includes their biases"},
     {"simplify", simplify, "cancels transposes left by rope and attention"},
     {"split_linear", split_linear, "splits fused projections before they are merged again"},

@@ -1,0 +1,161 @@
+#include "passes/conv_to_linear.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "passes/match.h"
+
+namespace llmc::passes {
+
+namespace {
+
+using ir::ValueId;
+
+/// A block and a panel of quantized matrices: padding would make up most of smaller ones.
+constexpr std::int64_t kMinColumns = 32, kMinRows = 8;
+constexpr std::int64_t kMaxColumns = std::int64_t{1} << 24;
+
+bool quantizes(ir::WeightFormat format) {
+  return format == ir::WeightFormat::kQ4 || format == ir::WeightFormat::kQ6 ||
+         format == ir::WeightFormat::kQ8;
+}
+
+/// Returns the dims [N, C, size…] in the order [N, size…, C].
+std::vector<std::int64_t> channels_last(std::size_t rank) {
+  std::vector<std::int64_t> perm(rank, 0);
+  std::iota(perm.begin() + 1, perm.end(), 2);
+  perm.back() = 1;
+  return perm;
+}
+/// Returns the inverse order.
+std::vector<std::int64_t> channels_first(std::size_t rank) {
+  std::vector<std::int64_t> perm(rank, 0);
+  perm[1] = static_cast<std::int64_t>(rank) - 1;
+  std::iota(perm.begin() + 2, perm.end(), 1);
+  return perm;
+}
+
+/// Returns the weight [M, K] of the layer from that of the convolution, [M, C, kernel…]: C is
+/// innermost in a row.
+ir::ConstantPtr matrix_of(const ir::ConstantPtr& weight) {
+  const std::vector<std::int64_t>& dims = weight->dims();
+  const std::int64_t channels = dims[1], columns = weight->element_count() / dims[0];
+  const std::int64_t taps = columns / channels;
+  const ir::ConstantPtr matrix = ir::reshaped(weight, {dims[0], columns});
+  if (channels == 1 || taps == 1) return matrix;
+  std::vector<std::int64_t> order;
+  for (std::int64_t tap = 0; tap < taps; ++tap)
+    for (std::int64_t c = 0; c < channels; ++c) order.push_back(c * taps + tap);
+  return ir::transposed(ir::reorder_rows(ir::transposed(matrix), std::move(order)));
+}
+
+/// Returns the constant of a float `value`, which may be followed by a Cast to f32, or nullptr.
+ir::ConstantPtr weight_constant(const Rewriter& rw, ValueId value) {
+  if (const auto* cast = rw.op<ir::Cast>(value); cast && cast->to == ir::ElementType::kF32)
+    value = rw.producer(value)->inputs[0];
+  const ir::ConstantPtr data = rw.constant(value);
+  return data && ir::is_float(data->element()) && data->element() != ir::ElementType::kF64
+             ? data
+             : nullptr;
+}
+
+/// Returns the only node that reads `value`, or nullptr.
+const ir::Node* only_user(const Rewriter& rw, ValueId value) {
+  return rw.use_count(value) == 1 && rw.users(value).size() == 1 ? &rw.node(rw.users(value)[0])
+                                                                 : nullptr;
+}
+
+/// Returns the bias f32[rows] that `user` adds to each channel of `product`, or nullptr.
+ir::ConstantPtr added_bias(const Rewriter& rw, const ir::Node* user, ValueId product,
+                           std::int64_t rows) {
+  const auto* add = ir::op_as<ir::Binary>(user);
+  if (!add || add->kind != ir::BinaryKind::kAdd) return nullptr;
+  const ValueId bias = user->inputs[user->inputs[0] == product ? 1 : 0];
+  const ir::ConstantPtr data = rw.constant(bias);
+  const std::size_t rank = rw.type(product).rank();
+  if (!data || data->element() != ir::ElementType::kF32 || data->element_count() != rows ||
+      data->dims().size() > rank || data->dims().size() + 1 < rank)
+    return nullptr;
+  return data->dims()[data->dims().size() + 1 - rank] == rows ? ir::reshaped(data, {rows})
+                                                              : nullptr;
+}
+
+/// Returns `x` with its channels last. Moves a Pad that nothing else reads after the transpose, so
+/// that one copy does both.
+ValueId moved_channels(Rewriter& rw, ValueId x, NodeIndex i) {
+  const std::vector<std::int64_t> perm = channels_last(rw.type(x).rank());
+  const ir::Node* producer = rw.producer(x);
+  const auto* pad = ir::op_as<ir::Pad>(producer);
+  const auto pads = pad ? integer_constant(rw, producer->inputs[1]) : std::nullopt;
+  if (!pads || rw.use_count(x) != 1) return rw.emit(ir::Transpose{perm}, {x}, i);
+  std::vector<std::int64_t> permuted;
+  for (const std::size_t half : {std::size_t{0}, perm.size()})
+    for (const std::int64_t axis : perm)
+      permuted.push_back((*pads)[half + static_cast<std::size_t>(axis)]);
+  std::vector<ValueId> inputs = producer->inputs;
+  const ir::Pad op = *pad;
+  inputs[0] = rw.emit(ir::Transpose{perm}, {inputs[0]}, i);
+  inputs[1] = emit_integers(rw, std::move(permuted), i);
+  return rw.emit(op, std::move(inputs), i);
+}
+
+/// Moves functions of one operand that are the only readers of `moved`, a transpose, before it.
+void move_functions(Rewriter& rw, ValueId moved) {
+  while (const ir::Node* user = only_user(rw, moved)) {
+    const auto* function = ir::op_as<ir::Unary>(user);
+    if (!function || rw.type(user->outputs[0]) != rw.type(moved)) return;
+    const NodeIndex at = rw.users(moved)[0];
+    const ValueId result = user->outputs[0], x = rw.producer(moved)->inputs[0];
+    const ir::Transpose back = *rw.op<ir::Transpose>(moved);
+    const ValueId y = rw.emit(*function, {x}, at);
+    moved = rw.emit(back, {y}, at);
+    rw.replace(result, moved);
+  }
+}
+
+void convert(Rewriter& rw, NodeIndex i, const ir::Conv& op) {
+  const ir::Node& node = rw.node(i);
+  const ValueId x = node.inputs[0], w = node.inputs[1];
+  const ir::ConstantPtr weight = weight_constant(rw, w);
+  if (op.groups != 1 || !weight || weight->element_count() == 0 || !is_f32(rw, x) ||
+      weight->dims().size() != rw.type(x).rank())
+    return;
+  const std::int64_t rows = weight->dims()[0], columns = weight->element_count() / rows;
+  if (rows < kMinRows || columns < kMinColumns || columns > kMaxColumns) return;
+  ValueId result = node.outputs[0];
+  const ir::Origin origin = rw.origin(result);
+  const ir::Node* user = only_user(rw, result);
+  const ir::ConstantPtr bias = added_bias(rw, user, result, rows);
+  const std::string name = rw.name(w);
+
+  const std::vector<std::int64_t> kernel(weight->dims().begin() + 2, weight->dims().end());
+  const auto is_one = [](std::int64_t n) { return n == 1; };
+  ValueId source = moved_channels(rw, x, i);
+  if (!std::ranges::all_of(kernel, is_one) || !std::ranges::all_of(op.strides, is_one))
+    source = rw.emit(ir::Unfold{kernel, op.strides, op.dilations}, {source}, i);
+  std::vector<ValueId> inputs{source, rw.emit_constant(matrix_of(weight), i, name)};
+  if (bias) {
+    const ValueId added = user->inputs[user->inputs[0] == result ? 1 : 0];
+    inputs.push_back(rw.emit_constant(bias, i, rw.name(added)));
+    result = user->outputs[0];
+  }
+  const ValueId product = rw.emit(ir::Linear{}, std::move(inputs), i);
+  rw.set_origin(product, origin);
+  const ValueId y = rw.emit(ir::Transpose{channels_first(rw.type(product).rank())}, {product}, i);
+  rw.replace(result, y);
+  move_functions(rw, y);
+}
+
+}  // namespace
+
+Result<ir::Graph> conv_to_linear(ir::Graph graph, const PassContext& context) {
+  if (context.is_decoder || !quantizes(context.options.weights)) return graph;
+  Rewriter rw(std::move(graph));
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i)) continue;
+    if (const auto* conv = std::get_if<ir::Conv>(&rw.node(i).op)) convert(rw, i, ir::Conv(*conv));
+  }
+  return std::move(rw).finish();
+}
+
+}  // namespace llmc::passes
