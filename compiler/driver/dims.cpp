@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/driver/compile_options.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/ir/infer.h"
 #include "compiler/support/nearest.h"
@@ -135,6 +136,43 @@ bool is_batch(const std::string& symbol) {
   return symbol.find("batch") != std::string::npos;
 }
 
+/// Returns the usual maximum of the open dim `axis` of an input: of tokens, or, if the graph has
+/// convolutions, of the samples [batch, samples] or the frames [batch, bands, frames] of a sound.
+std::optional<std::int64_t> usual_bound(const ir::TensorType& type, std::size_t axis,
+                                        bool convolves) {
+  if (!ir::is_float(type.element)) return kUsualBound;
+  if (!convolves || axis + 1 != type.rank() || type.dims[axis].terms().size() != 1)
+    return std::nullopt;
+  if (type.rank() == 2) return CompileOptions::kDefaultSamples;
+  if (type.rank() == 3 && type.dims[1].is_constant()) return CompileOptions::kDefaultFrames;
+  return std::nullopt;
+}
+
+/// Returns the smallest size of `symbol`, at most `most`, for which every output has elements.
+std::int64_t least_size(const ir::Graph& graph, const std::string& symbol, std::int64_t most,
+                        const plan::DimRanges& others) {
+  DimSizes sizes;
+  for (const auto& [name, range] : others) sizes[name] = range.min;
+  const auto has_elements = [&](std::int64_t size) {
+    sizes[symbol] = size;
+    return std::ranges::all_of(graph.outputs(), [&](ir::ValueId output) {
+      return std::ranges::all_of(graph.value(output).type.dims, [&](const ir::Dim& dim) {
+        return dim.evaluate(sizes).value_or(1) >= 1;
+      });
+    });
+  };
+  std::int64_t low = 1, high = most;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (has_elements(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
 }  // namespace
 
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
@@ -168,19 +206,28 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
 }
 
 plan::DimRanges usual_dims(const ir::Graph& graph) {
+  const bool convolves = std::ranges::any_of(
+      graph.nodes(), [](const ir::Node& node) { return ir::op_as<ir::Conv>(&node) != nullptr; });
   plan::DimRanges dims;
-  std::set<std::string> others;
-  bool tokens = true;
-  for (const ir::ValueId input : graph.inputs())
-    for (const ir::Dim& dim : graph.value(input).type.dims)
-      for (const auto& [symbol, factor] : dim.terms()) {
-        const bool batch = is_batch(symbol);
-        dims.emplace(symbol, batch ? plan::DimRange(1) : plan::DimRange(1, kUsualBound));
-        if (batch) continue;
-        others.insert(symbol);
-        tokens &= !ir::is_float(graph.value(input).type.element);
+  std::string other;
+  std::int64_t most = 0;
+  for (const ir::ValueId input : graph.inputs()) {
+    const ir::TensorType& type = graph.value(input).type;
+    for (std::size_t axis = 0; axis < type.rank(); ++axis)
+      for (const auto& [symbol, factor] : type.dims[axis].terms()) {
+        if (is_batch(symbol)) {
+          dims.emplace(symbol, plan::DimRange(1));
+          continue;
+        }
+        const auto bound = usual_bound(type, axis, convolves);
+        if (!bound || (!other.empty() && symbol != other)) return {};
+        other = symbol;
+        most = std::max(most, *bound);
       }
-  return others.size() > 1 || !tokens ? plan::DimRanges() : dims;
+  }
+  if (!other.empty())
+    dims.emplace(other, plan::DimRange(least_size(graph, other, most, dims), most));
+  return dims;
 }
 
 std::string dim_flags(const plan::DimRanges& dims) {

@@ -273,6 +273,33 @@ TEST(FunctionDims, OneLengthOfTokensHasAUsualBound) {
   EXPECT_THAT(samples.err, HasSubstr("--dim batch_size=1 --dim length=N"));
 }
 
+/// The range begins with the first size that the convolution can read.
+TEST(FunctionDims, LengthsOfSoundsHaveUsualBounds) {
+  const testing::TemporaryFolder folder;
+  const std::string model = (folder.path() / "sound.onnx").string();
+  const auto planned = [&](const std::vector<testing::DeclaredDim>& dims, bool spectrogram) {
+    testing::OnnxBuilder b(17);
+    b.float_input("x", dims);
+    const std::string x = spectrogram ? "x" : b.unsqueeze("x", {1});
+    const std::int64_t bands = spectrogram ? 8 : 1;
+    const std::vector<float> weight(40 * static_cast<std::size_t>(bands), 0.1F);
+    b.node("Conv", {x, b.floats("w", {4, bands, 10}, weight)},
+           {{"strides", std::vector<std::int64_t>{5}}}, "y");
+    b.float_output("y", {"batch_size", std::int64_t{4}, "positions"});
+    b.save(model);
+    return llmc({"plan", model});
+  };
+  const ProgramRun sound = planned({"batch_size", "samples"}, false);
+  EXPECT_EQ(sound.code, 0) << sound.err;
+  EXPECT_THAT(sound.err, HasSubstr("assuming --dim batch_size=1 --dim samples=10..480000"));
+  const ProgramRun spectrogram = planned({"batch_size", std::int64_t{8}, "frames"}, true);
+  EXPECT_EQ(spectrogram.code, 0) << spectrogram.err;
+  EXPECT_THAT(spectrogram.err, HasSubstr("assuming --dim batch_size=1 --dim frames=10..3000"));
+  const ProgramRun unknown = planned({"batch_size", "bands", "frames"}, true);
+  EXPECT_NE(unknown.code, 0);
+  EXPECT_THAT(unknown.err, HasSubstr("--dim bands=N"));
+}
+
 TEST(FunctionDims, SizesThatMakeNoSenseAreOneError) {
   const testing::TemporaryFolder folder;
   const std::string model = write_open_function(folder.path()).string();
