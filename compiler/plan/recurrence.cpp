@@ -69,7 +69,8 @@ class StageGraph {
   }
 
  private:
-  /// Returns what a stage uses and may not run at the same time as its writer: all but weights.
+  /// Returns what a stage uses and may not run at the same time as its writer: all but weights,
+  /// with the cache.
   Access of(const Stage& stage) const {
     Access used = access(stage);
     const auto* loop = std::get_if<LoopStage>(&stage.op);
@@ -82,7 +83,24 @@ class StageGraph {
       return !id.exists() || program_.buffers[id.index].place == Place::kWeight;
     });
     std::erase_if(used.writes, [](BufferId id) { return !id.exists(); });
+    if (loop == nullptr) use_cache(stage, 0, used);
+    for (std::uint32_t i = 0; loop != nullptr && i < loop->count; ++i)
+      for (const Stage& inner : loop->body)
+        use_cache(inner, loop->first_layer + i * loop->layers_per_pass, used);
     return used;
+  }
+  /// Adds the keys and values of a layer, which are in no buffer, under a number after theirs.
+  /// `layer` is added to the stage's own.
+  void use_cache(const Stage& stage, std::uint32_t layer, Access& used) const {
+    const auto cache = [&](std::uint32_t own) {
+      return BufferId{static_cast<std::uint32_t>(program_.buffers.size()) + layer + own};
+    };
+    if (const auto* qkv = std::get_if<QkvStage>(&stage.op))
+      used.writes.push_back(cache(qkv->layer));
+    if (const auto* store = std::get_if<KvStoreStage>(&stage.op))
+      used.writes.push_back(cache(store->layer));
+    if (const auto* attention = std::get_if<AttentionStage>(&stage.op))
+      used.reads.push_back(cache(attention->layer));
   }
   static bool contains(const std::vector<BufferId>& ids, BufferId id) {
     return std::ranges::find(ids, id) != ids.end();
