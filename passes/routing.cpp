@@ -19,12 +19,20 @@ constexpr int kMaxSampleDepth = 100;
 constexpr std::int64_t kMaxSampleElements = std::int64_t{1} << 22;
 constexpr std::int64_t kMaxExperts = 1024;
 
+/// Samples with random elements up to 2, then up to 60, for limits of factors.
+constexpr unsigned kNarrowSamples = 3;
+constexpr float kNarrow = 2, kWide = 60;
+
 /// Values for made-up ids of one TopK and one size of a symbol.
 class Sample {
  public:
   Sample(const Rewriter& rw, NodeIndex top, std::map<std::string, std::int64_t> sizes, Tensor ids,
          unsigned seed)
-      : rw_(rw), top_(top), sizes_(std::move(sizes)), random_(seed) {
+      : rw_(rw),
+        top_(top),
+        sizes_(std::move(sizes)),
+        largest_(seed <= kNarrowSamples ? kNarrow : kWide),
+        random_(seed) {
     values_[rw.node(top).outputs[1]] = std::move(ids);
   }
 
@@ -81,7 +89,7 @@ class Sample {
   std::optional<Tensor> made_up(ir::ElementType element, const std::vector<std::int64_t>& dims) {
     Tensor result = reference::zeros(element, dims);
     if (!ir::is_float(element) || element == ir::ElementType::kF64) return std::nullopt;
-    std::uniform_real_distribution<float> uniform(-2, 2);
+    std::uniform_real_distribution<float> uniform(-largest_, largest_);
     for (float& x : result.floats) x = uniform(random_);
     reference::round_to_element(result);
     return result;
@@ -136,6 +144,7 @@ class Sample {
   const Rewriter& rw_;
   NodeIndex top_;
   std::map<std::string, std::int64_t> sizes_;
+  float largest_;
   std::mt19937 random_;
   std::map<ValueId, std::optional<Tensor>> values_;
   std::map<NodeIndex, bool> depends_;
@@ -247,7 +256,9 @@ std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
 
   Routing result{ids, ir::kNoValue, {}};
   std::vector<ValueId> candidates;
-  for (const unsigned seed : {1u, 2u, 3u}) {
+  // Few experts give few elements.
+  const unsigned samples = kNarrowSamples + (*experts < 16 ? 5 : 1);
+  for (unsigned seed = 1; seed <= samples; ++seed) {
     Ids sample_ids{static_cast<std::size_t>(*chosen), {}};
     std::mt19937 random(seed);
     std::vector<std::int64_t> order(static_cast<std::size_t>(*experts));
@@ -291,7 +302,9 @@ std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
     }
   }
   if (candidates.empty()) return std::nullopt;
-  result.factors = candidates.front();
+  // The last one: others may only be equal to it for the sampled elements, as before a limit.
+  result.factors = *std::ranges::max_element(
+      candidates, {}, [&](ValueId value) { return rw.producer_index(value).value_or(0); });
   return result;
 }
 
