@@ -211,7 +211,10 @@ class Writer {
     presents_.push_back(present);
     const std::string name =
         "decoder." + std::to_string(layer) + ".cross." + std::string(1, half[0]);
-    return b_.node("Identity", {heads(name, "encoder_hidden_states")}, {}, present);
+    const std::string rows = heads(name, "encoder_hidden_states");
+    if (form_.twice && layer == 1)
+      return b_.node("Concat", {rows, rows}, {{"axis", std::int64_t{2}}}, present);
+    return b_.node("Identity", {rows}, {}, present);
   }
   std::string layer(std::string x, std::int64_t i, bool with_past) {
     const std::string at = "decoder." + std::to_string(i);

@@ -21,6 +21,7 @@ struct EncoderDecoderForm {
   bool one_cache = false;      // the decoder's second layer attends to the cache of the first one
   bool reversed = false;       // the decoder without a past returns its presents in reverse order
   bool one_token = false;      // the decoder with a past takes one token per call
+  bool twice = false;          // the second layer attends to the source twice: invalid
 };
 
 /// Writes encoder_model.onnx, and decoder_model.onnx and decoder_with_past_model.onnx, or

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder_inputs.h"
@@ -178,6 +179,7 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
            append_graph(builder, files, *part.file, part.graph, inputs, "decoder/"));
   if (!token.empty() && reads_elements(builder.graph(), halves, inputs.values.at(token)))
     return depends_on(part, token);
+  std::optional<Dim> rows_of_all;
   for (std::size_t i = 0; i < states.size(); ++i) {
     const ir::Origin origin{names.first_decoder, wanted[2 * i]};
     LLMC_TRY(const ValueId state,
@@ -190,6 +192,10 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
       return part.bad("returns keys or values of type " + ir::to_string(value.type) +
                           " instead of " + ir::to_string(expected),
                       "the files may be of different models", wanted[2 * i]);
+    if (rows_of_all.value_or(length) != length)
+      return part.unsupported("keys and values of the source have different lengths in the layers",
+                              "all layers must attend to the same rows", wanted[2 * i]);
+    rows_of_all = length;
     value.type = expected;
     value.name = states[i]->input;
     builder.output(state);
