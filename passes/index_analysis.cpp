@@ -305,7 +305,7 @@ std::optional<IndexQuotient> IndexAnalysis::quotient(ValueId value) {
       const bool adds = bin->kind == BinaryKind::kAdd || bin->kind == BinaryKind::kSub;
       if (!adds || !always_false(node->inputs[1])) return std::nullopt;
     } else if (const auto* cast = std::get_if<ir::Cast>(&node->op)) {
-      if (cast->to == ir::ElementType::kBool) return std::nullopt;
+      if (ir::element_bytes(cast->to) < sizeof(std::int32_t)) return std::nullopt;  // may wrap
     } else if (!ir::is_view(node->op) || node->outputs.size() != 1) {
       return std::nullopt;
     }
