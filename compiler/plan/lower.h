@@ -264,6 +264,8 @@ class Lowerer {
   /// Returns the nodes between a state's input and its output. They become loop nests, which can
   /// run for one row at a time.
   std::set<std::uint32_t> nodes_of_recurrences(const Scope& scope) const;
+  /// Copies a value, which a nest computes, from a buffer that kernels do not read.
+  BufferId copied(Scope& scope, ir::ValueId value, BufferId from);
   /// Sets the buffers of the states' new values, and orders the stages.
   Status finish_states(Scope& scope);
 

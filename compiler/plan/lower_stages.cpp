@@ -174,8 +174,11 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
 
 std::optional<BufferId> Lowerer::stored(Scope& scope, ir::ValueId value) {
   if (!value.exists()) return std::nullopt;
-  if (std::holds_alternative<NestBinding>(binding(scope, value)))
-    bind(scope, value, BufferId{scope.nests.store_whole(value)});
+  if (std::holds_alternative<NestBinding>(binding(scope, value))) {
+    const BufferId found{scope.nests.store_whole(value)};
+    const bool is_state = program_.buffers[found.index].place == Place::kState;
+    bind(scope, value, is_state ? copied(scope, value, found) : found);
+  }
   if (const auto* in = std::get_if<InputBinding>(&binding(scope, value)))
     return BufferId{in->buffer};
   if (const auto* constant = std::get_if<ConstantBinding>(&binding(scope, value));

@@ -61,11 +61,26 @@ std::set<std::uint32_t> Lowerer::nodes_of_recurrences(const Scope& scope) const 
   return found;
 }
 
+BufferId Lowerer::copied(Scope& scope, ir::ValueId value, BufferId from) {
+  const ir::Node& node = *scope.uses.producer(value);
+  const ir::ElementType element = program_.buffers[from.index].element;
+  const auto width = static_cast<std::int64_t>(program_.buffers[from.index].width);
+  const std::string& name = scope.graph.value(value).name;
+  const BufferId to{
+      scope.scratch(node, element, width, name.empty() ? "value" : name, "copy  " + name)};
+  const MapStage copy{View::dense(to.index, {width}),
+                      load(element, View::dense(from.index, {width}))};
+  scope.emit(node, Stage{copy, node.origin, {}});
+  return to;
+}
+
 Status Lowerer::finish_states(Scope& scope) {
   for (std::size_t slot = 0; slot < state_inputs_.size(); ++slot) {
     RecurrentState& state = program_.states[slot];
     const ir::ValueId output = new_state(state_inputs_[slot]);
-    const auto next = stored(scope, output);
+    auto next = stored(scope, output);
+    if (next && program_.buffers[next->index].place != Place::kArena)
+      next = copied(scope, output, *next);
     const bool own = next && !program_.buffers[next->index].one_row &&
                      program_.buffers[next->index].width == state.width &&
                      program_.buffers[next->index].element == ir::ElementType::kF32;

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "compiler/ir/text.h"
 #include "compiler/plan/program.h"
 
 namespace llmc::plan {
@@ -47,6 +50,41 @@ TEST(OrderRecurrences, AttentionStaysAfterTheStoreOfItsKeys) {
   ASSERT_TRUE(order_recurrences(program).ok());
   EXPECT_LT(place_of<CopyStage>(program), place_of<BinaryStage>(program));
   EXPECT_LT(place_of<KvStoreStage>(program), place_of<AttentionStage>(program));
+}
+
+TEST(States, OnlyLoopNestsReadThoseBeforeATokenAndNewOnesAreStored) {
+  const auto graph = ir::parse(R"(
+graph @g(%input_ids: i64[seq], %state.0: f32[seq, 1, 8], %state.1: f32[seq, 1, 8],
+         %state.2: f32[seq, 1, 8]) {
+  %table = constant f32[24, 8] random(1, 1)
+  %x = embedding %input_ids, %table
+  %rank = constant i64[2] {-1, 8}
+  %before = reshape %state.0, %rank
+  %y = add %x, %before
+  %head = constant f32[24, 8] random(2, 1)
+  %logits = linear %y, %head
+  %next_state.0 = identity %state.1
+  %next_state.1 = identity %state.1
+  %row = constant f32[1, 1, 8] random(3, 1)
+  %shape = shape %state.2
+  %next_state.2 = expand %row, %shape
+  return %logits, %next_state.0, %next_state.1, %next_state.2
+}
+)");
+  ASSERT_TRUE(graph.ok()) << format(graph.error().first());
+  const auto program = lower(*graph, {});
+  ASSERT_TRUE(program.ok()) << format(program.error().first());
+  ASSERT_EQ(program->states.size(), 3u);
+  for (const RecurrentState& state : program->states)
+    EXPECT_EQ(program->buffers[state.next.index].place, Place::kArena);
+  for (const Stage& stage : program->forward) {
+    const bool reads = std::ranges::any_of(access(stage).reads, [&](BufferId id) {
+      return id.exists() && program->buffers[id.index].place == Place::kState;
+    });
+    EXPECT_TRUE(!reads || std::holds_alternative<MapStage>(stage.op) ||
+                std::holds_alternative<CallStage>(stage.op))
+        << stage.comment;
+  }
 }
 
 }  // namespace
