@@ -146,8 +146,8 @@ std::int64_t last_at_most(std::int64_t limit, std::int64_t max, const F& f) {
 Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptions& options) {
   const ir::TensorType& input = encoder.value(encoder.inputs().front()).type;
   const ir::Dim source = ir::Dim::symbol("source");
-  std::int64_t width = 1;
-  for (const ir::Dim& dim : input.dims) width *= dim.constant().value_or(1);
+  const bool is_samples = std::ranges::all_of(
+      input.dims, [](const ir::Dim& dim) { return dim.constant().value_or(1) == 1; });
   if (ir::element_count(input)) {
     const std::int64_t frames = *input.dims.back().constant();
     if (options.source_max == 0 || options.source_max == frames) return plan::DimRange(frames);
@@ -161,7 +161,7 @@ Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptio
   const std::int64_t most = last_at_most(positions, plan::kMaxContext, rows_of);
   const std::int64_t least = last_at_most(0, plan::kMaxContext, rows_of) + 1;
   const std::int64_t usual = input.element == ir::ElementType::kI64 ? CompileOptions::kDefaultSource
-                             : width == 1 ? CompileOptions::kDefaultSamples
+                             : is_samples ? CompileOptions::kDefaultSamples
                                           : CompileOptions::kDefaultFrames;
   const std::int64_t wanted = options.source_max == 0 ? std::min(most, usual) : options.source_max;
   if (wanted > most)
