@@ -66,8 +66,21 @@ class RecurrentWriter {
     const auto query = b_.reshape(project("ssm_query", 4), {0, 1, 4, 1});
     add(b_.reshape(b_.node("MatMul", {state, query}), {0, 1, kWidth}));
   }
-  std::string heads(const std::string& name) {
-    return b_.node("Transpose", {b_.reshape(project(name, kWidth), {0, 1, 2, 8})},
+  /// Returns the keys of the token plus those of the last two tokens, and adds the last ones to x.
+  /// The state of the second is that of the first before the token.
+  std::string shifted_keys() {
+    const auto key = project("key", kWidth);
+    const auto last = b_.float_input("past_shift.0", {"batch", std::int64_t{1}, kWidth});
+    const auto second = b_.float_input("past_shift.1", {"batch", std::int64_t{1}, kWidth});
+    b_.node("Identity", {key}, {}, "present_shift.0");
+    b_.node("Identity", {last}, {}, "present_shift.1");
+    presents_.insert(presents_.end(), {"present_shift.0", "present_shift.1"});
+    x_ = b_.node("Add", {x_, last});
+    const auto both = b_.node("Sub", {last, b_.node("Mul", {second, b_.scalar(0.5f)})});
+    return b_.node("Add", {key, both});
+  }
+  std::string heads(const std::string& rows) {
+    return b_.node("Transpose", {b_.reshape(rows, {0, 1, 2, 8})},
                    {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}});
   }
   /// What is added to the scores of all keys: [1, 1, 1, past + 1].
@@ -84,17 +97,20 @@ class RecurrentWriter {
     return b_.reshape(b_.node("Where", {seen, b_.scalar(0), b_.scalar(-1e9f)}), {1, 1, 1, -1});
   }
   void attention() {
+    const auto shifted = shifted_keys();
     std::vector<std::string> all;
     for (const std::string name : {"key", "value"}) {
       const auto past = b_.float_input("past_key_values.0." + name,
                                        {"batch", std::int64_t{2}, "past", std::int64_t{8}});
-      all.push_back(
-          b_.node("Concat", {past, heads(name)}, {{"axis", std::int64_t{2}}}, "present.0." + name));
+      all.push_back(b_.node("Concat",
+                            {past, heads(name == "key" ? shifted : project(name, kWidth))},
+                            {{"axis", std::int64_t{2}}}, "present.0." + name));
       presents_.push_back(all.back());
     }
     const auto keys =
         b_.node("Transpose", {all[0]}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
-    auto scores = b_.node("Mul", {b_.node("MatMul", {heads("query"), keys}), b_.scalar(0.35f)});
+    auto scores = b_.node(
+        "Mul", {b_.node("MatMul", {heads(project("query", kWidth)), keys}), b_.scalar(0.35f)});
     if (form_.mask != RecurrentForm::Mask::kNone)
       scores = b_.node("Add", {scores, mask(all[0], form_.mask)});
     const auto mixed =

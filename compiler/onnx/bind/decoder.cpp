@@ -204,23 +204,32 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
   const auto name_of = [&](ValueId value) {
     return value.exists() ? graph.value(value).name : std::string();
   };
-  const auto publish = [&](ValueId value, const std::string& name) {
+  // The name of an input or another output remains: it is copied.
+  const auto publish = [&](ValueId value, const std::string& name) -> Result<std::string> {
+    const bool named = std::ranges::count(graph.inputs(), value) != 0 ||
+                       std::ranges::count(graph.outputs(), value) != 0;
+    if (named) {
+      LLMC_TRY(value, builder_.add_one(ir::Unary{ir::UnaryKind::kIdentity}, {value},
+                                       {part.file->name, name_of(value)}));
+    }
     graph.value(value).name = builder_.unique_name(name);
     graph.add_output(value);
     return name_of(value);
   };
   ImportedModel model;
+  LLMC_TRY(const std::string logits_name, publish(logits, "logits"));
   model.module.interface = {.token_ids = name_of(ids_),
                             .mask = name_of(mask_),
                             .positions = name_of(positions_),
-                            .logits = publish(logits, "logits"),
+                            .logits = logits_name,
                             .hidden = {}};
   for (std::size_t i = 0; i < presents.size(); ++i) {
     LLMC_RETURN_IF_ERROR(check_present(part, presents[i]));
+    LLMC_TRY(const std::string output, publish(presents[i], "present." + std::to_string(i)));
     model.module.states.push_back({.kind = ir::StateKind::kAttentionCache,
                                    .layer = static_cast<std::int64_t>(i),
                                    .input = name_of(pasts_[i]),
-                                   .output = publish(presents[i], "present." + std::to_string(i)),
+                                   .output = output,
                                    .layout = shape_.cache.layout,
                                    .kv_heads = shape_.cache.kv_heads,
                                    .head_dim = shape_.cache.head_dim});
@@ -242,10 +251,11 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
                       {}, graph.value(next_states[i]).name);
     after = before;
     const std::string name = name_of(states_[i]);
+    LLMC_TRY(const std::string output, publish(next_states[i], "next_" + name));
     model.module.states.push_back({.kind = ir::StateKind::kRecurrent,
                                    .layer = static_cast<std::int64_t>(i),
                                    .input = name,
-                                   .output = publish(next_states[i], "next_" + name)});
+                                   .output = output});
   }
   graph.name = "model";
   model.module.entries.push_back({std::string(ir::kForward), std::move(builder_).take()});
