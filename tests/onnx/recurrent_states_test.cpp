@@ -29,5 +29,13 @@ TEST(RecurrentStates, KeepTheirNamesIfOneBecomesAnother) {
   }
 }
 
+TEST(RecurrentStates, OfDeepGraphs) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "model.onnx";
+  auto writer = testing::tiny_recurrent({.attention = true, .more_layers = 100'000});
+  writer.save(path);
+  EXPECT_TRUE(importer::import_model(path).ok());
+}
+
 }  // namespace
 }  // namespace llmc

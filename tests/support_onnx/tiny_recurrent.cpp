@@ -97,6 +97,8 @@ class RecurrentWriter {
     return b_.reshape(b_.node("Where", {seen, b_.scalar(0), b_.scalar(-1e9f)}), {1, 1, 1, -1});
   }
   void attention() {
+    const auto row = form_.more_layers > 0 ? weight("row", {1, 1, kWidth}) : std::string();
+    for (int i = 0; i < form_.more_layers; ++i) x_ = b_.node("Add", {x_, row});
     const auto shifted = shifted_keys();
     std::vector<std::string> all;
     for (const std::string name : {"key", "value"}) {

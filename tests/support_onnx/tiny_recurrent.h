@@ -10,6 +10,7 @@ struct RecurrentForm {
   bool ssm = true;          // f32[4, 4, 4], which decays by factors of the token
   bool attention = false;   // 2 heads over 2, with a cache; keys add those of the last two tokens
   enum class Mask : std::uint8_t { kNone, kOpen, kWindow, kBias } mask = Mask::kNone;
+  int more_layers = 0;  // additions of a row before the attention
 };
 
 /// Returns a decoder with token ids [batch, 1], states past_NAME and present_NAME, and a vocabulary

@@ -35,6 +35,7 @@ class RowCopier {
       joined_.insert(from);
       of_source_.insert(from);
     }
+    find_dependent();
   }
 
   Result<ValueId> copy(ValueId wanted) {
@@ -80,19 +81,19 @@ class RowCopier {
     return at->second ? &*at->second : nullptr;
   }
 
-  /// Returns whether a value depends on keys or scores, which have the place of the tokens changed.
-  bool depends_on_cache(ValueId value) {
-    const auto [at, is_new] = depends_.try_emplace(value, false);
-    if (!is_new) return at->second;
-    const Node* node = uses_.producer(value);
-    bool result = extended_.contains(value) || rows_.sources.contains(value);
-    const bool leaves = node == nullptr || std::holds_alternative<ir::Shape>(node->op) ||
-                        is_attention_result(*node);
-    for (std::size_t i = 0; !result && !leaves && i < node->inputs.size(); ++i)
-      result = node->inputs[i].exists() && depends_on_cache(node->inputs[i]);
-    return depends_[value] = result;
+  /// Finds the values that depend on keys or scores, which have the place of the tokens changed.
+  void find_dependent() {
+    dependent_ = of_source_;
+    for (const Node& node : rows_.graph.nodes()) {
+      const bool depends =
+          !std::holds_alternative<ir::Shape>(node.op) && !is_attention_result(node) &&
+          std::ranges::any_of(node.inputs, [&](ValueId input) { return depends_on_cache(input); });
+      for (const ValueId output : node.outputs)
+        if (depends || extended_.contains(output)) dependent_.insert(output);
+    }
   }
-  bool is_attention_result(const Node& node) {
+  bool depends_on_cache(ValueId value) const { return dependent_.contains(value); }
+  bool is_attention_result(const Node& node) const {
     return std::holds_alternative<ir::MatMul>(node.op) && depends_on_cache(node.inputs[0]) &&
            depends_on_cache(node.inputs[1]);
   }
@@ -100,7 +101,7 @@ class RowCopier {
     return type.rank() == 4 || (type.rank() > 0 && !type.dims.back().is_constant());
   }
   /// Returns the operand that is the mask of scores, if the node adds one.
-  std::optional<std::size_t> mask_of(const Node& node) {
+  std::optional<std::size_t> mask_of(const Node& node) const {
     const auto* binary = std::get_if<ir::Binary>(&node.op);
     if (binary == nullptr || binary->kind != ir::BinaryKind::kAdd) return std::nullopt;
     for (const std::size_t i : {0u, 1u})
@@ -109,7 +110,7 @@ class RowCopier {
         return i;
     return std::nullopt;
   }
-  std::vector<ValueId> kept_inputs(const Node& node) {
+  std::vector<ValueId> kept_inputs(const Node& node) const {
     std::vector<ValueId> inputs = node.inputs;
     if (const auto mask = mask_of(node)) inputs.erase(inputs.begin() + static_cast<int>(*mask));
     return inputs;
@@ -276,11 +277,10 @@ class RowCopier {
   DecoderSizes sizes_;
   std::map<ValueId, ValueId> copies_;
   std::map<ValueId, std::string> extended_;  // name of the cache
-  std::map<ValueId, bool> depends_;
   std::map<ValueId, std::optional<RowIntegers>> integers_;
   std::map<ValueId, std::size_t> added_dims_;
-  std::map<ValueId, ValueId> masks_;               // in the decoder, by term
-  std::set<ValueId> joined_, masked_, of_source_;  // values of rows_.graph
+  std::map<ValueId, ValueId> masks_;                           // in the decoder, by term
+  std::set<ValueId> dependent_, joined_, masked_, of_source_;  // values of rows_.graph
 };
 
 }  // namespace
