@@ -77,6 +77,7 @@ class Roller {
   std::vector<Run> candidates() const;
   std::optional<Body> match(const Run& run) const;
   bool match_operand(const Run& run, Body& body, std::size_t node, std::size_t operand) const;
+  static bool is_chain(const Run& run, const Body& body);
   bool has_own_caches(const Run& run, const Body& body) const;
   void find_results(const Run& run, Body& body) const;
 
@@ -253,6 +254,19 @@ void Roller::find_results(const Run& run, Body& body) const {
     }
 }
 
+/// Returns whether a value for the next iteration is computed from one of the previous iteration.
+/// Otherwise they stand side by side, as the projections of one row to keys and values do.
+bool Roller::is_chain(const Run& run, const Body& body) {
+  std::vector<bool> follows(run.period, false);
+  for (std::size_t j = 0; j < run.period; ++j)
+    follows[j] = std::ranges::any_of(body.operands[j], [&](const Operand& operand) {
+      return operand.kind == Operand::Kind::kCarried ||
+             (operand.kind == Operand::Kind::kInternal && follows[operand.result.node]);
+    });
+  return std::ranges::any_of(body.carried,
+                             [&](const Carried& c) { return follows[c.result.node]; });
+}
+
 /// Returns whether each iteration has its own caches, of which nothing but the updated caches
 /// leaves the loop, or no caches at all. Layers that attend to the keys and values of an earlier
 /// layer are not rolled.
@@ -285,7 +299,7 @@ std::optional<Body> Roller::match(const Run& run) const {
   for (std::size_t j = 0; j < run.period; ++j)
     for (std::size_t o = 0; o < node(run.start + j).inputs.size(); ++o)
       if (!match_operand(run, body, j, o)) return std::nullopt;
-  if (body.carried.empty()) return std::nullopt;
+  if (!is_chain(run, body)) return std::nullopt;
   find_results(run, body);
   return has_own_caches(run, body) ? std::optional(std::move(body)) : std::nullopt;
 }

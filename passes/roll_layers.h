@@ -17,10 +17,11 @@ namespace llmc::passes {
 /// per iteration (caches). Constants that differ between iterations become parameters; equal
 /// constants are part of the body. Nodes before and after the loop are unchanged.
 ///
-/// A body has at least one linear layer or attention, and at least one carried value. If it has
-/// attention, each iteration must have its own caches, and only the updated caches and the last
-/// carried values may be read after the loop. The search is repeated for other layers, such as
-/// those of an encoder, up to 8 loops. Plain graphs and graphs with recurrent states are unchanged.
+/// A body has at least one linear layer or attention, and at least one carried value that it
+/// computes from a carried value. If it has attention, each iteration must have its own caches, and
+/// only the updated caches and the last carried values may be read after the loop. The search is
+/// repeated for other layers, such as those of an encoder, up to 8 loops. Plain graphs and graphs
+/// with recurrent states are unchanged.
 Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes
