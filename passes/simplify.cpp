@@ -166,6 +166,25 @@ bool concat_of_split(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
+bool concat_of_empty(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* concat = std::get_if<ir::Concat>(&node.op);
+  if (!concat) return false;
+  std::vector<ValueId> parts = node.inputs;
+  std::erase_if(parts, [&](ValueId part) {
+    return rw.type(part).dims[static_cast<std::size_t>(concat->axis)] == ir::Dim(0);
+  });
+  if (parts.empty() || parts.size() == node.inputs.size()) return false;
+  const ValueId result = node.outputs[0];
+  if (parts.size() > 1) {
+    rw.replace(result, rw.emit(ir::Concat{concat->axis}, std::move(parts), i));
+    return true;
+  }
+  if (rw.type(parts[0]) != rw.type(result) || rw.needs_identity(result, parts[0])) return false;
+  rw.replace(result, parts[0]);
+  return true;
+}
+
 bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   using Integers = std::vector<std::int64_t>;
@@ -283,8 +302,8 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
         continue;
       }
       merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
-          concat_of_split(rw, i) || last_row_as_gather(rw, i) || first_row_as_gather(rw, i) ||
-          rows_of_elements(rw, i) || gather_of_one_component(rw, i);
+          concat_of_split(rw, i) || concat_of_empty(rw, i) || last_row_as_gather(rw, i) ||
+          first_row_as_gather(rw, i) || rows_of_elements(rw, i) || gather_of_one_component(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

@@ -12,6 +12,7 @@ namespace llmc::passes {
 ///   transpose(transpose(x))                       -> one transpose, or x
 ///   split(concat(a, b, …)) into the operands      -> a, b, …
 ///   concat of all parts of a split, in order      -> operand of the split
+///   concat with parts of size 0                   -> concat of the others, or x
 ///   slice(concat(…)) of exactly one part          -> that part
 ///   slice(pad(x)) of exactly x                    -> x
 ///   gather(concat(…), constant scalar) of a part of size 1 on that axis -> squeeze(part)
