@@ -175,11 +175,7 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
     if (const auto inner = through_view(rw, value)) {
       value = *inner;
     } else if (const auto factor = scalar_factor(rw, value)) {
-      // A factor after a mask also scales the mask, whose numbers must stay large enough to hide
-      // scores.
-      const bool masked = !scores.biases.empty() || !scores.conditions.empty();
-      if (!std::isfinite(factor->scalar) || (masked && !(factor->scalar >= 1e-2)))
-        return std::nullopt;
+      if (!std::isfinite(factor->scalar)) return std::nullopt;
       scores.scale *= factor->scalar;
       value = factor->value;
     } else if (const auto x = unary(rw, value, ir::UnaryKind::kTanh)) {
@@ -190,7 +186,9 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
       scores.bounded = true;
       value = *bounded;
     } else {
-      if (scores.softcap != 0) return std::nullopt;
+      // The factors after a mask also scale it, and its numbers must stay large enough to hide
+      // scores.
+      if (scores.softcap != 0 || !(scores.scale >= 1e-2)) return std::nullopt;
       value = take_mask(rw, value, scores);
       if (!value.exists()) return std::nullopt;
     }
