@@ -1,6 +1,7 @@
 #include "passes/position_bias.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/reference/interpreter.h"
 
@@ -18,6 +19,24 @@ constexpr std::int64_t kMaxResultElements = std::int64_t{1} << 24;  // of result
 bool is_elementwise(const ir::Op& op) {
   return std::holds_alternative<ir::Unary>(op) || std::holds_alternative<ir::Binary>(op) ||
          std::holds_alternative<ir::Where>(op) || std::holds_alternative<ir::Cast>(op);
+}
+
+/// Returns whether the elements grow by one step along the last axis, a step for each row, up to
+/// the rounding of f32.
+bool grows_evenly(const ir::Constant& table) {
+  constexpr double kRounding = 1e-6;
+  if (table.dims().empty() || table.element_count() > kMaxTableElements) return false;
+  const auto count = static_cast<std::size_t>(table.dims().back());
+  const std::vector<double> values = ir::to_doubles(table);
+  for (std::size_t row = 0; count > 1 && row < values.size(); row += count) {
+    const double first = values[row], last = values[row + count - 1];
+    const double step = (last - first) / static_cast<double>(count - 1);
+    const double limit = kRounding * std::max(std::abs(first), std::abs(last));
+    for (std::size_t i = 0; i < count; ++i)
+      if (!(std::abs(values[row + i] - first - step * static_cast<double>(i)) <= limit))
+        return false;
+  }
+  return count > 1;
 }
 
 }  // namespace
@@ -39,6 +58,8 @@ std::optional<BiasIndex> PositionBias::find(ValueId value) {
   if (!label(1, {Axis::Kind::kKey, 0}, shape_.keys) ||
       !label(2, {Axis::Kind::kQuery, shape_.past}, shape_.queries))
     return std::nullopt;
+  // Only for a whole term: within another function, numbers that keys share would not cancel.
+  if (is_cut_of_even_table(value, axes)) return BiasIndex::kDistance;
   return find(value, axes);
 }
 
@@ -66,6 +87,29 @@ std::optional<BiasIndex> PositionBias::compute(ValueId value, const Axes& axes) 
   if (std::holds_alternative<ir::Gather>(node->op) && rw_.constant(node->inputs[0]))
     return of_lookup(*node, axes);
   return of_view(*node, value, axes);
+}
+
+/// Returns whether `value` is a cut of consecutive elements for the keys from the last axis of a
+/// constant whose rows grow evenly. slope * (key + n) is slope * (key - query) plus a number that
+/// all keys of the query share, which the softmax cancels, so it does not matter where the cut
+/// begins.
+bool PositionBias::is_cut_of_even_table(ValueId value, const Axes& axes) const {
+  if (!rw_.op<ir::Slice>(value)) return false;
+  const ir::Node& node = *rw_.producer(value);
+  const ir::ConstantPtr table = rw_.constant(node.inputs[0]);
+  if (!table || axes.empty() || axes.back().kind != Axis::Kind::kKey) return false;
+  const auto other = [](const Axis& axis) { return axis.kind == Axis::Kind::kOther; };
+  if (!std::all_of(axes.begin(), axes.end() - 1, other)) return false;
+  using Integers = std::vector<std::int64_t>;
+  const auto integers = [&](std::size_t operand) {
+    return node.inputs.size() > operand && node.inputs[operand].exists()
+               ? integer_constant(rw_, node.inputs[operand])
+               : std::nullopt;
+  };
+  const auto cut = integers(3), steps = integers(4);
+  const bool last = cut == Integers{std::ssize(axes) - 1} || cut == Integers{-1};
+  const bool has_steps = node.inputs.size() > 4 && node.inputs[4].exists();
+  return last && (!has_steps || steps == Integers{1}) && grows_evenly(*table);
 }
 
 std::optional<BiasIndex> PositionBias::of_affine(const ir::AffineIndex& index,

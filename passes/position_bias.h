@@ -20,7 +20,8 @@ enum class BiasIndex : std::uint8_t { kNothing, kDistance, kKey };
 std::optional<BiasIndex> combined(std::optional<BiasIndex> a, std::optional<BiasIndex> b);
 
 /// Analyses values that are computed from positions alone: by elementwise operators, lookups in
-/// constant tables and views of integers that are affine in their index (index_analysis.h).
+/// constant tables and views of integers that are affine in their index (index_analysis.h). A
+/// term may also be cut from a table for all lengths whose rows grow evenly.
 class PositionBias {
  public:
   PositionBias(const Rewriter& rw, IndexAnalysis& indices, MaskShape shape)
@@ -49,6 +50,7 @@ class PositionBias {
   std::optional<BiasIndex> of_affine(const ir::AffineIndex& index, const Axes& axes) const;
   std::optional<BiasIndex> of_elementwise(const ir::Node& node, const Axes& axes);
   std::optional<BiasIndex> of_lookup(const ir::Node& node, const Axes& axes);
+  bool is_cut_of_even_table(ir::ValueId value, const Axes& axes) const;
   std::optional<BiasIndex> of_view(const ir::Node& node, ir::ValueId value, const Axes& axes);
   /// Returns the elements of a value, nullptr if they cannot be computed.
   const reference::Tensor* evaluate(ir::ValueId value);
