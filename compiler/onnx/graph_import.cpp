@@ -66,9 +66,9 @@ class Importer {
   Status check_declared(const std::string& name, const NodeProto* node) {
     const auto& type = builder_.graph().value(scope_.values.at(name)).type;
     // If floats replace codes (Bindings::float_products), element types differ on purpose.
-    const bool codes =
-        node && !scope_.float_products.empty() &&
-        (node->op_type() == "DynamicQuantizeLinear" || node->op_type() == "MatMulInteger");
+    const bool codes = node && !scope_.float_products.empty() &&
+                       (node->op_type() == "DynamicQuantizeLinear" ||
+                        node->op_type() == "MatMulInteger" || node->op_type() == "ConvInteger");
     return declared_.check(name, type, node, float_types_.find(name), !codes);
   }
 

@@ -1,8 +1,10 @@
 // Operators of onnxruntime's domain com.microsoft: norms, activations, products.
 
+#include <cfloat>
 #include <cmath>
 #include <numbers>
 
+#include "compiler/onnx/fused_activation.h"
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
@@ -106,6 +108,28 @@ void convert_fused_matmul(NodeContext& n) {
 }
 
 }  // namespace
+
+ValueId activated(NodeContext& n, ValueId x, const std::vector<float>& parameters) {
+  const std::string name = n.text("activation", "");
+  if (n.failed()) return ir::kNoValue;
+  const auto parameter = [&](std::size_t i, float fallback) {
+    return i < parameters.size() ? parameters[i] : fallback;
+  };
+  if (name == "Relu") return unary(n, UnaryKind::kRelu, x);
+  if (name == "Sigmoid") return unary(n, UnaryKind::kSigmoid, x);
+  if (name == "Tanh") return unary(n, UnaryKind::kTanh, x);
+  if (name == "Clip") return clipped(n, x, parameter(0, -FLT_MAX), parameter(1, FLT_MAX));
+  if (name == "LeakyRelu")
+    return n.make(ir::Where{}, {binary(n, BinaryKind::kLess, x, n.make_scalar(0, x)),
+                                scaled(n, x, parameter(0, 0.01f)), x});
+  if (name == "HardSigmoid") {
+    const ValueId line =
+        plus(n, scaled(n, x, parameter(0, 0.2f)), n.make_scalar(parameter(1, 0.5f), x));
+    return clipped(n, line, 0, 1);
+  }
+  n.unsupported("the activation '" + name + "' is not supported");
+  return ir::kNoValue;
+}
 
 std::vector<OperatorRule> contrib_rules() {
   return {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/fused_activation.h"
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/window.h"
@@ -29,11 +30,14 @@ std::optional<std::vector<std::int64_t>> patches(NodeContext& n, ValueId x, cons
 
 /// Computes the product of each patch of x[N, C, …] with the rows of weight[M, C, kernel…], a
 /// linear layer.
-void convert_patches(NodeContext& n, ValueId x, ValueId weight, ValueId bias, const Window& w,
-                     const std::vector<std::int64_t>& counts) {
+ValueId of_patches(NodeContext& n, ValueId x, ValueId weight, ValueId bias, const Window& w,
+                   const std::vector<std::int64_t>& counts) {
   const auto rank = static_cast<std::int64_t>(w.rank());
   const auto rows = known_dim(n, weight, 0), channels = known_dim(n, weight, 1);
-  if (!rows || !channels) return n.unsupported("a weight of unknown size is not supported");
+  if (!rows || !channels) {
+    n.unsupported("a weight of unknown size is not supported");
+    return ir::kNoValue;
+  }
   std::vector<std::int64_t> ends, split{0, *channels}, order{0}, back{0, rank + 1}, shape{0};
   std::int64_t depth = *channels;
   for (std::int64_t d = 0; d < rank; ++d) {
@@ -55,38 +59,79 @@ void convert_patches(NodeContext& n, ValueId x, ValueId weight, ValueId bias, co
   const ValueId matrix = n.make(ir::Transpose{{1, 0}}, {reshaped(n, weight, {*rows, depth})});
   ValueId y = n.make(ir::MatMul{}, {reshaped(n, moved, shape), matrix});
   if (bias.exists()) y = binary(n, BinaryKind::kAdd, y, bias);
-  n.emit(ir::Transpose{back}, {y});
+  return n.make(ir::Transpose{back}, {y});
 }
 
-void convert_conv(NodeContext& n) {
-  const ValueId x = n.in(0), weight = n.in(1), bias = n.optional_in(2);
+/// Returns the convolution of x, or kNoValue after an error.
+ValueId convolution(NodeContext& n, ValueId x, ValueId weight, ValueId bias) {
   const std::int64_t groups = n.integer("group", 1);
   const auto w = window_of(n, x, kernel_of(n, weight));
-  if (!w || n.failed()) return;
-  if (!ir::is_float(n.type(x).element) || n.type(x).element == ir::ElementType::kF64)
-    return n.unsupported("a convolution of " + ir::to_string(n.type(x)) + " is not supported");
+  if (!w || n.failed()) return ir::kNoValue;
+  if (!ir::is_float(n.type(x).element) || n.type(x).element == ir::ElementType::kF64) {
+    n.unsupported("a convolution of " + ir::to_string(n.type(x)) + " is not supported");
+    return ir::kNoValue;
+  }
   const auto counts = patches(n, x, *w);
   const bool one_group = groups == 1 && n.type(weight).rank() == n.type(x).rank() &&
                          ir::compatible(n.type(weight).dims[1], n.type(x).dims[1]);
   const bool bias_fits = !bias.exists() || n.rank(bias) == 1;
-  if (counts && one_group && bias_fits) return convert_patches(n, x, weight, bias, *w, *counts);
+  if (counts && one_group && bias_fits) return of_patches(n, x, weight, bias, *w, *counts);
   const ValueId source = w->has_pads() ? padded(n, x, w->pads_begin, w->pads_end, 0) : x;
   const ValueId y = n.make(ir::Conv{w->strides, w->dilations, groups}, {source, weight});
-  n.bind(0, with_bias(n, y, bias));
+  return with_bias(n, y, bias);
+}
+
+void convert_conv(NodeContext& n) {
+  const ValueId x = n.in(0), weight = n.in(1), bias = n.optional_in(2);
+  n.bind(0, convolution(n, x, weight, bias));
+}
+
+/// A convolution and an activation. The activation's parameters are one list.
+void convert_fused_conv(NodeContext& n) {
+  if (n.has(3)) return n.unsupported("the operand that is added is not supported");
+  const ValueId x = n.in(0), weight = n.in(1), bias = n.optional_in(2);
+  const auto parameters = n.numbers("activation_params").value_or(std::vector<float>{});
+  n.bind(0, activated(n, convolution(n, x, weight, bias), parameters));
+}
+
+/// The convolution of codes minus their zero points, in f32: exact up to 2^24.
+void convert_conv_integer(NodeContext& n) {
+  const ValueId codes = n.in(0);
+  if (n.failed()) return;
+  const bool floats = ir::is_float(n.type(codes).element);  // not quantized: float_products()
+  ValueId x = n.cast(codes, ir::ElementType::kF32);
+  ValueId weight = n.cast(n.in(1), ir::ElementType::kF32);
+  if (floats) {
+    n.ignore_operand(2);
+  } else if (n.has(2)) {
+    x = binary(n, BinaryKind::kSub, x, n.cast(n.in(2), ir::ElementType::kF32));
+  }
+  if (n.has(3)) {
+    ValueId zero = n.cast(n.in(3), ir::ElementType::kF32);
+    if (n.failed()) return;
+    if (n.rank(zero) == 1) {
+      std::vector<std::int64_t> shape(static_cast<std::size_t>(n.rank(weight)), 1);
+      if (!shape.empty()) shape[0] = -1;
+      zero = reshaped(n, zero, shape);
+    }
+    weight = binary(n, BinaryKind::kSub, weight, zero);
+  }
+  if (n.failed()) return;
+  const ValueId y = convolution(n, x, weight, ir::kNoValue);
+  n.bind(0, floats ? y : n.cast(y, ir::ElementType::kI32));
 }
 
 }  // namespace
 
 std::vector<OperatorRule> conv_rules() {
+  const std::vector<std::string_view> windows{"auto_pad",     "dilations", "group",
+                                              "kernel_shape", "pads",      "strides"};
+  std::vector<std::string_view> fused = windows;
+  fused.insert(fused.end(), {"activation", "activation_params"});
   return {
-      {"",
-       "Conv",
-       1,
-       kAnyLater,
-       2,
-       3,
-       {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"},
-       convert_conv},
+      {"", "Conv", 1, kAnyLater, 2, 3, windows, convert_conv},
+      {"", "ConvInteger", 10, kAnyLater, 2, 4, windows, convert_conv_integer},
+      {kContribDomain, "FusedConv", 1, kAnyLater, 2, 4, fused, convert_fused_conv},
   };
 }
 

@@ -7,10 +7,13 @@
 namespace llmc::importer {
 namespace {
 
-/// Returns whether the tensor is a constant matrix of bytes.
-bool is_code_matrix(const onnx::TensorProto& tensor) {
-  return tensor.dims_size() == 2 && (tensor.data_type() == onnx::TensorProto::INT8 ||
-                                     tensor.data_type() == onnx::TensorProto::UINT8);
+/// Returns whether `tensor` is a matrix of bytes that `node` multiplies with, or the weight of its
+/// convolution.
+bool is_weight_of(const onnx::NodeProto& node, const onnx::TensorProto& tensor) {
+  const bool matrix = node.op_type() == "MatMulInteger" && tensor.dims_size() == 2;
+  const bool window = node.op_type() == "ConvInteger" && tensor.dims_size() > 2;
+  return (matrix || window) && (tensor.data_type() == onnx::TensorProto::INT8 ||
+                                tensor.data_type() == onnx::TensorProto::UINT8);
 }
 
 /// The nodes that read each value of a graph.
@@ -69,9 +72,10 @@ bool is_cast_to_float(const onnx::NodeProto& node) {
          node.attribute(0).i() == onnx::TensorProto::FLOAT;
 }
 
-/// Returns whether floats can replace the codes of `quantize`: only products with constant matrices
-/// read codes and zero point, and each product is multiplied once by the scale, or by the scale
-/// times a constant. For any other use, floats would give a different result.
+/// Returns whether floats can replace the codes of `quantize`: only products with constant
+/// matrices, or convolutions with constant weights, read codes and zero point, and each product is
+/// multiplied once by the scale, or by the scale times a constant. For any other use, floats would
+/// give a different result.
 bool feeds_only_products(const onnx::NodeProto& quantize, const Readers& readers) {
   if (quantize.output_size() != 3) return false;
   const std::string &codes = quantize.output(0), &scale = quantize.output(1),
@@ -79,10 +83,10 @@ bool feeds_only_products(const onnx::NodeProto& quantize, const Readers& readers
   if (codes.empty() || scale.empty() || zero.empty()) return false;
   std::set<const onnx::NodeProto*> products, scalings, scales;
   for (const onnx::NodeProto* node : readers.of(codes)) {
-    if (!node || node->op_type() != "MatMulInteger" || node->input_size() < 3) return false;
-    const onnx::TensorProto* matrix = readers.tensor(node->input(1));
-    if (node->input(0) != codes || node->input(2) != zero || !matrix || !is_code_matrix(*matrix))
-      return false;
+    if (!node || node->input_size() < 3) return false;
+    const onnx::TensorProto* weight = readers.tensor(node->input(1));
+    if (!weight || !is_weight_of(*node, *weight)) return false;
+    if (node->input(0) != codes || node->input(2) != zero) return false;
     if (node->input_size() > 3 && !node->input(3).empty() && !readers.tensor(node->input(3)))
       return false;
     const auto* cast = readers.only(node->output(0), "Cast");

@@ -1,5 +1,6 @@
 // Matrix products.
 
+#include "compiler/onnx/fused_activation.h"
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
@@ -27,16 +28,31 @@ void integer_gemm(NodeContext& n, const ir::Gemm& gemm) {
   n.bind(0, n.has(2) ? binary(n, ir::BinaryKind::kAdd, product, n.in(2)) : product);
 }
 
-void convert_gemm(NodeContext& n) {
+ir::Gemm gemm_of(NodeContext& n) {
   ir::Gemm gemm;
   gemm.alpha = n.number("alpha", 1);
   gemm.beta = n.number("beta", 1);
   gemm.trans_a = n.integer("transA", 0) != 0;
   gemm.trans_b = n.integer("transB", 0) != 0;
+  return gemm;
+}
+
+void convert_gemm(NodeContext& n) {
+  const ir::Gemm gemm = gemm_of(n);
   const ValueId a = n.in(0), b = n.in(1);
   if (n.failed()) return;
   if (!ir::is_float(n.type(a).element)) return integer_gemm(n, gemm);
   n.emit(gemm, {a, b, n.optional_in(2)});
+}
+
+/// A Gemm of floats and an activation.
+void convert_fused_gemm(NodeContext& n) {
+  const ir::Gemm gemm = gemm_of(n);
+  std::vector<float> parameters;
+  for (const char* name : {"activation_alpha", "activation_beta", "activation_gamma"})
+    if (n.has_attribute(name)) parameters.push_back(n.number(name, 0));
+  const ValueId a = n.in(0), b = n.in(1);
+  n.bind(0, activated(n, n.make(gemm, {a, b, n.optional_in(2)}), parameters));
 }
 
 }  // namespace
@@ -45,6 +61,15 @@ std::vector<OperatorRule> product_rules() {
   return {
       {"", "MatMul", 1, kAnyLater, 2, 2, {}, convert_matmul},
       {"", "Gemm", 7, kAnyLater, 2, 3, {"alpha", "beta", "transA", "transB"}, convert_gemm},
+      {kContribDomain,
+       "FusedGemm",
+       1,
+       kAnyLater,
+       2,
+       3,
+       {"activation", "activation_alpha", "activation_beta", "activation_gamma", "alpha", "beta",
+        "transA", "transB"},
+       convert_fused_gemm},
   };
 }
 

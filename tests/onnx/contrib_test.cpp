@@ -20,7 +20,8 @@ using Strings = std::vector<std::string>;
 const Floats kX{1, -2, 0.5f, 3};
 
 /// Outputs of one node on x f32[1, 2, 2] = kX and constants that `operands` may name: "w" {2, 3},
-/// "b" {0.5, -1}, "s" [1, 2, 2] {1, 1, 2, 2}.
+/// "b" {0.5, -1}, "s" [1, 2, 2] {1, 1, 2, 2}, "w2" {{2, 3}, {-4, 1}}, "s2" [2, 1, 2] kX, "k" [1, 1,
+/// 2] {2, 3}.
 Result<std::vector<Floats>> run(const std::string& op, const Strings& operands,
                                 const Strings& outputs, const std::vector<Attribute>& attributes) {
   OnnxBuilder b(17);
@@ -31,6 +32,9 @@ Result<std::vector<Floats>> run(const std::string& op, const Strings& operands,
   b.floats("w", {2}, Floats{2, 3});
   b.floats("b", {2}, Floats{0.5f, -1});
   b.floats("s", {1, 2, 2}, Floats{1, 1, 2, 2});
+  b.floats("w2", {2, 2}, Floats{2, 3, -4, 1});
+  b.floats("s2", {2, 1, 2}, Floats{1, -2, 0.5f, 3});
+  b.floats("k", {1, 1, 2}, Floats{2, 3});
   b.raw_node(op, operands, outputs, attributes).set_domain("com.microsoft");
   for (const auto& name : outputs)
     if (!name.empty()) b.float_output(name, {});
@@ -99,6 +103,45 @@ TEST(Contrib, FusedMatMulTurnsAndScales) {
       run("FusedMatMul", {"x", "x"}, {"y"}, {{"alpha", 0.5f}, {"transB", std::int64_t{1}}});
   ASSERT_TRUE(y.ok()) << format(y.error().first());
   expect_near((*y)[0], {2.5f, -2.75f, -2.75f, 4.625f});
+}
+
+TEST(Contrib, FusedGemmEndsInAnActivation) {
+  // relu(w2 wT + b) of w2 = {{2, 3}, {-4, 1}}: w2 {2, 3} = {13, -5}.
+  const Attribute turned{"transB", std::int64_t{1}};
+  const auto relu =
+      run("FusedGemm", {"w2", "w2", "b"}, {"y"}, {{"activation", std::string("Relu")}, turned});
+  ASSERT_TRUE(relu.ok()) << format(relu.error().first());
+  expect_near((*relu)[0], {13.5f, 0, 0, 16});
+  const auto leaky = run("FusedGemm", {"w2", "w2", "b"}, {"y"},
+                         {{"activation", std::string("LeakyRelu")},
+                          {"activation_alpha", 0.5f},
+                          turned,
+                          {"alpha", 2.0f}});
+  ASSERT_TRUE(leaky.ok()) << format(leaky.error().first());
+  expect_near((*leaky)[0], {26.5f, -5.5f, -4.75f, 33});
+  const auto hard = run("FusedGemm", {"w2", "w2"}, {"y"},
+                        {{"activation", std::string("HardSigmoid")},
+                         {"activation_alpha", 0.125f},
+                         {"activation_beta", 0.75f},
+                         turned});
+  ASSERT_TRUE(hard.ok()) << format(hard.error().first());
+  expect_near((*hard)[0], {1, 0.125f, 0.125f, 1});
+  EXPECT_FALSE(
+      run("FusedGemm", {"w2", "w2"}, {"y"}, {{"activation", std::string("Affine")}, turned}).ok());
+}
+
+TEST(Contrib, FusedConvEndsInAnActivation) {
+  // Each row of x = {{1, -2}, {0.5, 3}} is a signal; its window is {2, 3}.
+  const Floats sums{2 - 6, 1 + 9};
+  const auto plain = run("FusedConv", {"s2", "k"}, {"y"}, {{"activation", std::string("Relu")}});
+  ASSERT_TRUE(plain.ok()) << format(plain.error().first());
+  expect_near((*plain)[0], {0, sums[1]});
+  const auto leaky =
+      run("FusedConv", {"s2", "k"}, {"y"}, {{"activation", std::string("LeakyRelu")}});
+  ASSERT_TRUE(leaky.ok()) << format(leaky.error().first());
+  expect_near((*leaky)[0], {-0.04f, sums[1]});
+  EXPECT_FALSE(
+      run("FusedConv", {"s2", "k", "", "s2"}, {"y"}, {{"activation", std::string("Relu")}}).ok());
 }
 
 TEST(Contrib, WhatIsNotSupportedIsRefused) {

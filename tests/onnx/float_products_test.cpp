@@ -46,6 +46,16 @@ TEST(FloatProducts, AreThoseThatAreScaledBackOnce) {
   EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q"}));
 }
 
+TEST(FloatProducts, WeightsOfConvolutionsAreSome) {
+  OnnxBuilder b = products();
+  for (const int node : {kProduct, kProduct2})
+    b.graph().mutable_node(node)->set_op_type("ConvInteger");
+  EXPECT_TRUE(importer::float_products(b.model.graph()).empty()) << "a matrix is no such weight";
+  for (auto& tensor : *b.graph().mutable_initializer())
+    if (tensor.name() == "w") tensor.add_dims(1);
+  EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q"}));
+}
+
 TEST(FloatProducts, AnythingElseIsComputedAsItIsWritten) {
   const std::pair<const char*, std::function<void(OnnxBuilder&)>> changes[] = {
       {"no zero point", [](auto& b) { b.graph().mutable_node(kProduct)->set_input(2, ""); }},

@@ -319,6 +319,21 @@ std::vector<LoweredCase> matrix_products() {
        },
        {2, 2},
        {2, 2, 2, 29}},
+      // x - 2 in windows of two with a 0 before them, times {-1, 1} and {1, 0}.
+      {"ConvInteger",
+       10,
+       [](auto& b) {
+         const std::int64_t u8 = TensorProto::UINT8;
+         const auto codes = b.node("Cast", {"x"}, {{"to", u8}});
+         const auto zero = b.node("Cast", {b.integer(2)}, {{"to", u8}});
+         const auto rows = b.node("Unsqueeze", {codes}, {{"axes", Ints{1}}});
+         const auto four = b.node("Cast", {b.integers({3, 5, 8, 7})}, {{"to", u8}});
+         const auto weight = b.node("Reshape", {four, b.integers({2, 1, 2})});
+         const auto zeros = b.node("Cast", {b.integers({4, 7})}, {{"to", u8}});
+         b.node("ConvInteger", {rows, weight, zero, zeros}, {{"pads", Ints{1, 0}}}, "y");
+       },
+       {2, 2, 3},
+       {-1, 1, 1, 0, -1, 0, 2, 1, 1, 0, 2, 3}},
       // One head of width 3 over two tokens; the second sees both.
       {"AttentionCausal",
        23,
