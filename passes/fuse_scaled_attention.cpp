@@ -80,8 +80,8 @@ bool is_moderate(double factor) {
 
 /// Moves the moderate scalar factors of `value` into `scale`.
 void take_factors(const Rewriter& rw, ValueId& value, double& scale) {
-  constexpr int kMaxFactors = 4;
-  for (int i = 0; i < kMaxFactors; ++i) {
+  constexpr int kMaxScoreFactors = 4;
+  for (int i = 0; i < kMaxScoreFactors; ++i) {
     const auto factor = scalar_factor(rw, value);
     if (!factor || !is_moderate(factor->scalar)) return;
     scale *= factor->scalar;

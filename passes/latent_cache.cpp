@@ -212,7 +212,7 @@ std::optional<Heads> match_heads(const Rewriter& rw, ValueId value, std::int64_t
   return heads.product ? std::optional(std::move(heads)) : std::nullopt;
 }
 
-struct Match {
+struct LatentMatch {
   NodeIndex node = 0;
   Heads keys, values;
   std::int64_t rank = 0;        // elements of the cached row
@@ -221,7 +221,7 @@ struct Match {
   std::int64_t width() const { return rank + keys.row_size(); }
 };
 
-std::optional<Match> match(const Rewriter& rw, NodeIndex i) {
+std::optional<LatentMatch> match_latent(const Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto& op = std::get<ir::Attention>(node.op);
   const ValueId past = node.inputs[3];
@@ -235,13 +235,13 @@ std::optional<Match> match(const Rewriter& rw, NodeIndex i) {
   // Elements after those of the product are zeros.
   const std::int64_t used = values->product_size();
   if (values->products.back().end != used) return std::nullopt;
-  Match match{i, std::move(*keys), std::move(*values), 0, 0};
-  match.rank = match.keys.product->matrix->dims()[1];
-  match.value_rows = (used + kExpertPanel - 1) / kExpertPanel * kExpertPanel;
-  if (match.rank % kExpertPanel != 0 || match.width() % kExpertPanel != 0 ||
-      match.value_rows > op.head_dim || 2 * match.width() > op.kv_heads * op.head_dim)
+  LatentMatch found{i, std::move(*keys), std::move(*values), 0, 0};
+  found.rank = found.keys.product->matrix->dims()[1];
+  found.value_rows = (used + kExpertPanel - 1) / kExpertPanel * kExpertPanel;
+  if (found.rank % kExpertPanel != 0 || found.width() % kExpertPanel != 0 ||
+      found.value_rows > op.head_dim || 2 * found.width() > op.kv_heads * op.head_dim)
     return std::nullopt;
-  return match;
+  return found;
 }
 
 ValueId slice_last(Rewriter& rw, ValueId value, std::int64_t begin, std::int64_t end,
@@ -257,7 +257,7 @@ ValueId concat_last(Rewriter& rw, std::vector<ValueId> values, NodeIndex anchor)
   return rw.emit(ir::Concat{axis}, std::move(values), anchor);
 }
 
-void rewrite(Rewriter& rw, const Match& match) {
+void rewrite(Rewriter& rw, const LatentMatch& match) {
   const NodeIndex at = match.node;
   const ir::Node node = rw.node(at);
   ir::Attention op = std::get<ir::Attention>(node.op);
@@ -332,19 +332,19 @@ void rewrite(Rewriter& rw, const Match& match) {
 Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;
   Rewriter rw(std::move(graph));
-  std::vector<Match> matches;
+  std::vector<LatentMatch> matches;
   std::int64_t width = 0;
   bool all = true;  // attentions of a decoder have caches of one shape
   for (NodeIndex i = 0; i < rw.size() && all; ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Attention>(rw.node(i).op)) continue;
-    auto found = match(rw, i);
+    auto found = match_latent(rw, i);
     all = found && (width == 0 || width == found->width());
     if (!all) break;
     width = found->width();
     matches.push_back(std::move(*found));
   }
   if (all)
-    for (const Match& found : matches) rewrite(rw, found);
+    for (const LatentMatch& found : matches) rewrite(rw, found);
   return std::move(rw).finish();
 }
 

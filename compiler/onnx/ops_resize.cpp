@@ -15,7 +15,7 @@ using ir::ValueId;
 /// Maximum of a resized dim.
 constexpr double kMaxResized = 1 << 20;
 /// Maximum number of elements that are weighted for one of the result: each is an operator.
-constexpr double kMaxTaps = 256;
+constexpr double kMaxResizeTaps = 256;
 
 struct Interpolation {
   std::string mode, coordinates, rounding;
@@ -242,7 +242,7 @@ void resize(NodeContext& n, std::size_t scales_operand, std::size_t sizes_operan
     const double to = scales ? std::floor(from * scale) : (*sizes)[i];
     if (!(scale > 0) || !(to >= 1 && to <= kMaxResized) || *size < 1)
       return n.bad("a dim of size " + std::to_string(*size) + " cannot be resized like this");
-    if (how.antialias && how.mode != "nearest" && scale < 4 / kMaxTaps)
+    if (how.antialias && how.mode != "nearest" && scale < 4 / kMaxResizeTaps)
       return n.unsupported("antialiasing a dim that shrinks to less than 1/64 is not supported");
     dims.push_back({*size, static_cast<std::int64_t>(to), scale});
   }

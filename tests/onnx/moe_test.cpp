@@ -83,7 +83,7 @@ Floats layer(const Floats& x, const Floats& logits, const Weights& first, const 
   return out;
 }
 
-const Floats kX = values(kTokens * kHidden, 1), kLogits = values(kTokens * kExperts, 2);
+const Floats kRows = values(kTokens * kHidden, 1), kRouterLogits = values(kTokens * kExperts, 2);
 
 OnnxBuilder graph() {
   OnnxBuilder b(17);
@@ -120,8 +120,9 @@ void add(OnnxBuilder& b, const std::string& name, const Weights& w, bool columns
 void expect_result(const OnnxBuilder& b, const Floats& want) {
   const auto model = import(b);
   ASSERT_TRUE(model.ok()) << errors(model.error());
-  const std::vector<reference::Tensor> inputs{reference::f32_tensor({1, kTokens, kHidden}, kX),
-                                              reference::f32_tensor({kTokens, kExperts}, kLogits)};
+  const std::vector<reference::Tensor> inputs{
+      reference::f32_tensor({1, kTokens, kHidden}, kRows),
+      reference::f32_tensor({kTokens, kExperts}, kRouterLogits)};
   const auto got = reference::evaluate(model->graph(), inputs);
   ASSERT_TRUE(got.ok()) << errors(got.error());
   ASSERT_EQ(got->front().dims, (std::vector<std::int64_t>{1, kTokens, kHidden}));
@@ -146,7 +147,7 @@ TEST(MoE, GatedByAThirdProduct) {
     add_node(
         b, "MoE", {"x", "router", "w1", "", "w2", "", "w3"},
         {{"activation_type", std::string("silu")}, {"normalize_routing_weights", std::int64_t{1}}});
-    expect_result(b, layer(kX, kLogits, first, second, &third, true, gated_silu));
+    expect_result(b, layer(kRows, kRouterLogits, first, second, &third, true, gated_silu));
   }
 }
 
@@ -167,11 +168,11 @@ TEST(MoE, ActivationsOfOneProduct) {
     add(b, "w1", first);
     add(b, "w2", second);
     add_node(b, "MoE", {"x", "router", "w1", "w1b", "w2", "w2b"}, {{"activation_type", name}});
-    expect_result(b,
-                  layer(kX, kLogits, first, second, nullptr, false, [&](Floats h, const Floats&) {
-                    for (float& x : h) x = function(x);
-                    return h;
-                  }));
+    expect_result(
+        b, layer(kRows, kRouterLogits, first, second, nullptr, false, [&](Floats h, const Floats&) {
+          for (float& x : h) x = function(x);
+          return h;
+        }));
   }
 }
 
@@ -188,21 +189,22 @@ TEST(MoE, SwigluOfOneMatrix) {
               {"activation_beta", 1.0f},
               {"swiglu_limit", 0.75f},
               {"swiglu_fusion", fusion}});
-    expect_result(
-        b, layer(kX, kLogits, first, second, nullptr, false, [&](const Floats& all, const Floats&) {
-          Floats h(kInner);
-          for (std::size_t i = 0; i < kInner; ++i) {
-            const float gate = fusion == 1 ? all[2 * i] : all[i];
-            const float up = fusion == 1 ? all[2 * i + 1] : all[kInner + i];
-            h[i] = swish(std::min(gate, 0.75f), 1.702f) * (std::clamp(up, -0.75f, 0.75f) + 1);
-          }
-          return h;
-        }));
+    expect_result(b, layer(kRows, kRouterLogits, first, second, nullptr, false,
+                           [&](const Floats& all, const Floats&) {
+                             Floats h(kInner);
+                             for (std::size_t i = 0; i < kInner; ++i) {
+                               const float gate = fusion == 1 ? all[2 * i] : all[i];
+                               const float up = fusion == 1 ? all[2 * i + 1] : all[kInner + i];
+                               h[i] = swish(std::min(gate, 0.75f), 1.702f) *
+                                      (std::clamp(up, -0.75f, 0.75f) + 1);
+                             }
+                             return h;
+                           }));
   }
 }
 
-void add_raw(OnnxBuilder& b, const std::string& name, int type,
-             const std::vector<std::int64_t>& dims, const std::string& bytes) {
+void add_codes(OnnxBuilder& b, const std::string& name, int type,
+               const std::vector<std::int64_t>& dims, const std::string& bytes) {
   auto& t = *b.graph().add_initializer();
   t.set_name(name);
   t.set_data_type(type);
@@ -237,12 +239,13 @@ Weights add_quantized(OnnxBuilder& b, const std::string& name, int bits, std::si
     }
   }
   const auto dim = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  add_raw(b, name, TensorProto::UINT8, {kExperts, dim(rows), dim(columns / per_byte)}, codes);
+  add_codes(b, name, TensorProto::UINT8, {kExperts, dim(rows), dim(columns / per_byte)}, codes);
   std::vector<std::int64_t> dims{kExperts, dim(rows), dim(blocks)};
   if (block == 0) dims.pop_back();
   b.floats(name + "s", dims, scales);
   if (zeros)
-    add_raw(b, name + "z", TensorProto::UINT8, {kExperts, dim(rows), dim(zero_bytes)}, zero_codes);
+    add_codes(b, name + "z", TensorProto::UINT8, {kExperts, dim(rows), dim(zero_bytes)},
+              zero_codes);
   return w;
 }
 
@@ -271,7 +274,7 @@ TEST(QMoE, CodesOfRowsAndOfBlocks) {
                                       {"normalize_routing_weights", std::int64_t{1}}};
     if (form.block > 0) attributes.push_back({"block_size", static_cast<std::int64_t>(form.block)});
     add_node(b, "QMoE", operands, attributes);
-    expect_result(b, layer(kX, kLogits, first, second, &third, true, gated_silu));
+    expect_result(b, layer(kRows, kRouterLogits, first, second, &third, true, gated_silu));
   }
 }
 

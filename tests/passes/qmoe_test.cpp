@@ -11,7 +11,7 @@ namespace {
 
 /// A quantized layer of 4 experts, f32 [1, 5, 16] -> f32 [1, 5, 16].
 Result<importer::ImportedModel> quantized_layer() {
-  testing::OnnxBuilder b(17);
+  llmc::testing::OnnxBuilder b(17);
   auto& set = *b.model.add_opset_import();
   set.set_domain("com.microsoft");
   set.set_version(1);
@@ -33,7 +33,7 @@ Result<importer::ImportedModel> quantized_layer() {
   b.raw_node("QMoE", {"x", "router", "w1", "w1s", "w1b", "w2", "w2s", "w2b"}, {"y"},
              {{"k", std::int64_t{2}}, {"block_size", std::int64_t{4}}})
       .set_domain("com.microsoft");
-  const testing::TemporaryFolder folder;
+  const llmc::testing::TemporaryFolder folder;
   b.save(folder.path() / "m.onnx");
   return importer::import_model(folder.path() / "m.onnx");
 }

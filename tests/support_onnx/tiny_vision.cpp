@@ -7,7 +7,7 @@
 namespace llmc::testing {
 namespace {
 
-constexpr std::int64_t kHidden = 16, kSize = 8, kPatch = 4, kPatches = 4, kWidth = 12;
+constexpr std::int64_t kVisionHidden = 16, kSize = 8, kPatch = 4, kPatches = 4, kVisionWidth = 12;
 
 /// Moves the lookup of `input_ids` from the decoder to a graph of its own.
 OnnxBuilder take_embedding(OnnxBuilder& decoder, bool scaled) {
@@ -27,7 +27,8 @@ OnnxBuilder take_embedding(OnnxBuilder& decoder, bool scaled) {
   *embedding.graph().add_initializer() = *data;
   embedding.node("Gather", {table, "input_ids"}, {}, scaled ? "rows" : "inputs_embeds");
   if (scaled) embedding.node("Mul", {"rows", embedding.scalar(4)}, {}, "inputs_embeds");
-  embedding.float_output("inputs_embeds", {std::string("batch"), std::string("seq"), kHidden});
+  embedding.float_output("inputs_embeds",
+                         {std::string("batch"), std::string("seq"), kVisionHidden});
 
   tensors.erase(data);
   nodes.erase(lookup);
@@ -37,7 +38,7 @@ OnnxBuilder take_embedding(OnnxBuilder& decoder, bool scaled) {
   auto& inputs = *graph.mutable_input();
   inputs.erase(std::ranges::find(inputs, "input_ids",
                                  [](const onnx::ValueInfoProto& value) { return value.name(); }));
-  decoder.float_input("inputs_embeds", {std::string("batch"), std::string("seq"), kHidden});
+  decoder.float_input("inputs_embeds", {std::string("batch"), std::string("seq"), kVisionHidden});
   return embedding;
 }
 
@@ -45,21 +46,22 @@ class Encoder {
  public:
   OnnxBuilder write() {
     b_.float_input("pixel_values", {std::string("batch_size"), std::int64_t{3}, kSize, kSize});
-    std::string x =
-        op("Conv", {"pixel_values", weight({kWidth, 3, kPatch, kPatch}), weight({kWidth})},
-           {{"strides", std::vector<std::int64_t>{kPatch, kPatch}}});
-    x = transposed(b_.reshape(x, {0, kWidth, kPatches}), {0, 2, 1});
-    x = op("Add", {x, weight({1, kPatches, kWidth})});
+    std::string x = op(
+        "Conv", {"pixel_values", weight({kVisionWidth, 3, kPatch, kPatch}), weight({kVisionWidth})},
+        {{"strides", std::vector<std::int64_t>{kPatch, kPatch}}});
+    x = transposed(b_.reshape(x, {0, kVisionWidth, kPatches}), {0, 2, 1});
+    x = op("Add", {x, weight({1, kPatches, kVisionWidth})});
     const std::string h = norm(x);
     const std::string scores =
-        op("Mul", {op("MatMul", {linear(h, kWidth), transposed(linear(h, kWidth), {0, 2, 1})}),
-                   b_.scalar(0.29f)});
-    const std::string mixed =
-        op("MatMul", {op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), linear(h, kWidth)});
-    x = norm(op("Add", {x, linear(mixed, kWidth)}));
+        op("Mul",
+           {op("MatMul", {linear(h, kVisionWidth), transposed(linear(h, kVisionWidth), {0, 2, 1})}),
+            b_.scalar(0.29f)});
+    const std::string mixed = op(
+        "MatMul", {op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), linear(h, kVisionWidth)});
+    x = norm(op("Add", {x, linear(mixed, kVisionWidth)}));
     const std::string wide = op("Relu", {linear(x, 24)});
-    b_.node("Identity", {linear(wide, kHidden, 24)}, {}, "image_features");
-    b_.float_output("image_features", {std::string("batch_size"), kPatches, kHidden});
+    b_.node("Identity", {linear(wide, kVisionHidden, 24)}, {}, "image_features");
+    b_.float_output("image_features", {std::string("batch_size"), kPatches, kVisionHidden});
     return std::move(b_);
   }
 
@@ -82,10 +84,10 @@ class Encoder {
     return op("Transpose", {x}, {{"perm", perm}});
   }
   std::string norm(const std::string& x) {
-    return op("LayerNormalization", {x, weight({kWidth}), weight({kWidth})},
+    return op("LayerNormalization", {x, weight({kVisionWidth}), weight({kVisionWidth})},
               {{"axis", std::int64_t{-1}}});
   }
-  std::string linear(const std::string& x, std::int64_t out, std::int64_t in = kWidth) {
+  std::string linear(const std::string& x, std::int64_t out, std::int64_t in = kVisionWidth) {
     return op("Add", {op("MatMul", {x, weight({in, out})}), weight({out})});
   }
 

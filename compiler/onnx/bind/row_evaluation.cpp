@@ -96,12 +96,12 @@ class RowEvaluation {
 
 /// Numbers of past tokens up to more than the windows of known models.
 constexpr std::int64_t kPasts[] = {1, 2, 7, 40, 700, 5000, 20'000, 140'000, 1'100'000};
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 22;  // of a term that is evaluated
+constexpr std::int64_t kMaxTermElements = std::int64_t{1} << 22;  // of a term that is evaluated
 
 /// A term of the scores of one token at position count - 1.
-class Term {
+class ScoreTerm {
  public:
-  Term(const Tensor& tensor, std::int64_t heads, std::int64_t count)
+  ScoreTerm(const Tensor& tensor, std::int64_t heads, std::int64_t count)
       : tensor_(tensor), heads_(heads), count_(count), dims_(tensor.dims) {
     dims_.insert(dims_.begin(), dims_.size() < 4 ? 4 - dims_.size() : 0, 1);
   }
@@ -139,11 +139,11 @@ std::optional<DistanceBias> RowAnalysis::distance_bias(ValueId term) const {
   if (type.rank() >= 3) bias.heads = type.dims[type.rank() - 3].constant().value_or(1);
   std::vector<float> all;  // f32[largest + 1][heads]
   for (auto past = std::rbegin(kPasts); past != std::rend(kPasts); ++past) {
-    if (*past * bias.heads > kMaxElements) continue;
+    if (*past * bias.heads > kMaxTermElements) continue;
     RowEvaluation evaluation(graph_, uses_, inputs_, {.past = *past});
     const Tensor* const found = evaluation.find(term);
     if (found == nullptr) return std::nullopt;
-    const Term row{*found, bias.heads, *past + 1};
+    const ScoreTerm row{*found, bias.heads, *past + 1};
     if (!row.fits()) return std::nullopt;
     for (std::int64_t distance = 0; distance <= *past; ++distance)
       for (std::int64_t h = 0; h < bias.heads; ++h) {

@@ -21,7 +21,7 @@ std::uint64_t logits_of(llmc_session* session) {
   return hash_logits(llmc_logits(session));
 }
 
-Tokens tokens_of(llmc_session* session) {
+Tokens tokens_in(llmc_session* session) {
   Tokens tokens(llmc_position(session));
   EXPECT_EQ(llmc_tokens(session, 0, tokens.data(), tokens.size()), LLMC_OK);
   return tokens;
@@ -55,7 +55,7 @@ TEST(Embeddings, PositionsHaveNoIds) {
   ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
   ASSERT_EQ(append_rows(session, {100, 5}), LLMC_OK);
   ASSERT_EQ(llmc_append(session, 8), LLMC_OK);
-  EXPECT_EQ(tokens_of(session), (Tokens{7, -1, -1, 8}));
+  EXPECT_EQ(tokens_in(session), (Tokens{7, -1, -1, 8}));
   EXPECT_EQ(logits_of(session), plain_hash({7, 100, 5, 8}));
   std::int32_t token = -1;
   ASSERT_EQ(llmc_step(session, &token), LLMC_OK);
@@ -223,7 +223,7 @@ TEST(Embeddings, SavedStatesContainThem) {
     std::vector<unsigned char> state(llmc_state_bytes(from));
     ASSERT_EQ(llmc_state_save(from, state.data(), state.size(), nullptr), LLMC_OK);
     ASSERT_EQ(llmc_state_load(to, state.data(), state.size()), LLMC_OK);
-    EXPECT_EQ(tokens_of(to), (Tokens{-1, -1, 4}));
+    EXPECT_EQ(tokens_in(to), (Tokens{-1, -1, 4}));
     ASSERT_EQ(llmc_append(from, 1), LLMC_OK);
     ASSERT_EQ(llmc_append(to, 1), LLMC_OK);
     EXPECT_EQ(logits_of(to), logits_of(from));
