@@ -30,7 +30,8 @@ std::uint64_t stream_of(WeightId id) {
 }
 
 bool is_norm(Role role) {
-  return role == Role::kNorm1 || role == Role::kNorm2 || role == Role::kNorm;
+  return role == Role::kNorm1 || role == Role::kNorm2 || role == Role::kNorm ||
+         role == Role::kQNorm || role == Role::kKNorm;
 }
 
 /// Weights that are generated while the file is written.

@@ -10,9 +10,11 @@ struct Sizes {
   std::int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocabulary;
 };
 
+/// As OLMoE: experts, and norms of q and k.
 RandomShape with_experts(RandomShape shape, std::int64_t experts, std::int64_t used) {
   shape.config.experts = experts;
   shape.config.experts_used = used;
+  shape.config.qk_norm = true;
   return shape;
 }
 
@@ -64,9 +66,10 @@ std::uint64_t parameter_count(const RandomShape& shape) {
   const std::int64_t width = c.heads * c.head_dim, kv_width = c.kv_heads * c.head_dim;
   const std::int64_t attention = c.hidden * (2 * width + 2 * kv_width);
   const std::int64_t biases = c.bias ? width + 2 * kv_width : 0;
+  const std::int64_t norms = 2 * c.hidden + (c.qk_norm ? width + kv_width : 0);
   const std::int64_t mlps = std::max<std::int64_t>(c.experts, 1);
-  const std::int64_t layer = attention + biases + c.hidden * c.experts +
-                             mlps * 3 * c.hidden * c.intermediate + 2 * c.hidden;
+  const std::int64_t layer =
+      attention + biases + c.hidden * c.experts + mlps * 3 * c.hidden * c.intermediate + norms;
   const std::int64_t tables = (shape.tied ? 1 : 2) * c.vocabulary * c.hidden;
   return static_cast<std::uint64_t>(c.layers * layer + tables + c.hidden);
 }

@@ -25,6 +25,7 @@ struct SplitConfig {
   std::int64_t experts = 0, experts_used = 0;
   CacheLayout layout = CacheLayout::kSequenceFirst;
   bool bias = false;             // biases of q, k and v
+  bool qk_norm = false;          // RMS norms of q and of k over all heads, as in OLMoE
   bool norm_in_head = false;     // final norm in lm.onnx, whose input is then one row per token
   bool token_id_head = false;    // lm.onnx returns token_id, computed by ArgMax
   bool embedding_graph = false;  // embedding.onnx instead of embeddings_bf16.bin

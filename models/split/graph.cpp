@@ -22,31 +22,32 @@ class BlockWriter {
       : c_(config), weights_(weights), b_(b) {}
 
   /// x / sqrt(mean(x^2) + epsilon) * weight
-  std::string rms_norm(const std::string& x, const std::string& name, WeightId id) {
+  std::string rms_norm(const std::string& x, const std::string& name, WeightId id,
+                       std::int64_t size) {
     const auto square = b_.node("Pow", {x, b_.scalar(2)});
     const auto mean = b_.node("Add", {b_.reduce_mean(square, -1), b_.scalar(c_.norm_epsilon)});
     const auto inverse = b_.node("Div", {b_.scalar(1), b_.node("Sqrt", {mean})});
     const auto scaled = b_.node("Mul", {x, inverse});
-    return b_.node("Mul", {weight(name, {c_.hidden}, id), scaled});
+    return b_.node("Mul", {weight(name, {size}, id), scaled});
   }
 
   void write(std::int64_t index) {
     layer_ = index;
     const auto x = b_.reshape("inputs_embeds", {1, -1, c_.hidden});
     const auto angles = rope_angles();
-    const auto normed = rms_norm(x, "layer.norm1.weight", id(Role::kNorm1));
+    const auto normed = rms_norm(x, "layer.norm1.weight", id(Role::kNorm1), c_.hidden);
     const auto q = rotate(heads(normed, "q", Role::kQ, Role::kQBias, c_.heads), angles);
     const auto k = rotate(heads(normed, "k", Role::kK, Role::kKBias, c_.kv_heads), angles);
     const auto v = heads(normed, "v", Role::kV, Role::kVBias, c_.kv_heads);
     const auto attended = attention(q, k, v);
     const auto after = b_.node(
         "Add", {x, product(attended, "layer.o", Role::kO, c_.heads * c_.head_dim, c_.hidden)});
-    const auto normed2 = rms_norm(after, "layer.norm2.weight", id(Role::kNorm2));
+    const auto normed2 = rms_norm(after, "layer.norm2.weight", id(Role::kNorm2), c_.hidden);
     const auto down = c_.experts > 0 ? experts(normed2) : mlp(normed2);
     const bool last = index + 1 == c_.layers && !c_.norm_in_head;
     const auto result = b_.node("Add", {after, down}, {}, last ? "" : "hidden_states");
     if (!last) return;
-    const auto final_norm = rms_norm(result, "final.weight", {Role::kNorm, 0});
+    const auto final_norm = rms_norm(result, "final.weight", {Role::kNorm, 0}, c_.hidden);
     const auto row = b_.node("Gather", {final_norm, b_.integer(-1)}, {axis(1)});
     b_.reshape(row, {1, 1, c_.hidden}, "hidden_states");
   }
@@ -113,6 +114,9 @@ class BlockWriter {
     const std::int64_t width = count * c_.head_dim;
     auto y = product(x, "layer." + which, role, c_.hidden, width);
     if (c_.bias) y = b_.node("Add", {weight("layer." + which + ".bias", {width}, id(bias)), y});
+    if (c_.qk_norm && role != Role::kV)
+      y = rms_norm(y, "layer." + which + "_norm.weight",
+                   id(role == Role::kQ ? Role::kQNorm : Role::kKNorm), width);
     return b_.reshape(y, {1, -1, count, c_.head_dim});
   }
 
@@ -229,7 +233,7 @@ void build_head(const SplitConfig& c, const Weights& weights, OnnxBuilder& b) {
   std::string x = "hidden_states";
   if (c.norm_in_head) {
     b.float_input(x, {kOne, "seq_len", c.hidden});
-    x = BlockWriter(c, weights, b).rms_norm(x, "final.weight", {Role::kNorm, 0});
+    x = BlockWriter(c, weights, b).rms_norm(x, "final.weight", {Role::kNorm, 0}, c.hidden);
     x = b.reshape(b.node("Gather", {x, b.integer(-1)}, {axis(1)}), {1, c.hidden});
   } else {
     b.float_input(x, {kOne, c.hidden});

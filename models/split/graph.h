@@ -28,6 +28,8 @@ enum class Role : std::uint8_t {
   kRouter,        // [hidden, experts]
   kExpertGateUp,  // [experts, 2 * intermediate, hidden]
   kExpertDown,    // [experts, hidden, intermediate]
+  kQNorm,         // over all heads
+  kKNorm,
 };
 
 struct WeightId {

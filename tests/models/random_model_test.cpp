@@ -41,7 +41,8 @@ std::size_t entries(const fs::path& folder) {
 TEST(RandomShapes, HaveTheParametersOfTheirNames) {
   const std::pair<const char*, std::uint64_t> expected[] = {
       {"qwen1.5-0.5b", 463987712},  {"llama-3.2-1b", 1235814400}, {"qwen2.5-1.5b", 1543714304},
-      {"qwen1.5-1.8b", 1836828672}, {"qwen1.5-4b", 3950369280},   {"llama-2-7b", 6738415616}};
+      {"qwen1.5-1.8b", 1836828672}, {"qwen1.5-4b", 3950369280},   {"llama-2-7b", 6738415616},
+      {"olmoe-1b-7b", 6919161856}};
   for (const auto& [name, parameters] : expected) {
     ASSERT_NE(find_random_shape(name), nullptr) << name;
     EXPECT_EQ(parameter_count(*find_random_shape(name)), parameters) << name;

@@ -30,14 +30,15 @@ int fail(const Error& error) {
 }
 
 void list_shapes() {
-  fmt::print("{:<14}{:>8}{:>8}{:>8}{:>7}{:>10}{:>10}{:>12}{:>7}{:>6}{:>14}{:>10}\n", "name",
-             "hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocabulary", "tied",
-             "bias", "parameters", "MB");
+  fmt::print("{:<14}{:>8}{:>8}{:>8}{:>7}{:>10}{:>10}{:>12}{:>9}{:>6}{:>7}{:>6}{:>14}{:>10}\n",
+             "name", "hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocabulary",
+             "experts", "used", "tied", "bias", "parameters", "MB");
   for (const models::RandomShape& s : models::random_shapes()) {
     const models::SplitConfig& c = s.config;
-    fmt::print("{:<14}{:>8}{:>8}{:>8}{:>7}{:>10}{:>10}{:>12}{:>7}{:>6}{:>14}{:>10.1f}\n", s.name,
-               c.hidden, c.intermediate, c.layers, c.heads, c.kv_heads, c.head_dim, c.vocabulary,
-               s.tied ? "yes" : "no", c.bias ? "yes" : "no", models::parameter_count(s),
+    fmt::print("{:<14}{:>8}{:>8}{:>8}{:>7}{:>10}{:>10}{:>12}{:>9}{:>6}{:>7}{:>6}{:>14}{:>10.1f}\n",
+               s.name, c.hidden, c.intermediate, c.layers, c.heads, c.kv_heads, c.head_dim,
+               c.vocabulary, c.experts, c.experts_used, s.tied ? "yes" : "no",
+               c.bias ? "yes" : "no", models::parameter_count(s),
                static_cast<double>(models::file_bytes(s)) * 1e-6);
   }
 }
