@@ -29,12 +29,12 @@ import sys
 from pathlib import Path
 
 from products import compare_products, products_table
-from support import BACKENDS, Failed, Misused, cpu_backend, load, run, say, spread
+from support import BACKENDS, Failed, Misused, clock, cpu_backend, load, prepare_chroot, run, say, spread
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 QUANTS = ["Q4_0", "Q4_1", "Q4_K_M"]
-SHAPE_NUMBERS = ["hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocabulary"]
+SHAPE_NUMBERS = ["hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocabulary", "experts", "used"]
 
 
 # ---- what this machine is
@@ -87,7 +87,7 @@ def shapes(args) -> dict:
     for line in lines[1:]:
         row = dict(zip(header, line.split()))
         shape = {key: int(row[key]) for key in SHAPE_NUMBERS}
-        shape.update(name=row["name"], tied=row["tied"] == "yes", bias=row["bias"] == "yes")
+        shape.update(name=row["name"], known_as=row["name"], tied=row["tied"] == "yes", bias=row["bias"] == "yes")
         found[row["name"]] = shape
     return found
 
@@ -98,12 +98,13 @@ def native_targets(args) -> list:
     return [t["name"] for t in known if t["runs"] and t["run_with"] == "natively" and t["name"] in BACKENDS]
 
 
-def prepare_llmc(args, name: str, target: str) -> Path:
+def prepare_llmc(args, shape: dict, target: str) -> Path:
+    name = shape["name"]
     model = args.folder / "llmc" / name
     if not (model / "llm_config.json").exists():
         say(f"{name}: writing the ONNX model")
         model.parent.mkdir(parents=True, exist_ok=True)
-        run([args.build / "llmc-random-model", name, "-o", model])
+        run([args.build / "llmc-random-model", shape["known_as"], "--layers", shape["layers"], "-o", model])
     bundle = args.folder / "llmc" / f"{name}-{target}"
     plans = list(bundle.glob("*.plan.json"))
     if not plans or plans[0].stat().st_mtime < args.llmc.stat().st_mtime:
@@ -143,7 +144,7 @@ def run_llama(args, name: str, quant: str, backend: str, threads: int, prompts: 
             "-p", ",".join(map(str, prompts)) or "0", "-n", ",".join(map(str, generations)) or "0"]
     # The other backends are hidden behind a mount that nobody else sees.
     script = 'mount --make-rprivate / && mount --bind "$0" "$1" && exec chroot "$2" "${@:3}"'
-    done = run(["unshare", "-m", "bash", "-c", script, alone, library.parent, sid, *argv])
+    done = run(["unshare", "-m", "bash", "-c", script, alone, library.parent, sid, *argv], env=clock(args))
     if f"libggml-cpu-{backend}" not in done.stderr:
         raise Failed(f"llama-bench does not say that it loaded the backend {backend}:\n{done.stderr[:1000]}")
     rates = {}
@@ -158,7 +159,7 @@ def run_llama(args, name: str, quant: str, backend: str, threads: int, prompts: 
 
 def run_llmc(args, bundle: Path, threads: int, prompts: list, generations: list, limits: dict) -> dict:
     done = run([args.llmc, "bench", bundle, "-t", threads, "-r", args.repetitions, "-o", "json", "-p",
-                ",".join(map(str, prompts)) or "0", "-n", ",".join(map(str, generations)) or "0"])
+                ",".join(map(str, prompts)) or "0", "-n", ",".join(map(str, generations)) or "0"], env=clock(args))
     report = json.loads(done.stdout)
     rates = {}
     for row in report["results"]:
@@ -182,7 +183,7 @@ def parse_tests(text: str) -> tuple:
 def compare_model(args, shape: dict, targets: list) -> dict:
     name = shape["name"]
     prompts, generations = parse_tests(args.tests)
-    bundles = {target: prepare_llmc(args, name, target) for target in targets}
+    bundles = {target: prepare_llmc(args, shape, target) for target in targets}
     for quant in args.quants:
         prepare_gguf(args, shape, quant)
     contestants = [("llmc", target) for target in targets]
@@ -297,6 +298,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--shapes", default="11008x4096x128,5504x2048x128,5504x2048x1", help="products; none: '' (default: %(default)s)")
     parser.add_argument("--formats", default="q4,f32", help="llmc's formats in products (default: %(default)s)")
     parser.add_argument("--onnxruntime-python", default="", help="a Python with onnxruntime and numpy (default: the chroot's)")
+    parser.add_argument("--layers", type=int, help="in place of the shape's")
+    parser.add_argument("--clock", choices=("wall", "processor"), default="wall",
+                        help="processor: the processor time of one thread, which hardly depends on what else runs (default: wall)")
     parser.add_argument("--folder", type=Path, default=Path.home() / ".cache/llmc-peers", help="default: %(default)s")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="where llmc was built (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
@@ -306,6 +310,8 @@ def parse() -> argparse.Namespace:
     args.folder, args.llmc = args.folder.resolve(), args.build.resolve() / "llmc"
     if args.rounds < 1 or args.repetitions < 1 or min(args.threads) < 1:
         parser.error("--rounds, --repetitions and --threads are 1 or more")
+    if args.clock == "processor" and (args.threads != [1] or args.shapes):
+        parser.error("--clock processor needs --threads 1 and --shapes '': threads that wait for each other take processor time too")
     return args
 
 
@@ -328,16 +334,7 @@ def main() -> int:
     for program in (args.llmc, args.build / "llmc-random-model"):
         if not program.exists():
             raise Misused(f"{program} is missing: build it, or name the folder with --build")
-    if os.geteuid() != 0:
-        raise Misused("llama.cpp runs in a chroot, which needs root: run this with sudo")
-    if not (args.folder / "sid/usr/bin/llama-bench").exists():
-        say(f"first run: llama.cpp goes into {args.folder} (about 5 minutes, 1 GB; {HERE / 'setup.sh'})")
-        subprocess.run([HERE / "setup.sh", args.folder], check=True, stdout=sys.stderr)
-    for name, place in (("proc", "/proc"), ("dev", "/dev"), ("models", args.folder / "models")):
-        inside = args.folder / "sid" / name
-        # Gone after a restart. (os.path.ismount does not see a folder of the same file system.)
-        if subprocess.run(["mountpoint", "-q", inside], check=False).returncode != 0:
-            run(["mount", "--bind", place, inside])
+    prepare_chroot(args)
     targets, known = chosen_targets(args), shapes(args)
     names = [n for n in args.models.split(",") if n]
     for name in names:
@@ -346,7 +343,10 @@ def main() -> int:
     parse_tests(args.tests)
     description, results, products = machine(args), [], []
     for name in names:
-        results.append(compare_model(args, known[name], targets))
+        shape = known[name]
+        if args.layers:
+            shape.update(name=f"{name}-{args.layers}", layers=args.layers)
+        results.append(compare_model(args, shape, targets))
     if args.shapes:
         products = compare_products(args, targets)
     if args.json:

@@ -1,6 +1,7 @@
 """What the scripts of this folder share: errors, running programs, medians."""
 import datetime
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -45,6 +46,35 @@ def cpu_backend(args, backend: str) -> Path:
     if not library.exists():
         raise Failed(f"llama.cpp has no CPU backend {backend}: {sorted(p.name for p in libraries.iterdir())}")
     return library
+
+
+def prepare_chroot(args) -> None:
+    """Sets it up the first time. Mounts are gone after a restart."""
+    if os.geteuid() != 0:
+        raise Misused("other programs run in a chroot, which needs root: run this with sudo")
+    if not (args.folder / "sid/usr/bin/llama-bench").exists():
+        setup = Path(__file__).resolve().parent / "setup.sh"
+        say(f"first run: the other programs go into {args.folder} (about 5 minutes, 1 GB; {setup})")
+        subprocess.run([setup, args.folder], check=True, stdout=sys.stderr)
+    for name, place in (("proc", "/proc"), ("dev", "/dev"), ("models", args.folder / "models")):
+        inside = args.folder / "sid" / name
+        # os.path.ismount does not see a folder of the same file system.
+        if subprocess.run(["mountpoint", "-q", inside], check=False).returncode != 0:
+            run(["mount", "--bind", place, inside])
+
+
+def clock(args) -> dict:
+    """The environment in which programs, inside of the chroot too, measure the time of --clock."""
+    if args.clock == "wall":
+        return dict(os.environ)
+    library = args.folder / "processor_clock.so"
+    if not library.exists():
+        # The same path outside and inside of the chroot.
+        inside = args.folder / "sid" / library.relative_to("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        run(["cc", "-O2", "-shared", "-fPIC", "-o", inside, Path(__file__).resolve().parent / "processor_clock.c"])
+        shutil.copy(inside, library)
+    return {**os.environ, "LD_PRELOAD": str(library)}
 
 
 def load() -> float:
