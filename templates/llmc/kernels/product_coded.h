@@ -31,6 +31,9 @@ struct CodedShape {
   static constexpr bool kCentred =
       kSix ? kSquareTiles || kSignedCodes
            : kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes;
+  /// Whether tiles of tokens add kZeroPoint8 to codes of 8 bits, so that these are unsigned
+  /// factors.
+  static constexpr bool kOffset = kFormat.bits == 8 && !kHalves && kByteCodes && !kSquareTiles;
   static_assert(!kSix || (!kHalves && kFormat.zero == CodedZero::kNone));
 };
 
@@ -41,21 +44,22 @@ LLMC_INLINE F32x8 coded_numbers(const uint8_t* p) {
   return load(reinterpret_cast<const float*>(p));
 }
 
-/// Returns float(I - z S), where `sum` is the sum over the stored codes, `s` is S, and `zeros` are
-/// the zero points of this group.
-template <CodedFormat kFormat, bool kCentred = false>
+/// Returns float(I - z S), where `sum` is the sum over the stored codes, or with kOffset over those
+/// plus kZeroPoint8, `s` is S, and `zeros` are the zero points of this group.
+template <CodedFormat kFormat, bool kCentred = false, bool kOffset = false>
 LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   F32x8 i = to_f32(sum);
   if constexpr (kFormat.zero == CodedZero::kNone) {
-    constexpr int kZeroPoint = CodedShape<kFormat>::kZeroPoint;
+    constexpr int kZeroPoint = kOffset ? kZeroPoint8 : CodedShape<kFormat>::kZeroPoint;
     if constexpr (kZeroPoint == 0 || kCentred) return i;
     return fma(splat(-static_cast<float>(kZeroPoint)), s, i);
   } else if constexpr (kFormat.zero == CodedZero::kInteger) {
     F32x8 z = to_f32(load_u8(zeros));
-    if constexpr (kFormat.bits == 8) z = z - splat(static_cast<float>(kZeroPoint8));
+    if constexpr (kFormat.bits == 8 && !kOffset) z = z - splat(static_cast<float>(kZeroPoint8));
     return fma(zero_f32() - z, s, i);
   } else {
-    if constexpr (kFormat.bits == 8) i = fma(splat(static_cast<float>(kZeroPoint8)), s, i);
+    if constexpr (kFormat.bits == 8 && !kOffset)
+      i = fma(splat(static_cast<float>(kZeroPoint8)), s, i);
     return fma(zero_f32() - coded_numbers<kFormat>(zeros), s, i);
   }
 }
@@ -232,10 +236,15 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
     }
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
-  } else if constexpr (CodedShape<kFormat>::kSix) {
+  } else if constexpr (CodedShape<kFormat>::kSix || CodedShape<kFormat>::kOffset) {
+    const auto load_at = [&](size_t v) LLMC_INLINE_LAMBDA {
+      const Codes c = load_codes(codes + v * 32);
+      if constexpr (CodedShape<kFormat>::kOffset) return centred<-kZeroPoint8>(c);
+      return c;
+    };
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; v += 2) {
-      const Codes c = load_codes(codes + v * 32), d = load_codes(codes + v * 32 + 32);
+      const Codes c = load_at(v), d = load_at(v + 1);
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) {
         sum[t] = dot_u6(sum[t], c, load_activation(a, activation_offset(kTokens, t, at + v * 4)), d,
@@ -302,13 +311,13 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
     }
     const F32x8 scale = coded_numbers<kFormat>(scales);
     F32x8 activations = zero_f32();
-    if constexpr (Shape::kSums && !Shape::kCentred) {
+    if constexpr ((Shape::kSums && !Shape::kCentred) || Shape::kOffset) {
       activations = coded_tile_activations<kFormat, kTokens>(x, token, s * kBlocksPerSuper + first,
                                                              count, half);
     }
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
-      const F32x8 difference = coded_difference<kFormat, Shape::kCentred>(
+      const F32x8 difference = coded_difference<kFormat, Shape::kCentred, Shape::kOffset>(
           sum.rows(t), splat_lane(activations, t), zeros);
       part[t] = fma(scale, difference, part[t]);
     }

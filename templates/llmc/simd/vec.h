@@ -73,6 +73,7 @@
 ///                 above 1 this is also kTokenTile and kByteTile
 /// kActivationBlocks    adjacent blocks of 32 k of a token: 1 or 2
 /// kSignedCodes    whether mul_u4 and mac_u4 also accept signed codes
+/// kByteCodes      whether dot_u6 also accepts codes 0..255 and is faster than dot_i8
 /// kExactPanels    whether products of q4 with several tokens use kernels/product_q4_exact.h with
 ///                 ExactPanels
 /// kSquareTiles    whether those of coded weights also use ExactPanels' tiles, which are then
