@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, RecurrentModels,
                          ::testing::Values(testing::RecurrentForm{true, false, false},
                                            testing::RecurrentForm{false, true, false},
                                            testing::RecurrentForm{true, true, false},
-                                           testing::RecurrentForm{false, false, true},
+                                           testing::RecurrentForm{false, false, true, false},
                                            testing::RecurrentForm{true, true, true}),
                          form_name);
 

@@ -53,7 +53,8 @@ TEST(OneToken, RowsAreTheTokensOfAText) {
   const Ids ids{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
   std::map<Mask, std::vector<float>> last;
   for (const Mask mask : {Mask::kNone, Mask::kOpen, Mask::kWindow}) {
-    testing::tiny_recurrent({.convolution = false, .ssm = false, .attention = true, .mask = mask})
+    testing::tiny_recurrent(
+        {.convolution = false, .ssm = false, .attention = true, .shifts_keys = false, .mask = mask})
         .save(path);
     const auto expected = token_by_token(path, ids);
     ASSERT_TRUE(expected.ok()) << errors(expected.error());
@@ -82,8 +83,11 @@ TEST(OneToken, TermsOfTheScoresDependOnTheDistance) {
   const auto path = folder.path() / "model.onnx";
   for (const bool convolution : {false, true})
     for (const Mask mask : {Mask::kNone, Mask::kOpen, Mask::kWindow, Mask::kBias}) {
-      testing::tiny_recurrent(
-          {.convolution = convolution, .ssm = false, .attention = true, .mask = mask})
+      testing::tiny_recurrent({.convolution = convolution,
+                               .ssm = false,
+                               .attention = true,
+                               .shifts_keys = convolution,
+                               .mask = mask})
           .save(path);
       const auto model = importer::import_model(path);
       ASSERT_EQ(model.ok(), mask != Mask::kBias)

@@ -99,13 +99,13 @@ class RecurrentWriter {
   void attention() {
     const auto row = form_.more_layers > 0 ? weight("row", {1, 1, kWidth}) : std::string();
     for (int i = 0; i < form_.more_layers; ++i) x_ = b_.node("Add", {x_, row});
-    const auto shifted = shifted_keys();
+    const auto keys_of_token = form_.shifts_keys ? shifted_keys() : project("key", kWidth);
     std::vector<std::string> all;
     for (const std::string name : {"key", "value"}) {
       const auto past = b_.float_input("past_key_values.0." + name,
                                        {"batch", std::int64_t{2}, "past", std::int64_t{8}});
       all.push_back(b_.node("Concat",
-                            {past, heads(name == "key" ? shifted : project(name, kWidth))},
+                            {past, heads(name == "key" ? keys_of_token : project(name, kWidth))},
                             {{"axis", std::int64_t{2}}}, "present.0." + name));
       presents_.push_back(all.back());
     }

@@ -8,7 +8,8 @@ namespace llmc::testing {
 struct RecurrentForm {
   bool convolution = true;  // a window of 3 tokens for each of 16 channels
   bool ssm = true;          // f32[4, 4, 4], which decays by factors of the token
-  bool attention = false;   // 2 heads over 2, with a cache; keys add those of the last two tokens
+  bool attention = false;   // 2 heads over 2, with a cache
+  bool shifts_keys = true;  // attention adds the keys of the last two tokens, which are states
   enum class Mask : std::uint8_t { kNone, kOpen, kWindow, kBias } mask = Mask::kNone;
   int more_layers = 0;  // additions of a row before the attention
 };
