@@ -12,6 +12,17 @@ using ir::ValueId;
 
 constexpr int kMaxChain = 8;  // maximum number of nested residuals to follow
 
+/// Returns whether `value` is a view of a constant: its rows are stored nowhere.
+bool is_view_of_constant(const Rewriter& rw, ValueId value) {
+  for (int step = 0; step < kMaxChain; ++step) {
+    if (rw.constant(value)) return true;
+    const ir::Node* node = rw.producer(value);
+    if (!node || !ir::is_view(node->op)) return false;
+    value = node->inputs[0];
+  }
+  return false;
+}
+
 /// Emits the layer that computes `product`, with `added` as its residual. If it has a residual that
 /// is such a layer, `added` becomes the residual of that layer. Returns kNoValue if neither is
 /// possible.
@@ -45,7 +56,7 @@ Result<ir::Graph> fuse_residual(ir::Graph graph, const PassContext&) {
     // Try the right operand first, because blocks compute x + f(x).
     for (const auto& [product, residual] :
          {std::pair(operands->right, operands->left), std::pair(operands->left, operands->right)}) {
-      if (rw.constant(residual) || rw.type(product) != rw.type(sum)) continue;
+      if (is_view_of_constant(rw, residual) || rw.type(product) != rw.type(sum)) continue;
       const ValueId fused = with_residual(rw, product, residual, i, 0);
       if (!fused.exists()) continue;
       rw.replace(sum, fused);
