@@ -136,6 +136,7 @@ struct Bits {
     float* out = take<float>(kRows * 120);
     for (uint32_t first = 0; first < kRows; first += chunk) {
       run.count = kRows - first < chunk ? kRows - first : chunk;
+      at(first);
       cross_attention<6, 2, 20>(kernel_context(64), 1, 0.5f, q + first * 120, out + first * 120);
     }
     run.count = chunk;
