@@ -71,7 +71,11 @@ class Assigner {
         assign(node.origin, embedding->role, policy_[embedding->role], embedding->format);
       } else if (auto* linear = std::get_if<ir::Linear>(&node.op)) {
         linear->role = linear_role(graph, uses, node, in_loop, is_decoder_);
-        assign(node.origin, linear->role, policy_[linear->role], linear->format);
+        FormatChoice choice = policy_[linear->role];
+        if (choice.format == WeightFormat::kQ4 &&
+            ir::op_as<ir::Unfold>(uses.producer(node.inputs[0])))
+          choice = {WeightFormat::kQ6, "a convolution, which 4 bits make much less accurate"};
+        assign(node.origin, linear->role, choice, linear->format);
       } else if (auto* experts = std::get_if<ir::ExpertLinear>(&node.op)) {
         experts->role = expert_role(uses, node);
         assign(node.origin, experts->role, policy_[experts->role], experts->format);

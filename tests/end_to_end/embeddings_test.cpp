@@ -117,6 +117,7 @@ TEST_P(TableRows, GiveTheBitsOfTheTokens) {
   const auto [target, format] = GetParam();
   if (const auto row = target::find(target); !executable(**row))
     LLMC_MISSING_CROSS(without_emulator(**row));
+  setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);
   const fs::path folder = write();
   const Ids ids{3, 17, 9, 0, 23, 5, 5, 11, 2};
   const Floats rows = table_rows(folder, format, ids);

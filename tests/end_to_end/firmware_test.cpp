@@ -115,11 +115,11 @@ TEST_P(Firmware, WritesTheTextOfTheHostAndTakesTheBytesOfThePlan) {
   EXPECT_GE(printed(text, "flash"), parts);
   EXPECT_LT(printed(text, "flash"), parts + 4 * 64) << "more than alignment between the parts";
   // The plan of the bundle counts every function; the linker leaves out what nothing calls: states,
-  // batches, grammars.
+  // batches, grammars, beams, embeddings.
   const auto made =
       nlohmann::json::parse(output_of({"cat", out + "/model/tinyfable.plan.json"}))["bytes"];
   EXPECT_LE(printed(text, "  model code"), made["code"].get<long>());
-  EXPECT_GT(printed(text, "  model code"), made["code"].get<long>() * 8 / 10);
+  EXPECT_GT(printed(text, "  model code"), made["code"].get<long>() * 3 / 4);
 }
 
 TEST_P(Firmware, BeginsBehindAPromptThatWasCompiledIn) {
