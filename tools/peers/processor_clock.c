@@ -1,5 +1,5 @@
-/* Preloaded, makes clocks that only go forward count the processor time of the process: what a program with one thread
-   measures then leaves out the time in which others had the processor. */
+/* Preloaded, makes clocks that only go forward count the processor time of the process: what a
+   program with one thread measures then leaves out the time in which others had the processor. */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <time.h>
