@@ -244,8 +244,9 @@ llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t ke
   if (grammar.grammar != nullptr && grammar.from < keep + drop) return LLMC_ERROR_CONTEXT_FULL;
   const TokenHistory history = session.cache.history(cached);
   const bool again = sequence.state_tokens > keep;  // also those that are kept
+  const uint32_t first_again = sequence.state == nullptr ? keep : again ? 0 : sequence.state_tokens;
   if (session.cache.has_embeddings(cached, keep + drop, cached.position) ||
-      (again && session.cache.has_embeddings(cached, 0, keep)))
+      session.cache.has_embeddings(cached, first_again, keep))
     return LLMC_ERROR_EMBEDDINGS;
   const uint32_t rest = history.count() - keep - drop;
   const float mu = session.cache.mu(cached);
@@ -313,8 +314,8 @@ llmc_status append_all(llmc_session& session, const Input& input, size_t n, size
   const float mu =
       next_mu(session, sequence, input.embeddings != nullptr ? kNoToken : input.tokens[0]);
   // A rollback needs the recurrent states of the tokens before, which cannot be computed again.
-  const bool rolls_back =
-      sequence.state == nullptr || !session.cache.has_embeddings(cached, 0, start);
+  const bool rolls_back = session.config.cancel == nullptr || sequence.state == nullptr ||
+                          !session.cache.has_embeddings(cached, 0, start);
   if (slides) {
     if (const llmc_status bad = make_room(session, sequence, n)) return bad;
   } else if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) {

@@ -128,7 +128,9 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   for (uint32_t i = 0; i < header.tokens; ++i) {
     int32_t id;
     __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);
-    const bool embedding = id == kNoToken && model.embedding_width > 0;
+    // Recurrent states that are not saved are computed from the tokens again.
+    const bool runs_again = model.state_bytes > 0 && header.state_bytes == 0;
+    const bool embedding = id == kNoToken && model.embedding_width > 0 && !runs_again;
     if (!embedding && !is_token(id, model.vocab)) return LLMC_ERROR_STATE;
     float mu;
     __builtin_memcpy(&mu, from + at.mus + uint64_t{i} * sizeof mu, sizeof mu);

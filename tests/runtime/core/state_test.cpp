@@ -188,6 +188,20 @@ TEST(State, LiesWithARightChecksumAreSeen) {
   EXPECT_EQ(saved(to), before);
 }
 
+// Tokens whose recurrent states are not saved would be run again; embeddings cannot be.
+TEST(State, EmbeddingsWithoutTheirRecurrentStateAreRefused) {
+  const Session from(config(), model({.recurrent = true}));
+  const auto tokens = prompt(8);
+  ASSERT_EQ(llmc_prefill(from, tokens.data(), tokens.size(), nullptr), LLMC_OK);
+  ASSERT_EQ(llmc_rewind(from, 5), LLMC_OK);
+  Bytes lie = saved(from);
+  ASSERT_EQ(header_of(lie).state_bytes, 0u);
+  const std::int32_t none = -1;
+  std::memcpy(lie.data() + sizeof(llmc_state_header), &none, sizeof none);
+  lie = forged(lie, header_of(lie));
+  EXPECT_EQ(llmc_state_load(from, lie.data(), lie.size()), LLMC_ERROR_STATE);
+}
+
 TEST(State, ArgumentsAreChecked) {
   Session s;
   Bytes state = saved(s);
