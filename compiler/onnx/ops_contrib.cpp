@@ -109,11 +109,12 @@ void convert_fused_matmul(NodeContext& n) {
 
 }  // namespace
 
-ValueId activated(NodeContext& n, ValueId x, const std::vector<float>& parameters) {
+ValueId activated(NodeContext& n, ValueId x, const std::vector<std::optional<float>>& parameters) {
   const std::string name = n.text("activation", "");
   if (n.failed()) return ir::kNoValue;
+  if (name.empty()) return x;
   const auto parameter = [&](std::size_t i, float fallback) {
-    return i < parameters.size() ? parameters[i] : fallback;
+    return i < parameters.size() ? parameters[i].value_or(fallback) : fallback;
   };
   if (name == "Relu") return unary(n, UnaryKind::kRelu, x);
   if (name == "Sigmoid") return unary(n, UnaryKind::kSigmoid, x);

@@ -90,7 +90,8 @@ void convert_conv(NodeContext& n) {
 void convert_fused_conv(NodeContext& n) {
   if (n.has(3)) return n.unsupported("the operand that is added is not supported");
   const ValueId x = n.in(0), weight = n.in(1), bias = n.optional_in(2);
-  const auto parameters = n.numbers("activation_params").value_or(std::vector<float>{});
+  const auto given = n.numbers("activation_params").value_or(std::vector<float>{});
+  const std::vector<std::optional<float>> parameters(given.begin(), given.end());
   n.bind(0, activated(n, convolution(n, x, weight, bias), parameters));
 }
 

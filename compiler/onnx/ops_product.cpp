@@ -48,9 +48,9 @@ void convert_gemm(NodeContext& n) {
 /// A Gemm of floats and an activation.
 void convert_fused_gemm(NodeContext& n) {
   const ir::Gemm gemm = gemm_of(n);
-  std::vector<float> parameters;
+  std::vector<std::optional<float>> parameters;
   for (const char* name : {"activation_alpha", "activation_beta", "activation_gamma"})
-    if (n.has_attribute(name)) parameters.push_back(n.number(name, 0));
+    parameters.push_back(n.has_attribute(name) ? std::optional(n.number(name, 0)) : std::nullopt);
   const ValueId a = n.in(0), b = n.in(1);
   n.bind(0, activated(n, n.make(gemm, {a, b, n.optional_in(2)}), parameters));
 }

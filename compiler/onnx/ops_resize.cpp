@@ -230,7 +230,7 @@ void resize(NodeContext& n, std::size_t scales_operand, std::size_t sizes_operan
   std::vector<ResizedDim> dims;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto size = known_dim(n, x, axes[i]);
-    if (!size && scales && (*scales)[i] == 1) {
+    if (!size && scales && (*scales)[i] == 1 && !how.crops()) {
       dims.push_back({1, 1, 1});  // unchanged, whatever its size
       continue;
     }

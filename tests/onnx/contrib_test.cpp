@@ -126,6 +126,11 @@ TEST(Contrib, FusedGemmEndsInAnActivation) {
                          turned});
   ASSERT_TRUE(hard.ok()) << format(hard.error().first());
   expect_near((*hard)[0], {1, 0.125f, 0.125f, 1});
+  const auto default_slope =
+      run("FusedGemm", {"w2", "w2"}, {"y"},
+          {{"activation", std::string("HardSigmoid")}, {"activation_beta", 1.5f}, turned});
+  ASSERT_TRUE(default_slope.ok()) << format(default_slope.error().first());
+  expect_near((*default_slope)[0], {1, 0.5f, 0.5f, 1});
   EXPECT_FALSE(
       run("FusedGemm", {"w2", "w2"}, {"y"}, {{"activation", std::string("Affine")}, turned}).ok());
 }

@@ -140,6 +140,13 @@ std::vector<RefusedWindow> refused_windows() {
                 {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}, "y");
        },
        bad, "needs a region"},
+      {"ResizeRegionOfUnknownSize", 18,
+       [=](OnnxBuilder& b) {
+         b.node("Resize",
+                {"s", constant(b, {6}, {0, 0, 0, 1, 1, 0.5f}), constant(b, {3}, {1, 1, 1})},
+                {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}, "y");
+       },
+       unsupported, "needs the sizes"},
       {"ResizeShortRegion", 18,
        [=](OnnxBuilder& b) {
          b.node("Resize", {"x", constant(b, {2}, {0, 1}), constant(b, {3}, {1, 1, 2})},

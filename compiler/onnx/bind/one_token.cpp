@@ -142,6 +142,8 @@ Result<ImportedModel> bind_token_caches(FileSet& files, const Part& part, InputR
   std::map<std::string, ValueId> outputs;
   for (std::size_t i = 0; i < values.size(); ++i) outputs.emplace(part.graph.outputs[i], values[i]);
   LLMC_TRY(const FoundCaches found, all_caches(b.graph(), part, caches, outputs));
+  if (found.layers.size() > static_cast<std::size_t>(kMaxLayers))
+    return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
 
   Decoder::Shape shape;
   shape.cache = found.shape;
@@ -199,9 +201,11 @@ Result<std::optional<ImportedModel>> bind_one_token(FileSet& files, const Part& 
   InputRoles roles = input_roles(part);
   const std::string logits = logits_beside(part, {});
   const bool open_batch = std::ranges::any_of(roles, [&](const auto& role) {
-    return role.second == InputRole::kIds && !declared_sizes(part, role.first)[0];
+    if (role.second != InputRole::kIds) return false;
+    const auto sizes = declared_sizes(part, role.first);
+    return !sizes.empty() && !sizes[0];
   });
-  if (!takes_one_token(part, roles) || !open_batch || logits.empty())
+  if (!open_batch || !takes_one_token(part, roles) || logits.empty())
     return std::optional<ImportedModel>();
   std::vector<std::string> wanted{logits};
   for (const auto& output : part.file->model.graph().output())
