@@ -203,16 +203,7 @@ TEST(MoE, SwigluOfOneMatrix) {
   }
 }
 
-void add_codes(OnnxBuilder& b, const std::string& name, int type,
-               const std::vector<std::int64_t>& dims, const std::string& bytes) {
-  auto& t = *b.graph().add_initializer();
-  t.set_name(name);
-  t.set_data_type(type);
-  for (const auto d : dims) t.add_dims(d);
-  t.set_raw_data(bytes);
-}
-
-/// Adds random codes with scales for blocks of columns, and returns what they stand for. `block` 0:
+/// Adds random codes with scales for blocks of columns, and returns their values. `block` 0:
 /// one scale for each row, of rank 2.
 Weights add_quantized(OnnxBuilder& b, const std::string& name, int bits, std::size_t rows,
                       std::size_t columns, std::size_t block, bool zeros, std::size_t seed) {
@@ -239,13 +230,12 @@ Weights add_quantized(OnnxBuilder& b, const std::string& name, int bits, std::si
     }
   }
   const auto dim = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  add_codes(b, name, TensorProto::UINT8, {kExperts, dim(rows), dim(columns / per_byte)}, codes);
+  b.raw(name, TensorProto::UINT8, {kExperts, dim(rows), dim(columns / per_byte)}, codes);
   std::vector<std::int64_t> dims{kExperts, dim(rows), dim(blocks)};
   if (block == 0) dims.pop_back();
   b.floats(name + "s", dims, scales);
   if (zeros)
-    add_codes(b, name + "z", TensorProto::UINT8, {kExperts, dim(rows), dim(zero_bytes)},
-              zero_codes);
+    b.raw(name + "z", TensorProto::UINT8, {kExperts, dim(rows), dim(zero_bytes)}, zero_codes);
   return w;
 }
 

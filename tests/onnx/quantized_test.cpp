@@ -27,15 +27,6 @@ int code_at(std::size_t i, int range) {
   return static_cast<int>((i * 2654435761u >> 7) % static_cast<std::size_t>(range));
 }
 
-void add_raw(OnnxBuilder& b, const std::string& name, int type, const Ints& dims,
-             const std::string& bytes) {
-  auto& t = *b.graph().add_initializer();
-  t.set_name(name);
-  t.set_data_type(type);
-  for (const auto d : dims) t.add_dims(d);
-  t.set_raw_data(bytes);
-}
-
 /// Codes of `bits` each, packed low bits first; every `row` codes start a new byte (0: never).
 std::string pack(const std::vector<int>& codes, int bits, std::size_t row = 0) {
   std::string out;
@@ -122,17 +113,17 @@ TEST_P(MatMulNBits, IsTheDequantizedProduct) {
   opset.set_domain("com.microsoft");
   opset.set_version(1);
   b.float_input("x", {c.k, c.k});
-  add_raw(b, "B", TensorProto::UINT8, {c.n, blocks, c.block * c.bits / 8}, pack(codes, c.bits));
+  b.raw("B", TensorProto::UINT8, {c.n, blocks, c.block * c.bits / 8}, pack(codes, c.bits));
   const Ints dims = c.flat ? Ints{c.n * blocks} : Ints{c.n, blocks};
-  add_raw(b, "s", type, dims, testing::encode_floats(scales, type));
+  b.raw("s", type, dims, testing::encode_floats(scales, type));
   std::vector<std::string> inputs{"x", "B", "s"};
   if (c.zero == NBits::Zero::kPacked) {
     const auto bytes = pack(zeros, c.bits, static_cast<std::size_t>(blocks));
     const auto count = static_cast<std::int64_t>(bytes.size());
-    add_raw(b, "z", TensorProto::UINT8, c.flat ? Ints{count} : Ints{c.n, count / c.n}, bytes);
+    b.raw("z", TensorProto::UINT8, c.flat ? Ints{count} : Ints{c.n, count / c.n}, bytes);
     inputs.push_back("z");
   } else if (c.zero == NBits::Zero::kFloat) {
-    add_raw(b, "z", type, dims, testing::encode_floats(points, type));
+    b.raw("z", type, dims, testing::encode_floats(points, type));
     inputs.push_back("z");
   }
   auto& node = b.raw_node("MatMulNBits", inputs, {"y"},
@@ -201,12 +192,11 @@ TEST_P(DequantizeLinear, SubtractsAndScales) {
     scales.push_back(0.1f * static_cast<float>(i + 1));
   }
   OnnxBuilder b(c.block > 0 || bits == 4 ? 21 : 13);
-  add_raw(b, "q", c.type, c.dims, pack(codes, bits));
-  add_raw(b, "s", TensorProto::FLOAT, c.scale_dims,
-          testing::encode_floats(scales, TensorProto::FLOAT));
+  b.raw("q", c.type, c.dims, pack(codes, bits));
+  b.raw("s", TensorProto::FLOAT, c.scale_dims, testing::encode_floats(scales, TensorProto::FLOAT));
   std::vector<std::string> inputs{"q", "s"};
   if (c.zeros) {
-    add_raw(b, "z", c.type, c.scale_dims, pack(zeros, bits));
+    b.raw("z", c.type, c.scale_dims, pack(zeros, bits));
     inputs.push_back("z");
   }
   std::vector<testing::Attribute> attributes;
@@ -263,9 +253,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Quantized, RowsOfAQuantizedTableComeFromTheTable) {
   OnnxBuilder b(18);
-  add_raw(b, "q", TensorProto::UINT8, {3, 2}, pack({1, 2, 3, 4, 255, 6}, 8));
-  add_raw(b, "s", TensorProto::FLOAT, {}, testing::encode_floats(Floats{0.5f}, TensorProto::FLOAT));
-  add_raw(b, "z", TensorProto::UINT8, {}, pack({2}, 8));
+  b.raw("q", TensorProto::UINT8, {3, 2}, pack({1, 2, 3, 4, 255, 6}, 8));
+  b.raw("s", TensorProto::FLOAT, {}, testing::encode_floats(Floats{0.5f}, TensorProto::FLOAT));
+  b.raw("z", TensorProto::UINT8, {}, pack({2}, 8));
   const auto rows = b.node("Gather", {"q", b.integers({2, 0})});
   b.node("DequantizeLinear", {rows, "s", "z"}, {}, "y");
   b.float_output("y", {});
@@ -283,13 +273,13 @@ TEST(Quantized, GatherBlockQuantizedInItsTwoForms) {
     std::vector<int> codes, zeros{3, 1, 15};
     for (std::size_t i = 0; i < 3 * 16; ++i) codes.push_back(code_at(i, 16));
     if (bytes) {
-      add_raw(b, "q", TensorProto::UINT8, {3, 8}, pack(codes, 4));
+      b.raw("q", TensorProto::UINT8, {3, 8}, pack(codes, 4));
     } else {
-      add_raw(b, "q", kUint4, {3, 16}, pack(codes, 4));
-      add_raw(b, "z", kUint4, {3, 1}, pack(zeros, 4));
+      b.raw("q", kUint4, {3, 16}, pack(codes, 4));
+      b.raw("z", kUint4, {3, 1}, pack(zeros, 4));
     }
     const Floats scales{0.1f, 0.2f, -0.3f};
-    add_raw(b, "s", TensorProto::FLOAT, {3, 1}, testing::encode_floats(scales, TensorProto::FLOAT));
+    b.raw("s", TensorProto::FLOAT, {3, 1}, testing::encode_floats(scales, TensorProto::FLOAT));
     std::vector<std::string> inputs{"q", b.integers({2, 1}), "s"};
     if (!bytes) inputs.push_back("z");
     auto& node =
@@ -316,8 +306,7 @@ TEST(Quantized, WhatCannotBeReadIsRefused) {
     opset.set_domain("com.microsoft");
     opset.set_version(1);
     b.float_input("x", {std::int64_t{1}, std::int64_t{32}});
-    add_raw(b, "B", TensorProto::UINT8, {static_cast<std::int64_t>(b_bytes)},
-            std::string(b_bytes, 'a'));
+    b.raw("B", TensorProto::UINT8, {static_cast<std::int64_t>(b_bytes)}, std::string(b_bytes, 'a'));
     b.floats("s", {2}, Floats{1, 2});
     std::vector<std::string> inputs{"x", "B", "s"};
     if (g_idx) inputs.insert(inputs.end(), {"", b.integers(Ints(32, 0))});

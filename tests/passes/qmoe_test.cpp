@@ -19,11 +19,8 @@ Result<importer::ImportedModel> quantized_layer() {
   b.float_input("router", {std::int64_t{5}, std::int64_t{4}});
   b.float_output("y", {});
   const auto add = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
-    auto& t = *b.graph().add_initializer();
-    t.set_name(name);
-    t.set_data_type(onnx::TensorProto::UINT8);
-    for (const std::int64_t dim : {std::int64_t{4}, rows, columns / 2}) t.add_dims(dim);
-    t.set_raw_data(std::string(static_cast<std::size_t>(4 * rows * columns / 2), '\x5a'));
+    b.raw(name, onnx::TensorProto::UINT8, {4, rows, columns / 2},
+          std::string(static_cast<std::size_t>(4 * rows * columns / 2), '\x5a'));
     b.floats(name + "s", {4, rows, columns / 4},
              std::vector<float>(static_cast<std::size_t>(rows * columns), 0.5f));
     b.floats(name + "b", {4, rows}, std::vector<float>(static_cast<std::size_t>(4 * rows), 1));

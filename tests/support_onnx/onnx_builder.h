@@ -29,6 +29,15 @@ class OnnxBuilder : public models::OnnxBuilder {
     type.clear_shape();
     if (type.elem_type() == onnx::TensorProto::FLOAT) declared.clear_type();
   }
+  /// Adds an initializer with these bytes as its raw data.
+  void raw(const std::string& name, int element, const std::vector<std::int64_t>& dims,
+           const std::string& bytes) {
+    onnx::TensorProto& tensor = *graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(element);
+    for (const std::int64_t dim : dims) tensor.add_dims(dim);
+    tensor.set_raw_data(bytes);
+  }
   /// Writes the file; with `external`, raw data of 64 bytes and more goes to `path` + ".data".
   void save(const std::filesystem::path& path, bool external = false) const;
 };
