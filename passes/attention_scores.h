@@ -19,7 +19,7 @@ struct Scores {
   struct Bias {
     ir::ValueId value;
     double scale = 1;
-    ir::ValueId result;  // the scores with the bias, which have the same dims but for dims of 1
+    ir::ValueId result;  // the sum; its dims are those of the scores, except dims of 1
   };
   std::vector<Bias> biases;  // masks and other terms: scale * value is added to the score
   struct Condition {

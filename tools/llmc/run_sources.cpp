@@ -22,7 +22,7 @@ struct SourceText {
   SourceText(std::uint32_t number, const std::vector<std::string>& stops)
       : sequence(number), stop_texts(stops) {}
 
-  /// Adds the characters of `token`. Returns whether the text goes on.
+  /// Adds the characters of `token`. Returns false if a stop text ends it.
   bool add(std::int32_t token) {
     result.ids.push_back(token);
     if (decoder) result.text += stop_texts.add(decoder->add(token));
