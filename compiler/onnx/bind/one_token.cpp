@@ -5,6 +5,7 @@
 #include "compiler/onnx/bind/find_caches.h"
 #include "compiler/onnx/bind/source_states.h"
 #include "compiler/onnx/bind/token_rows.h"
+#include "compiler/onnx/limits.h"
 #include "compiler/onnx/operators.h"
 
 namespace llmc::importer {
