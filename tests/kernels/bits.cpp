@@ -16,6 +16,13 @@ using Coded8 = WeightCoded<8, 16, CodedScale::kF32, CodedZero::kFloat, Rows, K>;
 constexpr KvFormats kMixed{KvFormat::kF16, KvFormat::kInt8};
 constexpr KvFormats kSmall{KvFormat::kInt8, KvFormat::kFp8};
 
+// What is not the kernels' own is compiled once, not into every function that is measured.
+[[gnu::noinline]] void fill_rows(WeightKind kind, unsigned char* data, size_t bytes, size_t rows,
+                                 size_t columns, uint64_t seed) {
+  __builtin_memset(data, 0, bytes);
+  packing::fill_weight(kind, data, columns, 0, rows, seed);
+}
+
 struct Bits {
   unsigned char* memory;
   void (*report)(void*, const LlmcKernelBits*);
@@ -30,12 +37,18 @@ struct Bits {
     used += round_up(count * sizeof(T), kAlignment);
     return result;
   }
-  float* floats(size_t count, uint64_t seed, float scale = 1) {
+  template <class W>
+  W weight(uint64_t seed) {
+    unsigned char* data = take<unsigned char>(W::bytes);
+    fill_rows(W::kKind, data, W::bytes, W::kRows, W::kColumns, seed);
+    return {data};
+  }
+  [[gnu::noinline]] float* floats(size_t count, uint64_t seed, float scale = 1) {
     float* result = take<float>(count);
     for (size_t i = 0; i < count; ++i) result[i] = scale * packing::mixed_float(seed, i);
     return result;
   }
-  void done(const char* name, const float* y, size_t count) {
+  [[gnu::noinline]] void done(const char* name, const float* y, size_t count) {
     const LlmcKernelBits result{name, run.count, run.threads, packing::hash_of(y, count)};
     report(user, &result);
     used = 0;
@@ -59,22 +72,20 @@ struct Bits {
   }
 
   template <class W, size_t I>
-  void products(const char* plain, const char* fused) {
+  [[gnu::noinline]] void products(const char* plain, const char* fused) {
     constexpr size_t K = W::kColumns, N = W::kRows;
     for (int i = 0; i < 2; ++i) {
-      unsigned char* data = take<unsigned char>(W::bytes);
-      __builtin_memset(data, 0, W::bytes);
-      packing::fill_weight<W>(data, N, 17);
+      const W w = weight<W>(17);
       float* x = floats(run.count * K, 18, 3);
       float* gain = floats(K, 19);
       float* y = floats(run.count * N, 20);
       const KernelContext s = kernel_context(
           linear_work_bytes(W::kKind, K, gated_unit_panels(), run.count, run.threads));
       if (i == 0) {
-        linear(s, Rows<K>{x}, W{data}, AddTo<N>{y, floats(N, 21)});
+        linear(s, Rows<K>{x}, w, AddTo<N>{y, floats(N, 21)});
         done(plain, y, run.count * N);
       } else {
-        linear(s, RmsNorm<K>{x, gain, 1e-5f}, W{data}, Gated<I, Silu>{y});
+        linear(s, RmsNorm<K>{x, gain, 1e-5f}, w, Gated<I, Silu>{y});
         done(fused, y, run.count * I);
       }
     }
@@ -82,14 +93,12 @@ struct Bits {
 
   template <size_t kBlock, class Rule = AttentionRule<>, bool kNorm = false,
             KvFormats kFormats = KvFormats{}>
-  void attend(const char* name, uint32_t context) {
+  [[gnu::noinline]] void attend(const char* name, uint32_t context) {
     using Config = QkvConfig<AttentionShape<6, 2, 20, kBlock, 2, kFormats>>;
     using W = WeightQ4<packed_qkv_rows(6, 2, 20), 96>;
     const uint32_t chunk = run.count;
     float* out = take<float>(context * 120);
-    unsigned char* data = take<unsigned char>(W::bytes);
-    __builtin_memset(data, 0, W::bytes);
-    packing::fill_weight<W>(data, W::kRows, 31);
+    const W w = weight<W>(31);
     const size_t blocks = ceil_div(context, kBlock);
     const size_t pool_bytes = blocks * kv_block_bytes(2, 2, 20, kBlock, kFormats);
     unsigned char* pool = take<unsigned char>(pool_bytes);
@@ -116,10 +125,10 @@ struct Bits {
       rope_angles<20>(s, frequencies, angles);
       const QkvRope<Config> rotate{q, 1, angles};
       if constexpr (kNorm) {
-        linear(s, LayerNorm<96>{x + first * 96, gain, gain, 1e-5f}, W{data},
+        linear(s, LayerNorm<96>{x + first * 96, gain, gain, 1e-5f}, w,
                QkvNormRope<Config>{rotate, gain, gain, 1e-6f});
       } else {
-        linear(s, Rows<96>{x + first * 96}, W{data}, rotate);
+        linear(s, Rows<96>{x + first * 96}, w, rotate);
       }
       attention<Config, Rule>(s, 1, 0.5f, q, out + first * 120, 3.0f, {bias, context, sinks});
     }
@@ -127,7 +136,7 @@ struct Bits {
     done(name, out, context * 120);
   }
 
-  void attend_to_source(uint32_t source) {
+  [[gnu::noinline]] void attend_to_source(uint32_t source) {
     constexpr uint32_t kRows = 40;
     const uint32_t chunk = run.count;
     segment.source_rows = source;
@@ -144,25 +153,23 @@ struct Bits {
   }
 
   template <WeightKind kKind>
-  void experts(const char* name) {
+  [[gnu::noinline]] void experts(const char* name) {
     constexpr size_t kExperts = 5, kSlots = 2, N = 24, K = 288;
     using W = Weight<kKind, kExperts * N, K>;
     const size_t rows = run.count * kSlots;
-    unsigned char* data = take<unsigned char>(W::bytes);
-    __builtin_memset(data, 0, W::bytes);
-    packing::fill_weight<W>(data, kExperts * N, 61);
+    const W w = weight<W>(61);
     const float* x = floats(rows * K, 62, 3);
     int64_t* ids = take<int64_t>(rows);
     for (size_t r = 0; r < rows; ++r) ids[r] = static_cast<int64_t>((r * r + r / 2) % kExperts);
     float* y = take<float>(rows * N);
     expert_linear<kExperts>(
         kernel_context(expert_work_bytes(kKind, K, kSlots, kExperts, run.count, run.threads)), x,
-        ids, kSlots, W{data}, y, nullptr);
+        ids, kSlots, w, y, nullptr);
     done(name, y, rows * N);
   }
 
   template <class Fn>
-  void function(const char* name) {
+  [[gnu::noinline]] void function(const char* name) {
     constexpr size_t N = 77;
     const size_t count = run.count * N;
     const float* x = floats(count, 48, 6);
@@ -171,7 +178,7 @@ struct Bits {
     done(name, y, count);
   }
 
-  void stages() {
+  [[gnu::noinline]] void stages() {
     constexpr size_t N = 77;
     const size_t count = run.count * N;
     const KernelContext s = kernel_context(64);
