@@ -17,7 +17,7 @@ using json = nlohmann::json;
 /// Searches after a prompt of the shipped model.
 ProgramRun search(std::vector<std::string> more, const std::string& target = "generic") {
   more.insert(more.begin(), {"run", tinyfable().string(), "-p", "Once upon a time", "--ctx", "64",
-                             "-t", "1", "--target", target, "--cflag=-O1"});
+                             "-t", "1", "--target", target, "--cflag=-O0"});
   return llmc(more);
 }
 json found(std::vector<std::string> more, const std::string& target = "generic") {
@@ -59,7 +59,7 @@ TEST(BeamSearch, FindsMoreProbableTexts) {
                                   "1",
                                   "--target",
                                   "generic",
-                                  "--cflag=-O1",
+                                  "--cflag=-O0",
                                   "-n",
                                   "1",
                                   "--temp",

@@ -47,7 +47,7 @@ TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   const testing::TemporaryFolder folder;
   const std::string bundle = (folder.path() / "fable").string();
   const ProgramRun made = llmc({"compile", tinyfable().string(), "-o", bundle, "--target",
-                                "generic", "--name", "fable", "--cflag=-O1", "-q"});
+                                "generic", "--name", "fable", "--cflag=-O0", "-q"});
   ASSERT_EQ(made.code, 0) << made.err;
   const ProgramRun plan = llmc({"plan", bundle});
   ASSERT_EQ(plan.code, 0) << plan.err;

@@ -65,7 +65,7 @@ class Emulated : public ::testing::Test {
                                        "--seed",
                                        "5",
                                        "-q",
-                                       "--cflag=-O1"};
+                                       "--cflag=-O0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return llmc(arguments);
   }
@@ -83,7 +83,7 @@ TEST_F(Emulated, EveryTargetGivesTheSameBits) {
   options.chunks = {1, 5, 12};
   options.tokens = 12;
   options.steps = 4;
-  options.native.compile.cflags = {"-O1"};
+  options.native.compile.cflags = {"-O0"};
   std::string without;
   for (const target::Target& target : target::all()) {
     if (executable(target)) {
@@ -123,7 +123,7 @@ TEST_F(Emulated, AnArm64TextIsTheNativeOne) {
 TEST_F(Emulated, BundlesWithTheirWeightsInside) {
   const std::string bundle = (folder_.path() / "fable").string();
   const ProgramRun made = llmc({"compile", model(), "-o", bundle, "--target", "generic", "-q",
-                                "--cflag=-O1", "--ctx", "64"});
+                                "--cflag=-O0", "--ctx", "64"});
   ASSERT_EQ(made.code, 0) << made.err;
   const ProgramRun here =
       llmc({"run", bundle, "--ids", "1,2,3", "-n", "5", "--temp", "0", "--json"});
@@ -138,7 +138,7 @@ TEST_F(Emulated, ADamagedRunnerInTheCacheIsMadeAnew) {
   const fs::path cache = folder_.path() / "cache";
   const auto ran = [&] {
     return llmc({"run", model(), "--ids", "1,2", "-n", "2", "--temp", "0", "--target", "generic",
-                 "--cflag=-O1", "-q", "--emulator", kNoEmulator},
+                 "--cflag=-O0", "-q", "--emulator", kNoEmulator},
                 {"XDG_CACHE_HOME=" + cache.string()});
   };
   const ProgramRun first = ran();
@@ -165,7 +165,7 @@ TEST_F(Emulated, ADamagedRunnerInTheCacheIsMadeAnew) {
 TEST_F(Emulated, SessionsOfOneModelAreProcessesOfTheirOwn) {
   exec::NativeOptions options;
   options.compile = options_for(tinyfable(), "generic", ir::WeightFormat::kQ4);
-  options.compile.cflags = {"-O1"};
+  options.compile.cflags = {"-O0"};
   options.emulator = kNoEmulator;
   const auto model = exec::load_native(options);
   ASSERT_TRUE(model.ok()) << llmc::format(model.error().first());

@@ -306,7 +306,7 @@ TEST(EncoderDecoder, HasTheSameBitsOnEveryTarget) {
   options.chunks = {1, 5};
   options.tokens = 12;
   options.steps = 4;
-  options.native.compile.cflags = {"-O1"};
+  options.native.compile.cflags = {"-O0"};
   setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);
   for (const target::Target& target : target::all())
     if (executable(target)) options.targets.emplace_back(target.name);

@@ -96,7 +96,7 @@ class GrammarCommand : public ::testing::Test {
     return path.string();
   }
   static Arguments compilation(const std::string& target) {
-    return {"--ctx", "192", "--threads-max", "4", "--cflag=-O1", "--target", target};
+    return {"--ctx", "192", "--threads-max", "4", "--cflag=-O0", "--target", target};
   }
   /// `run --json` of a model, with what decides how it is compiled, or of a bundle.
   static Json run(const std::string& model, const Arguments& more,

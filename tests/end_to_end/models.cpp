@@ -43,8 +43,7 @@ driver::CompileOptions options_for(const std::filesystem::path& model, std::stri
   options.kv = plan::default_kv_formats(format);
   options.ctx = 128;
   options.threads_max = 4;
-  const auto row = target::find(options.target);
-  options.cflags = {row.ok() && target::runs_here(**row) ? "-O0" : "-O1"};  // emulators are slow
+  options.cflags = {"-O0"};
   return options;
 }
 

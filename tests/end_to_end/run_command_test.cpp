@@ -269,7 +269,7 @@ TEST(StandardError, AFailureToWriteKeepsTheExitCode) {
 TEST_F(RunCommand, TakesASystemPromptForWhatItCompiles) {
   const std::string text = file("system.txt", "Once upon a time\n");
   const Arguments usual{"-p", ", there was a fox", "-n", "12", "--json", "-t", "1", "--temp", "0"};
-  const Arguments compile{"--target", "generic", "--cflag=-O1", "--ctx", "64"};
+  const Arguments compile{"--target", "generic", "--cflag=-O0", "--ctx", "64"};
   Arguments model{"run", tinyfable().string(), "--system-prompt", text};
   model.insert(model.end(), compile.begin(), compile.end());
   model.insert(model.end(), usual.begin(), usual.end());

@@ -48,7 +48,7 @@ class Sampling : public ::testing::Test {
                    "--seed",
                    "5",
                    "-q",
-                   "--cflag=-O1",
+                   "--cflag=-O0",
                    "--json",
                    "--ignore-eos",
                    "--target",
