@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/limits.h"
 #include "compiler/onnx/tensor.h"
 
 namespace llmc::importer {
@@ -289,6 +290,19 @@ bool takes_ids(const Part& part) {
   const auto* ids = part.uses("input_ids") ? part.input("input_ids") : nullptr;
   const auto element = ids ? element_type(ids->type().tensor_type().elem_type()) : std::nullopt;
   return element && ir::is_integer(*element);
+}
+
+Result<Decoder::Shape> decoder_shape(const Part& part, const FoundCaches& caches,
+                                     const SourceStates& sources) {
+  if (caches.layers.size() > static_cast<std::size_t>(kMaxLayers))
+    return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
+  Decoder::Shape shape;
+  shape.cache = caches.shape;
+  shape.layers = static_cast<std::int64_t>(caches.layers.size());
+  shape.sources = static_cast<std::int64_t>(sources.layers.size());
+  shape.source_heads = sources.heads;
+  shape.source_dim = sources.dim;
+  return shape;
 }
 
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles) {

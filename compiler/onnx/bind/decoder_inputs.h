@@ -5,6 +5,8 @@
 #include <string>
 
 #include "compiler/onnx/bind/decoder.h"
+#include "compiler/onnx/bind/find_caches.h"
+#include "compiler/onnx/bind/source_states.h"
 
 namespace llmc::importer {
 
@@ -44,6 +46,10 @@ bool has_named_tokens(const Part& part);
 /// this name may contain rows.
 bool takes_ids(const Part& part);
 
+/// Returns the shape of a decoder with these caches and states of a source. Fails with kBadInput if
+/// there are more than kMaxLayers caches.
+Result<Decoder::Shape> decoder_shape(const Part& part, const FoundCaches& caches,
+                                     const SourceStates& sources);
 /// Sets shape.uses_mask and shape.uses_positions if bind_inputs needs a mask and positions.
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles);
 

@@ -6,7 +6,6 @@
 #include "compiler/onnx/bind/find_caches.h"
 #include "compiler/onnx/bind/one_token.h"
 #include "compiler/onnx/bind/source_states.h"
-#include "compiler/onnx/limits.h"
 #include "compiler/onnx/operators.h"
 
 namespace llmc::importer {
@@ -208,12 +207,7 @@ Result<ImportedModel> bind_found(FileSet& files, Part part, const FoundCaches& f
   LLMC_TRY(const SourceStates states, source_states(part));
   std::erase_if(roles, [](const auto& r) { return r.second == InputRole::kSourceState; });
   const bool embeds_ids = has_role(roles, InputRole::kIds);
-  Decoder::Shape shape;
-  shape.cache = found.shape;
-  shape.layers = static_cast<std::int64_t>(found.layers.size());
-  shape.sources = static_cast<std::int64_t>(states.layers.size());
-  shape.source_heads = states.heads;
-  shape.source_dim = states.dim;
+  LLMC_TRY(Decoder::Shape shape, decoder_shape(part, found, states));
   set_uses(shape, part, roles);
   if (!embeds_ids) {
     LLMC_TRY(shape.hidden, declared_hidden(part, roles));
@@ -268,8 +262,6 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
   if (!found.ok()) return std::move(found).error();
   if (!*found) return none;
   const FoundCaches& caches = **found;
-  if (caches.layers.size() > static_cast<std::size_t>(kMaxLayers))
-    return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
   if (caches.fixed_tokens > 0) {
     return part.unsupported("was exported for a fixed sequence length of " +
                                 std::to_string(caches.fixed_tokens) + " tokens",

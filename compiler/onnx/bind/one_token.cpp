@@ -143,15 +143,8 @@ Result<ImportedModel> bind_token_caches(FileSet& files, const Part& part, InputR
   std::map<std::string, ValueId> outputs;
   for (std::size_t i = 0; i < values.size(); ++i) outputs.emplace(part.graph.outputs[i], values[i]);
   LLMC_TRY(const FoundCaches found, all_caches(b.graph(), part, caches, outputs));
-  if (found.layers.size() > static_cast<std::size_t>(kMaxLayers))
-    return part.bad("has more than " + std::to_string(kMaxLayers) + " caches");
 
-  Decoder::Shape shape;
-  shape.cache = found.shape;
-  shape.layers = static_cast<std::int64_t>(found.layers.size());
-  shape.sources = static_cast<std::int64_t>(source_layers.layers.size());
-  shape.source_heads = source_layers.heads;
-  shape.source_dim = source_layers.dim;
+  LLMC_TRY(Decoder::Shape shape, decoder_shape(part, found, source_layers));
   shape.uses_mask = true;
   shape.uses_positions = has_role(roles, InputRole::kPositions);
   for (const FoundState& state : states) shape.states.push_back(state.dims);
