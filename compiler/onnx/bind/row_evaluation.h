@@ -1,12 +1,11 @@
 #pragma once
 
-#include <map>
+#include <array>
+#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "compiler/reference/tensor.h"
 
 /// Values of a graph of one token per call that follow from positions and sizes alone. In such a
 /// graph the dims `seq` are the rows, each of which is one token with its own past.
@@ -17,6 +16,11 @@ struct KnownInputs {
   ir::ValueId positions;    // the position of the token, which is the number of past tokens
   ir::ValueId ones;         // the padding mask of all keys
   ir::ValueId source_ones;  // the padding mask of the source
+};
+
+/// Sizes for which values are evaluated.
+struct RowSizes {
+  std::int64_t rows = 1, past = 0, source = 1;
 };
 
 /// A term f32[1, heads or 1, 1, past + 1], possibly without its first dims, that a graph adds to
@@ -34,6 +38,9 @@ struct RowIntegers {
   /// source).
   struct Element {
     std::int64_t start = 0, rows = 0, past = 0, source = 0;
+
+    /// Returns the integer for these sizes; nullopt if it does not fit.
+    std::optional<std::int64_t> at(const RowSizes& sizes) const;
   };
   std::size_t rank = 0;
   std::vector<Element> elements;
@@ -42,12 +49,16 @@ struct RowIntegers {
   bool is_position() const;
 };
 
+/// The values of a graph for one choice of sizes.
+class RowEvaluation;
+
 /// Evaluates values for several numbers of rows, past tokens and rows of the source. Results are
-/// what all of these evaluations agree with.
+/// what all of these evaluations agree with. Each evaluation has limited memory; a value that
+/// needs more is unknown.
 class RowAnalysis {
  public:
-  RowAnalysis(const ir::Graph& graph, const KnownInputs& inputs)
-      : graph_(graph), uses_(graph), inputs_(inputs) {}
+  RowAnalysis(const ir::Graph& graph, const KnownInputs& inputs);
+  ~RowAnalysis();
 
   /// Returns the bias by distance that `term` is; nullopt if it is none, or one that differs for
   /// distances beyond those of known models.
@@ -56,12 +67,15 @@ class RowAnalysis {
   bool is_zero_for_sources(ir::ValueId term) const;
   /// Returns at most 8 integers of rank 0 or 1, or a position of any rank; nullopt for other
   /// values.
-  std::optional<RowIntegers> integers(ir::ValueId value) const;
+  std::optional<RowIntegers> integers(ir::ValueId value);
 
  private:
+  static constexpr std::size_t kChoices = 8;  // of sizes for integers
+
   const ir::Graph& graph_;
   const ir::UseDef uses_;
   const KnownInputs inputs_;
+  std::array<std::unique_ptr<RowEvaluation>, kChoices> evaluations_;  // of integers
 };
 
 }  // namespace llmc::importer

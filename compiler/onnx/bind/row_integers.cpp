@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/ir/op_info.h"
+#include "compiler/support/checked_math.h"
 
 namespace llmc::importer {
 
@@ -36,7 +37,12 @@ Result<ValueId> DecoderSizes::counts(const Part& part, const RowIntegers& intege
   for (const RowIntegers::Element& e : integers.elements) {
     std::int64_t start = e.start;
     std::vector<std::pair<ValueId, std::int64_t>> terms;
-    if (of_keys) start += e.rows - e.past;  // past + 1 tokens become past + seq
+    if (of_keys) {  // past + 1 tokens become past + seq
+      const auto added = checked_sub(e.rows, e.past);
+      const auto sum = added ? checked_add(start, *added) : std::nullopt;
+      if (!sum) return part.bad("a size does not fit 64 bits", {}, origin.node);
+      start = *sum;
+    }
     if ((!of_keys && e.past != 0) || (e.past != 0 && !past_.exists()) ||
         (e.source != 0 && !source_.exists()))
       return part.unsupported("the number of past tokens is used for other things than positions",

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <map>
-
 #include "compiler/onnx/bind/part.h"
 #include "compiler/onnx/bind/row_evaluation.h"
 

@@ -273,7 +273,7 @@ class RowCopier {
   const Part& part_;
   const TokenRows& rows_;
   const ir::UseDef uses_;
-  const RowAnalysis analysis_;
+  RowAnalysis analysis_;
   DecoderSizes sizes_;
   std::map<ValueId, ValueId> copies_;
   std::map<ValueId, std::string> extended_;  // name of the cache
