@@ -6,6 +6,7 @@
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/window.h"
+#include "compiler/support/checked_math.h"
 
 namespace llmc::importer {
 namespace {
@@ -95,13 +96,70 @@ void convert_fused_conv(NodeContext& n) {
   n.bind(0, activated(n, convolution(n, x, weight, bias), parameters));
 }
 
-/// The convolution of codes minus their zero points, in f32: exact up to 2^24.
+/// Returns the channels begin .. end - 1 of each group of x, whose groups have `channels` ones.
+ValueId channels_of_groups(NodeContext& n, ValueId x, std::int64_t groups, std::int64_t channels,
+                           std::int64_t begin, std::int64_t end) {
+  if (groups == 1)
+    return n.make(ir::Slice{},
+                  {x, n.make_integers({begin}), n.make_integers({end}), n.make_integers({1})});
+  std::vector<std::int64_t> indices;
+  for (std::int64_t g = 0; g < groups; ++g)
+    for (std::int64_t c = begin; c < end; ++c) indices.push_back(g * channels + c);
+  return n.make(ir::Gather{1}, {x, n.make_integers(std::move(indices))});
+}
+
+/// Returns the convolution of integers x and weight, which are f32, as i32. No product of two of
+/// them exceeds `largest`. The channels are divided so that all sums are exact in f32.
+ValueId integer_convolution(NodeContext& n, ValueId x, ValueId weight, std::int64_t largest) {
+  constexpr std::int64_t kExact = std::int64_t{1} << 24;
+  const std::int64_t groups = n.integer("group", 1);
+  const std::vector<std::int64_t> kernel = kernel_of(n, weight);
+  const auto taps = checked_product(kernel);
+  const auto channels = known_dim(n, weight, 1);
+  if (n.failed()) return ir::kNoValue;
+  if (!taps || *taps < 1 || !channels || groups < 1 || *channels > kMaxHidden / groups) {
+    n.unsupported("a weight of unknown or too large size is not supported");
+    return ir::kNoValue;
+  }
+  const std::int64_t at_once = kExact / largest / *taps;
+  if (*channels <= at_once)
+    return n.cast(convolution(n, x, weight, ir::kNoValue), ir::ElementType::kI32);
+  if (at_once < 1) {
+    const auto w = window_of(n, x, kernel);
+    const auto counts = w ? patches(n, x, *w) : std::nullopt;
+    if (counts && groups == 1)
+      return of_patches(n, n.cast(x, ir::ElementType::kI32), n.cast(weight, ir::ElementType::kI32),
+                        ir::kNoValue, *w, *counts);
+    n.unsupported("a kernel of " + std::to_string(*taps) +
+                  " elements is not supported: its sums are not exact in f32");
+    return ir::kNoValue;
+  }
+  ValueId sum;
+  for (std::int64_t begin = 0; begin < *channels && !n.failed(); begin += at_once) {
+    const std::int64_t end = std::min(begin + at_once, *channels);
+    const ValueId y =
+        convolution(n, channels_of_groups(n, x, groups, *channels, begin, end),
+                    channels_of_groups(n, weight, 1, *channels, begin, end), ir::kNoValue);
+    const ValueId part = n.cast(y, ir::ElementType::kI32);
+    sum = sum.exists() ? binary(n, BinaryKind::kAdd, sum, part) : part;
+  }
+  return sum;
+}
+
+/// Returns the largest absolute value of a code, or of the difference of two codes.
+std::int64_t largest_code(const NodeContext& n, ValueId codes, bool has_zero_point) {
+  return has_zero_point || n.type(codes).element != ir::ElementType::kI8 ? 255 : 128;
+}
+
+/// The convolution of codes minus their zero points.
 void convert_conv_integer(NodeContext& n) {
   const ValueId codes = n.in(0);
   if (n.failed()) return;
   const bool floats = ir::is_float(n.type(codes).element);  // not quantized: float_products()
+  const ValueId weight_codes = n.in(1);
+  if (n.failed()) return;
   ValueId x = n.cast(codes, ir::ElementType::kF32);
-  ValueId weight = n.cast(n.in(1), ir::ElementType::kF32);
+  ValueId weight = n.cast(weight_codes, ir::ElementType::kF32);
   if (floats) {
     n.ignore_operand(2);
   } else if (n.has(2)) {
@@ -118,8 +176,10 @@ void convert_conv_integer(NodeContext& n) {
     weight = binary(n, BinaryKind::kSub, weight, zero);
   }
   if (n.failed()) return;
-  const ValueId y = convolution(n, x, weight, ir::kNoValue);
-  n.bind(0, floats ? y : n.cast(y, ir::ElementType::kI32));
+  n.bind(0, floats ? convolution(n, x, weight, ir::kNoValue)
+                   : integer_convolution(n, x, weight,
+                                         largest_code(n, codes, n.has(2)) *
+                                             largest_code(n, weight_codes, n.has(3))));
 }
 
 }  // namespace

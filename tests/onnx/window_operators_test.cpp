@@ -189,5 +189,47 @@ TEST(WindowOperators, TakeAnyLength) {
   EXPECT_EQ(outputs->at(0).floats, (std::vector<float>{34, 39, 39}));
 }
 
+/// A ConvInteger of codes u8 "x" with codes 255 of a weight, except a first one of 254.
+OnnxBuilder integer_convolution(const Ints& x, const Ints& weight, std::int64_t groups,
+                                std::int64_t stride) {
+  OnnxBuilder b(18);
+  b.input("x", onnx::TensorProto::UINT8, {x.begin(), x.end()});
+  std::int64_t count = 1;
+  for (const std::int64_t dim : weight) count *= dim;
+  std::string codes(static_cast<std::size_t>(count), '\xFF');
+  codes[0] = '\xFE';
+  b.raw("w", onnx::TensorProto::UINT8, weight, codes);
+  b.node("ConvInteger", {"x", "w"}, {{"group", groups}, {"strides", Ints{stride}}}, "y");
+  b.float_output("y", {});
+  return b;
+}
+
+TEST(WindowOperators, IntegerConvolutionsAreExact) {
+  struct Form {
+    Ints x, weight;
+    std::int64_t groups, stride, sums;
+  };
+  // Odd sums over 2^24 are no f32.
+  for (const Form& form :
+       {Form{{1, 300, 2}, {1, 300, 1}, 1, 1, 2}, Form{{1, 150, 4}, {1, 150, 2}, 1, 1, 3},
+        Form{{1, 600, 1}, {2, 300, 1}, 2, 1, 2}, Form{{1, 1, 600}, {1, 1, 300}, 1, 300, 2},
+        Form{{1, 1, 600}, {1, 1, 300}, 1, 1, 0}}) {
+    const auto model = import(integer_convolution(form.x, form.weight, form.groups, form.stride));
+    if (form.sums == 0) {
+      ASSERT_FALSE(model.ok());
+      EXPECT_NE(model.error().first().message.find("300 elements"), std::string::npos);
+      continue;
+    }
+    ASSERT_TRUE(model.ok()) << errors(model.error());
+    Tensor x = reference::zeros(ir::ElementType::kU8, form.x);
+    std::ranges::fill(x.integers, 255);
+    const auto outputs = reference::evaluate(model->graph(), std::vector<Tensor>{x});
+    ASSERT_TRUE(outputs.ok()) << errors(outputs.error());
+    Ints expected(static_cast<std::size_t>(form.sums), 255 * 255 * 300 - 255);
+    if (form.groups == 2) expected[1] += 255;
+    EXPECT_EQ(outputs->at(0).integers, expected);
+  }
+}
+
 }  // namespace
 }  // namespace llmc
