@@ -173,6 +173,19 @@ Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptio
   return plan::DimRange(least, wanted);
 }
 
+/// Fails with kBadInput if an id with which texts begin is outside the decoder's vocabulary.
+Status check_start_ids(std::span<const std::int32_t> ids, std::int64_t vocabulary,
+                       const std::filesystem::path& model) {
+  for (const std::int32_t id : ids)
+    if (id >= vocabulary)
+      return file_failure(
+          ErrorKind::kBadInput, model.string(),
+          fmt::format("the start token {} is not below the vocabulary of {}", id, vocabulary),
+          "correct decoder_start_token_id, forced_bos_token_id and forced_decoder_ids in "
+          "generation_config.json and config.json: they may belong to another model");
+  return ok_status();
+}
+
 /// Returns the size of the encoder's vocabulary; 0 if it reads features.
 std::uint32_t source_vocabulary(const ir::Graph& encoder) {
   const ir::ValueId input = encoder.inputs().front();
@@ -304,8 +317,8 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
     planned.source_max = static_cast<std::uint32_t>(range.max);
     planned.sources = options.sources;
     planned.start_ids = prepared.content.chat.start_ids;
-    std::erase_if(planned.start_ids,
-                  [&](std::int32_t id) { return id >= prepared.model.module.vocabulary(); });
+    LLMC_RETURN_IF_ERROR(
+        check_start_ids(planned.start_ids, prepared.model.module.vocabulary(), options.model));
     planned.source_vocab = source_vocabulary(*graph);
     LLMC_TRY(planned.sound, read_sound_features(options.model));
     LLMC_TRY(encoder, prepare_encoder(*graph, options));

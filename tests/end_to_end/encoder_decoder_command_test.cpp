@@ -50,6 +50,13 @@ TEST_F(EncoderDecoderCommand, RunStartsAsTheModelsFilesSay) {
   EXPECT_NE(other["logits_hash"], by_ids["logits_hash"]);
 }
 
+TEST_F(EncoderDecoderCommand, StartTokensOutsideTheVocabularyAreRefused) {
+  write("generation_config.json", R"({"decoder_start_token_id": 2, "forced_bos_token_id": 24})");
+  const ProgramRun planned = llmc({"plan", model(), "--target", "generic"});
+  EXPECT_EQ(planned.code, 3);
+  EXPECT_THAT(planned.err, HasSubstr("the start token 24 is not below the vocabulary of 24"));
+}
+
 TEST_F(EncoderDecoderCommand, BundlesKeepTheStartAndTheLimitOfTheSource) {
   write("generation_config.json", R"({"decoder_start_token_id": 2})");
   const std::string bundle = (folder_.path() / "bundle").string();
