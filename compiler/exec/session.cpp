@@ -55,6 +55,12 @@ Result<std::vector<llmc_candidate>> Session::candidates(int which, std::uint32_t
 }
 
 Status Session::set_logit_bias(std::vector<llmc_logit_bias> biases) {
+  const auto same = [](const llmc_logit_bias& a, const llmc_logit_bias& b) {
+    return a.token == b.token && a.bias == b.bias;
+  };
+  for (const std::vector<llmc_logit_bias>& known : biases_)
+    if (std::ranges::equal(known, biases, same))
+      return call(&Api::set_logit_bias, known.data(), known.size());
   LLMC_RETURN_IF_ERROR(call(&Api::set_logit_bias, biases.data(), biases.size()));
   biases_.push_back(std::move(biases));
   return ok_status();

@@ -156,7 +156,7 @@ class Session {
   const std::filesystem::path path_;  // the path that the user passed, for messages
   const SessionHandle handle_;
   // The session keeps pointers to these members.
-  std::vector<std::vector<llmc_logit_bias>> biases_;  // all of them: forks may use earlier ones
+  std::vector<std::vector<llmc_logit_bias>> biases_;  // all that differ: forks may use earlier ones
   hosted::DryBreakers breakers_;
   struct Grammar;
   std::shared_ptr<Grammar> grammar_;
