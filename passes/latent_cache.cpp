@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/support/check.h"
 #include "passes/fuse_experts.h"
 #include "passes/match.h"
 
@@ -134,17 +135,18 @@ struct ProductPart {
   ir::ConstantPtr matrix;  // float[columns of the product, rank]
 };
 
-std::optional<ProductPart> match_product(const Rewriter& rw, const Part& part) {
+std::optional<ProductPart> match_product(const Rewriter& rw, const Part& part, const Dim& tokens) {
   const ir::Node* node = rw.producer(part.value);
   if (!ir::op_as<ir::MatMul>(node) || !is_f32(rw, node->inputs[0], 2)) return std::nullopt;
   const ir::ConstantPtr matrix = matrix_constant(rw, node->inputs[1]);
   if (!matrix) return std::nullopt;
   // The last axis is the column, the axis before it the token; the others have one element.
+  const auto& dims = rw.type(part.value).dims;
   const std::size_t rank = part.axes.size();
   for (std::size_t a = 0; a + 1 < rank; ++a) {
     const Form& form = part.axes[a];
     if (form.start != 0 || form.head != 0 || form.element != 0 ||
-        form.token != (a + 2 == rank ? 1 : 0))
+        form.token != (a + 2 == rank ? 1 : 0) || dims[a] != (a + 2 == rank ? tokens : Dim(1)))
       return std::nullopt;
   }
   if (part.axes.back().token != 0) return std::nullopt;
@@ -152,17 +154,18 @@ std::optional<ProductPart> match_product(const Rewriter& rw, const Part& part) {
 }
 
 /// Returns whether the part has one row of elements for each token, next to each other.
-bool is_row(const Rewriter& rw, const Part& part) {
+bool is_row(const Rewriter& rw, const Part& part, const Dim& tokens) {
   const auto& dims = rw.type(part.value).dims;
-  std::size_t tokens = 0;
+  std::size_t found = 0;  // axes of the tokens
   for (std::size_t a = 0; a + 1 < part.axes.size(); ++a) {
     const Form& form = part.axes[a];
-    if (form.element != 0 || form.start != 0 || (form.token == 0 && dims[a] != Dim(1)))
+    if (form.element != 0 || form.start != 0 || form.token < 0 || form.token > 1 ||
+        dims[a] != (form.token == 1 ? tokens : Dim(1)))
       return false;
-    tokens += form.token == 1 ? 1 : 2 * static_cast<std::size_t>(form.token != 0);
+    found += form.token == 1 ? 1 : 0;
   }
   const Form& last = part.axes.back();
-  return tokens == 1 && last.element == 1 && last.token == 0 && is_f32(rw, part.value, 2);
+  return found == 1 && last.element == 1 && last.token == 0 && is_f32(rw, part.value, 2);
 }
 
 /// The elements of keys or values of all heads, in the order of the elements.
@@ -194,16 +197,18 @@ struct Heads {
 };
 
 /// Returns nullopt unless each element belongs to one product, to a shared row, or is zero.
+/// `value`: [1, tokens, heads, head_dim].
 std::optional<Heads> match_heads(const Rewriter& rw, ValueId value, std::int64_t head_dim) {
+  const Dim tokens = rw.type(value).dims[1];
   Heads heads;
   for (const Part& part : PartFinder(rw).find(value, head_dim)) {
     if (part.is_zero) continue;
     if (!part.depends_on_head()) {
-      if (!is_row(rw, part)) return std::nullopt;
+      if (!is_row(rw, part, tokens)) return std::nullopt;
       heads.rows.push_back(part);
       continue;
     }
-    auto product = match_product(rw, part);
+    auto product = match_product(rw, part, tokens);
     if (!product || (heads.product && heads.product->product != product->product))
       return std::nullopt;
     heads.product = std::move(product);
@@ -225,6 +230,7 @@ std::optional<LatentMatch> match_latent(const Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto& op = std::get<ir::Attention>(node.op);
   const ValueId past = node.inputs[3];
+  if (rw.type(node.inputs[0]).dims[1] == Dim(0)) return std::nullopt;  // Reshape cannot say it
   if (op.kv_heads != op.heads || !rw.is_input(past) || rw.use_count(past) != 1 ||
       rw.use_count(node.outputs[1]) != 1 || !rw.is_output(node.outputs[1]))
     return std::nullopt;
@@ -238,7 +244,7 @@ std::optional<LatentMatch> match_latent(const Rewriter& rw, NodeIndex i) {
   LatentMatch found{i, std::move(*keys), std::move(*values), 0, 0};
   found.rank = found.keys.product->matrix->dims()[1];
   found.value_rows = (used + kExpertPanel - 1) / kExpertPanel * kExpertPanel;
-  if (found.rank % kExpertPanel != 0 || found.width() % kExpertPanel != 0 ||
+  if (found.rank < 1 || found.rank % kExpertPanel != 0 || found.width() % kExpertPanel != 0 ||
       found.value_rows > op.head_dim || 2 * found.width() > op.kv_heads * op.head_dim)
     return std::nullopt;
   return found;
@@ -262,8 +268,10 @@ void rewrite(Rewriter& rw, const LatentMatch& match) {
   const ir::Node node = rw.node(at);
   ir::Attention op = std::get<ir::Attention>(node.op);
   const std::vector<Dim> queries = rw.type(node.inputs[0]).dims;  // [1, S, heads, head_dim]
-  const auto with_heads = [&](std::int64_t heads, std::int64_t dim) {
-    return std::vector<Dim>{queries[0], queries[1], Dim(heads), Dim(dim)};
+  const auto with_heads = [&](ValueId value, std::int64_t heads, std::int64_t dim) {
+    const ValueId made = emit_reshape(rw, value, {Dim(1), queries[1], Dim(heads), Dim(dim)}, at);
+    LLMC_CHECK(made.exists());  // the tokens are the only dim that is not a positive number
+    return made;
   };
   const auto stacked = [&](auto matrix_of_head) {
     std::vector<ir::ConstantPtr> heads;
@@ -285,14 +293,13 @@ void rewrite(Rewriter& rw, const LatentMatch& match) {
       at, name(match.keys) + " (keys)");
   std::vector<ValueId> q{rw.emit(ir::ExpertLinear{.experts = op.heads},
                                  {concat_last(rw, std::move(parts), at), key_matrix}, at)};
-  std::vector<ValueId> k{emit_reshape(rw, match.keys.product->row, with_heads(1, match.rank), at)};
+  std::vector<ValueId> k{with_heads(match.keys.product->row, 1, match.rank)};
   for (const Part& part : match.keys.rows) {
     q.push_back(slice_last(rw, node.inputs[0], part.begin, part.end, at));
     const std::int64_t start = part.axes.back().start;
     const ValueId row = slice_last(rw, part.value, start + part.begin, start + part.end, at);
-    k.push_back(emit_reshape(rw, row, with_heads(1, part.end - part.begin), at));
+    k.push_back(with_heads(row, 1, part.end - part.begin));
   }
-  if (std::ranges::find(k, ir::kNoValue) != k.end()) return;
   const ValueId cached = concat_last(rw, std::move(k), at);
 
   const std::int64_t head_dim = op.head_dim;
@@ -307,8 +314,7 @@ void rewrite(Rewriter& rw, const LatentMatch& match) {
   inputs[1] = inputs[2] = cached;
   const auto outputs = rw.emit_all(op, std::move(inputs), at);
 
-  const ValueId by_head = emit_reshape(rw, outputs[0], with_heads(op.heads, op.head_dim), at);
-  if (!by_head.exists()) return;
+  const ValueId by_head = with_heads(outputs[0], op.heads, op.head_dim);
   const ValueId value_matrix =
       rw.emit_constant(stacked([&](std::int64_t h) {
                          return ir::reorder_rows(match.values.product->matrix,
@@ -322,7 +328,7 @@ void rewrite(Rewriter& rw, const LatentMatch& match) {
     y = rw.emit(ir::Pad{}, {y, pads}, at);
   }
   const ValueId result = emit_reshape(rw, y, rw.type(node.outputs[0]).dims, at);
-  if (!result.exists()) return;
+  LLMC_CHECK(result.exists());
   rw.replace(node.outputs[0], result);
   rw.replace(node.outputs[1], outputs[1]);
 }
