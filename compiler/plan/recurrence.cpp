@@ -13,20 +13,28 @@ class StageGraph {
  public:
   explicit StageGraph(const Program& program)
       : program_(program), stages_(program.forward), followers_(stages_.size()) {
-    std::vector<Access> used;
-    for (const Stage& stage : stages_) used.push_back(of(stage));
-    for (std::size_t i = 0; i < used.size(); ++i)
-      for (std::size_t j = i + 1; j < used.size(); ++j)
-        if (meet(used[i].writes, used[j].reads) || meet(used[i].writes, used[j].writes) ||
-            meet(used[i].reads, used[j].writes))
-          followers_[i].push_back(j);
+    std::map<std::uint32_t, Users> users;  // by buffer
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      const Access used = of(stages_[i]);
+      for (const BufferId id : used.reads) {
+        Users& of_buffer = users[id.index];
+        if (!of_buffer.writers.empty()) follow(of_buffer.writers.back(), i);
+        of_buffer.readers.push_back(i);
+      }
+      for (const BufferId id : used.writes) {
+        Users& of_buffer = users[id.index];
+        if (!of_buffer.writers.empty()) follow(of_buffer.writers.back(), i);
+        for (; of_buffer.overwritten < of_buffer.readers.size(); ++of_buffer.overwritten)
+          follow(of_buffer.readers[of_buffer.overwritten], i);
+        of_buffer.writers.push_back(i);
+      }
+    }
     for (const RecurrentState& state : program.states)
-      for (std::size_t i = 0; i < used.size(); ++i)
-        for (std::size_t j = 0; j < used.size(); ++j)
-          if (contains(used[i].writes, state.next) && contains(used[j].reads, state.before))
-            followers_[i].push_back(j);
+      for (const std::size_t i : users[state.next.index].writers)
+        for (const std::size_t j : users[state.before.index].readers) followers_[i].push_back(j);
     number_.resize(stages_.size(), 0);
     lowest_ = component_ = number_;
+    is_open_.resize(stages_.size());
     for (std::size_t i = 0; i < stages_.size(); ++i)
       if (number_[i] == 0) visit(i);
   }
@@ -69,6 +77,16 @@ class StageGraph {
   }
 
  private:
+  /// The stages that use a buffer, in order.
+  struct Users {
+    std::vector<std::size_t> writers, readers;
+    std::size_t overwritten = 0;  // number of readers before the last writer
+  };
+  /// Makes a stage run before a later one.
+  void follow(std::size_t first, std::size_t second) {
+    if (first != second) followers_[first].push_back(second);
+  }
+
   /// Returns what a stage uses and may not run at the same time as its writer: all but weights,
   /// with the cache.
   Access of(const Stage& stage) const {
@@ -102,12 +120,6 @@ class StageGraph {
     if (const auto* attention = std::get_if<AttentionStage>(&stage.op))
       used.reads.push_back(cache(attention->layer));
   }
-  static bool contains(const std::vector<BufferId>& ids, BufferId id) {
-    return std::ranges::find(ids, id) != ids.end();
-  }
-  static bool meet(const std::vector<BufferId>& a, const std::vector<BufferId>& b) {
-    return std::ranges::any_of(a, [&](BufferId id) { return contains(b, id); });
-  }
   bool is_recurrence(const std::vector<std::size_t>& members) const {
     const std::size_t first = members.front();
     return members.size() > 1 ||
@@ -123,13 +135,14 @@ class StageGraph {
       if (edge == 0) {
         number_[at] = lowest_[at] = ++numbered_;
         open_.push_back(at);
+        is_open_[at] = true;
       }
       if (edge < followers_[at].size()) {
         ++calls.back().second;
         const std::size_t next = followers_[at][edge];
         if (number_[next] == 0) {
           calls.emplace_back(next, 0);
-        } else if (std::ranges::find(open_, next) != open_.end()) {
+        } else if (is_open_[next]) {
           lowest_[at] = std::min(lowest_[at], number_[next]);
         }
         continue;
@@ -141,6 +154,7 @@ class StageGraph {
       for (std::size_t member = stages_.size(); member != at;) {
         member = open_.back();
         open_.pop_back();
+        is_open_[member] = false;
         component_[member] = components_;
       }
       ++components_;
@@ -151,6 +165,7 @@ class StageGraph {
   const std::vector<Stage>& stages_;
   std::vector<std::vector<std::size_t>> followers_;
   std::vector<std::size_t> number_, lowest_, component_, open_;
+  std::vector<bool> is_open_;  // whether a stage is in open_
   std::size_t numbered_ = 0, components_ = 0;
 };
 

@@ -52,6 +52,19 @@ TEST(OrderRecurrences, AttentionStaysAfterTheStoreOfItsKeys) {
   EXPECT_LT(place_of<KvStoreStage>(program), place_of<AttentionStage>(program));
 }
 
+TEST(OrderRecurrences, TakesTimeInProportionToTheStages) {
+  Program program = layer_with_keys_of_a_state();
+  constexpr std::uint32_t kStages = 50'000;
+  for (std::uint32_t i = 0; i < kStages; ++i) {
+    program.buffers.emplace_back();
+    const auto last = static_cast<std::uint32_t>(program.buffers.size() - 1);
+    program.forward.push_back(
+        {BinaryStage{.a = {i == 0 ? kAttended : last - 1}, .b = {kX}, .out = {last}}, {}, {}});
+  }
+  ASSERT_TRUE(order_recurrences(program).ok());
+  EXPECT_EQ(program.forward.size(), kStages + 7);
+}
+
 TEST(States, OnlyLoopNestsReadThoseBeforeATokenAndNewOnesAreStored) {
   const auto graph = ir::parse(R"(
 graph @g(%input_ids: i64[seq], %state.0: f32[seq, 1, 8], %state.1: f32[seq, 1, 8],
