@@ -75,6 +75,13 @@ BufferId Lowerer::copied(Scope& scope, ir::ValueId value, BufferId from) {
 }
 
 Status Lowerer::finish_states(Scope& scope) {
+  // A state is computed again from tokens of several calls, whose last positions are not known.
+  if (!state_inputs_.empty() && !scope.of_call.empty())
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .message =
+                          "a choice by the length of the text is not supported beside recurrent "
+                          "states",
+                      .hint = "use a --ctx for which the choice is always the same"};
   for (std::size_t slot = 0; slot < state_inputs_.size(); ++slot) {
     RecurrentState& state = program_.states[slot];
     const ir::ValueId output = new_state(state_inputs_[slot]);

@@ -65,6 +65,25 @@ TEST(OrderRecurrences, TakesTimeInProportionToTheStages) {
   EXPECT_EQ(program.forward.size(), kStages + 7);
 }
 
+TEST(States, DoNotDependOnTheLengthOfTheText) {
+  const auto graph = ir::parse(R"(
+graph @g(%input_ids: i64[seq], %state.0: f32[seq, 8], %last_position: i64[]) {
+  %table = constant f32[24, 8] random(1, 1)
+  %x = embedding %input_ids, %table
+  %long = cast %last_position {to = f32}
+  %y = add %x, %long
+  %next_state.0 = add %state.0, %y
+  %head = constant f32[24, 8] random(2, 1)
+  %logits = linear %y, %head
+  return %logits, %next_state.0
+}
+)");
+  ASSERT_TRUE(graph.ok()) << format(graph.error().first());
+  const auto program = lower(*graph, {});
+  ASSERT_FALSE(program.ok());
+  EXPECT_NE(program.error().first().message.find("the length of the text"), std::string::npos);
+}
+
 TEST(States, OnlyLoopNestsReadThoseBeforeATokenAndNewOnesAreStored) {
   const auto graph = ir::parse(R"(
 graph @g(%input_ids: i64[seq], %state.0: f32[seq, 1, 8], %state.1: f32[seq, 1, 8],
