@@ -234,7 +234,15 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
     if (const auto* op = ir::op_as<ir::Unfold>(&node)) return lower_unfold(scope, node, *op);
     return false;
   }
-  if (recurrent_nodes_.contains(scope.node) && !scope.loop) return false;
+  if (recurrent_nodes_.contains(scope.node) && !scope.loop) {
+    const bool has_weights = ir::op_as<ir::Linear>(&node) || ir::op_as<ir::ExpertLinear>(&node) ||
+                             ir::op_as<ir::QkvProjection>(&node);
+    if (has_weights)
+      unsupported(node, "a recurrent state is multiplied by a weight matrix",
+                  "states of convolutions, Mamba and linear attention compile; those of RNN, GRU "
+                  "and LSTM do not");
+    return has_weights;
+  }
   if (const auto* op = ir::op_as<ir::Parameter>(&node)) {
     binding(scope, node.outputs[0]) = ParameterBinding{op->index};
     return true;

@@ -84,6 +84,29 @@ graph @g(%input_ids: i64[seq], %state.0: f32[seq, 8], %last_position: i64[]) {
   EXPECT_NE(program.error().first().message.find("the length of the text"), std::string::npos);
 }
 
+TEST(States, AreNotMultipliedByWeights) {
+  const auto graph = ir::parse(R"(
+graph @g(%input_ids: i64[seq], %state.0: f32[seq, 8]) {
+  %table = constant f32[24, 8] random(1, 1)
+  %x = embedding %input_ids, %table
+  %w = constant f32[8, 8] random(2, 1)
+  %carried = linear %state.0, %w @"model.onnx" "/rnn/MatMul"
+  %sum = add %carried, %x
+  %next_state.0 = tanh %sum
+  %head = constant f32[24, 8] random(3, 1)
+  %logits = linear %x, %head
+  return %logits, %next_state.0
+}
+)");
+  ASSERT_TRUE(graph.ok()) << format(graph.error().first());
+  const auto program = lower(*graph, {});
+  ASSERT_FALSE(program.ok());
+  const Diagnostic& d = program.error().first();
+  EXPECT_EQ(d.kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(d.node, "/rnn/MatMul");
+  EXPECT_EQ(d.message, "a recurrent state is multiplied by a weight matrix");
+}
+
 TEST(States, OnlyLoopNestsReadThoseBeforeATokenAndNewOnesAreStored) {
   const auto graph = ir::parse(R"(
 graph @g(%input_ids: i64[seq], %state.0: f32[seq, 1, 8], %state.1: f32[seq, 1, 8],
