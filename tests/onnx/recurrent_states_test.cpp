@@ -29,6 +29,27 @@ TEST(RecurrentStates, KeepTheirNamesIfOneBecomesAnother) {
   }
 }
 
+TEST(RecurrentStates, HaveNamesOfTheirOwn) {
+  for (const bool of_input : {true, false}) {
+    auto writer = testing::tiny_recurrent({});
+    const std::string name = of_input ? "past_conv0" : "new_conv.0";
+    if (of_input) {
+      writer.float_input(name, {"batch", std::int64_t{16}, std::int64_t{3}});
+      writer.node("Add", {name, "past_conv.0"}, {}, "sum");
+      writer.float_output("sum", {});
+    } else {
+      writer.node("Identity", {"past_conv.0"}, {}, name);
+      writer.float_output(name, {});
+    }
+    const auto model = import(writer);
+    ASSERT_FALSE(model.ok());
+    EXPECT_EQ(model.error().first().kind, ErrorKind::kBadInput);
+    EXPECT_NE(model.error().first().message.find("'" + name + "' have the name of one state"),
+              std::string::npos)
+        << format(model.error().first());
+  }
+}
+
 TEST(RecurrentStates, OfDeepGraphs) {
   const testing::TemporaryFolder folder;
   const auto path = folder.path() / "model.onnx";

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder_inputs.h"
@@ -36,9 +37,17 @@ std::string state_name(const std::string& name) {
 }
 
 /// Returns the inputs with a fixed size for each sequence and the output of the same name, in the
-/// order of the file.
-std::vector<FoundState> find_states(const Part& part) {
+/// order of the file. Fails with kBadInput if two inputs or outputs have that name.
+Result<std::vector<FoundState>> find_states(const Part& part) {
+  std::map<std::string, std::vector<std::string>> outputs;
+  for (const auto& output : part.file->model.graph().output())
+    outputs[state_name(output.name())].push_back(output.name());
   std::vector<FoundState> found;
+  std::map<std::string, std::string> inputs;
+  const auto ambiguous = [&](const std::string& a, const std::string& b) {
+    return part.bad("'" + a + "' and '" + b + "' have the name of one state",
+                    "name a state's input and output past_NAME and present_NAME", a);
+  };
   for (const auto* value : part.graph.inputs) {
     const std::string& name = value->name();
     if (!part.uses(name) || !require_float(part, name).ok()) continue;
@@ -54,9 +63,13 @@ std::vector<FoundState> find_states(const Part& part) {
       state.dims.push_back(size);
     }
     if (elements == 0) continue;
-    for (const auto& output : part.file->model.graph().output())
-      if (state_name(output.name()) == state_name(name)) state.output = output.name();
-    if (!state.output.empty()) found.push_back(std::move(state));
+    const auto output = outputs.find(state_name(name));
+    if (output == outputs.end()) continue;
+    if (output->second.size() > 1) return ambiguous(output->second[0], output->second[1]);
+    const auto [known, is_new] = inputs.emplace(output->first, name);
+    if (!is_new) return ambiguous(known->second, name);
+    state.output = output->second[0];
+    found.push_back(std::move(state));
   }
   return found;
 }
@@ -69,7 +82,7 @@ Result<std::optional<ImportedModel>> bind_recurrent(FileSet& files, const Part& 
   Part part = whole;
   InputRoles roles = input_roles(part);
   if (!takes_one_token(part, roles)) return none;
-  const std::vector<FoundState> states = find_states(part);
+  LLMC_TRY(const std::vector<FoundState> states, find_states(part));
   for (const FoundState& state : states) roles.erase(state.input);
   const bool hybrid = has_role(roles, InputRole::kPossibleCache);
   const std::string logits = logits_beside(part, states);
