@@ -29,6 +29,7 @@
 #include "passes/fuse_rms_norm.h"
 #include "passes/fuse_rope.h"
 #include "passes/fuse_scaled_attention.h"
+#include "passes/fuse_softmax.h"
 #include "passes/latent_cache.h"
 #include "passes/merge_gate_up.h"
 #include "passes/merge_qkv.h"
@@ -46,6 +47,7 @@ constexpr PassEntry kPipeline[] = {
     {"choose_by_length", choose_by_length, "before constants are folded, which it makes"},
     {"fold_constants", fold_constants, "first: fusions match constant bounds and shapes"},
     {"simplify", simplify, "casts, views and stacks without effect separate the parts of patterns"},
+    {"fuse_softmax", fuse_softmax, "before attention and experts, which match softmax"},
     {"dense_rows", dense_rows, "before fusions, which match the experts' operators"},
     {"fuse_dynamic_quant", fuse_dynamic_quant,
      "before products are fused, after their scales are constants"},

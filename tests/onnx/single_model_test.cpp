@@ -7,6 +7,7 @@
 #include "tests/onnx/imported.h"
 #include "tests/support_onnx/decoder_runner.h"
 #include "tests/support_onnx/onnx_builder.h"
+#include "tests/support_onnx/tiny_decoder.h"
 
 namespace llmc {
 namespace {
@@ -205,6 +206,24 @@ TEST(HuggingFaceModel, FindsCachesByWhatIsDoneWithThem) {
   const auto model = importer::import_model(folder.path());
   ASSERT_TRUE(model.ok()) << errors(model.error());
   EXPECT_EQ(*DecoderRunner(*model).feed({7, 1, 4}), (Floats{7 + 1 + 4 + 0 + 1 + 2, 3}));
+}
+
+TEST(HuggingFaceModel, FindsValuesByASoftmaxInItsParts) {
+  auto b = testing::tiny_decoder({.name = "SoftmaxInParts", .plain_names = true});
+  for (int i = 0, count = b.graph().node_size(); i < count; ++i) {
+    auto& node = *b.graph().mutable_node(i);
+    if (node.op_type() != "Softmax") continue;
+    const std::string scores = node.input(0), axis = b.integers({-1});
+    const auto power =
+        b.node("Exp", {b.node("Sub", {scores, b.node("ReduceMax", {scores, axis})})});
+    node.set_op_type("Div");
+    node.set_input(0, power);
+    node.add_input(b.node("ReduceSum", {power, axis}));
+    node.clear_attribute();
+  }
+  const auto model = import(b);
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  EXPECT_EQ(model->module.states.size(), 2u);
 }
 
 // A length that was fixed at export would make the rows of any other one wrong.

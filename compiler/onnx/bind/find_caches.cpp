@@ -192,6 +192,9 @@ class Tracer {
       const Node* node = uses_.producer(value);
       if (!node || node->inputs.empty()) return false;
       if (std::holds_alternative<ir::Softmax>(node->op)) return true;
+      // The numerator of a softmax that is written as its parts.
+      if (const auto* function = std::get_if<ir::Unary>(&node->op))
+        return function->kind == ir::UnaryKind::kExp;
       const bool guard = std::holds_alternative<ir::Where>(node->op);
       if (!guard && !moves(*node)) return false;
       value = node->inputs[guard ? 2 : 0];
