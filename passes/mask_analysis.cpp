@@ -305,8 +305,10 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
     return *found;
   if (const auto found = of_any_type(value, node, wanted)) return *found;
   if (std::holds_alternative<ir::Where>(node.op)) {
-    const bool first = indices_.always_true(node.inputs[1]);
-    const bool second = indices_.always_true(node.inputs[2]);
+    const auto is_true = [&](ValueId x) {
+      return indices_.always_true(x) || number_everywhere(x).value_or(0) != 0;
+    };
+    const bool first = is_true(node.inputs[1]), second = is_true(node.inputs[2]);
     if (first && indices_.always_false(node.inputs[2])) return condition(node.inputs[0], wanted);
     if (second && indices_.always_false(node.inputs[1])) return condition(node.inputs[0], !wanted);
     return std::nullopt;

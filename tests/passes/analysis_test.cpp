@@ -74,6 +74,20 @@ TEST(MaskAnalysis, AnswersEachQuestionOnce) {
   EXPECT_EQ(flags.bias(of_flags.value), std::nullopt);
 }
 
+TEST(MaskAnalysis, NumbersThatHideAreTrue) {
+  Analysed mask(doubled(R"(  %seen = less_or_equal %k, %q
+  %nothing = constant f32[] {0}
+  %low = constant f32[] {-3.4028235e+38}
+  %bias = where %seen, %nothing, %low
+  %x0 = cast %bias {to = bool}
+)",
+                        "", 0));
+  MaskAnalysis masks(mask.rw, mask.indices, mask.shape);
+  EXPECT_EQ(masks.condition(mask.value, false), (Band{std::nullopt, Dim::symbol("past")}));
+  EXPECT_EQ(masks.condition(mask.value, true),
+            (Band{*ir::add(Dim::symbol("past"), Dim(1)), std::nullopt}));
+}
+
 TEST(PositionBias, AnalysesEachValueOnce) {
   Analysed squares(doubled(R"(  %distance = sub %q, %k
   %number = cast %distance {to = f32}
