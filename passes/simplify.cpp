@@ -286,6 +286,39 @@ bool gather_of_one_component(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
+/// Replaces a ScatterNd that overwrites consecutive rows, whose indices are constants, by a Concat.
+bool overwritten_rows(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  const auto* scatter = std::get_if<ir::ScatterNd>(&node.op);
+  if (!scatter || scatter->reduction != ir::ScatterReduction::kNone) return false;
+  const ValueId data = node.inputs[0], updates = node.inputs[2], result = node.outputs[0];
+  const auto rows = integer_constant(rw, node.inputs[1]);
+  const std::vector<ir::Dim>& shape = rw.type(node.inputs[1]).dims;
+  std::vector<ir::Dim> dims = rw.type(data).dims;
+  const auto count = dims.empty() ? std::nullopt : dims[0].constant();
+  if (!rows || rows->empty() || !count || shape.size() != 2 || shape[1] != ir::Dim(1)) return false;
+  const std::int64_t size = std::ssize(*rows);
+  const std::int64_t begin = rows->front() + (rows->front() < 0 ? *count : 0);
+  if (begin < 0 || begin > *count - size) return false;
+  for (std::int64_t k = 0; k < size; ++k) {
+    const std::int64_t row = (*rows)[static_cast<std::size_t>(k)];
+    if (row + (row < 0 ? *count : 0) != begin + k) return false;
+  }
+  dims[0] = size;
+  if (rw.type(updates).dims != dims) return false;
+  const auto kept = [&](std::int64_t from, std::int64_t to) {
+    return rw.emit(
+        ir::Slice{},
+        {data, emit_integers(rw, {from}, i), emit_integers(rw, {to}, i), emit_integers(rw, {0}, i)},
+        i);
+  };
+  std::vector<ValueId> parts{updates};
+  if (begin > 0) parts.insert(parts.begin(), kept(0, begin));
+  if (begin + size < *count) parts.push_back(kept(begin + size, *count));
+  rw.replace(result, rw.emit(ir::Concat{0}, std::move(parts), i));
+  return true;
+}
+
 }  // namespace
 
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
@@ -303,7 +336,8 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
       }
       merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
           concat_of_split(rw, i) || concat_of_empty(rw, i) || last_row_as_gather(rw, i) ||
-          first_row_as_gather(rw, i) || rows_of_elements(rw, i) || gather_of_one_component(rw, i);
+          first_row_as_gather(rw, i) || rows_of_elements(rw, i) || gather_of_one_component(rw, i) ||
+          overwritten_rows(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

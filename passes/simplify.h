@@ -23,6 +23,8 @@ namespace llmc::passes {
 ///   gather_elements(x, column repeated along the axes after it), dims of 1 before it
 ///                                                 -> gather of rows
 ///   gather_nd(x, indices of one component)        -> gather along the first axis
+///   scatter_nd of consecutive rows                -> concat of the rows before, the new ones, the
+///                                                    rows after
 ///
 /// x + 0 is kept, because it changes -0 to 0.
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context);
