@@ -6,6 +6,7 @@
 #include "compiler/ir/constant.h"
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/constant_pages.h"
+#include "compiler/ir/constant_stack.h"
 #include "compiler/support/checked_math.h"
 
 /// Matrices of quantized models: packed integers, and the floats computed from codes, scales and
@@ -56,6 +57,14 @@ class PackedConstant final : public Constant, public PagedConstant {
   }
   void drop_pages() const override { ir::drop_pages(*source_); }
   int element_bits() const override { return form_.bits; }
+  /// Returns elements that begin at `begin`; nullptr if that is inside a byte.
+  ConstantPtr part(std::int64_t begin, std::vector<std::int64_t> part_dims) const {
+    const auto count = packed_bytes({form_.bits}, part_dims);
+    if (begin * form_.bits % 8 != 0 || !count) return nullptr;
+    const auto from = data_.begin() + begin * form_.bits / 8;
+    return make_packed(make_constant(ElementType::kU8, {*count}, {from, from + *count}),
+                       {form_.bits, form_.code}, std::move(part_dims));
+  }
   std::string describe() const override {
     static constexpr const char* kCodes[] = {"unsigned", "signed", "offset"};
     return "packed(" + typed_text(*source_) + ", " + std::to_string(form_.bits) + ", " +
@@ -219,6 +228,20 @@ ConstantPtr make_packed(ConstantPtr source, PackedForm form, std::vector<std::in
   LLMC_CHECK(source && element_bytes(source->element()) == 1 && bytes &&
              *bytes <= source->element_count());
   return std::make_shared<PackedConstant>(std::move(source), form, std::move(dims));
+}
+
+ConstantPtr matrix_of_stack(const ConstantPtr& stack, std::int64_t index) {
+  LLMC_CHECK(stack && stack->dims().size() == 3 && index >= 0 && index < stack->dims()[0]);
+  std::vector<std::int64_t> dims(stack->dims().begin() + 1, stack->dims().end());
+  const std::int64_t count = dims[0] * dims[1];
+  if (const auto* packed = dynamic_cast<const PackedConstant*>(stack.get()))
+    if (ConstantPtr part = packed->part(index * count, dims)) return part;
+  std::span<const std::byte> all = stack->window();
+  std::vector<std::byte> computed;
+  if (all.empty()) all = computed = stack->bytes();
+  const std::size_t bytes = static_cast<std::size_t>(count) * element_bytes(stack->element());
+  const auto part = all.subspan(static_cast<std::size_t>(index) * bytes, bytes);
+  return make_constant(stack->element(), std::move(dims), {part.begin(), part.end()});
 }
 
 bool is_quantized_matrix(const QuantizedParts& parts) {

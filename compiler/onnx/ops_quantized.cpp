@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/constant_stack.h"
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
@@ -23,10 +24,9 @@ std::string elements_text(std::int64_t count) {
   return std::to_string(count) + " elements";
 }
 
-/// Returns operand i, a constant with rows * columns elements, as a [rows, columns] matrix.
-ConstantPtr parameter_matrix(NodeContext& n, std::size_t i, const char* what, std::int64_t rows,
-                             std::int64_t columns) {
-  ConstantPtr constant = n.constant(i);
+/// Returns an operand, a constant with rows * columns elements, as a [rows, columns] matrix.
+ConstantPtr parameter_matrix(NodeContext& n, ConstantPtr constant, const char* what,
+                             std::int64_t rows, std::int64_t columns) {
   if (!constant) {
     n.unsupported(std::string(what) + " that are not constant are not supported");
     return nullptr;
@@ -42,9 +42,8 @@ ConstantPtr parameter_matrix(NodeContext& n, std::size_t i, const char* what, st
 
 /// Returns the zero points, which have as many bits as the codes, with each row padded to a whole
 /// byte.
-ConstantPtr packed_zero_points(NodeContext& n, std::size_t i, int bits, std::int64_t rows,
-                               std::int64_t blocks) {
-  const ConstantPtr source = n.constant(i);
+ConstantPtr packed_zero_points(NodeContext& n, const ConstantPtr& source, int bits,
+                               std::int64_t rows, std::int64_t blocks) {
   if (!source) {
     n.unsupported("zero points that are not constant are not supported");
     return nullptr;
@@ -94,15 +93,16 @@ ConstantPtr packed_matrix(NodeContext& n, const PackedMatrix& m) {
   }
   ir::QuantizedParts parts;
   parts.column_block = m.block;
-  parts.scales = parameter_matrix(n, m.scales, "scales", m.rows, blocks);
+  parts.scales = parameter_matrix(n, n.constant(m.scales), "scales", m.rows, blocks);
   ir::PackedForm form{m.bits, ir::PackedCode::kUnsigned, m.stride};
   if (!n.has(m.zero_points)) {
     form.code = ir::PackedCode::kOffset;
   } else if (n.constant(m.zero_points) &&
              n.constant(m.zero_points)->element() != ElementType::kU8) {
-    parts.zero_points = parameter_matrix(n, m.zero_points, "zero points", m.rows, blocks);
+    parts.zero_points =
+        parameter_matrix(n, n.constant(m.zero_points), "zero points", m.rows, blocks);
   } else {
-    parts.zero_points = packed_zero_points(n, m.zero_points, form.bits, m.rows, blocks);
+    parts.zero_points = packed_zero_points(n, n.constant(m.zero_points), form.bits, m.rows, blocks);
   }
   if (n.failed()) return nullptr;
   parts.codes = ir::make_packed(codes, form, {m.rows, m.columns});
@@ -140,41 +140,81 @@ void convert_matmul_nbits(NodeContext& n) {
   n.emit(ir::Binary{ir::BinaryKind::kAdd}, {n.make(ir::MatMul{}, {n.in(0), matrix}), n.in(5)});
 }
 
-/// GatherBlockQuantized: rows of a table that is quantized in blocks along its rows.
+/// Returns the index of the matrix that GatherBlockQuantized selects from `count` ones. Reports an
+/// error and returns nullopt if it is not a constant or outside of them.
+std::optional<std::int64_t> selected_matrix(NodeContext& n, std::int64_t count) {
+  const auto index = n.known_integers(1);
+  if (!index || index->size() != 1) {
+    n.unsupported("matrices selected at run time are not supported");
+    return std::nullopt;
+  }
+  if ((*index)[0] >= count || (*index)[0] < -count) {
+    n.bad("selects matrix " + std::to_string((*index)[0]) + " of " + std::to_string(count));
+    return std::nullopt;
+  }
+  return (*index)[0] < 0 ? (*index)[0] + count : (*index)[0];
+}
+
+/// GatherBlockQuantized: rows of a table that is quantized in blocks along its rows, or one of
+/// several matrices [count, rows, columns] that are quantized in blocks along rows or columns.
 void convert_gather_block_quantized(NodeContext& n) {
-  const ConstantPtr data = n.constant(0);
+  ConstantPtr data = n.constant(0), scales = n.constant(2), zero_points = n.constant(3);
   if (!data) return n.unsupported("a table that is not constant is not supported");
-  if (data->dims().size() != 2 || !is_code(data))
-    return n.unsupported("a table that is not a matrix of integers is not supported");
-  const std::int64_t gather_axis = n.axis("gather_axis", 0, 2);
-  const std::int64_t quantize_axis = n.axis("quantize_axis", 1, 2);
+  const std::size_t rank = data->dims().size();
+  if ((rank != 2 && rank != 3) || !is_code(data))
+    return n.unsupported(
+        "a table that is neither a matrix of integers nor several of them is not "
+        "supported");
+  const auto last = static_cast<std::int64_t>(rank) - 1;
+  const std::int64_t gather_axis = n.axis("gather_axis", 0, last + 1);
+  const std::int64_t quantize_axis = n.axis("quantize_axis", 1, last + 1);
   const std::int64_t block = n.integer("block_size", 128), given_bits = n.integer("bits", 4);
   if (n.failed()) return;
-  if (gather_axis != 0 || quantize_axis != 1)
-    return n.unsupported("other axes than gather_axis = 0 and quantize_axis = 1 are not supported");
+  if (gather_axis != 0 || quantize_axis == 0)
+    return n.unsupported("gather_axis other than 0 and quantize_axis 0 are not supported");
   if (block < 1) return n.bad("block_size must be positive");
   // The default zero point is the midpoint for packed codes in u8, and 0 for int4 and uint4.
   const bool stored_bytes = data->element_bits() == 8 && data->element() == ElementType::kU8;
   const std::int64_t bits = stored_bytes ? given_bits : data->element_bits();
   if (bits != 4 && bits != 8)
     return n.unsupported(std::to_string(bits) + "-bit codes are not supported");
+  if (rank == 3) {
+    const auto index = selected_matrix(n, data->dims()[0]);
+    if (!index) return;
+    for (ConstantPtr* stack : {&data, &scales, &zero_points}) {
+      if (!*stack) continue;
+      if ((*stack)->dims().size() != 3 || (*stack)->dims()[0] <= *index)
+        return n.bad("its scales or zero points are not those of several matrices");
+      *stack = ir::matrix_of_stack(*stack, *index);
+    }
+  }
   const std::int64_t rows = data->dims()[0];
   const std::int64_t columns = stored_bytes ? data->dims()[1] * (8 / bits) : data->dims()[1];
-  const std::int64_t blocks = ceil_div(columns, block);
+  const bool along_columns = quantize_axis == last;  // a row has several scales
+  if (!along_columns && stored_bytes && bits != 8)
+    return n.unsupported("packed codes that are quantized along another axis are not supported");
   ir::QuantizedParts parts;
-  parts.column_block = block;
-  parts.scales = parameter_matrix(n, 2, "scales", rows, blocks);
+  (along_columns ? parts.column_block : parts.row_block) = block;
+  const std::int64_t scale_rows = ceil_div(rows, parts.row_block);
+  const std::int64_t scale_columns = ceil_div(columns, parts.column_block);
+  parts.scales = parameter_matrix(n, scales, "scales", scale_rows, scale_columns);
   ir::PackedForm form{static_cast<int>(bits)};
   if (n.has(3)) {
-    parts.zero_points = stored_bytes ? packed_zero_points(n, 3, form.bits, rows, blocks)
-                                     : parameter_matrix(n, 3, "zero points", rows, blocks);
+    parts.zero_points =
+        stored_bytes ? packed_zero_points(n, zero_points, form.bits, scale_rows, scale_columns)
+                     : parameter_matrix(n, zero_points, "zero points", scale_rows, scale_columns);
   } else if (stored_bytes) {
     form.code = ir::PackedCode::kOffset;
   }
   if (n.failed()) return;
   parts.codes = stored_bytes ? ir::make_packed(data, form, {rows, columns}) : data;
-  if (const ConstantPtr table = quantized(n, std::move(parts)))
-    n.emit(ir::Gather{0}, {n.make_constant(table, n.input_name(0)), n.in(1)});
+  const ConstantPtr table = quantized(n, std::move(parts));
+  if (!table) return;
+  const ValueId matrix = n.make_constant(table, n.input_name(0));
+  if (rank == 2) return n.emit(ir::Gather{0}, {matrix, n.in(1)});
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(n.rank(n.in(1))), 1);
+  dims.insert(dims.end(), {rows, columns});
+  n.bind(0, dims.size() == 2 ? matrix : reshaped(n, matrix, dims));
 }
 
 }  // namespace
@@ -272,8 +312,10 @@ ConstantPtr dequantized_matrix(NodeContext& n, const ConstantPtr& codes, const G
   }
   const std::int64_t scale_rows = ceil_div(rows, parts.row_block);
   const std::int64_t scale_columns = ceil_div(columns, parts.column_block);
-  parts.scales = parameter_matrix(n, 1, "scales", scale_rows, scale_columns);
-  if (zeros) parts.zero_points = parameter_matrix(n, 2, "zero points", scale_rows, scale_columns);
+  parts.scales = parameter_matrix(n, n.constant(1), "scales", scale_rows, scale_columns);
+  if (zeros)
+    parts.zero_points =
+        parameter_matrix(n, n.constant(2), "zero points", scale_rows, scale_columns);
   return quantized(n, std::move(parts));
 }
 

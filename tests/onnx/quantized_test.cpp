@@ -298,6 +298,48 @@ TEST(Quantized, GatherBlockQuantizedInItsTwoForms) {
   }
 }
 
+TEST(Quantized, GatherBlockQuantizedSelectsMatrices) {
+  for (const bool along_rows : {false, true})
+    for (const std::int64_t index : {1, -1, 2}) {
+      OnnxBuilder b(21);
+      auto& opset = *b.model.add_opset_import();
+      opset.set_domain("com.microsoft");
+      opset.set_version(1);
+      std::vector<int> codes;
+      for (std::size_t i = 0; i < 2 * 32 * 16; ++i) codes.push_back(code_at(i, 16));
+      const Ints scale_dims = along_rows ? Ints{2, 2, 16} : Ints{2, 32, 1};
+      Floats scales;
+      std::vector<int> zeros;
+      for (int i = 0; i < 64; ++i) {
+        scales.push_back(0.1f * static_cast<float>(i % 7 + 1));
+        zeros.push_back(i % 15);
+      }
+      b.raw("q", kUint4, {2, 32, 16}, pack(codes, 4));
+      b.raw("z", kUint4, scale_dims, pack(zeros, 4));
+      b.raw("s", TensorProto::FLOAT, scale_dims,
+            testing::encode_floats(scales, TensorProto::FLOAT));
+      auto& node = b.raw_node(
+          "GatherBlockQuantized", {"q", b.integer(index), "s", "z"}, {"y"},
+          {{"block_size", std::int64_t{16}}, {"quantize_axis", std::int64_t{along_rows ? 1 : 2}}});
+      node.set_domain("com.microsoft");
+      b.float_output("y", {});
+      if (index == 2) {
+        const auto model = import(b);
+        ASSERT_FALSE(model.ok());
+        EXPECT_NE(errors(model.error()).find("selects matrix 2 of 2"), std::string::npos);
+        continue;
+      }
+      const Output out = run(b, 0);
+      ASSERT_EQ(out.dims, (Ints{32, 16}));
+      for (std::size_t i = 0; i < 32 * 16; ++i) {
+        const std::size_t row = i / 16, column = i % 16;
+        const std::size_t at = 32 + (along_rows ? row / 16 * 16 + column : row);
+        EXPECT_EQ(out.values[i], static_cast<float>(codes[32 * 16 + i] - zeros[at]) * scales[at]);
+      }
+      EXPECT_TRUE(out.quantization);
+    }
+}
+
 TEST(Quantized, WhatCannotBeReadIsRefused) {
   const auto refusal = [](const std::vector<testing::Attribute>& attributes, std::size_t b_bytes,
                           bool g_idx) {
