@@ -67,9 +67,12 @@ std::string other_factor(const onnx::NodeProto& node, const std::string& value) 
   return node.input(0) == value ? node.input(1) : node.input(0);
 }
 
+/// Returns whether `node` casts to f32, or to the 16-bit type of the graph's floats.
 bool is_cast_to_float(const onnx::NodeProto& node) {
-  return node.attribute_size() == 1 && node.attribute(0).name() == "to" &&
-         node.attribute(0).i() == onnx::TensorProto::FLOAT;
+  if (node.attribute_size() != 1 || node.attribute(0).name() != "to") return false;
+  const std::int64_t to = node.attribute(0).i();
+  return to == onnx::TensorProto::FLOAT || to == onnx::TensorProto::FLOAT16 ||
+         to == onnx::TensorProto::BFLOAT16;
 }
 
 /// Returns whether floats can replace the codes of `quantize`: only products with constant

@@ -46,6 +46,15 @@ TEST(FloatProducts, AreThoseThatAreScaledBackOnce) {
   EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q"}));
 }
 
+TEST(FloatProducts, MayHave16Bits) {
+  OnnxBuilder b = products();
+  for (const int node : {kCast, kCast2})
+    for (const int to : {onnx::TensorProto::FLOAT16, onnx::TensorProto::BFLOAT16}) {
+      b.graph().mutable_node(node)->mutable_attribute(0)->set_i(to);
+      EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q"}));
+    }
+}
+
 TEST(FloatProducts, WeightsOfConvolutionsAreSome) {
   OnnxBuilder b = products();
   for (const int node : {kProduct, kProduct2})
@@ -76,7 +85,7 @@ TEST(FloatProducts, AnythingElseIsComputedAsItIsWritten) {
       {"sums read twice", [](auto& b) { b.raw_node("Mul", {"f", "s"}, {"u"}); }},
       {"not a product of both", [](auto& b) { b.graph().mutable_node(kMul2)->set_op_type("Add"); }},
       {"cast to something else",
-       [](auto& b) { b.graph().mutable_node(kCast)->mutable_attribute(0)->set_i(10); }},
+       [](auto& b) { b.graph().mutable_node(kCast)->mutable_attribute(0)->set_i(7); }},
       {"matrix that is computed",
        [](auto& b) { b.graph().mutable_node(kProduct)->set_input(1, "sw"); }},
   };
