@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "compiler/ir/constant.h"
+#include "compiler/ir/constant_stack.h"
 #include "compiler/support/half.h"
 #include "tests/ir/rows.h"
 
@@ -166,6 +167,23 @@ TEST(QuantizedConstant, ReadsF16ScalesExactly) {
   parts.codes = make_packed(bytes_constant({0x05}), {4, PackedCode::kOffset}, {1, 1});
   parts.scales = make_constant(ElementType::kF16, {1, 1}, half);
   EXPECT_EQ(rows_of(*make_quantized(parts), 0, 1)[0], -3 * f16_to_f32(bits));
+}
+
+TEST(MatrixOfStack, StaysPackedIfItBeginsInAByte) {
+  std::vector<std::byte> bytes(15);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(37 * i + 5);
+  const auto source = make_constant(ElementType::kU8, {15}, bytes);
+  for (const std::int64_t columns : {4, 5}) {
+    const auto stack = make_packed(source, {4, PackedCode::kSigned}, {2, 3, columns});
+    const auto second = matrix_of_stack(stack, 1);
+    EXPECT_EQ(second->dims(), (std::vector<std::int64_t>{3, columns}));
+    EXPECT_EQ(second->element(), ElementType::kI8);
+    EXPECT_EQ(second->element_bits(), columns == 4 ? 4 : 8);
+    const auto all = to_floats(*stack);
+    EXPECT_EQ(to_floats(*second), std::vector<float>(all.begin() + 3 * columns, all.end()));
+  }
+  const auto floats = make_f32({2, 1, 2}, {1, 2, 3, 4});
+  EXPECT_EQ(to_floats(*matrix_of_stack(floats, 1)), (std::vector<float>{3, 4}));
 }
 
 }  // namespace
