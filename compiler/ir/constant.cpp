@@ -5,6 +5,7 @@
 
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/constant_pages.h"
+#include "compiler/ir/constant_stack.h"
 #include "compiler/ir/quote.h"
 #include "compiler/support/checked_math.h"
 
@@ -282,6 +283,7 @@ ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims) {
   if (source->dims() == dims) return source;
   if (const auto* computed = dynamic_cast<const ComputedConstant*>(source.get()))
     return computed->with_dims(std::move(dims));
+  if (ConstantPtr packed = reshaped_packed(source, dims)) return packed;
   // Maximum size of a constant whose text form contains its values.
   constexpr std::size_t kSmallBytes = 128;
   if (source->window().empty() && source->dims().size() == 2 && dims.size() > 2 &&

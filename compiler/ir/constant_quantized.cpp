@@ -57,6 +57,11 @@ class PackedConstant final : public Constant, public PagedConstant {
   }
   void drop_pages() const override { ir::drop_pages(*source_); }
   int element_bits() const override { return form_.bits; }
+  /// Returns the same elements with other dims; nullptr if rows are padded.
+  ConstantPtr with_dims(std::vector<std::int64_t> other) const {
+    if (dims().size() == 2 && form_.row_stride > 0) return nullptr;
+    return make_packed(source_, {form_.bits, form_.code}, std::move(other));
+  }
   /// Returns elements that begin at `begin`; nullptr if that is inside a byte.
   ConstantPtr part(std::int64_t begin, std::vector<std::int64_t> part_dims) const {
     const auto count = packed_bytes({form_.bits}, part_dims);
@@ -228,6 +233,11 @@ ConstantPtr make_packed(ConstantPtr source, PackedForm form, std::vector<std::in
   LLMC_CHECK(source && element_bytes(source->element()) == 1 && bytes &&
              *bytes <= source->element_count());
   return std::make_shared<PackedConstant>(std::move(source), form, std::move(dims));
+}
+
+ConstantPtr reshaped_packed(const ConstantPtr& source, const std::vector<std::int64_t>& dims) {
+  const auto* packed = dynamic_cast<const PackedConstant*>(source.get());
+  return packed ? packed->with_dims(dims) : nullptr;
 }
 
 ConstantPtr matrix_of_stack(const ConstantPtr& stack, std::int64_t index) {

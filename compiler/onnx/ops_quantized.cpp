@@ -140,19 +140,28 @@ void convert_matmul_nbits(NodeContext& n) {
   n.emit(ir::Binary{ir::BinaryKind::kAdd}, {n.make(ir::MatMul{}, {n.in(0), matrix}), n.in(5)});
 }
 
-/// Returns the index of the matrix that GatherBlockQuantized selects from `count` ones. Reports an
-/// error and returns nullopt if it is not a constant or outside of them.
-std::optional<std::int64_t> selected_matrix(NodeContext& n, std::int64_t count) {
-  const auto index = n.known_integers(1);
-  if (!index || index->size() != 1) {
-    n.unsupported("matrices selected at run time are not supported");
-    return std::nullopt;
+/// Replaces the parts of stacked matrices [count, rows, columns] by those of one matrix, or, if
+/// `index` is not known, of all matrices below each other. Reports an error and returns false if
+/// they do not fit.
+bool unstack(NodeContext& n, std::optional<std::int64_t> index,
+             const std::vector<ConstantPtr*>& parts) {
+  const std::int64_t count = (*parts[0])->dims()[0];
+  if (index && (*index >= count || *index < -count)) {
+    n.bad("selects matrix " + std::to_string(*index) + " of " + std::to_string(count));
+    return false;
   }
-  if ((*index)[0] >= count || (*index)[0] < -count) {
-    n.bad("selects matrix " + std::to_string((*index)[0]) + " of " + std::to_string(count));
-    return std::nullopt;
+  for (ConstantPtr* part : parts) {
+    if (!*part) continue;
+    const std::vector<std::int64_t> dims = (*part)->dims();
+    const auto rows = dims.size() == 3 ? checked_mul(count, dims[1]) : std::nullopt;
+    if (!rows || dims[0] != count) {
+      n.bad("its scales or zero points are not those of " + std::to_string(count) + " matrices");
+      return false;
+    }
+    *part = index ? ir::matrix_of_stack(*part, *index < 0 ? *index + count : *index)
+                  : ir::reshaped(*part, {*rows, dims[2]});
   }
-  return (*index)[0] < 0 ? (*index)[0] + count : (*index)[0];
+  return true;
 }
 
 /// GatherBlockQuantized: rows of a table that is quantized in blocks along its rows, or one of
@@ -178,19 +187,17 @@ void convert_gather_block_quantized(NodeContext& n) {
   const std::int64_t bits = stored_bytes ? given_bits : data->element_bits();
   if (bits != 4 && bits != 8)
     return n.unsupported(std::to_string(bits) + "-bit codes are not supported");
-  if (rank == 3) {
-    const auto index = selected_matrix(n, data->dims()[0]);
-    if (!index) return;
-    for (ConstantPtr* stack : {&data, &scales, &zero_points}) {
-      if (!*stack) continue;
-      if ((*stack)->dims().size() != 3 || (*stack)->dims()[0] <= *index)
-        return n.bad("its scales or zero points are not those of several matrices");
-      *stack = ir::matrix_of_stack(*stack, *index);
-    }
-  }
+  const std::vector<std::int64_t> stored = data->dims();
+  const auto indices = n.known_integers(1);
+  const bool selects = rank == 3 && indices && indices->size() == 1;
+  if (rank == 3 && !unstack(n, selects ? std::optional((*indices)[0]) : std::nullopt,
+                            {&data, &scales, &zero_points}))
+    return;
   const std::int64_t rows = data->dims()[0];
   const std::int64_t columns = stored_bytes ? data->dims()[1] * (8 / bits) : data->dims()[1];
   const bool along_columns = quantize_axis == last;  // a row has several scales
+  if (!along_columns && !selects && stored[1] % block != 0)
+    return n.unsupported("blocks that do not divide the rows of a matrix are not supported");
   if (!along_columns && stored_bytes && bits != 8)
     return n.unsupported("packed codes that are quantized along another axis are not supported");
   ir::QuantizedParts parts;
@@ -210,8 +217,12 @@ void convert_gather_block_quantized(NodeContext& n) {
   parts.codes = stored_bytes ? ir::make_packed(data, form, {rows, columns}) : data;
   const ConstantPtr table = quantized(n, std::move(parts));
   if (!table) return;
+  if (!selects) {
+    const ConstantPtr all =
+        rank == 2 ? table : ir::reshaped(table, {stored[0], stored[1], columns});
+    return n.emit(ir::Gather{0}, {n.make_constant(all, n.input_name(0)), n.in(1)});
+  }
   const ValueId matrix = n.make_constant(table, n.input_name(0));
-  if (rank == 2) return n.emit(ir::Gather{0}, {matrix, n.in(1)});
   std::vector<std::int64_t> dims(static_cast<std::size_t>(n.rank(n.in(1))), 1);
   dims.insert(dims.end(), {rows, columns});
   n.bind(0, dims.size() == 2 ? matrix : reshaped(n, matrix, dims));

@@ -186,5 +186,15 @@ TEST(MatrixOfStack, StaysPackedIfItBeginsInAByte) {
   EXPECT_EQ(to_floats(*matrix_of_stack(floats, 1)), (std::vector<float>{3, 4}));
 }
 
+TEST(Reshaped, KeepsIntegersPacked) {
+  const auto source = bytes_constant({0x21, 0x43, 0x65, 0x07});
+  const auto stack = make_packed(source, {4, PackedCode::kUnsigned}, {1, 2, 3});
+  const auto matrix = reshaped(stack, {3, 2});
+  EXPECT_EQ(matrix->element_bits(), 4);
+  EXPECT_EQ(to_integers(*matrix).value(), (Dims{1, 2, 3, 4, 5, 6}));
+  const auto padded = make_packed(source, {4, PackedCode::kUnsigned, 4}, {2, 3});
+  EXPECT_EQ(to_integers(*reshaped(padded, {6})).value(), (Dims{1, 2, 3, 5, 6, 7}));
+}
+
 }  // namespace
 }  // namespace llmc::ir

@@ -300,7 +300,7 @@ TEST(Quantized, GatherBlockQuantizedInItsTwoForms) {
 
 TEST(Quantized, GatherBlockQuantizedSelectsMatrices) {
   for (const bool along_rows : {false, true})
-    for (const std::int64_t index : {1, -1, 2}) {
+    for (const std::int64_t index : {1, -1, 2, 0}) {  // 0: the second one, chosen at run time
       OnnxBuilder b(21);
       auto& opset = *b.model.add_opset_import();
       opset.set_domain("com.microsoft");
@@ -318,8 +318,13 @@ TEST(Quantized, GatherBlockQuantizedSelectsMatrices) {
       b.raw("z", kUint4, scale_dims, pack(zeros, 4));
       b.raw("s", TensorProto::FLOAT, scale_dims,
             testing::encode_floats(scales, TensorProto::FLOAT));
+      std::string chosen = b.integer(index);
+      if (index == 0) {
+        b.float_input("x", {std::int64_t{1}, std::int64_t{1}});
+        chosen = b.node("Cast", {b.reshape("x", {})}, {{"to", std::int64_t{TensorProto::INT64}}});
+      }
       auto& node = b.raw_node(
-          "GatherBlockQuantized", {"q", b.integer(index), "s", "z"}, {"y"},
+          "GatherBlockQuantized", {"q", chosen, "s", "z"}, {"y"},
           {{"block_size", std::int64_t{16}}, {"quantize_axis", std::int64_t{along_rows ? 1 : 2}}});
       node.set_domain("com.microsoft");
       b.float_output("y", {});
@@ -329,14 +334,14 @@ TEST(Quantized, GatherBlockQuantizedSelectsMatrices) {
         EXPECT_NE(errors(model.error()).find("selects matrix 2 of 2"), std::string::npos);
         continue;
       }
-      const Output out = run(b, 0);
+      const Output out = run(b, index == 0 ? 1 : 0);
       ASSERT_EQ(out.dims, (Ints{32, 16}));
       for (std::size_t i = 0; i < 32 * 16; ++i) {
         const std::size_t row = i / 16, column = i % 16;
         const std::size_t at = 32 + (along_rows ? row / 16 * 16 + column : row);
         EXPECT_EQ(out.values[i], static_cast<float>(codes[32 * 16 + i] - zeros[at]) * scales[at]);
       }
-      EXPECT_TRUE(out.quantization);
+      EXPECT_EQ(out.quantization.has_value(), index != 0);
     }
 }
 
