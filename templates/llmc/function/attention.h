@@ -2,6 +2,7 @@
 
 #include "llmc/function/matmul.h"
 #include "llmc/function/reduce.h"
+#include "llmc/math.h"
 
 /// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
 /// Where `hidden` is not 0 it replaces the score, so that a hidden score has no effect even if it
@@ -32,22 +33,46 @@ LLMC_INLINE void for_each_term(const float* __restrict terms, int64_t step, int6
   }
 }
 
+/// Replaces scores x by e^(x - most), where `most` is their maximum, and returns the sum. If `most`
+/// is infinite or NaN, all results are NaN.
+LLMC_INLINE float attention_exponentials(float* __restrict row, int64_t keys, float most) {
+  const float shift = most - most == 0 ? most : __builtin_nanf("");
+  F32x8 sum = zero_f32();
+  int64_t t = 0;
+  const auto eight = [&](F32x8 x) LLMC_INLINE_LAMBDA {
+    return shift == shift ? exp_nonpositive(x - splat(shift)) : splat(shift);
+  };
+  for (; t + kLanes <= keys; t += kLanes) {
+    const F32x8 p = eight(load(row + t));
+    store(row + t, p);
+    sum = sum + p;
+  }
+  if (t < keys) {
+    const auto rest = static_cast<size_t>(keys - t);
+    const F32x8 p = eight(load_partial(row + t, rest));
+    store_partial(row + t, p, rest);
+    sum = sum + select(lanes_below(rest), p, zero_f32());
+  }
+  return reduce_add(sum);
+}
+
 /// Replaces the products of one query by probabilities.
 LLMC_INLINE void attention_probabilities(float* __restrict row, const float* bias,
                                          const float* hidden, const AttentionShape& s) {
-  for (int64_t t = 0; t < s.keys; ++t) row[t] = row[t] * s.scale;
+  const int64_t keys = s.keys;  // a local variable: `s` might overlap the row
+  const float scale = s.scale;
+  for (int64_t t = 0; t < keys; ++t) row[t] = row[t] * scale;
   if (s.biased)
-    for_each_term(bias, s.bias_column, s.keys, [&](int64_t t, float x) { row[t] = row[t] + x; });
+    for_each_term(bias, s.bias_column, keys, [&](int64_t t, float x) { row[t] = row[t] + x; });
   if (s.masked)
-    for_each_term(hidden, s.hidden_column, s.keys,
+    for_each_term(hidden, s.hidden_column, keys,
                   [&](int64_t t, float x) { row[t] = x == 0 ? row[t] : x; });
-  const float most = reduce_row<Max, float>(s.keys, [&](int64_t t) { return row[t]; });
-  for (int64_t t = 0; t < s.keys; ++t) row[t] = exp(row[t] - most);
-  const float sum = reduce_row<Sum, float>(s.keys, [&](int64_t t) { return row[t]; });
+  const float most = reduce_row<Max, float>(keys, [&](int64_t t) { return row[t]; });
+  const float sum = attention_exponentials(row, keys, most);
   if (s.nan_is_zero && sum != sum) {
-    for (int64_t t = 0; t < s.keys; ++t) row[t] = 0;
+    for (int64_t t = 0; t < keys; ++t) row[t] = 0;
   } else {
-    for (int64_t t = 0; t < s.keys; ++t) row[t] = row[t] / sum;
+    for (int64_t t = 0; t < keys; ++t) row[t] = row[t] / sum;
   }
 }
 

@@ -121,6 +121,32 @@ LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __re
   }
 }
 
+/// Stores the transpose of 8 x 8 floats, whose rows are `from_row` elements apart, in a panel.
+LLMC_INLINE void transpose_square(const float* from, int64_t from_row, float* panel) {
+  using Row = float __attribute__((vector_size(32)));
+  Row x[8], y[8];
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(&x[i], from + i * from_row, sizeof(Row));
+  // Exchange single elements of two rows, then pairs, then halves.
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 8; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 8; i += i % 4 == 1 ? 3 : 1) {
+    x[i] = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    x[i + 2] = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 4; ++i) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    y[i + 4] = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(panel + i * kPanelColumns, &y[i], sizeof(Row));
+}
+
 /// Computes one product with an unpacked b[K][N], whose rows are b_row and columns b_column
 /// elements apart: copies 16 columns at a time to `panel`, f32[K][16].
 LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_row,
@@ -136,10 +162,17 @@ LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_r
         store(panel + i * kPanelColumns + 8, load(from + 8));
       }
     } else {
+      int64_t i = 0;
+      if (b_row == 1 && columns == kPanelColumns) {
+        for (; i + 8 <= k; i += 8)
+          for (int64_t j = 0; j < kPanelColumns; j += 8)
+            transpose_square(b + (column + j) * b_column + i, b_column,
+                             panel + i * kPanelColumns + j);
+      }
       for (int64_t j = 0; j < kPanelColumns; ++j) {
         const float* from = b + (column + j) * b_column;
-        for (int64_t i = 0; i < k; ++i)
-          panel[i * kPanelColumns + j] = j < columns ? from[i * b_row] : 0.0f;
+        for (int64_t d = i; d < k; ++d)
+          panel[d * kPanelColumns + j] = j < columns ? from[d * b_row] : 0.0f;
       }
     }
     if (columns == kPanelColumns) {
