@@ -25,7 +25,8 @@ inline constexpr size_t kActivationBlocks = 2;  // a tile row is 64 k
 inline constexpr size_t kActivationBlocks = 1;
 #endif
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
-inline constexpr bool kSignedCodes = false, kByteCodes = true;
+inline constexpr bool kSignedCodes = false, kByteCodes = true, kWideCodes = true;
+inline constexpr size_t kWideCodeTokens = 6;  // 12 sums and 12 parts of 32 registers
 inline constexpr size_t kAttentionSums = 48, kAttentionRowTile = 12;
 
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
@@ -140,6 +141,13 @@ struct VnniVector {
   static LLMC_INLINE void store_y(float* const* y, size_t at, __m512 v) {
     _mm256_storeu_ps(y[0] + at, _mm512_castps512_ps256(v));
     _mm256_storeu_ps(y[1] + at, _mm512_extractf32x8_ps(v, 1));
+  }
+  static LLMC_INLINE __m512i add(__m512i a, __m512i b) { return _mm512_add_epi32(a, b); }
+  static LLMC_INLINE __m512 add_products(__m512 part, __m512 scale, __m512i products) {
+    return _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(products), part);
+  }
+  static LLMC_INLINE __m512 add_part(__m512 y, float scale, __m512 part) {
+    return _mm512_fmadd_ps(_mm512_set1_ps(scale), part, y);
   }
   /// Does the same as Q4Fold (kernels/product_q4.h).
   static LLMC_INLINE __m512 fold(__m512 y, __m512 scale, __m512 min, float activation_scale,
