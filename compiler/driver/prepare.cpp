@@ -199,6 +199,7 @@ Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encod
                                                        plan::PlanOptions planned) {
   planned.name += "_encoder";
   planned.raw_weights = true;
+  planned.is_encoder = true;
   planned.open_dims = {{"source", {planned.source_min, planned.source_max}}};
   LLMC_TRY(plan::Plan plan, plan::make_plain_plan(encoder.stages, encoder.inputs, planned));
   return std::make_shared<const plan::Plan>(std::move(plan));

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/emit/dim_names.h"
 #include "compiler/emit/names.h"
 #include "compiler/plan/embeddings.h"
+#include "compiler/plan/kv_format.h"
 #include "compiler/plan/program_hash.h"
+#include "compiler/support/check.h"
 
 namespace llmc::emit {
 
@@ -24,17 +28,28 @@ std::string prompt_fields(const Plan& plan) {
 
 }  // namespace
 
+std::string source_alias(const Plan& plan, const Plan& encoder) {
+  const auto stage = std::ranges::find_if(encoder.program.forward, [](const plan::Stage& s) {
+    return std::holds_alternative<plan::SourceStoreStage>(s.op);
+  });
+  LLMC_CHECK(stage != encoder.program.forward.end());
+  const auto& store = std::get<plan::SourceStoreStage>(stage->op);
+  const plan::AttentionShape& shape = &plan == &encoder ? store.shape : plan.program.cross;
+  return fmt::format(
+      "using Source = SourceShape<{}, {}, {}, {}, {}, KvFormats{{KvFormat::{}, KvFormat::{}}}>;\n",
+      shape.heads, shape.kv_heads, shape.head_dim, store.max_rows, encoder.program.outputs.size(),
+      plan::kv_enumerator(store.formats.keys), plan::kv_enumerator(store.formats.values));
+}
+
 std::string encode_function(const Plan& plan) {
   if (!plan.encoder) return {};
   const plan::Plan& encoder = *plan.encoder;
-  const plan::AttentionShape& cross = plan.program.cross;
   const DimNames dims(encoder.program);
   const bool ids = plan::source_width(encoder) == 0;
-  std::string text = fmt::format(
-      "\n/// Runs the encoder and stores keys and values of each layer, f32[2][{}][rows][{}].\n"
+  std::string text =
+      "\n/// Runs the encoder and stores keys and values of each layer.\n"
       "uint32_t encode(const llmc_run* run, const void* input, [[maybe_unused]] uint32_t n,\n"
-      "                float* source) {{\n",
-      cross.kv_heads, cross.head_dim);
+      "                unsigned char* source) {\n";
   if (!encoder.program.open_dims.empty())
     text +=
         fmt::format("  const int64_t {} = n;\n", DimNames::variable(dims.identifiers().front()));
@@ -47,7 +62,7 @@ std::string encode_function(const Plan& plan) {
   text += fmt::format(
       "  const void* const inputs[] = {{{input}, run->weights + {weights}}};\n"
       "  void* outputs[{sources}];\n"
-      "  for (uint64_t i = 0; i < {sources}; ++i) outputs[i] = source + i * {layer} * rows;\n"
+      "  for (uint64_t i = 0; i < {sources}; ++i) outputs[i] = source + i * {layer};\n"
       "  const int64_t dims[] = {{n}};\n"
       "  const llmc_run_options options{{sizeof options, run->threads,\n"
       "                                 run->uneven ? LLMC_CORES_UNEVEN : LLMC_CORES_EVEN,\n"
@@ -57,7 +72,7 @@ std::string encode_function(const Plan& plan) {
       "  return status == 0 ? static_cast<uint32_t>(rows) : 0;\n"
       "}}\n",
       fmt::arg("input", ids ? "ids" : "input"), fmt::arg("sources", plan.program.sources),
-      fmt::arg("layer", 2 * cross.kv_heads * cross.head_dim),
+      fmt::arg("layer", encoder.program.outputs.front().bytes()),
       fmt::arg("name", encoder.options.name),
       fmt::arg("weights", plan.weights_bytes - encoder.weights_bytes),
       fmt::arg("arena", plan::encoder_arena_offset(encoder)));

@@ -67,7 +67,9 @@ std::string model_constants(const Plan& plan) {
             "what keys and values are kept in");
   if (program.layers == 0) return lines.text();
   return lines.text() +
-         "using Attention = AttentionShape<kHeads, kKvHeads, kHeadDim, kBlock, kLayers, kCache>;\n";
+         "using Attention = AttentionShape<kHeads, kKvHeads, kHeadDim, kBlock, kLayers, "
+         "kCache>;\n" +
+         (plan.encoder ? source_alias(plan, *plan.encoder) : std::string());
 }
 
 std::string weight_offsets(const Plan& plan) {

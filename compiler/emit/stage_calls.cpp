@@ -112,9 +112,12 @@ class Printer {
                        float_literal(s.scale), buffer(s.q), buffer(s.out), more);
   }
   std::string operator()(const plan::CrossAttentionStage& s) const {
-    return fmt::format("cross_attention<{}, {}, {}>(context, {}, {}, {}, {});", s.shape.heads,
-                       s.shape.kv_heads, s.shape.head_dim, layer(s.layer), float_literal(s.scale),
-                       buffer(s.q), buffer(s.out));
+    return fmt::format("attention<Source>(context, {}, {}, {}, {});", layer(s.layer),
+                       float_literal(s.scale), buffer(s.q), buffer(s.out));
+  }
+  std::string operator()(const plan::SourceStoreStage& s) const {
+    return fmt::format("source_store<Source>(m.rows({}), {}, {});", row_count(s.rows), buffer(s.x),
+                       buffer(s.out));
   }
   std::string operator()(const plan::NormStage& s) const {
     const std::string shape =
@@ -152,12 +155,9 @@ class Printer {
       return fmt::format("binary_row<{}, {}>(context, {}, {}, {});", op, elements, buffer(s.a),
                          vector(s.row), buffer(s.out));
     }
-    if (s.number.exists()) {
-      return fmt::format("binary_scalar<{}, {}>(context, {}, *{}, {});", op, elements, buffer(s.a),
-                         vector(s.number), buffer(s.out));
-    }
+    const std::string number = s.number.exists() ? "*" + vector(s.number) : float_literal(s.value);
     return fmt::format("binary_scalar<{}, {}>(context, {}, {}, {});", op, elements, buffer(s.a),
-                       float_literal(s.value), buffer(s.out));
+                       number, buffer(s.out));
   }
   std::string operator()(const plan::UnaryStage& s) const {
     return fmt::format("unary<{}, {}>(context, {}, {});", operator_type(ir::Unary{s.kind}),

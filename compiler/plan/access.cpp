@@ -27,6 +27,7 @@ StageBuffers operands(Stage& stage) {
           [](QkvStage& s) { return StageBuffers{{&s.source, &s.angles.buffer}, {&s.q}}; },
           [](AttentionStage& s) { return StageBuffers{{&s.q}, {&s.out}}; },
           [](CrossAttentionStage& s) { return StageBuffers{{&s.q}, {&s.out}}; },
+          [](SourceStoreStage& s) { return StageBuffers{{&s.x}, {&s.out}}; },
           [](NormStage& s) { return StageBuffers{{&s.x, &s.residual}, {&s.out}}; },
           [](RopeStage& s) { return StageBuffers{{&s.x, &s.angles.buffer}, {&s.out}}; },
           [](KvStoreStage& s) { return StageBuffers{{&s.k, &s.v}, {}}; },

@@ -148,6 +148,10 @@ class Lowerer {
   void lower_experts(Scope& scope, const ir::Node& node, const ir::ExpertLinear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
+  /// Returns the output of an encoder for a layer's keys and values, `port`: a layer of the state.
+  Port source_port(Port port);
+  /// Stores the keys and values that `node` computes, if any, in the outputs.
+  void store_sources(Scope& scope, const ir::Node& node);
   void lower_cross_attention(Scope& scope, const ir::Node& node, const ir::CrossAttention& op);
   bool lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon);
   void lower_rope(Scope& scope, const ir::Node& node, const ir::Rope& op);

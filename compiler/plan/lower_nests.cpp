@@ -260,18 +260,49 @@ Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
   }
   for (const ir::ValueId output : graph_.outputs()) {
     const ir::Value& value = graph_.value(output);
-    program_.outputs.push_back(add({value.name, value.type.element, *sizes_of(value.type)},
-                                   Place::kOutput, program_.outputs.size()));
-    scope.outputs.try_emplace(output, program_.outputs.back().buffer);
+    Port port{value.name, value.type.element, *sizes_of(value.type)};
+    if (options_.source_formats) port = source_port(std::move(port));
+    program_.outputs.push_back(add(std::move(port), Place::kOutput, program_.outputs.size()));
+    if (!options_.source_formats) scope.outputs.try_emplace(output, program_.outputs.back().buffer);
   }
-  for (; scope.node < graph_.nodes().size(); ++scope.node)
-    lower_node(scope, graph_.nodes()[scope.node]);
+  for (; scope.node < graph_.nodes().size(); ++scope.node) {
+    const ir::Node& node = graph_.nodes()[scope.node];
+    lower_node(scope, node);
+    if (options_.source_formats && diagnostics_.empty()) store_sources(scope, node);
+  }
   if (!diagnostics_.empty()) return Error(std::move(diagnostics_));
-  for (std::size_t i = 0; i < program_.outputs.size(); ++i)
+  for (std::size_t i = 0; i < program_.outputs.size() && !options_.source_formats; ++i)
     scope.nests.finish_output(graph_.outputs()[i], program_.outputs[i].buffer);
   LLMC_TRY(const std::uint64_t bytes, lay_out(program_.weights));
   (void)bytes;
   return std::move(program_);
+}
+
+Port Lowerer::source_port(Port port) {
+  const Sizes& dims = port.dims;
+  LLMC_CHECK(dims.size() == 4 && dims[1].is_constant() && dims[3].is_constant());
+  const KvFormats formats = *options_.source_formats;
+  program_.source_rows = dims[2];
+  const std::uint64_t bytes =
+      source_layer_bytes(unsigned_of(dims[1].bound()), unsigned_of(dims[3].bound()),
+                         unsigned_of(dims[2].bound()), formats);
+  return {port.name, ir::ElementType::kU8, {static_cast<std::int64_t>(bytes)}};
+}
+
+void Lowerer::store_sources(Scope& scope, const ir::Node& node) {
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    const ir::ValueId value = graph_.outputs()[i];
+    if (std::ranges::find(node.outputs, value) == node.outputs.end()) continue;
+    const Sizes& dims = *scope.nests.dims_of(value);
+    const std::uint64_t kv_heads = unsigned_of(dims[1].bound());
+    SourceStoreStage stage{.shape = {kv_heads, kv_heads, unsigned_of(dims[3].bound())},
+                           .formats = *options_.source_formats,
+                           .x = {scope.nests.store_whole(value)},
+                           .out = {program_.outputs[i].buffer},
+                           .rows = dims[2],
+                           .max_rows = unsigned_of(dims[2].bound())};
+    scope.emit(node, Stage{std::move(stage), node.origin, {}});
+  }
 }
 
 Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,

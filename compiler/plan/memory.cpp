@@ -113,6 +113,10 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
     return attention_work_bytes(s->shape.heads, s->shape.kv_heads, s->shape.head_dim, o.ctx, tokens,
                                 o.threads_max, o.kv);
   }
+  if (const auto* s = std::get_if<CrossAttentionStage>(&stage.op)) {
+    return attention_work_bytes(s->shape.heads, s->shape.kv_heads, s->shape.head_dim, o.source_rows,
+                                tokens, o.threads_max, o.kv);
+  }
   return 0;
 }
 

@@ -29,6 +29,7 @@ struct MemoryPlan {
 struct MemoryOptions {
   std::uint32_t chunk = 32, batch = 1, ctx = 2048, threads_max = 8;
   KvFormats kv = {};
+  std::uint64_t source_rows = 0;  // maximum number of rows of a source
 };
 
 /// Assigns offsets so that no two buffers with overlapping live ranges overlap in memory. For a

@@ -70,7 +70,9 @@ Part part_of(const Stage& stage, const Writers& writers, bool feeds_attention) {
     return Part::kAttention;
   if (std::holds_alternative<GatedStage>(stage.op)) return Part::kGateUp;
   if (std::holds_alternative<QkvStage>(stage.op) ||
-      std::holds_alternative<KvStoreStage>(stage.op) || std::holds_alternative<RopeStage>(stage.op))
+      std::holds_alternative<KvStoreStage>(stage.op) ||
+      std::holds_alternative<SourceStoreStage>(stage.op) ||
+      std::holds_alternative<RopeStage>(stage.op))
     return Part::kQkv;
   if (std::holds_alternative<EmbeddingStage>(stage.op) ||
       std::holds_alternative<RopeAnglesStage>(stage.op) ||

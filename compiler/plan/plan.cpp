@@ -115,7 +115,7 @@ bool frames_first(const Plan& encoder) {
 }
 
 const Size& source_rows(const Plan& encoder) {
-  return encoder.program.outputs.front().dims[2];
+  return encoder.program.source_rows;
 }
 
 std::uint64_t encoder_arena_offset(const Plan& encoder) {
@@ -147,11 +147,14 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .message = "a vocabulary or hidden size above 2^31"};
   }
+  const std::uint64_t max_rows =
+      encoder ? static_cast<std::uint64_t>(source_rows(*encoder).bound()) : 0;
   LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
                                               .batch = options.batch,
                                               .ctx = ctx,
                                               .threads_max = options.threads_max,
-                                              .kv = options.kv}));
+                                              .kv = options.kv,
+                                              .source_rows = max_rows}));
   if (encoder) {
     if (program.cross.heads == 0)
       return Diagnostic{.kind = ErrorKind::kUnsupported,
@@ -159,11 +162,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
     plan.memory.scratch_bytes =
         std::max(plan.memory.scratch_bytes,
                  encoder_arena_offset(*encoder) + round_up(encoder->arena_bytes, kAlignment));
-    const AttentionShape& cross = program.cross;
-    const auto rows = static_cast<std::uint64_t>(source_rows(*encoder).bound());
-    plan.source_bytes = round_up(
-        std::uint64_t{program.sources} * 2 * cross.kv_heads * cross.head_dim * rows * sizeof(float),
-        kAlignment);
+    for (const Port& output : encoder->program.outputs) plan.source_bytes += output.bytes();
     plan.encoder = std::move(encoder);
   }
   plan.state_bytes = program.state_bytes();
@@ -220,8 +219,11 @@ Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value
   Plan plan;
   plan.options = options;
   LLMC_TRY(plan.program,
-           lower_plain(graph, inputs,
-                       {.threads_max = options.threads_max, .open_dims = options.open_dims}));
+           lower_plain(
+               graph, inputs,
+               {.threads_max = options.threads_max,
+                .open_dims = options.open_dims,
+                .source_formats = options.is_encoder ? std::optional(options.kv) : std::nullopt}));
   LLMC_TRY(plan.memory,
            plan_memory(plan.program, {.chunk = 1, .batch = 1, .threads_max = options.threads_max}));
   // C has no arrays of size 0, and NAME_run does not accept NULL.

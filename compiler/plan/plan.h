@@ -39,6 +39,7 @@ struct PlanOptions {
   /// Number of KV blocks shared by all sequences; 0: enough for a full context of each sequence.
   std::uint32_t pool = 0;
   KvFormats kv = {};        // KV cache formats
+  bool is_encoder = false;  // of an encoder-decoder: its outputs are stored in these formats
   bool contiguous = false;  // one block holds a whole context; `block` is ignored
   /// Whether the user set `ctx`. If so, a shorter position table in the model is an error.
   /// Otherwise the context is the smaller of `ctx` and `trained_ctx`, but at least `ctx_needed` and

@@ -76,6 +76,9 @@ class HashWriter {
     if (s.sinks.exists()) put(s.sinks);
   }
   void write(const CrossAttentionStage& s) { put(s.shape, s.scale, s.q, s.out, s.layer); }
+  void write(const SourceStoreStage& s) {
+    put(s.shape, s.formats.keys, s.formats.values, s.x, s.out, s.rows, s.max_rows);
+  }
   void write(const StateStoreStage& s) { put(s.next, s.slot); }
   void write(const NormStage& s) { put(s.x, s.out, s.residual, s.norm, s.width, s.parts); }
   void write(const RopeStage& s) { put(s.x, s.out, s.angles, s.heads, s.head_dim); }

@@ -105,8 +105,8 @@ struct llmc_session {
     return *reinterpret_cast<llmc::core::Sequence*>(sequences + uint64_t{i} * LLMC_SEQUENCE_BYTES);
   }
   /// Returns keys and values of the source in a slot (llmc_segment::source).
-  float* source_state(uint32_t slot) const {
-    return reinterpret_cast<float*>(source_states + slot * model->source_bytes);
+  unsigned char* source_state(uint32_t slot) const {
+    return source_states + slot * model->source_bytes;
   }
   llmc::core::Sequence& selected() { return sequence(current); }
   const llmc::core::Sequence& selected() const {

@@ -205,6 +205,12 @@ inline constexpr size_t kAttentionRows = 24;
 /// Maximum number of new tokens for which the splits of the cache are distributed over the workers.
 inline constexpr size_t kSplitTokens = 4;
 
+/// Returns the size of a layer of the state of a source with at most `rows` rows.
+constexpr size_t source_layer_bytes(size_t kv_heads, size_t head_dim, size_t rows,
+                                    KvFormats formats) {
+  return kv_heads * ceil_div(rows, kAttentionTile) *
+         kv_layer_bytes(1, head_dim, kAttentionTile, formats);
+}
 /// Returns the size of the state of one query row: output f32[padded dim], then maximum and sum
 /// (f32[16]).
 constexpr size_t attention_state_bytes(size_t head_dim) {

@@ -136,20 +136,27 @@ struct Bits {
     done(name, out, context * 120);
   }
 
-  [[gnu::noinline]] void attend_to_source(uint32_t source) {
+  template <KvFormats kFormats>
+  [[gnu::noinline]] void attend_to_source(const char* name, uint32_t source) {
+    using Shape = SourceShape<6, 2, 20, 200, 2, kFormats>;
     constexpr uint32_t kRows = 40;
     const uint32_t chunk = run.count;
     segment.source_rows = source;
-    segment.source = floats(2 * 2 * 2 * source * 20, 51, 2);
+    segment.source = take<unsigned char>(2 * Shape::kStateBytes);
+    KernelContext context =
+        kernel_context(attention_work_bytes(6, 2, 20, 200, chunk, run.threads, kFormats));
+    source_store<Shape>({&run, source, nullptr}, floats(2 * 2 * source * 20, 51, 2),
+                        segment.source + Shape::kStateBytes);
     const float* q = floats(kRows * 120, 52, 4);
     float* out = take<float>(kRows * 120);
     for (uint32_t first = 0; first < kRows; first += chunk) {
       run.count = kRows - first < chunk ? kRows - first : chunk;
       at(first);
-      cross_attention<6, 2, 20>(kernel_context(64), 1, 0.5f, q + first * 120, out + first * 120);
+      context.tokens = run.count;
+      attention<Shape>(context, 1, 0.5f, q + first * 120, out + first * 120);
     }
     run.count = chunk;
-    done("attention to a source", out, kRows * 120);
+    done(name, out, kRows * 120);
   }
 
   template <WeightKind kKind>
@@ -247,7 +254,9 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<32, AttentionRule<>, false, kSmall>("attention in int8 and fp8", 90);
       bits.attend<32, AttentionRule<0, true, ScoreBias::kByKey, true>>(
           "attention with a bias by key, sinks", 90);
-      bits.attend_to_source(150);
+      bits.attend_to_source<KvFormats{}>("attention to a source", 150);
+      bits.attend_to_source<{KvFormat::kInt8, KvFormat::kInt8}>("attention to a source in int8",
+                                                                129);
     }
   }
   // A long cache: chunk, threads and block size may change, the bits may not.

@@ -1,5 +1,3 @@
-#include "llmc/kernels/cross_attention.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -13,30 +11,47 @@ namespace {
 
 constexpr std::size_t kLayers = 2, kSourceLayer = 1;
 
-/// Queries, and the state of a source for all layers.
-template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim>
+constexpr std::size_t kMaxRows = 1050;
+
+/// Queries, and keys and values of a source, f32[2][kv_heads][source][head_dim], and the state with
+/// them in layer kSourceLayer. The rest of the state is NaN.
+template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim,
+          KvFormats kFormats = KvFormats{}>
 struct SourceCase {
   static constexpr std::size_t kRow = kHeads * kHeadDim, kHalfRow = kKvHeads * kHeadDim;
+  using Shape = SourceShape<kHeads, kKvHeads, kHeadDim, kMaxRows, kLayers, kFormats>;
+  static constexpr std::size_t kLayerBytes = Shape::kStateBytes;
 
   SourceCase(std::size_t rows, std::size_t source, std::uint32_t seed = 1)
       : tokens(rows),
         keys(source),
         q(random_floats(rows * kRow, seed, 2)),
-        state(random_floats(kLayers * 2 * source * kHalfRow, seed + 1, 2)) {}
+        x(random_floats(2 * source * kHalfRow, seed + 1, 2)),
+        state(kLayers * kLayerBytes, 0xff) {
+    const TestRun run = make_run(1, 2);
+    source_store<Shape>({&run, static_cast<std::uint32_t>(source), nullptr}, x.data(),
+                        state.data() + kSourceLayer * kLayerBytes);
+  }
 
-  Aligned<float> attend(std::uint32_t threads, float scale) const {
-    Aligned<float> out(tokens * kRow);
+  static Aligned<float> attend(const llmc_run& run, float scale, const Aligned<float>& queries) {
+    Aligned<float> out(queries.size());
+    Aligned<unsigned char> work(attention_work_bytes(kHeads, kKvHeads, kHeadDim, kMaxRows,
+                                                     run.count, run.threads, kFormats));
+    attention<Shape>({&run, run.count, work.data()}, kSourceLayer, scale, queries.data(),
+                     out.data());
+    return out;
+  }
+
+  Aligned<float> attend(std::uint32_t threads, float scale) {
     TestRun run = make_run(static_cast<std::uint32_t>(tokens), threads);
     run.segment().source = state.data();
     run.segment().source_rows = static_cast<std::uint32_t>(keys);
-    cross_attention<kHeads, kKvHeads, kHeadDim>({&run, run.count, nullptr}, kSourceLayer, scale,
-                                                q.data(), out.data());
-    return out;
+    return attend(run, scale, q);
   }
 
   std::vector<double> reference(std::size_t row, std::size_t head, float scale) const {
     const std::size_t kv = head / (kHeads / kKvHeads);
-    const float* const key = state.data() + (kSourceLayer * 2 * kKvHeads + kv) * keys * kHeadDim;
+    const float* const key = x.data() + kv * keys * kHeadDim;
     const float* const value = key + kKvHeads * keys * kHeadDim;
     std::vector<double> p(keys), out(kHeadDim);
     double largest = -INFINITY, sum = 0;
@@ -53,18 +68,20 @@ struct SourceCase {
   }
 
   std::size_t tokens, keys;
-  Aligned<float> q, state;
+  Aligned<float> q, x;
+  Aligned<unsigned char> state;
 };
 
-template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim>
-void expect_reference(std::size_t rows, std::size_t source) {
-  const SourceCase<kHeads, kKvHeads, kHeadDim> test(rows, source);
+template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim,
+          KvFormats kFormats = KvFormats{}>
+void expect_reference(std::size_t rows, std::size_t source, double error = 2e-5) {
+  SourceCase<kHeads, kKvHeads, kHeadDim, kFormats> test(rows, source);
   const Aligned<float> out = test.attend(3, 0.25f);
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t head = 0; head < kHeads; ++head) {
       const std::vector<double> expected = test.reference(row, head, 0.25f);
       for (std::size_t d = 0; d < kHeadDim; ++d)
-        ASSERT_NEAR(out[(row * kHeads + head) * kHeadDim + d], expected[d], 2e-5)
+        ASSERT_NEAR(out[(row * kHeads + head) * kHeadDim + d], expected[d], error)
             << "source of " << source << ", row " << row << ", head " << head << ", " << d;
     }
   }
@@ -73,7 +90,7 @@ void expect_reference(std::size_t rows, std::size_t source) {
 }
 
 TEST(CrossAttention, MatchesTheReferenceForAnyNumberOfKeys) {
-  for (const std::size_t source : {1, 7, 8, 63, 64, 65, 128, 200})
+  for (const std::size_t source : {1, 7, 8, 63, 64, 65, 128, 200, 513, 1050})
     expect_reference<4, 4, 16>(3, source);
 }
 
@@ -81,6 +98,12 @@ TEST(CrossAttention, SharesHeadsAndHasAnyHeadDim) {
   expect_reference<6, 2, 20>(5, 70);
   expect_reference<4, 1, 8>(1, 70);
   expect_reference<2, 2, 3>(2, 9);
+}
+
+TEST(CrossAttention, SourcesAreStoredInAnyFormat) {
+  expect_reference<4, 2, 16, {KvFormat::kF16, KvFormat::kF16}>(3, 70, 2e-3);
+  expect_reference<4, 2, 20, {KvFormat::kInt8, KvFormat::kInt8}>(30, 530, 3e-2);
+  expect_reference<2, 2, 16, {KvFormat::kF16, KvFormat::kFp8}>(1, 9, 2e-1);
 }
 
 TEST(CrossAttention, EachSegmentHasItsOwnSource) {
@@ -104,10 +127,7 @@ TEST(CrossAttention, EachSegmentHasItsOwnSource) {
     }
     for (std::uint32_t threads = 1; threads <= 4; ++threads) {
       const TestRun run(threads, segments);
-      Aligned<float> out(rows * Case::kRow);
-      cross_attention<4, 2, 16>({&run, run.count, nullptr}, kSourceLayer, 0.25f, q.data(),
-                                out.data());
-      EXPECT_EQ(out, alone) << threads << " threads";
+      EXPECT_EQ(Case::attend(run, 0.25f, q), alone) << threads << " threads";
     }
   };
   expect_alone({{1, 70}, {1, 3}, {1, 1}, {1, 200}});  // a batch

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder_inputs.h"
@@ -134,6 +136,26 @@ bool reads_elements(const ir::Graph& graph, std::vector<ValueId> values, ValueId
   return false;
 }
 
+/// Moves the last `count` nodes of a graph, each to directly after the nodes that compute its
+/// operands, so that fewer values are in memory at the same time.
+void move_to_operands(ir::Graph& graph, std::size_t count) {
+  std::vector<ir::Node>& nodes = graph.mutable_nodes();
+  std::map<ValueId, std::size_t> producers;
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // place, index
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    std::size_t place = 0;
+    for (const ValueId input : nodes[i].inputs)
+      if (const auto found = producers.find(input); found != producers.end())
+        place = std::max(place, found->second);
+    for (const ValueId output : nodes[i].outputs) producers[output] = i;
+    order.emplace_back(i + count < nodes.size() ? i : place, i);
+  }
+  std::ranges::sort(order);
+  std::vector<ir::Node> moved;
+  for (const auto& [place, index] : order) moved.push_back(std::move(nodes[index]));
+  nodes = std::move(moved);
+}
+
 /// Returns the graph of kEncode: a source to the states of all layers.
 Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
                                const Part& decoder, const ir::Module& module) {
@@ -200,6 +222,7 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
     value.name = states[i]->input;
     builder.output(state);
   }
+  move_to_operands(builder.mutable_graph(), states.size());
   builder.mutable_graph().name = "encoder";
   return std::move(builder).take();
 }

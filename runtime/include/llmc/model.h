@@ -10,7 +10,7 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 10u
+#define LLMC_MODEL_ABI 11u
 
 /* Consecutive rows of a run that continue one sequence. Only stages that depend on a token's
  * position or on earlier tokens use segments; all other stages compute row by row. */
@@ -28,9 +28,9 @@ typedef struct llmc_segment {
   /* [state_bytes] the recurrent states after the token before position, which the run advances by
    * its rows; 64-byte aligned. NULL: the model has none. */
   unsigned char* state;
-  /* Encoder-decoder: the source that the rows attend to, from `encode`: for each layer, keys and
-   * then values, each f32[kv_heads][source_rows][head_dim]. NULL: the model has no encoder. */
-  const float* source;
+  /* Encoder-decoder: the state of the source that the rows attend to, which `encode` stored,
+   * 64-byte aligned; it is only read. NULL: the model has no encoder. */
+  unsigned char* source;
   uint32_t source_rows; /* at least 1 if the model has an encoder */
 } llmc_segment;
 
@@ -121,7 +121,7 @@ struct llmc_model {
    * (llmc_segment.source). Uses scratch and workers of `run`. Returns the number of encoded rows,
    * or 0 if an index that the encoder computes is outside its table. NULL: the model has no
    * encoder. */
-  uint32_t (*encode)(const llmc_run* run, const void* input, uint32_t n, float* source);
+  uint32_t (*encode)(const llmc_run* run, const void* input, uint32_t n, unsigned char* source);
   /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
    * format of saved states, [count][kv_token_bytes], which is the same for every target and block
    * size. */

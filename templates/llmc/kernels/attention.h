@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/attention_tile.h"
+#include "llmc/kernels/source.h"
 
 /// Causal grouped-query attention over the KV blocks, with one-pass softmax (Dao et al. 2022):
 ///
@@ -10,7 +11,8 @@
 /// With a window w, only the last w of these keys are used; with chunks of w tokens, only those in
 /// the chunk of the query. With a softcap c, scores are replaced by c tanh(score / c). With a bias,
 /// a number from a table of each head is then added to the score. With sinks, the softmax has the
-/// score of one more key, whose value is 0.
+/// score of one more key, whose value is 0. With a SourceShape, keys and values are those of the
+/// sequence's source, and every query sees all of them.
 ///
 /// The cache is divided into splits of 512 tokens, and each split into tiles of 64 tokens, aligned
 /// to position 0. A query processes its visible tiles in order, and its splits are merged in order.
@@ -77,7 +79,7 @@ struct AttentionTask {
     size_t begin = first_split + own.begin % splits, end = begin + 1;
     if (!spread) {
       begin = split_of(seen_by(segment, group.begin));
-      end = ceil_div(size_t{segment.position} + segment.rows, kAttentionSplit);
+      end = ceil_div(seen_by(segment, segment.rows - 1), kAttentionSplit);
     }
     attend(slot, segment, group, heads, begin, end);
   }
@@ -92,9 +94,18 @@ struct AttentionTask {
     return ceil_div(tokens, kTokens) * Shape::kKvHeads * splits;
   }
 
-  /// Returns the number of keys up to and including the key of a token in a segment.
+  /// Returns the number of keys that a token of a segment sees if nothing hides the first ones.
   static LLMC_INLINE size_t seen_by(const llmc_segment& segment, size_t token) {
+    if constexpr (Shape::kOfSource) return segment.source_rows;
     return size_t{segment.position} + token + 1;
+  }
+  /// Returns the same for the token `t` after a token that sees `seen` keys.
+  static LLMC_INLINE size_t seen_after(size_t seen, size_t t) {
+    return Shape::kOfSource ? seen : seen + t;
+  }
+  static LLMC_INLINE KvLayer<Shape> layer_of(const llmc_segment& segment, size_t layer) {
+    if constexpr (Shape::kOfSource) return source_layer<Shape>(segment, layer);
+    return kv_layer<Shape>(segment.blocks, layer);
   }
   /// Returns the first split visible to a query with `seen` keys.
   static LLMC_INLINE size_t split_of(size_t seen) {
@@ -108,7 +119,7 @@ struct AttentionTask {
   /// Processes splits [begin, end) for at most kTokens tokens of a segment and KV head heads.begin.
   void attend(size_t slot, const llmc_segment& segment, Range range, Range heads, size_t begin,
               size_t end) {
-    const KvLayer<Shape> cache = kv_layer<Shape>(segment.blocks, layer);
+    const KvLayer<Shape> cache = layer_of(segment, layer);
     const size_t token = segment.row + range.begin;
     const size_t group_tokens = range.end - range.begin;
     const size_t first_head = heads.begin * kGroup;
@@ -132,7 +143,7 @@ struct AttentionTask {
         query_sum[row] = row_sum<Shape::kHeadDim>(queries + row * Shape::kPadded);
       }
     }
-    const size_t seen = seen_by(segment, range.begin);  // each further token sees one more key
+    const size_t seen = seen_by(segment, range.begin);
     const float* row_bias[kRows];
     if constexpr (Rule::kBiased) {
       for (size_t row = 0; row < group_tokens * kGroup; ++row) {
@@ -147,7 +158,7 @@ struct AttentionTask {
         if (spread) {
           state[row] = partial(split, token + row / kGroup, first_head + row % kGroup);
         } else {
-          const bool first = split == split_of(seen + row / kGroup);
+          const bool first = split == split_of(seen_after(seen, row / kGroup));
           state[row] = (first ? merged : current) + row * kStateFloats;
         }
         RowState<Shape>{state[row]}.begin();
@@ -155,8 +166,8 @@ struct AttentionTask {
       const TileRows<Shape> rows{cap, queries, query_sum, probability, state, widened, row_bias};
       attend_split(cache, rows, heads, split, seen, group_tokens);
       for (size_t t = 0; t < group_tokens; ++t) {
-        const size_t first = split_of(seen + t);
-        if (seen + t <= split * kAttentionSplit || split < first) continue;
+        const size_t now = seen_after(seen, t), first = split_of(now);
+        if (now <= split * kAttentionSplit || split < first) continue;
         for (size_t row = t * kGroup; row < (t + 1) * kGroup; ++row) {
           RowState<Shape>{state[row]}.end();
           if (!spread && split != first) {
@@ -199,7 +210,7 @@ struct AttentionTask {
                                        Range heads, size_t split, size_t seen,
                                        size_t group_tokens) {
     const size_t kv_head = heads.begin;
-    const size_t last = seen + group_tokens - 1;  // number of keys the last token sees
+    const size_t last = seen_after(seen, group_tokens - 1);  // number of keys the last token sees
     const size_t split_end = (split + 1) * kAttentionSplit;
     const size_t stop = last < split_end ? last : split_end;
     const size_t first = Rule::first_key(seen) / kAttentionTile * kAttentionTile;
@@ -234,16 +245,16 @@ struct AttentionTask {
     // it, each one column more than the previous token, are also processed together, unless a
     // window gives them different first columns.
     for (size_t t = 0; t < group_tokens;) {
-      const Columns columns = columns_of(seen + t, at);
+      const Columns columns = columns_of(seen_after(seen, t), at);
       size_t end = t + 1;
       const bool whole = columns.end - columns.begin == kAttentionTile;
       if (whole) {
-        while (end < group_tokens && Rule::first_key(seen + end) <= at) ++end;
+        while (end < group_tokens && Rule::first_key(seen_after(seen, end)) <= at) ++end;
       } else if (Rule::kWindow == 0 && columns.end > 0) {
-        while (end < group_tokens && seen + end <= at + kAttentionTile) ++end;
+        while (end < group_tokens && seen_after(seen, end) <= at + kAttentionTile) ++end;
       }
       if (columns.begin < columns.end) {
-        const RowColumns each{columns, t * kGroup, whole ? 0 : kGroup, at};
+        const RowColumns each{columns, t * kGroup, whole || Shape::kOfSource ? 0 : kGroup, at};
         attend_tile<Tile, Rule, kTiled ? kAttentionRowTile : 1>(tile, each, rows, t * kGroup,
                                                                 end * kGroup);
       }
@@ -297,8 +308,8 @@ inline void attention(const KernelContext& context, size_t layer, float scale, c
   size_t bytes = 0, items = 0, first_split = 0, splits = 1;
   for (uint32_t i = 0; i < run->segment_count; ++i) {
     const llmc_segment& segment = run->segments[i];
-    const size_t keys = size_t{segment.position} + segment.rows;
-    first_split = Task::split_of(size_t{segment.position} + 1);
+    const size_t keys = Task::seen_by(segment, segment.rows - 1);
+    first_split = Task::split_of(Task::seen_by(segment, 0));
     splits = ceil_div(keys, kAttentionSplit) - first_split;
     bytes += (keys - first_split * kAttentionSplit) * kKeyBytes * segment.rows;
     items += Task::items(segment.rows, 1);

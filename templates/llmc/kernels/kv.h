@@ -23,40 +23,48 @@ struct AttentionShape {
   static constexpr size_t kGroup = kHeads / kKvHeads;
   static constexpr size_t kPadded = padded_dim(kHeadDim);
   static constexpr KvFormats kFormats = kFormatsV;
+  static constexpr bool kOfSource = false;
   static_assert(kHeads % kKvHeads == 0, "every KV head serves the same number of heads");
   static_assert(kBlockTokens % kPanelRows == 0, "a block is whole groups of 8 tokens");
 };
 
-/// One layer of a sequence's cache, addressed by position.
+/// One layer of a sequence's cache, addressed by position. The state of a source (source.h), to
+/// which `blocks` then points, has the blocks of each KV head side by side.
 template <class Shape>
 struct KvLayer {
   static constexpr KvFormat kKeys = Shape::kFormats.keys, kValues = Shape::kFormats.values;
   using Keys = KvNumbers<kKeys>;
   using Values = KvNumbers<kValues>;
+  static constexpr size_t kBlockHeads = Shape::kOfSource ? 1 : Shape::kKvHeads;
   static constexpr size_t kKeyBytes =
-      kv_key_bytes(kKeys, Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens);
+      kv_key_bytes(kKeys, kBlockHeads, Shape::kHeadDim, Shape::kBlockTokens);
   static constexpr size_t kLayerBytes =
-      kv_layer_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats);
+      kv_layer_bytes(kBlockHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats);
   /// Size of the value codes, which precede the scales, and of the padding after the scales.
   static constexpr size_t kCodeBytes =
-      Shape::kKvHeads * Shape::kPadded * Shape::kBlockTokens * Values::kBytes;
+      kBlockHeads * Shape::kPadded * Shape::kBlockTokens * Values::kBytes;
   static constexpr size_t kPaddingBytes =
-      kv_has_scale(kValues) ? kLayerBytes - kKeyBytes - kCodeBytes -
-                                  Shape::kKvHeads * Shape::kBlockTokens * sizeof(float)
-                            : 0;
+      kv_has_scale(kValues)
+          ? kLayerBytes - kKeyBytes - kCodeBytes - kBlockHeads * Shape::kBlockTokens * sizeof(float)
+          : 0;
 
   unsigned char* const* blocks;
   size_t offset;  // offset of the layer in a block, in bytes
 
-  /// Returns this layer's part of the block with `position`: keys, then values.
-  LLMC_INLINE unsigned char* part(size_t position) const {
-    return blocks[position / Shape::kBlockTokens] + offset;
+  /// Returns this layer's part of the block with `position` and a head: keys, then values.
+  LLMC_INLINE unsigned char* part(size_t head, size_t position) const {
+    const size_t block = position / Shape::kBlockTokens;
+    if constexpr (Shape::kOfSource)
+      return *blocks + offset + (head * Shape::kBlocks + block) * kLayerBytes;
+    return blocks[block] + offset;
   }
+  /// Returns the index of a head in a block.
+  static LLMC_INLINE size_t in_block(size_t head) { return Shape::kOfSource ? 0 : head; }
   /// Returns the group of 8 keys that contains `position`: [padded dim][8].
   LLMC_INLINE unsigned char* keys(size_t head, size_t position) const {
     const size_t group = (position % Shape::kBlockTokens) / kPanelRows;
-    return part(position) + (head * (Shape::kBlockTokens / kPanelRows) + group) *
-                                kv_key_group_bytes(kKeys, Shape::kHeadDim);
+    return part(head, position) + (in_block(head) * (Shape::kBlockTokens / kPanelRows) + group) *
+                                      kv_key_group_bytes(kKeys, Shape::kHeadDim);
   }
   /// If keys are codes, returns the scale f32[8] and midpoint f32[8] of the group with `position`.
   LLMC_INLINE float* key_scales(size_t head, size_t position) const {
@@ -65,16 +73,16 @@ struct KvLayer {
   }
   /// Returns the values of dims 8*group .. +8 from `position` to the end of its block: [tokens][8].
   LLMC_INLINE unsigned char* values(size_t head, size_t group, size_t position) const {
-    return part(position) + kKeyBytes +
-           ((head * (Shape::kPadded / kPanelRows) + group) * Shape::kBlockTokens +
+    return part(head, position) + kKeyBytes +
+           ((in_block(head) * (Shape::kPadded / kPanelRows) + group) * Shape::kBlockTokens +
             position % Shape::kBlockTokens) *
                kPanelRows * Values::kBytes;
   }
   /// If values are codes, returns their scales from `position` to the end of its block:
   /// f32[tokens].
   LLMC_INLINE float* value_scales(size_t head, size_t position) const {
-    return reinterpret_cast<float*>(part(position) + kKeyBytes + kCodeBytes) +
-           head * Shape::kBlockTokens + position % Shape::kBlockTokens;
+    return reinterpret_cast<float*>(part(head, position) + kKeyBytes + kCodeBytes) +
+           in_block(head) * Shape::kBlockTokens + position % Shape::kBlockTokens;
   }
 
   /// Stores a key, f32[padded dim] with zeros from head_dim on.
@@ -99,8 +107,8 @@ struct KvLayer {
     if constexpr (kv_has_scale(kValues)) {
       *value_scales(head, position) = quantize_values<kValues, Shape::kHeadDim>(row, numbers);
       // Clear the padding of the scales, so that equal tokens give equal blocks.
-      if (kPaddingBytes > 0 && head == 0 && position % Shape::kBlockTokens == 0) {
-        __builtin_memset(part(position) + kLayerBytes - kPaddingBytes, 0, kPaddingBytes);
+      if (kPaddingBytes > 0 && in_block(head) == 0 && position % Shape::kBlockTokens == 0) {
+        __builtin_memset(part(head, position) + kLayerBytes - kPaddingBytes, 0, kPaddingBytes);
       }
     } else {
       store_numbers<kValues, Shape::kPadded>(row, numbers);

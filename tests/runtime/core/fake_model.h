@@ -112,7 +112,8 @@ void forward(const llmc_run* run) {
             std::uint64_t sum = r.weights[0];
             if (s.state != nullptr) sum = mix(sum, hidden(r, t)[lane]);
             for (std::uint32_t i = 0; i < s.source_rows; ++i)
-              sum = mix(sum, static_cast<std::uint64_t>(s.source[i]));
+              sum =
+                  mix(sum, static_cast<std::uint64_t>(reinterpret_cast<const float*>(s.source)[i]));
             for (std::uint32_t p = 0; p <= s.position + t - s.row; ++p)
               sum = mix(sum, slot<block_tokens>(s, p)[lane]);
             hidden(r, t)[lane] = sum;
@@ -137,7 +138,9 @@ inline void head(const llmc_run*, const float* rows, std::uint32_t count, float*
 }
 
 /// The state of a source is its ids as floats. Ids have the vocabulary of the decoder.
-inline std::uint32_t encode(const llmc_run*, const void* input, std::uint32_t n, float* source) {
+inline std::uint32_t encode(const llmc_run*, const void* input, std::uint32_t n,
+                            unsigned char* state) {
+  float* const source = reinterpret_cast<float*>(state);
   const auto* const ids = static_cast<const std::int32_t*>(input);
   for (std::uint32_t i = 0; i < n; ++i) source[i] = static_cast<float>(ids[i]);
   return n;
@@ -147,7 +150,8 @@ inline std::uint32_t encode(const llmc_run*, const void* input, std::uint32_t n,
 /// first one is negative.
 constexpr std::uint32_t kSourceWidth = 3;
 inline std::uint32_t encode_features(const llmc_run*, const void* input, std::uint32_t n,
-                                     float* source) {
+                                     unsigned char* state) {
+  float* const source = reinterpret_cast<float*>(state);
   const auto* const features = static_cast<const float*>(input);
   if (features[0] < 0) return 0;
   for (std::uint32_t i = 0; i < n / 2; ++i)
