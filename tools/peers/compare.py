@@ -24,12 +24,10 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 from products import compare_products, products_table
-from support import BACKENDS, Failed, Misused, clock, cpu_backend, load, prepare_chroot, run, say, spread
+from support import BACKENDS, Failed, Misused, clock, cpu_backend, load, prepare_chroot, run, run_main, say, spread
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -360,13 +358,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failed as problem:
-        print(f"compare.py: {problem}", file=sys.stderr)
-        sys.exit(problem.code)
-    except (subprocess.CalledProcessError, OSError) as problem:
-        print(f"compare.py: {problem}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

@@ -20,11 +20,9 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
-from support import Failed, Misused, chroot_python, clock, load, prepare_chroot, run, say, spread
+from support import Misused, chroot_python, clock, load, prepare_chroot, run, run_main, say, spread
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -67,11 +65,11 @@ class Contest:
             plans = list(bundle.glob("*.plan.json"))
             if not plans or plans[0].stat().st_mtime < self.args.llmc.stat().st_mtime:
                 say(f"{self.name}: compiling in {quant}")
-                run([self.args.llmc, "compile", self.folder, "--target", self.args.target, "--quant", quant, "--weights=file", "-q",
-                     "-o", bundle])
+                run([self.args.llmc, "compile", self.folder, "--target", self.args.target, "--quant", quant, "--kv", self.args.kv,
+                     "--weights=file", "-q", "-o", bundle])
 
     def bundle(self, quant: str) -> Path:
-        return self.args.folder / "llmc" / f"{self.name}-{self.args.target}-{quant}"
+        return self.args.folder / "llmc" / f"{self.name}-{self.args.target}-{quant}-kv-{self.args.kv}"
 
     def bench(self, quant: str, threads: int, repetitions: int, tokens: int) -> list:
         """Seconds of each repetition."""
@@ -116,7 +114,7 @@ class Contest:
 def table(args, result: dict) -> str:
     low, middle, high = result["load"]
     text = [f"### {result['model']}", "",
-            f"{result['unit']}, {args.clock} time, {args.target}, median of {len(result['rounds'])} rounds (least–greatest); load "
+            f"{result['unit']}, {args.clock} time, {args.target}, --kv {args.kv}, median of {len(result['rounds'])} rounds (least–greatest); load "
             f"{low:.1f} to {high:.1f}, median {middle:.1f}.", "",
             "| threads | | llmc | onnxruntime int8 | ratio |", "|---:|---|---:|---:|---:|"]
     for threads in args.threads:
@@ -133,6 +131,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--models", default="t5-large,whisper-small,bert-base", help=f"of {', '.join(SIZES)} (default: %(default)s)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: %(default)s)")
     parser.add_argument("--quants", default="q4,q8", help="llmc's formats (default: %(default)s)")
+    parser.add_argument("--kv", default="f16", help="llmc's format of keys and values, those of the source too (default: %(default)s)")
     parser.add_argument("--target", default="", help="llmc's target (default: the best that runs here)")
     parser.add_argument("--tokens", type=int, default=64, help="generated in a repetition (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
@@ -162,7 +161,7 @@ def main() -> int:
     if not args.target:
         known = json.loads(run([args.llmc, "targets", "--json"]).stdout)
         args.target = [t["name"] for t in known if t["runs"] and t["run_with"] == "natively"][-1]
-    prepare_chroot(args)
+    prepare_chroot(args, needs_onnx=True)
     results = []
     for name in args.models:
         contest = Contest(args, name)
@@ -175,13 +174,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failed as problem:
-        print(f"encoders.py: {problem}", file=sys.stderr)
-        sys.exit(problem.code)
-    except (subprocess.CalledProcessError, OSError) as problem:
-        print(f"encoders.py: {problem}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main(main)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from support import Failed, chroot_python, run, say
+from support import Failed, chroot_python, run, run_main, say
 
 MODEL, VOCABULARY = "@usefulsensors/moonshine-js@0.1.2", "llama-tokenizer-js@1.2.2"
 START, END, MAX_TOKENS = 1, 2, 60
@@ -138,8 +138,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failed as problem:
-        print(f"speech.py: {problem}", file=sys.stderr)
-        sys.exit(problem.code)
+    run_main(main)

@@ -23,6 +23,21 @@ class Misused(Failed):
     code = 2
 
 
+def run_main(main) -> None:
+    """Runs a script's main() and exits with its result; an error becomes a line on stderr."""
+    name = Path(sys.argv[0]).name
+    try:
+        sys.exit(main())
+    except Failed as problem:
+        print(f"{name}: {problem}", file=sys.stderr)
+        sys.exit(problem.code)
+    except (subprocess.CalledProcessError, OSError) as problem:
+        print(f"{name}: {problem}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
 def say(text: str) -> None:
     print(f"[{datetime.datetime.now():%H:%M:%S}] {text}", file=sys.stderr, flush=True)
 
@@ -48,14 +63,19 @@ def cpu_backend(args, backend: str) -> Path:
     return library
 
 
-def prepare_chroot(args) -> None:
-    """Sets it up the first time. Mounts are gone after a restart."""
+def prepare_chroot(args, needs_onnx: bool = False) -> None:
+    """Sets it up the first time, or if a package is missing. Mounts are gone after a restart."""
     if os.geteuid() != 0:
         raise Misused("other programs run in a chroot, which needs root: run this with sudo")
-    if not (args.folder / "sid/usr/bin/llama-bench").exists():
+    usr = args.folder / "sid/usr"
+    needed = [usr / "bin/llama-bench"] + [usr / "lib/python3/dist-packages" / m for m in ("onnx", "onnxruntime") if needs_onnx]
+    if not all(path.exists() for path in needed):
         setup = Path(__file__).resolve().parent / "setup.sh"
         say(f"first run: the other programs go into {args.folder} (about 5 minutes, 1 GB; {setup})")
         subprocess.run([setup, args.folder], check=True, stdout=sys.stderr)
+        for path in needed:
+            if not path.exists():
+                raise Failed(f"{setup} did not install {path}")
     for name, place in (("proc", "/proc"), ("dev", "/dev"), ("models", args.folder / "models")):
         inside = args.folder / "sid" / name
         # os.path.ismount does not see a folder of the same file system.
