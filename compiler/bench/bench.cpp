@@ -299,6 +299,8 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   BenchReport report{.results = {},
                      .weight_bytes_per_token = facts.weights_per_token_bytes,
                      .weight_bytes = facts.weights_bytes,
+                     .arena_bytes = facts.arena_bytes,
+                     .cache_bytes = facts.cache_bytes,
                      .products = facts.products,
                      .target = model.target,
                      .opt_level = facts.opt_level,

@@ -80,6 +80,7 @@ struct BenchReport {
   /// Weights read by one generation step, with one row of the embedding.
   std::uint64_t weight_bytes_per_token = 0;
   std::uint64_t weight_bytes = 0;
+  std::uint64_t arena_bytes = 0, cache_bytes = 0;  // of a session, and of its KV cache
   /// Products for one token; empty if the bundle does not list them.
   std::vector<plan::Products> products;
   std::string target;

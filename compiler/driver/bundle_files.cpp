@@ -223,6 +223,8 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.ctx = json.at("options").value("ctx", std::uint32_t{0});
     facts.weights_bytes = json.at("bytes").at("weights").get<std::uint64_t>();
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
+    facts.arena_bytes = json.at("bytes").value("arena", std::uint64_t{0});
+    facts.cache_bytes = json.at("bytes").value("kv", std::uint64_t{0});
     if (json.contains("model"))
       facts.trained_ctx = json.at("model").value("trained_context", std::uint32_t{0});
     if (json.contains("grammar"))

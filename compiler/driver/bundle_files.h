@@ -59,12 +59,13 @@ struct BundleFacts {
   bool embed_weights = true;
   std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
-  std::uint64_t grammar_bytes = 0;       // size of the tables of the compiled-in grammar
-  std::uint64_t cache_token_bytes = 0;   // 0 in bundles of older versions
-  plan::Rounding rounding;               // empty in bundles of older versions
-  std::vector<plan::Products> products;  // empty in bundles of older versions
-  plan::SoundFeatures sound = {};        // of an encoder of sound
-  bool frames_first = false;             // plan::frames_first
+  std::uint64_t arena_bytes = 0, cache_bytes = 0;  // 0 in bundles of older versions
+  std::uint64_t grammar_bytes = 0;                 // size of the tables of the compiled-in grammar
+  std::uint64_t cache_token_bytes = 0;             // 0 in bundles of older versions
+  plan::Rounding rounding;                         // empty in bundles of older versions
+  std::vector<plan::Products> products;            // empty in bundles of older versions
+  plan::SoundFeatures sound = {};                  // of an encoder of sound
+  bool frames_first = false;                       // plan::frames_first
 };
 /// Reads the facts of a decoder's bundle. Fails with kBadInput, "damaged bundle: …", if a file is
 /// missing, truncated or invalid, or if the folder is not a bundle. Fails with kUnsupported for the

@@ -264,6 +264,8 @@ Json BenchTables::json() const {
               {"emulator", report.emulator.empty() ? Json(nullptr) : Json(report.emulator)},
               {"weight_bytes", report.weight_bytes},
               {"weight_bytes_per_token", report.weight_bytes_per_token},
+              {"arena_bytes", report.arena_bytes},
+              {"cache_bytes", report.cache_bytes},
               {"results", std::move(rows)}};
 }
 
@@ -275,10 +277,11 @@ std::string BenchTables::text(TableFormat format) const {
 
 std::string BenchTables::explanation() const {
   std::string text = fmt::format(
-      "{} ({}{}): {} of weights, {} read per token\n"
+      "{} ({}{}): {} of weights, {} read per token; arena {}, of which cache {}\n"
       "{}",
       model, report.target, quant.empty() ? "" : ", " + quant, human_bytes(report.weight_bytes),
-      human_bytes(report.weight_bytes_per_token),
+      human_bytes(report.weight_bytes_per_token), human_bytes(report.arena_bytes),
+      human_bytes(report.cache_bytes),
       repetitions == 1 ? "of one run; -r 5 shows the spread"
                        : fmt::format("median, slowest and fastest of {} runs", repetitions));
   if (!report.emulator.empty()) {
