@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace llmc::passes {
@@ -137,13 +138,19 @@ FormatPolicy format_policy(WeightFormat format, std::uint64_t hidden) {
 }
 
 std::uint64_t hidden_size(const ir::Graph& graph) {
-  for (const ir::Node& node : graph.nodes()) {
-    if (!ir::op_as<ir::Embedding>(&node)) continue;
-    const ir::TensorType& type = graph.value(node.outputs[0]).type;
+  const auto width_of = [&](ir::ValueId rows) -> std::uint64_t {
+    const ir::TensorType& type = graph.value(rows).type;
     const auto width = type.dims.empty() ? std::nullopt : type.dims.back().constant();
     return width && *width > 0 ? static_cast<std::uint64_t>(*width) : 0;
+  };
+  std::map<std::uint64_t, std::size_t> read;  // width -> number of linear layers
+  for (const ir::Node& node : graph.nodes()) {
+    if (ir::op_as<ir::Embedding>(&node)) return width_of(node.outputs[0]);
+    if (ir::op_as<ir::Linear>(&node)) ++read[width_of(node.inputs[0])];
   }
-  return 0;
+  const auto most = std::ranges::max_element(
+      read, {}, [](const auto& width_and_count) { return width_and_count.second; });
+  return most == read.end() ? 0 : most->first;
 }
 
 std::string to_string(const WeightDecision& decision) {

@@ -35,7 +35,8 @@ inline constexpr std::uint64_t kNarrowHidden = 512;
 /// (docs/decisions/0008-q6-in-narrow-models.md). Rows that are looked up have 8 bits for every
 /// quantized format (plan/lower_weights.cpp).
 FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
-/// Returns the width of the embedding's rows; 0 if there is no embedding or its width is not fixed.
+/// Returns the width of the embedding's rows; without one, the width that most linear
+/// layers read. Returns 0 if there is none or it is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);
 
 /// Role and format that were assigned to one matrix, or to the query and key rows or the value rows

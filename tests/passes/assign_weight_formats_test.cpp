@@ -70,6 +70,20 @@ TEST(AssignWeightFormats, DecidesOnceForEachMatrix) {
   }
 }
 
+TEST(HiddenSize, IsTheWidthThatMostLayersReadWithoutAnEmbedding) {
+  EXPECT_EQ(hidden_size(parsed(kLayer)), 8u);
+  EXPECT_EQ(hidden_size(parsed(R"(graph @g(%pixels: f32[4, 24]) {
+  %patches = constant f32[8, 24] random(1, 1)
+  %x = linear %pixels, %patches
+  %w = constant f32[8, 8] random(2, 1)
+  %y = linear %x, %w
+  %z = linear %y, %w
+  return %z
+})")),
+            8u);
+  EXPECT_EQ(hidden_size(parsed("graph @g(%x: f32[4]) {\n  %y = neg %x\n  return %y\n}")), 0u);
+}
+
 TEST(FormatPolicy, WideBeginsAt512) {
   for (const std::uint64_t hidden : {511u, 512u}) {
     const FormatPolicy policy = format_policy(WeightFormat::kQ4, hidden);
