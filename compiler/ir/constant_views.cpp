@@ -5,10 +5,12 @@
 #include "compiler/ir/constant.h"
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/constant_pages.h"
+#include "compiler/ir/constant_scaled.h"
 #include "compiler/support/checked_math.h"
 
-/// Lazy rank-2 rearrangements. All of them implement read_block by reading blocks of their sources.
-/// Nested views of a mapped matrix therefore read each byte about once, in any order of reads.
+/// Lazy rank-2 rearrangements, and products with a number. All of them implement read_block by
+/// reading blocks of their sources. Nested views of a mapped matrix therefore read each byte about
+/// once, in any order of reads.
 namespace llmc::ir {
 namespace {
 
@@ -230,7 +232,43 @@ class ReorderedConstant final : public ViewConstant {
   std::vector<std::int64_t> order_;
 };
 
+class ScaledConstant final : public ViewConstant {
+ public:
+  ScaledConstant(ConstantPtr source, float factor)
+      : ViewConstant(ElementType::kF32, source->dims()),
+        source_(std::move(source)),
+        factor_(factor) {}
+
+  void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  std::span<float> out) const override {
+    check_block(*this, row, rows, column, columns, out.size());
+    source_->read_block(row, rows, column, columns, out);
+    for (float& x : out.first(static_cast<std::size_t>(rows * columns))) x *= factor_;
+  }
+  std::vector<std::byte> bytes() const override {
+    std::vector<float> values = to_floats(*source_);
+    for (float& x : values) x *= factor_;
+    const auto all = std::as_bytes(std::span(values));
+    return {all.begin(), all.end()};
+  }
+  void drop_pages() const override { ir::drop_pages(*source_); }
+  std::string describe() const override {
+    return "scaled(" + typed_text(*source_) + ", " + number_text(static_cast<double>(factor_)) +
+           ")";
+  }
+
+ private:
+  ConstantPtr source_;
+  float factor_;
+};
+
 }  // namespace
+
+ConstantPtr scaled(ConstantPtr matrix, float factor) {
+  LLMC_CHECK(matrix && matrix->dims().size() == 2);
+  if (auto quantized = scaled_rows(matrix, std::span(&factor, 1))) return quantized;
+  return std::make_shared<ScaledConstant>(std::move(matrix), factor);
+}
 
 ConstantPtr transposed(ConstantPtr source) {
   LLMC_CHECK(source && source->dims().size() == 2);

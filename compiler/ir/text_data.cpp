@@ -1,4 +1,5 @@
 #include "compiler/ir/constant_data.h"
+#include "compiler/ir/constant_scaled.h"
 #include "compiler/ir/text_values.h"
 
 /// Constants in text form.
@@ -47,7 +48,8 @@ Result<ConstantPtr> ValueReader::data(ElementType element, std::vector<std::int6
     LLMC_RETURN_IF_ERROR(lexer_.expect(','));
     LLMC_TRY(const auto scale, number());
     result = make_random(std::move(dims), seed, scale);
-  } else if (word.text == "packed" || word.text == "quantized" || word.text == "reshaped") {
+  } else if (word.text == "packed" || word.text == "quantized" || word.text == "reshaped" ||
+             word.text == "scaled") {
     if (depth_ >= kMaxDepth) return lexer_.error_at(word, "data is nested too deeply");
     ++depth_;
     if (word.text == "packed") {
@@ -57,6 +59,12 @@ Result<ConstantPtr> ValueReader::data(ElementType element, std::vector<std::int6
       if (checked_byte_count(source->element(), dims) != source->byte_count())
         return lexer_.error_at(word, "the source has another number of elements");
       result = reshaped(std::move(source), std::move(dims));
+    } else if (word.text == "scaled") {
+      LLMC_TRY(auto source, constant());
+      if (source->dims().size() != 2) return lexer_.error_at(word, "only matrices can be scaled");
+      LLMC_RETURN_IF_ERROR(lexer_.expect(','));
+      LLMC_TRY(const auto factor, number());
+      result = scaled(std::move(source), static_cast<float>(factor));
     } else {
       LLMC_TRY(result, quantized(word));
     }

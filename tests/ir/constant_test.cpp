@@ -1,4 +1,5 @@
 #include "compiler/ir/constant.h"
+#include "compiler/ir/constant_scaled.h"
 
 #include <gtest/gtest.h>
 
@@ -121,7 +122,10 @@ TEST(Constant, ViewsRearrangeWithoutCopying) {
   // A weight as the passes leave it: q, k and v stored [K, N], merged and padded.
   const auto merged = reorder_rows(concat_rows({transposed(grid(66, 4)), transposed(grid(66, 2))}),
                                    {5, 4, -1, 0, 1, 2, 3});
-  for (const auto& c : {turned, stacked, ordered, merged}) expect_consistent(*c);
+  const auto larger = scaled(grid(3, 2), 2.5f);
+  EXPECT_EQ(rows_of(*larger, 1, 2), (std::vector<float>{250, 252.5f, 500, 502.5f}));
+  EXPECT_EQ(larger->describe().substr(0, 18), "scaled(f32[3, 2] {");
+  for (const auto& c : {turned, stacked, ordered, merged, larger}) expect_consistent(*c);
   EXPECT_EQ(merged->describe().substr(0, 33), "rows(f32[6, 66] concat(f32[4, 66]");
 }
 
@@ -150,6 +154,7 @@ TEST(Constant, SizesAreChecked) {
 TEST(ConstantDeathTest, BrokenInvariantsAbort) {
   EXPECT_DEATH(make_f32({2}, {1}), "broken invariant");
   EXPECT_DEATH(transposed(make_f32({2}, {1, 2})), "broken invariant");
+  EXPECT_DEATH(scaled(make_f32({2}, {1, 2}), 2), "broken invariant");
   EXPECT_DEATH(concat_rows({}), "broken invariant");
   EXPECT_DEATH(concat_rows({grid(1, 2), grid(1, 3)}), "broken invariant");
   EXPECT_DEATH(reorder_rows(grid(1, 2), {1}), "broken invariant");

@@ -93,11 +93,12 @@ std::map<std::string_view, std::string> make_samples() {
       {"gated_activation", around("  %y = gated_activation %x, %x {fn = gelu_tanh}")},
       {"embedding", around("  %t = constant bf16[32, 8] splat(1)\n  %y = embedding %i, %t {role = "
                            "position_embedding, format = q8}")},
-      {"linear", around("  %w = constant f32[16, 8] concat(f32[8, 8] random(1, 1), f32[8, 8] "
-                        "transposed(f32[8, 8] random(2, 1)))\n"
-                        "  %n = constant f32[8] splat(1)\n"
-                        "  %y = linear %x, %w, _, %n, %x, %n {fn = silu, gated = true, "
-                        "norm_epsilon = 1e-06, norm_kind = layer, role = gate_up, format = q4}")},
+      {"linear",
+       around("  %w = constant f32[16, 8] concat(f32[8, 8] scaled(f16[8, 8] splat(1), 2.5), "
+              "f32[8, 8] transposed(f32[8, 8] random(2, 1)))\n"
+              "  %n = constant f32[8] splat(1)\n"
+              "  %y = linear %x, %w, _, %n, %x, %n {fn = silu, gated = true, "
+              "norm_epsilon = 1e-06, norm_kind = layer, role = gate_up, format = q4}")},
       {"expert_linear",
        "graph @g(%x: f32[seq, 2, 8], %i: i64[seq, 2]) {\n"
        "  %w = constant f32[12, 8] splat(1)\n  %b = constant f32[12] splat(2)\n"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/constant_pages.h"
+#include "compiler/ir/constant_scaled.h"
 
 namespace llmc::importer {
 namespace {
@@ -16,6 +17,49 @@ const Dim kPastSymbol = Dim::symbol("past");
 
 Dim total() {
   return *add(kPastSymbol, kSeq);
+}
+
+/// Returns the producer of `value`; if that widens another value to f32, the producer of this one.
+const ir::Node* narrow_producer(const ir::UseDef& uses, ValueId value) {
+  const ir::Node* const node = uses.producer(value);
+  const auto* const cast = ir::op_as<ir::Cast>(node);
+  return cast && cast->to == ElementType::kF32 ? uses.producer(node->inputs[0]) : node;
+}
+
+/// Returns the constant behind `value`, widened or not, if it has one element.
+std::optional<float> number_of(const ir::UseDef& uses, ValueId value) {
+  ir::ConstantPtr constant = uses.constant(value);
+  const ir::Node* const node = uses.producer(value);
+  if (!constant && ir::op_as<ir::Cast>(node)) constant = uses.constant(node->inputs[0]);
+  if (!constant || constant->element_count() != 1 || !ir::is_float(constant->element()))
+    return std::nullopt;
+  return ir::to_floats(*constant)[0];
+}
+
+/// If `rows` are rows of a table, widened or not, times a number, returns the same rows of the
+/// table times the number; otherwise returns `rows`. The products are the same.
+Result<ValueId> with_scaled_table(ir::Builder& builder, ValueId rows) {
+  const ir::UseDef uses(builder.graph());
+  const ir::Node* const product = uses.producer(rows);
+  const auto* const binary = ir::op_as<ir::Binary>(product);
+  if (binary == nullptr || binary->kind != ir::BinaryKind::kMul) return rows;
+  for (const std::size_t side : {0u, 1u}) {
+    const std::optional<float> factor = number_of(uses, product->inputs[1 - side]);
+    const ir::Node* const lookup = narrow_producer(uses, product->inputs[side]);
+    const auto* const gather = ir::op_as<ir::Gather>(lookup);
+    if (!factor || !gather || gather->axis != 0) continue;
+    const ir::ConstantPtr table = uses.constant(lookup->inputs[0]);
+    if (!table || table->dims().size() != 2 || !ir::is_float(table->element())) continue;
+    const ValueId ids = lookup->inputs[1];
+    const ir::Origin origin = lookup->origin;  // adding nodes moves `lookup`
+    const ValueId scaled_table =
+        builder.constant(ir::scaled(table, *factor), "embedding.table", origin);
+    LLMC_TRY(const ValueId scaled, builder.add_one(ir::Gather{0}, {scaled_table, ids}, origin));
+    // The number may have more dims than the rows.
+    const bool same = builder.graph().value(scaled).type == builder.graph().value(rows).type;
+    return same ? scaled : rows;
+  }
+  return rows;
 }
 
 /// Returns whether all dims except the last are one dim `rows` and dims of 1, in any order.
@@ -109,8 +153,9 @@ Result<ValueId> Decoder::embed_with_graph(const Part& part) {
         std::holds_alternative<ir::Gather>(node.op) ? uses.constant(node.inputs[0]) : nullptr;
     if (table && table->dims().size() == 2) rows_ = table->dims()[0];
   }
-  LLMC_RETURN_IF_ERROR(check_hidden(part, outputs[0], false));
-  return outputs[0];
+  LLMC_TRY(const ValueId rows, with_scaled_table(builder_, outputs[0]));
+  LLMC_RETURN_IF_ERROR(check_hidden(part, rows, false));
+  return rows;
 }
 
 Result<Bindings> Decoder::common_inputs(const Part& part) {
