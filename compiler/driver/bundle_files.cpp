@@ -248,6 +248,30 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
       if (facts.sound.rate < hosted::kMinRate || facts.sound.rate > hosted::kMaxRate)
         return bad("damaged bundle: invalid " + name + ".plan.json");
     }
+    if (json.contains("image")) {
+      const auto& image = json.at("image");
+      facts.image_rounding = rounding_from(image.at("rounding"));
+      facts.image_open = image.contains("open_dims");
+      facts.image.token = image.value("token", std::int32_t{-1});
+      if (image.contains("pixels")) {
+        const auto& pixels = image.at("pixels");
+        facts.image.known = true;
+        facts.image.rescale = pixels.at("rescale").get<double>();
+        facts.image.mean = pixels.at("mean").get<std::array<double, 3>>();
+        facts.image.deviation = pixels.at("std").get<std::array<double, 3>>();
+      }
+      for (const auto& input : image.at("inputs")) {
+        const auto element = ir::parse_element_type(input.at("type").get<std::string>());
+        if (!element) return bad("damaged bundle: invalid " + name + ".plan.json");
+        facts.image_inputs.push_back({.name = input.at("name").get<std::string>(),
+                                      .element = *element,
+                                      .dims = input.at("dims").get<std::vector<std::int64_t>>(),
+                                      .bytes = input.at("bytes").get<std::uint64_t>()});
+        const ImageInput& read = facts.image_inputs.back();
+        if (ir::checked_byte_count(read.element, read.dims) != read.bytes)
+          return bad("damaged bundle: invalid " + name + ".plan.json");
+      }
+    }
     if (json.contains("rounding")) facts.rounding = rounding_from(json.at("rounding"));
     for (const auto& entry : json.value("products", nlohmann::json::array())) {
       const auto part = plan::part_named(entry.at("part").get<std::string>());

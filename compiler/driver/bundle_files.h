@@ -42,6 +42,14 @@ Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& fo
 /// JSON object. Fails like read_bundle(), but not for a function.
 Result<std::string> read_plan_file(const std::filesystem::path& folder);
 
+/// An input of an image encoder. Open dims have their maximum sizes.
+struct ImageInput {
+  std::string name;
+  ir::ElementType element = ir::ElementType::kF32;
+  std::vector<std::int64_t> dims;
+  std::uint64_t bytes = 0;
+};
+
 /// The fields of NAME.plan.json that are needed to load a bundle.
 struct BundleFacts {
   std::string name, target;
@@ -66,6 +74,10 @@ struct BundleFacts {
   std::vector<plan::Products> products;            // empty in bundles of older versions
   plan::SoundFeatures sound = {};                  // of an encoder of sound
   bool frames_first = false;                       // plan::frames_first
+  std::vector<ImageInput> image_inputs;            // of the image encoder; empty: there is none
+  plan::Rounding image_rounding;                   // of its weights
+  plan::ImagePixels image;
+  bool image_open = false;  // whether inputs have open dims
 };
 /// Reads the facts of a decoder's bundle. Fails with kBadInput, "damaged bundle: …", if a file is
 /// missing, truncated or invalid, or if the folder is not a bundle. Fails with kUnsupported for the

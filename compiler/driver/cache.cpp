@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/driver/chat_files.h"
+#include "compiler/driver/dims.h"
 #include "compiler/driver/resources.h"
 #include "compiler/driver/tokenizer_file.h"
 #include "compiler/driver/toolchain.h"
@@ -102,6 +103,7 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   std::vector<std::string> words = options.cflags;
   if (const auto& prompt = options.system_prompt)
     words.insert(words.end(), {prompt->text, fmt::format("{}", fmt::join(prompt->ids, ","))});
+  words.push_back(dim_flags(options.dims));
   words.insert(words.end(), {options.name, emit::derive_name(model.path), toolchain.compiler});
   for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());

@@ -31,12 +31,13 @@ Status write_weights(const plan::Plan& plan, std::deque<BundleWriter>& writers,
   const auto tell = [&](std::uint64_t done, std::uint64_t) {
     report(progress, "weights", before + done, plan.weights_bytes);
   };
-  const std::uint64_t own = plan.weights_bytes - (plan.encoder ? plan.encoder->weights_bytes : 0);
+  const plan::Plan* const function = plan.function();
+  const std::uint64_t own = plan.weights_bytes - (function ? function->weights_bytes : 0);
   LLMC_RETURN_IF_ERROR(emit::write_weights(plan.program, own, add, tell));
-  if (plan.encoder) {
+  if (function) {
     before = own;
     LLMC_RETURN_IF_ERROR(
-        emit::write_weights(plan.encoder->program, plan.encoder->weights_bytes, add, tell));
+        emit::write_weights(function->program, function->weights_bytes, add, tell));
   }
   for (BundleWriter& writer : writers) LLMC_RETURN_IF_ERROR(writer.end_weights());
   return ok_status();

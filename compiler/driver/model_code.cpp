@@ -46,7 +46,7 @@ Status ModelCode::write(std::uint64_t weights_hash) {
 }
 
 std::vector<std::string> ModelCode::arguments() const {
-  const bool has_function = plan_.program.is_plain() || plan_.encoder;
+  const bool has_function = plan_.program.is_plain() || plan_.function() != nullptr;
   const auto arguments = has_function ? function_arguments : model_arguments;
   return arguments(*plan_.options.target, plan_.options.name, cflags_);
 }

@@ -9,6 +9,7 @@
 #include "compiler/driver/dims.h"
 #include "compiler/driver/golden.h"
 #include "compiler/driver/grammar_source.h"
+#include "compiler/driver/image_config.h"
 #include "compiler/driver/sound_config.h"
 #include "compiler/driver/system_prompt.h"
 #include "compiler/driver/tokenizer_file.h"
@@ -104,18 +105,16 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   return ok_status();
 }
 
-/// The entry kEncode after the passes, and its inputs before them.
+/// The entry kEncode or kEncodeImage after the passes, and its inputs before them.
 struct EncoderGraph {
   ir::Graph stages;
   std::vector<ir::Value> inputs;
+  plan::DimRanges dims;  // ranges of the symbols in the inputs
+  bool is_image = false;
 };
 
-/// Runs the passes on the encoder of `module`. Fails with kUsage for options that need a decoder
-/// alone.
+/// Runs the passes on an encoder.
 Result<EncoderGraph> prepare_encoder(const ir::Graph& graph, const CompileOptions& options) {
-  if (options.system_prompt)
-    return usage_error("a system prompt needs a decoder without an encoder",
-                       "leave out --system-prompt and --system-prompt-tokens");
   EncoderGraph encoder;
   encoder.inputs = inputs_of(graph);
   passes::PipelineOptions pipeline;
@@ -197,10 +196,10 @@ std::uint32_t source_vocabulary(const ir::Graph& encoder) {
 
 Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encoder,
                                                        plan::PlanOptions planned) {
-  planned.name += "_encoder";
+  planned.name += encoder.is_image ? "_image" : "_encoder";
   planned.raw_weights = true;
-  planned.is_encoder = true;
-  planned.open_dims = {{"source", {planned.source_min, planned.source_max}}};
+  planned.is_encoder = !encoder.is_image;
+  planned.open_dims = encoder.dims;
   LLMC_TRY(plan::Plan plan, plan::make_plain_plan(encoder.stages, encoder.inputs, planned));
   return std::make_shared<const plan::Plan>(std::move(plan));
 }
@@ -215,12 +214,13 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
   for (const std::string& name : targets) {
     LLMC_TRY(planned.target, target::find(name, options.opt_level));
     planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
-    std::shared_ptr<const plan::Plan> encode;
+    plan::EncoderPlans encoders;
     if (encoder) {
-      LLMC_TRY(encode, plan_encoder(*encoder, planned));
+      LLMC_TRY((encoder->is_image ? encoders.image : encoders.source),
+               plan_encoder(*encoder, planned));
     }
     auto plan = inputs ? plan::make_plain_plan(stages, *inputs, planned)
-                       : plan::make_plan(stages, planned, std::move(encode));
+                       : plan::make_plan(stages, planned, std::move(encoders));
     if (!plan.ok()) return std::move(plan).error();
     LLMC_RETURN_IF_ERROR(check_sizes(*plan, options));
     plans.push_back(*std::move(plan));
@@ -322,11 +322,25 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
         check_start_ids(planned.start_ids, prepared.model.module.vocabulary(), options.model));
     planned.source_vocab = source_vocabulary(*graph);
     LLMC_TRY(planned.sound, read_sound_features(options.model));
+    if (options.system_prompt)
+      return usage_error("a system prompt needs a decoder without an encoder",
+                         "leave out --system-prompt and --system-prompt-tokens");
     LLMC_TRY(encoder, prepare_encoder(*graph, options));
+    encoder->dims = {{"source", range}};
   } else if (options.source_max != 0 || options.sources > 1) {
     return usage_error(fmt::format("{} needs an encoder-decoder",
                                    options.source_max != 0 ? "--source-ctx" : "--sources"),
                        "leave it out");
+  }
+  if (const ir::Graph* const graph = prepared.model.module.image_encoder()) {
+    LLMC_TRY(const ImageEncoder image, bind_image_dims(*graph, options));
+    LLMC_TRY(encoder, prepare_encoder(image.graph, options));
+    encoder->dims = image.dims;
+    encoder->is_image = true;
+    LLMC_TRY(planned.image, read_image_pixels(options.model));
+  } else if (!options.dims.empty()) {
+    return usage_error("the model is a decoder without an image encoder, so it has no dims to set",
+                       "leave --dim out");
   }
   clock.finish("passes");
   report(progress, "plan", 0, 0);

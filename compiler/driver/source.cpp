@@ -27,6 +27,12 @@ bool is_decoder(const CompileOptions& options) {
   return model.ok() && model->is_decoder();
 }
 
+/// Returns whether `options.model` is a decoder with an image encoder.
+bool has_image_encoder(const CompileOptions& options) {
+  const auto model = options.reader.bind(options.model);
+  return model.ok() && model->module.image_encoder() != nullptr;
+}
+
 /// Checks options.dims for the graph of a decoder, and reports the warning that it becomes a
 /// function.
 Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph) {
@@ -80,16 +86,27 @@ Diagnostic not_a_decoder(const importer::ImportedModel& model) {
   return d;
 }
 
+Result<ImageEncoder> bind_image_dims(const ir::Graph& graph, const CompileOptions& options) {
+  ImageEncoder encoder;
+  encoder.dims = options.dims.empty() ? usual_dims(graph) : options.dims;
+  LLMC_TRY(encoder.graph, bind_dims(graph, encoder.dims));
+  if (const std::string flags = missing_dims(encoder.graph, encoder.dims); !flags.empty())
+    return file_failure(ErrorKind::kUsage, options.model.string(),
+                        "some dims of the image encoder's inputs have no size",
+                        "give each a number, or a range such as 1..N: " + flags);
+  return encoder;
+}
+
 Result<Source> read_source(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
   const auto started = std::chrono::steady_clock::now();
-  const bool asked = options.function || !options.dims.empty();
+  const bool asked = options.function || (!options.dims.empty() && !has_image_encoder(options));
   Source source;
   LLMC_TRY(source.model, asked ? options.reader.bind_plain(options.model, {}, options.import)
                                : options.reader.bind(options.model, options.import));
   source.is_function = asked || !source.model.is_decoder();
   if (!asked && source.model.lacks_cache) return not_a_decoder(source.model);
-  if (!options.function && !options.dims.empty() && is_decoder(options))
+  if (asked && !options.function && is_decoder(options))
     LLMC_RETURN_IF_ERROR(check_decoder_dims(options, source.model.graph()));
   source.dims = options.dims;
   if (source.is_function && source.dims.empty()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/emit/dim_names.h"
+#include "compiler/emit/image_encoder.h"
 #include "compiler/emit/names.h"
 #include "compiler/plan/embeddings.h"
 #include "compiler/plan/kv_format.h"
@@ -173,6 +174,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .forward = forward,\n"
       "    .head = head,\n"
       "{encode}"
+      "{image}"
       "    .kv_save = kv_save{attention},\n"
       "    .kv_load = kv_load{attention},\n"
       "{vocabulary}"
@@ -194,7 +196,8 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
                              ? std::string()
                              : fmt::format("    .state_bytes = {},\n", plan.state_bytes)),
       fmt::arg("encode", plan.encoder ? "    .encode = encode,\n" : ""),
-      fmt::arg("macro", macro_name(name)), fmt::arg("prompt", prompt_fields(plan)),
+      fmt::arg("image", image_fields(plan)), fmt::arg("macro", macro_name(name)),
+      fmt::arg("prompt", prompt_fields(plan)),
       fmt::arg("prefix",
                plan.prompt.tokens == 0
                    ? std::string()

@@ -94,13 +94,14 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
 }
 
 /// Returns the macros of the sizes that each call gives; empty if there are none.
-std::string dim_macros(const Plan& plan, const DimNames& dims, const std::string& macro) {
-  const auto& open = plan.program.open_dims;
+std::string dim_macros(const plan::Program& program, const DimNames& dims, const std::string& macro,
+                       std::string_view where) {
+  const auto& open = program.open_dims;
   if (open.empty()) return {};
   std::string text = fmt::format(
-      "\n/* Sizes that a call gives: llmc_run_options::dims, in this order. */\n"
+      "\n/* Sizes that a call gives{}, in this order. */\n"
       "#define {}_DIMS {}\n",
-      macro, open.size());
+      where, macro, open.size());
   for (std::size_t i = 0; i < open.size(); ++i)
     text += fmt::format(
         "#define {0}_DIM_{1} {2}\n"
@@ -109,6 +110,15 @@ std::string dim_macros(const Plan& plan, const DimNames& dims, const std::string
         "#define {0}_DIM_{2}_MAX {5}\n",
         macro, macro_name(dims.identifiers()[i]), i, c_string(open[i]->name), open[i]->range.min,
         open[i]->range.max);
+  return text;
+}
+
+/// `taken`: the names of macros in use.
+std::string all_input_macros(const plan::Program& program, const DimNames& dims,
+                             const std::string& macro, std::map<std::string, int> taken = {}) {
+  std::string text;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    text += port_macros(macro, "INPUT", i, program.inputs[i], dims, taken);
   return text;
 }
 
@@ -282,6 +292,12 @@ std::string function_source(const Plan& plan, std::uint64_t weights_hash) {
          function_body(plan, weights_hash);
 }
 
+std::string input_macros(const plan::Program& program, const std::string& prefix) {
+  const DimNames dims(program);
+  return fmt::format("#define {}_INPUTS {}\n", prefix, program.inputs.size()) +
+         dim_macros(program, dims, prefix, "") + all_input_macros(program, dims, prefix);
+}
+
 std::string function_header(const Plan& plan) {
   const std::string& name = plan.options.name;
   const std::string macro = macro_name(name);
@@ -295,10 +311,9 @@ std::string function_header(const Plan& plan) {
       macro, plan.arena_bytes, plan.options.threads_max, plan.program.inputs.size(),
       plan.program.outputs.size());
   const DimNames dims(plan.program);
-  text += dim_macros(plan, dims, macro);
-  std::map<std::string, int> taken{{macro + "_INPUT_WEIGHTS", 2}};
-  for (std::size_t i = 0; i < plan.program.inputs.size(); ++i)
-    text += port_macros(macro, "INPUT", i, plan.program.inputs[i], dims, taken);
+  text += dim_macros(plan.program, dims, macro, ": llmc_run_options::dims");
+  text += all_input_macros(plan.program, dims, macro, {{macro + "_INPUT_WEIGHTS", 2}});
+  std::map<std::string, int> taken;
   for (std::size_t i = 0; i < plan.program.outputs.size(); ++i)
     text += port_macros(macro, "OUTPUT", i, plan.program.outputs[i], dims, taken);
   if (has_weights_input(plan))

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/emit/descriptor.h"
+#include "compiler/emit/image_encoder.h"
 #include "compiler/emit/kernel_names.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/plain_source.h"
@@ -231,7 +232,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),
       fmt::arg("states", program.states.empty() ? "" : "#include \"llmc/kernels/state.h\"\n"),
       fmt::arg("nests", has_nests ? "#include \"llmc/function.h\"\n" : ""));
-  if (plan.encoder) text += "#include \"llmc/graph_call.h\"\n";
+  if (plan.function()) text += "#include \"llmc/graph_call.h\"\n";
   text += weights_declaration(plan);
   if (plan.prompt.tokens > 0) {
     text += fmt::format(
@@ -245,7 +246,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
         "{0}_prompt;\n",
         name, plan.prompt.blocks_bytes, program.hidden_width);
   }
-  if (plan.encoder) text += function_body(*plan.encoder, 0);
+  if (const Plan* const function = plan.function()) text += function_body(*function, 0);
   text += "\nnamespace {\n\nusing namespace llmc;\n\n" + model_constants(plan) + "\n";
   text += weight_offsets(plan);
   for (const plan::Stage& stage : program.forward) {
@@ -255,6 +256,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
   text += scratch_offsets(plan);
   text += functions(plan);
   text += encode_function(plan);
+  text += encode_image_function(plan);
   text += descriptor(plan, weights_hash);
   text += fmt::format(
       "\n}}  // namespace\n\n"
@@ -264,7 +266,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "  return llmc_session_init(&{0}_model, arena, bytes, config, session);\n"
       "}}\n",
       name);
-  return text + encode_definition(plan);
+  return text + encode_definition(plan) + encode_image_definition(plan);
 }
 
 std::string header(const Plan& plan, std::uint64_t weights_hash) {
@@ -333,7 +335,7 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
       "extern const llmc_model {0}_model;\n\n{2}",
       name, plan.options.embed_weights ? "config may be NULL" : "config gives the weights",
-      kHeaderEnd, encode_declaration(plan));
+      kHeaderEnd, encode_declaration(plan) + image_declarations(plan));
   return text;
 }
 

@@ -226,6 +226,16 @@ class Verifier {
     return ok_status();
   }
 
+  /// Compares the rows of the image encoder; nullopt without a reference or an image encoder.
+  Result<std::optional<VerifyImage>> image() const {
+    const ir::Graph* const graph = reference_ ? reference_->image_encoder() : nullptr;
+    if (graph == nullptr || facts_.image_inputs.empty()) return std::optional<VerifyImage>();
+    driver::report(progress_, "image", 0, 0);
+    LLMC_TRY(const auto session, native_.start(options_.threads));
+    LLMC_TRY(VerifyImage made, verify_image(*graph, facts_, *session));
+    return std::optional(std::move(made));
+  }
+
   bool has_reference() const { return reference_.has_value(); }
   bool reference_is_slow() const {
     std::uint64_t macs = 0;
@@ -362,6 +372,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
   } else if (two_runs) {
     report.not_run = fmt::format("no long prompt: the context has only {} tokens", model.ctx);
   }
+  LLMC_TRY(report.image, verifier.image());
   summarise(report, facts.rounding.coarsest(), facts.kv);
   LLMC_RETURN_IF_ERROR(check_golden(options, facts, report));
   return report;

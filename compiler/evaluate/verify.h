@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/driver/progress.h"
+#include "compiler/evaluate/verify_image.h"
 #include "compiler/exec/native.h"
 #include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
@@ -75,6 +76,7 @@ struct VerifyReport {
   double max_kl_allowed = 0, relative_difference_allowed = 0;
   plan::Rounding rounding;  // of the weights; the limits depend on rounding.coarsest()
   bool reference_ok = true;
+  std::optional<VerifyImage> image;  // with a reference, if the model has an image encoder
 
   std::filesystem::path golden_file;  // or the plan.json that contains the hashes
   /// Numerics versions of the stored hashes and of the code that ran.
@@ -84,7 +86,8 @@ struct VerifyReport {
   bool chunks_ok() const;
   /// Returns whether no stored hash differs and no required hash is missing.
   bool golden_ok() const;
-  bool ok() const { return reference_ok && chunks_ok() && golden_ok(); }
+  bool image_ok() const { return !image || image->rows.ok; }
+  bool ok() const { return reference_ok && image_ok() && chunks_ok() && golden_ok(); }
 };
 
 /// Runs native code and compares its logits. Without VerifyOptions::prompt there are two runs: a

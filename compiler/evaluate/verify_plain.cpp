@@ -29,6 +29,8 @@ double relative_error(const ir::Constant& actual, const ir::Constant& expected) 
   return difference == 0 ? 0 : std::sqrt(difference / size);
 }
 
+}  // namespace
+
 std::string hash_of(const std::vector<ir::ConstantPtr>& outputs) {
   XXH64_hash_t hash = 0;
   for (const ir::ConstantPtr& output : outputs) {
@@ -38,10 +40,17 @@ std::string hash_of(const std::vector<ir::ConstantPtr>& outputs) {
   return fmt::format("{:016x}", hash);
 }
 
-}  // namespace
+VerifiedOutput verify_output(const std::string& name, const ir::Constant& actual,
+                             const ir::Constant& expected, double allowed) {
+  VerifiedOutput output{.largest = compare(name, actual, expected, {})};
+  const bool comparable = output.largest.problem.empty();
+  if (comparable) output.relative_error = relative_error(actual, expected);
+  output.ok = allowed == 0 ? output.largest.ok() : comparable && output.relative_error <= allowed;
+  return output;
+}
 
 bool VerifyPlainReport::ok() const {
-  return same_bits && std::ranges::all_of(outputs, &Output::ok);
+  return same_bits && std::ranges::all_of(outputs, &VerifiedOutput::ok);
 }
 
 Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver::Source source,
@@ -69,14 +78,8 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
   report.emulator = library->emulator();
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const ir::ConstantPtr want = reference::to_constant(expected[i]);
-    VerifyPlainReport::Output output{
-        .largest = compare(plan.program.outputs[i].name, *actual[i], *want, {})};
-    if (output.largest.problem.empty()) output.relative_error = relative_error(*actual[i], *want);
-    output.ok = report.relative_error_allowed == 0
-                    ? output.largest.ok()
-                    : output.largest.problem.empty() &&
-                          output.relative_error <= report.relative_error_allowed;
-    report.outputs.push_back(std::move(output));
+    report.outputs.push_back(verify_output(plan.program.outputs[i].name, *actual[i], *want,
+                                           report.relative_error_allowed));
   }
   if (options.threads > 1 && report.emulator.empty()) {
     report.threads = options.threads;

@@ -20,15 +20,23 @@ struct VerifyPlainOptions {
   std::uint32_t threads = 1;
 };
 
+struct VerifiedOutput {
+  /// Comparison with the default tolerance. It decides `ok` only if no weights are rounded.
+  OutputDifference largest;
+  /// Root mean square of the differences divided by that of the expected elements.
+  double relative_error = 0;
+  bool ok = true;
+};
+/// Compares an output. `allowed`: maximum relative error; 0: each element must be within its
+/// tolerance.
+VerifiedOutput verify_output(const std::string& name, const ir::Constant& actual,
+                             const ir::Constant& expected, double allowed);
+
+/// Returns a hash of the bits of all outputs, 16 hexadecimal digits.
+std::string hash_of(const std::vector<ir::ConstantPtr>& outputs);
+
 struct VerifyPlainReport {
-  struct Output {
-    /// Comparison with the default tolerance. It decides `ok` only if no weights are rounded.
-    OutputDifference largest;
-    /// Root mean square of the differences divided by that of the expected elements.
-    double relative_error = 0;
-    bool ok = true;
-  };
-  std::vector<Output> outputs;
+  std::vector<VerifiedOutput> outputs;
   double relative_error_allowed = 0;  // 0: each element must be within its tolerance
   plan::Rounding rounding;
   /// Hash of the bits of all outputs, 16 hexadecimal digits; the same for all targets and threads.

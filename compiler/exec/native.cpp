@@ -113,6 +113,12 @@ bool has_recorded_size(const fs::path& binary) {
 
 }  // namespace
 
+std::vector<std::uint64_t> NativeModel::image_bytes() const {
+  std::vector<std::uint64_t> sizes;
+  for (const driver::ImageInput& input : linked_.facts.image_inputs) sizes.push_back(input.bytes);
+  return sizes;
+}
+
 Result<std::unique_ptr<Session>> NativeModel::start(const SessionOptions& options) const {
   if (options.threads == 0 || options.threads > facts_.threads_max) {
     return usage_error(fmt::format("{} threads requested, but the model was compiled for 1 to {}",
@@ -120,6 +126,7 @@ Result<std::unique_ptr<Session>> NativeModel::start(const SessionOptions& option
                        "use fewer, or compile with a larger --threads-max");
   }
   LLMC_TRY(SessionHandle handle, open(options));
+  handle.image_bytes = image_bytes();
   return std::make_unique<Session>(facts_, options, linked_.path, std::move(handle));
 }
 

@@ -66,6 +66,8 @@ class NativeModel {
   NativeModel(LinkedModel linked, const ModelFacts& facts, std::string emulator)
       : linked_(std::move(linked)), facts_(facts), emulator_(std::move(emulator)) {}
   const LinkedModel& linked() const { return linked_; }
+  /// Returns the sizes of the image encoder's inputs in bytes.
+  std::vector<std::uint64_t> image_bytes() const;
 
  private:
   /// Starts a session; options.threads is already validated.

@@ -26,10 +26,11 @@ Bytes value_bytes(const T& value) {
 /// The session of a runner process. An llmc_session* of kRunnerApi points to it.
 struct RunnerSession {
   std::unique_ptr<RunnerProcess> process;
-  std::uint32_t vocabulary, source_width, embedding_width;
-  RunnerProcess::Reply reply = {};  // reply to the last request
-  std::string message = {};         // message of the last reply
-  std::vector<float> logits = {};   // logits that the last request returned
+  std::uint32_t vocabulary, source_width, embedding_width, image_rows;
+  std::vector<std::uint64_t> image_bytes;  // sizes of the image encoder's inputs
+  RunnerProcess::Reply reply = {};         // reply to the last request
+  std::string message = {};                // message of the last reply
+  std::vector<float> logits = {};          // logits that the last request returned
   /// The object that an llmc_beams* of kRunnerApi points to.
   struct Search {
     RunnerSession* session = nullptr;
@@ -103,6 +104,30 @@ llmc_status receive_beam(const llmc_beams* beams, std::uint32_t rank, const std:
   return LLMC_OK;
 }
 
+/// Implements llmc_encode_image for the maximum sizes of open dims.
+llmc_status send_image(llmc_session* s, const void* const* inputs, const std::int64_t*, float* rows,
+                       std::size_t* n) {
+  RunnerSession& runner = runner_of(s);
+  constexpr std::size_t kAlignment = 64;
+  const auto rounded = [](std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  const std::size_t count = runner.image_bytes.size();
+  std::vector<std::uint64_t> offsets{rounded(count * sizeof(std::uint64_t))};
+  for (const std::uint64_t bytes : runner.image_bytes)
+    offsets.push_back(offsets.back() + rounded(bytes));
+  std::vector<std::byte> data(offsets.back());
+  std::memcpy(data.data(), offsets.data(), count * sizeof(std::uint64_t));
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(data.data() + offsets[i], inputs[i], runner.image_bytes[i]);
+  const std::size_t width = runner.embedding_width;
+  std::size_t elements = 0;
+  const llmc_status status = runner.request_array(Request::kEncodeImage, 0, {data}, rows,
+                                                  runner.image_rows * width, &elements);
+  if (status == LLMC_OK) *n = elements / width;
+  return status;
+}
+
 /// The object that an llmc_grammar* of kRunnerApi points to: tables to be sent; empty for the
 /// compiled-in grammar. The runner checks the tables.
 using RunnerGrammar = Bytes;
@@ -136,6 +161,7 @@ constexpr hosted::LibraryApi kRunnerApi{
           return runner.request(Request::kAppendEmbeddings, static_cast<std::uint32_t>(n),
                                 {array_bytes(rows, n * runner.embedding_width)});
         },
+    .encode_image = send_image,
     .prefill =
         [](llmc_session* s, const std::int32_t* tokens, std::size_t n, std::size_t*) {
           return runner_of(s).request(Request::kPrefill, 0, {array_bytes(tokens, n)});
@@ -271,8 +297,9 @@ class RunnerModel final : public NativeModel {
     std::string weights;
     if (!linked().facts.embed_weights)
       weights = std::filesystem::absolute(linked().weights_file()).string();
-    const auto session = std::make_shared<RunnerSession>(
-        std::move(process), model().vocab, model().source_width, model().embedding_width);
+    const auto session =
+        std::make_shared<RunnerSession>(std::move(process), model().vocab, model().source_width,
+                                        model().embedding_width, model().image_rows, image_bytes());
     const runner::Start request{options.threads, options.chunk,        options.cores,
                                 options.begin,   options.full_context, options.keep_first};
     const llmc_status status = session->request(

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "compiler/support/check.h"
+
 namespace llmc::exec {
 namespace {
 
@@ -11,16 +13,28 @@ void append_bytes(std::vector<std::byte>& bytes, T value) {
   bytes.insert(bytes.end(), from, from + sizeof value);
 }
 
-ir::ConstantPtr random_input(const plan::Port& port, int max_integer) {
-  const std::size_t width = ir::element_bytes(port.element);
-  const std::size_t count = static_cast<std::size_t>(port.bytes()) / width;
+std::vector<ir::ConstantPtr> random_inputs(const std::vector<plan::Port>& ports, int max_integer) {
+  std::vector<ir::ConstantPtr> inputs;
+  for (const plan::Port& port : ports)
+    inputs.push_back(random_tensor(port.element, plan::bounds(port.dims), max_integer));
+  return inputs;
+}
+
+}  // namespace
+
+ir::ConstantPtr random_tensor(ir::ElementType element, std::vector<std::int64_t> dims,
+                              int max_integer) {
+  const std::size_t width = ir::element_bytes(element);
+  const auto total = ir::checked_byte_count(element, dims);
+  LLMC_CHECK(total.has_value());
+  const std::size_t count = *total / width;
   std::vector<std::byte> bytes;
   bytes.reserve(count * width);
   std::uint32_t state = 1;
   for (std::size_t i = 0; i < count; ++i) {
     state = state * 1664525u + 1013904223u;
     const float value = static_cast<float>(state >> 8) * 0x1p-23f - 1.0f;
-    switch (port.element) {
+    switch (element) {
       case ir::ElementType::kF32:
         append_bytes(bytes, value);
         break;
@@ -42,16 +56,8 @@ ir::ConstantPtr random_input(const plan::Port& port, int max_integer) {
       }
     }
   }
-  return ir::make_constant(port.element, plan::bounds(port.dims), std::move(bytes));
+  return ir::make_constant(element, std::move(dims), std::move(bytes));
 }
-
-std::vector<ir::ConstantPtr> random_inputs(const std::vector<plan::Port>& ports, int max_integer) {
-  std::vector<ir::ConstantPtr> inputs;
-  for (const plan::Port& port : ports) inputs.push_back(random_input(port, max_integer));
-  return inputs;
-}
-
-}  // namespace
 
 Result<RandomRun> run_with_random_inputs(const FunctionLibrary& library, std::size_t index) {
   RandomRun run;

@@ -8,9 +8,13 @@
 
 namespace llmc::exec {
 
-/// The inputs and outputs of one run with pseudorandom inputs on one thread. The inputs are the
-/// same in every call: floats in [-1, 1]; integers and bools 0 and `max_integer`. Open dims have
-/// their maximum sizes.
+/// Returns a tensor of pseudorandom elements, the same in every call: floats in [-1, 1]; integers
+/// and bools 0 and `max_integer`.
+ir::ConstantPtr random_tensor(ir::ElementType element, std::vector<std::int64_t> dims,
+                              int max_integer);
+
+/// The inputs and outputs of one run with pseudorandom inputs (random_tensor) on one thread. Open
+/// dims have their maximum sizes.
 struct RandomRun {
   int max_integer = 1;  // 1, or 0 if 1 is an index out of range
   std::vector<ir::ConstantPtr> inputs, outputs;

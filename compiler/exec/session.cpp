@@ -35,6 +35,30 @@ Status Session::append_embeddings(std::span<const float> rows) {
   return call(&Api::append_embeddings, rows.data(), rows.size() / width, nullptr);
 }
 
+Result<std::vector<float>> Session::encode_image(
+    std::span<const std::span<const std::byte>> inputs) {
+  if (model_.image_rows == 0)
+    return file_failure(ErrorKind::kUnsupported, path_.string(), "the model has no image encoder",
+                        "compile the folder with its vision_encoder.onnx");
+  if (inputs.size() != handle_.image_bytes.size())
+    return file_failure(ErrorKind::kBadInput, path_.string(),
+                        fmt::format("the image encoder has {} inputs, not {}",
+                                    handle_.image_bytes.size(), inputs.size()));
+  std::vector<const void*> pointers;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].size() != handle_.image_bytes[i])
+      return file_failure(ErrorKind::kBadInput, path_.string(),
+                          fmt::format("input {} of the image encoder has {} bytes, not {}", i,
+                                      inputs[i].size(), handle_.image_bytes[i]));
+    pointers.push_back(inputs[i].data());
+  }
+  std::vector<float> rows(std::size_t{model_.image_rows} * model_.embedding_width);
+  LLMC_TRY(const auto count,
+           get<std::size_t>(&Api::encode_image, pointers.data(), nullptr, rows.data()));
+  rows.resize(count * model_.embedding_width);
+  return rows;
+}
+
 Status Session::prefill(std::span<const std::int32_t> tokens) {
   LLMC_RETURN_IF_ERROR(check_room(tokens.size()));
   for (const std::int32_t token : tokens) {

@@ -40,6 +40,7 @@ struct SessionHandle {
   /// The last message that the session logged, or empty.
   const std::string* message = nullptr;
   const std::optional<Error>* failure = nullptr;  // why the runner ended; nullptr: no runner
+  std::vector<std::uint64_t> image_bytes = {};    // sizes of the image encoder's inputs
   std::span<const std::byte> grammar;  // tables of the compiled-in grammar; empty in a runner
 };
 
@@ -111,6 +112,10 @@ class Session {
   /// takes none, and with kBadInput if they are not whole rows or not finite, or the context is
   /// full.
   Status append_embeddings(std::span<const float> rows);
+  /// Computes the rows of images (llmc_encode_image). `inputs`: the data of BundleFacts's
+  /// image_inputs. Fails with kUnsupported if the model has no image encoder, and with kBadInput if
+  /// an input has another size or an index in it is out of range.
+  Result<std::vector<float>> encode_image(std::span<const std::span<const std::byte>> inputs);
   /// Returns the logits after the last token; empty if no token was run. Valid until the next call.
   Result<std::span<const float>> logits() { return rows(api().logits(handle_.session), 1); }
   /// Returns the logits after token `row` of the last chunk; empty if there is no such token.

@@ -34,8 +34,8 @@ bool is_state(const State& state, const TensorType& type) {
 
 }  // namespace
 
-const Graph* Module::encoder() const {
-  const auto at = std::ranges::find(entries, kEncode, &Entry::name);
+const Graph* Module::entry(std::string_view name) const {
+  const auto at = std::ranges::find(entries, name, &Entry::name);
   return at == entries.end() ? nullptr : &at->graph;
 }
 

@@ -14,6 +14,9 @@ namespace llmc::ir {
 /// Names of entries.
 inline constexpr std::string_view kForward = "forward";  // a decoder: token ids and cache to logits
 inline constexpr std::string_view kEncode = "encode";    // a source to kSource states
+/// A decoder's image encoder: a plain graph with its own inputs, and one output: rows f32[…, width]
+/// that take the place of tokens' embeddings.
+inline constexpr std::string_view kEncodeImage = "encode_image";
 inline constexpr std::string_view kRun = "run";  // a plain graph with its own inputs and outputs
 
 /// One graph that the caller or the runtime runs.
@@ -69,8 +72,9 @@ struct Module {
   /// Returns the graph of the first entry: kForward or kRun.
   const Graph& graph() const { return entries.front().graph; }
   Graph& graph() { return entries.front().graph; }
-  /// Returns the graph of kEncode, or nullptr.
-  const Graph* encoder() const;
+  /// Return the graph of kEncode or kEncodeImage, or nullptr.
+  const Graph* encoder() const { return entry(kEncode); }
+  const Graph* image_encoder() const { return entry(kEncodeImage); }
   /// Returns whether the module can generate text: whether it has states.
   bool is_decoder() const { return !states.empty(); }
   /// Returns whether any state is kRecurrent. The graph then computes token by token: except for
@@ -78,6 +82,9 @@ struct Module {
   bool is_recurrent() const;
   /// Returns the number of logits per token; 0 if there are no logits or the number is symbolic.
   std::int64_t vocabulary() const;
+
+ private:
+  const Graph* entry(std::string_view name) const;
 };
 
 /// Returns a module whose only entry is the plain graph.

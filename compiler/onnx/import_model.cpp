@@ -74,6 +74,7 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
     model.refused = chosen.error();
   else
     model.parts = chosen->parts;
+  if (is_folder && chosen.ok()) model.image_encoder = chosen->image_encoder;
   if (!whole) {
     model.contents = known_files(model.files.root());
     model.name = real.filename().string();
@@ -87,9 +88,9 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
 }
 
 /// Binds the model as a plain graph with `inputs`. If `inputs` is nullptr, binds it as a decoder if
-/// possible.
-Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
-                                  const PlainInputs* inputs) {
+/// possible. Ignores an image encoder.
+Result<ImportedModel> bind_main_graph(const ModelFiles& model, FileSet& files,
+                                      const PlainInputs* inputs) {
   if (model.name.empty()) return bind_split_blocks(files, model.contents);
   if (model.parts && !inputs) return bind_encoder_decoder(files, *model.parts, model.contents);
   LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
@@ -101,6 +102,26 @@ Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
   LLMC_TRY(bound, bind_stacked_cache(files, part, model.contents));
   if (bound) return *std::move(bound);
   return bind_plain_graph(files, part, {});
+}
+
+/// Adds a hint to errors about the image encoder: a decoder is a model without it.
+Error with_decoder_hint(const Error& error, const ModelFiles& model) {
+  std::vector<Diagnostic> diagnostics = with_hints(error).diagnostics();
+  std::string& hint = diagnostics.back().hint;
+  hint += (hint.empty() ? "" : "; ") + ("give the path of " + model.name) +
+          " to compile the decoder without the image encoder";
+  return Error(std::move(diagnostics));
+}
+
+/// Binds the model and, if `inputs` is nullptr and the model is a decoder, its image encoder.
+Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
+                                  const PlainInputs* inputs) {
+  LLMC_TRY(ImportedModel bound, bind_main_graph(model, files, inputs));
+  if (model.image_encoder.empty() || inputs || !bound.is_decoder()) return bound;
+  auto encoder = bind_image_encoder(files, model.image_encoder);
+  if (!encoder.ok()) return with_decoder_hint(encoder.error(), model);
+  bound.module.entries.push_back({std::string(ir::kEncodeImage), *std::move(encoder)});
+  return bound;
 }
 
 Result<ImportedModel> bind_files(const ModelFiles& model, const ImportOptions& options,
@@ -130,6 +151,8 @@ std::string_view to_string(FileRole role) {
       return "head";
     case FileRole::kModel:
       return "model";
+    case FileRole::kImageEncoder:
+      return "image encoder";
     case FileRole::kConfig:
       return "config";
     case FileRole::kTokenizer:

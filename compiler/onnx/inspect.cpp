@@ -75,9 +75,8 @@ InspectedOnnx describe(const OnnxFile& file) {
 }
 
 /// Returns the .onnx files to describe, and lists every file with its role.
-std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
-                                                         const FolderContents& contents,
-                                                         const std::string& model) {
+std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files, const ModelFiles& model) {
+  const FolderContents& contents = model.contents;
   std::vector<std::pair<std::string, FileRole>> graphs;
   const bool split = !contents.blocks.empty();
   for (const auto& name : contents.blocks) graphs.emplace_back(name, FileRole::kBlock);
@@ -88,9 +87,11 @@ std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files,
   }
   if (contents.head) graphs.emplace_back(*contents.head, FileRole::kHead);
   for (const auto& name : contents.others) {
-    const bool is_model = !split && name == model;
-    if (is_model) graphs.emplace_back(name, FileRole::kModel);
-    files.note(name, is_model ? FileRole::kModel : FileRole::kIgnored);
+    FileRole role = FileRole::kIgnored;
+    if (!split && name == model.name) role = FileRole::kModel;
+    if (!split && name == model.image_encoder) role = FileRole::kImageEncoder;
+    if (role != FileRole::kIgnored) graphs.emplace_back(name, role);
+    files.note(name, role);
   }
   for (const auto& [name, role] : graphs) files.note(name, role);
   if (contents.embedding_table) files.note(*contents.embedding_table, FileRole::kEmbedding);
@@ -110,7 +111,9 @@ Result<Inspection> inspect_model(const fs::path& path, const ModelReader& reader
   result.path = path;
   FileSet files = found->files;
   std::vector<std::pair<std::string, FileRole>> graphs{{found->name, FileRole::kModel}};
-  if (found->whole_folder) graphs = note_files(files, found->contents, found->name);
+  if (!found->image_encoder.empty())
+    graphs.emplace_back(found->image_encoder, FileRole::kImageEncoder);
+  if (found->whole_folder) graphs = note_files(files, *found);
   std::optional<Error> unreadable;
   for (const auto& [name, role] : graphs) {
     const auto file = files.parse(name, role);

@@ -21,6 +21,7 @@ enum class FileRole : std::uint8_t {
   kEmbedding,     // embeddings_bf16.bin or embedding.onnx
   kHead,          // lm.onnx
   kModel,         // a model in one file
+  kImageEncoder,  // vision_encoder.onnx
   kConfig,        // llm_config.json
   kTokenizer,     // tokenizer.txt, tokenizer.model
   kExternalData,  // tensors stored next to an .onnx file
@@ -58,8 +59,8 @@ struct ImportedModel {
   /// seq, past + seq], additive; if used, `position_ids` i64[1, seq]; and `past.0` … f32[2, 1,
   /// past, kv_heads, D] or [2, 1, kv_heads, past, D]. Its outputs are `logits` f32[…, vocabulary]
   /// (for the last token or for each token) and `present.0` … with past + seq tokens. Symbols are
-  /// "seq" and "past". A plain graph's `run` keeps its own inputs and outputs. Constants are views
-  /// of mapped files, which the graph keeps alive.
+  /// "seq" and "past". A plain graph's `run` and a decoder's `encode_image` keep their own inputs.
+  /// Constants are views of mapped files, which the graph keeps alive.
   ir::Module module;
   /// Whether a plain graph has token ids, logits and symbolic sizes like a decoder, but no cache.
   bool lacks_cache = false;
@@ -90,6 +91,7 @@ struct PlainInputs {
   std::map<std::string, ir::ConstantPtr> values;  // inputs that become constants of the graph
   /// Types that replace the declared ones, which are wrong in some files.
   std::map<std::string, ir::TensorType> types;
+  bool wide_outputs = false;  // outputs that are declared f16 or bf16 are f32
 };
 
 /// Names of the files of an encoder-decoder.
@@ -104,6 +106,7 @@ struct ModelFile {
   std::string note;  // reason for the choice if there are several files; otherwise empty
   /// Set for an encoder-decoder; `name` is its decoder with a past.
   std::optional<EncoderDecoderFiles> parts = {};
+  std::string image_encoder = {};  // vision_encoder.onnx in `folder`; empty: none
 };
 /// Chooses the model among the files of the folder and of its subfolder `onnx`, where Hugging Face
 /// repositories store graphs. Prefers the least quantized model, because llmc quantizes models

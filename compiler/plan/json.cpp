@@ -62,17 +62,22 @@ Json ports_json(const std::vector<Port>& ports) {
   return array;
 }
 
+/// Adds inputs, outputs and open dims of a plain graph.
+void add_ports(Json& json, const Program& program) {
+  json["inputs"] = ports_json(program.inputs);
+  json["outputs"] = ports_json(program.outputs);
+  for (const OpenDimPtr& dim : program.open_dims)
+    json["open_dims"].push_back(
+        {{"name", dim->name}, {"min", dim->range.min}, {"max", dim->range.max}});
+}
+
 /// Adds the sections of a plain graph.
 void add_plain(Json& json, const Plan& plan) {
   const Program& program = plan.program;
   json["options"] = {{"quant", plan.options.quant},
                      {"threads_max", plan.options.threads_max},
                      {"weights", plan.options.embed_weights ? "embed" : "file"}};
-  json["inputs"] = ports_json(program.inputs);
-  json["outputs"] = ports_json(program.outputs);
-  for (const OpenDimPtr& dim : program.open_dims)
-    json["open_dims"].push_back(
-        {{"name", dim->name}, {"min", dim->range.min}, {"max", dim->range.max}});
+  add_ports(json, program);
   json["stages"] = program.forward.size();
   std::uint64_t values = 0;
   Json buffers = Json::array();
@@ -174,6 +179,20 @@ void add_decoder(Json& json, const Plan& plan) {
                       {"encoder_weights", encoder.weights_bytes},
                       {"encoder_arena", encoder.arena_bytes}};
     add_loops(json["source"], encoder.program);
+  }
+  if (plan.image_encoder) {
+    const Plan& encoder = *plan.image_encoder;
+    json["image"] = {{"rows", image_rows(encoder).bound()},
+                     {"encoder_weights", encoder.weights_bytes},
+                     {"encoder_arena", encoder.arena_bytes}};
+    add_ports(json["image"], encoder.program);
+    if (options.image.token >= 0) json["image"]["token"] = options.image.token;
+    if (options.image.known)
+      json["image"]["pixels"] = {{"rescale", options.image.rescale},
+                                 {"mean", options.image.mean},
+                                 {"std", options.image.deviation}};
+    json["image"]["rounding"] = rounding_json(rounding_of(encoder.program));
+    add_loops(json["image"], encoder.program);
   }
   if (plan.prompt.tokens > 0) {
     json["bytes"]["prompt"] = plan.prompt.bytes;

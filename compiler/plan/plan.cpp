@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "compiler/plan/code_size.h"
+#include "compiler/plan/embeddings.h"
 #include "llmc/arena.h"
 #include "llmc/sizes.h"
 
@@ -123,8 +124,44 @@ std::uint64_t encoder_arena_offset(const Plan& encoder) {
   return ids ? round_up(encoder.options.source_max * sizeof(std::int64_t), kAlignment) : 0;
 }
 
-Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
-                       std::shared_ptr<const Plan> encoder) {
+Size image_rows(const Plan& image_encoder) {
+  Sizes dims = image_encoder.program.outputs.front().dims;
+  dims.pop_back();
+  return product(dims);
+}
+
+namespace {
+
+/// Checks that the decoder takes the rows of the image encoder.
+Status check_image_rows(const Plan& image_encoder, const Program& decoder) {
+  const Port& rows = image_encoder.program.outputs.front();
+  const std::vector<Stage>& stages = image_encoder.program.forward;
+  const std::string file = stages.empty() ? std::string() : stages.front().origin.file;
+  const std::uint64_t width = embedding_width(decoder);
+  if (width == 0)
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .file = file,
+                      .message =
+                          "the decoder takes no rows of images: it uses token ids for more "
+                          "than the lookup of its embedding",
+                      .hint =
+                          "give the path of the decoder's file to compile it without the image "
+                          "encoder"};
+  if (rows.dims.back() != Size(static_cast<std::int64_t>(width)))
+    return Diagnostic{.kind = ErrorKind::kBadInput,
+                      .file = file,
+                      .node = rows.name,
+                      .message = fmt::format(
+                          "the image encoder returns rows of {} elements, but the embeddings of "
+                          "the decoder have {}",
+                          to_string(rows.dims.back()), width),
+                      .hint = "the files may be of different models"};
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, EncoderPlans encoders) {
   PlanOptions options = asked;
   options.ctx = context_of(asked);
   LLMC_RETURN_IF_ERROR(check_options(options));
@@ -148,14 +185,15 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
                       .message = "a vocabulary or hidden size above 2^31"};
   }
   const std::uint64_t max_rows =
-      encoder ? static_cast<std::uint64_t>(source_rows(*encoder).bound()) : 0;
+      encoders.source ? static_cast<std::uint64_t>(source_rows(*encoders.source).bound()) : 0;
   LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
                                               .batch = options.batch,
                                               .ctx = ctx,
                                               .threads_max = options.threads_max,
                                               .kv = options.kv,
                                               .source_rows = max_rows}));
-  if (encoder) {
+  LLMC_CHECK(!encoders.source || !encoders.image);
+  if (std::shared_ptr<const Plan>& encoder = encoders.source) {
     if (program.cross.heads == 0)
       return Diagnostic{.kind = ErrorKind::kUnsupported,
                         .message = "the decoder has no attention to the encoder's rows"};
@@ -164,6 +202,12 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
                  encoder_arena_offset(*encoder) + round_up(encoder->arena_bytes, kAlignment));
     for (const Port& output : encoder->program.outputs) plan.source_bytes += output.bytes();
     plan.encoder = std::move(encoder);
+  }
+  if (encoders.image) {
+    LLMC_RETURN_IF_ERROR(check_image_rows(*encoders.image, program));
+    plan.memory.scratch_bytes =
+        std::max(plan.memory.scratch_bytes, round_up(encoders.image->arena_bytes, kAlignment));
+    plan.image_encoder = std::move(encoders.image);
   }
   plan.state_bytes = program.state_bytes();
   const AttentionShape& shape = program.attention;
@@ -209,7 +253,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked,
                                         ? table_row_bytes(weight.table, weight.columns)
                                         : weight.active_bytes();
   }
-  if (plan.encoder) plan.weights_bytes += plan.encoder->weights_bytes;
+  if (const Plan* const function = plan.function()) plan.weights_bytes += function->weights_bytes;
   plan.code_bytes = estimate_code_bytes(plan);
   return plan;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,6 +30,15 @@ struct SoundFeatures {
   std::uint32_t mels = 80;     // bands of Whisper's spectrogram (llmc_log_mel); 0: not Whisper's
 };
 
+/// How the bytes of an image become an encoder's input: (byte * rescale - mean) / deviation, with a
+/// mean and a deviation for each color. Recorded in plan.json.
+struct ImagePixels {
+  std::int32_t token = -1;  // id that marks an image in a prompt; -1: unknown
+  bool known = false;       // whether the model's files say how; otherwise the rest is unused
+  double rescale = 1.0 / 255;
+  std::array<double, 3> mean{0, 0, 0}, deviation{1, 1, 1};
+};
+
 struct PlanOptions {
   const target::Target* target = nullptr;
   std::string name;  // a valid C identifier (emit/names.h)
@@ -52,6 +62,7 @@ struct PlanOptions {
   std::uint32_t sources = 1;       // encoder-decoder: number of sources in a session
   std::uint32_t source_vocab = 0;  // number of ids of a source; 0: a source is features
   SoundFeatures sound = {};
+  ImagePixels image = {};
   DimRanges open_dims = {};  // plain graph: ranges of symbols in the input shapes
   bool embed_weights = true;
   /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
@@ -106,6 +117,8 @@ struct Plan {
   /// Otherwise nullptr and 0.
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
+  /// Decoder: the plan of the entry kEncodeImage, or nullptr. Only one of both is set.
+  std::shared_ptr<const Plan> image_encoder;
   std::uint64_t state_bytes = 0;  // decoder: recurrent states of a sequence; a multiple of 64
 
   std::uint64_t weights_bytes = 0;  // packed weights; the encoder's follow those of the decoder
@@ -117,20 +130,34 @@ struct Plan {
   std::uint64_t arena_bytes = 0;
   std::uint64_t code_bytes = 0;  // text and tables of the archive, without weights; 0: unknown
   bool code_is_estimate = true;
+
+  /// Returns the plan of the plain graph in a decoder's library, whose weights follow those of the
+  /// decoder and whose arena is in scratch; nullptr: there is none.
+  const Plan* function() const { return encoder ? encoder.get() : image_encoder.get(); }
 };
 
 /// Returns the context in tokens that the options determine. A position table of the model may
 /// reduce it.
 std::uint32_t context_of(const PlanOptions& options);
 
-/// Plans a decoder. `encoder` is the plan of the entry kEncode of an encoder-decoder, or nullptr.
+/// The plans of a decoder's other entries; at most one is set.
+struct EncoderPlans {
+  std::shared_ptr<const Plan> source = nullptr;  // kEncode
+  std::shared_ptr<const Plan> image = nullptr;   // kEncodeImage
+};
+
+/// Plans a decoder.
 /// Fails like lower() and plan_memory(). Fails with kUsage if an option is out of range, the
 /// context that the user set exceeds the model's position table, or a contiguous cache has a
 /// prompt. Fails with kBadInput if the prompt fills the whole context or contains a token outside
 /// the vocabulary, if a model with recurrent states has a prompt, or if the vocabulary or the
-/// hidden size exceeds 2^31. Fails with kUnsupported if there is an encoder but no cross-attention.
+/// hidden size exceeds 2^31. Fails with kUnsupported if there is an encoder but no cross-attention,
+/// or an image encoder but no embedding that its rows can replace. Fails with kBadInput if these
+/// rows have another width than the embedding.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options,
-                       std::shared_ptr<const Plan> encoder = nullptr);
+                       EncoderPlans encoders = {});
+/// Returns the number of rows that the image encoder computes in a call.
+Size image_rows(const Plan& image_encoder);
 /// Returns the number of features of one frame that the encoder reads; 0 if it reads token ids.
 std::uint64_t source_width(const Plan& encoder);
 /// Returns whether the features of a frame are adjacent: f32[…, frames, width]. Returns false if

@@ -80,7 +80,9 @@ llmc_status check_model(const llmc_model* model) {
       (model->sources > 0) == (model->source_max > 0) &&
       (model->source_vocab > 0) == (model->source_max > 0 && model->source_width == 0) &&
       model->source_min <= model->source_max && model->source_bytes % LLMC_ALIGNMENT == 0 &&
-      model->source_max <= INT32_MAX && model->state_bytes % LLMC_ALIGNMENT == 0 &&
+      (model->encode_image != nullptr) == (model->image_rows > 0) &&
+      (model->image_rows == 0 || model->embedding_width > 0) && model->source_max <= INT32_MAX &&
+      model->state_bytes % LLMC_ALIGNMENT == 0 &&
       (model->state_bytes == 0 || model->prefix_tokens == 0) && aligned(model->prefix_blocks) &&
       aligned(model->weights) && model->arena_bytes == llmc_arena_layout_of_model(model).total &&
       model->arena_bytes <= SIZE_MAX - LLMC_ALIGNMENT;

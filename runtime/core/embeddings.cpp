@@ -1,5 +1,6 @@
 #include "llmc/embeddings.h"
 
+#include "config.h"
 #include "forward.h"
 #include "message.h"
 
@@ -41,6 +42,30 @@ llmc_status llmc_append_embeddings(llmc_session* session, const float* rows, siz
   const ReentrancyGuard guard(*session);
   if (const llmc_status bad = llmc::core::check_rows(*session, rows, n)) return bad;
   return llmc::core::append_all(*session, {nullptr, rows}, n, done);
+}
+
+llmc_status llmc_encode_image(llmc_session* session, const void* const* inputs, const int64_t* dims,
+                              float* rows, size_t* n) {
+  if (session != nullptr && session->busy) return LLMC_ERROR_BUSY;
+  if (n != nullptr) *n = 0;
+  if (session == nullptr || inputs == nullptr || rows == nullptr) return LLMC_ERROR_ARGUMENT;
+  if (session->model->encode_image == nullptr) return LLMC_ERROR_EMBEDDINGS;
+  if (!llmc::core::float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  const ReentrancyGuard guard(*session);
+  session->last_chunk = 0;  // scratch is overwritten
+  const uint32_t count = session->model->encode_image(&session->run, inputs, dims, rows);
+  if (count == 0) {
+    llmc::core::Message()
+        .text("the image encoder has no input, a size out of range, or an index outside a table")
+        .send(session->config, LLMC_LOG_ERROR);
+    return LLMC_ERROR_ARGUMENT;
+  }
+  if (n != nullptr) *n = count;
+  return LLMC_OK;
+}
+
+size_t llmc_image_rows(const llmc_session* session) {
+  return session == nullptr ? 0 : session->model->image_rows;
 }
 
 }  // extern "C"

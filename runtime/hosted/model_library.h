@@ -20,7 +20,7 @@ namespace llmc::hosted {
 /// The names, without `llmc_`, of the functions of llmc.h, beams.h and embeddings.h that callers of a loaded library use.
 #define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
   F(encode) F(encode_features)                                                               \
-  F(append_embeddings)                                                                       \
+  F(append_embeddings) F(encode_image)                                                       \
   F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)                       \
   F(set_sampling) F(set_logit_bias) F(set_dry_breakers) F(set_guidance)                      \
   F(candidates) F(logprob) F(logits) F(logits_at) F(logits_rows) F(last_chunk)               \

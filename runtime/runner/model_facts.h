@@ -31,6 +31,7 @@ inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
                    .source_vocab = model.source_vocab,
                    .sources = model.sources,
                    .embedding_width = model.embedding_width,
+                   .image_rows = model.image_rows,
                    .target = {}};
   for (size_t i = 0; model.target[i] != 0 && i + 1 < sizeof facts.target; ++i)
     facts.target[i] = model.target[i];

@@ -72,6 +72,31 @@ class ModelRunner {
                                        request.argument, nullptr));
   }
 
+  bool encode_image() {
+    constexpr uint64_t kMaxInputs = 4096;
+    static const void* inputs[kMaxInputs];
+    const uint64_t size = connection_.request().bytes, count = LLMC_RUNNER_MODEL.image_inputs;
+    const auto* const offsets = reinterpret_cast<const uint64_t*>(connection_.data());
+    if (count > kMaxInputs || size < count * sizeof(uint64_t))
+      return refuse(LLMC_ERROR_ARGUMENT, "an image without its inputs");
+    for (uint64_t i = 0; i < count; ++i) {
+      if (offsets[i] > size) return refuse(LLMC_ERROR_ARGUMENT, "an input outside the data");
+      inputs[i] = connection_.data() + offsets[i];
+    }
+    const uint64_t width = LLMC_RUNNER_MODEL.embedding_width;
+    Kept rows;
+    if (!rows.take(LLMC_RUNNER_MODEL.image_rows * width * sizeof(float)))
+      return refuse(LLMC_ERROR_MEMORY, kNoMemory);
+    size_t n = 0;
+    const llmc_status status =
+        llmc_encode_image(session_, inputs, nullptr, static_cast<float*>(rows.memory), &n);
+    const bool written = status != LLMC_OK ? done(status)
+                                           : connection_.reply(LLMC_OK, 0, position(), rows.memory,
+                                                               n * width * sizeof(float));
+    rows.free();
+    return written;
+  }
+
   bool answer() {
     const RequestHeader& request = connection_.request();
     message_[0] = 0;
@@ -86,6 +111,8 @@ class ModelRunner {
         return encode_features();
       case Request::kAppendEmbeddings:
         return append_embeddings();
+      case Request::kEncodeImage:
+        return encode_image();
       case Request::kPrefill:
         return done(llmc_prefill(session_, reinterpret_cast<const int32_t*>(connection_.data()),
                                  request.bytes / sizeof(int32_t), nullptr));

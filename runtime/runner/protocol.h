@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Version of the protocol; incremented with any change below.
-inline constexpr uint32_t kVersion = 12;
+inline constexpr uint32_t kVersion = 13;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -28,6 +28,7 @@ struct ModelFacts {
   uint32_t source_vocab = 0;                // vocabulary of the encoder; 0: features
   uint32_t sources = 0;                     // number of sources; 1: all sequences share one
   uint32_t embedding_width = 0;             // 0: the model takes no embeddings
+  uint32_t image_rows = 0;                  // maximum of kEncodeImage; 0: no image encoder
   char target[64];                          // zero-terminated
 };
 
@@ -74,6 +75,9 @@ enum class Request : uint32_t {
   kBeamsCount = 29,        // value: number of texts that have ended
   kBeamsEnd = 30,          // ends the search
   kAppendEmbeddings = 31,  // argument: rows; float[rows * embedding_width]
+  /// Data: uint64_t[], the offset of each input in the data, a multiple of 64, then the inputs;
+  /// open dims have their maximum sizes. The reply contains the rows.
+  kEncodeImage = 32,
 };
 
 struct RequestHeader {

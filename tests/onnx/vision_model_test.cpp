@@ -57,6 +57,75 @@ TEST(VisionModel, TakesTheLeastQuantizedEmbedding) {
             "copy embed_tokens.onnx, embedding.onnx or embeddings_bf16.bin into the folder");
 }
 
+TEST(VisionModel, TheFolderHasItsImageEncoder) {
+  const TemporaryFolder folder;
+  write_tiny_vision(folder.path(), {.masked = true});
+  const fs::path vision = folder.path() / "vision";
+  fs::rename(vision / "vision_encoder.onnx", vision / "vision_encoder_fp16.onnx");
+  std::ofstream(vision / "vision_encoder_q4.onnx") << "not read";
+  const auto model = importer::import_model(vision);
+  ASSERT_TRUE(model.ok());
+  const ir::Graph* const encoder = model->module.image_encoder();
+  ASSERT_NE(encoder, nullptr);
+  EXPECT_EQ(encoder->value(encoder->inputs()[1]).name, "pixel_attention_mask");
+  EXPECT_EQ(ir::to_string(encoder->value(encoder->outputs()[0]).type), "f32[batch_size, 4, 16]");
+  const auto file =
+      std::ranges::find(model->files, "vision_encoder_fp16.onnx", &importer::FileInfo::name);
+  ASSERT_NE(file, model->files.end());
+  EXPECT_EQ(file->role, importer::FileRole::kImageEncoder);
+  // One file is the decoder alone, and a decoder of one file reads no folder.
+  for (const char* const name : {"vision/decoder_model_merged.onnx", "model.onnx"}) {
+    const auto alone = importer::import_model(folder.path() / name);
+    ASSERT_TRUE(alone.ok());
+    EXPECT_EQ(alone->module.image_encoder(), nullptr);
+  }
+}
+
+TEST(VisionModel, AnImageEncoderReturnsRows) {
+  const TemporaryFolder folder;
+  write_tiny_vision(folder.path());
+  const fs::path vision = folder.path() / "vision";
+  const auto refused = [&] {
+    const auto model = importer::import_model(vision);
+    EXPECT_FALSE(model.ok());
+    return model.ok() ? Diagnostic() : model.error().first();
+  };
+  std::ofstream(vision / "vision_encoder.onnx") << "damaged";
+  Diagnostic error = refused();
+  EXPECT_EQ(error.kind, ErrorKind::kBadInput);
+  EXPECT_TRUE(error.file.ends_with("vision_encoder.onnx")) << error.file;
+  EXPECT_TRUE(
+      error.hint.ends_with("give the path of decoder_model_merged.onnx to compile the "
+                           "decoder without the image encoder"))
+      << error.hint;
+  OnnxBuilder ids(18);
+  ids.input("x", onnx::TensorProto::INT64, {std::int64_t{2}, std::int64_t{16}});
+  ids.node("Identity", {"x"}, {}, "y");
+  ids.output("y", onnx::TensorProto::INT64, {std::int64_t{2}, std::int64_t{16}});
+  ids.save(vision / "vision_encoder.onnx");
+  error = refused();
+  EXPECT_EQ(error.message, "returns i64[2, 16], not rows of floats of a fixed size");
+  EXPECT_EQ(error.node, "y");
+}
+
+TEST(VisionModel, ANumberOfTheEmbeddingScalesItsTable) {
+  const TemporaryFolder folder;
+  for (const bool shifted : {false, true}) {
+    write_tiny_vision(folder.path(), {.scaled = true, .shifted = shifted});
+    const auto model = importer::import_model(folder.path() / "vision");
+    ASSERT_TRUE(model.ok());
+    const ir::Graph& graph = model->graph();
+    const ir::UseDef uses(graph);
+    const auto reads_scaled = [&](const ir::Node& node) {
+      const ir::ConstantPtr table =
+          ir::op_as<ir::Gather>(&node) ? uses.constant(node.inputs[0]) : nullptr;
+      return table && table->describe().starts_with("scaled(") &&
+             uses.use_count(node.outputs[0]) > 0;
+    };
+    EXPECT_EQ(std::ranges::any_of(graph.nodes(), reads_scaled), !shifted);
+  }
+}
+
 TEST(VisionModel, AnEmbeddingMayScaleItsRows) {
   const TemporaryFolder folder;
   write_tiny_vision(folder.path(), {.scaled = true});

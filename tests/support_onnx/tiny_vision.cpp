@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kVisionHidden = 16, kSize = 8, kPatch = 4, kPatches = 4, kVisionWidth = 12;
 
 /// Moves the lookup of `input_ids` from the decoder to a graph of its own.
-OnnxBuilder take_embedding(OnnxBuilder& decoder, bool scaled) {
+OnnxBuilder take_embedding(OnnxBuilder& decoder, const VisionForm& form) {
   onnx::GraphProto& graph = decoder.graph();
   auto& nodes = *graph.mutable_node();
   const auto lookup = std::ranges::find_if(nodes, [](const onnx::NodeProto& node) {
@@ -25,8 +25,13 @@ OnnxBuilder take_embedding(OnnxBuilder& decoder, bool scaled) {
   const auto data =
       std::ranges::find(tensors, table, [](const onnx::TensorProto& t) { return t.name(); });
   *embedding.graph().add_initializer() = *data;
-  embedding.node("Gather", {table, "input_ids"}, {}, scaled ? "rows" : "inputs_embeds");
-  if (scaled) embedding.node("Mul", {"rows", embedding.scalar(4)}, {}, "inputs_embeds");
+  const char* const kResult = "inputs_embeds";
+  embedding.node("Gather", {table, "input_ids"}, {},
+                 form.scaled || form.shifted ? "rows" : kResult);
+  if (form.scaled)
+    embedding.node("Mul", {"rows", embedding.scalar(4)}, {}, form.shifted ? "scaled" : kResult);
+  if (form.shifted)
+    embedding.node("Add", {form.scaled ? "scaled" : "rows", embedding.scalar(1)}, {}, kResult);
   embedding.float_output("inputs_embeds",
                          {std::string("batch"), std::string("seq"), kVisionHidden});
 
@@ -44,11 +49,19 @@ OnnxBuilder take_embedding(OnnxBuilder& decoder, bool scaled) {
 
 class Encoder {
  public:
-  OnnxBuilder write() {
+  OnnxBuilder write(const VisionForm& form) {
     b_.float_input("pixel_values", {std::string("batch_size"), std::int64_t{3}, kSize, kSize});
-    std::string x = op(
-        "Conv", {"pixel_values", weight({kVisionWidth, 3, kPatch, kPatch}), weight({kVisionWidth})},
-        {{"strides", std::vector<std::int64_t>{kPatch, kPatch}}});
+    std::string pixels = "pixel_values";
+    if (form.masked) {
+      b_.input("pixel_attention_mask", onnx::TensorProto::BOOL,
+               {std::string("batch_size"), kSize, kSize});
+      const std::string mask =
+          op("Cast", {"pixel_attention_mask"}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
+      pixels = op("Mul", {pixels, b_.reshape(mask, {0, 1, kSize, kSize})});
+    }
+    std::string x =
+        op("Conv", {pixels, weight({kVisionWidth, 3, kPatch, kPatch}), weight({kVisionWidth})},
+           {{"strides", std::vector<std::int64_t>{kPatch, kPatch}}});
     x = transposed(b_.reshape(x, {0, kVisionWidth, kPatches}), {0, 2, 1});
     x = op("Add", {x, weight({1, kPatches, kVisionWidth})});
     const std::string h = norm(x);
@@ -60,8 +73,8 @@ class Encoder {
         "MatMul", {op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), linear(h, kVisionWidth)});
     x = norm(op("Add", {x, linear(mixed, kVisionWidth)}));
     const std::string wide = op("Relu", {linear(x, 24)});
-    b_.node("Identity", {linear(wide, kVisionHidden, 24)}, {}, "image_features");
-    b_.float_output("image_features", {std::string("batch_size"), kPatches, kVisionHidden});
+    b_.node("Identity", {linear(wide, form.image_width, 24)}, {}, "image_features");
+    b_.float_output("image_features", {std::string("batch_size"), kPatches, form.image_width});
     return std::move(b_);
   }
 
@@ -102,10 +115,10 @@ void write_tiny_vision(const std::filesystem::path& folder, const VisionForm& fo
   std::filesystem::create_directories(folder / "vision");
   OnnxBuilder decoder = tiny_decoder(form.decoder);
   decoder.save(folder / "model.onnx");
-  const OnnxBuilder embedding = take_embedding(decoder, form.scaled);
+  const OnnxBuilder embedding = take_embedding(decoder, form);
   decoder.save(folder / "vision/decoder_model_merged.onnx");
   embedding.save(folder / "vision/embed_tokens.onnx");
-  Encoder().write().save(folder / "vision/vision_encoder.onnx");
+  Encoder().write(form).save(folder / "vision/vision_encoder.onnx");
 }
 
 }  // namespace llmc::testing

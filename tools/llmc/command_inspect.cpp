@@ -28,7 +28,7 @@ struct Facts {
   bool function = false;                                // `compile` compiles it as a function
   std::optional<passes::ModelProperties> architecture;  // of an imported decoder
   Json loops;                      // of plan.json; null: all work is in kernels
-  Json encoder_loops;              // encoder-decoder: of the encoder and the source's projections
+  Json encoder_loops;              // of an encoder; of an encoder-decoder's with its projections
   std::vector<Diagnostic> errors;  // of `compile`; empty: it would succeed
 
   bool is_decoder() const { return files.model && files.model->is_decoder(); }
@@ -276,8 +276,9 @@ Status plan_it(const driver::CompileOptions& options, Facts& facts) {
   LLMC_TRY(const auto plans, driver::plan_model(options, std::move(source), targets));
   const Json plan = plan_json(plans.front());
   if (plan.contains("loops")) facts.loops = plan.at("loops");
-  if (plan.contains("source") && plan.at("source").contains("loops"))
-    facts.encoder_loops = plan.at("source").at("loops");
+  for (const char* const section : {"source", "image"})
+    if (plan.contains(section) && plan.at(section).contains("loops"))
+      facts.encoder_loops = plan.at(section).at("loops");
   return ok_status();
 }
 

@@ -96,6 +96,11 @@ Json to_json(const evaluate::VerifyReport& report) {
     result["max_kl_allowed"] = report.max_kl_allowed;
     result["greedy_agreement"] = report.greedy_agreement;
   }
+  if (report.image)
+    result["image"] = {{"ok", report.image->rows.ok},
+                       {"relative_error", report.image->rows.relative_error},
+                       {"relative_error_allowed", report.image->relative_error_allowed},
+                       {"hash", report.image->hash}};
   result["hash"] = first.hash;  // also in `runs`
   result["golden_key"] = first.golden_key;
   result["golden_hash"] = first.golden_hash ? Json(*first.golden_hash) : Json(nullptr);
@@ -179,6 +184,15 @@ std::string summary_text(const evaluate::VerifyReport& report) {
         100 * report.greedy_agreement);
     text += rounding_text(report.rounding);
   }
+  if (report.image) {
+    const evaluate::VerifyImage& image = *report.image;
+    text += fmt::format("image encoder: {}: relative error {:.1e}{}, bits {}\n",
+                        image.rows.ok ? "ok" : "MISMATCH", image.rows.relative_error,
+                        image.relative_error_allowed == 0
+                            ? ""
+                            : fmt::format(" (limit {:.0e})", image.relative_error_allowed),
+                        image.hash);
+  }
   for (const evaluate::VerifyRun& run : report.runs) text += coverage_text(run) + "\n";
   for (const evaluate::VerifyRun& run : report.runs) text += hash_text(report, run);
   return text;
@@ -217,6 +231,9 @@ Diagnostic failure_of(const evaluate::VerifyReport& report, const VerifyCommand&
       report.runs, [](const evaluate::VerifyRun& run) { return !run.golden_hash; });
   if (!report.reference_ok) {
     d.message = "native code differs from the reference by more than the format's limit";
+    d.hint = "compare with --quant=f32, which has only rounding differences";
+  } else if (!report.image_ok()) {
+    d.message = "the rows of the image encoder differ from the reference by more than the limit";
     d.hint = "compare with --quant=f32, which has only rounding differences";
   } else if (!report.chunks_ok()) {
     const evaluate::VerifyRun& run = *std::ranges::find_if(

@@ -168,10 +168,10 @@ std::string plan_text(const Json& plan) {
     const Json& loops = plan.at("loops");
     text += size_line("loops", loops.at("bytes").get<std::uint64_t>(), loops_text(loops));
   }
-  if (plan.contains("source") && plan.at("source").contains("loops")) {
-    const Json& loops = plan.at("source").at("loops");
-    text +=
-        size_line("loops", loops.at("bytes").get<std::uint64_t>(), "encoder: " + loops_text(loops));
+  for (const auto& [section, what] : {std::pair("source", "encoder: "), {"image", "image: "}}) {
+    if (!plan.contains(section) || !plan.at(section).contains("loops")) continue;
+    const Json& loops = plan.at(section).at("loops");
+    text += size_line("loops", loops.at("bytes").get<std::uint64_t>(), what + loops_text(loops));
   }
   const bool estimated = plain ? size("code") == 0 : bytes.at("code_is_estimate").get<bool>();
   if (!plain || !estimated)
@@ -216,6 +216,16 @@ std::string plan_text(const Json& plan) {
                                 source.at("rows").get<std::uint64_t>(), unit,
                                 human_bytes(source.at("encoder_arena").get<std::uint64_t>()),
                                 human_bytes(source.at("encoder_weights").get<std::uint64_t>())));
+    }
+    if (plan.contains("image")) {
+      const Json& image = plan.at("image");
+      text +=
+          fmt::format("image encoder: up to {} rows, uses {} of scratch and {} of the weights\n",
+                      image.at("rows").get<std::uint64_t>(),
+                      human_bytes(image.at("encoder_arena").get<std::uint64_t>()),
+                      human_bytes(image.at("encoder_weights").get<std::uint64_t>()));
+      text += open_dims_text(image.value("open_dims", Json::array())) +
+              ports_text("input", image.at("inputs"));
     }
   }
   text.pop_back();

@@ -73,7 +73,7 @@ Result<ImportedModel> bind_plain_graph(FileSet& files, const Part& part, const P
     const ir::Origin origin{part.file->name, name};
     ValueId output = outputs[i];
     const auto declared = declared_output(part, name);
-    if (declared && is_narrow(*declared) &&
+    if (!given.wide_outputs && declared && is_narrow(*declared) &&
         builder.graph().value(output).type.element == ElementType::kF32) {
       if (builder.graph().value(output).name == name)
         builder.mutable_graph().value(output).name = builder.unique_name(name + ".f32");

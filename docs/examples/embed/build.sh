@@ -4,7 +4,8 @@
 #     ./build.sh BUNDLE [OUTPUT_FOLDER]      makes embed, embed_threads, embed_schema, embed_chat
 #                                            and embed_nostdlib
 #
-# and prints their paths; also embed_grammar if the bundle contains a grammar.
+# and prints their paths; also embed_grammar if the bundle contains a grammar, and embed_image if it
+# contains an image encoder that reads pixels alone.
 #
 # CC: the compiler (default: cc); CFLAGS: additional flags. cross.sh uses both to build for other
 # machines. embed_threads, embed_schema and embed_chat are built only if LLMC_HOSTED is the path of
@@ -39,6 +40,10 @@ build() {
 build embed "$here/main.c" "$bundle/lib$name.a"
 if grep -q "^#define ${macro}_GRAMMAR_BYTES" "$bundle/$name.h"; then
   build embed_grammar "$here/grammar.c" "$bundle/lib$name.a"
+fi
+if grep -q "^#define ${macro}_IMAGE_INPUTS 1\$" "$bundle/$name.h" &&
+  ! grep -q "^#define ${macro}_IMAGE_DIMS " "$bundle/$name.h"; then
+  build embed_image "$here/image.c" "$bundle/lib$name.a"
 fi
 # shellcheck disable=SC2086
 case "$("$cc" ${CFLAGS:-} -dumpmachine)" in

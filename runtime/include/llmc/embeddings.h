@@ -42,6 +42,24 @@ size_t llmc_embedding_width(const llmc_session* session);
 llmc_status llmc_append_embeddings(llmc_session* session, const float* rows, size_t n,
                                    size_t* done);
 
+/* Models with an image encoder: computes the rows of images for llmc_append_embeddings, and, unless
+ * `n` is NULL, their number. NAME_encode_image in NAME.h is this function with typed parameters.
+ * `inputs`: [NAME_IMAGE_INPUTS] tensors, row-major without padding; `dims`: the sizes that a call
+ * gives, in the order of NAME_IMAGE_DIM_…, NULL: their upper bounds. `rows` has room for
+ * llmc_image_rows rows and overlaps no input.
+ *
+ * Uses the session's memory and threads. Sequences do not change, but llmc_logits_at has no rows
+ * until the next forward pass.
+ *
+ * LLMC_ERROR_EMBEDDINGS: the model has no image encoder. LLMC_ERROR_ARGUMENT: an input is NULL, a
+ * size is out of range, or an index that the encoder computes is outside its table; `rows` may have
+ * changed. */
+llmc_status llmc_encode_image(llmc_session* session, const void* const* inputs, const int64_t* dims,
+                              float* rows, size_t* n);
+
+/* Maximum number of rows of a call; 0: the model has no image encoder. */
+size_t llmc_image_rows(const llmc_session* session);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -97,6 +97,10 @@ struct llmc_model {
   uint32_t embedding_width;        /* elements of a row of llmc_run::embeddings; 0: forward ignores
                                       them */
 
+  /* Image encoder: number of its inputs, of the sizes that a call gives, and maximum number of rows
+   * of a call; 0: the model has none. */
+  uint32_t image_inputs, image_dims, image_rows;
+
   /* Size of the recurrent states of one sequence: a multiple of 64; 0: the model has none. All
    * zeros before the first token. A model with recurrent states has no compiled-in prompt. */
   uint64_t state_bytes;
@@ -122,6 +126,12 @@ struct llmc_model {
    * or 0 if an index that the encoder computes is outside its table. NULL: the model has no
    * encoder. */
   uint32_t (*encode)(const llmc_run* run, const void* input, uint32_t n, unsigned char* source);
+  /* Runs the image encoder on the inputs, [image_inputs] tensors, and stores float[n][
+   * embedding_width] in `rows`. `dims`: [image_dims] sizes; NULL: their upper bounds. Uses scratch
+   * and workers of `run`. Returns n, or 0 if an input is NULL, a size is out of range, or an index
+   * that the encoder computes is outside its table. NULL: the model has no image encoder. */
+  uint32_t (*encode_image)(const llmc_run* run, const void* const* inputs, const int64_t* dims,
+                           float* rows);
   /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
    * format of saved states, [count][kv_token_bytes], which is the same for every target and block
    * size. */

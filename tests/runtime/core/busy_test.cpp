@@ -27,6 +27,8 @@ constexpr GuardedCall kGuardedCalls[] = {
     {"llmc_append_embeddings",
      [](auto* s) { return llmc_append_embeddings(s, &logprob, 0, nullptr); }},
     {"llmc_step", [](auto* s) { return llmc_step(s, &token); }},
+    {"llmc_encode_image",
+     [](auto* s) { return llmc_encode_image(s, nullptr, nullptr, &logprob, nullptr); }},
     {"llmc_sample", [](auto* s) { return llmc_sample(s, &token); }},
     {"llmc_set_sampling", [](auto* s) { return llmc_set_sampling(s, nullptr); }},
     {"llmc_set_dry_breakers", [](auto* s) { return llmc_set_dry_breakers(s, nullptr); }},

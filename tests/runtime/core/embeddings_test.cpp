@@ -1,6 +1,7 @@
 // Rows that are appended in place of tokens.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <limits>
 
 #include "tests/runtime/core/plain_model.h"
@@ -250,6 +251,70 @@ TEST(Embeddings, PenaltiesIgnoreThem) {
     ASSERT_EQ(llmc_sample(session, &token), LLMC_OK);
     EXPECT_EQ(token, plain_greedy(Tokens(20, 60))) << "there is no token that they could penalize";
   }
+}
+
+constexpr std::size_t kScratchBytes = std::size_t{kChunk} * kLanes * 8;
+
+/// An image encoder whose image is the number of its rows, and which uses all of scratch.
+std::uint32_t encode_rows(const llmc_run* run, const void* const* inputs, const std::int64_t* dims,
+                          float* rows) {
+  std::memset(run->scratch, 0xAB, kScratchBytes);
+  const std::int64_t count = dims == nullptr ? 4 : dims[0];
+  if (count < 0 || count > 4) return 0;
+  for (std::int64_t i = 0; i < count * std::int64_t{kWidth}; ++i)
+    rows[i] = *static_cast<const float*>(inputs[0]);
+  return static_cast<std::uint32_t>(count);
+}
+
+TEST(Embeddings, AnImageIsEncodedInTheMemoryOfTheSession) {
+  llmc_model m = model();
+  m.image_inputs = m.image_dims = 1;
+  m.image_rows = 4;
+  m.encode_image = encode_rows;
+  const Session session(config(), m);
+  EXPECT_EQ(llmc_image_rows(session), 4u);
+  EXPECT_EQ(llmc_image_rows(nullptr), 0u);
+  ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
+  EXPECT_EQ(llmc_last_chunk(session), 1u);
+  const float pixel = 3;
+  const void* const inputs[] = {&pixel};
+  float rows[4 * kWidth] = {};
+  std::size_t n = 99;
+  ASSERT_EQ(llmc_encode_image(session, inputs, nullptr, rows, &n), LLMC_OK);
+  EXPECT_EQ(n, 4u);
+  EXPECT_EQ(rows[4 * kWidth - 1], 3.0f);
+  EXPECT_EQ(llmc_last_chunk(session), 0u) << "its rows were in scratch";
+  EXPECT_EQ(logits_of(session), plain_hash({7}));
+  const std::int64_t two = 2, five = 5;
+  ASSERT_EQ(llmc_encode_image(session, inputs, &two, rows, nullptr), LLMC_OK);
+  EXPECT_EQ(llmc_encode_image(session, inputs, &five, rows, &n), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(n, 0u);
+  ASSERT_EQ(llmc_append(session, 8), LLMC_OK);
+  EXPECT_EQ(logits_of(session), plain_hash({7, 8}));
+  EXPECT_TRUE(session.arena.guard_intact());
+
+  EXPECT_EQ(llmc_encode_image(nullptr, inputs, nullptr, rows, &n), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_encode_image(session, nullptr, nullptr, rows, &n), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_encode_image(session, inputs, nullptr, nullptr, &n), LLMC_ERROR_ARGUMENT);
+  const Session without;
+  EXPECT_EQ(llmc_encode_image(without, inputs, nullptr, rows, &n), LLMC_ERROR_EMBEDDINGS);
+}
+
+TEST(Embeddings, AModelWithAnImageEncoderIsWhole) {
+  llmc_model m = model();
+  m.image_rows = 4;
+  llmc_session* session = nullptr;
+  std::vector<std::uint64_t> arena(m.arena_bytes / 8 + 8);
+  void* const aligned =
+      reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(arena.data()) + 63) / 64 * 64);
+  const auto init = [&] {
+    return llmc_session_init(&m, aligned, m.arena_bytes, nullptr, &session);
+  };
+  EXPECT_EQ(init(), LLMC_ERROR_MODEL);
+  m.encode_image = encode_rows;
+  EXPECT_EQ(init(), LLMC_OK);
+  m.embedding_width = 0;
+  EXPECT_EQ(init(), LLMC_ERROR_MODEL);
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+#include "compiler/emit/image_encoder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "compiler/emit/dim_names.h"
+#include "compiler/emit/names.h"
+#include "compiler/emit/plain_source.h"
+#include "compiler/support/identifier.h"
+
+namespace llmc::emit {
+namespace {
+
+using plan::Plan;
+
+/// Returns the C type of an element of an input.
+std::string_view c_type(ir::ElementType element) {
+  switch (element) {
+    case ir::ElementType::kF32:
+      return "float";
+    case ir::ElementType::kF64:
+      return "double";
+    case ir::ElementType::kF16:
+    case ir::ElementType::kBF16:
+    case ir::ElementType::kU16:
+      return "uint16_t";
+    case ir::ElementType::kBool:
+    case ir::ElementType::kU8:
+      return "uint8_t";
+    case ir::ElementType::kI8:
+      return "int8_t";
+    case ir::ElementType::kI16:
+      return "int16_t";
+    case ir::ElementType::kI32:
+      return "int32_t";
+    case ir::ElementType::kU32:
+      return "uint32_t";
+    case ir::ElementType::kI64:
+      return "int64_t";
+    case ir::ElementType::kU64:
+      return "uint64_t";
+  }
+  return "void";
+}
+
+/// Returns names for the parameters of NAME_encode_image that are the encoder's inputs. They
+/// resemble the inputs' names and are unique.
+std::vector<std::string> input_names(const plan::Program& program) {
+  std::vector<std::string> names{"session", "rows", "row_count", "inputs", "dims"};
+  const std::size_t own = names.size();
+  for (const plan::Port& port : program.inputs) {
+    std::string stem = resembling_identifier(port.name);
+    if (stem.empty() || stem.starts_with("n_") || !check_name(stem).ok()) stem = "input";
+    names.push_back(numbered(stem, [&](const std::string& name) {
+      return std::ranges::find(names, name) == names.end();
+    }));
+  }
+  names.erase(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(own));
+  return names;
+}
+
+/// Returns the declaration of NAME_encode_image without a semicolon.
+std::string signature(const Plan& plan) {
+  const plan::Program& program = plan.image_encoder->program;
+  const std::vector<std::string> names = input_names(program);
+  std::string parameters;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    parameters += fmt::format("{}const {}* {},", i == 0 ? "" : " ",
+                              c_type(program.inputs[i].element), names[i]);
+  const DimNames dims(program);
+  for (std::size_t i = 0; i < program.open_dims.size(); ++i)
+    parameters += fmt::format(" int64_t {},", DimNames::variable(dims.identifiers()[i]));
+  return fmt::format(
+      "llmc_status {}_encode_image(llmc_session* session,\n"
+      "    {}\n    float* rows, size_t* row_count)",
+      plan.options.name, parameters);
+}
+
+}  // namespace
+
+std::string encode_image_function(const Plan& plan) {
+  if (!plan.image_encoder) return {};
+  const Plan& encoder = *plan.image_encoder;
+  const plan::Program& program = encoder.program;
+  const DimNames names(program);
+  std::string inputs, sizes;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) inputs += fmt::format("inputs[{}], ", i);
+  for (std::size_t i = 0; i < program.open_dims.size(); ++i)
+    sizes +=
+        fmt::format("  [[maybe_unused]] const int64_t {} = dims == nullptr ? {} : dims[{}];\n",
+                    DimNames::variable(names.identifiers()[i]), program.open_dims[i]->range.max, i);
+  return fmt::format(
+      "\n/// Runs the image encoder and stores its rows, f32[rows][{width}].\n"
+      "uint32_t encode_image(const llmc_run* run, const void* const* inputs,\n"
+      "                      [[maybe_unused]] const int64_t* dims, float* rows) {{\n"
+      "  const void* const all[] = {{{inputs}run->weights + {weights}}};\n"
+      "  void* const outputs[] = {{rows}};\n"
+      "  const llmc_run_options options{{sizeof options, run->threads,\n"
+      "                                 run->uneven ? LLMC_CORES_UNEVEN : LLMC_CORES_EVEN,\n"
+      "                                 run->parallel_for, run->user, dims}};\n"
+      "  if ({name}_function::{name}_run_with(all, outputs, run->scratch, &options) != 0) return "
+      "0;\n"
+      "{sizes}{quotients}"
+      "  return static_cast<uint32_t>({rows});\n"
+      "}}\n",
+      fmt::arg("width", program.outputs.front().dims.back().bound()), fmt::arg("inputs", inputs),
+      fmt::arg("weights", plan.weights_bytes - encoder.weights_bytes),
+      fmt::arg("name", encoder.options.name), fmt::arg("sizes", sizes),
+      fmt::arg("quotients", names.quotient_lines()),
+      fmt::arg("rows", names.text(plan::image_rows(encoder))));
+}
+
+std::string image_fields(const Plan& plan) {
+  if (!plan.image_encoder) return {};
+  return fmt::format(
+      "    .image_inputs = {},\n"
+      "    .image_dims = {},\n"
+      "    .image_rows = {}_IMAGE_ROWS,\n"
+      "    .encode_image = encode_image,\n",
+      plan.image_encoder->program.inputs.size(), plan.image_encoder->program.open_dims.size(),
+      macro_name(plan.options.name));
+}
+
+std::string image_declarations(const Plan& plan) {
+  if (!plan.image_encoder) return {};
+  const Plan& encoder = *plan.image_encoder;
+  const std::string macro = macro_name(plan.options.name);
+  const DimNames dims(encoder.program);
+  const plan::Size rows = plan::image_rows(encoder);
+  return fmt::format(
+      "/* Images: a call of the encoder computes {1} rows of {0}_EMBEDDING_WIDTH elements. */\n"
+      "#define {0}_IMAGE_ROWS {2}u{5}\n"
+      "{3}\n"
+      "/* Computes the rows of images, float[{0}_IMAGE_ROWS][{0}_EMBEDDING_WIDTH], and their "
+      "number,\n"
+      "   for llmc_append_embeddings; see llmc_encode_image. row_count may be NULL. */\n"
+      "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
+      "{4};\n\n",
+      macro, dims.plain_text(rows), rows.bound(), input_macros(encoder.program, macro + "_IMAGE"),
+      signature(plan), rows.is_constant() ? "" : " /* maximum */");
+}
+
+std::string encode_image_definition(const Plan& plan) {
+  if (!plan.image_encoder) return {};
+  const plan::Program& program = plan.image_encoder->program;
+  const DimNames names(program);
+  std::string sizes;
+  for (std::size_t i = 0; i < program.open_dims.size(); ++i)
+    sizes += (i > 0 ? ", " : "") + DimNames::variable(names.identifiers()[i]);
+  const bool has_dims = !sizes.empty();
+  return fmt::format(
+      "\n{} {{\n"
+      "  const void* const inputs[] = {{{}}};\n"
+      "{}"
+      "  return llmc_encode_image(session, inputs, {}, rows, row_count);\n"
+      "}}\n",
+      signature(plan), fmt::join(input_names(program), ", "),
+      has_dims ? fmt::format("  const int64_t dims[] = {{{}}};\n", sizes) : "",
+      has_dims ? "dims" : "nullptr");
+}
+
+}  // namespace llmc::emit

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "compiler/evaluate/verify_plain.h"
+#include "compiler/exec/native.h"
+#include "compiler/ir/graph.h"
+
+/// Compares the native code of a decoder's image encoder with the interpreter.
+namespace llmc::evaluate {
+
+struct VerifyImage {
+  VerifiedOutput rows;
+  double relative_error_allowed = 0;  // 0: each element must be within its tolerance
+  /// Hash of the bits of the rows, 16 hexadecimal digits; the same for all targets and threads.
+  std::string hash;
+};
+
+/// Runs the image encoder, whose graph is `graph`, on pseudorandom inputs of maximum sizes.
+Result<VerifyImage> verify_image(const ir::Graph& graph, const driver::BundleFacts& facts,
+                                 exec::Session& session);
+
+}  // namespace llmc::evaluate
