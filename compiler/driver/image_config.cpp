@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/driver/bundle_files.h"
 #include "compiler/driver/model_config.h"
 #include "compiler/support/model_folders.h"
 
@@ -76,6 +77,12 @@ Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
   LLMC_RETURN_IF_ERROR(read_colors(processor, "image_mean", false, pixels.mean));
   LLMC_RETURN_IF_ERROR(read_colors(processor, "image_std", true, pixels.deviation));
   return pixels;
+}
+
+Result<plan::ImagePixels> image_pixels_of(const fs::path& model) {
+  if (!looks_like_bundle(model)) return read_image_pixels(model);
+  LLMC_TRY(const BundleFacts facts, read_bundle(model));
+  return facts.image;
 }
 
 }  // namespace llmc::driver

@@ -7,6 +7,7 @@
 
 #include "compiler/driver/chat_files.h"
 #include "tools/llmc/beams.h"
+#include "tools/llmc/function_text.h"
 #include "tools/llmc/run_generation.h"
 #include "tools/llmc/run_prompts.h"
 #include "tools/llmc/run_sources.h"
@@ -209,6 +210,10 @@ Status check_run_options(const RunCommand& command) {
   if (by_ids) {  // report invalid ids before compiling
     if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
   }
+  if (!command.images.empty() && (command.beams.on() || command.guidance.on()))
+    return usage_error(
+        fmt::format("{} does not take images", command.beams.on() ? "--beams" : "--cfg-scale"),
+        "leave out --image");
   LLMC_RETURN_IF_ERROR(check_sources(command));
   return check_guidance(command.guidance);
 }
@@ -238,6 +243,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
            text_of(command.guidance.prompt, command.guidance.file_option, command.guidance.file));
   LLMC_RETURN_IF_ERROR(compile_options(command.model));
   LLMC_RETURN_IF_ERROR(apply(command.system_prompt, command.model.compile));
+  LLMC_TRY(command.model.compile.dims, parse_dims(command.dims));
   LLMC_TRY(const auto source, grammar_source(command.grammar));
   LLMC_RETURN_IF_ERROR(check_context(command.context, source.given(), command.guidance.on()));
   // If all prompts are given as ids, the tokenizer is optional and only used to print text.
@@ -272,7 +278,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
     LLMC_TRY(format, chat_format(std::move(used), *tokenizer, command.model.model,
                                  "remove --chat to continue the prompt without a template"));
   }
-  if (tokenizer && !by_ids && !command.special && !command.chat) {
+  if (tokenizer && !by_ids && !command.special && !command.chat && command.images.empty()) {
     note_control_tokens(*tokenizer, prompt, globals);
     if (command.guidance.on()) note_control_tokens(*tokenizer, negative, globals);
   }
@@ -347,6 +353,8 @@ Action add_run(CLI::App& app, const Globals& globals) {
       app.add_option("--ids", command->ids, "Prompt as token ids, such as 1,2,3")->type_name("IDS");
   add_source_options(app, command->source);
   add_feature_options(app, command->source);
+  add_image_option(app, command->images);
+  command->model.fixed.push_back(add_dims(app, command->dims));
   prompt->excludes(file)->excludes(ids);
   file->excludes(ids);
   auto* chat = app.add_flag("--chat", command->chat,

@@ -16,10 +16,11 @@ void add_function_options(CLI::App& app, FunctionOptions& options) {
   add_dims(app, options.dims);
 }
 
-void add_dims(CLI::App& app, std::vector<std::string>& dims) {
-  app.add_option("--dim", dims,
-                 "Size of a symbolic dim of a function, or its range: NAME=N or NAME=1..N; may be "
-                 "repeated")
+CLI::Option* add_dims(CLI::App& app, std::vector<std::string>& dims) {
+  return app
+      .add_option("--dim", dims,
+                  "Size of a symbolic dim of a function or an image encoder, or its range: NAME=N "
+                  "or NAME=1..N; may be repeated")
       ->allow_extra_args(false)
       ->type_name("NAME=N[..N]")
       ->group("Compilation");

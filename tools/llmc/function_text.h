@@ -17,8 +17,8 @@ struct FunctionOptions {
   std::vector<std::string> dims;  // "name=value", "name=1..512"
 };
 void add_function_options(CLI::App& app, FunctionOptions& options);
-/// Adds --dim alone.
-void add_dims(CLI::App& app, std::vector<std::string>& dims);
+/// Adds --dim alone and returns the option.
+CLI::Option* add_dims(CLI::App& app, std::vector<std::string>& dims);
 /// Copies the options to `compile`. Fails like parse_dims().
 Status apply(const FunctionOptions& options, driver::CompileOptions& compile);
 /// Parses the values of --dim. Fails with kUsage for a value that is not "name=size" or

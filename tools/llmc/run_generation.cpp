@@ -19,6 +19,20 @@ double seconds_since_start(RunClock::time_point start) {
   return std::chrono::duration<double>(RunClock::now() - start).count();
 }
 
+/// Appends the prompt: its tokens, and the rows of its images.
+Status prefill(exec::Session& session, const RunPrompts& prompts) {
+  const std::span<const std::int32_t> ids = prompts.text;
+  std::size_t at = 0;
+  for (const PromptImage& image : prompts.images) {
+    const std::vector<std::span<const std::byte>> inputs(image.inputs.begin(), image.inputs.end());
+    LLMC_RETURN_IF_ERROR(session.prefill(ids.subspan(at, image.begin - at)));
+    LLMC_TRY(const std::vector<float> rows, session.encode_image(inputs));
+    LLMC_RETURN_IF_ERROR(session.append_embeddings(rows));
+    at = image.end;
+  }
+  return session.prefill(ids.subspan(at));
+}
+
 }  // namespace
 
 SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar,
@@ -38,7 +52,10 @@ SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bo
 Status check_length(const RunCommand& command, const RunPrompts& prompts,
                     const exec::ModelFacts& model) {
   const std::uint32_t before = compiled_in(prompts, model);
-  const std::size_t longest = std::max(prompts.text.size(), prompts.negative.size());
+  std::size_t tokens = prompts.text.size();
+  for (const PromptImage& image : prompts.images)
+    tokens = tokens - (image.end - image.begin) + model.image_rows;
+  const std::size_t longest = std::max(tokens, prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
   return file_failure(ErrorKind::kBadInput, command.model.model,
                       fmt::format("the prompt's {} tokens do not fit the context of {}{}", longest,
@@ -86,7 +103,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   if (command.guidance.on())
     LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
   start = RunClock::now();
-  LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
+  LLMC_RETURN_IF_ERROR(prefill(*session, prompts));
   result.prompt_seconds = encoder_seconds + seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   // Whether the grammar allows no further text.

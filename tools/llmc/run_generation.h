@@ -11,6 +11,7 @@
 #include "tools/llmc/context_options.h"
 #include "tools/llmc/grammar_options.h"
 #include "tools/llmc/guidance.h"
+#include "tools/llmc/image_options.h"
 #include "tools/llmc/logprobs_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/sampling_options.h"
@@ -46,7 +47,7 @@ struct RunCommand {
   SamplingOptions sampling;
   GrammarOptions grammar;
   ContextOptions context;
-  std::vector<std::string> stop_texts;
+  std::vector<std::string> stop_texts, images, dims;
   std::uint32_t logprobs = 0;
   bool ignore_eos = false;
   bool special = false;
@@ -57,6 +58,7 @@ struct RunCommand {
 struct RunPrompts {
   std::vector<std::int32_t> text, negative;
   std::vector<exec::EncoderInput> sources;  // encoder-decoder
+  std::vector<PromptImage> images;          // in place of tokens of `text`
   std::size_t beginning = 0;                // tokens of `text` before the user's text: BOS
   bool begins_empty = false;                // without the compiled-in prompt
 };

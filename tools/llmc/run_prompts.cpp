@@ -21,10 +21,11 @@ Result<Ids> ids_of(const RunCommand& command, const std::string& text, const cha
   if (has_encoder) ids.assign(texts.start_ids.begin(), texts.start_ids.end());
   if (has_encoder && ids.empty() && texts.tokenizer != nullptr && texts.tokenizer->bos())
     ids.push_back(*texts.tokenizer->bos());
-  const Ids words =
-      texts.tokenizer == nullptr
-          ? Ids()
-          : texts.tokenizer->encode(text, {.add_prefix = first, .parse_special = command.special});
+  const Ids words = texts.tokenizer == nullptr
+                        ? Ids()
+                        : texts.tokenizer->encode(
+                              text, {.add_prefix = first,
+                                     .parse_special = command.special || !command.images.empty()});
   ids.insert(ids.end(), words.begin(), words.end());
   if (has_encoder && ids.empty())
     return usage_error(
@@ -105,6 +106,8 @@ Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& tex
     LLMC_RETURN_IF_ERROR(exec::check_source(model, source));
   LLMC_TRY(RunPrompts prompts, prompt_ids(command, texts, native));
   prompts.sources = std::move(sources);
+  LLMC_TRY(prompts.images,
+           prompt_images(command.images, prompts.text, command.model.model, native));
   const bool begins = compiled_in(prompts, model) == 0 && !prompts.text.empty() &&
                       command.ids_option->count() == 0 && texts.tokenizer != nullptr;
   prompts.beginning = begins && texts.tokenizer->bos() == prompts.text.front() ? 1 : 0;

@@ -1,0 +1,229 @@
+#include "tools/llmc/image_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "compiler/driver/image_config.h"
+#include "compiler/support/file.h"
+#include "tools/llmc/options.h"
+
+namespace llmc::cli {
+
+void add_image_option(CLI::App& app, std::vector<std::string>& files) {
+  app.add_option("--image", files,
+                 "Image in the prompt, in place of its image token: .npy or raw 32-bit floats as "
+                 "the image encoder reads them, or .ppm of its size; may be repeated")
+      ->type_name("FILE")
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->allow_extra_args(false);
+}
+
+namespace {
+
+Diagnostic bad_image(const std::string& file, std::string message, std::string hint = {}) {
+  return file_failure(ErrorKind::kBadInput, file, std::move(message), std::move(hint));
+}
+
+std::string dims_text(const std::vector<std::int64_t>& dims) {
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+/// Reads decimal numbers that separators and comments ('#' to the end of a line) separate.
+class NumberReader {
+ public:
+  explicit NumberReader(std::string_view text) : text_(text) {}
+  /// Returns the next number; nullopt if none follows.
+  std::optional<std::int64_t> next(std::string_view separators) {
+    while (at_ < text_.size() && (separators.find(text_[at_]) != separators.npos)) {
+      if (text_[at_] == '#') at_ = std::min(text_.find('\n', at_), text_.size() - 1);
+      ++at_;
+    }
+    std::int64_t value = -1;
+    const char* const begin = text_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+    if (error != std::errc{}) return std::nullopt;
+    at_ += static_cast<std::size_t>(end - begin);
+    return value;
+  }
+  std::size_t position() const { return at_; }
+
+ private:
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+/// Returns the dims without those of size 1.
+std::vector<std::int64_t> squeezed(std::vector<std::int64_t> dims) {
+  std::erase(dims, 1);
+  return dims;
+}
+
+/// Returns the elements of a .npy file, which must be 32-bit floats in C order with the dims of
+/// `input`, except for dims of size 1.
+Result<std::vector<std::byte>> npy_elements(const std::string& file, std::string_view text,
+                                            const driver::ImageInput& input) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  constexpr std::size_t kPrefix = 12;
+  const Diagnostic damaged = bad_image(file, "is not a .npy file, or is damaged");
+  if (text.size() < kPrefix || !text.starts_with("\x93NUMPY") || byte(6) < 1 || byte(6) > 3)
+    return damaged;
+  const std::size_t begin = byte(6) == 1 ? 10 : 12;
+  std::size_t length = byte(8) | std::size_t{byte(9)} << 8;
+  if (begin == 12) length |= std::size_t{byte(10)} << 16 | std::size_t{byte(11)} << 24;
+  if (length > text.size() - begin) return damaged;
+  const std::string_view header = text.substr(begin, length);
+  const std::size_t shape = header.find("'shape':");
+  if (header.find("'<f4'") == header.npos || header.find("'fortran_order': False") == header.npos ||
+      shape == header.npos)
+    return bad_image(file, "its elements are not 32-bit floats in C order",
+                     "numpy.save(FILE, numpy.ascontiguousarray(pixels, dtype='<f4'))");
+  NumberReader reader(header.substr(shape + std::strlen("'shape':")));
+  std::vector<std::int64_t> dims;
+  while (const auto dim = reader.next(" (,")) dims.push_back(*dim);
+  if (squeezed(dims) != squeezed(input.dims))
+    return bad_image(file, fmt::format("has the shape {}, but the image encoder reads {}",
+                                       dims_text(dims), dims_text(input.dims)));
+  const std::string_view elements = text.substr(begin + length);
+  if (elements.size() != input.bytes) return damaged;
+  return bytes_of(elements);
+}
+
+/// Returns the pixels of a binary PPM file of the encoder's size, normalized.
+Result<std::vector<std::byte>> ppm_elements(const std::string& file, std::string_view text,
+                                            const driver::ImageInput& input,
+                                            const plan::ImagePixels& pixels) {
+  const std::vector<std::int64_t> dims = squeezed(input.dims);
+  if (dims.size() != 3 || dims[0] != 3)
+    return bad_image(file,
+                     fmt::format("the image encoder reads {}, not one image of three colors",
+                                 dims_text(input.dims)),
+                     "give the encoder's input as a .npy file");
+  if (!pixels.known)
+    return bad_image(file,
+                     "the model has no preprocessor_config.json, which says how bytes become "
+                     "the image encoder's input",
+                     "give the encoder's input as a .npy file");
+  NumberReader reader(text.substr(2));
+  constexpr std::string_view kSpace = " \t\r\n#";
+  const auto width = reader.next(kSpace), height = reader.next(kSpace), most = reader.next(kSpace);
+  if (!width || !height || most != 255)
+    return bad_image(file, "is not a binary PPM file (P6) with 8 bits a color");
+  if (*height != dims[1] || *width != dims[2])
+    return bad_image(
+        file,
+        fmt::format("has {} x {} pixels, but the image encoder reads {} x {}", *width, *height,
+                    dims[2], dims[1]),
+        fmt::format("resize it first, for example `magick IMAGE -resize {}x{}! FILE.ppm`", dims[2],
+                    dims[1]));
+  const auto area = static_cast<std::size_t>(*width * *height);
+  const std::size_t begin = 2 + reader.position() + 1;
+  if (text.size() < begin || text.size() - begin != 3 * area)
+    return bad_image(file, "is truncated, or has more than one image");
+  std::vector<std::byte> bytes(3 * area * sizeof(float));
+  for (std::size_t color = 0; color < 3; ++color)
+    for (std::size_t i = 0; i < area; ++i) {
+      const double byte = static_cast<unsigned char>(text[begin + 3 * i + color]);
+      const auto value = static_cast<float>((byte * pixels.rescale - pixels.mean[color]) /
+                                            pixels.deviation[color]);
+      std::memcpy(bytes.data() + (color * area + i) * sizeof value, &value, sizeof value);
+    }
+  return bytes;
+}
+
+Result<std::vector<std::byte>> read_pixels(const std::string& file, const driver::ImageInput& input,
+                                           const plan::ImagePixels& pixels) {
+  LLMC_TRY(const std::string text, read_file(file));
+  if (text.starts_with("\x93NUMPY")) return npy_elements(file, text, input);
+  if (text.starts_with("P6") && text.size() != input.bytes)
+    return ppm_elements(file, text, input, pixels);
+  if (text.size() != input.bytes)
+    return bad_image(file,
+                     fmt::format("has {} bytes, but the image encoder reads {}: f32{}", text.size(),
+                                 input.bytes, dims_text(input.dims)),
+                     "give a .npy file, raw 32-bit floats, or a .ppm file (P6)");
+  return bytes_of(text);
+}
+
+/// Returns a tensor of ones, for a mask.
+std::vector<std::byte> ones(const driver::ImageInput& input) {
+  const std::size_t width = ir::element_bytes(input.element);
+  std::vector<std::byte> bytes(input.bytes);
+  for (std::size_t i = 0; i < bytes.size(); i += width) bytes[i] = std::byte{1};
+  return bytes;
+}
+
+/// Returns the data of the encoder's inputs: the pixels of the file, and masks that hide nothing.
+Result<std::vector<std::vector<std::byte>>> image_inputs(const std::string& file,
+                                                         const driver::BundleFacts& facts,
+                                                         const plan::ImagePixels& how) {
+  std::vector<std::vector<std::byte>> data;
+  bool has_pixels = false;
+  for (const driver::ImageInput& input : facts.image_inputs) {
+    if (input.element == ir::ElementType::kF32 && !has_pixels) {
+      LLMC_TRY(auto pixels, read_pixels(file, input, how));
+      data.push_back(std::move(pixels));
+      has_pixels = true;
+    } else if (!ir::is_float(input.element) && input.name.find("mask") != std::string::npos) {
+      data.push_back(ones(input));
+    } else {
+      return usage_error(
+          fmt::format("--image cannot fill the image encoder's input '{}', {}{}",
+                      printable(input.name, 60), ir::to_string(input.element),
+                      dims_text(input.dims)),
+          "it fills one input of 32-bit floats, and masks; call llmc_encode_image in a program");
+    }
+  }
+  return data;
+}
+
+}  // namespace
+
+Result<std::vector<PromptImage>> prompt_images(const std::vector<std::string>& files,
+                                               const std::vector<std::int32_t>& ids,
+                                               const std::string& model,
+                                               const exec::NativeModel& native) {
+  std::vector<PromptImage> images;
+  if (files.empty()) return images;
+  const driver::BundleFacts& facts = native.bundle_facts();
+  if (facts.image_inputs.empty())
+    return usage_error("--image needs a model with an image encoder",
+                       "give the folder with vision_encoder.onnx beside the decoder");
+  if (facts.image_open)
+    return usage_error("--image needs an image encoder of fixed sizes",
+                       "give numbers instead of ranges by --dim");
+  LLMC_TRY(const plan::ImagePixels pixels, driver::image_pixels_of(model));
+  const std::int32_t mark = pixels.token;
+  if (mark < 0)
+    return usage_error(
+        "the model's config.json has no image_token_index or image_token_id, which "
+        "says where an image enters the prompt",
+        "add one to config.json");
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] != mark) continue;
+    const std::size_t begin = i;
+    while (i + 1 < ids.size() && ids[i + 1] == mark) ++i;
+    images.push_back({.begin = begin, .end = i + 1, .inputs = {}});
+  }
+  if (images.size() != files.size())
+    return usage_error(
+        fmt::format("{} images are given, and the prompt has {} places with the image token {}",
+                    files.size(), images.size(), mark),
+        "write the token's text in the prompt once for each image, or its id with --ids");
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    LLMC_TRY(images[i].inputs, image_inputs(files[i], facts, pixels));
+  }
+  return images;
+}
+
+}  // namespace llmc::cli
