@@ -1,5 +1,4 @@
 #include "compiler/ir/constant.h"
-#include "compiler/ir/constant_scaled.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "compiler/ir/constant_scaled.h"
 #include "compiler/support/half.h"
 #include "tests/ir/rows.h"
 
