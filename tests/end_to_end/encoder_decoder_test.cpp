@@ -264,7 +264,9 @@ TEST(EncoderDecoder, BatchesOfSourcesHaveTheSameBitsOnEveryTarget) {
   std::vector<std::vector<std::uint32_t>> expected;
   for (const target::Target& target : target::all()) {
     if (!executable(target)) continue;
-    const auto model = load(options_for_sources(folder.path(), std::string(target.name)));
+    driver::CompileOptions options = options_for_sources(folder.path(), std::string(target.name));
+    options.kv = {KvFormat::kInt8, KvFormat::kFp8};  // of sources, too
+    const auto model = load(options);
     ASSERT_NE(model, nullptr) << target.name;
     const auto found = logits_of_sources(*model, true, 4);
     if (!found.ok()) return expect_ok(found.error());

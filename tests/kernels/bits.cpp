@@ -142,11 +142,11 @@ struct Bits {
     constexpr uint32_t kRows = 40;
     const uint32_t chunk = run.count;
     segment.source_rows = source;
-    segment.source = take<unsigned char>(2 * Shape::kStateBytes);
+    segment.source = take<unsigned char>(2 * Shape::kLayerBytes);
     KernelContext context =
         kernel_context(attention_work_bytes(6, 2, 20, 200, chunk, run.threads, kFormats));
     source_store<Shape>({&run, source, nullptr}, floats(2 * 2 * source * 20, 51, 2),
-                        segment.source + Shape::kStateBytes);
+                        segment.source + Shape::kLayerBytes);
     const float* q = floats(kRows * 120, 52, 4);
     float* out = take<float>(kRows * 120);
     for (uint32_t first = 0; first < kRows; first += chunk) {

@@ -20,7 +20,7 @@ template <std::size_t kHeads, std::size_t kKvHeads, std::size_t kHeadDim,
 struct SourceCase {
   static constexpr std::size_t kRow = kHeads * kHeadDim, kHalfRow = kKvHeads * kHeadDim;
   using Shape = SourceShape<kHeads, kKvHeads, kHeadDim, kMaxRows, kLayers, kFormats>;
-  static constexpr std::size_t kLayerBytes = Shape::kStateBytes;
+  static constexpr std::size_t kLayerBytes = Shape::kLayerBytes;
 
   SourceCase(std::size_t rows, std::size_t source, std::uint32_t seed = 1)
       : tokens(rows),
@@ -61,7 +61,7 @@ struct SourceCase {
       p[j] *= scale;
       largest = std::max(largest, p[j]);
     }
-    for (double& x : p) sum += x = std::exp(x - largest);
+    for (double& each : p) sum += each = std::exp(each - largest);
     for (std::size_t j = 0; j < keys; ++j)
       for (std::size_t d = 0; d < kHeadDim; ++d) out[d] += p[j] / sum * value[j * kHeadDim + d];
     return out;
@@ -104,6 +104,22 @@ TEST(CrossAttention, SourcesAreStoredInAnyFormat) {
   expect_reference<4, 2, 16, {KvFormat::kF16, KvFormat::kF16}>(3, 70, 2e-3);
   expect_reference<4, 2, 20, {KvFormat::kInt8, KvFormat::kInt8}>(30, 530, 3e-2);
   expect_reference<2, 2, 16, {KvFormat::kF16, KvFormat::kFp8}>(1, 9, 2e-1);
+}
+
+TEST(CrossAttention, DividesAShortSourceAmongTheWorkers) {
+  using Case = SourceCase<16, 16, 64, KvFormats{KvFormat::kF16, KvFormat::kF16}>;
+  Case test(1, 128);
+  TestRun run = make_run(1, 8);
+  run.segment().source = test.state.data();
+  run.segment().source_rows = 128;
+  std::uint32_t workers = 0;
+  run.user = &workers;
+  run.parallel_for = [](void* user, void (*fn)(void*, std::uint32_t), void* arg, std::uint32_t n) {
+    *static_cast<std::uint32_t*>(user) = n;
+    for (std::uint32_t i = 0; i < n; ++i) fn(arg, i);
+  };
+  EXPECT_EQ(Case::attend(run, 0.25f, test.q), test.attend(1, 0.25f));
+  EXPECT_EQ(workers, 8u);
 }
 
 TEST(CrossAttention, EachSegmentHasItsOwnSource) {

@@ -304,7 +304,9 @@ inline void attention(const KernelContext& context, size_t layer, float scale, c
   float* slots = reinterpret_cast<float*>(context.work);
   float* partials = slots + run->threads * Task::kSlotFloats;
   // Keys and values are read like weights, so their size determines the number of workers.
-  constexpr size_t kKeyBytes = KvLayer<Shape>::kLayerBytes / Shape::kBlockTokens;
+  constexpr size_t kKeyBytes =
+      kv_layer_bytes(Shape::kKvHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats) /
+      Shape::kBlockTokens;
   size_t bytes = 0, items = 0, first_split = 0, splits = 1;
   for (uint32_t i = 0; i < run->segment_count; ++i) {
     const llmc_segment& segment = run->segments[i];

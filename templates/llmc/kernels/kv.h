@@ -38,14 +38,15 @@ struct KvLayer {
   static constexpr size_t kBlockHeads = Shape::kOfSource ? 1 : Shape::kKvHeads;
   static constexpr size_t kKeyBytes =
       kv_key_bytes(kKeys, kBlockHeads, Shape::kHeadDim, Shape::kBlockTokens);
-  static constexpr size_t kLayerBytes =
+  /// Size of this layer's part of a block, of a source: for one head.
+  static constexpr size_t kPartBytes =
       kv_layer_bytes(kBlockHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats);
   /// Size of the value codes, which precede the scales, and of the padding after the scales.
   static constexpr size_t kCodeBytes =
       kBlockHeads * Shape::kPadded * Shape::kBlockTokens * Values::kBytes;
   static constexpr size_t kPaddingBytes =
       kv_has_scale(kValues)
-          ? kLayerBytes - kKeyBytes - kCodeBytes - kBlockHeads * Shape::kBlockTokens * sizeof(float)
+          ? kPartBytes - kKeyBytes - kCodeBytes - kBlockHeads * Shape::kBlockTokens * sizeof(float)
           : 0;
 
   unsigned char* const* blocks;
@@ -55,7 +56,7 @@ struct KvLayer {
   LLMC_INLINE unsigned char* part(size_t head, size_t position) const {
     const size_t block = position / Shape::kBlockTokens;
     if constexpr (Shape::kOfSource)
-      return *blocks + offset + (head * Shape::kBlocks + block) * kLayerBytes;
+      return *blocks + offset + (head * Shape::kBlocks + block) * kPartBytes;
     return blocks[block] + offset;
   }
   /// Returns the index of a head in a block.
@@ -108,7 +109,7 @@ struct KvLayer {
       *value_scales(head, position) = quantize_values<kValues, Shape::kHeadDim>(row, numbers);
       // Clear the padding of the scales, so that equal tokens give equal blocks.
       if (kPaddingBytes > 0 && in_block(head) == 0 && position % Shape::kBlockTokens == 0) {
-        __builtin_memset(part(head, position) + kLayerBytes - kPaddingBytes, 0, kPaddingBytes);
+        __builtin_memset(part(head, position) + kPartBytes - kPaddingBytes, 0, kPaddingBytes);
       }
     } else {
       store_numbers<kValues, Shape::kPadded>(row, numbers);
@@ -122,7 +123,7 @@ struct KvLayer {
 
 template <class Shape>
 LLMC_INLINE KvLayer<Shape> kv_layer(unsigned char* const* blocks, size_t layer) {
-  return {blocks, kv_tokens_bytes(Shape::kBlockTokens) + layer * KvLayer<Shape>::kLayerBytes};
+  return {blocks, kv_tokens_bytes(Shape::kBlockTokens) + layer * KvLayer<Shape>::kPartBytes};
 }
 
 /// Stores k and v, f32[tokens][kv_heads][head_dim], in the caches of their sequences.

@@ -16,13 +16,14 @@ struct SourceShape
     : AttentionShape<kHeadsV, kKvHeadsV, kHeadDimV, kAttentionTile, kLayersV, kFormatsV> {
   static constexpr bool kOfSource = true;
   static constexpr size_t kMaxRows = kMaxRowsV, kBlocks = ceil_div(kMaxRows, kAttentionTile);
-  static constexpr size_t kStateBytes =
-      source_layer_bytes(kKvHeadsV, kHeadDimV, kMaxRows, kFormatsV);  // of a layer
+  /// Size of a layer of the state.
+  static constexpr size_t kLayerBytes =
+      source_layer_bytes(kKvHeadsV, kHeadDimV, kMaxRows, kFormatsV);
 };
 
 template <class Shape>
 LLMC_INLINE KvLayer<Shape> source_layer(const llmc_segment& segment, size_t layer) {
-  return {&segment.source, layer * Shape::kStateBytes};
+  return {&segment.source, layer * Shape::kLayerBytes};
 }
 
 /// Stores keys and values of a source, x f32[2][kv_heads][rows][head_dim], as a layer of its state.
