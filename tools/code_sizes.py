@@ -93,7 +93,7 @@ class Bundle:
             if kind == 3:
                 mine = re.match(r"q4_|.*Panels?<.*>::|.*ExactPanels", short)
             elif kind == 2:
-                mine = short.startswith("coded_")
+                mine = re.match(r"coded_|codes_group|CodeTiles", short)
             else:
                 mine = re.match(r"float_\w+<\(WeightKind\)%d" % kind, short)
             if not mine:

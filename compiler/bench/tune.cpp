@@ -16,6 +16,7 @@ namespace {
 struct Choice {
   const char* name;
   std::vector<std::uint32_t> values;
+  const char* instead = "";  // the constant that targets which have it read instead
 };
 
 /// A kernel and the tile constants that only it depends on.
@@ -40,7 +41,7 @@ const std::vector<Kernel>& kernels() {
       {"q8, a prompt of 100 tokens",
        WeightKind::kQ8,
        {.rows = 1024, .columns = 1024, .tokens = 100},
-       {{"kByteTile", {2, 3, 4, 6, 8, 12}}}},
+       {{"kVnniByteTokens", {3, 4, 5, 6}}, {"kByteTile", {2, 3, 4, 6, 8, 12}, "kVnniByteTokens"}}},
       {"f32, a prompt of 100 tokens",
        WeightKind::kF32,
        {.rows = 1024, .columns = 1024, .tokens = 100},
@@ -58,11 +59,17 @@ std::uint32_t* find(Tiles& tiles, std::string_view name) {
   return at == tiles.end() ? nullptr : &at->value;
 }
 
+/// Returns whether the kernel reads the constant on a target with these constants.
+bool is_read(const Choice& choice, const Tiles& tiles) {
+  return std::ranges::count(tiles, choice.name, &TileConstant::name) != 0 &&
+         std::ranges::count(tiles, choice.instead, &TileConstant::name) == 0;
+}
+
 /// Returns the constants of the header that belong to the kernel.
 Tiles values_of(const Kernel& kernel, Tiles tiles) {
   Tiles values;
   for (const Choice& choice : kernel.choices)
-    if (const std::uint32_t* value = find(tiles, choice.name))
+    if (const std::uint32_t* value = find(tiles, choice.name); is_read(choice, tiles))
       values.push_back({choice.name, *value});
   return values;
 }
@@ -76,7 +83,7 @@ constexpr std::uint32_t kMaxSums = 32;
 std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   std::vector<Tiles> sets{today};
   for (const Choice& choice : kernel.choices) {
-    if (std::ranges::count(today, choice.name, &TileConstant::name) == 0) continue;
+    if (!is_read(choice, today)) continue;
     std::vector<Tiles> wider;
     for (const Tiles& set : sets) {
       for (const std::uint32_t value : choice.values) {

@@ -65,11 +65,10 @@ struct ExactPeak {
 
 /// Vectors of x86 dot products (simd/vnni_exact.h); only declared on other targets.
 struct VnniVector;
-template <class V>
+template <class V, size_t kTokens = V::kTileTokens>
 struct VnniPeak {
-  static constexpr uint64_t kMacs =
-      V::kTileTokens * V::kTileVectors * V::kPanels * kPanelRows * kBlock;
-  decltype(V::zero()) sum[V::kTileTokens][V::kTileVectors];
+  static constexpr uint64_t kMacs = kTokens * V::kTileVectors * V::kPanels * kPanelRows * kBlock;
+  decltype(V::zero()) sum[kTokens][V::kTileVectors];
 
   LLMC_INLINE void begin(PeakOperands&) {
     for (auto& token : sum) {
@@ -86,7 +85,7 @@ struct VnniPeak {
         weights[v] = V::load(operands.codes + (v * 8 + q) * kVectorBytes);
       }
 #pragma clang loop unroll(full)
-      for (size_t t = 0; t < V::kTileTokens; ++t) {
+      for (size_t t = 0; t < kTokens; ++t) {
         const auto four = V::splat4(operands.activations + t * kBlock + q * 4);
 #pragma clang loop unroll(full)
         for (size_t v = 0; v < V::kTileVectors; ++v) {
@@ -148,8 +147,8 @@ struct MatrixPeak {
 };
 #endif
 
-/// Products of 8-bit codes.
-struct BytePeak {
+/// Products of 8-bit codes, in tiles of one panel.
+struct CodedPeak {
   static constexpr uint64_t kMacs = kByteTile * kPanelRows * kBlock;
   CodedSums<ExactPanels, CodedFormat{.bits = 8, .block = 32}, kByteTile, kSquareTiles> sums;
 
@@ -218,6 +217,17 @@ constexpr auto nibble_peak() {
   }
 }
 using Q4Peak = decltype(nibble_peak<ExactPanels, VnniVector>());
+
+/// Returns the loop that measures q8 prompts on this target.
+template <class Vector>
+constexpr auto byte_peak() {
+  if constexpr (kVnniCodes) {
+    return VnniPeak<Vector, kVnniByteTokens>{};
+  } else {
+    return CodedPeak{};
+  }
+}
+using BytePeak = decltype(byte_peak<VnniVector>());
 
 /// Calls block() `blocks` times. Returns the number of multiply-adds. Sets *result to a number that
 /// depends on them, so that the compiler cannot remove them.

@@ -2,7 +2,7 @@
 
 #include "llmc/kernels/epilogue.h"
 #include "llmc/kernels/norm.h"
-#include "llmc/kernels/product_coded_wide.h"
+#include "llmc/kernels/product_coded_vnni.h"
 #include "llmc/kernels/product_float.h"
 #include "llmc/kernels/product_q4_exact.h"
 #include "llmc/kernels/product_reference.h"
@@ -120,8 +120,8 @@ LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, 
         } else {
           q4_panels_tokens<K>(weight.panel(panel + p), group, x, rows.token, rows.count, y);
         }
-      } else if constexpr (has_wide_codes(coded_format(Kind))) {
-        wide_codes_group<VnniVector, coded_format(Kind)>(weight.panel(panel + p), K, group, x,
+      } else if constexpr (has_vnni_codes(coded_format(Kind))) {
+        vnni_codes_group<VnniVector, coded_format(Kind)>(weight.panel(panel + p), K, group, x,
                                                          rows.token, rows.count, y);
       } else {
         coded_panels_tokens<coded_format(Kind), K>(weight.panel(panel + p), group, x, rows.token,

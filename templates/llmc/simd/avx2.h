@@ -17,8 +17,8 @@ inline namespace LLMC_ISA {
 #if defined(LLMC_TARGET_AVX2)
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
-inline constexpr bool kSignedCodes = false, kByteCodes = false, kWideCodes = false;
-inline constexpr size_t kWideCodeTokens = 0;
+inline constexpr bool kSignedCodes = false, kByteCodes = false, kVnniCodes = false;
+inline constexpr size_t kVnniByteTokens = 0;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 #endif
 inline constexpr bool kPrefetches = true;

@@ -25,8 +25,7 @@ inline constexpr size_t kActivationBlocks = 2;  // a tile row is 64 k
 inline constexpr size_t kActivationBlocks = 1;
 #endif
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
-inline constexpr bool kSignedCodes = false, kByteCodes = true, kWideCodes = true;
-inline constexpr size_t kWideCodeTokens = 6;  // 12 sums and 12 parts of 32 registers
+inline constexpr bool kSignedCodes = false, kByteCodes = true, kVnniCodes = true;
 inline constexpr size_t kAttentionSums = 48, kAttentionRowTile = 12;
 
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {

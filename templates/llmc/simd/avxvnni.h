@@ -10,8 +10,8 @@ inline namespace LLMC_ISA {
 inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // only for coded 4-bit weights
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
-inline constexpr bool kSignedCodes = false, kByteCodes = true, kWideCodes = false;
-inline constexpr size_t kWideCodeTokens = 0;
+inline constexpr bool kSignedCodes = false, kByteCodes = true, kVnniCodes = false;
+inline constexpr size_t kVnniByteTokens = 0;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {

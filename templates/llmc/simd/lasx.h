@@ -14,8 +14,8 @@ inline namespace LLMC_ISA {
 
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
-inline constexpr bool kSignedCodes = true, kByteCodes = false, kWideCodes = false;
-inline constexpr size_t kWideCodeTokens = 0;
+inline constexpr bool kSignedCodes = true, kByteCodes = false, kVnniCodes = false;
+inline constexpr size_t kVnniByteTokens = 0;
 inline constexpr size_t kAttentionSums = 24, kAttentionRowTile = 6;
 inline constexpr bool kPrefetches = false;
 

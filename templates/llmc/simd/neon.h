@@ -16,8 +16,8 @@ inline namespace LLMC_ISA {
 /// sdot by lane (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads.
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kPanelTile = 1;
 inline constexpr bool kExactPanels = true, kSignedCodes = true, kByteCodes = false,
-                      kWideCodes = false;
-inline constexpr size_t kWideCodeTokens = 0;
+                      kVnniCodes = false;
+inline constexpr size_t kVnniByteTokens = 0;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 inline constexpr bool kPrefetches = false;
 #if defined(LLMC_TARGET_ARM64_I8MM)

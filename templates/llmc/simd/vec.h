@@ -64,6 +64,7 @@
 /// kPanelTile      panels of such a tile, which share each loaded activation (divides kPanelGroup)
 /// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
 /// kVnniTokens, kVnniVectors    the tile of q4 with simd/vnni_exact.h
+/// kVnniByteTokens              tokens of that of 6- and 8-bit codes; 0 without kVnniCodes
 /// kAttentionSums  F32x8 sums that attention keeps in registers in addition to its operands
 /// kAttentionRowTile    maximum query rows that share a load of keys or values: 6 or 12
 /// kPrefetches     whether prefetch_stream() has an effect
@@ -74,6 +75,7 @@
 /// kActivationBlocks    adjacent blocks of 32 k of a token: 1 or 2
 /// kSignedCodes    whether mul_u4 and mac_u4 also accept signed codes
 /// kByteCodes      whether dot_u6 also accepts codes 0..255 and is faster than dot_i8
+/// kVnniCodes      whether 6- and 8-bit codes use kernels/product_coded_vnni.h where they can
 /// kExactPanels    whether products of q4 with several tokens use kernels/product_q4_exact.h with
 ///                 ExactPanels
 /// kSquareTiles    whether those of coded weights also use ExactPanels' tiles, which are then

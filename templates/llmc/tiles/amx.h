@@ -9,7 +9,8 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-// 8-bit codes, several tokens
+// 6- and 8-bit codes, several tokens; kByteTile: with zero points or blocks of 16
+inline constexpr size_t kVnniByteTokens = 6;
 inline constexpr size_t kByteTile = 8;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 12, kFloatPanels = 2;

@@ -11,7 +11,8 @@ inline namespace LLMC_ISA {
 
 // q4, several tokens: tokens by vectors of rows
 inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
-// 8-bit codes, several tokens
+// 6- and 8-bit codes, several tokens; kByteTile: with zero points or blocks of 16
+inline constexpr size_t kVnniByteTokens = 6;
 inline constexpr size_t kByteTile = 8;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 12, kFloatPanels = 2;

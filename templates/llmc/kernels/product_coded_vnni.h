@@ -3,7 +3,7 @@
 #include "llmc/kernels/product_coded.h"
 
 /// Products of 6- and 8-bit codes without zero points with several tokens, on registers of several
-/// panels (kWideCodes). The arithmetic is that of product_coded.h; codes are stored with an offset
+/// panels (kVnniCodes). The arithmetic is that of product_coded.h; codes are stored with an offset
 /// that makes them unsigned, and a sum starts with -offset * S, so that it ends as I.
 ///
 /// V is the SIMD header's VnniVector (simd/vnni_exact.h), with
@@ -16,12 +16,12 @@ inline namespace LLMC_ISA {
 struct VnniVector;
 
 /// Whether products of a format use these tiles.
-constexpr bool has_wide_codes(CodedFormat f) {
-  return kWideCodes && f.bits != 4 && f.block >= kBlock && f.zero == CodedZero::kNone;
+constexpr bool has_vnni_codes(CodedFormat f) {
+  return kVnniCodes && f.bits != 4 && f.block >= kBlock && f.zero == CodedZero::kNone;
 }
 
 template <class V, CodedFormat kFormat>
-struct WideCodes {
+struct VnniCodes {
   static constexpr size_t kVectors = kPanelGroup / V::kPanels, kLanes = V::kPanels * kPanelRows;
   static constexpr size_t kStepBytes = kLanes * 4;  // 4 codes of each row
   static constexpr size_t kGroupBlocks = CodedShape<kFormat>::kGroupBlocks;
@@ -79,7 +79,7 @@ struct WideCodes {
   /// Adds the products of the superblock with kTokens tokens, from token `t` of the strip on.
   /// Not inlined, so that all matrices of a model share the function.
   template <size_t kTokens>
-  static LLMC_NOINLINE void tile(const WideCodes& group, size_t first_vector, const int8_t* a,
+  static LLMC_NOINLINE void tile(const VnniCodes& group, size_t first_vector, const int8_t* a,
                                  size_t block_stride, const float* scales, size_t blocks, size_t t,
                                  bool first, float* const* rows) {
     using Int = decltype(V::zero());
@@ -164,14 +164,14 @@ struct WideCodes {
                             const uint8_t* const* next) const {
     constexpr size_t kLines = ceil_div(coded_super_bytes(kFormat, kBlocksPerSuper), kAlignment);
     // Tiles have about the same size, because small ones have too few independent sums.
-    const size_t tiles = ceil_div(count, kWideCodeTokens);
+    const size_t tiles = ceil_div(count, kVnniByteTokens);
     for (size_t i = 0; i < tiles; ++i) {
       const size_t t = count * i / tiles, end = count * (i + 1) / tiles;
       for (size_t line = kLines * i / tiles; line < kLines * (i + 1) / tiles; ++line) {
         for (size_t p = 0; p < kPanelGroup; ++p) prefetch(next[p] + line * kAlignment);
       }
       for (size_t v = 0; v < kVectors; v += kTileVectors) {
-        sized_tile<kWideCodeTokens>(end - t, *this, v, a, block_stride, scale, blocks, t, first,
+        sized_tile<kVnniByteTokens>(end - t, *this, v, a, block_stride, scale, blocks, t, first,
                                     rows);
       }
     }
@@ -181,7 +181,7 @@ struct WideCodes {
 /// Does the same as coded_panels_tokens(), for `k` columns: one function for all matrices of a
 /// model with the format.
 template <class V, CodedFormat kFormat>
-LLMC_NOINLINE inline void wide_codes_group(const uint8_t* panel, size_t k, size_t panels,
+LLMC_NOINLINE inline void vnni_codes_group(const uint8_t* panel, size_t k, size_t panels,
                                            const Quantized x, size_t token, size_t count,
                                            float* y) {
   const size_t panel_bytes = coded_panel_bytes(kFormat, k), supers = super_count(k);
@@ -191,7 +191,7 @@ LLMC_NOINLINE inline void wide_codes_group(const uint8_t* panel, size_t k, size_
     rows[p] = p < panels ? y + p * count * kPanelRows : spare;
   }
   const uint8_t* next[kPanelGroup];
-  WideCodes<V, kFormat> group;
+  VnniCodes<V, kFormat> group;
   for (size_t s = 0; s < supers; ++s) {
     const size_t offset = coded_super_offset(kFormat, s), blocks = blocks_in_super(k, s);
     for (size_t p = 0; p < kPanelGroup; ++p) {
