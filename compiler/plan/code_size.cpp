@@ -113,7 +113,13 @@ class Counter {
     if (s.value_weight.exists()) add_linear(weight(s.value_weight), s.norm, kForm, 0);
   }
   void add(const AttentionStage& s, std::size_t) {
-    if (!first(kAttention, s.softcap > 0 ? 1 : 0, s.window, s.chunked ? 1 : 0, 0)) return;
+    if (first(kAttention, s.softcap > 0 ? 1 : 0, s.window, s.chunked ? 1 : 0, 0)) add_attention();
+  }
+  void add(const CrossAttentionStage&, std::size_t) {
+    constexpr int kOfSource = 2;
+    if (first(kAttention, kOfSource, 0, 0, 0)) add_attention();
+  }
+  void add_attention() {
     const KvFormats kv = plan_.options.kv;
     std::int64_t bytes = sizes_.attention;
     if (kv.keys != KvFormat::kF32 || kv.values != KvFormat::kF32) bytes += sizes_.widened;
