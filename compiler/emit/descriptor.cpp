@@ -29,17 +29,17 @@ std::string prompt_fields(const Plan& plan) {
 
 }  // namespace
 
-std::string source_alias(const Plan& plan, const Plan& encoder) {
+std::string source_alias(const Plan& encoder, std::uint64_t heads) {
   const auto stage = std::ranges::find_if(encoder.program.forward, [](const plan::Stage& s) {
     return std::holds_alternative<plan::SourceStoreStage>(s.op);
   });
   LLMC_CHECK(stage != encoder.program.forward.end());
   const auto& store = std::get<plan::SourceStoreStage>(stage->op);
-  const plan::AttentionShape& shape = &plan == &encoder ? store.shape : plan.program.cross;
   return fmt::format(
       "using Source = SourceShape<{}, {}, {}, {}, {}, KvFormats{{KvFormat::{}, KvFormat::{}}}>;\n",
-      shape.heads, shape.kv_heads, shape.head_dim, store.max_rows, encoder.program.outputs.size(),
-      plan::kv_enumerator(store.formats.keys), plan::kv_enumerator(store.formats.values));
+      heads == 0 ? store.shape.kv_heads : heads, store.shape.kv_heads, store.shape.head_dim,
+      store.max_rows, encoder.program.outputs.size(), plan::kv_enumerator(store.formats.keys),
+      plan::kv_enumerator(store.formats.values));
 }
 
 std::string encode_function(const Plan& plan) {

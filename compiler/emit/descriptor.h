@@ -8,9 +8,9 @@
 /// The description of an emitted decoder for the runtime core.
 namespace llmc::emit {
 
-/// Returns the C++ declaration of `Source`, the shape of attention to the state of a source, for
-/// the code of a decoder, or of its encoder if both plans are the encoder's.
-std::string source_alias(const plan::Plan& plan, const plan::Plan& encoder);
+/// Returns the C++ declaration of `Source`, the shape of attention to the state that the encoder
+/// stores. `heads`: the number of query heads; 0 for the code of the encoder, which has no queries.
+std::string source_alias(const plan::Plan& encoder, std::uint64_t heads);
 
 /// Returns the C++ source of the function that runs the encoder; empty if the plan has none.
 std::string encode_function(const plan::Plan& plan);

@@ -239,7 +239,7 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
       "\nnamespace llmc {{\nnamespace {}_function {{\nnamespace {{\n\n"
       "constexpr uint64_t kWork = {};  // where scratch of kernels starts, in bytes\n",
       name, plan.memory.work_offset);
-  if (plan.options.is_encoder) text += source_alias(plan, plan);
+  if (plan.options.is_encoder) text += source_alias(plan, 0);
   if (const std::string places = constant_offsets(plan); !places.empty())
     text += "\n// Where each constant starts, in bytes.\n" + places;
   if (const std::string places = arena_offsets(plan); !places.empty())

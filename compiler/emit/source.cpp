@@ -70,7 +70,7 @@ std::string model_constants(const Plan& plan) {
   return lines.text() +
          "using Attention = AttentionShape<kHeads, kKvHeads, kHeadDim, kBlock, kLayers, "
          "kCache>;\n" +
-         (plan.encoder ? source_alias(plan, *plan.encoder) : std::string());
+         (plan.encoder ? source_alias(*plan.encoder, program.cross.heads) : std::string());
 }
 
 std::string weight_offsets(const Plan& plan) {
