@@ -148,9 +148,9 @@ std::uint64_t hidden_size(const ir::Graph& graph) {
     if (ir::op_as<ir::Embedding>(&node)) return width_of(node.outputs[0]);
     if (ir::op_as<ir::Linear>(&node)) ++read[width_of(node.inputs[0])];
   }
-  const auto most = std::ranges::max_element(
+  const auto largest = std::ranges::max_element(
       read, {}, [](const auto& width_and_count) { return width_and_count.second; });
-  return most == read.end() ? 0 : most->first;
+  return largest == read.end() ? 0 : largest->first;
 }
 
 std::string to_string(const WeightDecision& decision) {

@@ -113,7 +113,7 @@ struct Plan {
   KvPlan kv;
   PromptPlan prompt;
   /// Encoder-decoder: the plan of the entry kEncode, from a source (token ids or features) to its
-  /// keys and values, and the maximum size in bytes of these of one source, for all layers.
+  /// keys and values, and the size in bytes of the state of one source, for all layers.
   /// Otherwise nullptr and 0.
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
@@ -170,8 +170,8 @@ const Size& source_rows(const Plan& encoder);
 std::uint64_t encoder_arena_offset(const Plan& encoder);
 
 /// Plans a plain graph. `inputs` and failures are those of lower_plain(); also fails like
-/// plan_memory(). Of the options only threads_max and open_dims change the plan; all are stored in
-/// it.
+/// plan_memory(). Of the options only threads_max, open_dims, is_encoder and, with it, kv change
+/// the plan; all are stored in it.
 Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                              const PlanOptions& options);
 

@@ -200,9 +200,10 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
       app, "--block", c.block, 1, plan::kMaxBlock,
       fmt::format("KV cache block size in tokens, a multiple of 8 (default: {})", c.block)));
   if (!lists) {
-    of_decoders(app.add_option("--kv", options.kv,
-                               "KV cache format: f32, f16, int8, or separate formats such as "
-                               "K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
+    of_decoders(
+        app.add_option("--kv", options.kv,
+                       "KV cache format, also of sources: f32, f16, int8, or separate "
+                       "formats such as K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
         ->type_name("FORMAT");
   }
   of_decoders(add_token_count(app, "--chunk", c.chunk, 1, plan::kMaxChunk,

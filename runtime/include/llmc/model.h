@@ -93,7 +93,7 @@ struct llmc_model {
   uint32_t source_vocab;           /* ids of a source are 0 .. source_vocab - 1; 0: features */
   uint32_t sources;                /* number of sources in the arena. 1: all sequences attend to
                                       the same one; 0: the model is a decoder */
-  uint64_t source_bytes;           /* maximum size of llmc_segment::source; a multiple of 64 */
+  uint64_t source_bytes;           /* size of llmc_segment::source; a multiple of 64 */
   uint32_t embedding_width;        /* elements of a row of llmc_run::embeddings; 0: forward ignores
                                       them */
 

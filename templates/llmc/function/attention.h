@@ -6,8 +6,8 @@
 
 /// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
 /// Where `hidden` is not 0 it replaces the score, so that a hidden score has no effect even if it
-/// is huge or NaN. At most 32 rows of scores are in memory at a time. Scores are accumulated over D
-/// and outputs over T in order, as in matmul.h. The softmax is that of reduce.h.
+/// is huge or NaN. At largest 32 rows of scores are in memory at a time. Scores are accumulated
+/// over D and outputs over T in order, as in matmul.h. Exponentials are exp_nonpositive() (math.h).
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -33,10 +33,10 @@ LLMC_INLINE void for_each_term(const float* __restrict terms, int64_t step, int6
   }
 }
 
-/// Replaces scores x by e^(x - most), where `most` is their maximum, and returns the sum. If `most`
-/// is infinite or NaN, all results are NaN.
-LLMC_INLINE float attention_exponentials(float* __restrict row, int64_t keys, float most) {
-  const float shift = most - most == 0 ? most : __builtin_nanf("");
+/// Replaces scores x by e^(x - largest), where `largest` is their maximum, and returns the sum. If
+/// `largest` is infinite or NaN, all results are NaN.
+LLMC_INLINE float attention_exponentials(float* __restrict row, int64_t keys, float largest) {
+  const float shift = largest - largest == 0 ? largest : __builtin_nanf("");
   F32x8 sum = zero_f32();
   int64_t t = 0;
   const auto eight = [&](F32x8 x) LLMC_INLINE_LAMBDA {
@@ -67,8 +67,8 @@ LLMC_INLINE void attention_probabilities(float* __restrict row, const float* bia
   if (s.masked)
     for_each_term(hidden, s.hidden_column, keys,
                   [&](int64_t t, float x) { row[t] = x == 0 ? row[t] : x; });
-  const float most = reduce_row<Max, float>(keys, [&](int64_t t) { return row[t]; });
-  const float sum = attention_exponentials(row, keys, most);
+  const float largest = reduce_row<Max, float>(keys, [&](int64_t t) { return row[t]; });
+  const float sum = attention_exponentials(row, keys, largest);
   if (s.nan_is_zero && sum != sum) {
     for (int64_t t = 0; t < keys; ++t) row[t] = 0;
   } else {
@@ -76,7 +76,7 @@ LLMC_INLINE void attention_probabilities(float* __restrict row, const float* bia
   }
 }
 
-/// Computes `rows` queries, at most kAttentionRows.
+/// Computes `rows` queries, at largest kAttentionRows.
 LLMC_NOINLINE inline void attention_rows(const float* q, const float* k, const float* v,
                                          const float* bias, const float* hidden, float* y,
                                          float* scores, float* panel, int64_t rows,
