@@ -113,8 +113,9 @@ class Contest:
 
 def table(args, result: dict) -> str:
     low, middle, high = result["load"]
+    kv = "" if result["model"] == "bert-base" else f"--kv {args.kv}, "
     text = [f"### {result['model']}", "",
-            f"{result['unit']}, {args.clock} time, {args.target}, --kv {args.kv}, median of {len(result['rounds'])} rounds (least–greatest); load "
+            f"{result['unit']}, {args.clock} time, {args.target}, {kv}median of {len(result['rounds'])} rounds (least–greatest); load "
             f"{low:.1f} to {high:.1f}, median {middle:.1f}.", "",
             "| threads | | llmc | onnxruntime int8 | ratio |", "|---:|---|---:|---:|---:|"]
     for threads in args.threads:

@@ -13,7 +13,6 @@ import base64
 import json
 import re
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 

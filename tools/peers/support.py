@@ -71,7 +71,7 @@ def prepare_chroot(args, needs_onnx: bool = False) -> None:
     needed = [usr / "bin/llama-bench"] + [usr / "lib/python3/dist-packages" / m for m in ("onnx", "onnxruntime") if needs_onnx]
     if not all(path.exists() for path in needed):
         setup = Path(__file__).resolve().parent / "setup.sh"
-        say(f"first run: the other programs go into {args.folder} (about 5 minutes, 1 GB; {setup})")
+        say(f"first run, or a package is missing: the other programs go into {args.folder} (about 5 minutes, 1 GB; {setup})")
         subprocess.run([setup, args.folder], check=True, stdout=sys.stderr)
         for path in needed:
             if not path.exists():
