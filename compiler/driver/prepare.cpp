@@ -124,6 +124,22 @@ Result<EncoderGraph> prepare_encoder(const ir::Graph& graph, const CompileOption
   return encoder;
 }
 
+/// Prepares the image encoder of a decoder.
+Result<EncoderGraph> prepare_image_encoder(const ir::Graph& graph, const CompileOptions& options) {
+  LLMC_TRY(const ImageEncoder image, bind_image_dims(graph, options));
+  LLMC_TRY(EncoderGraph encoder, prepare_encoder(image.graph, options));
+  encoder.dims = image.dims;
+  encoder.is_image = true;
+  return encoder;
+}
+
+/// Returns whether a decoder is compiled without its image encoder, for which `error` was found:
+/// if nothing was asked of the encoder, and it is not supported or its inputs have no usual sizes.
+bool may_leave_out(const Error& error, const CompileOptions& options) {
+  const ErrorKind kind = error.first().kind;
+  return options.dims.empty() && (kind == ErrorKind::kUnsupported || kind == ErrorKind::kUsage);
+}
+
 /// Returns the largest n in 0 .. max with f(n) <= limit; f does not decrease.
 template <class F>
 std::int64_t last_at_most(std::int64_t limit, std::int64_t max, const F& f) {
@@ -289,6 +305,9 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
     return prepare_plain(options, std::move(source), targets, progress, clock);
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (!source.model.is_decoder()) return not_a_decoder(source.model);
+  const auto warn = [&](const Diagnostic& warning) {
+    if (options.import.on_warning) options.import.on_warning(warning);
+  };
   Prepared prepared;
   prepared.model = std::move(source.model);
   prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
@@ -297,7 +316,7 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
     const auto warning = tokenizer_too_large(*prepared.content.tokenizer,
                                              known ? known->path : find_tokenizer(options.model),
                                              prepared.model.module.vocabulary());
-    if (warning) options.import.on_warning(*warning);
+    if (warning) warn(*warning);
   }
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
@@ -333,19 +352,33 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
                        "leave it out");
   }
   if (const ir::Graph* const graph = prepared.model.module.image_encoder()) {
-    LLMC_TRY(const ImageEncoder image, bind_image_dims(*graph, options));
-    LLMC_TRY(encoder, prepare_encoder(image.graph, options));
-    encoder->dims = image.dims;
-    encoder->is_image = true;
-    LLMC_TRY(planned.image, read_image_pixels(options.model));
+    auto image = prepare_image_encoder(*graph, options);
+    if (image.ok()) {
+      encoder = *std::move(image);
+      LLMC_TRY(planned.image, read_image_pixels(options.model));
+    } else if (may_leave_out(image.error(), options)) {
+      warn(importer::without_image_encoder(image.error()));
+    } else {
+      return std::move(image).error();
+    }
   } else if (!options.dims.empty()) {
     return usage_error("the model is a decoder without an image encoder, so it has no dims to set",
                        "leave --dim out");
   }
   clock.finish("passes");
   report(progress, "plan", 0, 0);
-  LLMC_TRY(prepared.plans,
-           plan_targets(stages, planned, options, targets, nullptr, encoder ? &*encoder : nullptr));
+  const auto plans_with = [&](const EncoderGraph* of) {
+    return plan_targets(stages, planned, options, targets, nullptr, of);
+  };
+  auto plans = plans_with(encoder ? &*encoder : nullptr);
+  if (!plans.ok() && encoder && encoder->is_image && may_leave_out(plans.error(), options)) {
+    if (auto alone = plans_with(nullptr); alone.ok()) {
+      warn(importer::without_image_encoder(plans.error()));
+      plans = std::move(alone);
+    }
+  }
+  if (!plans.ok()) return std::move(plans).error();
+  prepared.plans = *std::move(plans);
   clock.finish("plan");
   if (options.grammar.given()) report(progress, "grammar", 0, 0);
   LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));

@@ -114,11 +114,16 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
 }
 
 /// Binds the model and, if `inputs` is nullptr and the model is a decoder, its image encoder.
+/// Leaves out an image encoder that is not supported, with a warning.
 Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
                                   const PlainInputs* inputs) {
   LLMC_TRY(ImportedModel bound, bind_main_graph(model, files, inputs));
   if (model.image_encoder.empty() || inputs || !bound.is_decoder()) return bound;
   auto encoder = bind_image_encoder(files, model.image_encoder);
+  if (!encoder.ok() && encoder.error().first().kind == ErrorKind::kUnsupported) {
+    bound.warnings.push_back(without_image_encoder(encoder.error()));
+    return bound;
+  }
   if (!encoder.ok()) return with_decoder_hint(encoder.error(), model);
   bound.module.entries.push_back({std::string(ir::kEncodeImage), *std::move(encoder)});
   return bound;
@@ -134,12 +139,19 @@ Result<ImportedModel> bind_files(const ModelFiles& model, const ImportOptions& o
                                          : in_typed_path(bound.error(), model));
   bound->path = model.path;
   bound->files = files.list();
-  bound->warnings = files.warnings();
+  const std::vector<Diagnostic> warnings = files.warnings();
+  bound->warnings.insert(bound->warnings.begin(), warnings.begin(), warnings.end());
   if (options.on_warning) std::ranges::for_each(bound->warnings, options.on_warning);
   return bound;
 }
 
 }  // namespace
+
+Diagnostic without_image_encoder(const Error& error) {
+  Diagnostic warning = error.first();
+  warning.message = "the decoder is compiled without its image encoder: " + warning.message;
+  return warning;
+}
 
 std::string_view to_string(FileRole role) {
   switch (role) {

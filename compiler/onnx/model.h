@@ -140,6 +140,9 @@ class ModelReader {
   std::shared_ptr<Models> models_ = std::make_shared<Models>();
 };
 
+/// Returns a warning that a decoder is compiled without its image encoder because of `error`.
+Diagnostic without_image_encoder(const Error& error);
+
 /// Calls ModelReader::bind with a temporary reader.
 Result<ImportedModel> import_model(const std::filesystem::path& path,
                                    const ImportOptions& options = {});

@@ -144,9 +144,7 @@ Status check_image_rows(const Plan& image_encoder, const Program& decoder) {
                       .message =
                           "the decoder takes no rows of images: it uses token ids for more "
                           "than the lookup of its embedding",
-                      .hint =
-                          "give the path of the decoder's file to compile it without the image "
-                          "encoder"};
+                      .hint = "leave --dim out to compile the decoder without the image encoder"};
   if (rows.dims.back() != Size(static_cast<std::int64_t>(width)))
     return Diagnostic{.kind = ErrorKind::kBadInput,
                       .file = file,

@@ -108,6 +108,24 @@ TEST(VisionModel, AnImageEncoderReturnsRows) {
   EXPECT_EQ(error.node, "y");
 }
 
+TEST(VisionModel, AnImageEncoderThatIsNotSupportedIsLeftOut) {
+  const TemporaryFolder folder;
+  write_tiny_vision(folder.path());
+  const fs::path vision = folder.path() / "vision";
+  OnnxBuilder encoder(18);
+  encoder.input("pixels", onnx::TensorProto::FLOAT, {std::int64_t{2}, std::int64_t{16}});
+  encoder.node("GridSampleOfTheFuture", {"pixels"}, {}, "image_features");
+  encoder.output("image_features", onnx::TensorProto::FLOAT, {std::int64_t{2}, std::int64_t{16}});
+  encoder.save(vision / "vision_encoder.onnx");
+  const auto model = importer::import_model(vision);
+  ASSERT_TRUE(model.ok()) << model.error().first().message;
+  EXPECT_EQ(model->module.image_encoder(), nullptr);
+  ASSERT_EQ(model->warnings.size(), 1u);
+  EXPECT_TRUE(
+      model->warnings[0].message.starts_with("the decoder is compiled without its image encoder: "))
+      << model->warnings[0].message;
+}
+
 TEST(VisionModel, ANumberOfTheEmbeddingScalesItsTable) {
   const TemporaryFolder folder;
   for (const bool shifted : {false, true}) {
