@@ -1,4 +1,5 @@
 // Rows that are appended in place of tokens: those of the model's own table, and those of an image.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compiler/plan/weight_formats.h"
@@ -7,6 +8,9 @@
 
 namespace llmc::tests {
 namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 struct TableCase {
   std::string target;
@@ -120,10 +124,18 @@ TEST_F(VisionModel, AnImageEntersAfterTheScaleOfTheEmbedding) {
 TEST_F(VisionModel, AnEmbeddingThatComputesTakesNoRows) {
   const fs::path folder = write({.shifted = true});
   auto options = options_for(folder / "vision", "generic", ir::WeightFormat::kF32);
+  std::vector<std::string> warnings;
+  options.import.on_warning = [&](const Diagnostic& d) { warnings.push_back(d.message); };
+  const auto text = driver::plan_model(options);
+  if (!text.ok()) return expect_ok(text.error());
+  EXPECT_THAT(warnings,
+              Contains(HasSubstr("without its image encoder: the decoder takes no rows")));
+  options.dims = {{"batch_size", 1}};  // asks for the image encoder
   const auto with_images = driver::plan_model(options);
   ASSERT_FALSE(with_images.ok());
   EXPECT_EQ(with_images.error().first().file, "vision_encoder.onnx");
   EXPECT_EQ(with_images.error().first().kind, ErrorKind::kUnsupported);
+  options.dims.clear();
   options.model /= "decoder_model_merged.onnx";
   const auto native = load(options);
   ASSERT_TRUE(native);
