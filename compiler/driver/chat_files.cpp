@@ -49,9 +49,9 @@ class FolderReader {
 
   /// Returns the string `key` of `object`; empty if it is missing or null.
   std::string text(const Json& object, const char* key) {
-    const auto it = object.find(key);
-    if (it == object.end() || it->is_null()) return {};
-    if (it->is_string()) return it->get<std::string>();
+    const Json* const found = value_of(object, key);
+    if (found == nullptr) return {};
+    if (found->is_string()) return found->get<std::string>();
     fail("'" + std::string(key) + "' is not a string");
     return {};
   }
@@ -65,9 +65,9 @@ class FolderReader {
 
   /// Appends an id, or a list of ids, to `ids`.
   void ids(const Json& object, const char* key, std::vector<std::int32_t>& ids) {
-    const auto it = object.find(key);
-    if (it == object.end() || it->is_null()) return;
-    const Json list = it->is_array() ? *it : Json::array({*it});
+    const Json* const found = value_of(object, key);
+    if (found == nullptr) return;
+    const Json list = found->is_array() ? *found : Json::array({*found});
     for (const Json& id : list) {
       if (!id.is_number_integer() || id < -1 || id > INT32_MAX || list.size() > kMaxIds)
         return fail(fmt::format("'{}' is neither a token id nor a list of up to {}", key, kMaxIds));
@@ -90,12 +90,12 @@ class FolderReader {
   /// disables a parameter, becomes 0.
   void sampling(const Json& object, const char* key, const char* name,
                 hosted::SamplingValues& values) {
-    const auto it = object.find(key);
-    if (it == object.end() || it->is_null()) return;
+    const Json* const found = value_of(object, key);
+    if (found == nullptr) return;
     const hosted::SamplingParameter* const parameter = hosted::sampling_parameter(name);
-    const bool off = parameter->whole != nullptr && *it == -1;
-    const double value = it->is_number() && !off ? it->get<double>() : 0;
-    if (!it->is_number() || !hosted::is_valid(*parameter, value)) {
+    const bool off = parameter->whole != nullptr && *found == -1;
+    const double value = found->is_number() && !off ? found->get<double>() : 0;
+    if (!found->is_number() || !hosted::is_valid(*parameter, value)) {
       return fail(fmt::format("'{}' is not a {}number from {} to {}", key,
                               parameter->whole != nullptr ? "whole " : "", parameter->min,
                               parameter->max));

@@ -18,14 +18,8 @@ Diagnostic not_valid(const ModelConfig& config, const char* name, const char* wh
   return bad_model_config(config.file, fmt::format("{} is not {}", name, what));
 }
 
-/// Returns the value of `name`; nullptr if it is absent or null.
-const nlohmann::json* value_of(const ModelConfig& config, const char* name) {
-  const auto it = config.object.find(name);
-  return it == config.object.end() || it->is_null() ? nullptr : &*it;
-}
-
 Result<bool> flag(const ModelConfig& config, const char* name, bool otherwise) {
-  const nlohmann::json* const value = value_of(config, name);
+  const nlohmann::json* const value = value_of(config.object, name);
   if (value == nullptr) return otherwise;
   if (!value->is_boolean()) return not_valid(config, name, "true or false");
   return value->get<bool>();
@@ -34,7 +28,7 @@ Result<bool> flag(const ModelConfig& config, const char* name, bool otherwise) {
 /// Reads a number for each of the three colors, which are not 0 if `divides` is set.
 Status read_colors(const ModelConfig& config, const char* name, bool divides,
                    std::array<double, 3>& colors) {
-  const nlohmann::json* const value = value_of(config, name);
+  const nlohmann::json* const value = value_of(config.object, name);
   if (value == nullptr) return ok_status();
   bool valid = value->is_array() && value->size() == colors.size();
   for (std::size_t i = 0; valid && i < colors.size(); ++i) {
@@ -54,7 +48,7 @@ Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
   plan::ImagePixels pixels;
   LLMC_TRY(const ModelConfig config, read_model_config(folders, "config.json"));
   for (const char* const name : {"image_token_index", "image_token_id"}) {
-    const nlohmann::json* const id = value_of(config, name);
+    const nlohmann::json* const id = value_of(config.object, name);
     if (id == nullptr) continue;
     if (!id->is_number_integer() || *id < 0 || *id > std::numeric_limits<std::int32_t>::max())
       return not_valid(config, name, "a token id");
@@ -66,8 +60,8 @@ Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
   pixels.known = true;
   LLMC_TRY(const bool rescales, flag(processor, "do_rescale", true));
   LLMC_TRY(const bool normalizes,
-           flag(processor, "do_normalize", value_of(processor, "image_mean") != nullptr));
-  if (const nlohmann::json* const factor = value_of(processor, "rescale_factor")) {
+           flag(processor, "do_normalize", value_of(processor.object, "image_mean") != nullptr));
+  if (const nlohmann::json* const factor = value_of(processor.object, "rescale_factor")) {
     if (!factor->is_number() || !std::isfinite(factor->get<double>()))
       return not_valid(processor, "rescale_factor", "a number");
     pixels.rescale = factor->get<double>();

@@ -21,6 +21,11 @@ Result<ModelConfig> read_model_config(const std::vector<std::filesystem::path>& 
       config.file, config.object.is_discarded() ? "is not valid JSON" : "is not a JSON object");
 }
 
+const nlohmann::json* value_of(const nlohmann::json& object, const char* name) {
+  const auto it = object.find(name);
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
 Diagnostic bad_model_config(const std::filesystem::path& file, std::string what) {
   return file_failure(ErrorKind::kBadInput, file.string(), std::move(what),
                       "repair the file, or remove it to do without it");

@@ -21,6 +21,9 @@ struct ModelConfig {
 Result<ModelConfig> read_model_config(const std::vector<std::filesystem::path>& folders,
                                       const char* name);
 
+/// Returns the value of `name`; nullptr if it is absent or null.
+const nlohmann::json* value_of(const nlohmann::json& object, const char* name);
+
 /// Returns the kBadInput error for a configuration file whose `what` is wrong.
 Diagnostic bad_model_config(const std::filesystem::path& file, std::string what);
 

@@ -17,10 +17,10 @@ Result<plan::SoundFeatures> read_sound_features(const fs::path& model) {
   plan::SoundFeatures features;
   const auto number = [&](const char* name, std::uint32_t usual,
                           std::uint32_t least = 1) -> Result<std::uint32_t> {
-    const auto it = config.object.find(name);
-    if (it == config.object.end() || it->is_null()) return usual;
-    if (it->is_number_integer() && *it >= least && *it <= hosted::kMaxRate)
-      return it->get<std::uint32_t>();
+    const nlohmann::json* const value = value_of(config.object, name);
+    if (value == nullptr) return usual;
+    if (value->is_number_integer() && *value >= least && *value <= hosted::kMaxRate)
+      return value->get<std::uint32_t>();
     return bad_model_config(config.file, fmt::format("{} is not a number from {} to {}", name,
                                                      least, hosted::kMaxRate));
   };
@@ -31,8 +31,8 @@ Result<plan::SoundFeatures> read_sound_features(const fs::path& model) {
   const auto kind = config.object.find("feature_extractor_type");
   const bool whisper = kind == config.object.end() || *kind == "WhisperFeatureExtractor";
   features.mels = whisper && features.rate == 16000 && window == 400 && hop == 160 ? mels : 0;
-  const auto normalized = config.object.find("do_normalize");
-  if (normalized == config.object.end() || normalized->is_null()) return features;
+  const nlohmann::json* const normalized = value_of(config.object, "do_normalize");
+  if (normalized == nullptr) return features;
   if (!normalized->is_boolean())
     return bad_model_config(config.file, "do_normalize is not true or false");
   features.normalized = *normalized;

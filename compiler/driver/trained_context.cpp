@@ -25,9 +25,9 @@ constexpr const char* kContextKeys[] = {"max_position_embeddings",
 
 /// Returns the value of `key` in tokens; 0 if it is absent, null or below 1.
 Result<std::uint32_t> tokens_at(const ConfigJson& object, const char* key, const fs::path& file) {
-  const auto it = object.find(key);
-  if (it == object.end() || it->is_null()) return 0u;
-  const double value = it->is_number() ? it->get<double>() : std::nan("");
+  const nlohmann::json* const found = value_of(object, key);
+  if (found == nullptr) return 0u;
+  const double value = found->is_number() ? found->get<double>() : std::nan("");
   if (!(value == std::floor(value)))
     return bad_model_config(file, "'" + std::string(key) + "' is not a whole number");
   return static_cast<std::uint32_t>(std::clamp<double>(value, 0, UINT32_MAX));
