@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/emit/dim_names.h"
+#include "compiler/emit/loop_nests.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/plain_source.h"
 #include "compiler/support/identifier.h"
@@ -15,34 +16,10 @@ namespace {
 
 using plan::Plan;
 
-/// Returns the C type of an element of an input.
+/// Returns the C type of an element of an input: 16-bit floats are patterns.
 std::string_view c_type(ir::ElementType element) {
-  switch (element) {
-    case ir::ElementType::kF32:
-      return "float";
-    case ir::ElementType::kF64:
-      return "double";
-    case ir::ElementType::kF16:
-    case ir::ElementType::kBF16:
-    case ir::ElementType::kU16:
-      return "uint16_t";
-    case ir::ElementType::kBool:
-    case ir::ElementType::kU8:
-      return "uint8_t";
-    case ir::ElementType::kI8:
-      return "int8_t";
-    case ir::ElementType::kI16:
-      return "int16_t";
-    case ir::ElementType::kI32:
-      return "int32_t";
-    case ir::ElementType::kU32:
-      return "uint32_t";
-    case ir::ElementType::kI64:
-      return "int64_t";
-    case ir::ElementType::kU64:
-      return "uint64_t";
-  }
-  return "void";
+  const bool half = element == ir::ElementType::kF16 || element == ir::ElementType::kBF16;
+  return half ? "uint16_t" : stored_type(element);
 }
 
 /// Returns names for the parameters of NAME_encode_image that are the encoder's inputs. They
