@@ -26,7 +26,7 @@ const ir::Node* narrow_producer(const ir::UseDef& uses, ValueId value) {
   return cast && cast->to == ElementType::kF32 ? uses.producer(node->inputs[0]) : node;
 }
 
-/// Returns the constant behind `value`, widened or not, if it has one element.
+/// Returns the number that `value` is: a constant of one element, or a cast of such a constant.
 std::optional<float> number_of(const ir::UseDef& uses, ValueId value) {
   ir::ConstantPtr constant = uses.constant(value);
   const ir::Node* const node = uses.producer(value);
