@@ -12,11 +12,8 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kPixels = 3 * 8 * 8;
 
-class ImageCommand : public ::testing::Test {
+class ImageCommand : public RunOfModels {
  protected:
-  using json = nlohmann::json;
-  using Arguments = std::vector<std::string>;
-
   std::string model(const testing::VisionForm& form = {}) {
     testing::write_tiny_vision(folder_.path(), form);
     const auto vision = folder_.path() / "vision";
@@ -27,13 +24,6 @@ class ImageCommand : public ::testing::Test {
                     .ok());
     return vision.string();
   }
-  std::string file(const std::string& name, const std::string& content) {
-    EXPECT_TRUE(write_file(folder_.path() / name, content).ok());
-    return (folder_.path() / name).string();
-  }
-  static std::string floats(const std::vector<float>& values) {
-    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-  }
   static std::string npy(const std::string& shape, const std::string& elements,
                          const std::string& type = "<f4") {
     std::string header =
@@ -42,15 +32,8 @@ class ImageCommand : public ::testing::Test {
            elements;
   }
   static ProgramRun run(const std::string& model, Arguments more, bool bundle = false) {
-    more.insert(more.begin(), {"run", model, "--temp", "0", "-n", "4", "-t", "1", "--json"});
-    if (!bundle) more.insert(more.end(), {"--target", "generic", "--cflag=-O0"});
-    return llmc(more);
+    return run_model(model, std::move(more), "4", bundle);
   }
-  static std::string hash(const ProgramRun& ran) {
-    EXPECT_EQ(ran.code, 0) << ran.err;
-    return json::parse(last_line(ran.out), nullptr, false).value("logits_hash", "");
-  }
-  testing::TemporaryFolder folder_;
 };
 
 TEST_F(ImageCommand, AnImageReplacesItsToken) {

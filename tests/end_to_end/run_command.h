@@ -77,5 +77,33 @@ class RunCommand : public ::testing::Test {
   static inline testing::TemporaryFolder* folder_ = nullptr;
 };
 
+/// `llmc run` of models that a test writes into a folder.
+class RunOfModels : public ::testing::Test {
+ protected:
+  using Arguments = std::vector<std::string>;
+  using json = nlohmann::json;
+
+  std::string file(const std::string& name, const std::string& content) {
+    EXPECT_TRUE(write_file(folder_.path() / name, content).ok());
+    return (folder_.path() / name).string();
+  }
+  static std::string floats(const std::vector<float>& values) {
+    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+  }
+  /// Generates `tokens` tokens with a folder or a bundle.
+  static ProgramRun run_model(const std::string& model, Arguments more, const char* tokens,
+                              bool bundle) {
+    more.insert(more.begin(), {"run", model, "--temp", "0", "-n", tokens, "-t", "1", "--json"});
+    if (!bundle) more.insert(more.end(), {"--target", "generic", "--cflag=-O0"});
+    return llmc(more);
+  }
+  static std::string hash(const ProgramRun& ran) {
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return json::parse(last_line(ran.out), nullptr, false).value("logits_hash", "");
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
 }  // namespace llmc::tests
 #endif

@@ -35,10 +35,8 @@ std::string chirp_file(std::uint32_t rate, std::uint32_t samples) {
          "data" + number(data.size(), 4) + data;
 }
 
-class SpeechCommand : public ::testing::Test {
+class SpeechCommand : public RunOfModels {
  protected:
-  using json = nlohmann::json;
-
   std::string model(EncoderSource source) {
     const auto folder = folder_.path() / (source == EncoderSource::kSamples ? "samples" : "mel");
     std::filesystem::create_directories(folder);
@@ -49,26 +47,10 @@ class SpeechCommand : public ::testing::Test {
     EXPECT_TRUE(write_file(folder / "preprocessor_config.json", R"({"feature_size": 8})").ok());
     return folder.string();
   }
-  std::string file(const std::string& name, const std::string& content) {
-    EXPECT_TRUE(write_file(folder_.path() / name, content).ok());
-    return (folder_.path() / name).string();
-  }
-  static std::string floats(const std::vector<float>& values) {
-    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-  }
-  /// Runs a folder or a bundle.
   static ProgramRun run(const std::string& model, std::vector<std::string> more,
                         bool bundle = false) {
-    more.insert(more.begin(), {"run", model, "--temp", "0", "-n", "6", "-t", "1", "--json"});
-    if (!bundle) more.insert(more.end(), {"--target", "generic", "--cflag=-O0"});
-    return llmc(more);
+    return run_model(model, std::move(more), "6", bundle);
   }
-  static std::string hash(const ProgramRun& ran) {
-    EXPECT_EQ(ran.code, 0) << ran.err;
-    return json::parse(last_line(ran.out), nullptr, false).value("logits_hash", "");
-  }
-
-  testing::TemporaryFolder folder_;
 };
 
 TEST_F(SpeechCommand, SoundIsSamples) {
