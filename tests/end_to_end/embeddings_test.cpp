@@ -61,6 +61,16 @@ INSTANTIATE_TEST_SUITE_P(All, TableRows,
                                   std::string(plan::weight_format_name(info.param.format));
                          });
 
+/// Returns the rows of an image between those of two texts.
+Floats rows_around(const fs::path& folder, const Ids& before, const Floats& image,
+                   const Ids& after) {
+  Floats rows = table_rows(folder, ir::WeightFormat::kF32, before);
+  rows.insert(rows.end(), image.begin(), image.end());
+  const Floats last = table_rows(folder, ir::WeightFormat::kF32, after);
+  rows.insert(rows.end(), last.begin(), last.end());
+  return rows;
+}
+
 TEST_F(VisionModel, AnImageInAPrompt) {
   const fs::path folder = write();
   const Floats image = image_rows(folder);
@@ -71,11 +81,7 @@ TEST_F(VisionModel, AnImageInAPrompt) {
     EXPECT_NEAR(image[i], features.floats[i], 1e-5f) << i;
 
   const Ids before{3, 17}, after{9, 0, 23};
-  Floats rows = table_rows(folder, ir::WeightFormat::kF32, before);
-  rows.insert(rows.end(), image.begin(), image.end());
-  const Floats last = table_rows(folder, ir::WeightFormat::kF32, after);
-  rows.insert(rows.end(), last.begin(), last.end());
-  const Floats expected = reference_logits(folder, rows);
+  const Floats expected = reference_logits(folder, rows_around(folder, before, image, after));
 
   const auto native = load(options_for(folder / "vision", "generic", ir::WeightFormat::kF32));
   ASSERT_TRUE(native);
@@ -100,11 +106,8 @@ TEST_F(VisionModel, AnImageInAPrompt) {
 TEST_F(VisionModel, AnImageEntersAfterTheScaleOfTheEmbedding) {
   const fs::path folder = write({.scaled = true});
   const Ids before{3, 17}, after{9, 0, 23};
-  Floats rows = table_rows(folder, ir::WeightFormat::kF32, before);
-  const Floats image = image_rows(folder), last = table_rows(folder, ir::WeightFormat::kF32, after);
-  rows.insert(rows.end(), image.begin(), image.end());
-  rows.insert(rows.end(), last.begin(), last.end());
-  const Floats expected = reference_logits(folder, rows);
+  const Floats image = image_rows(folder);
+  const Floats expected = reference_logits(folder, rows_around(folder, before, image, after));
   for (const ir::WeightFormat format : {ir::WeightFormat::kF32, ir::WeightFormat::kQ8}) {
     const auto native = load(options_for(folder / "vision", "generic", format));
     ASSERT_TRUE(native);
