@@ -25,6 +25,9 @@ StageBuffers operands(Stage& stage) {
           [](LinearStage& s) { return StageBuffers{{&s.source, &s.ids, &s.residual}, {&s.out}}; },
           [](RopeAnglesStage& s) { return StageBuffers{{}, {&s.out}}; },
           [](QkvStage& s) { return StageBuffers{{&s.source, &s.angles.buffer}, {&s.q}}; },
+          [](QkvFinishStage& s) {
+            return StageBuffers{{&s.product, &s.projection.angles.buffer}, {&s.projection.q}};
+          },
           [](AttentionStage& s) { return StageBuffers{{&s.q}, {&s.out}}; },
           [](CrossAttentionStage& s) { return StageBuffers{{&s.q}, {&s.out}}; },
           [](SourceStoreStage& s) { return StageBuffers{{&s.x}, {&s.out}}; },

@@ -106,6 +106,11 @@ class Counter {
   void add(const LinearStage& s, std::size_t) {
     const bool gated = s.epilogue == LinearStage::Epilogue::kGated;
     add_linear(weight(s.weight), s.norm, static_cast<int>(s.epilogue), gated ? sizes_.gated : 0);
+    if (s.more_rows.exists()) add_linear(weight(s.more_rows), s.norm, 0, 0);
+  }
+  void add(const QkvFinishStage&, std::size_t) {
+    constexpr int kFinish = 1;
+    if (first(kShared, -kFinish, 0, 0, 0)) bytes_ += sizes_.qkv;
   }
   void add(const QkvStage& s, std::size_t) {
     constexpr int kForm = 7;

@@ -6,6 +6,7 @@
 #include "compiler/plan/plan.h"
 #include "compiler/plan/rounding.h"
 #include "compiler/plan/weight_formats.h"
+#include "compiler/target/device.h"
 
 namespace llmc::plan {
 namespace {
@@ -111,6 +112,35 @@ void add_loops(Json& json, const Program& program) {
                    {"operators", work.operators}};
 }
 
+/// Adds the section of an accelerator: its regions and what crosses their borders.
+void add_accelerator(Json& json, const Plan& plan) {
+  const Partition& partition = *plan.partition;
+  Json regions = Json::array();
+  for (const Region& region : partition.regions) {
+    const auto row_bytes = [&](const std::vector<BufferId>& buffers) {
+      std::uint64_t bytes = 0;
+      for (const BufferId id : buffers)
+        bytes += plan.program.buffers[id.index].width * sizeof(float);
+      return bytes;
+    };
+    regions.push_back({{"count", region.count},
+                       {"stages", region.stages},
+                       {"products", region.products},
+                       {"multiply_adds", region.multiply_adds},
+                       {"weights", region.weight_bytes},
+                       {"input_row", row_bytes(region.inputs)},
+                       {"output_row", row_bytes(region.outputs)}});
+  }
+  json["accelerator"] = {{"device", partition.device->name},
+                         {"in_flight", plan.in_flight()},
+                         {"steps", partition.steps},
+                         {"regions", std::move(regions)},
+                         {"multiply_adds", partition.device_multiply_adds},
+                         {"all_multiply_adds", partition.multiply_adds},
+                         {"to_device", partition.bytes_to_device},
+                         {"from_device", partition.bytes_from_device}};
+}
+
 /// Adds the sections of a decoder: sizes, cache, prompt, scratch memory and tokenizer data.
 void add_decoder(Json& json, const Plan& plan) {
   const PlanOptions& options = plan.options;
@@ -126,6 +156,7 @@ void add_decoder(Json& json, const Plan& plan) {
                      {"chunk", options.chunk},
                      {"threads_max", options.threads_max},
                      {"weights", options.embed_weights ? "embed" : "file"}};
+  if (plan.partition) add_accelerator(json, plan);
   json["model"] = {{"layers", program.layers},
                    {"hidden", program.hidden_width},
                    {"heads", program.attention.heads},
@@ -150,7 +181,7 @@ void add_decoder(Json& json, const Plan& plan) {
                    {"weights_per_token", plan.weights_per_token_bytes},
                    {"arena", plan.arena_bytes},
                    {"kv", plan.kv.bytes},
-                   {"scratch", plan.memory.scratch_bytes},
+                   {"scratch", plan.memory.scratch_bytes * plan.in_flight()},
                    {"code", plan.code_bytes},
                    {"code_is_estimate", plan.code_is_estimate}};
   if (plan.state_bytes > 0) {

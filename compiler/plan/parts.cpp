@@ -70,6 +70,7 @@ Part part_of(const Stage& stage, const Writers& writers, bool feeds_attention) {
     return Part::kAttention;
   if (std::holds_alternative<GatedStage>(stage.op)) return Part::kGateUp;
   if (std::holds_alternative<QkvStage>(stage.op) ||
+      std::holds_alternative<QkvFinishStage>(stage.op) ||
       std::holds_alternative<KvStoreStage>(stage.op) ||
       std::holds_alternative<SourceStoreStage>(stage.op) ||
       std::holds_alternative<RopeStage>(stage.op))
@@ -99,6 +100,7 @@ class PartSizes {
       if (const auto* linear = std::get_if<LinearStage>(&stages[i].op)) {
         const Size rows = program_.is_plain() ? rows_of(program_, *linear) : 1;
         add(part, linear->weight, loop, static_cast<std::uint64_t>(rows.bound()));
+        add(part, linear->more_rows, loop, static_cast<std::uint64_t>(rows.bound()));
       }
       if (const auto* qkv = std::get_if<QkvStage>(&stages[i].op)) {
         add(part, qkv->weight, loop, 1);
@@ -228,6 +230,25 @@ std::vector<Part> parts_of(const std::vector<Stage>& stages) {
     for (const BufferId in : used.reads) readers[in] = parts[i];
   }
   return parts;
+}
+
+std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,
+                                    const LoopStage* loop) {
+  std::uint64_t sum = 0;
+  const auto add = [&](WeightRef ref) {
+    if (!ref.exists()) return;
+    const PackedWeight& weight =
+        program.weights[ref.per_layer ? loop->fields[ref.index].weights.front() : ref.index];
+    sum += (weight.active_rows == 0 ? weight.rows : weight.active_rows) * weight.columns;
+  };
+  if (const auto* linear = std::get_if<LinearStage>(&stage.op)) {
+    add(linear->weight);
+    add(linear->more_rows);
+  } else if (const auto* qkv = std::get_if<QkvStage>(&stage.op)) {
+    add(qkv->weight);
+    add(qkv->value_weight);
+  }
+  return sum;
 }
 
 std::vector<Products> products_of(const Program& program) {

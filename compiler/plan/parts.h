@@ -35,6 +35,11 @@ struct Products {
 /// ran for every token, although in a prompt it runs for the last token only.
 std::vector<Products> products_of(const Program& program);
 
+/// Returns the multiply-adds of a stage's matrix products per row. `loop`: the loop whose body
+/// contains the stage, or nullptr.
+std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,
+                                    const LoopStage* loop);
+
 /// Work of the loop nests, and of all stages, per token or per run of a plain graph. Products,
 /// convolutions and attention that are CallStage::tiled count as kernels.
 struct NestWork {

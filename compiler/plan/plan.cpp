@@ -7,6 +7,7 @@
 
 #include "compiler/plan/code_size.h"
 #include "compiler/plan/embeddings.h"
+#include "compiler/plan/program_hash.h"
 #include "llmc/arena.h"
 #include "llmc/sizes.h"
 
@@ -49,6 +50,11 @@ Status check_options(const PlanOptions& options) {
   if (options.threads_max == 0 || options.threads_max > kMaxThreads) {
     return usage_error(fmt::format("an arena cannot have room for {} threads", options.threads_max),
                        fmt::format("--threads-max takes 1 to {}", kMaxThreads));
+  }
+  if (options.in_flight == 0 || options.in_flight > kMaxInFlight) {
+    return usage_error(
+        fmt::format("{} chunks of a prompt cannot be computed at the same time", options.in_flight),
+        fmt::format("--in-flight takes 1 to {}", kMaxInFlight));
   }
   return ok_status();
 }
@@ -176,6 +182,10 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
     }
     plan.options.ctx = static_cast<std::uint32_t>(program.positions_max);
   }
+  plan.program_hash = program_hash(program, encoders.source ? &encoders.source->program : nullptr);
+  if (options.device != nullptr) {
+    LLMC_TRY(plan.partition, partition(plan.program, *options.device, options.chunk));
+  }
   const std::uint32_t ctx = plan.options.ctx;
   constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
   if (program.vocabulary > kIdLimit || program.hidden_width > kIdLimit) {
@@ -236,7 +246,8 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
                             .kv_block_bytes = kv.block_bytes,
                             .sources = plan.encoder ? options.sources : 0,
                             .source_bytes = plan.source_bytes,
-                            .state_bytes = plan.state_bytes});
+                            .state_bytes = plan.state_bytes,
+                            .in_flight = plan.in_flight()});
   if (arena.total > static_cast<std::uint64_t>(INT64_MAX)) {
     return usage_error("the arena does not fit an address space", "use a smaller --ctx");
   }

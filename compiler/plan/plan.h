@@ -4,15 +4,18 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compiler/plan/kv_format.h"
 #include "compiler/plan/memory.h"
+#include "compiler/plan/partition.h"
 #include "compiler/plan/program.h"
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
+#include "llmc/model.h"
 
 /// Memory plan of an emitted model, computed before compilation.
 namespace llmc::plan {
@@ -21,7 +24,7 @@ namespace llmc::plan {
 /// and cosine are accurate (llmc/math.h).
 inline constexpr std::uint32_t kMaxContext = 1u << 22, kMaxBlock = 1u << 16, kMaxChunk = 4096,
                                kMaxThreads = 256, kMaxSequences = 1u << 16, kMaxBatch = kMaxChunk,
-                               kMaxPool = 1u << 30;
+                               kMaxPool = 1u << 30, kMaxInFlight = LLMC_MAX_IN_FLIGHT;
 
 /// How the features of an encoder are computed from sound. Recorded in plan.json.
 struct SoundFeatures {
@@ -64,6 +67,11 @@ struct PlanOptions {
   SoundFeatures sound = {};
   ImagePixels image = {};
   DimRanges open_dims = {};  // plain graph: ranges of symbols in the input shapes
+  /// Decoder: the accelerator that computes regions of the forward pass; nullptr: none.
+  /// `in_flight`: maximum number of chunks of a prompt that are computed at the same time, if there
+  /// is one.
+  const target::Device* device = nullptr;
+  std::uint32_t in_flight = 2;
   bool embed_weights = true;
   /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
   bool raw_weights = false;
@@ -110,6 +118,8 @@ struct Plan {
   PlanOptions options;
   Program program;  // weights have their offsets
   MemoryPlan memory;
+  std::optional<Partition> partition = {};  // if options.device is set
+  std::uint64_t program_hash = 0;  // decoder: of the program before its partition and its encoder
   KvPlan kv;
   PromptPlan prompt;
   /// Encoder-decoder: the plan of the entry kEncode, from a source (token ids or features) to its
@@ -131,6 +141,8 @@ struct Plan {
   std::uint64_t code_bytes = 0;  // text and tables of the archive, without weights; 0: unknown
   bool code_is_estimate = true;
 
+  /// Returns the number of chunks of a prompt that are computed at the same time.
+  std::uint32_t in_flight() const { return partition ? options.in_flight : 1; }
   /// Returns the plan of the plain graph in a decoder's library, whose weights follow those of the
   /// decoder and whose arena is in scratch; nullptr: there is none.
   const Plan* function() const { return encoder ? encoder.get() : image_encoder.get(); }

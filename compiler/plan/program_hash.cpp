@@ -58,6 +58,7 @@ class HashWriter {
   void write(const EmbeddingStage& s) { put(s.table, s.out, s.by_position); }
   void write(const LinearStage& s) {
     put(s.epilogue, s.function, s.source, s.norm, s.weight, s.bias, s.residual, s.out, s.n, s.k);
+    if (s.more_rows.exists()) put(s.more_rows);
     if (s.experts != 0) put(s.ids, s.experts, s.slots);
     if (s.windows) {
       view(s.windows->first);
@@ -68,6 +69,10 @@ class HashWriter {
   void write(const QkvStage& s) {
     put(s.shape, s.source, s.norm, s.weight, s.bias, s.value_weight, s.q_norm, s.k_norm,
         s.qk_norm_epsilon, s.angles, s.q, s.layer, s.k);
+  }
+  void write(const QkvFinishStage& s) {
+    write(s.projection);
+    put(s.product);
   }
   void write(const AttentionStage& s) {
     put(s.shape, s.scale, s.softcap, s.window, s.q, s.out, s.layer);

@@ -35,7 +35,8 @@ TEST(MakePlan, ArenaIsWhatTheRuntimeWillAskFor) {
                                             .kv_block_bytes = plan->kv.block_bytes,
                                             .sources = 0,
                                             .source_bytes = 0,
-                                            .state_bytes = 0});
+                                            .state_bytes = 0,
+                                            .in_flight = 1});
   EXPECT_EQ(plan->arena_bytes, layout.total);
   EXPECT_EQ(plan->kv.blocks, 4u);  // 100 tokens in blocks of 32
   // Tokens with their states; layers, K and V, heads, tokens, dim.

@@ -1,0 +1,290 @@
+#include "compiler/plan/partition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+
+#include "compiler/plan/parts.h"
+#include "compiler/support/check.h"
+#include "compiler/target/device.h"
+
+namespace llmc::plan {
+namespace {
+
+/// Calls f(stage, loop) for every stage in the order of execution. `loop` is nullptr
+/// outside loops.
+template <class F>
+void for_each_execution(const std::vector<Stage>& stages, F&& f) {
+  for (const Stage& stage : stages) {
+    const auto* loop = std::get_if<LoopStage>(&stage.op);
+    if (loop == nullptr) {
+      f(stage, nullptr);
+      continue;
+    }
+    for (std::uint32_t i = 0; i < loop->count; ++i)
+      for (const Stage& inner : loop->body) f(inner, loop);
+  }
+}
+
+/// Like access(), but a stage that adds to a buffer reads it, too.
+Access full_access(const Stage& stage) {
+  Access used = access(stage);
+  const auto* linear = std::get_if<LinearStage>(&stage.op);
+  if (linear != nullptr && linear->epilogue == LinearStage::Epilogue::kAddTo)
+    used.reads.push_back(linear->out);
+  return used;
+}
+
+class Partitioner {
+ public:
+  Partitioner(Program& program, const target::Device& device, std::uint32_t chunk)
+      : program_(program), device_(device), chunk_(chunk) {
+    for (const Buffer& buffer : program.buffers) names_.insert(buffer.name);
+  }
+
+  Partition run() {
+    result_.device = &device_;
+    divide(program_.forward, nullptr);
+    for (Stage& stage : program_.forward)
+      if (auto* loop = std::get_if<LoopStage>(&stage.op)) divide(loop->body, loop);
+    find_operands();
+    count();
+    return std::move(result_);
+  }
+
+ private:
+  const PackedWeight& weight(WeightRef ref, const LoopStage* loop) const {
+    return program_.weights[ref.per_layer ? loop->fields[ref.index].weights.front() : ref.index];
+  }
+  bool takes_weight(WeightRef ref, const LoopStage* loop) const {
+    if (!ref.exists() || device_.formats.empty()) return true;
+    return std::ranges::count(device_.formats, weight(ref, loop).format_name()) > 0;
+  }
+  bool takes(const Stage& stage, const LoopStage* loop) const {
+    const Access used = full_access(stage);
+    const auto is_row = [&](BufferId id) {
+      return !id.exists() || (program_.buffers[id.index].place == Place::kArena &&
+                              program_.buffers[id.index].element == ir::ElementType::kF32);
+    };
+    if (stage.recurrence != 0 || !std::ranges::all_of(used.reads, is_row) ||
+        !std::ranges::all_of(used.writes, is_row))
+      return false;
+    if (const auto* s = std::get_if<LinearStage>(&stage.op))
+      return s->experts == 0 && !s->windows && takes_weight(s->weight, loop) &&
+             takes_weight(s->more_rows, loop);
+    return device_.row_operations && (std::holds_alternative<NormStage>(stage.op) ||
+                                      std::holds_alternative<GatedStage>(stage.op) ||
+                                      std::holds_alternative<BinaryStage>(stage.op) ||
+                                      std::holds_alternative<UnaryStage>(stage.op) ||
+                                      std::holds_alternative<CopyStage>(stage.op));
+  }
+
+  /// Splits the projections of `stages` to q, k and v that the device takes.
+  void split_projections(std::vector<Stage>& stages, const LoopStage* loop) {
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const auto* qkv = std::get_if<QkvStage>(&stages[i].op);
+      if (qkv == nullptr || !takes_weight(qkv->weight, loop) ||
+          !takes_weight(qkv->value_weight, loop))
+        continue;
+      std::uint64_t rows = weight(qkv->weight, loop).packed_rows;
+      if (qkv->value_weight.exists()) rows += weight(qkv->value_weight, loop).packed_rows;
+      const BufferId product = product_buffer(rows);
+      Stage linear = stages[i], finish = stages[i];
+      linear.op = LinearStage{.source = qkv->source,
+                              .norm = qkv->norm,
+                              .weight = qkv->weight,
+                              .bias = {},
+                              .more_rows = qkv->value_weight,
+                              .residual = {},
+                              .out = product,
+                              .n = rows,
+                              .k = qkv->k};
+      linear.comment = fmt::format("{}[tokens, {}] x [{}, {}]^T", qkv->norm.exists() ? "norm " : "",
+                                   qkv->k, rows, qkv->k);
+      finish.op = QkvFinishStage{*qkv, product};
+      finish.comment = "product -> q, and k and v into the cache";
+      stages[i] = std::move(finish);
+      stages.insert(stages.begin() + static_cast<std::ptrdiff_t>(i), std::move(linear));
+      ++i;
+    }
+  }
+  /// Returns the buffer of a product with `rows` elements per token. Products that are never alive
+  /// at the same time share one.
+  BufferId product_buffer(std::uint64_t rows) {
+    const auto [at, is_new] = products_.try_emplace(rows);
+    if (!is_new) return at->second;
+    std::string name = "product";
+    for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("product_{}", i);
+    at->second = {static_cast<std::uint32_t>(program_.buffers.size())};
+    program_.buffers.push_back({.name = name, .width = rows});
+    return at->second;
+  }
+
+  /// Gives the stages of a list, but not those of its loops, their regions.
+  void divide(std::vector<Stage>& stages, const LoopStage* loop) {
+    split_projections(stages, loop);
+    for (std::size_t begin = 0; begin < stages.size();) {
+      std::size_t end = begin;
+      while (end < stages.size() && takes(stages[end], loop)) ++end;
+      if (end > begin) add_region({stages.data() + begin, stages.data() + end}, loop);
+      begin = end + 1;
+    }
+    join_projections(stages);
+  }
+  /// Undoes split_projections() where the product stays on the CPU.
+  static void join_projections(std::vector<Stage>& stages) {
+    for (std::size_t i = 1; i < stages.size(); ++i) {
+      const auto* finish = std::get_if<QkvFinishStage>(&stages[i].op);
+      if (finish == nullptr || stages[i - 1].region != 0) continue;
+      stages[i].op = QkvStage(finish->projection);
+      stages[i].comment = stages[i - 1].comment + " -> q, and k and v into the cache";
+      stages.erase(stages.begin() + static_cast<std::ptrdiff_t>(--i));
+    }
+  }
+  void add_region(std::span<Stage> stages, const LoopStage* loop) {
+    Region region{.count = loop == nullptr ? 1 : loop->count,
+                  .stages = static_cast<std::uint32_t>(stages.size())};
+    std::set<BufferId> used;
+    for (const Stage& stage : stages) {
+      region.multiply_adds += product_multiply_adds(program_, stage, loop);
+      const Access access = full_access(stage);
+      for (const auto& list : {access.reads, access.writes})
+        for (const BufferId id : list)
+          if (id.exists()) used.insert(id);
+      const auto* linear = std::get_if<LinearStage>(&stage.op);
+      if (linear == nullptr) continue;
+      for (const WeightRef ref : {linear->weight, linear->more_rows}) {
+        if (!ref.exists()) continue;
+        region.products.push_back(weight(ref, loop).label);
+        region.weight_bytes += weight(ref, loop).bytes;
+      }
+    }
+    std::uint64_t row_bytes = 0;
+    if (!device_.shares_memory)
+      for (const BufferId id : used) row_bytes += program_.buffers[id.index].width * sizeof(float);
+    const double saved =
+        static_cast<double>(region.multiply_adds * chunk_) / target::kCpuMultiplyAddsPerNs;
+    const double lost =
+        static_cast<double>(row_bytes * chunk_) / device_.bytes_per_ns + device_.submit_ns;
+    if (saved <= lost) return;
+    result_.regions.push_back(std::move(region));
+    for (Stage& stage : stages) stage.region = static_cast<std::uint32_t>(result_.regions.size());
+  }
+
+  /// Finds what each region reads, and what it writes for stages outside it or for its next
+  /// execution.
+  void find_operands() {
+    std::map<BufferId, std::set<std::uint32_t>> readers;  // regions; 0: the CPU
+    std::vector<std::set<BufferId>> written(result_.regions.size());
+    const auto visit = [&](const Stage& stage) {
+      const Access used = full_access(stage);
+      Region* const region = stage.region == 0 ? nullptr : &result_.regions[stage.region - 1];
+      for (const BufferId id : used.reads) {
+        if (!id.exists()) continue;
+        if (region == nullptr) {
+          readers[id].insert(0);
+        } else if (!written[stage.region - 1].contains(id)) {
+          readers[id].insert(stage.region);
+          if (std::ranges::count(region->inputs, id) == 0) region->inputs.push_back(id);
+        }
+      }
+      if (region == nullptr) return;
+      for (const BufferId id : used.writes)
+        if (id.exists()) written[stage.region - 1].insert(id);
+    };
+    for (const Stage& stage : program_.forward) {
+      if (const auto* loop = std::get_if<LoopStage>(&stage.op)) {
+        for (const Stage& inner : loop->body) visit(inner);
+      } else {
+        visit(stage);
+      }
+    }
+    readers[program_.hidden].insert(0);
+    for (std::size_t i = 0; i < written.size(); ++i)
+      for (const BufferId id : written[i])
+        if (readers.contains(id)) result_.regions[i].outputs.push_back(id);
+  }
+
+  /// Follows an execution of all stages.
+  void count() {
+    for (const Segment& segment : segments_of(program_.forward)) {
+      const auto* loop = std::get_if<LoopStage>(&program_.forward[segment.begin].op);
+      result_.steps +=
+          loop == nullptr
+              ? 1
+              : loop->count * static_cast<std::uint32_t>(segments_of(loop->body).size());
+    }
+    std::set<BufferId> on_cpu, on_device;  // that have a value there
+    const auto row_bytes = [&](BufferId id) {
+      return program_.buffers[id.index].width *
+             ir::element_bytes(program_.buffers[id.index].element);
+    };
+    for_each_execution(program_.forward, [&](const Stage& stage, const LoopStage* loop) {
+      const std::uint64_t work = product_multiply_adds(program_, stage, loop);
+      result_.multiply_adds += work;
+      if (stage.region != 0) result_.device_multiply_adds += work;
+      std::set<BufferId>& here = stage.region != 0 ? on_device : on_cpu;
+      std::set<BufferId>& there = stage.region != 0 ? on_cpu : on_device;
+      const Access used = full_access(stage);
+      for (const BufferId id : used.reads) {
+        if (!id.exists() || here.contains(id) || !there.contains(id)) continue;
+        (stage.region != 0 ? result_.bytes_to_device : result_.bytes_from_device) += row_bytes(id);
+        here.insert(id);
+      }
+      for (const BufferId id : used.writes) {
+        if (!id.exists()) continue;
+        here.insert(id);
+        there.erase(id);
+      }
+    });
+    if (on_device.contains(program_.hidden) && !on_cpu.contains(program_.hidden))
+      result_.bytes_from_device += row_bytes(program_.hidden);
+  }
+
+  Program& program_;
+  const target::Device& device_;
+  const std::uint32_t chunk_;
+  std::set<std::string> names_;
+  std::map<std::uint64_t, BufferId> products_;  // by elements per token
+  Partition result_;
+};
+
+}  // namespace
+
+Result<Partition> partition(Program& program, const target::Device& device, std::uint32_t chunk) {
+  LLMC_CHECK(!program.is_plain());
+  const std::string option = fmt::format("--accelerate {}", device.name);
+  if (!program.states.empty())
+    return Diagnostic{
+        .kind = ErrorKind::kUnsupported,
+        .message = fmt::format("{}: the model has recurrent states, so that its chunks cannot be "
+                               "computed side by side",
+                               option),
+        .hint = "leave out --accelerate"};
+  Partition result = Partitioner(program, device, chunk).run();
+  if (result.regions.empty())
+    return Diagnostic{
+        .kind = ErrorKind::kUnsupported,
+        .message = fmt::format("{}: no matrix product of the model is worth sending to the device",
+                               option),
+        .hint = "a larger --chunk makes larger products; leave out --accelerate for small models"};
+  return result;
+}
+
+std::vector<Segment> segments_of(const std::vector<Stage>& stages) {
+  std::vector<Segment> segments;
+  bool joins = false;  // whether the last segment may be continued
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const bool loop = std::holds_alternative<LoopStage>(stages[i].op);
+    if (!joins || loop || segments.back().region != stages[i].region)
+      segments.push_back({i, i, stages[i].region});
+    segments.back().end = i + 1;
+    joins = !loop;
+  }
+  return segments;
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/program.h"
+
+namespace llmc::target {
+struct Device;
+}
+
+/// The division of a decoder's forward pass between the CPU and an accelerator.
+namespace llmc::plan {
+
+/// Successive stages that the device computes as one unit. If they are in the body of a loop, every
+/// iteration computes them once.
+struct Region {
+  std::uint32_t count = 1;  // executions per chunk
+  std::uint32_t stages = 0;
+  std::vector<std::string> products = {};             // labels of the weights: "gate_up", "down"
+  std::uint64_t multiply_adds = 0, weight_bytes = 0;  // of products; per row, per execution
+  std::vector<BufferId> inputs = {}, outputs = {};    // what it reads and leaves for others
+};
+
+struct Partition {
+  const target::Device* device = nullptr;
+  std::vector<Region> regions;  // region 1 first; Stage::region is the index plus 1
+  /// Number of steps of the forward pass: regions, and the CPU's stages between them, in order.
+  std::uint32_t steps = 0;
+  /// Multiply-adds of matrix products per token of a prompt: those of regions, and all.
+  std::uint64_t device_multiply_adds = 0, multiply_adds = 0;
+  /// Bytes per token that cross the border because one side computes what the other one reads.
+  std::uint64_t bytes_to_device = 0, bytes_from_device = 0;
+};
+
+/// Divides a decoder. A stage gets a region if the device takes it: matrix products, and the
+/// operations of single rows before, between and after them. Attention, rotations, the cache, loop
+/// nests, chosen experts and the head stay on the CPU. A projection to q, k and v becomes a
+/// product, which the device takes, and a stage that rotates and stores, which it does not. A
+/// region whose products would save less time than its data takes to cross the border stays on the
+/// CPU. `chunk`: tokens of a forward pass. Fails with kUnsupported if the model has recurrent
+/// states, which another chunk may not read before they are stored, or if no region remains.
+Result<Partition> partition(Program& program, const target::Device& device, std::uint32_t chunk);
+
+/// Stages with the same place: the range [begin, end) of a list.
+struct Segment {
+  std::size_t begin = 0, end = 0;
+  std::uint32_t region = 0;
+};
+/// Returns the segments of a list of stages, in order. A loop is a segment of its own.
+std::vector<Segment> segments_of(const std::vector<Stage>& stages);
+
+}  // namespace llmc::plan

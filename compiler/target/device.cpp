@@ -1,0 +1,38 @@
+#include "compiler/target/device.h"
+
+#include <algorithm>
+
+namespace llmc::target {
+namespace {
+
+constexpr Device kDevices[] = {
+    {.name = "reference",
+     .description = "a thread pool of its own, with the kernels of the target",
+     .multiply_adds_per_ns = kCpuMultiplyAddsPerNs,
+     .bytes_per_ns = 10,
+     .submit_ns = 5000},
+    {.name = "simulated",
+     .description = "runs like reference; plan --timeline draws it as 8 times as fast as the CPU",
+     .shares_memory = false,
+     .multiply_adds_per_ns = 8 * kCpuMultiplyAddsPerNs,
+     .bytes_per_ns = 20,
+     .submit_ns = 10000},
+};
+
+}  // namespace
+
+std::string device_names() {
+  std::string names;
+  for (const Device& device : kDevices) {
+    if (!names.empty()) names += ", ";
+    names += device.name;
+  }
+  return names;
+}
+
+const Device* find_device(std::string_view name) {
+  const auto* const found = std::ranges::find(kDevices, name, &Device::name);
+  return found == std::end(kDevices) ? nullptr : found;
+}
+
+}  // namespace llmc::target
