@@ -1,6 +1,7 @@
 #include "config.h"
 
 #include "llmc/arena.h"
+#include "llmc/device.h"
 #include "message.h"
 
 namespace llmc::core {
@@ -29,7 +30,6 @@ llmc_status read_config(const llmc_config* given, llmc_config* config) {
   __builtin_memcpy(config, given,
                    given->size < sizeof(llmc_config) ? given->size : sizeof(llmc_config));
   config->size = sizeof(llmc_config);
-  if (config->reserved != 0) return LLMC_ERROR_VERSION;
   if (config->cores > LLMC_CORES_UNEVEN || config->full_context > LLMC_FULL_SLIDE ||
       config->begin > LLMC_BEGIN_EMPTY)
     return LLMC_ERROR_ARGUMENT;
@@ -72,8 +72,12 @@ llmc_status check_model(const llmc_model* model) {
       model->scratch_bytes % LLMC_ALIGNMENT == 0 && model->hidden_offset % LLMC_ALIGNMENT == 0 &&
       model->hidden_offset <= model->scratch_bytes &&
       row_floats <= (model->scratch_bytes - model->hidden_offset) / sizeof(float) &&
-      model->forward != nullptr && model->head != nullptr && model->kv_save != nullptr &&
-      model->kv_load != nullptr && model->prefix_tokens <= model->ctx &&
+      model->in_flight > 0 && model->in_flight <= LLMC_MAX_IN_FLIGHT &&
+      (model->steps > 0) == (model->run_step != nullptr) &&
+      (model->steps > 0) == (model->step_regions != nullptr) &&
+      (model->steps > 0) == (model->run_in_flight != nullptr) && model->forward != nullptr &&
+      model->head != nullptr && model->kv_save != nullptr && model->kv_load != nullptr &&
+      model->prefix_tokens <= model->ctx &&
       (model->prefix_tokens == 0 || model->prefix_blocks != nullptr) &&
       (model->encode != nullptr) == (model->source_max > 0) &&
       (model->source_min > 0) == (model->source_max > 0) &&
@@ -88,6 +92,22 @@ llmc_status check_model(const llmc_model* model) {
       model->arena_bytes <= SIZE_MAX - LLMC_ALIGNMENT;
   static_assert(sizeof(llmc_state_header) == 128);
   return sound ? LLMC_OK : LLMC_ERROR_MODEL;
+}
+
+llmc_status check_device(const llmc_model& model, const llmc_config& config) {
+  const llmc_device* const device = config.device;
+  if (device == nullptr) return LLMC_OK;
+  if (device->abi != LLMC_DEVICE_ABI || device->size != sizeof(llmc_device))
+    return LLMC_ERROR_VERSION;
+  if (device->name == nullptr || device->prepare == nullptr || device->submit == nullptr ||
+      device->wait == nullptr || device->cancel == nullptr)
+    return LLMC_ERROR_ARGUMENT;
+  if (model.steps > 0) return LLMC_OK;
+  Message()
+      .text("the model was compiled without --accelerate and has nothing for the device ")
+      .text(device->name)
+      .send(config, LLMC_LOG_ERROR);
+  return LLMC_ERROR_DEVICE;
 }
 
 llmc_status find_weights(const llmc_model& model, const llmc_config& config,

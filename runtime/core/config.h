@@ -20,6 +20,10 @@ bool float_mode_is_default();
 /// valid (LLMC_ERROR_MODEL).
 llmc_status check_model(const llmc_model* model);
 
+/// Checks the accelerator of the configuration, if any: its version (LLMC_ERROR_VERSION), its
+/// functions (LLMC_ERROR_ARGUMENT), and that the model has regions (LLMC_ERROR_DEVICE).
+llmc_status check_device(const llmc_model& model, const llmc_config& config);
+
 /// Sets *weights to the embedded weights, or to those of the configuration, after their header.
 /// Fails with LLMC_ERROR_WEIGHTS and a log message.
 llmc_status find_weights(const llmc_model& model, const llmc_config& config,

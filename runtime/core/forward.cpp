@@ -4,15 +4,40 @@
 #include "message.h"
 
 namespace llmc::core {
-namespace {
 
-bool cancelled(const llmc_session& session) {
-  return session.config.cancel != nullptr && session.config.cancel(session.config.cancel_user) != 0;
+llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, uint32_t row,
+                        uint32_t count, uint32_t position, uint32_t last) {
+  llmc_segment segment{.blocks = sequence.cached.blocks,
+                       .row = row,
+                       .rows = count,
+                       .position = position,
+                       .last = last,
+                       .state = sequence.state,
+                       .source = nullptr,
+                       .source_rows = 0};
+  if (const Source* const source = source_of(session, sequence)) {
+    segment.source = session.source_state(sequence.source);
+    segment.source_rows = source->rows;
+  }
+  return segment;
 }
+
+void commit(Sequence& sequence, uint32_t count) {
+  KvCache::commit(sequence.cached, count);
+  if (sequence.state != nullptr) sequence.state_tokens = sequence.cached.position;
+}
+
+namespace {
 
 /// Returns whether the model is a decoder, or the sequence has a source.
 bool has_source(const llmc_session& session, const Sequence& sequence) {
   return session.model->sources == 0 || source_of(session, sequence) != nullptr;
+}
+
+/// Returns whether a device computes regions of `n` tokens. A single token is computed on the CPU
+/// alone, because a region of one row is not worth sending.
+bool uses_device(const llmc_session& session, size_t n) {
+  return session.config.device != nullptr && !session.device_failed && n > 1;
 }
 
 /// Fails if a token is not valid.
@@ -108,25 +133,6 @@ void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t
   session.run.embeddings = nullptr;
 }
 
-/// Returns the segment of rows `row` .. `row` + `count` - 1 for the tokens from `position` on.
-/// `last`: position of the last token of the call.
-llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, uint32_t row,
-                        uint32_t count, uint32_t position, uint32_t last) {
-  llmc_segment segment{.blocks = sequence.cached.blocks,
-                       .row = row,
-                       .rows = count,
-                       .position = position,
-                       .last = last,
-                       .state = sequence.state,
-                       .source = nullptr,
-                       .source_rows = 0};
-  if (const Source* const source = source_of(session, sequence)) {
-    segment.source = session.source_state(sequence.source);
-    segment.source_rows = source->rows;
-  }
-  return segment;
-}
-
 /// Notes tokens in the cache and returns their segment.
 /// `total`: number of tokens of the call, including these `count` ones and those after them.
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
@@ -135,12 +141,6 @@ llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, u
   session.cache.note(cached, tokens, count, mu);
   const uint32_t last = cached.position + static_cast<uint32_t>(total) - 1;
   return segment_at(session, sequence, row, count, cached.position, last);
-}
-
-/// Increases the sequence's position by tokens that have been run.
-void commit(Sequence& sequence, uint32_t count) {
-  KvCache::commit(sequence.cached, count);
-  if (sequence.state != nullptr) sequence.state_tokens = sequence.cached.position;
 }
 
 /// Computes the recurrent states after the sequence's last token: runs the tokens again that they
@@ -157,7 +157,7 @@ llmc_status replay(llmc_session& session, Sequence& sequence, bool cancellable) 
     return LLMC_ERROR_EMBEDDINGS;
   // The end of the list: the tokens that will be appended may be at its start.
   while (sequence.state_tokens < cached.position) {
-    if (cancellable && cancelled(session)) return LLMC_ERROR_CANCELLED;
+    if (cancellable && is_cancelled(session)) return LLMC_ERROR_CANCELLED;
     const uint32_t first = sequence.state_tokens, left = cached.position - first;
     const uint32_t count = left < session.chunk ? left : session.chunk;
     int32_t* const tokens = session.tokens + session.model->ctx + session.model->batch - count;
@@ -273,7 +273,7 @@ llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
   uint32_t drop = config.slide_tokens != 0 ? config.slide_tokens : (most + 1) / 2;
   if (drop > most) drop = most;
   if (drop < least) drop = static_cast<uint32_t>(least);
-  if (cancelled(session)) return LLMC_ERROR_CANCELLED;
+  if (is_cancelled(session)) return LLMC_ERROR_CANCELLED;
   return shift_context(session, sequence, keep, drop, static_cast<uint32_t>(n));
 }
 
@@ -281,7 +281,7 @@ llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
 
 llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
-  if (cancelled(session)) return LLMC_ERROR_CANCELLED;
+  if (is_cancelled(session)) return LLMC_ERROR_CANCELLED;
   Sequence& sequence = session.selected();
   const bool some_follow = drop < sequence.cached.position - keep;
   if (const llmc_status bad = shift_context(session, sequence, keep, drop, 0)) return bad;
@@ -321,17 +321,23 @@ llmc_status append_all(llmc_session& session, const Input& input, size_t n, size
   } else if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) {
     return pool_full(session);
   }
-  for (size_t ran = 0; ran < n;) {
-    if (!slides && (ran == 0 || rolls_back) && cancelled(session)) {
-      // The last row and its logits are still the same as before the call.
-      session.cache.abandon(cached, start);
-      if (sequence.state_tokens > start) clear_state(session, sequence);
-      if (ran > 0) session.last_chunk = 0;
-      tell(0);
-      return LLMC_ERROR_CANCELLED;
-    }
-    ran += run_chunk(session, sequence, input, ran, n, mu);
-    tell(ran);
+  ChunkCall call{.sequence = sequence,
+                 .input = input,
+                 .n = n,
+                 .mu = mu,
+                 .cancellable = !slides,
+                 .rolls_back = rolls_back,
+                 .done = done};
+  const auto next = [&] { return run_chunk(session, sequence, input, call.ran, n, mu); };
+  const llmc_status status = uses_device(session, n) ? session.model->run_in_flight(&session, &call)
+                                                     : for_each_chunk(session, call, next);
+  if (status != LLMC_OK) {
+    // The last row and its logits are still the same as before the call.
+    session.cache.abandon(cached, start);
+    if (sequence.state_tokens > start) clear_state(session, sequence);
+    if (call.ran > 0) session.last_chunk = 0;
+    tell(0);
+    return status;
   }
   finish(session, sequence);
   return LLMC_OK;
@@ -349,7 +355,7 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
   for (uint32_t i = 0; i < n; ++i)
     if (session.cache.room(session.sequence(sequences[i]).cached) == 0)
       return LLMC_ERROR_CONTEXT_FULL;
-  if (cancelled(session)) return LLMC_ERROR_CANCELLED;
+  if (is_cancelled(session)) return LLMC_ERROR_CANCELLED;
   for (uint32_t i = 0; i < n; ++i)
     if (const llmc_status bad = replay(session, session.sequence(sequences[i]), true)) return bad;
   for (uint32_t i = 0; i < n; ++i) {

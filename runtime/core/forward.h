@@ -6,11 +6,48 @@
 /// calls, and then call these functions.
 namespace llmc::core {
 
+/// Asks the application whether to cancel the call.
+inline bool is_cancelled(const llmc_session& session) {
+  return session.config.cancel != nullptr && session.config.cancel(session.config.cancel_user) != 0;
+}
+
 /// What a call appends: token ids, or rows of embeddings.
 struct Input {
   const int32_t* tokens;
   const float* embeddings;  // [n][model->embedding_width], finite; NULL: `tokens`
 };
+
+/// The forward passes of a call that appends tokens, for which blocks are reserved.
+struct ChunkCall {
+  Sequence& sequence;
+  const Input& input;
+  size_t n;
+  float mu;          // mirostat's state after each token
+  bool cancellable;  // before the first chunk
+  bool rolls_back;   // whether the call is also cancellable between chunks
+  size_t* done;      // as in append_all
+  size_t ran = 0;    // tokens that are committed
+};
+/// Calls next(), which runs the next chunk, commits it and returns its number of tokens, until all
+/// tokens are done. Returns LLMC_ERROR_CANCELLED if the application cancels the call between two
+/// chunks; the tokens remain committed.
+template <class Next>
+llmc_status for_each_chunk(const llmc_session& session, ChunkCall& call, Next next) {
+  while (call.ran < call.n) {
+    if (call.cancellable && (call.ran == 0 || call.rolls_back) && is_cancelled(session))
+      return LLMC_ERROR_CANCELLED;
+    call.ran += next();
+    if (call.done != nullptr) *call.done = call.ran;
+  }
+  return LLMC_OK;
+}
+
+/// Returns the segment of rows `row` .. `row` + `count` - 1 for the tokens from `position` on.
+/// `last`: position of the last token of the call.
+llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, uint32_t row,
+                        uint32_t count, uint32_t position, uint32_t last);
+/// Increases the sequence's position by tokens that have been run.
+void commit(Sequence& sequence, uint32_t count);
 
 /// Appends `n` tokens to the selected sequence, chunk by chunk. Writes `*done` (may be NULL) but
 /// never reads it, because a callback may write to it. If the context is full, does what the

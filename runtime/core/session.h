@@ -99,7 +99,9 @@ struct llmc_session {
   /// Number of rows of the selected sequence's last forward pass that are still in scratch; 0:
   /// none.
   uint32_t last_chunk;
-  bool busy;  // a call is in progress: callbacks must not change the session
+  unsigned char* scratch;  // [model->in_flight][model->scratch_bytes]
+  bool device_failed;      // the CPU computes what config.device has computed before
+  bool busy;               // a call is in progress: callbacks must not change the session
 
   llmc::core::Sequence& sequence(uint32_t i) {
     return *reinterpret_cast<llmc::core::Sequence*>(sequences + uint64_t{i} * LLMC_SEQUENCE_BYTES);

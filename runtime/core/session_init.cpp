@@ -1,4 +1,5 @@
 #include "config.h"
+#include "llmc/device.h"
 #include "message.h"
 #include "session.h"
 
@@ -82,7 +83,7 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
     sequence.last_row = reinterpret_cast<float*>(base + at.last_rows + i * at.last_row_bytes);
   }
   session->run.segments = session->segments;
-  session->run.scratch = base + at.scratch;
+  session->run.scratch = session->scratch = base + at.scratch;
   return session;
 }
 
@@ -100,6 +101,7 @@ extern "C" llmc_status llmc_session_init(const llmc_model* model, void* arena, s
   if (const llmc_status bad = check_model(model)) return bad;
   if (const llmc_status bad = check_sampling(config.sampling)) return bad;
   if (const llmc_status bad = check_surroundings(*model, arena, bytes, config)) return bad;
+  if (const llmc_status bad = check_device(*model, config)) return bad;
   const unsigned char* weights = nullptr;
   if (const llmc_status bad = find_weights(*model, config, &weights)) return bad;
 
@@ -116,6 +118,12 @@ extern "C" llmc_status llmc_session_init(const llmc_model* model, void* arena, s
   run.user = config.parallel_user;
   run.uneven = config.cores == LLMC_CORES_OF_TARGET ? model->uneven_cores
                                                     : config.cores == LLMC_CORES_UNEVEN;
+  if (config.device != nullptr) {
+    const llmc_device& device = *config.device;
+    const llmc_status bad = device.prepare(device.user, model, weights, session->scratch,
+                                           model->scratch_bytes * model->in_flight);
+    if (bad != LLMC_OK) return bad;
+  }
   *result = session;
   return LLMC_OK;
 }

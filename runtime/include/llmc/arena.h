@@ -5,7 +5,8 @@
  *     session | sequences [sequences] | block tables [sequences][ctx / kv_block rounded up]
  *           | last rows f32[sequences][hidden] | reference counts u32[blocks]
  *           | free blocks u32[blocks] | segments [batch] | notes on the logits rows [batch]
- *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch] | scratch
+ *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch]
+ *           | scratch [in_flight]
  *           | notes on the sources [sources] | sources [sources][source_bytes]
  *           | states [sequences][state_bytes]
  *           | KV pool [blocks][kv_block_bytes]
@@ -52,6 +53,7 @@ typedef struct llmc_arena_needs {
   uint32_t sources;
   uint64_t source_bytes;
   uint64_t state_bytes;
+  uint32_t in_flight;
 } llmc_arena_needs;
 
 /* Offsets from the start of the arena and the total size, all in bytes. If a size does not fit 64
@@ -92,7 +94,7 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
   at.tokens = llmc_arena_after(at.candidates, needs.vocab, LLMC_CANDIDATE_BYTES);
   at.scratch =
       llmc_arena_after(at.tokens, (uint64_t)needs.ctx + 2 * (uint64_t)needs.batch, sizeof(int32_t));
-  at.source_notes = llmc_arena_after(at.scratch, needs.scratch_bytes, 1);
+  at.source_notes = llmc_arena_after(at.scratch, needs.scratch_bytes, needs.in_flight);
   at.sources = llmc_arena_after(at.source_notes, needs.sources, LLMC_SOURCE_NOTE_BYTES);
   at.states = llmc_arena_after(at.sources, needs.sources, needs.source_bytes);
   at.kv_pool = llmc_arena_after(at.states, needs.sequences, needs.state_bytes);
@@ -104,7 +106,8 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_mode
   llmc_arena_needs needs = {model->vocab,       model->hidden,        model->ctx,
                             model->sequences,   model->batch,         model->kv_block,
                             model->pool_blocks, model->scratch_bytes, model->kv_block_bytes,
-                            model->sources,     model->source_bytes,  model->state_bytes};
+                            model->sources,     model->source_bytes,  model->state_bytes,
+                            model->in_flight};
   return llmc_arena_layout_of(needs);
 }
 

@@ -63,6 +63,7 @@ typedef enum llmc_status {
   LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting is too deep, or the text has too many parses */
   LLMC_ERROR_SOURCE = 28,         /* no source, another one than the state's, or no encoder */
   LLMC_ERROR_EMBEDDINGS = 29,     /* no embeddings, or they cannot be run again: embeddings.h */
+  LLMC_ERROR_DEVICE = 30,         /* no accelerator for this model, or it failed: device.h */
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Returned only by the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
@@ -158,22 +159,21 @@ typedef struct llmc_config {
                        model's maximum: that maximum. Affects speed, never results. */
   llmc_parallel_for parallel_for; /* NULL: everything runs on the calling thread */
   void* parallel_user;
-  int (*cancel)(void* user); /* called before each chunk and step, but only once for tokens that
-                                make the context slide; if it returns non-zero, the call returns
-                                LLMC_ERROR_CANCELLED */
+  int (*cancel)(void* user); /* called before each chunk and step, but once for tokens that make
+                                the context slide; non-zero: the call is LLMC_ERROR_CANCELLED */
   void* cancel_user;
   void (*log)(void* user, int level, const char* text); /* receives one line; may be NULL */
   void* log_user;
-  const void* weights; /* content of NAME.weights.bin if the weights are not embedded; must stay
-                          valid */
+  const void* weights; /* NAME.weights.bin, if the weights are not embedded; must stay valid */
   size_t weights_bytes;
   llmc_sampling sampling;
-  uint32_t cores;        /* LLMC_CORES_…; 0: the default of the model's target */
-  uint32_t full_context; /* LLMC_FULL_…; batches always return LLMC_ERROR_CONTEXT_FULL */
-  uint32_t keep_first;   /* LLMC_FULL_SLIDE: number of leading tokens that are never dropped */
-  uint32_t slide_tokens; /* minimum number dropped after them; 0: half of those that may be */
-  uint32_t begin;        /* LLMC_BEGIN_… */
-  uint32_t reserved;     /* must be zero */
+  uint32_t cores;             /* LLMC_CORES_…; 0: the default of the model's target */
+  uint32_t full_context;      /* LLMC_FULL_…; batches always return LLMC_ERROR_CONTEXT_FULL */
+  uint32_t keep_first;        /* LLMC_FULL_SLIDE: number of leading tokens that are never dropped */
+  uint32_t slide_tokens;      /* minimum number dropped after them; 0: half of those that may be */
+  uint32_t begin;             /* LLMC_BEGIN_… */
+  uint32_t device_timeout_ms; /* after which the CPU computes a device's job; 0: no limit */
+  const struct llmc_device* device; /* accelerator for prompts: device.h; NULL: none */
 } llmc_config;
 
 typedef struct llmc_session llmc_session; /* stored in the arena; needs no destruction */

@@ -10,7 +10,10 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 11u
+#define LLMC_MODEL_ABI 12u
+
+/* Maximum of llmc_model.in_flight. */
+#define LLMC_MAX_IN_FLIGHT 8u
 
 /* Consecutive rows of a run that continue one sequence. Only stages that depend on a token's
  * position or on earlier tokens use segments; all other stages compute row by row. */
@@ -105,6 +108,13 @@ struct llmc_model {
    * zeros before the first token. A model with recurrent states has no compiled-in prompt. */
   uint64_t state_bytes;
 
+  /* Steps of the forward pass, for accelerators (device.h). step_regions, [steps]: 0 for steps of
+   * the CPU, otherwise the number of the region. in_flight: maximum number of chunks of a prompt
+   * that are computed at the same time, each with a scratch of its own. steps is 0, and in_flight
+   * 1, without --accelerate. */
+  uint32_t steps, in_flight;
+  const unsigned char* step_regions;
+
   const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
                                    them */
 
@@ -114,6 +124,13 @@ struct llmc_model {
   /* Runs the model for the rows and stores their K and V. The last layer's rows stay in scratch
    * until the next call; head does not change them. */
   void (*forward)(const llmc_run* run);
+  /* Runs one step of forward. Running all of them in order is the same as forward. The CPU's steps
+   * of a chunk may run as soon as the same step of the chunk before it is done. NULL: steps is 0.
+   */
+  void (*run_step)(const llmc_run* run, uint32_t step);
+  /* llmc_run_in_flight if steps is not 0, otherwise NULL: programs whose models have no steps do
+   * not contain the function. */
+  llmc_status (*run_in_flight)(llmc_session* session, void* call);
   /* Computes the logits, f32[count][vocab], of `rows`, f32[count][hidden], which are the last
    * layer's rows of any earlier call of forward; count is 1 .. batch. best[i] is the index of the
    * first maximum of row i, ignoring NaN; 0 if all logits are NaN or -infinity. Uses only
@@ -187,6 +204,9 @@ typedef struct llmc_weights_header {
   uint64_t hash;  /* weights_hash */
   unsigned char zero[40];
 } llmc_weights_header;
+
+/* Runs the chunks of a call with the session's device; for llmc_model.run_in_flight. */
+llmc_status llmc_run_in_flight(llmc_session* session, void* call);
 
 #ifdef __cplusplus
 }

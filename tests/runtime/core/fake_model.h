@@ -201,6 +201,7 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.weights_bytes = kWeights.size();
   m.weights_hash = 0x1234;
   m.program_hash = 0x5678;
+  m.in_flight = 1;
   m.scratch_bytes = (kChunk * kLanes * 8 + 63) / 64 * 64;
   m.kv_token_bytes = kLanes * 8;
   m.kv_block_bytes = (LLMC_KV_TOKENS_BYTES(m.kv_block) + m.kv_block * kLanes * 8 + 63) / 64 * 64;

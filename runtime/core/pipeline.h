@@ -1,0 +1,53 @@
+#pragma once
+
+#include "forward.h"
+#include "session.h"
+
+/// Chunks of a prompt that are computed at the same time, by the CPU and by an accelerator.
+namespace llmc::core {
+
+/// The forward pass of the reserved tokens of a call, in chunks. Up to llmc_model::in_flight chunks
+/// are in flight; each has a scratch. While the device has a region of one chunk, the CPU computes
+/// steps of another one. The tokens of a chunk are committed when it and those before it are done.
+///
+/// If the device fails, refuses a job or takes longer than llmc_config::device_timeout_ms, all
+/// chunks in flight and the rest of the session are computed on the CPU: running a chunk again
+/// writes the same bits to the cache.
+class ChunkPipeline {
+ public:
+  ChunkPipeline(llmc_session& session, const ChunkCall& call);
+  /// Ends all jobs of the device, if chunks are still in flight.
+  ~ChunkPipeline();
+  ChunkPipeline(const ChunkPipeline&) = delete;
+  ChunkPipeline& operator=(const ChunkPipeline&) = delete;
+
+  /// Runs until the oldest chunk is done, commits it, and returns its number of tokens. Must be
+  /// called only until all tokens are done.
+  uint32_t next_chunk();
+
+ private:
+  struct Flight {
+    llmc_run run;
+    llmc_segment segment;
+    uint32_t step;    // the next step
+    uint64_t ticket;  // of the device's job; 0: none
+  };
+
+  Flight& flight(uint32_t index) { return flights_[(oldest_ + index) % in_flight_]; }
+  bool full() const { return count_ == in_flight_ || started_ == call_.n; }
+  void start_chunk();
+  bool advance(uint32_t index);
+  bool wait(Flight& flight, uint32_t timeout_us);
+  void wait_for_next();
+  void fall_back(const char* reason);
+
+  llmc_session& session_;
+  const ChunkCall& call_;
+  const uint32_t in_flight_;
+  size_t started_ = 0;   // tokens of chunks that are in flight or done
+  uint32_t oldest_ = 0;  // index of the oldest chunk in flights_
+  uint32_t count_ = 0;   // chunks in flight
+  Flight flights_[LLMC_MAX_IN_FLIGHT];
+};
+
+}  // namespace llmc::core
