@@ -7,9 +7,9 @@
 #include "compiler/emit/dim_names.h"
 #include "compiler/emit/image_encoder.h"
 #include "compiler/emit/names.h"
+#include "compiler/emit/steps.h"
 #include "compiler/plan/embeddings.h"
 #include "compiler/plan/kv_format.h"
-#include "compiler/plan/program_hash.h"
 #include "compiler/support/check.h"
 
 namespace llmc::emit {
@@ -169,9 +169,12 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "{source}"
       "{embedding}"
       "{states}"
+      "{steps}"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"
       "    .forward = forward,\n"
+      "{step}"
+      "{flights}"
       "    .head = head,\n"
       "{encode}"
       "{image}"
@@ -204,8 +207,9 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
                    : fmt::format("    .prefix_tokens = {}_PROMPT_TOKENS,\n", macro_name(name))),
       fmt::arg("uneven", plan.options.target->uneven_cores ? "    .uneven_cores = 1,\n" : ""),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
-      fmt::arg("program",
-               plan::program_hash(program, plan.encoder ? &plan.encoder->program : nullptr)),
+      fmt::arg("program", plan.program_hash), fmt::arg("steps", step_fields(plan)),
+      fmt::arg("step", plan.partition ? "    .run_step = run_step,\n" : ""),
+      fmt::arg("flights", plan.partition ? "    .run_in_flight = llmc_run_in_flight,\n" : ""),
       fmt::arg("scratch", plan.memory.scratch_bytes),
       fmt::arg("hidden_rows", constant_name(program.buffers[program.hidden.index].name)),
       fmt::arg("weights", plan.options.embed_weights ? name + "_weights" : "nullptr"),

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "compiler/emit/names.h"
+#include "compiler/ir/op_info.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 
@@ -32,6 +34,14 @@ std::string weight_template(const plan::PackedWeight& weight) {
 }
 
 }  // namespace
+
+std::string operator_type(const ir::Op& op) {
+  return type_name(ir::op_name(op));
+}
+
+std::string operator_type(ir::ActivationFn function) {
+  return operator_type(ir::Unary{ir::unary_kind(function)});
+}
 
 std::string weight_type(const plan::PackedWeight& weight, std::string rows, std::string columns) {
   if (rows.empty()) {

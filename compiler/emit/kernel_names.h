@@ -12,4 +12,9 @@ namespace llmc::emit {
 std::string weight_type(const plan::PackedWeight& weight, std::string rows = {},
                         std::string columns = {});
 
+/// Returns the type of an operator in templates/llmc/kernels/functions.h: "Add", "GeluTanh". Of
+/// kNone it is "Identity".
+std::string operator_type(const ir::Op& op);
+std::string operator_type(ir::ActivationFn function);
+
 }  // namespace llmc::emit

@@ -35,6 +35,8 @@ void RowWidths::add(const std::vector<plan::Stage>& stages) {
   for (const plan::Stage& stage : stages) {
     if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op)) add(loop->body);
     if (const auto* s = std::get_if<plan::QkvStage>(&stage.op)) names_.emplace(s->q, heads_);
+    if (const auto* s = std::get_if<plan::QkvFinishStage>(&stage.op))
+      names_.emplace(s->projection.q, heads_);
     if (const auto* s = std::get_if<plan::AttentionStage>(&stage.op))
       names_.emplace(s->out, heads_);
     if (!is_elementwise(stage)) continue;

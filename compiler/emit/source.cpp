@@ -13,6 +13,7 @@
 #include "compiler/emit/plain_source.h"
 #include "compiler/emit/stage_calls.h"
 #include "compiler/emit/stage_marks.h"
+#include "compiler/emit/steps.h"
 #include "compiler/plan/embeddings.h"
 #include "compiler/plan/parts.h"
 
@@ -62,6 +63,7 @@ std::string model_constants(const Plan& plan) {
   count("kChunk", plan.options.chunk, "tokens of a forward pass");
   count("kBlock", plan.options.block, "tokens of a cache block");
   count("kBatch", plan.options.batch, "sequences of a forward pass");
+  if (plan.partition) count("kInFlight", plan.in_flight(), "chunks of a prompt at the same time");
   lines.add(fmt::format("constexpr KvFormats kCache = {{KvFormat::{}, KvFormat::{}}};",
                         plan::kv_enumerator(plan.options.kv.keys),
                         plan::kv_enumerator(plan.options.kv.values)),
@@ -130,26 +132,58 @@ std::string scratch_offsets(const Plan& plan) {
   return "\n// Where each activation lies in scratch, in bytes.\n" + lines.text();
 }
 
-/// `all`: the parts of the stages.
+/// Returns the calls of the stages in a segment of a list. `all`: the parts of the stages.
 std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages,
-                 std::optional<Part> all = std::nullopt) {
-  std::string text = local_buffers(context, stages);
+                 const plan::Segment& segment, std::optional<Part> all = std::nullopt) {
+  const auto at = [&](std::size_t i) { return stages.begin() + static_cast<std::ptrdiff_t>(i); };
+  std::string text = local_buffers(context, {at(segment.begin), at(segment.end)});
   const std::vector<Part> parts = plan::parts_of(stages);
-  for (std::size_t i = 0; i < stages.size(); ++i) {
+  for (std::size_t i = segment.begin; i < segment.end; ++i) {
     const std::string tag = part_tag(all.value_or(parts[i]));
     if (stages[i].recurrence == 0) {
       text += "\n" + stage_call(context, stages[i], tag);
       continue;
     }
     const std::size_t begin = i;
-    while (i + 1 < stages.size() && stages[i + 1].recurrence == stages[begin].recurrence) ++i;
+    while (i + 1 < segment.end && stages[i + 1].recurrence == stages[begin].recurrence) ++i;
     text += "\n" + recurrence_call(context, {stages.data() + begin, stages.data() + i + 1}, tag);
   }
   return text;
 }
 
-std::string functions(const Plan& plan) {
-  LoopNests nests(plan.program);
+std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages,
+                 std::optional<Part> all = std::nullopt) {
+  return body(context, stages, {0, stages.size()}, all);
+}
+
+/// Returns the functions of a partitioned forward pass.
+std::string partitioned_forward(const Plan& plan, LoopNests& nests) {
+  std::string text;
+  const std::vector<plan::Stage>& stages = plan.program.forward;
+  std::size_t part = 0;
+  for (const plan::Segment& segment : plan::segments_of(stages)) {
+    const auto* loop = std::get_if<plan::LoopStage>(&stages[segment.begin].op);
+    if (loop == nullptr) {
+      text += fmt::format("\n{}void {}(const KernelContext& context) {{\n{}}}\n",
+                          segment_comment(plan, segment), segment_name("forward", part++),
+                          body({plan, nullptr, nests}, stages, segment));
+      continue;
+    }
+    const std::vector<plan::Segment> inner = plan::segments_of(loop->body);
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      const std::string begin = "void " + segment_name(loop->function, i);
+      text += fmt::format(
+          "\n{}{}(const KernelContext& context, const {}& w,\n"
+          "{:{}}[[maybe_unused]] uint32_t layer_index) {{\n{}}}\n",
+          segment_comment(plan, inner[i]), begin, type_name(loop->function + "_weights"), "",
+          begin.size() + 1, body({plan, loop, nests}, loop->body, inner[i]));
+    }
+  }
+  return text + step_functions(plan);
+}
+
+/// Returns the functions of a forward pass that the CPU computes.
+std::string whole_forward(const Plan& plan, LoopNests& nests) {
   std::string text;
   for (const plan::Stage& stage : plan.program.forward) {
     const auto* loop = std::get_if<plan::LoopStage>(&stage.op);
@@ -167,6 +201,12 @@ std::string functions(const Plan& plan) {
       "void forward(const llmc_run* run) {{\n"
       "  const KernelContext context{{run, run->count, run->scratch + kWork}};\n{}}}\n",
       body({plan, nullptr, nests}, plan.program.forward));
+  return text;
+}
+
+std::string functions(const Plan& plan) {
+  LoopNests nests(plan.program);
+  std::string text = plan.partition ? partitioned_forward(plan, nests) : whole_forward(plan, nests);
   text += fmt::format(
       "\n/// Logits after the tokens that left these rows, and which of each row's is the "
       "largest.\n"

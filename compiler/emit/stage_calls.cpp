@@ -20,15 +20,6 @@ constexpr std::uint64_t kParallelWork = 4096;
 /// Places the fields of an epilogue on a separate line.
 constexpr std::string_view kNewLine = "\n             ";
 
-/// Returns the type of an operator in templates/llmc/kernels/functions.h: "Add", "GeluTanh".
-std::string operator_type(const ir::Op& op) {
-  return type_name(ir::op_name(op));
-}
-/// Returns "Identity" for kNone.
-std::string operator_type(ir::ActivationFn function) {
-  return operator_type(ir::Unary{ir::unary_kind(function)});
-}
-
 class Printer {
  public:
   explicit Printer(const FunctionContext& context)
@@ -54,7 +45,9 @@ class Printer {
           buffer(s.out), vector(s.bias));
     const std::string rows =
         plain_ ? fmt::format("m.rows({})", row_count(plan::rows_of(program_, s))) : "context";
-    const std::string weights = matrix(s.weight, packed_rows_text(s), width(s.source, s.k));
+    const std::string weights = s.more_rows.exists()
+                                    ? joined(s.weight, s.more_rows)
+                                    : matrix(s.weight, packed_rows_text(s), width(s.source, s.k));
     if (s.windows)
       return fmt::format("linear_windows({}, {},\n         {},\n         {});", rows,
                          windows_text(s, buffer(s.source), dims()), weights, epilogue(s));
@@ -65,6 +58,14 @@ class Printer {
                        buffer(s.out));
   }
   std::string operator()(const plan::QkvStage& s) const {
+    return linear(s.source, s.norm, s.k, qkv_matrix(s), qkv_epilogue(s));
+  }
+  std::string operator()(const plan::QkvFinishStage& s) const {
+    return fmt::format("finish_rows<{}>(\n         context, {},\n         {});",
+                       program_.buffers[s.product.index].width, buffer(s.product),
+                       qkv_epilogue(s.projection));
+  }
+  std::string qkv_epilogue(const plan::QkvStage& s) const {
     LLMC_CHECK(s.shape == program_.attention);
     const std::string config = s.angles.exists()
                                    ? fmt::format("QkvConfig<Attention, {}>", rotation(s.angles))
@@ -74,16 +75,13 @@ class Printer {
                                       {"rope", angles(s.angles)},
                                       {"bias", vector(s.bias)}},
                                      kNewLine);
-    if (!s.q_norm.exists())
-      return linear(s.source, s.norm, s.k, qkv_matrix(s),
-                    fmt::format("QkvRope<{}>{}", config, store));
-    return linear(s.source, s.norm, s.k, qkv_matrix(s),
-                  fmt::format("QkvNormRope<{}>{}", config,
-                              fields({{"qkv", store},
-                                      {"q_norm", vector(s.q_norm)},
-                                      {"k_norm", vector(s.k_norm)},
-                                      {"eps", float_literal(s.qk_norm_epsilon)}},
-                                     kNewLine)));
+    if (!s.q_norm.exists()) return fmt::format("QkvRope<{}>{}", config, store);
+    return fmt::format("QkvNormRope<{}>{}", config,
+                       fields({{"qkv", store},
+                               {"q_norm", vector(s.q_norm)},
+                               {"k_norm", vector(s.k_norm)},
+                               {"eps", float_literal(s.qk_norm_epsilon)}},
+                              kNewLine));
   }
   std::string operator()(const plan::AttentionStage& s) const {
     // A window that covers the whole context has no effect.
@@ -388,9 +386,12 @@ class Printer {
   std::string qkv_matrix(const plan::QkvStage& s) const {
     if (!s.value_weight.exists())
       return matrix(s.weight, "packed_qkv_rows(kHeads, kKvHeads, kHeadDim)", width(s.source, s.k));
+    return joined(s.weight, s.value_weight);
+  }
+  std::string joined(WeightRef first, WeightRef second) const {
     return fmt::format("Joined<{}, {}>{{\n             {{{}}}, {{{}}}}}",
-                       weight_type(weight(s.weight)), weight_type(weight(s.value_weight)),
-                       packed(s.weight), packed(s.value_weight));
+                       weight_type(weight(first)), weight_type(weight(second)), packed(first),
+                       packed(second));
   }
   std::string epilogue(const plan::LinearStage& s) const {
     using enum plan::LinearStage::Epilogue;

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "compiler/emit/stage_marks.h"
+#include "compiler/target/device.h"
 #include "tests/plan/stage_graph.h"
 
 /// Whole emitted files against tests/emit/golden. Rewrite them after a change of the emitter with
@@ -20,8 +21,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-plan::Plan plan_of(const ir::Graph& graph) {
+plan::Plan plan_of(const ir::Graph& graph, const char* device = "") {
   plan::PlanOptions options;
+  options.device = target::find_device(device);
+  if (options.device != nullptr) options.chunk = 64;
   options.target = *target::find("avx2");
   options.name = "tiny";
   options.ctx = 256;
@@ -33,6 +36,7 @@ plan::Plan plan_of(const ir::Graph& graph) {
 struct GoldenCase {
   const char* file;
   tests::StageModel model;
+  const char* device = "";
 
   friend void PrintTo(const GoldenCase& c, std::ostream* out) { *out << c.file; }
 };
@@ -43,7 +47,7 @@ TEST_P(GoldenSource, IsWhatWasReviewed) {
   const GoldenCase& test = GetParam();
   const std::filesystem::path path =
       std::filesystem::path(LLMC_SOURCE_DIR) / "tests/emit/golden" / test.file;
-  const plan::Plan plan = plan_of(tests::stage_graph(test.model));
+  const plan::Plan plan = plan_of(tests::stage_graph(test.model), test.device);
   constexpr std::uint64_t kHash = 0x0123456789abcdef;
   const std::string text =
       path.stem().extension() == ".h" ? header(plan, kHash) : model_source(plan, kHash);
@@ -60,6 +64,7 @@ TEST_P(GoldenSource, IsWhatWasReviewed) {
 INSTANTIATE_TEST_SUITE_P(Files, GoldenSource,
                          ::testing::Values(GoldenCase{"rolled_q4.cpp.golden", {}},
                                            GoldenCase{"rolled_q4.h.golden", {}},
+                                           GoldenCase{"steps_q4.cpp.golden", {}, "reference"},
                                            GoldenCase{"unrolled_f32.cpp.golden",
                                                       {.layers = 1,
                                                        .rolled = false,

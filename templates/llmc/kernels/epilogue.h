@@ -154,5 +154,19 @@ struct QkvNormRope {
   }
 };
 
+/// Applies an epilogue to the rows of a product that was stored with Store<N>, f32[tokens][N], in
+/// packed-row order. The result has the same bits as linear() with the epilogue.
+template <size_t N, class Epilogue>
+inline void finish_rows(const KernelContext& context, const float* product,
+                        const Epilogue& epilogue) {
+  constexpr size_t kUnitRows = Epilogue::kUnitPanels * kPanelRows;
+  static_assert(N % kUnitRows == 0, "packed rows do not fit the epilogue");
+  const llmc_run* const run = context.run;
+  for_each_token(context, [=](size_t token) {
+    for (size_t unit = 0; unit < N / kUnitRows; ++unit)
+      epilogue.finish(run, unit, product + token * N + unit * kUnitRows, kPanelRows, token);
+  });
+}
+
 }  // namespace LLMC_ISA
 }  // namespace llmc
