@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "compiler/driver/library_status.h"
+#include "runtime/hosted/device/reference_device.h"
 #include "runtime/hosted/mapped_weights.h"
 #include "runtime/hosted/model_library.h"
 #include "runtime/hosted/thread_pool.h"
@@ -12,7 +13,8 @@ namespace llmc::exec {
 namespace {
 
 struct LoadedSession {
-  std::unique_ptr<hosted::ThreadPool> pool;  // must outlive the session, which calls it
+  std::unique_ptr<hosted::ThreadPool> pool;         // must outlive the session, which calls it
+  std::unique_ptr<hosted::ReferenceDevice> device;  // of models with steps; the same
   std::unique_ptr<hosted::LibrarySession> session;
 };
 
@@ -41,6 +43,14 @@ class LoadedModel final : public NativeModel {
       config.parallel_for = hosted::ThreadPool::run;
       config.parallel_user = pool->get();
     }
+    std::unique_ptr<hosted::ReferenceDevice> device;
+    if (library_->model().steps > 0) {
+      // Every accelerator that can be named has this device's partition.
+      auto created = hosted::ReferenceDevice::create(options.threads);
+      if (!created.ok()) return failure(ErrorKind::kBadInput, created.failure().message);
+      device = *std::move(created);
+      config.device = &device->device();
+    }
     if (weights_) {
       config.weights = weights_->bytes().data();
       config.weights_bytes = weights_->bytes().size();
@@ -51,13 +61,13 @@ class LoadedModel final : public NativeModel {
                           printable(session.failure().message));
     }
     const hosted::LibrarySession& started = **session;
-    return SessionHandle{
-        .owner = std::make_shared<LoadedSession>(*std::move(pool), *std::move(session)),
-        .api = &started.api(),
-        .session = started.handle(),
-        .message = &started.last_message(),
-        .failure = nullptr,
-        .grammar = library_->grammar()};
+    return SessionHandle{.owner = std::make_shared<LoadedSession>(
+                             *std::move(pool), std::move(device), *std::move(session)),
+                         .api = &started.api(),
+                         .session = started.handle(),
+                         .message = &started.last_message(),
+                         .failure = nullptr,
+                         .grammar = library_->grammar()};
   }
 
   const std::optional<hosted::MappedWeights> weights_;  // set if the weights are in a file

@@ -1,0 +1,125 @@
+#include "runtime/hosted/device/reference_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <system_error>
+
+namespace llmc::hosted {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Number of looks at a word, with a pause between them, before a thread sleeps: about 20 us.
+constexpr int kLooks = 400;
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+ReferenceDevice::ReferenceDevice(std::unique_ptr<ThreadPool> pool)
+    : pool_(std::move(pool)),
+      device_{.abi = LLMC_DEVICE_ABI,
+              .size = sizeof(llmc_device),
+              .name = "reference",
+              .user = this,
+              .prepare = [](void*, const llmc_model*, const void*, void*, uint64_t) -> llmc_status {
+                return LLMC_OK;
+              },
+              .submit = [](void* user, const llmc_device_job* job) -> uint64_t {
+                return static_cast<ReferenceDevice*>(user)->submit(*job);
+              },
+              .wait = [](void* user, uint64_t ticket, uint32_t timeout_us) -> int {
+                return static_cast<ReferenceDevice*>(user)->wait(ticket, timeout_us);
+              },
+              .cancel = [](void* user) { static_cast<ReferenceDevice*>(user)->cancel(); }} {}
+
+Outcome<std::unique_ptr<ReferenceDevice>> ReferenceDevice::create(std::uint32_t threads) {
+  auto pool = ThreadPool::create(threads);
+  if (!pool) return pool.failure();
+  try {
+    std::unique_ptr<ReferenceDevice> device(new ReferenceDevice(std::move(*pool)));
+    device->worker_ = std::thread([raw = device.get()] { raw->work(); });
+    return device;
+  } catch (const std::system_error& error) {
+    return Failure{LLMC_ERROR_MEMORY, std::string("cannot start a thread: ") + error.what()};
+  }
+}
+
+ReferenceDevice::~ReferenceDevice() {
+  if (!worker_.joinable()) return;
+  cancel();
+  stop_ = true;
+  submitted_.fetch_add(1);  // wakes the worker
+  submitted_.notify_one();
+  worker_.join();
+}
+
+std::uint64_t ReferenceDevice::submit(const llmc_device_job& job) {
+  const std::uint64_t ticket = submitted_.load(std::memory_order_relaxed) + 1;
+  if (ticket - done_.load(std::memory_order_acquire) > kJobs) return 0;
+  Job& slot = jobs_[ticket % kJobs];
+  slot = {job.model, *job.run, job.first_step, job.end_step};
+  slot.run.parallel_for = ThreadPool::run;
+  slot.run.user = pool_.get();
+  slot.run.threads = std::min(pool_->threads(), job.model->threads_max);
+  submitted_.store(ticket, std::memory_order_release);
+  submitted_.notify_one();
+  return ticket;
+}
+
+int ReferenceDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
+  const auto is_done = [&] { return done_.load(std::memory_order_acquire) >= ticket; };
+  if (is_done()) return LLMC_DEVICE_DONE;
+  if (timeout_us == 0) return LLMC_DEVICE_RUNNING;
+  const Clock::time_point end = Clock::now() + std::chrono::microseconds(timeout_us);
+  for (int i = 0; i < kLooks; ++i) {
+    if (is_done()) return LLMC_DEVICE_DONE;
+    pause();
+  }
+  while (!is_done()) {
+    if (timeout_us == UINT32_MAX) {
+      done_.wait(done_.load(std::memory_order_acquire), std::memory_order_acquire);
+    } else if (Clock::now() >= end) {
+      return LLMC_DEVICE_RUNNING;
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  return LLMC_DEVICE_DONE;
+}
+
+void ReferenceDevice::cancel() {
+  const std::uint64_t last = submitted_.load(std::memory_order_relaxed);
+  cancelled_.store(last, std::memory_order_relaxed);
+  while (done_.load(std::memory_order_acquire) < last)
+    done_.wait(done_.load(std::memory_order_acquire), std::memory_order_acquire);
+}
+
+void ReferenceDevice::run(const Job& job) {
+  const std::uint64_t ticket = done_.load(std::memory_order_relaxed) + 1;
+  for (std::uint32_t step = job.first_step; step < job.end_step; ++step) {
+    if (cancelled_.load(std::memory_order_relaxed) >= ticket) return;
+    job.model->run_step(&job.run, step);
+  }
+}
+
+void ReferenceDevice::work() {
+  for (std::uint64_t next = 1;; ++next) {
+    for (int i = 0; i < kLooks && submitted_.load(std::memory_order_acquire) < next; ++i) pause();
+    while (submitted_.load(std::memory_order_acquire) < next)
+      submitted_.wait(next - 1, std::memory_order_acquire);
+    if (stop_) return;
+    run(jobs_[next % kJobs]);
+    done_.store(next, std::memory_order_release);
+    done_.notify_all();
+  }
+}
+
+}  // namespace llmc::hosted
