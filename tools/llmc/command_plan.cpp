@@ -5,9 +5,12 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/support/file.h"
 #include "tools/llmc/build_options.h"
 #include "tools/llmc/bundle_text.h"
 #include "tools/llmc/plan_text.h"
+#include "tools/llmc/schedule_text.h"
 
 namespace llmc::cli {
 namespace {
@@ -24,14 +27,42 @@ Status check_bundle_options(const BuildOptions& command) {
       "remove the option, or compile the model again with it");
 }
 
-Result<int> plan(const BuildOptions& command, const Globals& globals) {
+struct PlanCommand {
+  BuildOptions build;
+  std::uint32_t timeline_tokens = 0;  // of a prompt; 0: no timeline
+  std::string svg;
+};
+
+/// Prints the schedule of a prompt, or adds its numbers to `json`.
+Status show_timeline(const PlanCommand& command, const plan::Plan& plan, Json* json) {
+  if (!plan.partition)
+    return usage_error("--timeline needs a decoder that is compiled with --accelerate",
+                       "add --accelerate simulated");
+  const plan::Schedule schedule = plan::simulate(plan, command.timeline_tokens);
+  if (json == nullptr) {
+    print(schedule_text(schedule));
+  } else {
+    (*json)["timeline"] = schedule_json(schedule);
+  }
+  if (command.svg.empty()) return ok_status();
+  return write_file(command.svg, plan::timeline_svg(schedule));
+}
+
+Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
+  const BuildOptions& command = plan_command.build;
+  const bool timeline = plan_command.timeline_tokens > 0;
+  if (!plan_command.svg.empty() && !timeline)
+    return usage_error("--timeline-svg needs --timeline", "add --timeline 1024");
   if (driver::looks_like_bundle(command.model.model)) {
     LLMC_RETURN_IF_ERROR(compile_options(command.model));
     LLMC_RETURN_IF_ERROR(check_bundle_options(command));
+    if (timeline) return usage_error("--timeline needs the model, not a bundle", "");
     LLMC_TRY(const auto limit, parse_bytes(command.max_ram, "--max-ram"));
     return show_bundle(command.model.model, /*files=*/false, limit, globals);
   }
   LLMC_TRY(auto options, driver_options(command));
+  if (timeline && options.accelerate.empty())
+    return usage_error("--timeline needs --accelerate", "add --accelerate simulated");
   // Sizes over the budget are printed too, because the user has to reduce them.
   const std::uint64_t max_ram = std::exchange(options.max_ram, 0);
   LLMC_TRY(const auto chosen, chosen_targets(command.model));
@@ -50,9 +81,11 @@ Result<int> plan(const BuildOptions& command, const Globals& globals) {
     if (globals.json) {
       list.push_back(plan_json(plan));
       list.back()["target_reason"] = chosen[i].reason;
+      if (timeline) LLMC_RETURN_IF_ERROR(show_timeline(plan_command, plan, &list.back()));
     } else {
       print((i == 0 ? "" : "\n") + target_line(*plan.options.target, chosen[i]) + plan_text(plan) +
             "\n");
+      if (timeline) LLMC_RETURN_IF_ERROR(show_timeline(plan_command, plan, nullptr));
     }
   }
   if (globals.json) print_targets(list);
@@ -65,8 +98,13 @@ Result<int> plan(const BuildOptions& command, const Globals& globals) {
 }  // namespace
 
 Action add_plan(CLI::App& app, const Globals& globals) {
-  auto command = std::make_shared<BuildOptions>();
-  add_build_options(app, *command, ModelUse::kPlan);
+  auto command = std::make_shared<PlanCommand>();
+  add_build_options(app, command->build, ModelUse::kPlan);
+  add_token_count(app, "--timeline", command->timeline_tokens, 1, plan::kMaxContext,
+                  "With --accelerate: draws CPU and device for a prompt of TOKENS tokens, with the "
+                  "declared costs of the device");
+  app.add_option("--timeline-svg", command->svg, "Also draws the timeline in an SVG file")
+      ->type_name("FILE");
   return [command, &globals] { return plan(*command, globals); };
 }
 
