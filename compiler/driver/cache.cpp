@@ -97,13 +97,14 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
       options.batch, options.pool, options.contiguous, program_identity(toolchain.compiler),
       resources_hash());
   LLMC_TRY(const std::string vocabulary, vocabulary_files(model.path));
-  text += fmt::format(" {} {} {}", vocabulary, options.source_max, options.sources);
+  text += fmt::format(" {} {} {} {}", vocabulary, options.source_max, options.sources,
+                      options.in_flight);
   // Strings are hashed with their lengths, so that different lists cannot have the same input to
   // the hash.
   std::vector<std::string> words = options.cflags;
   if (const auto& prompt = options.system_prompt)
     words.insert(words.end(), {prompt->text, fmt::format("{}", fmt::join(prompt->ids, ","))});
-  words.push_back(dim_flags(options.dims));
+  words.insert(words.end(), {dim_flags(options.dims), options.accelerate});
   words.insert(words.end(), {options.name, emit::derive_name(model.path), toolchain.compiler});
   for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());

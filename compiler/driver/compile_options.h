@@ -65,7 +65,11 @@ struct CompileOptions {
   /// Number of KV blocks that all sequences share; 0: enough for a full context of every sequence.
   std::uint32_t pool = 0;
   bool contiguous = false;  // one KV block per context
-  std::string name;         // a C identifier; empty: derived from the path of the model
+  /// Decoders: name of the accelerator that computes regions of a prompt's forward pass (target/
+  /// device.h), or empty; and the maximum number of chunks that are computed at the same time.
+  std::string accelerate;
+  std::uint32_t in_flight = 2;
+  std::string name;  // a C identifier; empty: derived from the path of the model
   WeightsStorage weights = WeightsStorage::kEmbed;
   GrammarSource grammar;            // the grammar to compile in as NAME_grammar, if any
   std::uint64_t max_ram = 0;        // maximum arena size in bytes, without weights; 0: no limit

@@ -17,6 +17,7 @@
 #include "compiler/emit/names.h"
 #include "compiler/ir/text.h"
 #include "compiler/plan/weight_formats.h"
+#include "compiler/target/device.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
 #include "passes/size_limit.h"
@@ -279,6 +280,15 @@ Result<Prepared> prepare_plain(const CompileOptions& options, Source source,
 
 }  // namespace
 
+namespace {
+
+Diagnostic unknown_device(const std::string& name) {
+  return usage_error(fmt::format("there is no accelerator '{}'", printable(name, 40)),
+                     fmt::format("--accelerate takes none, {}", target::device_names()));
+}
+
+}  // namespace
+
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   plan::PlanOptions planned;
   planned.quant = plan::weight_format_name(options.quant);
@@ -295,6 +305,11 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   planned.pool = options.pool;
   planned.contiguous = options.contiguous;
   planned.embed_weights = options.weights == WeightsStorage::kEmbed;
+  planned.in_flight = options.in_flight;
+  if (!options.accelerate.empty()) {
+    planned.device = target::find_device(options.accelerate);
+    if (planned.device == nullptr) return unknown_device(options.accelerate);
+  }
   return planned;
 }
 

@@ -110,6 +110,41 @@ std::string ports_text(std::string_view what, const Json& ports) {
   return text;
 }
 
+/// ", 2 at the same time"
+std::string in_flight_text(const Json& plan) {
+  if (!plan.contains("accelerator")) return {};
+  return fmt::format(", {} at the same time",
+                     plan.at("accelerator").at("in_flight").get<std::uint32_t>());
+}
+
+/// The regions of an accelerator and the bytes that cross their borders.
+std::string accelerator_text(const Json& plan) {
+  const Json& accelerator = plan.at("accelerator");
+  const auto number = [](const Json& json, const char* name) {
+    return json.at(name).get<std::uint64_t>();
+  };
+  const std::uint64_t chunk = number(plan.at("options"), "chunk");
+  std::string text = fmt::format(
+      "accelerator {}: {:.1f} % of the multiply-adds of matrix products; per chunk of {} tokens {} "
+      "to the device and {} back\n",
+      printable(accelerator.at("device").get<std::string>(), 40),
+      100.0 * static_cast<double>(number(accelerator, "multiply_adds")) /
+          static_cast<double>(std::max<std::uint64_t>(number(accelerator, "all_multiply_adds"), 1)),
+      chunk, human_bytes(chunk * number(accelerator, "to_device")),
+      human_bytes(chunk * number(accelerator, "from_device")));
+  std::size_t index = 0;
+  for (const Json& region : accelerator.at("regions")) {
+    text += fmt::format(
+        "  region {:<3} {} x  {} in, {} out, {} of weights: {}\n", ++index, number(region, "count"),
+        human_bytes(chunk * number(region, "input_row")),
+        human_bytes(chunk * number(region, "output_row")), human_bytes(number(region, "weights")),
+        printable(fmt::format(
+                      "{}", fmt::join(region.at("products").get<std::vector<std::string>>(), ", ")),
+                  80));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string loops_text(const Json& loops) {
@@ -199,8 +234,9 @@ std::string plan_text(const Json& plan) {
                       states.at("sequence_bytes").get<std::uint64_t>()));
     }
     text += size_line("  scratch", size("scratch"),
-                      fmt::format("chunks of {} tokens, up to {} threads",
-                                  plan.at("options").at("chunk").get<std::uint32_t>(), threads));
+                      fmt::format("chunks of {} tokens{}, up to {} threads",
+                                  plan.at("options").at("chunk").get<std::uint32_t>(),
+                                  in_flight_text(plan), threads));
     if (plan.contains("source")) {
       const Json& source = plan.at("source");
       const std::string unit =
@@ -228,6 +264,7 @@ std::string plan_text(const Json& plan) {
               ports_text("input", image.at("inputs"));
     }
   }
+  if (plan.contains("accelerator")) text += accelerator_text(plan);
   text.pop_back();
   return text;
 }

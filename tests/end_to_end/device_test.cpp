@@ -1,0 +1,167 @@
+// Models that are compiled with --accelerate: the bits of the CPU alone, and what the commands say.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "compiler/driver/golden.h"
+#include "compiler/evaluate/verify.h"
+#include "compiler/support/file.h"
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+#include "tests/support_onnx/tiny_encoder_decoder.h"
+
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Ids = std::vector<std::int32_t>;
+
+driver::CompileOptions accelerated(const fs::path& model, ir::WeightFormat format) {
+  driver::CompileOptions options = options_for(model, "avx2", format);
+  options.accelerate = "reference";
+  return options;
+}
+
+Ids prompt_of(std::size_t count) {
+  Ids prompt;
+  for (std::size_t i = 0; i < count; ++i)
+    prompt.push_back(static_cast<std::int32_t>((i * 37 + 5) % 40));
+  return prompt;
+}
+
+TEST(Device, HashesAreThoseOfTheCpu) {
+  const auto golden = driver::read_golden(driver::default_golden_file(tinyfable()));
+  ASSERT_TRUE(golden.ok());
+  for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kF32}) {
+    evaluate::VerifyOptions options;
+    options.native.compile = accelerated(tinyfable(), format);
+    options.native.compile.ctx = 256;
+    options.native.compile.chunk = 32;
+    options.native.compile.in_flight = 3;
+    options.reference = false;
+    options.long_run = format == ir::WeightFormat::kQ4;
+    options.threads = 2;
+    const auto report = evaluate::verify_model(options);
+    if (!report.ok()) expect_ok(report.error());
+    ASSERT_TRUE(report.ok());
+    for (const evaluate::VerifyRun& run : report->runs) {
+      EXPECT_EQ(run.hash, golden->hashes.at(run.golden_key)) << run.golden_key;
+      EXPECT_TRUE(run.chunks_ok());
+    }
+    EXPECT_EQ(report->runs.size(), options.long_run ? 2u : 1u);
+  }
+}
+
+TEST(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
+  driver::CompileOptions plain = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
+  plain.ctx = 128;
+  const auto alone = load(plain);
+  ASSERT_NE(alone, nullptr);
+  const Generated expected = generate(*alone, prompt_of(60), 4);
+  for (const std::uint32_t in_flight : {1u, 3u}) {
+    driver::CompileOptions options = accelerated(tinyfable(), ir::WeightFormat::kQ4);
+    options.ctx = plain.ctx;
+    options.chunk = 32;
+    options.in_flight = in_flight;
+    const auto model = load(options);
+    ASSERT_NE(model, nullptr);
+    for (const std::uint32_t threads : {1u, 3u}) {
+      for (const std::uint32_t chunk : {5u, 16u, 0u}) {
+        const Generated found =
+            generate(*model, prompt_of(60), 4, {.threads = threads, .chunk = chunk});
+        EXPECT_EQ(found.ids, expected.ids);
+        EXPECT_EQ(found.logit_hash, expected.logit_hash)
+            << in_flight << " in flight, " << threads << " threads, chunk " << chunk;
+      }
+    }
+  }
+}
+
+TEST(Device, EncoderDecodersHaveTheSameBits) {
+  const testing::TemporaryFolder folder;
+  testing::write_tiny_encoder_decoder(folder.path(), {});
+  std::string hashes[2];
+  for (const bool with_device : {false, true}) {
+    driver::CompileOptions options = options_for(folder.path(), "avx2", ir::WeightFormat::kF32);
+    options.chunk = 1024;
+    if (with_device) options.accelerate = "reference";
+    const auto model = load(options);
+    ASSERT_NE(model, nullptr);
+    auto session = model->start(exec::SessionOptions{.threads = 2, .chunk = 9});
+    ASSERT_TRUE(session.ok());
+    ASSERT_TRUE((*session)->encode({.ids = {5, 17, 20, 2, 9, 7, 16}, .features = {}}).ok());
+    Ids prompt = prompt_of(40);
+    for (std::int32_t& id : prompt) id %= 20;
+    const auto status = (*session)->prefill(prompt);
+    if (!status.ok()) return expect_ok(status.error());
+    const auto logits = (*session)->logits();
+    ASSERT_TRUE(logits.ok() && !logits->empty());
+    hashes[with_device].assign(reinterpret_cast<const char*>(logits->data()), logits->size_bytes());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+#ifdef LLMC_PROGRAM
+TEST(AccelerateOption, PlanShowsTheRegions) {
+  const ProgramRun planned =
+      llmc({"plan", tinyfable().string(), "--accelerate", "reference", "--chunk", "64"});
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, AllOf(HasSubstr("accelerator reference: 100.0 % of the multiply-adds"),
+                                 HasSubstr("chunks of 64 tokens, 2 at the same time"),
+                                 HasSubstr("attention_out, gate_up, down")));
+  const ProgramRun json =
+      llmc({"plan", tinyfable().string(), "--accelerate", "reference", "--json"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  const auto plan = nlohmann::json::parse(json.out);
+  EXPECT_EQ(plan["accelerator"]["regions"].size(), 2u);
+  EXPECT_EQ(plan["accelerator"]["multiply_adds"], plan["accelerator"]["all_multiply_adds"]);
+}
+
+TEST(AccelerateOption, PlanDrawsATimeline) {
+  const testing::TemporaryFolder folder;
+  const std::string svg = (folder.path() / "timeline.svg").string();
+  const ProgramRun planned = llmc({"plan", tinyfable().string(), "--accelerate", "simulated",
+                                   "--timeline", "1024", "--timeline-svg", svg});
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, AllOf(HasSubstr("a prompt of 1024 tokens in 8 chunks of 128"),
+                                 HasSubstr("device  "), HasSubstr("the bound of")));
+  const auto file = read_file(svg);
+  ASSERT_TRUE(file.ok());
+  EXPECT_THAT(*file, HasSubstr("</svg>"));
+}
+
+TEST(AccelerateOption, MistakesAreUsageErrors) {
+  const std::string model = tinyfable().string();
+  const auto refused = [&](std::vector<std::string> more, const char* said) {
+    more.insert(more.begin(), {"plan", model});
+    const ProgramRun ran = llmc(more);
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(said));
+    EXPECT_EQ(ran.out, "");
+  };
+  refused({"--accelerate", "npu"}, "--accelerate takes none, reference, simulated");
+  refused({"--accelerate", "reference", "--in-flight", "9"}, "--in-flight");
+  refused({"--timeline", "64"}, "--timeline needs --accelerate");
+  refused({"--accelerate", "reference", "--timeline-svg", "x.svg"}, "--timeline-svg needs");
+}
+
+TEST(AccelerateOption, RunGivesTheTextOfTheCpu) {
+  const std::vector<std::string> common = {
+      "run", tinyfable().string(), "-p",   "Once upon a time", "-n", "12", "--temp", "0",
+      "-q",  "--target",           "avx2", "--cflag=-O0",      "-t", "2"};
+  const ProgramRun plain = llmc(common);
+  std::vector<std::string> more = common;
+  more.insert(more.end(), {"--accelerate", "reference"});
+  const ProgramRun with_device = llmc(more);
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  ASSERT_EQ(with_device.code, 0) << with_device.err;
+  EXPECT_EQ(with_device.out, plain.out);
+}
+#endif
+
+}  // namespace
+}  // namespace llmc::tests
