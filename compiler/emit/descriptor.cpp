@@ -18,6 +18,13 @@ using plan::Plan;
 
 namespace {
 
+/// Returns the descriptor's fields of a shard; empty for a whole model.
+std::string shard_fields(const Plan& plan) {
+  const plan::ShardOption& shard = plan.options.shard;
+  if (shard.count == 0) return {};
+  return fmt::format("    .shard = {},\n    .shards = {},\n", shard.index, shard.count);
+}
+
 /// Returns the descriptor's fields for a compiled-in prompt, if there is one.
 std::string prompt_fields(const Plan& plan) {
   if (plan.prompt.tokens == 0) return {};
@@ -169,13 +176,14 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "{source}"
       "{embedding}"
       "{states}"
+      "{shard}"
       "{steps}"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"
       "    .forward = forward,\n"
       "{step}"
       "{flights}"
-      "    .head = head,\n"
+      "{head}"
       "{encode}"
       "{image}"
       "    .kv_save = kv_save{attention},\n"
@@ -208,6 +216,8 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("uneven", plan.options.target->uneven_cores ? "    .uneven_cores = 1,\n" : ""),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
       fmt::arg("program", plan.program_hash), fmt::arg("steps", step_fields(plan)),
+      fmt::arg("head", plan.options.shard.is_last() ? "    .head = head,\n" : ""),
+      fmt::arg("shard", shard_fields(plan)),
       fmt::arg("step", plan.partition ? "    .run_step = run_step,\n" : ""),
       fmt::arg("flights", plan.partition ? "    .run_in_flight = llmc_run_in_flight,\n" : ""),
       fmt::arg("scratch", plan.memory.scratch_bytes),

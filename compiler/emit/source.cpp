@@ -207,6 +207,7 @@ std::string whole_forward(const Plan& plan, LoopNests& nests) {
 std::string functions(const Plan& plan) {
   LoopNests nests(plan.program);
   std::string text = plan.partition ? partitioned_forward(plan, nests) : whole_forward(plan, nests);
+  if (!plan.options.shard.is_last()) return nests.text() + text;
   text += fmt::format(
       "\n/// Logits after the tokens that left these rows, and which of each row's is the "
       "largest.\n"

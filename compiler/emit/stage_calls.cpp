@@ -53,6 +53,9 @@ class Printer {
                          windows_text(s, buffer(s.source), dims()), weights, epilogue(s));
     return linear(s.source, s.norm, s.k, weights, epilogue(s), rows);
   }
+  std::string operator()(const plan::InputRowsStage& s) const {
+    return fmt::format("input_rows<{}>(context, {});", s.width, buffer(s.out));
+  }
   std::string operator()(const plan::RopeAnglesStage& s) const {
     return fmt::format("rope_angles<{}>(context, {}, {});", s.rotary_dim, vector(s.frequencies),
                        buffer(s.out));
@@ -242,7 +245,6 @@ class Printer {
       case plan::Place::kLastPositions:
       case plan::Place::kState:
         LLMC_CHECK(false);  // in decoders only
-        break;
     }
     return argument.offset == 0 ? text : fmt::format("{} + {}", text, dims().text(argument.offset));
   }
@@ -384,9 +386,8 @@ class Printer {
     return weight(s.weight).packed_rows == s.n ? rows : fmt::format("packed_rows({})", rows);
   }
   std::string qkv_matrix(const plan::QkvStage& s) const {
-    if (!s.value_weight.exists())
-      return matrix(s.weight, "packed_qkv_rows(kHeads, kKvHeads, kHeadDim)", width(s.source, s.k));
-    return joined(s.weight, s.value_weight);
+    if (s.value_weight.exists()) return joined(s.weight, s.value_weight);
+    return matrix(s.weight, "packed_qkv_rows(kHeads, kKvHeads, kHeadDim)", width(s.source, s.k));
   }
   std::string joined(WeightRef first, WeightRef second) const {
     return fmt::format("Joined<{}, {}>{{\n             {{{}}}, {{{}}}}}",

@@ -22,6 +22,8 @@ bool has_other_file(const std::vector<Stage>& stages, const std::string& file) {
 
 std::uint64_t embedding_width(const Program& program) {
   const std::vector<Stage>& stages = program.forward;
+  for (const Stage& stage : stages)
+    if (const auto* rows = std::get_if<InputRowsStage>(&stage.op)) return rows->width;
   const auto table = std::ranges::find_if(stages, is_token_embedding);
   if (table == stages.end() || std::ranges::count_if(stages, is_token_embedding) != 1) return 0;
   if (std::ranges::find(program.buffers, Place::kTokens, &Buffer::place) != program.buffers.end())

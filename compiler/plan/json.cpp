@@ -157,6 +157,8 @@ void add_decoder(Json& json, const Plan& plan) {
                      {"threads_max", options.threads_max},
                      {"weights", options.embed_weights ? "embed" : "file"}};
   if (plan.partition) add_accelerator(json, plan);
+  if (options.shard.count > 0)
+    json["shard"] = {{"index", options.shard.index}, {"count", options.shard.count}};
   json["model"] = {{"layers", program.layers},
                    {"hidden", program.hidden_width},
                    {"heads", program.attention.heads},

@@ -76,6 +76,7 @@ Part part_of(const Stage& stage, const Writers& writers, bool feeds_attention) {
       std::holds_alternative<RopeStage>(stage.op))
     return Part::kQkv;
   if (std::holds_alternative<EmbeddingStage>(stage.op) ||
+      std::holds_alternative<InputRowsStage>(stage.op) ||
       std::holds_alternative<RopeAnglesStage>(stage.op) ||
       std::holds_alternative<LoopStage>(stage.op))
     return Part::kRest;

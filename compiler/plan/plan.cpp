@@ -183,6 +183,9 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
     plan.options.ctx = static_cast<std::uint32_t>(program.positions_max);
   }
   plan.program_hash = program_hash(program, encoders.source ? &encoders.source->program : nullptr);
+  if (options.shard.count > 0) {
+    LLMC_TRY(plan.program, cut_shard(program, options.shard));
+  }
   if (options.device != nullptr) {
     LLMC_TRY(plan.partition, partition(plan.program, *options.device, options.chunk));
   }

@@ -13,6 +13,7 @@
 #include "compiler/plan/memory.h"
 #include "compiler/plan/partition.h"
 #include "compiler/plan/program.h"
+#include "compiler/plan/shard.h"
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 #include "llmc/model.h"
@@ -72,6 +73,7 @@ struct PlanOptions {
   /// is one.
   const target::Device* device = nullptr;
   std::uint32_t in_flight = 2;
+  ShardOption shard = {};  // decoder: which of several shards
   bool embed_weights = true;
   /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
   bool raw_weights = false;

@@ -65,6 +65,7 @@ class HashWriter {
       view(s.windows->elements);
     }
   }
+  void write(const InputRowsStage& s) { put(s.out, s.width); }
   void write(const RopeAnglesStage& s) { put(s.frequencies, s.rotary_dim, s.out); }
   void write(const QkvStage& s) {
     put(s.shape, s.source, s.norm, s.weight, s.bias, s.value_weight, s.q_norm, s.k_norm,

@@ -85,6 +85,12 @@ LLMC_INLINE void embedding_rows(const KernelContext& context, T table, float* x)
   });
 }
 
+/// Copies the rows that the call passes in place of embeddings to x f32[tokens][Width].
+template <size_t Width>
+inline void input_rows(const KernelContext& context, float* x) {
+  __builtin_memcpy(x, context.run->embeddings, context.tokens * Width * sizeof(float));
+}
+
 /// Writes the selected rows to x f32[tokens][Width]. The core checks ids; an id outside the table
 /// reads row 0.
 template <class Ids = ByToken, TableKind Kind, size_t Rows, size_t Width>

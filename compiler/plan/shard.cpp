@@ -1,0 +1,316 @@
+#include "compiler/plan/shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "compiler/support/check.h"
+
+namespace llmc::plan {
+namespace {
+
+/// What cannot be divided: a stage outside loops, or one iteration of a loop.
+struct Unit {
+  std::size_t stage = 0;                      // in Program::forward
+  std::uint32_t iteration = 0;                // of a loop
+  std::uint32_t first_layer = 0, layers = 0;  // of the cache
+  std::uint64_t bytes = 0;                    // of matrices
+  std::set<BufferId> reads = {}, writes = {};  // reads: those that are not written before
+  std::set<std::uint32_t> caches_read = {};
+};
+
+const LoopStage* loop_of(const Program& program, const Unit& unit) {
+  return std::get_if<LoopStage>(&program.forward[unit.stage].op);
+}
+
+/// Returns the number of the cache layer that a stage uses, relative to its loop's iteration.
+std::uint32_t* cache_layer(Stage& stage) {
+  if (auto* s = std::get_if<QkvStage>(&stage.op)) return &s->layer;
+  if (auto* s = std::get_if<QkvFinishStage>(&stage.op)) return &s->projection.layer;
+  if (auto* s = std::get_if<KvStoreStage>(&stage.op)) return &s->layer;
+  if (auto* s = std::get_if<AttentionStage>(&stage.op)) return &s->layer;
+  return nullptr;
+}
+
+class Cutter {
+ public:
+  Cutter(const Program& program, const ShardOption& shard) : program_(program), shard_(shard) {
+    find_units();
+    find_position_buffers();
+  }
+
+  Result<Program> run() {
+    LLMC_TRY(const std::vector<std::size_t> cuts, choose_cuts());
+    const std::size_t begin = shard_.is_first() ? 0 : cuts[shard_.index - 1];
+    const std::size_t end = shard_.is_last() ? units_.size() : cuts[shard_.index];
+    return build(begin, end);
+  }
+
+ private:
+  void add(Unit& unit, const Stage& stage, std::uint32_t base, const LoopStage* loop) {
+    Access used = access(stage);
+    const auto* linear = std::get_if<LinearStage>(&stage.op);
+    if (linear != nullptr && linear->epilogue == LinearStage::Epilogue::kAddTo)
+      used.reads.push_back(linear->out);
+    for (const BufferId id : used.reads)
+      if (id.exists() && !unit.writes.contains(id)) unit.reads.insert(id);
+    for (const BufferId id : used.writes)
+      if (id.exists()) unit.writes.insert(id);
+    Stage copy = stage;
+    if (const std::uint32_t* layer = cache_layer(copy)) {
+      if (std::holds_alternative<AttentionStage>(stage.op)) {
+        unit.caches_read.insert(base + *layer);
+      } else if (loop == nullptr) {
+        unit.first_layer = *layer;
+        unit.layers = 1;
+      }
+    }
+    for_each_weight(copy, [&](WeightRef& ref) {
+      if (!ref.exists()) return;
+      const PackedWeight& weight =
+          program_
+              .weights[ref.per_layer ? loop->fields[ref.index].weights[unit.iteration] : ref.index];
+      if (weight.use == WeightUse::kMatrix) unit.bytes += weight.bytes;
+    });
+  }
+  void find_units() {
+    for (std::size_t i = 0; i < program_.forward.size(); ++i) {
+      const Stage& stage = program_.forward[i];
+      const auto* loop = std::get_if<LoopStage>(&stage.op);
+      if (loop == nullptr) {
+        Unit unit{.stage = i};
+        add(unit, stage, 0, nullptr);
+        units_.push_back(std::move(unit));
+        continue;
+      }
+      for (std::uint32_t pass = 0; pass < loop->count; ++pass) {
+        Unit unit{.stage = i,
+                  .iteration = pass,
+                  .first_layer = loop->first_layer + pass * loop->layers_per_pass,
+                  .layers = loop->layers_per_pass};
+        for (const Stage& inner : loop->body) add(unit, inner, unit.first_layer, loop);
+        units_.push_back(std::move(unit));
+      }
+    }
+  }
+  /// Finds the buffers that depend on positions alone, and the stages that compute them.
+  void find_position_buffers() {
+    std::set<BufferId> written;
+    for (const Unit& unit : units_) {
+      const Stage& stage = program_.forward[unit.stage];
+      const auto* embedding = std::get_if<EmbeddingStage>(&stage.op);
+      const bool no_tokens =
+          loop_of(program_, unit) == nullptr && unit.layers == 0 && unit.caches_read.empty() &&
+          (embedding == nullptr || embedding->by_position) &&
+          std::ranges::all_of(unit.reads, [&](BufferId id) {
+            const Place place = program_.buffers[id.index].place;
+            return place == Place::kPositions || place == Place::kLastPositions ||
+                   place == Place::kWeight || by_position_.contains(id);
+          });
+      for (const BufferId id : unit.writes) {
+        // A buffer that other stages write, too, does not keep its value.
+        if (no_tokens && !written.contains(id)) {
+          by_position_.insert(id);
+        } else {
+          by_position_.erase(id);
+        }
+        written.insert(id);
+      }
+    }
+  }
+
+  /// Returns the one buffer whose rows cross a cut before unit `at`; absent if the cut is not
+  /// possible.
+  BufferId crossing(std::size_t at) const {
+    std::set<BufferId> before, live;
+    std::uint32_t layers = 0;
+    for (std::size_t i = 0; i < at; ++i) {
+      before.insert(units_[i].writes.begin(), units_[i].writes.end());
+      layers = std::max(layers, units_[i].first_layer + units_[i].layers);
+    }
+    std::set<BufferId> after;
+    for (std::size_t i = at; i < units_.size(); ++i) {
+      for (const BufferId id : units_[i].reads)
+        if (before.contains(id) && !after.contains(id) && !by_position_.contains(id))
+          live.insert(id);
+      after.insert(units_[i].writes.begin(), units_[i].writes.end());
+      // Layers that share the cache of an earlier one stay together.
+      if (units_[i].layers > 0 && units_[i].first_layer < layers) return {};
+      for (const std::uint32_t layer : units_[i].caches_read)
+        if (layer < layers) return {};
+      for (const BufferId id : units_[i].reads) {
+        const Place place = program_.buffers[id.index].place;
+        if (place == Place::kTokens) return {};
+      }
+    }
+    if (live.size() != 1 || layers == 0 || layers == program_.layers) return {};
+    const Buffer& buffer = program_.buffers[live.begin()->index];
+    const bool rows = buffer.place == Place::kArena && !buffer.one_row &&
+                      buffer.element == ir::ElementType::kF32 &&
+                      buffer.width == program_.hidden_width;
+    return rows ? *live.begin() : BufferId{};
+  }
+
+  /// Chooses the cuts so that the largest shard is as small as possible.
+  Result<std::vector<std::size_t>> choose_cuts() const {
+    std::vector<std::size_t> possible{0};
+    for (std::size_t at = 1; at < units_.size(); ++at)
+      if (crossing(at).exists()) possible.push_back(at);
+    possible.push_back(units_.size());
+    const std::size_t most = possible.size() - 1;
+    if (shard_.count > most)
+      return usage_error(
+          fmt::format("the model cannot be cut into {} stages of whole layers", shard_.count),
+          most < 2 ? "its layers pass more than one row to each other"
+                   : fmt::format("--stages takes 2 to {}", most));
+    std::vector<std::uint64_t> sums{0};
+    for (const Unit& unit : units_) sums.push_back(sums.back() + unit.bytes);
+    const auto bytes = [&](std::size_t from, std::size_t to) {
+      return sums[possible[to]] - sums[possible[from]];
+    };
+    // best[n][i]: the largest of n shards that end at possible[i]; last[n][i]: where the last
+    // begins.
+    constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+    std::vector best(shard_.count + 1, std::vector<std::uint64_t>(possible.size(), kNever));
+    std::vector last(shard_.count + 1, std::vector<std::size_t>(possible.size()));
+    best[0][0] = 0;
+    for (std::size_t n = 1; n <= shard_.count; ++n) {
+      for (std::size_t to = n; to < possible.size(); ++to) {
+        for (std::size_t from = n - 1; from < to; ++from) {
+          if (best[n - 1][from] == kNever) continue;
+          const std::uint64_t largest = std::max(best[n - 1][from], bytes(from, to));
+          if (largest >= best[n][to]) continue;
+          best[n][to] = largest;
+          last[n][to] = from;
+        }
+      }
+    }
+    std::vector<std::size_t> cuts(shard_.count - 1);
+    std::size_t to = possible.size() - 1;
+    for (std::size_t n = shard_.count; n > 1; --n) cuts[n - 2] = possible[to = last[n][to]];
+    return cuts;
+  }
+
+  Result<Program> build(std::size_t begin, std::size_t end) {
+    Program shard = program_;
+    shard.forward.clear();
+    const std::uint32_t first_layer = layers_before(begin);
+    shard.layers = layers_before(end) - first_layer;
+    if (begin > 0) {
+      // Position-dependent stages, the last first: those whose result is read.
+      std::set<BufferId> wanted;
+      for (std::size_t i = begin; i < end; ++i)
+        wanted.insert(units_[i].reads.begin(), units_[i].reads.end());
+      for (std::size_t i = begin; i-- > 0;) {
+        const Unit& unit = units_[i];
+        const bool needed = std::ranges::any_of(unit.writes, [&](BufferId id) {
+          return wanted.contains(id) && by_position_.contains(id);
+        });
+        if (!needed) continue;
+        wanted.insert(unit.reads.begin(), unit.reads.end());
+        shard.forward.insert(shard.forward.begin(), program_.forward[unit.stage]);
+      }
+      Stage rows;
+      rows.op = InputRowsStage{.out = crossing(begin), .width = program_.hidden_width};
+      rows.comment = fmt::format("rows of the layer before: [tokens, {}]", program_.hidden_width);
+      shard.forward.push_back(std::move(rows));
+    }
+    for (std::size_t i = begin; i < end;) {
+      const Unit& unit = units_[i];
+      Stage stage = program_.forward[unit.stage];
+      auto* loop = std::get_if<LoopStage>(&stage.op);
+      if (loop == nullptr) {
+        if (std::uint32_t* layer = cache_layer(stage)) *layer -= first_layer;
+        ++i;
+      } else {
+        std::uint32_t passes = 0;
+        while (i < end && units_[i].stage == unit.stage) ++passes, ++i;
+        for (LoopStage::Field& field : loop->fields) {
+          const auto from = field.weights.begin() + unit.iteration;
+          field.weights = std::vector(from, from + passes);
+        }
+        loop->count = passes;
+        loop->first_layer = unit.first_layer - first_layer;
+      }
+      shard.forward.push_back(std::move(stage));
+    }
+    if (end < units_.size()) {
+      shard.head.clear();
+      shard.hidden = crossing(end);
+      shard.row = shard.logits = {};
+    }
+    LLMC_RETURN_IF_ERROR(keep_used_weights(shard));
+    return shard;
+  }
+  std::uint32_t layers_before(std::size_t end) const {
+    std::uint32_t layers = 0;
+    for (std::size_t i = 0; i < end; ++i)
+      layers = std::max(layers, units_[i].first_layer + units_[i].layers);
+    return layers;
+  }
+
+  /// Removes the weights that no stage refers to and numbers the others again.
+  static Status keep_used_weights(Program& shard) {
+    std::map<std::uint32_t, std::uint32_t> numbers;
+    std::set<BufferId> visited;
+    const auto for_each_index = [&](const std::function<void(std::uint32_t&)>& f) {
+      const auto of_stage = [&](Stage& stage) {
+        for_each_weight(stage, [&](WeightRef& ref) {
+          if (ref.exists() && !ref.per_layer) f(ref.index);
+        });
+        const Access used = access(stage);
+        for (const BufferId id : used.reads) {
+          if (!id.exists()) continue;
+          WeightRef& ref = shard.buffers[id.index].weight;
+          if (ref.exists() && !ref.per_layer && visited.insert(id).second) f(ref.index);
+        }
+      };
+      visited.clear();
+      for (auto* stages : {&shard.forward, &shard.head}) {
+        for (Stage& stage : *stages) {
+          of_stage(stage);
+          auto* loop = std::get_if<LoopStage>(&stage.op);
+          if (loop == nullptr) continue;
+          for (LoopStage::Field& field : loop->fields)
+            for (std::uint32_t& index : field.weights) f(index);
+          for (Stage& inner : loop->body) of_stage(inner);
+        }
+      }
+    };
+    for_each_index([&](std::uint32_t& index) { numbers.emplace(index, 0); });
+    std::vector<PackedWeight> kept;
+    for (auto& [old, number] : numbers) {
+      number = static_cast<std::uint32_t>(kept.size());
+      kept.push_back(shard.weights[old]);
+    }
+    for_each_index([&](std::uint32_t& index) { index = numbers.at(index); });
+    shard.weights = std::move(kept);
+    LLMC_TRY(const std::uint64_t bytes, lay_out(shard.weights));
+    (void)bytes;
+    return ok_status();
+  }
+
+  const Program& program_;
+  const ShardOption shard_;
+  std::vector<Unit> units_;
+  std::set<BufferId> by_position_;
+};
+
+}  // namespace
+
+Result<Program> cut_shard(const Program& program, const ShardOption& shard) {
+  LLMC_CHECK(shard.index < shard.count);
+  const char* const reason = !program.states.empty() ? "it has recurrent states"
+                             : program.sources > 0   ? "its layers attend to a source"
+                                                     : nullptr;
+  if (reason != nullptr)
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .message = fmt::format("the model cannot be cut into stages: {}", reason),
+                      .hint = "leave out --stages"};
+  return Cutter(program, shard).run();
+}
+
+}  // namespace llmc::plan
