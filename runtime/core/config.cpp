@@ -76,8 +76,10 @@ llmc_status check_model(const llmc_model* model) {
       (model->steps > 0) == (model->run_step != nullptr) &&
       (model->steps > 0) == (model->step_regions != nullptr) &&
       (model->steps > 0) == (model->run_in_flight != nullptr) && model->forward != nullptr &&
-      model->head != nullptr && model->kv_save != nullptr && model->kv_load != nullptr &&
-      model->prefix_tokens <= model->ctx &&
+      (model->head != nullptr) == (model->shards == 0 || model->shard + 1 == model->shards) &&
+      (model->shard == 0 || model->shard < model->shards) &&
+      (model->shard == 0 || model->embedding_width > 0) && model->kv_save != nullptr &&
+      model->kv_load != nullptr && model->prefix_tokens <= model->ctx &&
       (model->prefix_tokens == 0 || model->prefix_blocks != nullptr) &&
       (model->encode != nullptr) == (model->source_max > 0) &&
       (model->source_min > 0) == (model->source_max > 0) &&

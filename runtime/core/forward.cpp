@@ -280,6 +280,7 @@ llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
 }  // namespace
 
 llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
+  if (session.model->shards > 0) return LLMC_ERROR_SHARD;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   if (is_cancelled(session)) return LLMC_ERROR_CANCELLED;
   Sequence& sequence = session.selected();
@@ -301,6 +302,7 @@ llmc_status append_all(llmc_session& session, const Input& input, size_t n, size
   };
   tell(0);
   if (n == 0) return LLMC_OK;
+  if (session.model->shards > 0) return LLMC_ERROR_SHARD;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   Sequence& sequence = session.selected();
   if (!has_source(session, sequence)) return LLMC_ERROR_SOURCE;
@@ -343,9 +345,38 @@ llmc_status append_all(llmc_session& session, const Input& input, size_t n, size
   return LLMC_OK;
 }
 
+llmc_status append_chunk(llmc_session& session, const Input& input, uint32_t n, size_t more,
+                         float* hidden) {
+  if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
+  if (const llmc_status bad = check_input(session, {input.tokens, nullptr}, n)) return bad;
+  Sequence& sequence = session.selected();
+  CachedTokens& cached = sequence.cached;
+  const uint32_t room = session.cache.room(cached);
+  if (n > room || more > room - n) return LLMC_ERROR_CONTEXT_FULL;
+  if (is_cancelled(session)) return LLMC_ERROR_CANCELLED;
+  const float mu = next_mu(session, sequence, input.tokens[0]);
+  if (!session.cache.reserve(cached, n)) return pool_full(session);
+  session.segments[0] = segment_of(session, sequence, 0, input.tokens, n, n + more, mu);
+  forward(session, input, n, 1);
+  commit(sequence, n);
+  if (hidden == nullptr && more == 0) {
+    session.last_chunk = n;
+    finish(session, sequence);
+    return LLMC_OK;
+  }
+  KvCache::finish(cached);
+  sequence.has_row = false;
+  sequence.drawn.valid = false;
+  if (hidden != nullptr)
+    __builtin_memcpy(hidden, hidden_rows(session, 0),
+                     uint64_t{n} * session.model->hidden * sizeof(float));
+  return LLMC_OK;
+}
+
 llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
                         const int32_t* tokens) {
   if (n == 0) return LLMC_OK;
+  if (session.model->shards > 0) return LLMC_ERROR_SHARD;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   const BatchSelection selection(session, sequences, n);
   if (selection.status() != LLMC_OK) return selection.status();

@@ -54,6 +54,13 @@ void commit(Sequence& sequence, uint32_t count);
 /// configuration specifies. On an error nothing has changed and `*done` is 0.
 llmc_status append_all(llmc_session& session, const Input& input, size_t n, size_t* done);
 
+/// Appends a chunk of tokens to the selected sequence of a shard: `input` has their ids, and,
+/// except in the first shard, their rows. `more` tokens of the same prompt follow. Writes the last
+/// layer's rows to `hidden` if it is not NULL; otherwise, if no more tokens follow, computes
+/// logits. On an error nothing has changed.
+llmc_status append_chunk(llmc_session& session, const Input& input, uint32_t n, size_t more,
+                         float* hidden);
+
 /// Drops `drop` tokens of the selected sequence after its first `keep` tokens, and runs the tokens
 /// after them again at their new positions. If there are none, the sequence has no logits.
 llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop);

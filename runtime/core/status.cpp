@@ -57,6 +57,8 @@ extern "C" const char* llmc_status_text(llmc_status status) {
       return "the text is nested deeper, or more ambiguous, than the grammar's state has room for";
     case LLMC_ERROR_SOURCE:
       return "no source is encoded, another one than the state needs, or the model has no encoder";
+    case LLMC_ERROR_SHARD:
+      return "the model is one of several shards, which run tokens together, or it is not";
     case LLMC_ERROR_DEVICE:
       return "the model was compiled without --accelerate, or the accelerator failed";
     case LLMC_ERROR_EMBEDDINGS:

@@ -32,6 +32,8 @@ inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
                    .sources = model.sources,
                    .embedding_width = model.embedding_width,
                    .image_rows = model.image_rows,
+                   .shard = model.shard,
+                   .shards = model.shards,
                    .target = {}};
   for (size_t i = 0; model.target[i] != 0 && i + 1 < sizeof facts.target; ++i)
     facts.target[i] = model.target[i];

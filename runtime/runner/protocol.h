@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Version of the protocol; incremented with any change below.
-inline constexpr uint32_t kVersion = 13;
+inline constexpr uint32_t kVersion = 14;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -29,6 +29,7 @@ struct ModelFacts {
   uint32_t sources = 0;                     // number of sources; 1: all sequences share one
   uint32_t embedding_width = 0;             // 0: the model takes no embeddings
   uint32_t image_rows = 0;                  // maximum of kEncodeImage; 0: no image encoder
+  uint32_t shard = 0, shards = 0;           // llmc_model
   char target[64];                          // zero-terminated
 };
 

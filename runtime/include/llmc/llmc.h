@@ -64,6 +64,7 @@ typedef enum llmc_status {
   LLMC_ERROR_SOURCE = 28,         /* no source, another one than the state's, or no encoder */
   LLMC_ERROR_EMBEDDINGS = 29,     /* no embeddings, or they cannot be run again: embeddings.h */
   LLMC_ERROR_DEVICE = 30,         /* no accelerator for this model, or it failed: device.h */
+  LLMC_ERROR_SHARD = 31,          /* the model is in several shards, or is not: shards.h */
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Returned only by the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
@@ -155,8 +156,7 @@ enum { LLMC_BEGIN_PROMPT = 0, LLMC_BEGIN_EMPTY = 1 };
 typedef struct llmc_config {
   size_t size;      /* sizeof(llmc_config) */
   uint32_t threads; /* worker slots; 0: one or, with parallel_for, the model's maximum */
-  uint32_t chunk;   /* maximum number of prompt tokens per forward pass; 0 or larger than the
-                       model's maximum: that maximum. Affects speed, never results. */
+  uint32_t chunk;   /* maximum prompt tokens per forward pass; 0: the model's. No effect on bits */
   llmc_parallel_for parallel_for; /* NULL: everything runs on the calling thread */
   void* parallel_user;
   int (*cancel)(void* user); /* called before each chunk and step, but once for tokens that make

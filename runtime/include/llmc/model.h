@@ -113,6 +113,9 @@ struct llmc_model {
    * that are computed at the same time, each with a scratch of its own. steps is 0, and in_flight
    * 1, without --accelerate. */
   uint32_t steps, in_flight;
+  /* Which of how many shards, each with some of the layers (shards.h); shards 0: the whole model.
+   */
+  uint32_t shard, shards;
   const unsigned char* step_regions;
 
   const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
@@ -134,7 +137,8 @@ struct llmc_model {
   /* Computes the logits, f32[count][vocab], of `rows`, f32[count][hidden], which are the last
    * layer's rows of any earlier call of forward; count is 1 .. batch. best[i] is the index of the
    * first maximum of row i, ignoring NaN; 0 if all logits are NaN or -infinity. Uses only
-   * fields of `run` that are the same in all runs, such as scratch, weights and threads. */
+   * fields of `run` that are the same in all runs, such as scratch, weights and threads. NULL: a
+   * shard other than the last one. */
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
   /* Encoder-decoder: runs the encoder on `input`, int32_t[n] or float[source_width * n], n in

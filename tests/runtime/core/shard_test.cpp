@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+
+#include "llmc/shards.h"
+#include "tests/runtime/core/fake_model.h"
+
+namespace llmc::fake {
+namespace {
+
+llmc_model shard_model(std::uint32_t shard, std::uint32_t shards) {
+  llmc_model m = model();
+  m.shard = shard;
+  m.shards = shards;
+  if (shard + 1 != shards) m.head = nullptr;
+  return m;
+}
+
+TEST(Shard, OtherCallsThatRunTokensAreRefused) {
+  Session session(config(), shard_model(0, 2));
+  ASSERT_EQ(session.status, LLMC_OK);
+  EXPECT_EQ(llmc_shard(session), 0u);
+  EXPECT_EQ(llmc_shards(session), 2u);
+  EXPECT_EQ(llmc_hidden_width(session), kLanes * 2);
+  const std::int32_t token = 3;
+  std::int32_t next = 0;
+  const std::uint32_t sequence = 0;
+  EXPECT_EQ(llmc_prefill(session, &token, 1, nullptr), LLMC_ERROR_SHARD);
+  EXPECT_EQ(llmc_append(session, token), LLMC_ERROR_SHARD);
+  EXPECT_EQ(llmc_append_batch(session, &sequence, 1, &token), LLMC_ERROR_SHARD);
+  EXPECT_EQ(llmc_step(session, &next), LLMC_ERROR_NO_LOGITS);
+  const std::vector<float> row = rows_of({3});
+  EXPECT_EQ(llmc_append_embeddings(session, row.data(), 1, nullptr), LLMC_ERROR_SHARD);
+  EXPECT_EQ(llmc_position(session), 0u);
+}
+
+TEST(Shard, ArgumentsAreChecked) {
+  std::vector<float> rows(kChunk * kLanes * 2), hidden(kChunk * kLanes * 2);
+  const std::vector<std::int32_t> ids = prompt(kContext);
+  Session whole;
+  EXPECT_EQ(llmc_forward_hidden(whole, ids.data(), nullptr, 1, 0, hidden.data()), LLMC_ERROR_SHARD);
+  Session first(config(), shard_model(0, 2));
+  const auto run = [&](const std::int32_t* tokens, const float* from, std::size_t n,
+                       std::size_t more,
+                       float* to) { return llmc_forward_hidden(first, tokens, from, n, more, to); };
+  EXPECT_EQ(llmc_forward_hidden(nullptr, ids.data(), nullptr, 1, 0, hidden.data()),
+            LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(nullptr, nullptr, 1, 0, hidden.data()), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(ids.data(), nullptr, 0, 0, hidden.data()), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(ids.data(), nullptr, kChunk + 1, 0, hidden.data()), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(ids.data(), rows.data(), 1, 0, hidden.data()), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(ids.data(), nullptr, 1, 0, nullptr), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(ids.data(), nullptr, 1, kContext, hidden.data()), LLMC_ERROR_CONTEXT_FULL);
+  EXPECT_EQ(run(ids.data(), nullptr, 1, SIZE_MAX, hidden.data()), LLMC_ERROR_CONTEXT_FULL);
+  const std::int32_t wrong = kVocab;
+  EXPECT_EQ(run(&wrong, nullptr, 1, 0, hidden.data()), LLMC_ERROR_TOKEN);
+  EXPECT_EQ(llmc_position(first), 0u);
+  // The rows of the whole model, which the fake has in its only layer.
+  ASSERT_EQ(run(ids.data(), nullptr, kChunk, 3, hidden.data()), LLMC_OK);
+  EXPECT_EQ(llmc_position(first), kChunk);
+  EXPECT_EQ(llmc_logits(first), nullptr);
+  EXPECT_EQ(llmc_logits_at(first, 0), nullptr);
+  Session reference;
+  ASSERT_EQ(llmc_prefill(reference, ids.data(), kChunk, nullptr), LLMC_OK);
+  std::vector<float> logits(kVocab);
+  std::uint32_t best = 0;
+  head(nullptr, hidden.data() + (kChunk - 1) * kLanes * 2, 1, logits.data(), &best);
+  EXPECT_EQ(hash_logits(logits.data()), hash_logits(llmc_logits(reference)));
+}
+
+TEST(Shard, DescriptorsAreChecked) {
+  llmc_model m = shard_model(0, 2);
+  m.head = head;
+  EXPECT_EQ(Session(config(), m).status, LLMC_ERROR_MODEL);
+  m = shard_model(1, 2);
+  m.head = nullptr;
+  EXPECT_EQ(Session(config(), m).status, LLMC_ERROR_MODEL);
+  m = shard_model(1, 2);
+  EXPECT_EQ(Session(config(), m).status, LLMC_OK);
+  m.shard = 2;
+  EXPECT_EQ(Session(config(), m).status, LLMC_ERROR_MODEL);
+  m = model();
+  m.shard = 1;
+  EXPECT_EQ(Session(config(), m).status, LLMC_ERROR_MODEL);
+}
+
+}  // namespace
+}  // namespace llmc::fake
