@@ -69,6 +69,7 @@ struct CompileOptions {
   /// device.h), or empty; and the maximum number of chunks that are computed at the same time.
   std::string accelerate;
   std::uint32_t in_flight = 2;
+  plan::ShardOption shard;  // decoders: which of several shards; count 0: the whole model
   std::string name;  // a C identifier; empty: derived from the path of the model
   WeightsStorage weights = WeightsStorage::kEmbed;
   GrammarSource grammar;            // the grammar to compile in as NAME_grammar, if any

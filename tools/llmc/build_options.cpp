@@ -4,6 +4,12 @@
 
 namespace llmc::cli {
 
+namespace {
+
+constexpr std::uint32_t kMaxStages = 1024;
+
+}  // namespace
+
 void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use) {
   add_model_options(app, options.model, use);
   add_function_options(app, options.function);
@@ -15,6 +21,9 @@ void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use) {
              "Storage of weights, embed: in the library, file: NAME.weights.bin (default: embed)")
           ->check(CLI::IsMember({"embed", "file"}))
           ->type_name("PLACE");
+  options.model.decoder_only.push_back(
+      add_whole_number(app, "--stages", options.stages, 2, kMaxStages,
+                       "Cut the model into N libraries of consecutive layers, for N machines"));
   app.add_option("--max-ram", options.max_ram,
                  "Maximum arena size, such as 512K or 64M; exit code 5 above it")
       ->type_name("BYTES");

@@ -15,6 +15,7 @@ struct BuildOptions {
   SystemPromptOptions system_prompt;
   GrammarOptions grammar;
   std::string weights = "embed", max_ram;
+  std::uint32_t stages = 0;  // number of shards; 0: the whole model
   CLI::Option* weights_option = nullptr;
 };
 void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use);

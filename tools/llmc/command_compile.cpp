@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -89,16 +90,16 @@ Json bundle_json(const driver::Bundle& bundle, const ChosenTarget& chosen) {
               {"plan", plan_json(bundle.plan)}};
 }
 
-Result<int> compile_source(const CompileCommand& command, const driver::CompileOptions& options,
-                           driver::Source source, const Outputs& outputs, const Globals& globals,
-                           Progress& line, const IrDump* dump) {
+/// Compiles a model, or one of its stages, for all targets. Adds the bundles to `list`.
+Status compile_source(const CompileCommand& command, const driver::CompileOptions& options,
+                      driver::Source source, const Outputs& outputs, const Globals& globals,
+                      Progress& line, const IrDump* dump, Json& list) {
   const double import_seconds = source.import_seconds;
   LLMC_TRY(const auto bundles, driver::compile_model(options, std::move(source), outputs.targets,
                                                      outputs.folders, progress_of(line)));
   line.clear();
   LLMC_RETURN_IF_ERROR(check_dump(dump));
   if (globals.verbose > 0) note(globals, fmt::format("{:8.2f} s   {}", import_seconds, "import"));
-  Json list = Json::array();
   note_plan(command, bundles.front().plan, globals);
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     const driver::Bundle& bundle = bundles[i];
@@ -116,13 +117,12 @@ Result<int> compile_source(const CompileCommand& command, const driver::CompileO
     print(fmt::format("{}\n", bundle.folder.string()));
     flush_stdout();
   }
-  if (globals.json) print_targets(list);
-  return 0;
+  return ok_status();
 }
 
 Result<int> compile(const CompileCommand& command, const Globals& globals) {
   LLMC_TRY(auto options, driver_options(command));
-  LLMC_TRY(const auto outputs, outputs_of(command, options));
+  LLMC_TRY(auto outputs, outputs_of(command, options));
 
   std::unique_ptr<IrDump> dump;
   if (!command.dump_ir.empty()) dump = std::make_unique<IrDump>(command.dump_ir);
@@ -135,8 +135,20 @@ Result<int> compile(const CompileCommand& command, const Globals& globals) {
 
   LLMC_RETURN_IF_ERROR(driver::check_options(options, outputs.targets));
   LLMC_RETURN_IF_ERROR(driver::find_toolchain(options.cc));
-  LLMC_TRY(auto source, import_source(command, options, globals, line));
-  return compile_source(command, options, std::move(source), outputs, globals, line, dump.get());
+  Json list = Json::array();
+  const std::vector<std::filesystem::path> folders = outputs.folders;
+  for (std::uint32_t stage = 0; stage < std::max(command.stages, 1u); ++stage) {
+    if (command.stages > 0) {
+      options.shard = {stage, command.stages};
+      for (std::size_t i = 0; i < folders.size(); ++i)
+        outputs.folders[i] = folders[i] / fmt::format("stage-{}", stage);
+    }
+    LLMC_TRY(auto source, import_source(command, options, globals, line));
+    LLMC_RETURN_IF_ERROR(compile_source(command, options, std::move(source), outputs, globals, line,
+                                        dump.get(), list));
+  }
+  if (globals.json) print_targets(list);
+  return 0;
 }
 
 }  // namespace

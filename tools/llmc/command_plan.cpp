@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -71,22 +73,27 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
 
   LLMC_RETURN_IF_ERROR(driver::check_options(options, targets));
   Progress line(globals);
-  LLMC_TRY(auto source, import_source(command, options, globals, line));
-  LLMC_TRY(const auto planned,
-           driver::plan_model(options, std::move(source), targets, progress_of(line)));
-  line.clear();
   Json list = Json::array();
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    const plan::Plan& plan = planned[i];
-    if (globals.json) {
-      list.push_back(plan_json(plan));
-      list.back()["target_reason"] = chosen[i].reason;
-      if (timeline) LLMC_RETURN_IF_ERROR(show_timeline(plan_command, plan, &list.back()));
-    } else {
-      print((i == 0 ? "" : "\n") + target_line(*plan.options.target, chosen[i]) + plan_text(plan) +
-            "\n");
-      if (timeline) LLMC_RETURN_IF_ERROR(show_timeline(plan_command, plan, nullptr));
+  std::vector<plan::Plan> planned;
+  for (std::uint32_t stage = 0; stage < std::max(command.stages, 1u); ++stage) {
+    if (command.stages > 0) options.shard = {stage, command.stages};
+    LLMC_TRY(auto source, import_source(command, options, globals, line));
+    LLMC_TRY(auto plans,
+             driver::plan_model(options, std::move(source), targets, progress_of(line)));
+    line.clear();
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      const plan::Plan& plan = plans[i];
+      if (globals.json) {
+        list.push_back(plan_json(plan));
+        list.back()["target_reason"] = chosen[i].reason;
+        if (timeline) LLMC_RETURN_IF_ERROR(show_timeline(plan_command, plan, &list.back()));
+      } else {
+        print((planned.empty() && i == 0 ? "" : "\n") +
+              target_line(*plan.options.target, chosen[i]) + plan_text(plan) + "\n");
+        if (timeline) LLMC_RETURN_IF_ERROR(show_timeline(plan_command, plan, nullptr));
+      }
     }
+    std::ranges::move(plans, std::back_inserter(planned));
   }
   if (globals.json) print_targets(list);
   flush_stdout();  // before the notes, if both streams go to the same place

@@ -175,6 +175,11 @@ std::string plan_text(const Json& plan) {
   const Json& bytes = plan.at("bytes");
   const auto size = [&](const char* name) { return bytes.at(name).get<std::uint64_t>(); };
   std::string text;
+  if (plan.contains("shard"))
+    text += fmt::format("stage       {} of {}: {} layers\n",
+                        plan.at("shard").at("index").get<std::uint32_t>(),
+                        plan.at("shard").at("count").get<std::uint32_t>(),
+                        plan.at("model").at("layers").get<std::uint32_t>());
   if (plain)
     text += open_dims_text(plan.value("open_dims", Json::array())) +
             ports_text("input", plan.at("inputs")) + ports_text("output", plan.at("outputs"));
