@@ -12,7 +12,8 @@ packages=(
 )
 if [[ ${1:-} == --tests ]]; then
   packages+=(libgtest-dev libgmock-dev libsentencepiece-dev libclang-rt-19-dev
-             clang-format-19 clang-tidy-19 python3 libbenchmark-dev binutils)
+             clang-format-19 clang-tidy-19 python3 libbenchmark-dev binutils
+             libopenmpi-dev openmpi-bin)       # stages of a model on ranks
 fi
 
 # shellcheck source=tools/lib/install.sh
