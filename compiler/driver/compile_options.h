@@ -70,7 +70,7 @@ struct CompileOptions {
   std::string accelerate;
   std::uint32_t in_flight = 2;
   plan::ShardOption shard;  // decoders: which of several shards; count 0: the whole model
-  std::string name;  // a C identifier; empty: derived from the path of the model
+  std::string name;         // a C identifier; empty: derived from the path of the model
   WeightsStorage weights = WeightsStorage::kEmbed;
   GrammarSource grammar;            // the grammar to compile in as NAME_grammar, if any
   std::uint64_t max_ram = 0;        // maximum arena size in bytes, without weights; 0: no limit

@@ -14,10 +14,10 @@ namespace {
 
 /// What cannot be divided: a stage outside loops, or one iteration of a loop.
 struct Unit {
-  std::size_t stage = 0;                      // in Program::forward
-  std::uint32_t iteration = 0;                // of a loop
-  std::uint32_t first_layer = 0, layers = 0;  // of the cache
-  std::uint64_t bytes = 0;                    // of matrices
+  std::size_t stage = 0;                       // in Program::forward
+  std::uint32_t iteration = 0;                 // of a loop
+  std::uint32_t first_layer = 0, layers = 0;   // of the cache
+  std::uint64_t bytes = 0;                     // of matrices
   std::set<BufferId> reads = {}, writes = {};  // reads: those that are not written before
   std::set<std::uint32_t> caches_read = {};
 };

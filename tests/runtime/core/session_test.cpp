@@ -288,8 +288,7 @@ TEST(Status, EveryStatusHasItsText) {
   std::vector<std::string> seen;
   for (int i = 0; i < 64; ++i) {
     const std::string text = llmc_status_text(static_cast<llmc_status>(i));
-    if (i <= LLMC_ERROR_STATE_MODEL ||
-        (i >= LLMC_ERROR_NO_CANDIDATE && i <= LLMC_ERROR_SHARD) ||
+    if (i <= LLMC_ERROR_STATE_MODEL || (i >= LLMC_ERROR_NO_CANDIDATE && i <= LLMC_ERROR_SHARD) ||
         (i >= LLMC_ERROR_FILE && i <= LLMC_ERROR_BUFFER)) {
       EXPECT_NE(text, "unknown status") << i;
       EXPECT_EQ(std::count(seen.begin(), seen.end(), text), 0) << text;
