@@ -10,8 +10,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Number of looks at a word, with a pause between them, before a thread sleeps: about 20 us.
-constexpr int kLooks = 400;
+/// Number of spin iterations before a thread sleeps: about 20 us.
+constexpr int kSpins = 400;
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -29,8 +29,10 @@ ReferenceDevice::ReferenceDevice(std::unique_ptr<ThreadPool> pool)
               .size = sizeof(llmc_device),
               .name = "reference",
               .user = this,
-              .prepare = [](void*, const llmc_model*, const void*, void*, uint64_t) -> llmc_status {
-                return LLMC_OK;
+              .prepare = [](void*, const llmc_model* model, const void*, void*,
+                            uint64_t) -> llmc_status {
+                // The layouts of llmc_run and llmc_model are those of this version.
+                return model->abi == LLMC_MODEL_ABI ? LLMC_OK : LLMC_ERROR_VERSION;
               },
               .submit = [](void* user, const llmc_device_job* job) -> uint64_t {
                 return static_cast<ReferenceDevice*>(user)->submit(*job);
@@ -79,18 +81,17 @@ int ReferenceDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
   if (is_done()) return LLMC_DEVICE_DONE;
   if (timeout_us == 0) return LLMC_DEVICE_RUNNING;
   const Clock::time_point end = Clock::now() + std::chrono::microseconds(timeout_us);
-  for (int i = 0; i < kLooks; ++i) {
+  for (int i = 0; i < kSpins; ++i) {
     if (is_done()) return LLMC_DEVICE_DONE;
     pause();
   }
+  if (timeout_us == LLMC_DEVICE_NO_LIMIT) {
+    wait_for(ticket);
+    return LLMC_DEVICE_DONE;
+  }
   while (!is_done()) {
-    if (timeout_us == UINT32_MAX) {
-      done_.wait(done_.load(std::memory_order_acquire), std::memory_order_acquire);
-    } else if (Clock::now() >= end) {
-      return LLMC_DEVICE_RUNNING;
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
+    if (Clock::now() >= end) return LLMC_DEVICE_RUNNING;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   return LLMC_DEVICE_DONE;
 }
@@ -98,8 +99,12 @@ int ReferenceDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
 void ReferenceDevice::cancel() {
   const std::uint64_t last = submitted_.load(std::memory_order_relaxed);
   cancelled_.store(last, std::memory_order_relaxed);
-  while (done_.load(std::memory_order_acquire) < last)
-    done_.wait(done_.load(std::memory_order_acquire), std::memory_order_acquire);
+  wait_for(last);
+}
+
+void ReferenceDevice::wait_for(std::uint64_t ticket) {
+  for (std::uint64_t seen; (seen = done_.load(std::memory_order_acquire)) < ticket;)
+    done_.wait(seen, std::memory_order_acquire);
 }
 
 void ReferenceDevice::run(const Job& job) {
@@ -112,7 +117,7 @@ void ReferenceDevice::run(const Job& job) {
 
 void ReferenceDevice::work() {
   for (std::uint64_t next = 1;; ++next) {
-    for (int i = 0; i < kLooks && submitted_.load(std::memory_order_acquire) < next; ++i) pause();
+    for (int i = 0; i < kSpins && submitted_.load(std::memory_order_acquire) < next; ++i) pause();
     while (submitted_.load(std::memory_order_acquire) < next)
       submitted_.wait(next - 1, std::memory_order_acquire);
     if (stop_) return;

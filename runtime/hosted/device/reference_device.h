@@ -41,6 +41,7 @@ class ReferenceDevice {
   std::uint64_t submit(const llmc_device_job& job);
   int wait(std::uint64_t ticket, std::uint32_t timeout_us);
   void cancel();
+  void wait_for(std::uint64_t ticket);
   void work();
   void run(const Job& job);
 

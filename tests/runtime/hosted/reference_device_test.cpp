@@ -63,6 +63,24 @@ TEST(ReferenceDevice, ATimeOutEndsItsUseOfTheMemory) {
   EXPECT_EQ(llmc_device_status(session), LLMC_ERROR_DEVICE);
 }
 
+TEST(ReferenceDevice, WakesUpAfterEveryJob) {
+  auto device = ReferenceDevice::create(1);
+  ASSERT_TRUE(device.ok());
+  const llmc_device& functions = (*device)->device();
+  llmc_model model = fake::stepped_model(1);
+  // About as long as the waiting thread spins before it sleeps.
+  model.run_step = [](const llmc_run* run, std::uint32_t) {
+    for (std::uint32_t i = 0; i < 350 + run->count % 100; ++i)
+      std::atomic_signal_fence(std::memory_order_seq_cst), std::this_thread::yield();
+  };
+  llmc_run run{};
+  const llmc_device_job job{&model, &run, 1, 2};
+  for (run.count = 0; run.count < 3000; ++run.count) {
+    const std::uint64_t ticket = functions.submit(functions.user, &job);
+    ASSERT_EQ(functions.wait(functions.user, ticket, LLMC_DEVICE_NO_LIMIT), LLMC_DEVICE_DONE);
+  }
+}
+
 TEST(ReferenceDevice, RefusesMoreJobsThanItHasRoomFor) {
   auto device = ReferenceDevice::create(1);
   ASSERT_TRUE(device.ok());
@@ -81,7 +99,7 @@ TEST(ReferenceDevice, RefusesMoreJobsThanItHasRoomFor) {
   EXPECT_EQ(functions.wait(functions.user, last, 0), LLMC_DEVICE_RUNNING);
   EXPECT_EQ(functions.wait(functions.user, last, 100), LLMC_DEVICE_RUNNING);
   may_end = true;
-  EXPECT_EQ(functions.wait(functions.user, last, UINT32_MAX), LLMC_DEVICE_DONE);
+  EXPECT_EQ(functions.wait(functions.user, last, LLMC_DEVICE_NO_LIMIT), LLMC_DEVICE_DONE);
   EXPECT_NE(functions.submit(functions.user, &job), 0u);
   functions.cancel(functions.user);
 }
