@@ -4,14 +4,9 @@
 #include "message.h"
 
 namespace llmc::core {
+
 ChunkPipeline::ChunkPipeline(llmc_session& session, const ChunkCall& call)
-    : session_(session), call_(call), in_flight_(session.model->in_flight) {
-  session.last_chunk = 0;
-  session.row_slot.generation = 0;
-  if (call.input.embeddings == nullptr) return;
-  static_assert(kNoToken == -1);
-  __builtin_memset(session.tokens, 0xFF, uint64_t{session.chunk} * sizeof *session.tokens);
-}
+    : session_(session), call_(call), in_flight_(session.model->in_flight) {}
 
 ChunkPipeline::~ChunkPipeline() {
   if (count_ > 0 && !session_.device_failed)
@@ -31,7 +26,13 @@ void ChunkPipeline::start_chunk() {
   flight.run.segment_count = 1;
   flight.run.segments = &flight.segment;
   const Input& input = call_.input;
+  if (started_ == 0) {
+    session_.last_chunk = 0;
+    session_.row_slot.generation = 0;
+  }
   if (input.embeddings != nullptr) {
+    static_assert(kNoToken == -1);
+    if (started_ == 0) __builtin_memset(session_.tokens, 0xFF, rows * sizeof *session_.tokens);
     flight.run.tokens = session_.tokens;
     flight.run.embeddings = input.embeddings + started_ * model.embedding_width;
   } else {
@@ -99,7 +100,11 @@ bool ChunkPipeline::advance(uint32_t index) {
   const llmc_device& device = *session_.config.device;
   const llmc_device_job job{&model, &mine.run, first, mine.step};
   mine.ticket = device.submit(device.user, &job);
-  if (mine.ticket == 0) fall_back("refused a job");
+  if (mine.ticket == 0) {
+    fall_back("refused a job");
+  } else {
+    ++session_.device_jobs;
+  }
   return true;
 }
 
@@ -114,10 +119,12 @@ void ChunkPipeline::wait_for_next() {
   if (next == nullptr) return;  // the device has failed, and the CPU goes on
   const uint64_t limit_us = uint64_t{session_.config.device_timeout_ms} * 1000;
   if (limit_us == 0) {
-    while (!wait(*next, UINT32_MAX)) continue;
-  } else if (!wait(*next, limit_us < UINT32_MAX ? static_cast<uint32_t>(limit_us) : UINT32_MAX)) {
-    fall_back("timed out");
+    while (!wait(*next, LLMC_DEVICE_NO_LIMIT)) continue;
+    return;
   }
+  constexpr uint32_t kMost = LLMC_DEVICE_NO_LIMIT - 1;
+  if (!wait(*next, limit_us < kMost ? static_cast<uint32_t>(limit_us) : kMost))
+    fall_back("timed out");
 }
 
 uint32_t ChunkPipeline::next_chunk() {
@@ -147,6 +154,10 @@ extern "C" llmc_status llmc_run_in_flight(llmc_session* session, void* call) {
   auto& chunks = *static_cast<ChunkCall*>(call);
   ChunkPipeline pipeline(*session, chunks);
   return for_each_chunk(*session, chunks, [&] { return pipeline.next_chunk(); });
+}
+
+extern "C" uint64_t llmc_device_jobs(const llmc_session* session) {
+  return session == nullptr ? 0 : session->device_jobs;
 }
 
 extern "C" llmc_status llmc_device_status(const llmc_session* session) {

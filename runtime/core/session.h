@@ -100,6 +100,7 @@ struct llmc_session {
   /// none.
   uint32_t last_chunk;
   unsigned char* scratch;  // [model->in_flight][model->scratch_bytes]
+  uint64_t device_jobs;    // number of jobs that config.device has accepted
   bool device_failed;      // the CPU computes what config.device has computed before
   bool busy;               // a call is in progress: callbacks must not change the session
 

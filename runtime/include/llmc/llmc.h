@@ -160,7 +160,7 @@ typedef struct llmc_config {
   llmc_parallel_for parallel_for; /* NULL: everything runs on the calling thread */
   void* parallel_user;
   int (*cancel)(void* user); /* called before each chunk and step, but once for tokens that make
-                                the context slide; non-zero: the call is LLMC_ERROR_CANCELLED */
+                                the context slide; non-zero: returns LLMC_ERROR_CANCELLED */
   void* cancel_user;
   void (*log)(void* user, int level, const char* text); /* receives one line; may be NULL */
   void* log_user;
@@ -173,7 +173,7 @@ typedef struct llmc_config {
   uint32_t slide_tokens;      /* minimum number dropped after them; 0: half of those that may be */
   uint32_t begin;             /* LLMC_BEGIN_… */
   uint32_t device_timeout_ms; /* after which the CPU computes a device's job; 0: no limit */
-  const struct llmc_device* device; /* accelerator for prompts: device.h; NULL: none */
+  const struct llmc_device* device; /* accelerator for prompts (device.h); must stay valid */
 } llmc_config;
 
 typedef struct llmc_session llmc_session; /* stored in the arena; needs no destruction */

@@ -116,7 +116,7 @@ struct llmc_model {
   /* Which of how many shards, each with some of the layers (shards.h); shards 0: the whole model.
    */
   uint32_t shard, shards;
-  const unsigned char* step_regions;
+  const uint16_t* step_regions;
 
   const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
                                    them */

@@ -180,6 +180,57 @@ TEST(Device, CancelledPromptIsRolledBack) {
   }
 }
 
+TEST(Device, ACallThatIsCancelledAtOnceChangesNothing) {
+  FakeDevice device;
+  llmc_config c = with(device);
+  int cancels = 0;
+  c.cancel_user = &cancels;
+  c.cancel = [](void* user) { return *static_cast<int*>(user); };
+  Session session(c, stepped_model(2));
+  const std::vector<std::int32_t> ids = prompt(20);
+  ASSERT_EQ(llmc_prefill(session, ids.data(), 10, nullptr), LLMC_OK);
+  const std::size_t rows = llmc_last_chunk(session);
+  const std::uint64_t logits = hash_logits(llmc_logits_at(session, 0));
+  cancels = 1;
+  EXPECT_EQ(llmc_prefill(session, ids.data(), 20, nullptr), LLMC_ERROR_CANCELLED);
+  EXPECT_EQ(llmc_last_chunk(session), rows);
+  EXPECT_EQ(hash_logits(llmc_logits_at(session, 0)), logits);
+}
+
+TEST(Device, SlidesForksAndSequencesHaveTheSameBits) {
+  const auto run = [](llmc_session* session) {
+    const std::vector<std::int32_t> ids = prompt(kContext);
+    std::uint64_t sum = 0;
+    const auto add = [&] { sum = mix(sum, hash_logits(llmc_logits(session))); };
+    EXPECT_EQ(llmc_prefill(session, ids.data(), 40, nullptr), LLMC_OK);
+    add();
+    std::uint32_t fork = 0;
+    EXPECT_EQ(llmc_fork(session, 0, &fork), LLMC_OK);
+    EXPECT_EQ(llmc_select(session, fork), LLMC_OK);
+    EXPECT_EQ(llmc_rewind(session, 17), LLMC_OK);
+    EXPECT_EQ(llmc_prefill(session, ids.data() + 3, 21, nullptr), LLMC_OK);
+    add();
+    EXPECT_EQ(llmc_select(session, 0), LLMC_OK);
+    add();
+    EXPECT_EQ(llmc_prefill(session, ids.data() + 1, 30, nullptr), LLMC_OK);  // slides
+    add();
+    return sum;
+  };
+  std::uint64_t sums[2];
+  for (const bool with_device : {false, true}) {
+    FakeDevice device(2);
+    llmc_config c = with_device ? with(device) : config();
+    c.full_context = LLMC_FULL_SLIDE;
+    llmc_model m = stepped_model(3);
+    m.sequences = 2;
+    m.pool_blocks *= 2;
+    m.arena_bytes = llmc_arena_layout_of_model(&m).total;
+    sums[with_device] = run(Session(c, m));
+    EXPECT_EQ(device.submitted > 0, with_device);
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+}
+
 TEST(Device, IsChecked) {
   FakeDevice device;
   EXPECT_EQ(Session(with(device), model()).status, LLMC_ERROR_DEVICE);  // no steps

@@ -184,6 +184,11 @@ TEST(SessionInit, ConfigurationsOfOtherVersions) {
   EXPECT_EQ(init(&newer), LLMC_OK);
   newer.unknown = 1;
   EXPECT_EQ(init(&newer), LLMC_ERROR_VERSION);
+  // A program of an older version has no device; what lies after its struct is not read.
+  c = config();
+  c.size = offsetof(llmc_config, device);
+  c.device = reinterpret_cast<const llmc_device*>(std::uintptr_t{1});
+  EXPECT_EQ(init(&c), LLMC_OK);
 }
 
 TEST(SessionInit, SamplingParameters) {

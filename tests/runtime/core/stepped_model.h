@@ -13,7 +13,7 @@ namespace llmc::fake {
 
 inline constexpr std::uint64_t kAreaOffset = (kChunk * kLanes * 8 + 63) / 64 * 64;
 inline constexpr std::uint32_t kSteps = 5;
-inline constexpr unsigned char kRegions[kSteps] = {0, 1, 2, 0, 1};
+inline constexpr std::uint16_t kRegions[kSteps] = {0, 1, 2, 0, 1};
 
 inline std::uint64_t* area(const llmc_run& run) {
   return reinterpret_cast<std::uint64_t*>(run.scratch + kAreaOffset);
