@@ -25,7 +25,7 @@ std::string segment_comment(const Plan& plan, const Segment& segment) {
 }
 
 std::string step_functions(const Plan& plan) {
-  std::string steps, regions;
+  std::string steps, regions, next;  // next: the line before the steps of the next segment
   std::size_t part = 0;
   const auto add_regions = [&](const std::vector<Segment>& segments, std::uint64_t times) {
     std::vector<std::uint32_t> row;
@@ -36,9 +36,11 @@ std::string step_functions(const Plan& plan) {
   for (const Segment& segment : plan::segments_of(plan.program.forward)) {
     const plan::Stage& stage = plan.program.forward[segment.begin];
     const auto* loop = std::get_if<plan::LoopStage>(&stage.op);
+    steps += next;
     if (loop == nullptr) {
-      steps += fmt::format("  if (step == 0) return {}(context);\n  step -= 1;\n",
-                           segment_name("forward", part++));
+      steps +=
+          fmt::format("  if (step == 0) return {}(context);\n", segment_name("forward", part++));
+      next = "  step -= 1;\n";
       add_regions({segment}, 1);
       continue;
     }
@@ -61,15 +63,14 @@ std::string step_functions(const Plan& plan) {
       steps += fmt::format("      {}:\n        return {}(context, w, layer_index);\n",
                            i + 1 == segments.size() ? "default" : fmt::format("case {}", i),
                            segment_name(loop->function, i));
-    steps += fmt::format("    }}\n  }}\n  step -= {};\n", count);
+    steps += "    }\n  }\n";
+    next = fmt::format("  step -= {};\n", count);
     add_regions(segments, loop->count);
   }
-  // The last subtraction has no reader.
-  steps.erase(steps.rfind("  step -= "));
   return fmt::format(
       "\n/// The region of each step of a chunk; 0: the CPU computes it.\n"
       "constexpr uint32_t kSteps = {};\n"
-      "constexpr unsigned char kStepRegions[kSteps] = {{\n{}}};\n"
+      "constexpr uint16_t kStepRegions[kSteps] = {{\n{}}};\n"
       "\n/// Runs a step of a chunk of tokens. The last one leaves their final rows in `{}`.\n"
       "void run_step(const llmc_run* run, uint32_t step) {{\n"
       "  const KernelContext context{{run, run->count, run->scratch + kWork}};\n{}}}\n"

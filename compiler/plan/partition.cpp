@@ -75,11 +75,11 @@ class Partitioner {
     if (const auto* s = std::get_if<LinearStage>(&stage.op))
       return s->experts == 0 && !s->windows && takes_weight(s->weight, loop) &&
              takes_weight(s->more_rows, loop);
-    return device_.row_operations && (std::holds_alternative<NormStage>(stage.op) ||
-                                      std::holds_alternative<GatedStage>(stage.op) ||
-                                      std::holds_alternative<BinaryStage>(stage.op) ||
-                                      std::holds_alternative<UnaryStage>(stage.op) ||
-                                      std::holds_alternative<CopyStage>(stage.op));
+    return std::holds_alternative<NormStage>(stage.op) ||
+           std::holds_alternative<GatedStage>(stage.op) ||
+           std::holds_alternative<BinaryStage>(stage.op) ||
+           std::holds_alternative<UnaryStage>(stage.op) ||
+           std::holds_alternative<CopyStage>(stage.op);
   }
 
   /// Splits the projections of `stages` to q, k and v that the device takes.
@@ -147,13 +147,8 @@ class Partitioner {
   void add_region(std::span<Stage> stages, const LoopStage* loop) {
     Region region{.count = loop == nullptr ? 1 : loop->count,
                   .stages = static_cast<std::uint32_t>(stages.size())};
-    std::set<BufferId> used;
     for (const Stage& stage : stages) {
       region.multiply_adds += product_multiply_adds(program_, stage, loop);
-      const Access access = full_access(stage);
-      for (const auto& list : {access.reads, access.writes})
-        for (const BufferId id : list)
-          if (id.exists()) used.insert(id);
       const auto* linear = std::get_if<LinearStage>(&stage.op);
       if (linear == nullptr) continue;
       for (const WeightRef ref : {linear->weight, linear->more_rows}) {
@@ -162,16 +157,37 @@ class Partitioner {
         region.weight_bytes += weight(ref, loop).bytes;
       }
     }
-    std::uint64_t row_bytes = 0;
+    const auto work = static_cast<double>(region.multiply_adds * chunk_);
+    const double cpu = work / target::kCpuMultiplyAddsPerNs;
+    const double device = work / device_.multiply_adds_per_ns;
+    // A device that is slower than the CPU holds the CPU up for the difference.
+    double lost = device_.submit_ns + std::max(device - cpu, 0.0);
     if (!device_.shares_memory)
-      for (const BufferId id : used) row_bytes += program_.buffers[id.index].width * sizeof(float);
-    const double saved =
-        static_cast<double>(region.multiply_adds * chunk_) / target::kCpuMultiplyAddsPerNs;
-    const double lost =
-        static_cast<double>(row_bytes * chunk_) / device_.bytes_per_ns + device_.submit_ns;
-    if (saved <= lost) return;
+      lost += static_cast<double>(crossing_bytes(stages) * chunk_) / device_.bytes_per_ns;
+    if (cpu <= lost) return;
     result_.regions.push_back(std::move(region));
     for (Stage& stage : stages) stage.region = static_cast<std::uint32_t>(result_.regions.size());
+  }
+
+  /// Returns the bytes per row that the stages read from others or leave for others.
+  std::uint64_t crossing_bytes(std::span<const Stage> stages) const {
+    std::set<BufferId> written, crossing, elsewhere{program_.hidden};
+    for_each_execution(program_.forward, [&](const Stage& stage, const LoopStage*) {
+      if (&stage >= stages.data() && &stage < stages.data() + stages.size()) return;
+      for (const BufferId id : full_access(stage).reads) elsewhere.insert(id);
+    });
+    for (const Stage& stage : stages) {
+      const Access used = full_access(stage);
+      for (const BufferId id : used.reads)
+        if (id.exists() && !written.contains(id)) crossing.insert(id);
+      for (const BufferId id : used.writes)
+        if (id.exists()) written.insert(id);
+    }
+    for (const BufferId id : written)
+      if (elsewhere.contains(id)) crossing.insert(id);
+    std::uint64_t bytes = 0;
+    for (const BufferId id : crossing) bytes += program_.buffers[id.index].width * sizeof(float);
+    return bytes;
   }
 
   /// Finds what each region reads, and what it writes for stages outside it or for its next

@@ -16,6 +16,7 @@ namespace {
 struct StepCost {
   std::uint32_t region = 0;
   double multiply_adds = 0, bytes = 0, attention_per_key = 0;
+  double window = INFINITY;  // keys of an attention, at most
 };
 
 class CostModel {
@@ -38,8 +39,10 @@ class CostModel {
     StepCost cost{.region = segment.region};
     for (std::size_t i = segment.begin; i < segment.end; ++i) {
       cost.multiply_adds += static_cast<double>(product_multiply_adds(program_, stages[i], loop));
-      if (const auto* s = std::get_if<AttentionStage>(&stages[i].op))
+      if (const auto* s = std::get_if<AttentionStage>(&stages[i].op)) {
         cost.attention_per_key += static_cast<double>(2 * s->shape.heads * s->shape.head_dim);
+        if (s->window > 0) cost.window = static_cast<double>(s->window);
+      }
       const Access used = access(stages[i]);
       for (const auto& list : {used.reads, used.writes})
         for (const BufferId id : list)
@@ -68,6 +71,8 @@ class Simulation {
     result_.tokens = tokens;
     result_.chunk = plan.options.chunk;
     result_.chunks = (tokens + result_.chunk - 1) / result_.chunk;
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      if (steps_[i].region != 0 && (i == 0 || steps_[i - 1].region == 0)) ++jobs_per_chunk_;
   }
 
   Schedule run() && {
@@ -87,7 +92,8 @@ class Simulation {
  private:
   double cpu_time(const StepCost& cost, const Flight& flight, bool alone) const {
     const double rows = flight.rows;
-    const double keys = flight.first_token + (rows + 1) / 2;  // of a row, on average
+    // Of a row, on average.
+    const double keys = std::min(flight.first_token + (rows + 1) / 2, cost.window);
     const double work =
         rows * (cost.attention_per_key * keys / rates_.attention + cost.bytes / rates_.bytes);
     const bool products = cost.region == 0 || alone;
@@ -130,22 +136,14 @@ class Simulation {
     while (flight.step < steps_.size() && steps_[flight.step].region != 0)
       time += flight.rows * steps_[flight.step++].multiply_adds / device.multiply_adds_per_ns;
     const double begin = std::max(cpu_ + device.submit_ns, device_);
-    if (!device.shares_memory) {
-      const double layers = static_cast<double>(result_.chunks) * jobs_per_chunk();
+    if (!device.shares_memory)
       time += flight.rows *
               static_cast<double>(plan_.partition->bytes_to_device +
                                   plan_.partition->bytes_from_device) /
-              (layers / result_.chunks) / device.bytes_per_ns;
-    }
+              jobs_per_chunk_ / device.bytes_per_ns;
     device_ = flight.job_end = begin + time;
     flight.on_device = true;
     add({flight.chunk, number(first), number(flight.step), true, begin, device_});
-  }
-  double jobs_per_chunk() const {
-    double jobs = 0;
-    for (std::size_t i = 0; i < steps_.size(); ++i)
-      if (steps_[i].region != 0 && (i == 0 || steps_[i - 1].region == 0)) ++jobs;
-    return std::max(jobs, 1.0);
   }
   /// Nothing is ready: the CPU waits for the job that ends first.
   void wait() {
@@ -187,6 +185,7 @@ class Simulation {
   std::deque<Flight> flights_;
   std::uint32_t started_ = 0;
   double cpu_ = 0, device_ = 0;  // when each is free
+  double jobs_per_chunk_ = 0;
   Schedule result_;
 };
 

@@ -29,8 +29,8 @@ struct Schedule {
   std::uint32_t tokens = 0, chunk = 0, chunks = 0;
   std::vector<Span> spans;                // by the time at which they begin, per place
   double total = 0, cpu = 0, device = 0;  // when the prompt is done; sums of spans
-  /// The time that no schedule can be shorter than: the busier place, and what the other one does
-  /// before its first span and after its last one.
+  /// The time of the busier place if it never waited between its first and its last span, and what
+  /// the other one does before and after.
   double bound = 0;
   double cpu_alone = 0;  // all steps on the CPU
   /// Multiply-adds of attention: to all tokens of the prompt from each (4 S² D H operations), to

@@ -6,13 +6,13 @@ namespace llmc::target {
 namespace {
 
 constexpr Device kDevices[] = {
+    // Threads of its own, with the kernels of the target.
     {.name = "reference",
-     .description = "a thread pool of its own, with the kernels of the target",
      .multiply_adds_per_ns = kCpuMultiplyAddsPerNs,
      .bytes_per_ns = 10,
      .submit_ns = 5000},
+    // Runs like reference; `plan --timeline` draws it.
     {.name = "simulated",
-     .description = "runs like reference; plan --timeline draws it as 8 times as fast as the CPU",
      .shares_memory = false,
      .multiply_adds_per_ns = 8 * kCpuMultiplyAddsPerNs,
      .bytes_per_ns = 20,

@@ -12,11 +12,8 @@ namespace llmc::target {
 /// (plan/partition.h).
 struct Device {
   std::string_view name;
-  std::string_view description;  // for messages
   /// Weight formats of the matrix products that it takes, as in --quant; empty: all formats.
   std::span<const std::string_view> formats = {};
-  /// Whether it computes norms, activations and other operations of single rows between products.
-  bool row_operations = true;
   /// Whether it reads and writes the memory of the CPU, so that nothing is copied.
   bool shares_memory = true;
   double multiply_adds_per_ns = 0;  // of matrix products of a whole chunk

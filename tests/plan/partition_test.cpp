@@ -142,6 +142,8 @@ TEST(Partition, RegionsThatCostMoreThanTheySaveStayOnTheCpu) {
   EXPECT_FALSE(make_plan(tests::stage_graph(), options_for(&far)).ok());
   far.bytes_per_ns = 1e6;
   EXPECT_TRUE(make_plan(tests::stage_graph(), options_for(&far)).ok());
+  far.multiply_adds_per_ns = target::kCpuMultiplyAddsPerNs / 100;
+  EXPECT_FALSE(make_plan(tests::stage_graph(), options_for(&far)).ok());
 }
 
 TEST(Partition, ProjectionsThatStayAreNotDivided) {
