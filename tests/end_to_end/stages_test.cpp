@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Ids = std::vector<std::int32_t>;
 
 Ids prompt_of(std::size_t count) {
@@ -112,6 +113,25 @@ TEST(StagesOption, PlanShowsEachAndTooManyAreRefused) {
   const ProgramRun refused = llmc({"plan", tinyfable().string(), "--stages", "5"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--stages takes 2 to 4"));
+  for (const char* const wrong : {"1", "x", "2,3", "-2"}) {
+    const ProgramRun ran = llmc({"plan", tinyfable().string(), std::string("--stages=") + wrong});
+    EXPECT_EQ(ran.code, 2) << wrong;
+  }
+}
+
+TEST(StagesOption, AutoTakesAsFewAsFit) {
+  const auto plan = [](const char* max_ram) {
+    return llmc({"plan", tinyfable().string(), "--stages", "auto", "--max-ram", max_ram});
+  };
+  EXPECT_THAT(plan("8M").out, Not(HasSubstr("stage  ")));  // one machine is enough
+  EXPECT_THAT(plan("1600K").out, HasSubstr("stage       1 of 2"));
+  EXPECT_THAT(plan("1500K").out, HasSubstr("stage       2 of 3"));
+  const ProgramRun never = plan("100K");
+  EXPECT_EQ(never.code, 5) << never.err;
+  EXPECT_THAT(never.err, HasSubstr("no cut between layers fits 102400 bytes"));
+  const ProgramRun unlimited = llmc({"plan", tinyfable().string(), "--stages", "auto"});
+  EXPECT_EQ(unlimited.code, 2);
+  EXPECT_THAT(unlimited.err, HasSubstr("--stages auto needs --max-ram"));
 }
 
 #ifdef LLMC_MPI_RUN

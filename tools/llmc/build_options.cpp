@@ -1,5 +1,11 @@
 #include "tools/llmc/build_options.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "compiler/driver/compile.h"
 #include "tools/llmc/plan_text.h"
 
 namespace llmc::cli {
@@ -22,8 +28,11 @@ void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use) {
           ->check(CLI::IsMember({"embed", "file"}))
           ->type_name("PLACE");
   options.model.decoder_only.push_back(
-      add_whole_number(app, "--stages", options.stages, 2, kMaxStages,
-                       "Cut the model into N libraries of consecutive layers, for N machines"));
+      app.add_option(
+             "--stages", options.stages,
+             "Cut the model into N libraries of consecutive layers, for N machines; auto: as "
+             "few as fit --max-ram each, weights included")
+          ->type_name("N"));
   app.add_option("--max-ram", options.max_ram,
                  "Maximum arena size, such as 512K or 64M; exit code 5 above it")
       ->type_name("BYTES");
@@ -38,6 +47,42 @@ Result<driver::CompileOptions> driver_options(const BuildOptions& options) {
       options.weights == "file" ? driver::WeightsStorage::kFile : driver::WeightsStorage::kEmbed;
   LLMC_TRY(compile.grammar, grammar_source(options.grammar));
   return compile;
+}
+
+Result<std::uint32_t> count_stages(const BuildOptions& options, driver::CompileOptions compile,
+                                   std::span<const std::string> targets, std::uint64_t max_ram,
+                                   const Globals& globals, Progress& line) {
+  std::uint32_t count = 0;
+  if (options.stages.empty()) return count;
+  if (options.stages != "auto") {
+    LLMC_TRY(const auto counts, parse_counts(options.stages, "--stages", kMaxStages, 2));
+    if (counts.size() == 1) return counts.front();
+    return usage_error("--stages takes one number, or auto", "each stage is for one machine");
+  }
+  if (max_ram == 0)
+    return usage_error("--stages auto needs --max-ram",
+                       "give the memory of one machine, such as --max-ram 2G");
+  compile.max_ram = 0;
+  for (count = 1; count <= kMaxStages; ++count) {
+    std::uint64_t most = 0;
+    for (std::uint32_t index = 0; index < count; ++index) {
+      compile.shard = count == 1 ? plan::ShardOption{} : plan::ShardOption{index, count};
+      LLMC_TRY(auto source, import_source(options, compile, globals, line));
+      auto plans = driver::plan_model(compile, std::move(source), targets, progress_of(line));
+      if (!plans.ok() && count > 1 && plans.error().first().kind == ErrorKind::kUsage)
+        return Diagnostic{.kind = ErrorKind::kOverBudget,
+                          .message = fmt::format("no cut between layers fits {} bytes", max_ram),
+                          .hint = "a larger --max-ram, or a smaller --ctx or --chunk"};
+      if (!plans.ok()) return std::move(plans).error();
+      for (const plan::Plan& plan : *plans)
+        most = std::max(most, plan.weights_bytes + plan.arena_bytes);
+      if (most > max_ram) break;
+    }
+    line.clear();
+    if (most <= max_ram) return count == 1 ? 0 : count;
+  }
+  return Diagnostic{.kind = ErrorKind::kOverBudget,
+                    .message = fmt::format("more than {} stages are needed", kMaxStages)};
 }
 
 Result<driver::Source> import_source(const BuildOptions& options, driver::CompileOptions& compile,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "compiler/driver/source.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/grammar_options.h"
@@ -15,13 +17,20 @@ struct BuildOptions {
   SystemPromptOptions system_prompt;
   GrammarOptions grammar;
   std::string weights = "embed", max_ram;
-  std::uint32_t stages = 0;  // number of shards; 0: the whole model
+  std::string stages;  // number of shards, or "auto"; empty: the whole model
   CLI::Option* weights_option = nullptr;
 };
 void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use);
 
 /// Returns the options for the driver. Reads the grammar and the system prompt.
 Result<driver::CompileOptions> driver_options(const BuildOptions& options);
+
+/// Returns the number of shards that --stages asks for; 0: the whole model. With "auto" it is the
+/// smallest number with which weights and arena of each stage fit `max_ram` bytes for each target.
+/// Fails with kUsage for another text, and with kOverBudget if one layer alone does not fit.
+Result<std::uint32_t> count_stages(const BuildOptions& options, driver::CompileOptions compile,
+                                   std::span<const std::string> targets, std::uint64_t max_ram,
+                                   const Globals& globals, Progress& line);
 
 /// Imports the model and prints notes about the chosen file of a folder and about options without
 /// effect. `line` shows progress.

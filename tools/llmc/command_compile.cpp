@@ -135,11 +135,14 @@ Result<int> compile(const CompileCommand& command, const Globals& globals) {
 
   LLMC_RETURN_IF_ERROR(driver::check_options(options, outputs.targets));
   LLMC_RETURN_IF_ERROR(driver::find_toolchain(options.cc));
+  LLMC_TRY(const std::uint32_t stages,
+           count_stages(command, options, outputs.targets, options.max_ram, globals, line));
+  if (command.stages == "auto") options.max_ram = 0;  // kept, with the weights
   Json list = Json::array();
   const std::vector<std::filesystem::path> folders = outputs.folders;
-  for (std::uint32_t stage = 0; stage < std::max(command.stages, 1u); ++stage) {
-    if (command.stages > 0) {
-      options.shard = {stage, command.stages};
+  for (std::uint32_t stage = 0; stage < std::max(stages, 1u); ++stage) {
+    if (stages > 0) {
+      options.shard = {stage, stages};
       for (std::size_t i = 0; i < folders.size(); ++i)
         outputs.folders[i] = folders[i] / fmt::format("stage-{}", stage);
     }

@@ -40,6 +40,10 @@ Status show_timeline(const PlanCommand& command, const plan::Plan& plan, Json* j
   if (!plan.partition)
     return usage_error("--timeline needs a decoder that is compiled with --accelerate",
                        "add --accelerate simulated");
+  if (command.timeline_tokens > plan.options.ctx)
+    return usage_error(fmt::format("a prompt of {} tokens does not fit the context of {}",
+                                   command.timeline_tokens, plan.options.ctx),
+                       fmt::format("--ctx {}", command.timeline_tokens));
   const plan::Schedule schedule = plan::simulate(plan, command.timeline_tokens);
   if (json == nullptr) {
     print(schedule_text(schedule));
@@ -55,10 +59,15 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
   const bool timeline = plan_command.timeline_tokens > 0;
   if (!plan_command.svg.empty() && !timeline)
     return usage_error("--timeline-svg needs --timeline", "add --timeline 1024");
+  if (!plan_command.svg.empty() &&
+      (command.model.target.find(',') != std::string::npos || !command.stages.empty()))
+    return usage_error("--timeline-svg draws one plan", "give one target, without --stages");
   if (driver::looks_like_bundle(command.model.model)) {
     LLMC_RETURN_IF_ERROR(compile_options(command.model));
     LLMC_RETURN_IF_ERROR(check_bundle_options(command));
-    if (timeline) return usage_error("--timeline needs the model, not a bundle", "");
+    if (timeline)
+      return usage_error("--timeline needs the model, not a bundle",
+                         "give the path that was compiled");
     LLMC_TRY(const auto limit, parse_bytes(command.max_ram, "--max-ram"));
     return show_bundle(command.model.model, /*files=*/false, limit, globals);
   }
@@ -73,10 +82,14 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
 
   LLMC_RETURN_IF_ERROR(driver::check_options(options, targets));
   Progress line(globals);
+  LLMC_TRY(const std::uint32_t stages,
+           count_stages(command, options, targets, max_ram, globals, line));
+  // "auto" counts the weights, too, and has kept the limit.
+  const std::uint64_t arena_limit = command.stages == "auto" ? 0 : max_ram;
   Json list = Json::array();
   std::vector<plan::Plan> planned;
-  for (std::uint32_t stage = 0; stage < std::max(command.stages, 1u); ++stage) {
-    if (command.stages > 0) options.shard = {stage, command.stages};
+  for (std::uint32_t stage = 0; stage < std::max(stages, 1u); ++stage) {
+    if (stages > 0) options.shard = {stage, stages};
     LLMC_TRY(auto source, import_source(command, options, globals, line));
     LLMC_TRY(auto plans,
              driver::plan_model(options, std::move(source), targets, progress_of(line)));
@@ -98,7 +111,8 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
   if (globals.json) print_targets(list);
   flush_stdout();  // before the notes, if both streams go to the same place
   note_plan(command, planned.front(), globals);
-  for (const plan::Plan& plan : planned) LLMC_RETURN_IF_ERROR(plan::check_budget(plan, max_ram));
+  for (const plan::Plan& plan : planned)
+    LLMC_RETURN_IF_ERROR(plan::check_budget(plan, arena_limit));
   return 0;
 }
 

@@ -226,14 +226,13 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   of_decoders(
       add_whole_number(app, "--pool", c.pool, 1, plan::kMaxPool,
                        "KV blocks shared by all sequences (default: full context for each)"));
-  of_decoders(app.add_option_function<std::string>(
-                     "--accelerate",
-                     [&c](const std::string& name) { c.accelerate = name == "none" ? "" : name; },
-                     fmt::format("Accelerator for prompts: none, {} (default: none)",
-                                 target::device_names()))
-                  ->type_name("DEVICE"));
+  CLI::Option* const accelerate = app.add_option_function<std::string>(
+      "--accelerate", [&c](const std::string& name) { c.accelerate = name == "none" ? "" : name; },
+      fmt::format("Accelerator for prompts: none, {} (default: none)", target::device_names()));
+  of_decoders(accelerate->type_name("DEVICE"));
   of_decoders(number("--in-flight", c.in_flight, plan::kMaxInFlight,
-                     "With --accelerate: maximum chunks of a prompt computed at the same time"));
+                     "With --accelerate: maximum chunks of a prompt computed at the same time")
+                  ->needs(accelerate));
   fixed(number("--threads-max", c.threads_max, plan::kMaxThreads,
                "Maximum threads; each one needs scratch memory in the arena"));
   if (use == ModelUse::kPlan) return;
