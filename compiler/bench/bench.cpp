@@ -319,7 +319,9 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   const std::uint64_t total = options.threads.size() * tests.size() * (options.repetitions + 1);
   std::uint64_t done = 0;
   for (const std::uint32_t threads : options.threads) {
-    const exec::SessionOptions session{.threads = threads, .cores = options.cores};
+    // The times of stages are those of one thread at a time, which a device is not.
+    const exec::SessionOptions session{
+        .threads = threads, .cores = options.cores, .use_device = !options.layers};
     LLMC_TRY(auto started, native->start(session));
     BenchSession plain(std::move(started), model, source, nullptr);
     std::optional<BenchSession> with_times;

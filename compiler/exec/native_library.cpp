@@ -44,8 +44,7 @@ class LoadedModel final : public NativeModel {
       config.parallel_user = pool->get();
     }
     std::unique_ptr<hosted::ReferenceDevice> device;
-    if (library_->model().steps > 0) {
-      // Every accelerator that can be named has this device's partition.
+    if (library_->model().steps > 0 && options.use_device) {
       auto created = hosted::ReferenceDevice::create(options.threads);
       if (!created.ok()) return failure(ErrorKind::kBadInput, created.failure().message);
       device = *std::move(created);
@@ -67,6 +66,7 @@ class LoadedModel final : public NativeModel {
                          .session = started.handle(),
                          .message = &started.last_message(),
                          .failure = nullptr,
+                         .has_device = config.device != nullptr,
                          .grammar = library_->grammar()};
   }
 

@@ -68,7 +68,10 @@ Status Session::prefill(std::span<const std::int32_t> tokens) {
         fmt::format("token id {} is not below the vocabulary of {}", token, vocabulary_),
         "`llmc tokenize` prints the ids of a text for this model");
   }
-  return call(&Api::prefill, tokens.data(), tokens.size(), nullptr);
+  LLMC_RETURN_IF_ERROR(call(&Api::prefill, tokens.data(), tokens.size(), nullptr));
+  if (!handle_.has_device || api().device_status(handle_.session) == LLMC_OK) return ok_status();
+  return file_failure(ErrorKind::kUnsupported, path_.string(),
+                      "the device has failed, and the CPU computed the prompt", "");
 }
 
 Result<std::vector<llmc_candidate>> Session::candidates(int which, std::uint32_t n) {

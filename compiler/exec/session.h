@@ -29,6 +29,7 @@ struct SessionOptions {
   std::uint32_t full_context = LLMC_FULL_STATUS;  // LLMC_FULL_…
   /// With LLMC_FULL_SLIDE: number of first tokens that are never removed.
   std::uint32_t keep_first = 0;
+  bool use_device = true;  // of models with regions; false: the CPU computes them
 };
 
 /// A session and the functions that operate on it: those of a loaded library, or functions that
@@ -41,6 +42,7 @@ struct SessionHandle {
   const std::string* message = nullptr;
   const std::optional<Error>* failure = nullptr;  // why the runner ended; nullptr: no runner
   std::vector<std::uint64_t> image_bytes = {};    // sizes of the image encoder's inputs
+  bool has_device = false;                        // whether a device computes regions
   std::span<const std::byte> grammar;  // tables of the compiled-in grammar; empty in a runner
 };
 
@@ -105,8 +107,13 @@ class Session {
   /// Encodes a source (llmc_encode, llmc_encode_features). Fails like check_source(), and with
   /// kBadInput if an id is outside the encoder's vocabulary.
   Status encode(const EncoderInput& source);
+  /// Returns the number of jobs that the model's device has computed; 0 without a device.
+  std::uint64_t device_jobs() const {
+    return handle_.has_device ? api().device_jobs(handle_.session) : 0;
+  }
   /// Appends `tokens` and runs the model on them. Fails with kBadInput if a token is outside the
-  /// vocabulary, or if the context is full and does not slide.
+  /// vocabulary, or if the context is full and does not slide, and with kUnsupported if the model's
+  /// device has failed.
   Status prefill(std::span<const std::int32_t> tokens);
   /// Appends rows of embeddings (llmc_append_embeddings). Fails with kUnsupported if the model
   /// takes none, and with kBadInput if they are not whole rows or not finite, or the context is

@@ -69,6 +69,11 @@ TEST(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
     options.in_flight = in_flight;
     const auto model = load(options);
     ASSERT_NE(model, nullptr);
+    auto session = model->start(1);
+    ASSERT_TRUE(session.ok());
+    ASSERT_TRUE((*session)->prefill(prompt_of(60)).ok());
+    // Two chunks of four layers: the regions before the first attention, between, and at the end.
+    EXPECT_EQ((*session)->device_jobs(), 2 * (model->model().layers + 1));
     for (const std::uint32_t threads : {1u, 3u}) {
       for (const std::uint32_t chunk : {5u, 16u, 0u}) {
         const Generated found =
@@ -100,6 +105,7 @@ TEST(Device, EncoderDecodersHaveTheSameBits) {
     if (!status.ok()) return expect_ok(status.error());
     const auto logits = (*session)->logits();
     ASSERT_TRUE(logits.ok() && !logits->empty());
+    EXPECT_EQ((*session)->device_jobs() > 0, with_device);
     hashes[with_device].assign(reinterpret_cast<const char*>(logits->data()), logits->size_bytes());
   }
   EXPECT_EQ(hashes[0], hashes[1]);
@@ -125,7 +131,7 @@ TEST(AccelerateOption, PlanDrawsATimeline) {
   const testing::TemporaryFolder folder;
   const std::string svg = (folder.path() / "timeline.svg").string();
   const ProgramRun planned = llmc({"plan", tinyfable().string(), "--accelerate", "simulated",
-                                   "--timeline", "1024", "--timeline-svg", svg});
+                                   "--timeline", "1024", "--ctx", "1024", "--timeline-svg", svg});
   ASSERT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out, AllOf(HasSubstr("a prompt of 1024 tokens in 8 chunks of 128"),
                                  HasSubstr("device  "), HasSubstr("the bound of")));
@@ -145,6 +151,7 @@ TEST(AccelerateOption, MistakesAreUsageErrors) {
   };
   refused({"--accelerate", "npu"}, "--accelerate takes none, reference, simulated");
   refused({"--accelerate", "reference", "--in-flight", "9"}, "--in-flight");
+  refused({"--in-flight", "3"}, "--accelerate");
   refused({"--timeline", "64"}, "--timeline needs --accelerate");
   refused({"--accelerate", "reference", "--timeline-svg", "x.svg"}, "--timeline-svg needs");
 }
