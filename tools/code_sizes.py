@@ -159,10 +159,11 @@ def main():
     llmc = sys.argv[1]
     targets = sys.argv[2:]
     if not targets:
-        names = [t["name"] for t in json.loads(text_of(llmc, "targets", "--json"))]
-        # Level 1 knows processors only by their architecture.
-        targets = [f"{t}@{level}" for level in LEVELS for t in names
-                   if level > 1 or t in ("generic", "arm64", "lasx")]
+        rows = json.loads(text_of(llmc, "targets", "--json"))
+        # Level 1 has one row for each architecture: that of its first target.
+        first = {t["triple"]: t["name"] for t in reversed(rows)}.values()
+        targets = [f"{t['name']}@{level}" for level in LEVELS for t in rows
+                   if level > 1 or t["name"] in first]
     if len(sys.argv) == 2:
         print("// Made by tools/code_sizes.py; the columns are those of CodeSizes in code_size.cpp.")
     for one in targets:

@@ -18,6 +18,9 @@ extern "C" __attribute__((visibility("hidden"))) const LlmcResourceEntry llmc_re
 namespace llmc::driver {
 namespace {
 
+/// The header that includes the one of LLMC_TARGET in its folder.
+constexpr std::string_view kSimd = "templates/llmc/simd/";
+constexpr std::string_view kSimdHeader = "templates/llmc/simd/vec.h";
 constexpr std::string_view kTemplates = "templates/llmc/";
 constexpr std::string_view kHeaders = "runtime/include/llmc/";
 constexpr std::string_view kCore = "runtime/core/";
@@ -76,6 +79,13 @@ std::string bundle_path(std::string_view path) {
 
 namespace {
 
+std::vector<Resource> below(std::string_view folder) {
+  std::vector<Resource> found;
+  for (const Resource& resource : resources())
+    if (resource.path.starts_with(folder)) found.push_back(resource);
+  return found;
+}
+
 /// Returns `sources`, and everything that they and `text` include, directly or indirectly.
 std::vector<Resource> with_includes(std::string_view text, const std::vector<Resource>& sources) {
   std::set<std::string_view> paths;
@@ -91,16 +101,12 @@ std::vector<Resource> with_includes(std::string_view text, const std::vector<Res
   for (const Resource& resource : sources) add(resource);
   add_includes(text);
   // `used` grows in the loop
-  for (std::size_t i = 0; i < used.size(); ++i) add_includes(used[i].content);
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    add_includes(used[i].content);
+    if (used[i].path == kSimdHeader) std::ranges::for_each(below(kSimd), add);
+  }
   std::ranges::sort(used, {}, &Resource::path);
   return used;
-}
-
-std::vector<Resource> below(std::string_view folder) {
-  std::vector<Resource> found;
-  for (const Resource& resource : resources())
-    if (resource.path.starts_with(folder)) found.push_back(resource);
-  return found;
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ std::vector<std::string> model_arguments(const target::Target& target, std::stri
                                          const std::vector<std::string>& extra) {
   std::vector<std::string> arguments = common_arguments(target);
   arguments.insert(arguments.end(), target.model_flags.begin(), target.model_flags.end());
-  if (!target.simd_define.empty()) arguments.push_back(fmt::format("-D{}=1", target.simd_define));
+  arguments.push_back(fmt::format("-DLLMC_TARGET={}", identifier(target.name)));
   arguments.push_back(fmt::format("-DLLMC_OPT_LEVEL={}", target.opt_level));
   // Two models must never share an inline function of the kernels, with any compiler flags.
   arguments.push_back(fmt::format("-DLLMC_ISA={}_{}", name, identifier(target.name)));

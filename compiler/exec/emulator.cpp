@@ -83,8 +83,8 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
   const std::string program(target.emulator);
   if (target.architecture == target::host_architecture()) {
     std::string needed;
-    for (const target::Feature feature : target.features)
-      needed += fmt::format("{}{}", needed.empty() ? "" : ", ", target::to_string(feature));
+    for (const std::string_view feature : target.features)
+      needed += fmt::format("{}{}", needed.empty() ? "" : ", ", feature);
     return failure(
         ErrorKind::kUnsupported,
         fmt::format("this machine cannot run code for {}: the CPU lacks at least one of {}",

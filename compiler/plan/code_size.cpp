@@ -1,5 +1,6 @@
 #include "compiler/plan/code_size.h"
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -34,18 +35,11 @@ constexpr CodeSizes kSizes[] = {
 /// Size of a stage that is computed element by element.
 constexpr std::uint64_t kPlainStageBytes = 1024;
 
-/// Returns the table row of a target. Level 1 distinguishes targets only by architecture.
+/// Returns the table row of a target. Level 1 has one for each architecture: that of its first
+/// target.
 std::string_view row_name(const target::Target& target) {
   if (target.opt_level > 1) return target.name;
-  switch (target.architecture) {
-    case target::Architecture::kAarch64:
-      return "arm64";
-    case target::Architecture::kLoongArch64:
-      return "lasx";
-    case target::Architecture::kX86_64:
-      break;
-  }
-  return "generic";
+  return std::ranges::find(target::all(), target.architecture, &target::Target::architecture)->name;
 }
 
 const CodeSizes& sizes_of(const target::Target& target) {

@@ -21,48 +21,45 @@ constexpr string_view kX86Baseline[] = {"-march=x86-64"};
 constexpr string_view kAvx2Aliases[] = {"haswell", "broadwell", "skylake",  "znver1",
                                         "znver2",  "znver3",    "x86-64-v3"};
 constexpr string_view kAvx2Flags[] = {"-mavx2", "-mfma", "-mf16c"};
-constexpr Feature kAvx2Features[] = {Feature::kAvx2, Feature::kFma, Feature::kF16c};
+constexpr string_view kAvx2Features[] = {"avx2", "fma", "f16c"};
 
 constexpr string_view kAvxVnniAliases[] = {"alderlake", "raptorlake",   "arrowlake",
                                            "lunarlake", "sierraforest", "avx-vnni"};
 constexpr string_view kAvxVnniFlags[] = {"-mavx2", "-mfma", "-mf16c", "-mavxvnni"};
-constexpr Feature kAvxVnniFeatures[] = {Feature::kAvx2, Feature::kFma, Feature::kF16c,
-                                        Feature::kAvxVnni};
+constexpr string_view kAvxVnniFeatures[] = {"avx2", "fma", "f16c", "avx_vnni"};
 // x86-64-v4 is not an alias, because it does not include the dot products of bytes.
 constexpr string_view kAvx512Aliases[] = {"avx512vnni", "avx512-vnni",    "cascadelake",
                                           "icelake",    "icelake-server", "rocketlake",
                                           "tigerlake",  "znver4",         "znver5"};
 constexpr string_view kAvx512Flags[] = {"-mavx2",     "-mfma",      "-mf16c",     "-mavx512f",
                                         "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"};
-constexpr Feature kAvx512Features[] = {Feature::kAvx2,     Feature::kFma,       Feature::kF16c,
-                                       Feature::kAvx512f,  Feature::kAvx512bw,  Feature::kAvx512vl,
-                                       Feature::kAvx512dq, Feature::kAvx512Vnni};
+constexpr string_view kAvx512Features[] = {"avx2",     "fma",      "f16c",     "avx512f",
+                                           "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"};
 
 constexpr string_view kAmxAliases[] = {"sapphirerapids", "emeraldrapids", "graniterapids",
                                        "amx-int8"};
 constexpr string_view kAmxFlags[] = {"-mavx2",     "-mfma",      "-mf16c",     "-mavx512f",
                                      "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni",
                                      "-mamx-tile", "-mamx-int8"};
-constexpr Feature kAmxFeatures[] = {Feature::kAvx2,     Feature::kFma,        Feature::kF16c,
-                                    Feature::kAvx512f,  Feature::kAvx512bw,   Feature::kAvx512vl,
-                                    Feature::kAvx512dq, Feature::kAvx512Vnni, Feature::kAmxTile,
-                                    Feature::kAmxInt8};
+constexpr string_view kAmxFeatures[] = {"avx2",     "fma",      "f16c",     "avx512f",
+                                        "avx512bw", "avx512vl", "avx512dq", "avx512_vnni",
+                                        "amx_tile", "amx_int8"};
 
 // Outlined atomics are functions of libgcc, which a bundle does not link.
 constexpr string_view kArm64Baseline[] = {"-march=armv8-a", "-mno-outline-atomics"};
 constexpr string_view kArm64Aliases[] = {"aarch64",    "armv8.2-a",  "neon",      "neoverse-n1",
                                          "cortex-a55", "cortex-a76", "cortex-x1", "apple-m1"};
 constexpr string_view kArm64Flags[] = {"-march=armv8.2-a+dotprod"};
-constexpr Feature kArm64Features[] = {Feature::kDotProduct};
+constexpr string_view kArm64Features[] = {"asimddp"};
 constexpr string_view kArm64I8mmAliases[] = {"aarch64-i8mm", "armv8.6-a", "neoverse-v1",
                                              "neoverse-n2",  "cortex-x2", "apple-m2"};
 constexpr string_view kArm64I8mmFlags[] = {"-march=armv8.2-a+dotprod+i8mm"};
-constexpr Feature kArm64I8mmFeatures[] = {Feature::kDotProduct, Feature::kI8mm};
+constexpr string_view kArm64I8mmFeatures[] = {"asimddp", "i8mm"};
 
 constexpr string_view kLoongArchBaseline[] = {"-march=loongarch64"};
 constexpr string_view kLasxAliases[] = {"loongarch64", "loong64", "la464", "3a5000", "3a6000"};
 constexpr string_view kLasxFlags[] = {"-march=la464"};
-constexpr Feature kLasxFeatures[] = {Feature::kLasx};
+constexpr string_view kLasxFeatures[] = {"lasx"};
 
 // The checks that emitted libraries contain; each can be called only on its own architecture.
 constexpr Target::Check kBaselineCheck = cpu_has_baseline;
@@ -162,7 +159,6 @@ constexpr Target kTargets[] = {
      .check_here = kBaselineCheck,
      .emulator = "qemu-x86_64",
      .emulated_cpu = "Nehalem",
-     .simd_define = "",
      .tiles = "llmc/tiles/generic.h",
      .lanes = 1,
      .token_group = 8},
@@ -178,7 +174,6 @@ constexpr Target kTargets[] = {
      .check_here = kAvx2Check,
      .emulator = "qemu-x86_64",
      .emulated_cpu = "Haswell",
-     .simd_define = "LLMC_TARGET_AVX2",
      .tiles = "llmc/tiles/avx2.h",
      .lanes = 8,
      .token_group = 8,
@@ -195,7 +190,6 @@ constexpr Target kTargets[] = {
      .check_here = kAvxVnniCheck,
      .emulator = {},
      .emulated_cpu = {},
-     .simd_define = "LLMC_TARGET_AVXVNNI",
      .tiles = "llmc/tiles/avxvnni.h",
      .lanes = 8,
      .token_group = 8,
@@ -213,7 +207,6 @@ constexpr Target kTargets[] = {
      .check_here = kAvx512Check,
      .emulator = {},
      .emulated_cpu = {},
-     .simd_define = "LLMC_TARGET_AVX512",
      .tiles = "llmc/tiles/avx512.h",
      .lanes = 16,
      .token_group = 8,
@@ -230,7 +223,6 @@ constexpr Target kTargets[] = {
      .check_here = kAmxCheck,
      .emulator = {},
      .emulated_cpu = {},
-     .simd_define = "LLMC_TARGET_AMX",
      .tiles = "llmc/tiles/amx.h",
      .lanes = 16,
      .token_group = 8,
@@ -247,7 +239,6 @@ constexpr Target kTargets[] = {
      .check_here = kArm64Check,
      .emulator = "qemu-aarch64",
      .emulated_cpu = "cortex-a76",
-     .simd_define = "LLMC_TARGET_ARM64",
      .tiles = "llmc/tiles/neon.h",
      .lanes = 4,
      .token_group = 8,
@@ -265,7 +256,6 @@ constexpr Target kTargets[] = {
      .check_here = kI8mmCheck,
      .emulator = "qemu-aarch64",
      .emulated_cpu = "neoverse-v1,sve=off",
-     .simd_define = "LLMC_TARGET_ARM64_I8MM",
      .tiles = "llmc/tiles/neon.h",
      .lanes = 4,
      .token_group = 8,
@@ -282,7 +272,6 @@ constexpr Target kTargets[] = {
      .check_here = kLasxCheck,
      .emulator = "qemu-loongarch64",
      .emulated_cpu = "la464",
-     .simd_define = "LLMC_TARGET_LASX",
      .tiles = "llmc/tiles/lasx.h",
      .lanes = 8,
      .token_group = 8},
@@ -303,7 +292,6 @@ constexpr Target at_level(Target target, std::uint32_t level) {
     target.features = {};
     target.cpu_check = "cpu_has_baseline";
     target.check_here = kBaselineCheck;
-    target.simd_define = "";
     target.lanes = 1;
   }
   return target;
@@ -320,40 +308,6 @@ constexpr auto kLowerLevels = [] {
 }();
 
 }  // namespace
-
-std::string_view to_string(Feature feature) {
-  switch (feature) {
-    case Feature::kAvx2:
-      return "avx2";
-    case Feature::kFma:
-      return "fma";
-    case Feature::kF16c:
-      return "f16c";
-    case Feature::kAvxVnni:
-      return "avx_vnni";
-    case Feature::kAvx512f:
-      return "avx512f";
-    case Feature::kAvx512bw:
-      return "avx512bw";
-    case Feature::kAvx512vl:
-      return "avx512vl";
-    case Feature::kAvx512dq:
-      return "avx512dq";
-    case Feature::kAvx512Vnni:
-      return "avx512_vnni";
-    case Feature::kAmxTile:
-      return "amx_tile";
-    case Feature::kAmxInt8:
-      return "amx_int8";
-    case Feature::kDotProduct:
-      return "asimddp";
-    case Feature::kI8mm:
-      return "i8mm";
-    case Feature::kLasx:
-      return "lasx";
-  }
-  return "?";
-}
 
 Architecture host_architecture() {
 #if defined(__aarch64__)
@@ -417,10 +371,9 @@ bool runs_here(const Target& target) {
 }
 
 const Target& portable_here() {
-  const std::string_view name = host_architecture() == Architecture::kAarch64       ? "arm64"
-                                : host_architecture() == Architecture::kLoongArch64 ? "lasx"
-                                                                                    : "avx2";
-  return *std::ranges::find(kTargets, name, &Target::name);
+  return *std::ranges::find_if(kTargets, [](const Target& target) {
+    return target.architecture == host_architecture() && !target.features.empty();
+  });
 }
 
 const Target& best_here() {

@@ -8,28 +8,9 @@
 
 #include "compiler/support/result.h"
 
-/// The table of compilation targets, as plain data. A new target is a row in target.cpp and a SIMD
-/// header in templates/llmc/simd/ (docs/adding-a-target.md).
+/// The table of compilation targets, as plain data. Its rows select the SIMD header of the same
+/// name in templates/llmc/simd/, with "_" for "-" (docs/adding-a-target.md).
 namespace llmc::target {
-
-/// A CPU feature that a target's code needs in addition to the baseline of its triple.
-enum class Feature : std::uint8_t {
-  kAvx2,
-  kFma,
-  kF16c,
-  kAvxVnni,
-  kAvx512f,
-  kAvx512bw,
-  kAvx512vl,
-  kAvx512dq,
-  kAvx512Vnni,
-  kAmxTile,
-  kAmxInt8,
-  kDotProduct,
-  kI8mm,
-  kLasx
-};
-std::string_view to_string(Feature feature);  // "avx2", as in /proc/cpuinfo
 
 enum class Architecture : std::uint8_t { kX86_64, kAarch64, kLoongArch64 };
 
@@ -49,7 +30,8 @@ struct Target {
   /// that it is the same in all libraries of an architecture.
   std::span<const std::string_view> model_flags;
   std::span<const std::string_view> core_flags;  // flags for all sources: the triple's baseline
-  std::span<const Feature> features;
+  /// CPU features that the model's code needs in addition to the baseline, as in /proc/cpuinfo.
+  std::span<const std::string_view> features;
   /// Freestanding function `int f(void)` of templates/llmc/cpu.h that returns whether the current
   /// CPU has all of `features`.
   std::string_view cpu_check;
@@ -59,8 +41,7 @@ struct Target {
   /// others, so that instructions of other features are detected. Empty if qemu has no such CPU
   /// model.
   std::string_view emulator, emulated_cpu;
-  std::string_view simd_define;  // macro that selects the SIMD header; empty: generic
-  std::string_view tiles;        // header with the target's tile sizes; empty: see the SIMD header
+  std::string_view tiles;  // header with the target's tile sizes; empty: see the SIMD header
 
   std::uint32_t lanes;        // floats per vector
   std::uint32_t token_group;  // number of tokens whose cached keys are stored in adjacent lanes
@@ -81,7 +62,7 @@ struct Target {
 std::span<const Target> all();
 
 /// Returns the target with this name or alias; "native" means best_here(). At level 1 the target
-/// has no flags, no features and no SIMD header. Fails with kUsage if there is no such level or
+/// has no flags and no features. Fails with kUsage if there is no such level or
 /// target; the error lists the levels, or lists all targets and suggests one.
 Result<const Target*> find(std::string_view name, std::uint32_t opt_level = kMaxOptLevel);
 

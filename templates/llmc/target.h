@@ -10,33 +10,23 @@
 #error "LLMC_OPT_LEVEL is 1, 2 or 3"
 #endif
 
-/// One inline namespace per instruction set and level, so that objects built for different targets
-/// can be linked into one program without sharing inline functions. A build may set another name
+/// The target: the name of its header in llmc/simd/.
+#ifndef LLMC_TARGET
+#define LLMC_TARGET generic
+#endif
+
+/// One inline namespace per target and level, so that objects built for different targets can be
+/// linked into one program without sharing inline functions. A build may set another name
 /// (-DLLMC_ISA=x) to separate two emitted libraries.
 #ifndef LLMC_ISA
 #if LLMC_OPT_LEVEL == 1
 #define LLMC_ISA reference
-#elif defined(LLMC_TARGET_AVX2)
-#define LLMC_ISA LLMC_AT_LEVEL(avx2)
-#elif defined(LLMC_TARGET_AVXVNNI)
-#define LLMC_ISA LLMC_AT_LEVEL(avxvnni)
-#elif defined(LLMC_TARGET_AMX)
-#define LLMC_ISA LLMC_AT_LEVEL(amx)
-#elif defined(LLMC_TARGET_AVX512)
-#define LLMC_ISA LLMC_AT_LEVEL(avx512)
-#elif defined(LLMC_TARGET_ARM64_I8MM)
-#define LLMC_ISA LLMC_AT_LEVEL(arm64_i8mm)
-#elif defined(LLMC_TARGET_ARM64)
-#define LLMC_ISA LLMC_AT_LEVEL(arm64)
-#elif defined(LLMC_TARGET_LASX)
-#define LLMC_ISA LLMC_AT_LEVEL(lasx)
+#elif LLMC_OPT_LEVEL == 2
+#define LLMC_SIMD_NAME(target) target##_simd
+#define LLMC_SIMD_ISA(target) LLMC_SIMD_NAME(target)
+#define LLMC_ISA LLMC_SIMD_ISA(LLMC_TARGET)
 #else
-#define LLMC_ISA LLMC_AT_LEVEL(generic)
-#endif
-#if LLMC_OPT_LEVEL == 2
-#define LLMC_AT_LEVEL(isa) isa##_simd
-#else
-#define LLMC_AT_LEVEL(isa) isa
+#define LLMC_ISA LLMC_TARGET
 #endif
 #endif
 

@@ -3,14 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <string>
 
 namespace llmc::target {
 namespace {
 
 using ::testing::HasSubstr;
+
+/// Returns the target's name as LLMC_TARGET and in the name of its SIMD header.
+std::string identifier(const Target& target) {
+  std::string name(target.name);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 TEST(Targets, NamesAndAliasesLeadToOneRow) {
   std::set<std::string_view> names;
@@ -119,9 +129,7 @@ TEST(Targets, TheReferenceLevelNeedsNothingOfTheProcessor) {
     const Target& reference = **find(target.name, 1);
     EXPECT_TRUE(reference.features.empty());
     EXPECT_TRUE(reference.model_flags.empty());
-    EXPECT_EQ(reference.simd_define, "");
     EXPECT_EQ(reference.cpu_check, "cpu_has_baseline");
-    EXPECT_EQ((*find(target.name, 2))->simd_define, target.simd_define);
     EXPECT_EQ((*find(target.name, 2))->features.size(), target.features.size());
   }
   EXPECT_TRUE(runs_here(**find("avx2", 1)) == runs_here(**find("generic")));
@@ -137,7 +145,7 @@ TEST(Targets, TestsForOtherArchitecturesAreCompiledWithTheSameFlags) {
       for (const std::string_view flag : flags) line += " " + std::string(flag);
       EXPECT_THAT(text.str(), HasSubstr("\nset(" + line + ")\n"));
     };
-    expect("flags_" + std::string(target.name) + " -D" + std::string(target.simd_define) + "=1",
+    expect("flags_" + std::string(target.name) + " -DLLMC_TARGET=" + identifier(target),
            target.model_flags);
     // Level 1, of one target for each architecture.
     if (target.name != "arm64-i8mm")
@@ -167,24 +175,18 @@ TEST(Targets, AMachineRunsWhatItHasTheFeaturesFor) {
   for (const Target& target : all()) {
     if (target.architecture != Architecture::kX86_64) continue;
     bool has_all = true;
-    for (const Feature feature : target.features)
-      has_all =
-          has_all && text.str().find(" " + std::string(to_string(feature))) != std::string::npos;
+    for (const std::string_view feature : target.features)
+      has_all = has_all && text.str().find(" " + std::string(feature)) != std::string::npos;
     EXPECT_EQ(runs_here(target), has_all) << target.name;
   }
 #endif
 }
 
-/// A macro without a branch would silently select the generic vectors.
-TEST(Targets, HeadersHaveABranchForTheMacroOfEachTarget) {
-  for (const char* header : {"simd/vec.h", "target.h"}) {
-    std::ifstream file(LLMC_SOURCE_DIR "/templates/llmc/" + std::string(header));
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    for (const Target& target : all())
-      EXPECT_TRUE(target.simd_define.empty() ||
-                  text.find("defined(" + std::string(target.simd_define) + ")") !=
-                      std::string::npos)
-          << target.name << " in " << header;
+TEST(Targets, HaveTheHeadersThatTheirSourcesInclude) {
+  const std::filesystem::path templates = LLMC_SOURCE_DIR "/templates";
+  for (const Target& target : all()) {
+    EXPECT_TRUE(exists(templates / "llmc/simd" / (identifier(target) + ".h"))) << target.name;
+    EXPECT_TRUE(exists(templates / target.tiles)) << target.name;
   }
 }
 

@@ -44,18 +44,12 @@ Abilities abilities(const target::Target& t, const std::string& cc) {
   return result;
 }
 
-std::vector<std::string> features(const target::Target& t) {
-  std::vector<std::string> names;
-  for (const target::Feature feature : t.features) names.emplace_back(target::to_string(feature));
-  return names;
-}
-
 Json row(const target::Target& t, const Abilities& can) {
   Json row{{"name", t.name},
            {"aliases", t.aliases},
            {"triple", t.triple},
            {"description", t.description},
-           {"features", features(t)},
+           {"features", t.features},
            {"lanes", t.lanes},
            {"compiles", can.no_compiler.empty()},
            {"runs", !can.run_with.empty()},
@@ -79,7 +73,7 @@ void print_text(const target::Target& t, const Abilities& can) {
   };
   print(fmt::format("{}: {}\n", t.name, t.description));
   line("triple", std::string(t.triple));
-  line("features", fmt::format("{}", fmt::join(features(t), ", ")));
+  line("features", fmt::format("{}", fmt::join(t.features, ", ")));
   line("aliases", fmt::format("{}", fmt::join(t.aliases, ", ")));
   line("compiles", can.no_compiler.empty() ? "yes" : "no: " + can.no_compiler);
   line("", can.compiler_hint);

@@ -1,5 +1,18 @@
 #pragma once
 
+#include "llmc/tiles/amx.h"
+
+namespace llmc {
+inline namespace LLMC_ISA {
+
+// For the tokens that remain after the tiles.
+inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
+inline constexpr size_t kActivationBlocks = LLMC_OPT_LEVEL == 3 ? 2 : 1;  // a tile row is 64 k
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
+
+#define LLMC_EXTENDS_AVX512
 #include "llmc/simd/avx512.h"
 #include "llmc/sizes.h"
 

@@ -5,16 +5,16 @@
 #include <stdint.h>
 
 #include "llmc/target.h"
-#if defined(LLMC_TARGET_AVX2)
+#ifndef LLMC_EXTENDS_AVX2
 #include "llmc/tiles/avx2.h"
 #endif
 
 /// The operations of simd/vec.h for AVX2 + FMA + F16C. Headers of wider targets include this one
-/// and define their own tiles and products of signed bytes.
+/// with LLMC_EXTENDS_AVX2 and define their own tiles and products of signed bytes.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-#if defined(LLMC_TARGET_AVX2)
+#ifndef LLMC_EXTENDS_AVX2
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false, kByteCodes = false, kVnniCodes = false;
@@ -270,7 +270,7 @@ LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
   __builtin_memcpy(&pair, sums, sizeof(pair));
   return {_mm256_add_epi32(total.v, _mm256_madd_epi16(mins.v, _mm256_set1_epi32(pair)))};
 }
-#if defined(LLMC_TARGET_AVX2)
+#ifndef LLMC_EXTENDS_AVX2
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   // vpmaddubsw needs one unsigned factor: |code| * (activation with the code's sign). A pair stays
   // below 2^15: 2 * 127 * 128 = 32 512.

@@ -1,9 +1,8 @@
 #pragma once
 
+#define LLMC_EXTENDS_AVX2
 #include "llmc/simd/avx2.h"
-#if defined(LLMC_TARGET_AMX)
-#include "llmc/tiles/amx.h"
-#else
+#ifndef LLMC_EXTENDS_AVX512
 #include "llmc/tiles/avx512.h"
 #endif
 
@@ -14,14 +13,8 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 inline constexpr size_t kTokenTile = 6, kPanelTile = 1;  // only for coded 4-bit weights
-#if defined(LLMC_TARGET_AMX)
-// For the tokens that remain after the tiles.
-inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
-#endif
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32;
-#if defined(LLMC_TARGET_AMX) && LLMC_OPT_LEVEL == 3
-inline constexpr size_t kActivationBlocks = 2;  // a tile row is 64 k
-#else
+#ifndef LLMC_EXTENDS_AVX512
 inline constexpr size_t kActivationBlocks = 1;
 #endif
 inline constexpr bool kExactPanels = true, kSquareTiles = false;
@@ -167,7 +160,7 @@ struct VnniVector {
 
 #include "llmc/simd/vnni_exact.h"
 
-#if defined(LLMC_TARGET_AVX512)
+#ifndef LLMC_EXTENDS_AVX512
 namespace llmc {
 inline namespace LLMC_ISA {
 

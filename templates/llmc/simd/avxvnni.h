@@ -1,5 +1,6 @@
 #pragma once
 
+#define LLMC_EXTENDS_AVX2
 #include "llmc/simd/avx2.h"
 #include "llmc/tiles/avxvnni.h"
 

@@ -20,7 +20,7 @@ inline constexpr bool kExactPanels = true, kSignedCodes = true, kByteCodes = fal
 inline constexpr size_t kVnniByteTokens = 0;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 inline constexpr bool kPrefetches = false;
-#if defined(LLMC_TARGET_ARM64_I8MM)
+#ifdef LLMC_I8MM
 inline constexpr bool kSquareTiles = true;
 #else
 inline constexpr bool kSquareTiles = false;

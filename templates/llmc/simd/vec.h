@@ -1,8 +1,8 @@
 #pragma once
 
-/// The SIMD operations that the shared kernels use. A target is one header that defines these names
-/// in `namespace llmc { inline namespace LLMC_ISA {` (add it to the switch below;
-/// docs/adding-a-target.md). Vectors have 8 lanes of 32 bits on every target: the rows of a weight
+/// The SIMD operations that the shared kernels use. LLMC_TARGET names the
+/// header that defines them in `namespace llmc { inline namespace LLMC_ISA {`
+/// (docs/adding-a-target.md). Vectors have 8 lanes of 32 bits on every target: the rows of a weight
 /// panel, the tokens of a group of keys, or the dims of a group of values. Lane arithmetic is
 /// therefore the same sequence of operations on every target. simd/wide.h makes pairs of vectors,
 /// which a header with wider registers defines itself (LLMC_F32X16).
@@ -81,22 +81,14 @@
 /// kSquareTiles    whether those of coded weights also use ExactPanels' tiles, which are then
 ///                 matrix products
 
+#include "llmc/target.h"
+
 #if LLMC_OPT_LEVEL == 1
 #include "llmc/simd/generic.h"
-#elif defined(LLMC_TARGET_AVX2)
-#include "llmc/simd/avx2.h"
-#elif defined(LLMC_TARGET_AVXVNNI)
-#include "llmc/simd/avxvnni.h"
-#elif defined(LLMC_TARGET_AMX)
-#include "llmc/simd/amx.h"
-#elif defined(LLMC_TARGET_AVX512)
-#include "llmc/simd/avx512.h"
-#elif defined(LLMC_TARGET_LASX)
-#include "llmc/simd/lasx.h"
-#elif defined(LLMC_TARGET_ARM64) || defined(LLMC_TARGET_ARM64_I8MM)
-#include "llmc/simd/neon_exact.h"
 #else
-#include "llmc/simd/generic.h"
+#define LLMC_QUOTED(name) #name
+#define LLMC_SIMD_HEADER(target) LLMC_QUOTED(target.h)
+#include LLMC_SIMD_HEADER(LLMC_TARGET)
 #endif
 
 #include "llmc/simd/wide.h"

@@ -11,7 +11,7 @@ inline namespace LLMC_ISA {
 
 struct ExactPanels {
   static constexpr size_t kPanels = 1;
-#if defined(LLMC_TARGET_ARM64_I8MM)
+#ifdef LLMC_I8MM
   static constexpr size_t kMinTokens = 2;  // tokens per call of min_sums()
   static constexpr uint8_t kOffset = 0;
 #else
@@ -123,7 +123,7 @@ struct ExactPanels {
     }
   }
 
-#if defined(LLMC_TARGET_ARM64_I8MM)
+#ifdef LLMC_I8MM
   /// Unpacks codes of any weights minus kLess, in the layout of unpack(), without scales, from one
   /// packed block: 4 bits [4][8 rows][4], 6 bits followed by [2][8 rows][4], or 8 bits [8][8
   /// rows][4].
