@@ -34,6 +34,7 @@ struct CodedShape {
   /// Whether tiles of tokens add kZeroPoint8 to codes of 8 bits, so that these are unsigned
   /// factors.
   static constexpr bool kOffset = kFormat.bits == 8 && !kHalves && kByteCodes && !kSquareTiles;
+  static_assert(kNibbles || kSix || kFormat.bits == 8);
   static_assert(!kSix || (!kHalves && kFormat.zero == CodedZero::kNone));
 };
 
@@ -109,13 +110,31 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
   }
 }
 
-/// Combines 6-bit codes of 16 k from the vectors of their lower bits, for k 0-7 and 8-15, and of
-/// their upper bits.
-template <class F>
-LLMC_INLINE void six_bits(Codes first, Codes second, Codes upper, F f) {
-  f(with_upper<0>(low_nibbles(first), upper), with_upper<1>(high_nibbles(first), upper),
-    with_upper<2>(low_nibbles(second), upper), with_upper<3>(high_nibbles(second), upper));
+/// Calls put(k / 4, codes) with the stored codes of a block, minus kLess, for k = 0, 4, …, 28.
+template <CodedFormat kFormat, int kLess, class Put>
+LLMC_INLINE void unpack_block(const uint8_t* block, Put put) {
+  const auto put_less = [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
+    if constexpr (kLess != 0) c = centred<kLess>(c);
+    put(step, c);
+  };
+  if constexpr (kFormat.bits == 8) {
+    for (size_t i = 0; i < 8; ++i) put_less(i, load_codes(block + i * 32));
+  } else {
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < 4; ++v) {
+      const Codes packed = load_codes(block + v * 32);
+      Codes low = low_nibbles(packed), high = high_nibbles(packed);
+      if constexpr (CodedShape<kFormat>::kSix) {
+        const Codes upper = load_codes(block + kSixLowerBytes + v / 2 * 32);
+        low = v % 2 == 0 ? with_upper<0>(low, upper) : with_upper<2>(low, upper);
+        high = v % 2 == 0 ? with_upper<1>(high, upper) : with_upper<3>(high, upper);
+      }
+      put_less(v * 2, low);
+      put_less(v * 2 + 1, high);
+    }
+  }
 }
+
 /// Adds sum_k c a of one 6-bit block of each stream, where c are the stored codes.
 template <size_t kPanels>
 LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
@@ -131,11 +150,13 @@ LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_
       prefetch_stream(at + kPrefetchAhead);
       const uint8_t* upper = block + p * stride + kSixLowerBytes + u * 32;
       if (u == 0) prefetch_stream(upper + kPrefetchAhead);
-      six_bits(load_codes(at), load_codes(at + 32), load_codes(upper),
-               [&](Codes c0, Codes c1, Codes c2, Codes c3) LLMC_INLINE_LAMBDA {
-                 sum[p] = dot_u6(sum[p], c0, four[0], c1, four[1]);
-                 sum[p] = dot_u6(sum[p], c2, four[2], c3, four[3]);
-               });
+      const Codes first = load_codes(at), second = load_codes(at + 32), high = load_codes(upper);
+      const Codes c0 = with_upper<0>(low_nibbles(first), high);
+      const Codes c1 = with_upper<1>(high_nibbles(first), high);
+      const Codes c2 = with_upper<2>(low_nibbles(second), high);
+      const Codes c3 = with_upper<3>(high_nibbles(second), high);
+      sum[p] = dot_u6(sum[p], c0, four[0], c1, four[1]);
+      sum[p] = dot_u6(sum[p], c2, four[2], c3, four[3]);
     }
   }
 }
@@ -335,42 +356,26 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   }
 }
 
-/// Unpacks a superblock's 6-bit codes, minus 32 with kCentred. Prefetches the superblock at `next`.
-LLMC_INLINE void six_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
-                            UnpackedCodes& out) {
-  constexpr size_t kBytes = coded_block_bytes(kSixBits);
-  for (size_t b = 0; b < blocks; ++b) {
-    const uint8_t* block = super + b * kBytes;
-    for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
-    for (size_t u = 0; u < 2; ++u) {
-      uint8_t* to = out.codes + (b * 2 + u) * 128;
-      const auto put = [&](size_t v, Codes c) LLMC_INLINE_LAMBDA {
-        if constexpr (CodedShape<kSixBits>::kCentred) c = centred<kZeroPoint6>(c);
-        store_codes(to + v * 32, c);
-      };
-      six_bits(load_codes(block + u * 64), load_codes(block + u * 64 + 32),
-               load_codes(block + kSixLowerBytes + u * 32),
-               [&](Codes c0, Codes c1, Codes c2, Codes c3) LLMC_INLINE_LAMBDA {
-                 put(0, c0);
-                 put(1, c1);
-                 put(2, c2);
-                 put(3, c3);
-               });
-    }
-  }
-}
-
-/// Unpacks a superblock of any format in the layout of Exact's tiles. Prefetches the superblock at
-/// `next`.
-template <class Exact, CodedFormat kFormat>
+/// Unpacks a superblock's codes, without their offset with kCentred. Prefetches the superblock at
+/// `next`. With kSquares, the codes have the layout of ExactPanels' tiles.
+template <class Exact, CodedFormat kFormat, bool kSquares>
 LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
                               UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kFormat);
   constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kZeroPoint : 0;
   for (size_t b = 0; b < blocks; ++b) {
     for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
-    Exact::template unpack_codes<kFormat.bits, kLess>(super + b * kBytes,
-                                                      out.codes + b * kPanelRows * kBlock);
+    uint8_t* to = out.codes + b * kPanelRows * kBlock;
+    Codes even;
+    unpack_block<kFormat, kLess>(super + b * kBytes, [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
+      if constexpr (!kSquares) {
+        store_codes(to + step * 32, c);
+      } else if (step % 2 == 0) {
+        even = c;
+      } else {
+        Exact::store_steps(to + (step - 1) * 32, even, c);
+      }
+    });
   }
 }
 
@@ -411,10 +416,9 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
                                                    : panel + kPanelGroup * kPanelBytes;
       for (size_t p = 0; p < panels; ++p) {
         const uint8_t* codes = super + p * kPanelBytes;
-        if constexpr (kSquareTiles) {
-          coded_unpack<ExactPanels, kFormat>(codes, blocks, next + p * kPanelBytes, unpacked[p]);
-        } else if constexpr (kSix) {
-          six_unpack(codes, blocks, next + p * kPanelBytes, unpacked[p]);
+        if constexpr (kSquareTiles || kSix) {
+          coded_unpack<ExactPanels, kFormat, kSquareTiles>(codes, blocks, next + p * kPanelBytes,
+                                                           unpacked[p]);
         } else {
           q4_unpack<CodedShape<kFormat>::kCentred>(codes, blocks, next + p * kPanelBytes,
                                                    unpacked[p]);

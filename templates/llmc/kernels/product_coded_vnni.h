@@ -25,7 +25,7 @@ struct VnniCodes {
   static constexpr size_t kVectors = kPanelGroup / V::kPanels, kLanes = V::kPanels * kPanelRows;
   static constexpr size_t kStepBytes = kLanes * 4;  // 4 codes of each row
   static constexpr size_t kGroupBlocks = CodedShape<kFormat>::kGroupBlocks;
-  static constexpr int kOffset = kFormat.bits == 8 ? kZeroPoint8 : kZeroPoint6;
+  static constexpr int kOffset = kFormat.bits == 8 ? kZeroPoint8 : CodedShape<kFormat>::kZeroPoint;
   static constexpr size_t kTileVectors = V::kTileVectors;
   static constexpr size_t kTokenStride = kBlock * kActivationBlocks;  // bytes of activations
   static_assert(kVectors % kTileVectors == 0, "panels are whole tiles");
@@ -44,20 +44,7 @@ struct VnniCodes {
       const auto put = [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
         store_codes(codes[v][b * 8 + step] + lane * 4, c);
       };
-      if constexpr (kFormat.bits == 8) {
-        for (size_t i = 0; i < 8; ++i) put(i, centred<-kOffset>(load_codes(block + i * 32)));
-      } else {
-        for (size_t u = 0; u < 2; ++u) {
-          six_bits(load_codes(block + u * 64), load_codes(block + u * 64 + 32),
-                   load_codes(block + kSixLowerBytes + u * 32),
-                   [&](Codes c0, Codes c1, Codes c2, Codes c3) LLMC_INLINE_LAMBDA {
-                     put(u * 4, c0);
-                     put(u * 4 + 1, c1);
-                     put(u * 4 + 2, c2);
-                     put(u * 4 + 3, c3);
-                   });
-        }
-      }
+      unpack_block<kFormat, kFormat.bits == 8 ? -kOffset : 0>(block, put);
     }
     const uint8_t* from = super + coded_scale_offset(kFormat, blocks);
     for (size_t g = 0; g < ceil_div(blocks, kGroupBlocks); ++g) {

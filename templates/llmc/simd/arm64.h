@@ -124,30 +124,12 @@ struct ExactPanels {
   }
 
 #ifdef LLMC_I8MM
-  /// Unpacks codes of any weights minus kLess, in the layout of unpack(), without scales, from one
-  /// packed block: 4 bits [4][8 rows][4], 6 bits followed by [2][8 rows][4], or 8 bits [8][8
-  /// rows][4].
-  template <uint32_t kBits, int kLess>
-  static LLMC_INLINE void unpack_codes(const uint8_t* codes, uint8_t* out) {
-#pragma clang loop unroll(full)
-    for (size_t v = 0; v < 4; ++v) {
-      const Codes packed = load_codes(codes + v * (kBits == 8 ? 64 : 32));
-      Codes low = kBits == 8 ? packed : low_nibbles(packed);
-      Codes high = kBits == 8 ? load_codes(codes + v * 64 + 32) : high_nibbles(packed);
-      if constexpr (kBits == 6) {
-        const Codes upper = load_codes(codes + 128 + v / 2 * 32);
-        low = v % 2 == 0 ? with_upper<0>(low, upper) : with_upper<2>(low, upper);
-        high = v % 2 == 0 ? with_upper<1>(high, upper) : with_upper<3>(high, upper);
-      }
-      if constexpr (kLess != 0) {
-        low = centred<kLess>(low);
-        high = centred<kLess>(high);
-      }
-      vst1q_u8(out + v * 64, zip_low(low.low, high.low));
-      vst1q_u8(out + v * 64 + 16, zip_high(low.low, high.low));
-      vst1q_u8(out + v * 64 + 32, zip_low(low.high, high.high));
-      vst1q_u8(out + v * 64 + 48, zip_high(low.high, high.high));
-    }
+  /// Stores unpacked codes of 8 k, [8 rows][4] each, in the layout of unpack().
+  static LLMC_INLINE void store_steps(uint8_t* out, Codes low, Codes high) {
+    vst1q_u8(out, zip_low(low.low, high.low));
+    vst1q_u8(out + 16, zip_high(low.low, high.low));
+    vst1q_u8(out + 32, zip_low(low.high, high.high));
+    vst1q_u8(out + 48, zip_high(low.high, high.high));
   }
 
   /// Sums of 8 rows x kTokens tokens, in squares of 2 rows x 2 tokens; kSigned: for signed codes.
