@@ -15,11 +15,6 @@ using ir::ValueId;
 constexpr std::int64_t kMinColumns = 32, kMinRows = 8;
 constexpr std::int64_t kMaxColumns = std::int64_t{1} << 24;
 
-bool quantizes(ir::WeightFormat format) {
-  return format == ir::WeightFormat::kQ4 || format == ir::WeightFormat::kQ6 ||
-         format == ir::WeightFormat::kQ8;
-}
-
 /// Returns the dims [N, C, size…] in the order [N, size…, C].
 std::vector<std::int64_t> channels_last(std::size_t rank) {
   std::vector<std::int64_t> perm(rank, 0);
@@ -149,7 +144,7 @@ void convert(Rewriter& rw, NodeIndex i, const ir::Conv& op) {
 }  // namespace
 
 Result<ir::Graph> conv_to_linear(ir::Graph graph, const PassContext& context) {
-  if (context.is_decoder || !quantizes(context.options.weights)) return graph;
+  if (context.is_decoder || !ir::is_quantized(context.options.weights)) return graph;
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "compiler/bench/parallel_timer.h"
+#include "compiler/plan/weight_formats.h"
 
 namespace llmc::bench {
 namespace {
@@ -20,10 +21,13 @@ double thread_seconds() {
 }  // namespace
 
 emit::Arithmetic arithmetic_of(std::string_view format) {
-  if (format == "f32" || format == "f16") return emit::Arithmetic::kFloats;
-  if (format == "q6" || format == "q8" || format.starts_with("int8"))
-    return emit::Arithmetic::kBytes;
-  return emit::Arithmetic::kNibbles;
+  const auto named = plan::parse_weight_format(format);
+  if (!named)  // codes of a quantized model
+    return format.starts_with("int4") ? emit::Arithmetic::kNibbles : emit::Arithmetic::kBytes;
+  const WeightKind kind = plan::weight_format_info(*named).kind;
+  if (!is_quantized(kind)) return emit::Arithmetic::kFloats;
+  const bool nibbles = kind == WeightKind::kQ4 || coded_format(kind).bits == 4;
+  return nibbles ? emit::Arithmetic::kNibbles : emit::Arithmetic::kBytes;
 }
 
 Result<std::unique_ptr<Peak>> Peak::compile(const driver::Toolchain& toolchain,

@@ -36,7 +36,7 @@ struct CompileOptions {
   std::filesystem::path out_dir;  // the bundle's folder; created, or replaced if it is a bundle
   std::string target = "avx2";    // name or alias in compiler/target
   std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
-  ir::WeightFormat quant = ir::WeightFormat::kQ4;  // kQ4, kQ6, kQ8, kF16 or kF32
+  ir::WeightFormat quant = ir::WeightFormat::kQ4;  // not kUnset
   /// Plain graphs: whether `quant` applies. If not, matrices keep the format that they have in the
   /// model.
   bool quant_given = false;

@@ -27,7 +27,7 @@ inline constexpr const char* kGemmFunction = "llmc_gemm";
 /// Returns a source that defines `extern "C" void llmc_gemm(const llmc_run* run, const float* x,
 /// float* y)` for the kernel's shape. run->count is the number of rows of x, at most `tokens`;
 /// run->weights are the packed weights; run->scratch must have work_bytes() bytes. Supported kinds:
-/// f32, f16, q8, q6 and q4.
+/// those of plan/weight_formats.h.
 std::string gemm_source(const GemmKernel& kernel, const target::Target& target);
 
 /// Returns the source of the same kernel as the only function of a function runner

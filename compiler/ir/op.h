@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -318,8 +319,13 @@ struct GatedActivation {
   ActivationFn function = ActivationFn::kSilu;
 };
 
-/// How a weight matrix is stored in the emitted library.
-enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kBF16, kQ8, kQ4, kQ6 };
+/// How a weight matrix is stored in the emitted library (plan/weight_formats.h).
+enum class WeightFormat : std::uint8_t { kUnset, kF32, kF16, kQ8, kQ4, kQ6 };
+inline constexpr std::array<std::string_view, 6> kWeightFormatNames{"unset", "f32", "f16",
+                                                                    "q8",    "q4",  "q6"};
+constexpr bool is_quantized(WeightFormat format) {
+  return format >= WeightFormat::kQ8;
+}
 
 /// The role of a weight matrix in the model (passes/assign_weight_formats.h).
 enum class WeightRole : std::uint8_t {

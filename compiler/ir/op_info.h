@@ -82,8 +82,7 @@ struct EnumInfo<NormKind> {
 };
 template <>
 struct EnumInfo<WeightFormat> {
-  static constexpr std::array<std::string_view, 7> names{"unset", "f32", "f16", "bf16",
-                                                         "q8",    "q4",  "q6"};
+  static constexpr auto names = kWeightFormatNames;
 };
 template <>
 struct EnumInfo<WeightRole> {

@@ -28,14 +28,10 @@ bool all_equal(const std::vector<ir::ConstantPtr>& constants) {
   });
 }
 
-bool quantizes(ir::WeightFormat format) {
-  return is_quantized(weight_format_info(format).kind);
-}
-
 /// Returns the format of a table. Lookups are fast in any format, so 16-bit sources stay exact
 /// unless 8 bits are requested, and 4 bits are not used.
 TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
-  if (quantizes(format)) return TableKind::kQ8;
+  if (is_quantized(format)) return TableKind::kQ8;
   if (source == ir::ElementType::kBF16) return TableKind::kBF16;
   if (source == ir::ElementType::kF16 || format == ir::WeightFormat::kF16) return TableKind::kF16;
   return TableKind::kF32;
@@ -55,7 +51,7 @@ void preserve_quantization(std::span<PackedWeight> weights, ir::WeightFormat for
         source_quantization_of({&weight.data, 1}, 0, static_cast<std::int64_t>(weight.rows));
     if (own.text.empty()) continue;
     weight.source_quantization = own.text;
-    if (!quantizes(format)) {
+    if (!is_quantized(format)) {
       weight.conversion = WeightConversion::kDequantized;
     } else if (all.format) {
       weight.conversion = WeightConversion::kPreserved;
@@ -158,7 +154,8 @@ bool Lowerer::splits_values(Scope& scope, const ir::Node& node, const ir::QkvPro
                             std::int64_t query_key_rows, std::int64_t rows) {
   const bool assigned = value_format(op) != op.format;
   const std::vector<ir::ConstantPtr> matrices = constants_of(scope, node, 1);
-  if (matrices.empty() || !quantizes(op.format) || !quantizes(value_format(op))) return assigned;
+  if (matrices.empty() || !is_quantized(op.format) || !is_quantized(value_format(op)))
+    return assigned;
   const SourceQuantization query_key = source_quantization_of(matrices, 0, query_key_rows);
   const SourceQuantization value = source_quantization_of(matrices, query_key_rows, rows);
   if (!query_key.format && !value.format) return assigned;

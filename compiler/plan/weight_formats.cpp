@@ -3,31 +3,28 @@
 #include <algorithm>
 #include <iterator>
 
-#include "compiler/ir/op_info.h"
-
 namespace llmc::plan {
 namespace {
 
 using ir::WeightFormat;
 
-constexpr auto& kNames = ir::EnumInfo<WeightFormat>::names;
+constexpr auto& kNames = ir::kWeightFormatNames;
 
 consteval bool table_is_complete() {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    const auto format = static_cast<WeightFormat>(i);
-    if (format == WeightFormat::kUnset || format == WeightFormat::kBF16) continue;
-    if (std::ranges::count(kWeightFormats, format, &WeightFormatInfo::format) != 1) return false;
-  }
+  for (std::size_t i = 1; i < kNames.size(); ++i)
+    if (std::ranges::count(kWeightFormats, static_cast<WeightFormat>(i),
+                           &WeightFormatInfo::format) != 1)
+      return false;
   return std::ranges::all_of(kWeightFormats, [](const WeightFormatInfo& info) {
-    return static_cast<std::size_t>(info.format) < kNames.size();
+    return static_cast<std::size_t>(info.format) < kNames.size() &&
+           is_quantized(info.format) == is_quantized(info.kind);
   });
 }
-static_assert(table_is_complete(), "kWeightFormats lacks a format, or EnumInfo lacks its name");
+static_assert(table_is_complete(), "kWeightFormats lacks a format, or kWeightFormatNames its name");
 
 }  // namespace
 
 const WeightFormatInfo& weight_format_info(WeightFormat format) {
-  if (format == WeightFormat::kBF16) format = WeightFormat::kF16;
   if (format == WeightFormat::kUnset) format = WeightFormat::kF32;
   return *std::ranges::find(kWeightFormats, format, &WeightFormatInfo::format);
 }

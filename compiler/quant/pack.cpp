@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "compiler/quant/q4.h"
-#include "compiler/quant/q6.h"
 #include "compiler/quant/q8.h"
+#include "compiler/quant/symmetric.h"
 #include "compiler/support/check.h"
 
 namespace llmc::quant {
@@ -67,14 +67,10 @@ class PanelWriter {
         return;
       case WeightKind::kQ8:
         return write_q8(row, panel, lane);
-      case WeightKind::kQ6:
-        return write_q6(row, panel, lane);
       case WeightKind::kQ4:
         return write_q4(row, panel, lane);
-      case WeightKind::kCoded:
-        break;
     }
-    LLMC_CHECK(false);  // other formats are not made from floats (quant/coded.h)
+    write_coded(coded_format(kind_), row, panel, lane);
   }
 
  private:
@@ -84,12 +80,13 @@ class PanelWriter {
     for (std::size_t b = 0; b < scaled_.scales.size(); ++b)
       q8_set_scale(panel, row.size(), lane, b, scaled_.scales[b]);
   }
-  void write_q6(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
-    encode_q6_row(row, scaled_);
+  void write_coded(CodedFormat format, std::span<const float> row, std::uint8_t* panel,
+                   std::size_t lane) {
+    encode_symmetric_row(format, row, scaled_);
     for (std::size_t k = 0; k < row.size(); ++k)
-      coded_set_code(kSixBits, panel, lane, k, scaled_.codes[k]);
+      coded_set_code(format, panel, lane, k, scaled_.codes[k]);
     for (std::size_t b = 0; b < scaled_.scales.size(); ++b)
-      coded_set_group(kSixBits, panel, row.size(), lane, b, f16_to_f32(scaled_.scales[b]), 0);
+      coded_set_group(format, panel, row.size(), lane, b, f16_to_f32(scaled_.scales[b]), 0);
   }
   void write_q4(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
     encode_q4_row(row, importance_, q4_);
@@ -106,22 +103,6 @@ class PanelWriter {
   Q4Row q4_;
   ScaledRow scaled_;
 };
-
-float decode(WeightKind kind, const std::uint8_t* panel, std::size_t columns, std::size_t lane,
-             std::size_t k) {
-  if (is_coded(kind)) return coded_decode(coded_format(kind), panel, columns, lane, k);
-  switch (kind) {
-    case WeightKind::kF32:
-      return f32_decode(panel, lane, k);
-    case WeightKind::kF16:
-      return f16_decode(panel, lane, k);
-    case WeightKind::kQ8:
-      return q8_decode(panel, columns, lane, k);
-    default:
-      break;
-  }
-  return q4_decode(panel, columns, lane, k);
-}
 
 void write_table_row(TableKind kind, std::span<const float> row, std::uint8_t* out, ScaledRow& q8) {
   switch (kind) {
@@ -155,13 +136,11 @@ float largest_weight(WeightKind kind) {
       return kLargestF16;
     case WeightKind::kQ8:
       return kLargestQ8Weight;
-    case WeightKind::kQ6:
-      return kLargestQ6Weight;
     case WeightKind::kQ4:
       return kLargestQ4Weight;
-    case WeightKind::kCoded:
-      break;
   }
+  if (is_coded(kind) && is_symmetric(coded_format(kind)))
+    return largest_symmetric_weight(coded_format(kind));
   return std::numeric_limits<float>::infinity();
 }
 
@@ -188,7 +167,7 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
   LLMC_CHECK(first_row % kPanelRows == 0);
   LLMC_CHECK(importance.empty() || importance.size() == columns);
   LLMC_CHECK(out.size() == weight_bytes(kind, rows, columns));
-  LLMC_CHECK(!is_coded(kind) || kind == WeightKind::kQ6);
+  LLMC_CHECK(!is_coded(kind) || is_symmetric(coded_format(kind)));  // others: see coded.h
   LLMC_RETURN_IF_ERROR(
       check_values(values, std::min(largest_weight(kind), kLargestFloat), columns, first_row));
   std::ranges::fill(out, std::byte{0});
@@ -208,8 +187,8 @@ void unpack_panels(WeightKind kind, std::span<const std::byte> panels, std::size
   const std::size_t panel_bytes = weight_panel_bytes(kind, columns);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t row = i / columns;
-    values[i] = decode(kind, bytes_of(panels) + row / kPanelRows * panel_bytes, columns,
-                       row % kPanelRows, i % columns);
+    values[i] = weight_decode(kind, bytes_of(panels) + row / kPanelRows * panel_bytes, columns,
+                              row % kPanelRows, i % columns);
   }
 }
 

@@ -17,13 +17,13 @@ namespace llmc::quant {
 float largest_weight(WeightKind kind);
 float largest_value(TableKind kind);
 
-/// Packs rows [first_row, first_row + values.size() / columns) of a matrix. `kind` must be f32,
-/// f16, q8, q6 or q4 (LLMC_CHECK); for other kinds see coded.h. `first_row` is a multiple of 8 and
-/// used only in error messages. The last panel is padded with zero rows; codes after `columns` are
-/// zero. `out` must have exactly weight_bytes(kind, rows, columns) bytes. importance[k] weights the
-/// squared error of column k when q4 codes are chosen; empty: all 1. Other formats ignore it. Fails
-/// with kBadInput if a weight is not finite or too large for the format; the message names its row
-/// and column, and the caller adds the tensor's name.
+/// Packs rows [first_row, first_row + values.size() / columns) of a matrix. A coded `kind` must
+/// be symmetric (symmetric.h, LLMC_CHECK); for other kinds see coded.h. `first_row` is a multiple
+/// of 8 and used only in error messages. The last panel is padded with zero rows; codes after
+/// `columns` are zero. `out` must have exactly weight_bytes(kind, rows, columns) bytes.
+/// importance[k] weights the squared error of column k when q4 codes are chosen; empty: all 1.
+/// Other formats ignore it. Fails with kBadInput if a weight is not finite or too large for the
+/// format; the message names its row and column, and the caller adds the tensor's name.
 Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t columns,
                    std::uint64_t first_row, std::span<std::byte> out,
                    std::span<const float> importance = {});

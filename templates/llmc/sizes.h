@@ -1,12 +1,8 @@
 #pragma once
 
-#include "llmc/quant/coded.h"
-#include "llmc/quant/f16.h"
-#include "llmc/quant/f32.h"
 #include "llmc/quant/kv.h"
-#include "llmc/quant/q4.h"
-#include "llmc/quant/q8.h"
 #include "llmc/quant/table.h"
+#include "llmc/quant/weights.h"
 
 /// Functions for all sizes that kernels need. The planner calls them at run time, kernels in
 /// constant expressions. Sizes are in bytes, and multiples of 64 unless noted otherwise. `tokens`
@@ -14,51 +10,6 @@
 /// slots. The sizes are also sufficient for fewer tokens or threads.
 namespace llmc {
 inline namespace LLMC_ISA {
-
-/// Formats of weight matrices. Values from kCoded on are coded formats: coded_weight(format). Of
-/// these, only kQ6 is used for weights that are floats in the model.
-enum class WeightKind : uint16_t {
-  kF32,
-  kF16,
-  kQ8,
-  kQ4,
-  kCoded = kFirstCoded,
-  kQ6 = coded_number(kSixBits)
-};
-
-constexpr WeightKind coded_weight(CodedFormat f) {
-  return static_cast<WeightKind>(coded_number(f));
-}
-constexpr bool is_coded(WeightKind kind) {
-  return kind >= WeightKind::kCoded;
-}
-/// Returns the format of a coded kind, or of kQ8.
-constexpr CodedFormat coded_format(WeightKind kind) {
-  return is_coded(kind) ? coded_format(static_cast<uint16_t>(kind)) : CodedFormat{};
-}
-/// Returns whether products use int8 activations.
-constexpr bool is_quantized(WeightKind kind) {
-  return kind == WeightKind::kQ8 || kind == WeightKind::kQ4 || is_coded(kind);
-}
-
-constexpr size_t weight_panel_bytes(WeightKind kind, size_t k) {
-  if (is_coded(kind)) return coded_panel_bytes(coded_format(kind), k);
-  switch (kind) {
-    case WeightKind::kF32:
-      return f32_panel_bytes(k);
-    case WeightKind::kF16:
-      return f16_panel_bytes(k);
-    case WeightKind::kQ8:
-      return q8_panel_bytes(k);
-    default:
-      return q4_panel_bytes(k);
-  }
-}
-/// Returns the size of a packed matrix of `rows` packed rows (see packed_*_rows) and `k` columns.
-/// The size is a multiple of 16 for q4.
-constexpr size_t weight_bytes(WeightKind kind, size_t rows, size_t k) {
-  return panel_count(rows) * weight_panel_bytes(kind, k);
-}
 
 // ---- Number of packed rows of fused matrices; biases are f32[packed rows] in the same order ----
 

@@ -87,9 +87,9 @@ TEST(WriteWeights, EveryWeightIsWhereThePlanSays) {
       }
       // Uniform weights in [-scale, scale): 4 bits leave half a step of 2 * scale / 15, 6 bits at
       // most a step of 2 * scale / 63 (the largest weight may be clipped).
-      const float bound = w.matrix == WeightKind::kF32  ? 0.0f
-                          : w.matrix == WeightKind::kQ6 ? 0.016f
-                                                        : 0.03f;
+      const float bound = w.matrix == WeightKind::kF32         ? 0.0f
+                          : w.matrix == coded_weight(kSixBits) ? 0.016f
+                                                               : 0.03f;
       EXPECT_LE(worst, bound) << w.label;
     }
   }
@@ -136,8 +136,8 @@ TEST(WriteWeights, MemoryThatRunsOutInAThreadIsAnError) {
 
 TEST(WriteWeights, NamesTheTensorThatIsNotFinite) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), INFINITY, -INFINITY}) {
-    for (const WeightKind kind :
-         {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6, WeightKind::kQ4}) {
+    for (const WeightKind kind : {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8,
+                                  coded_weight(kSixBits), WeightKind::kQ4}) {
       std::vector<float> values(16 * 40, 0.5f);
       values[13 * 40 + 7] = bad;
       const plan::Program program = single(ir::make_f32({16, 40}, std::move(values)), kind);

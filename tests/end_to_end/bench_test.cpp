@@ -162,6 +162,7 @@ TEST(Peak, OfEveryTarget) {
 TEST(Peak, ArithmeticIsByFormat) {
   EXPECT_EQ(bench::arithmetic_of("q4"), emit::Arithmetic::kNibbles);
   EXPECT_EQ(bench::arithmetic_of("int4/32 f16"), emit::Arithmetic::kNibbles);
+  EXPECT_EQ(bench::arithmetic_of("q6"), emit::Arithmetic::kBytes);
   EXPECT_EQ(bench::arithmetic_of("q8"), emit::Arithmetic::kBytes);
   EXPECT_EQ(bench::arithmetic_of("int8/64 f16 z"), emit::Arithmetic::kBytes);
   EXPECT_EQ(bench::arithmetic_of("f16"), emit::Arithmetic::kFloats);

@@ -38,11 +38,11 @@ std::uint64_t plain_hash(WeightKind format, std::size_t tokens) {
       return plain_hash<WeightKind::kF16, kRows, kColumns>(tokens);
     case WeightKind::kQ8:
       return plain_hash<WeightKind::kQ8, kRows, kColumns>(tokens);
-    case WeightKind::kQ6:
-      return plain_hash<WeightKind::kQ6, kRows, kColumns>(tokens);
-    default:
+    case WeightKind::kQ4:
       return plain_hash<WeightKind::kQ4, kRows, kColumns>(tokens);
   }
+  EXPECT_EQ(format, coded_weight(kSixBits));
+  return plain_hash<coded_weight(kSixBits), kRows, kColumns>(tokens);
 }
 
 TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
@@ -54,8 +54,8 @@ TEST(Levels, AKernelIsThePlainSumOnAllOfThem) {
     for (const std::size_t tokens : {1u, 15u}) {
       bench::KernelBenchOptions options;
       options.shape = {.rows = kRows, .columns = kColumns, .tokens = tokens};
-      options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6,
-                         WeightKind::kQ4};
+      options.formats = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8,
+                         coded_weight(kSixBits), WeightKind::kQ4};
       options.target = target;
       options.threads = {1, 3};
       options.repetitions = 1;

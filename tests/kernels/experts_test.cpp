@@ -42,8 +42,8 @@ class ExpertsTest : public testing::Test {
 
 using ExpertCases =
     testing::Types<ExpertCase<WeightKind::kQ4, 4, 16, 256>, ExpertCase<WeightKind::kQ4, 5, 40, 300>,
-                   ExpertCase<WeightKind::kQ6, 3, 24, 77>, ExpertCase<WeightKind::kQ8, 7, 8, 511>,
-                   ExpertCase<WeightKind::kF16, 4, 24, 32>,
+                   ExpertCase<coded_weight(kSixBits), 3, 24, 77>,
+                   ExpertCase<WeightKind::kQ8, 7, 8, 511>, ExpertCase<WeightKind::kF16, 4, 24, 32>,
                    ExpertCase<WeightKind::kF32, 6, 16, 77>>;
 TYPED_TEST_SUITE(ExpertsTest, ExpertCases);
 

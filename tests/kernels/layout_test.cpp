@@ -113,14 +113,14 @@ TEST(LayoutTest, SixBitsAreWhereTheyAreSaidToBe) {
     }
   }
   // The number of a format names it.
-  EXPECT_EQ(coded_format(WeightKind::kQ6), kSixBits);
+  EXPECT_EQ(coded_format(coded_weight(kSixBits)), kSixBits);
   EXPECT_EQ(coded_format(coded_weight({8, 16, CodedScale::kF32, CodedZero::kFloat})),
             (CodedFormat{8, 16, CodedScale::kF32, CodedZero::kFloat}));
 }
 
 TEST(LayoutTest, SizesAreMultiplesOfALine) {
-  for (const WeightKind kind :
-       {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6, WeightKind::kQ4}) {
+  for (const WeightKind kind : {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8,
+                                coded_weight(kSixBits), WeightKind::kQ4}) {
     for (const std::size_t k : {1, 77, 288, 4096}) {
       EXPECT_EQ(weight_panel_bytes(kind, k) % (kind == WeightKind::kQ4 ? 16 : 64), 0u);
       for (const std::size_t tokens : {1, 3, 64, 130}) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "llmc/kernels/weights.h"
+#include "llmc/sizes.h"
 
 /// The documented arithmetic of each kernel (docs/numerics.md), one float at a time with the
 /// standard library's fma: what every target has to equal.

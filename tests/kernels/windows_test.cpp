@@ -66,7 +66,7 @@ TEST(LinearWindows, Runs) {
     for (std::size_t c = 0; c < 3; ++c)
       for (std::size_t i = 0; i < 3; ++i)
         for (std::size_t k = 0; k < 16; ++k) at.push_back((r + 2 * i) * 56 + 2 * c * 8 + k);
-  expect_copied_rows<WeightKind::kQ6, 24, 48>(
+  expect_copied_rows<coded_weight(kSixBits), 24, 48>(
       windows<48>(x.data(), Sizes<5, 3>{}, Sizes<56, 16>{}, Sizes<3, 16>{}, Sizes<112, 1>{}), at);
 }
 

@@ -9,8 +9,8 @@
 
 #include "compiler/quant/error_stats.h"
 #include "compiler/quant/q4.h"
-#include "compiler/quant/q6.h"
 #include "compiler/quant/q8.h"
+#include "compiler/quant/symmetric.h"
 #include "tests/quant/rows.h"
 
 namespace llmc::quant {
@@ -22,7 +22,7 @@ struct Shape {
 // Full panels, and every kind of remainder of rows, blocks and superblocks.
 constexpr Shape kShapes[] = {{8, 32}, {1, 1}, {7, 31}, {9, 33}, {16, 256}, {3, 288}, {10, 321}};
 constexpr WeightKind kKinds[] = {WeightKind::kF32, WeightKind::kF16, WeightKind::kQ8,
-                                 WeightKind::kQ6, WeightKind::kQ4};
+                                 coded_weight(kSixBits), WeightKind::kQ4};
 constexpr TableKind kTables[] = {TableKind::kF32, TableKind::kF16, TableKind::kBF16,
                                  TableKind::kQ8};
 
@@ -36,7 +36,7 @@ std::vector<std::byte> pack(WeightKind kind, const std::vector<float>& values,
 TEST(PackPanels, UnpackingGivesTheDecodedRows) {
   for (const auto [rows, columns] : kShapes) {
     const std::vector<float> values = heavy_tailed(rows * columns, 3);
-    for (const WeightKind kind : {WeightKind::kQ4, WeightKind::kQ6, WeightKind::kQ8}) {
+    for (const WeightKind kind : {WeightKind::kQ4, coded_weight(kSixBits), WeightKind::kQ8}) {
       std::vector<float> unpacked(values.size()), row(columns);
       unpack_panels(kind, pack(kind, values, columns), columns, unpacked);
       for (std::size_t r = 0; r < rows; ++r) {
@@ -45,9 +45,9 @@ TEST(PackPanels, UnpackingGivesTheDecodedRows) {
           Q4Row encoded;
           encode_q4_row(source, {}, encoded);
           decode_q4_row(encoded, row);
-        } else if (kind == WeightKind::kQ6) {
+        } else if (kind == coded_weight(kSixBits)) {
           ScaledRow encoded;
-          encode_q6_row(source, encoded);
+          encode_symmetric_row(kSixBits, source, encoded);
           decode_scaled_row(encoded, row);
         } else {
           ScaledRow encoded;
@@ -143,7 +143,7 @@ TEST(PackPanels, BadWeightsAreNamed) {
 TEST(PackPanels, TooLargeForTheFormatIsAnErrorWithAHint) {
   const std::vector<float> values(8, 1e38f);
   for (const WeightKind kind :
-       {WeightKind::kF16, WeightKind::kQ8, WeightKind::kQ6, WeightKind::kQ4}) {
+       {WeightKind::kF16, WeightKind::kQ8, coded_weight(kSixBits), WeightKind::kQ4}) {
     std::vector<std::byte> out(weight_bytes(kind, 1, 8));
     const Status status = pack_panels(kind, values, 8, 0, out);
     ASSERT_FALSE(status.ok());

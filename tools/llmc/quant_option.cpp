@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "compiler/plan/weight_formats.h"
 #include "tools/llmc/options.h"
@@ -9,24 +10,29 @@
 namespace llmc::cli {
 namespace {
 
-/// The format with at least the bits of llama.cpp's format ("Q4_K_M", "q5_0", "BF16"); empty for
-/// other names.
+/// Returns the first number in `name`; 0 if there is none.
+int bits_of(std::string_view name) {
+  int bits = 0;
+  name.remove_prefix(std::min(name.find_first_of("0123456789"), name.size()));
+  std::from_chars(name.data(), name.data() + name.size(), bits);
+  return bits;
+}
+
+/// Returns the format with at least the bits of llama.cpp's format ("Q4_K_M", "iq3_xs", "BF16");
+/// empty for other names.
 std::string_view format_like(std::string name) {
   std::ranges::transform(name, name.begin(), [](char c) {
     return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   });
-  struct Family {
-    std::string_view prefix, format;
-  };
-  constexpr Family kFamilies[] = {{"iq", "q4"},    {"q2", "q4"},   {"q3", "q4"},
-                                  {"q4", "q4"},    {"q5", "q6"},   {"q6", "q6"},
-                                  {"q8", "q8"},    {"f16", "f16"}, {"bf16", "f16"},
-                                  {"fp16", "f16"}, {"f32", "f32"}, {"fp32", "f32"}};
-  for (const Family& family : kFamilies) {
-    const std::string_view rest =
-        std::string_view(name).substr(std::min(name.size(), family.prefix.size()));
-    const bool whole = rest.empty() || rest.front() == '_' || family.prefix == "iq";
-    if (name.starts_with(family.prefix) && whole) return family.format;
+  for (const plan::WeightFormatInfo& info : plan::kWeightFormats) {
+    const std::string_view format = plan::weight_format_name(info.format);
+    const int bits = bits_of(name);
+    if (bits == 0 || bits > bits_of(format)) continue;
+    for (const std::string_view family : {"q", "iq", "f", "bf", "fp"}) {
+      const std::string stem = fmt::format("{}{}", family, bits);
+      if (family.find(format[0]) != family.npos && (name == stem || name.starts_with(stem + "_")))
+        return format;
+    }
   }
   return {};
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/stage.h"
-#include "llmc/kernels/weights.h"
+#include "llmc/sizes.h"
 
 /// Embedding: x[t] = table[tokens[t]] as f32.
 namespace llmc {
@@ -40,19 +40,8 @@ struct WeightTable {
   Weight weight;
 
   LLMC_INLINE float at(size_t row, size_t k) const {
-    const uint8_t* panel = weight.panel(row / kPanelRows);
-    const size_t lane = row % kPanelRows;
-    if constexpr (Weight::kKind == WeightKind::kF32) {
-      return f32_decode(panel, lane, k);
-    } else if constexpr (Weight::kKind == WeightKind::kF16) {
-      return f16_decode(panel, lane, k);
-    } else if constexpr (Weight::kKind == WeightKind::kQ8) {
-      return q8_decode(panel, kWidth, lane, k);
-    } else if constexpr (is_coded(Weight::kKind)) {
-      return coded_decode(coded_format(Weight::kKind), panel, kWidth, lane, k);
-    } else {
-      return q4_decode(panel, kWidth, lane, k);
-    }
+    return weight_decode(Weight::kKind, weight.panel(row / kPanelRows), kWidth, row % kPanelRows,
+                         k);
   }
 };
 

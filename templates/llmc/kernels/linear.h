@@ -6,7 +6,7 @@
 #include "llmc/kernels/product_float.h"
 #include "llmc/kernels/product_q4_exact.h"
 #include "llmc/kernels/product_reference.h"
-#include "llmc/kernels/weights.h"
+#include "llmc/sizes.h"
 
 /// linear(context, source, weight, epilogue):  epilogue(source[tokens][K] . weight[rows][K]^T)
 ///

@@ -71,6 +71,12 @@ inline constexpr size_t kSixLowerBytes = kPanelRows * kBlock / 2;
 /// 8-bit codes.
 inline constexpr int kZeroPoint4 = 8, kZeroPoint6 = 32, kZeroPoint8 = 128;
 
+/// Returns the minimum code.
+constexpr int coded_lowest(CodedFormat f) {
+  if (f.bits == 4 || f.zero == CodedZero::kFloat) return 0;
+  return f.bits == 6 ? -kZeroPoint6 : -kZeroPoint8;
+}
+
 constexpr size_t coded_number_bytes(CodedFormat f) {
   return f.scale == CodedScale::kF16 ? sizeof(uint16_t) : sizeof(float);
 }

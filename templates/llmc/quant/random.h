@@ -30,10 +30,8 @@ inline uint64_t hash_of(const float* values, size_t count) {
 /// Sets a random code out of all codes of the format.
 constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t lane, size_t k,
                                uint64_t word) {
-  const int low = format.bits == 6                                       ? -32
-                  : format.bits == 8 && format.zero != CodedZero::kFloat ? -128
-                                                                         : 0;
-  coded_set_code(format, panel, lane, k, static_cast<int>(word % (1u << format.bits)) + low);
+  const int code = static_cast<int>(word % (1u << format.bits)) + coded_lowest(format);
+  coded_set_code(format, panel, lane, k, code);
 }
 /// Sets random scales of both signs, and zero points: integers from their whole range, floats in
 /// [-9, 9).
@@ -57,7 +55,6 @@ constexpr void fill_coded_groups(CodedFormat format, uint8_t* panel, size_t k_to
 }
 
 constexpr void fill_code(WeightKind kind, uint8_t* panel, size_t lane, size_t k, uint64_t word) {
-  if (is_coded(kind)) return fill_coded_code(coded_format(kind), panel, lane, k, word);
   const float value = static_cast<float>(static_cast<int32_t>(word >> 40) - (1 << 23)) * 0x1p-23f;
   switch (kind) {
     case WeightKind::kF32:
@@ -66,9 +63,10 @@ constexpr void fill_code(WeightKind kind, uint8_t* panel, size_t lane, size_t k,
       return f16_set(panel, lane, k, f32_to_f16(value));
     case WeightKind::kQ8:
       return q8_set_code(panel, lane, k, static_cast<int8_t>(static_cast<int>(word % 255) - 127));
-    default:
+    case WeightKind::kQ4:
       return q4_set_code(panel, lane, k, static_cast<uint8_t>(word % 16));
   }
+  fill_coded_code(coded_format(kind), panel, lane, k, word);
 }
 
 /// Sets all data of a row except its codes: scales, mins, zero points.

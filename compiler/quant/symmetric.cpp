@@ -1,4 +1,4 @@
-#include "compiler/quant/q6.h"
+#include "compiler/quant/symmetric.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,20 +10,15 @@
 namespace llmc::quant {
 namespace {
 
-constexpr float kLowest = -32, kHighest = 31;
-/// Codes tried for the weight with the maximum magnitude. With values beyond -32..31, this weight
-/// is clipped and the others get finer steps.
-constexpr float kExtremes[] = {-32, -31.5f, -31, -30, 31, -33};
-
-struct Q6Fit {
+struct Fit {
   std::uint16_t scale = 0;
   float error = 0;
-  std::int8_t codes[kBlock] = {};
+  std::int8_t codes[kSuper] = {};
 };
 
 /// Returns the codes of a block for the f16 nearest to the nonzero scale `wanted`, and their error.
-Q6Fit codes_for(std::span<const float> weights, float wanted) {
-  Q6Fit result;
+Fit codes_for(std::span<const float> weights, float wanted, float lowest) {
+  Fit result;
   wanted = std::clamp(wanted, -65504.0f, 65504.0f);
   result.scale = f32_to_f16(wanted);
   // The scale is below the smallest f16, but weights may be several of its steps: use the smallest
@@ -31,7 +26,7 @@ Q6Fit codes_for(std::span<const float> weights, float wanted) {
   if (f16_to_f32(result.scale) == 0) result.scale = wanted < 0 ? 0x8001 : 0x0001;
   const float scale = f16_to_f32(result.scale);
   for (std::size_t k = 0; k < weights.size(); ++k) {
-    const float steps = weights[k] / scale, x = std::clamp(steps, kLowest, kHighest);
+    const float steps = weights[k] / scale, x = std::clamp(steps, lowest, -lowest - 1);
     const auto code = static_cast<std::int8_t>(x < 0 ? x - 0.5f : x + 0.5f);
     result.codes[k] = code;
     // Computed in units of the scale, so that no square exceeds the range of floats.
@@ -42,7 +37,7 @@ Q6Fit codes_for(std::span<const float> weights, float wanted) {
 }
 
 /// Returns the least-squares scale for these codes.
-float best_scale(std::span<const float> weights, const Q6Fit& fit) {
+float best_scale(std::span<const float> weights, const Fit& fit) {
   const float scale = f16_to_f32(fit.scale);
   float products = 0, squares = 0;
   for (std::size_t k = 0; k < weights.size(); ++k) {
@@ -55,19 +50,25 @@ float best_scale(std::span<const float> weights, const Q6Fit& fit) {
 
 }  // namespace
 
-void encode_q6_row(std::span<const float> weights, ScaledRow& out) {
+void encode_symmetric_row(CodedFormat format, std::span<const float> weights, ScaledRow& out) {
+  LLMC_CHECK(is_symmetric(format));
+  const auto lowest = static_cast<float>(coded_lowest(format));
+  // Codes tried for the weight with the maximum magnitude. With the last one, this weight is
+  // clipped and the others get finer steps.
+  const float extremes[] = {lowest, lowest + 0.5f, lowest + 1, lowest + 2, -lowest - 1, lowest - 1};
+  const std::size_t width = format.block;
   out.codes.assign(weights.size(), 0);
-  out.scales.assign((weights.size() + kBlock - 1) / kBlock, 0);
+  out.scales.assign(ceil_div(weights.size(), width), 0);
   for (std::size_t b = 0; b < out.scales.size(); ++b) {
-    const std::size_t begin = b * kBlock;
-    const auto block = weights.subspan(begin, std::min(kBlock, weights.size() - begin));
+    const std::size_t begin = b * width;
+    const auto block = weights.subspan(begin, std::min(width, weights.size() - begin));
     const auto magnitude = [](float w) { return w < 0 ? -w : w; };
     const float extreme = *std::ranges::max_element(block, {}, magnitude);
-    LLMC_CHECK(magnitude(extreme) <= kLargestQ6Weight);
+    LLMC_CHECK(magnitude(extreme) <= largest_symmetric_weight(format));
     if (extreme == 0) continue;
-    Q6Fit best;
+    Fit best;
     float best_error = std::numeric_limits<float>::infinity();
-    const auto consider = [&](const Q6Fit& candidate) {
+    const auto consider = [&](const Fit& candidate) {
       // Each error is in units of the candidate's scale: convert it to units of the block's largest
       // weight.
       const float step = f16_to_f32(candidate.scale) / extreme;
@@ -77,10 +78,10 @@ void encode_q6_row(std::span<const float> weights, ScaledRow& out) {
         best_error = error;
       }
     };
-    for (const float at : kExtremes) {
-      const Q6Fit first = codes_for(block, extreme / at);
+    for (const float at : extremes) {
+      const Fit first = codes_for(block, extreme / at, lowest);
       consider(first);
-      consider(codes_for(block, best_scale(block, first)));
+      consider(codes_for(block, best_scale(block, first), lowest));
     }
     // The weights are so far below the smallest f16 that the errors exceed the range of floats: use
     // zeros.

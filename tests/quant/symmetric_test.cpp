@@ -1,4 +1,4 @@
-#include "compiler/quant/q6.h"
+#include "compiler/quant/symmetric.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::vector<float> decoded(const ScaledRow& row) {
 }
 ScaledRow encoded(const std::vector<float>& weights) {
   ScaledRow row;
-  encode_q6_row(weights, row);
+  encode_symmetric_row(kSixBits, weights, row);
   return row;
 }
 double error_of_six_bits(const std::vector<float>& weights) {
@@ -66,8 +66,9 @@ TEST(Q6, BlocksOfOneValueAreExact) {
 }
 
 TEST(Q6, TheEndsOfTheRange) {
-  const std::vector<float> large(33, kLargestQ6Weight);
-  for (const float x : decoded(encoded(large))) EXPECT_NEAR(x, kLargestQ6Weight, 0.001 * x);
+  const std::vector<float> large(33, largest_symmetric_weight(kSixBits));
+  for (const float x : decoded(encoded(large)))
+    EXPECT_NEAR(x, largest_symmetric_weight(kSixBits), 0.001 * x);
   // Less than 32 of the smallest f16's steps: the nearest there is.
   for (const float tiny : {1e-38f, 1e-30f, 1e-8f, 1e-7f, 5e-7f, -5e-7f, 8.9e-7f, 1e-6f}) {
     std::vector<float> weights(32, tiny);
