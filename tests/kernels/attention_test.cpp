@@ -99,6 +99,15 @@ struct Sequence {
   std::vector<double> kept_k, kept_v;
 };
 
+/// Whether this program tests all rules, formats and block sizes: the portable kernels', for which
+/// their code is the same. With vectors each costs seconds of compiling, with an emulator of
+/// running; one of each kind tests how loads, stores and registers meet the rules.
+#if defined(LLMC_TARGET_AVX2) || defined(LLMC_TARGET_AVX512)
+constexpr bool kAll = false;
+#else
+constexpr bool kAll = !kEmulated;
+#endif
+
 using enum KvFormat;
 constexpr KvFormats kHalves = formats_of(kF16, kF16), kBytes = formats_of(kInt8, kInt8);
 
@@ -158,9 +167,9 @@ TYPED_TEST(AttentionTest, LaterTokensOfTheChunkDoNotMatter) {
   }
 }
 
-/// Long enough for three splits of the cache; an emulator has a shorter third one and heads that
-/// are less than a register.
-constexpr std::size_t kLong = kEmulated ? 1030 : 1200, kLongDim = kEmulated ? 5 : 12;
+/// Long enough for three splits of the cache, the third a short one; an emulator has heads that are
+/// less than a register.
+constexpr std::size_t kLong = kEmulated ? 1030 : 1070, kLongDim = kEmulated ? 5 : 12;
 template <std::size_t block, KvFormats formats = KvFormats{}>
 using LongShape = AttentionShape<4, 2, kLongDim, block, 2, formats>;
 
@@ -182,8 +191,8 @@ void check_splits() {
 }
 
 TEST(AttentionLongTest, SplitsMergeTheSameHoweverTheyAreSpread) {
-  if constexpr (!kEmulated) check_splits<KvFormats{}>();
-  check_splits<kBytes>();
+  if constexpr (kAll) check_splits<KvFormats{}>();
+  check_splits<formats_of(kInt8, kFp8)>();  // shared with the next one
 }
 
 template <KvFormats formats>
@@ -194,7 +203,7 @@ void check_blocks() {
   EXPECT_TRUE((Sequence<LongShape<256, formats>>(kTokens).attend(64, 2, 0.25f)) == want);
 }
 TEST(AttentionLongTest, BlockSizeDoesNotChangeBits) {
-  if constexpr (!kEmulated) check_blocks<KvFormats{}>();
+  if constexpr (kAll) check_blocks<KvFormats{}>();
   check_blocks<formats_of(kInt8, kFp8)>();
 }
 
@@ -213,15 +222,11 @@ void check_rule() {
   if (kEmulated) return;
   EXPECT_TRUE(sequence.attend(1, 4, scale) == want);
   EXPECT_TRUE(sequence.attend(kLong, 2, scale) == want);
-  EXPECT_TRUE(sequence.attend(1, 2, scale) == want);
   EXPECT_TRUE(sequence.attend(4, 3, scale) == want);
-  EXPECT_TRUE(sequence.attend(61, 4, scale) == want);
 }
 
-// The rules' own code is the same for every target: one of each kind is enough where compiling and
-// running take longest.
 TEST(AttentionRuleTest, Windows) {
-  if constexpr (!kEmulated) {
+  if constexpr (kAll) {
     check_rule<AttentionRule<1>>();
     check_rule<AttentionRule<100>>();
     check_rule<AttentionRule<600>>();
@@ -230,7 +235,7 @@ TEST(AttentionRuleTest, Windows) {
 }
 
 TEST(AttentionRuleTest, Chunks) {
-  if constexpr (!kEmulated) {
+  if constexpr (kAll) {
     check_rule<AttentionRule<1, false, ScoreBias::kNone, false, true>>();
     check_rule<AttentionRule<24, false, ScoreBias::kNone, false, true>>();
   }
@@ -238,7 +243,7 @@ TEST(AttentionRuleTest, Chunks) {
 }
 
 TEST(AttentionRuleTest, CappedScores) {
-  if constexpr (!kEmulated) check_rule<AttentionRule<0, true>>();
+  if constexpr (kAll) check_rule<AttentionRule<0, true>>();
   check_rule<AttentionRule<90, true>>();
 }
 
@@ -332,7 +337,7 @@ TEST(AttentionLongTest, SequencesOfOneRunDoNotMeet) {
 }
 
 TEST(AttentionLongTest, LargeScoresDoNotOverflow) {
-  const Sequence<LongShape<32>> sequence(600);
+  const Sequence<LongShape<16>> sequence(600);
   const Aligned<float> out = sequence.attend(64, 1, 300.0f);
   for (std::size_t i = 0; i < out.size(); ++i) ASSERT_TRUE(std::abs(out[i]) <= 1.0001f);
 }
