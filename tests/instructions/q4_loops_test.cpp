@@ -68,33 +68,47 @@ TEST_P(Q4Loops, StayInRegisters) {
   }
 }
 
-/// Formats of quantized models, whose loop has everything that a group of 32 needs: most
-/// instructions per multiply-add. (AArch64 keeps something on the stack there, docs/kernels.md.)
-TEST(CodedLoops, StayInRegistersOnLoongArch) {
-  const auto target = target::find("lasx");
+/// Compiles a kernel for `target_name` and checks the loop of the functions that match `kernel`.
+void check_kernel(const char* target_name, const std::string& instance, const std::string& kernel,
+                  double most) {
+  SCOPED_TRACE(instance);
+  const auto target = target::find(target_name);
   ASSERT_TRUE(target.ok());
   const auto toolchain = driver::find_toolchain("");
   ASSERT_TRUE(toolchain.ok());
-  struct Format {
-    const char* text;
-    double most;
-  };
-  for (const Format format : {Format{"4, 32, CodedScale::kF16, CodedZero::kInteger", 0.131},
-                              Format{"4, 128, CodedScale::kF16, CodedZero::kInteger", 0.1115}}) {
-    SCOPED_TRACE(format.text);
-    const testing::TemporaryFolder folder;
-    const std::string source =
-        std::string("#include \"llmc/kernels.h\"\n") +
-        "namespace llmc {\ninline namespace LLMC_ISA {\n"
-        "template void coded_panels_tokens<CodedFormat{" +
-        format.text +
-        "}, 1024>(\n    const uint8_t*, size_t, const Quantized, size_t, size_t, float*);\n}\n}\n";
-    ASSERT_TRUE(bench::write_kernel_sources(folder.path(), source).ok());
-    const Status compiled =
-        driver::compile_source(*toolchain, folder.path(),
-                               driver::model_arguments(**target, "gemm", {}), "gemm.cpp", "gemm.o");
-    ASSERT_TRUE(compiled.ok()) << compiled.error().first().message;
-    expect_registers(folder.path() / "gemm.o", "coded_panels_tokens", format.most);
+  const testing::TemporaryFolder folder;
+  const std::string source =
+      "#include \"llmc/kernels.h\"\nnamespace llmc {\ninline namespace LLMC_ISA {\ntemplate void " +
+      instance + ";\n}\n}\n";
+  ASSERT_TRUE(bench::write_kernel_sources(folder.path(), source).ok());
+  const Status compiled =
+      driver::compile_source(*toolchain, folder.path(),
+                             driver::model_arguments(**target, "gemm", {}), "gemm.cpp", "gemm.o");
+  ASSERT_TRUE(compiled.ok()) << compiled.error().first().message;
+  expect_registers(folder.path() / "gemm.o", kernel, most);
+}
+
+/// Formats of quantized models, whose loop has everything that a group of 32 needs: most
+/// instructions per multiply-add. (AArch64 keeps something on the stack there, docs/kernels.md.)
+TEST(CodedLoops, StayInRegistersOnLoongArch) {
+  for (const auto& [format, most] :
+       {std::pair{"4, 32, CodedScale::kF16, CodedZero::kInteger", 0.131},
+        {"4, 128, CodedScale::kF16, CodedZero::kInteger", 0.1115}}) {
+    check_kernel("lasx",
+                 std::string("coded_panels_tokens<CodedFormat{") + format +
+                     "}, 1024>(const uint8_t*, size_t, const Quantized, size_t, size_t, float*)",
+                 "coded_panels_tokens", most);
+  }
+}
+
+/// Tiles of q6 and q8 with vpdpbusd.
+TEST(CodedLoops, StayInRegistersWithVnni) {
+  for (const char* const bits : {"6", "8"}) {
+    check_kernel("avx512",
+                 std::string("vnni_codes_group<VnniVector, CodedFormat{") + bits +
+                     ", 32, CodedScale::kF16, CodedZero::kNone}>(const uint8_t*, size_t, size_t, "
+                     "const Quantized, size_t, size_t, float*)",
+                 "VnniCodes.*tileILm6E", 0.0325);
   }
 }
 
