@@ -163,6 +163,9 @@ TEST_F(EncoderDecoderCommand, PlanAndInspectShowBothParts) {
   EXPECT_EQ(three["bytes"]["arena"].get<int>() - one["bytes"]["arena"].get<int>(),
             2 * one["source"]["bytes"].get<int>());
   EXPECT_THAT(several.err, HasSubstr("--sources 3 is more than --sequences 1"));
+  // The encoder's bytes are in the sum, its numbers are not.
+  EXPECT_THAT(llmc({"plan", model(), "--quant", "f32"}).out,
+              HasSubstr(" numbers, 32.00 bits each, without the encoder; "));
   const ProgramRun inspected = llmc({"inspect", model()});
   EXPECT_EQ(inspected.code, 0);
   EXPECT_THAT(inspected.out, HasSubstr("layers 2,"));

@@ -186,10 +186,15 @@ std::string plan_text(const Json& plan) {
   std::vector<FormatShare> shares = shares_of(plan.at("weights"));
   std::uint64_t numbers = 0;
   for (const FormatShare& share : shares) numbers += share.numbers;
+  std::uint64_t listed = size("weights");  // the encoder's are not listed
+  for (const char* const section : {"source", "image"})
+    if (plan.contains(section))
+      listed -= std::min(listed, plan.at(section).value("encoder_weights", std::uint64_t{0}));
   text += size_line(
       "weights", size("weights"),
       fmt::format(
-          "{} numbers, {:.2f} bits each{}", numbers, bits_each(size("weights"), numbers),
+          "{} numbers, {:.2f} bits each{}{}", numbers, bits_each(listed, numbers),
+          listed == size("weights") ? "" : ", without the encoder",
           plain ? "" : fmt::format("; {} read per token", human_bytes(size("weights_per_token")))));
   for (const FormatShare& share : shares) {
     text += size_line("  " + printable(share.format), share.bytes,
