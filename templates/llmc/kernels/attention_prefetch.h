@@ -26,7 +26,7 @@ LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahe
 #pragma clang loop unroll(full)
     for (size_t j = 0; j < kLine; ++j) {
 #pragma clang loop unroll(full)
-      for (size_t g = j; g < kGroups; g += kLine) prefetch_stream(ahead[g] + i * kStep);
+      for (size_t g = j; g < kGroups; g += kLine) prefetch_tile(ahead[g] + i * kStep);
       step(i + j);
     }
   }
@@ -39,7 +39,7 @@ LLMC_INLINE void prefetch_keys(const Tile& tile, size_t begin, size_t end) {
                             (Tile::kScaledKeys ? 2 * kPanelRows * sizeof(float) : 0);
   for (size_t c = begin; c < end; c += kPanelRows) {
     const unsigned char* keys = tile.next_keys(c);
-    for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(keys + i);
+    for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_tile(keys + i);
   }
 }
 /// Prefetches the values of columns [begin, end) of the next tile, in whole groups of 8.
@@ -49,9 +49,9 @@ LLMC_INLINE void prefetch_values(const Tile& tile, size_t begin, size_t end) {
   for (size_t c = begin; c < end; c += kPanelRows) {
     for (size_t g = 0; g < Tile::Shape::kPadded / kPanelRows; ++g) {
       const unsigned char* values = tile.next_values(g, c);
-      for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(values + i);
+      for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_tile(values + i);
     }
-    if constexpr (Tile::kScaledValues) prefetch_stream(tile.next_value_scales(c));
+    if constexpr (Tile::kScaledValues) prefetch_tile(tile.next_value_scales(c));
   }
 }
 /// Prefetches the columns of the next tile that are not covered by loops over `keys` keys and

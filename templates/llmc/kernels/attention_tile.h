@@ -145,7 +145,7 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
         ahead[g] = wanted ? tile.next_keys(at)
                           : keys[g];  // without a next tile, prefetch the current keys again
         if constexpr (Tile::kScaledKeys) {
-          if (wanted) prefetch_stream(tile.next_key_scales(at));
+          if (wanted) prefetch_tile(tile.next_key_scales(at));
         }
       }
       prefetching_steps<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
@@ -262,7 +262,7 @@ LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* p
   for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
     const F32x8 scale = load(tile.value_scales(c));
     if constexpr (kPrefetchesNext<Tile, kRows>) {
-      if (tile.next_count(c) > 0) prefetch_stream(tile.next_value_scales(c));
+      if (tile.next_count(c) > 0) prefetch_tile(tile.next_value_scales(c));
     }
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {

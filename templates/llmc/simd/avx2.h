@@ -299,6 +299,9 @@ LLMC_INLINE void prefetch(const void* p) {
 LLMC_INLINE void prefetch_stream(const void* p) {
   prefetch(p);
 }
+LLMC_INLINE void prefetch_tile(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+}
 
 }  // namespace LLMC_ISA
 }  // namespace llmc

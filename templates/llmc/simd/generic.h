@@ -391,6 +391,9 @@ LLMC_INLINE void prefetch(const void* p) {
 LLMC_INLINE void prefetch_stream(const void* p) {
   prefetch(p);
 }
+LLMC_INLINE void prefetch_tile(const void* p) {
+  prefetch(p);
+}
 
 }  // namespace LLMC_ISA
 }  // namespace llmc

@@ -320,6 +320,7 @@ LLMC_INLINE void prefetch(const void* p) {
 }
 /// These processors prefetch a few ascending streams in hardware.
 LLMC_INLINE void prefetch_stream(const void*) {}
+LLMC_INLINE void prefetch_tile(const void*) {}
 
 }  // namespace LLMC_ISA
 }  // namespace llmc

@@ -58,6 +58,9 @@
 /// prefetch(p)                                         hint: load into all cache levels
 /// prefetch_stream(p)                                  hint for a stream of weights read once;
 ///                                                     no-op if hardware does it
+/// prefetch_tile(p)                                    the same for data that is read several KB
+///                                                     later: into the second-level cache, where
+///                                                     that is faster
 /// Constants. Those of tiles are in llmc/tiles/TARGET.h, which `llmc tune` rewrites.
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
 /// kByteTile       the same for codes of 6 or 8 bits
@@ -67,7 +70,7 @@
 /// kVnniByteTokens              tokens of that of 6- and 8-bit codes; 0 without kVnniCodes
 /// kAttentionSums  F32x8 sums that attention keeps in registers in addition to its operands
 /// kAttentionRowTile    maximum query rows that share a load of keys or values: 6 or 12
-/// kPrefetches     whether prefetch_stream() has an effect
+/// kPrefetches     whether prefetch_stream() and prefetch_tile() have an effect
 /// kWeightStreams  panels that one token's product reads concurrently (at most kStreams, sizes.h)
 /// kActivationTokens, kActivationStep   layout of quantized activations (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
