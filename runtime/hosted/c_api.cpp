@@ -1,13 +1,9 @@
 #include "llmc/hosted.h"
 #include "runtime/hosted/guarded.h"
 #include "runtime/hosted/mapped_weights.h"
-#include "runtime/hosted/thread_pool.h"
+#include "runtime/hosted/pool_c_api.h"
 
 using namespace llmc::hosted;
-
-struct llmc_pool {
-  std::unique_ptr<ThreadPool> pool;
-};
 
 extern "C" {
 

@@ -1,10 +1,8 @@
 #include "runtime/hosted/model_library.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "llmc/arena.h"
@@ -78,35 +76,29 @@ ModelLibrary::~ModelLibrary() {
   if (handle_ != nullptr) ::dlclose(handle_);
 }
 
-Outcome<std::unique_ptr<LibrarySession>> ModelLibrary::start(const llmc_config& config) const {
+Outcome<std::unique_ptr<LibrarySession>> ModelLibrary::start(const llmc_config& config,
+                                                             bool huge_pages) const {
   std::unique_ptr<LibrarySession> session(new LibrarySession);
   session->api_ = &api_;
   if (model_->arena_bytes == 0 || model_->arena_bytes > SIZE_MAX / 2)
     return Failure{LLMC_ERROR_MODEL, llmc_status_text(LLMC_ERROR_MODEL)};
   const auto bytes = static_cast<std::size_t>(model_->arena_bytes);
-  // Use new pages, so that the unused part of a context uses no memory.
-  void* const arena = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (arena == MAP_FAILED) {
-    return Failure{LLMC_ERROR_MEMORY, "no memory for an arena of " + std::to_string(bytes) +
-                                          " bytes: " + std::strerror(errno)};
+  auto arena = Arena::allocate(bytes, huge_pages);
+  if (!arena) {
+    return Failure{arena.failure().status, "no memory for an arena: " + arena.failure().message};
   }
-  session->arena_ = arena;
-  session->arena_bytes_ = bytes;
+  session->arena_ = *std::move(arena);
   llmc_config own = config;
   if (own.log == nullptr) {
     own.log = keep_message;
     own.log_user = &session->message_;
   }
-  if (const llmc_status status = init_(&session->session_, arena, bytes, &own)) {
+  if (const llmc_status status =
+          init_(&session->session_, session->arena_.memory().data(), bytes, &own)) {
     const std::string& said = session->message_;
     return Failure{status, said.empty() ? api_.status_text(status) : said};
   }
   return session;
-}
-
-LibrarySession::~LibrarySession() {
-  if (arena_ != nullptr) ::munmap(arena_, arena_bytes_);
 }
 
 }  // namespace llmc::hosted

@@ -14,6 +14,7 @@
 #include "llmc/llmc.h"
 #include "llmc/model.h"
 #include "llmc/shards.h"
+#include "runtime/hosted/huge_pages.h"
 #include "runtime/hosted/outcome.h"
 
 namespace llmc::hosted {
@@ -43,7 +44,6 @@ struct LibraryApi {
 /// A session of a loaded library. Owns its arena.
 class LibrarySession {
  public:
-  ~LibrarySession();
   LibrarySession(const LibrarySession&) = delete;
   LibrarySession& operator=(const LibrarySession&) = delete;
 
@@ -60,8 +60,7 @@ class LibrarySession {
 
   const LibraryApi* api_ = nullptr;
   llmc_session* session_ = nullptr;
-  void* arena_ = nullptr;
-  std::size_t arena_bytes_ = 0;
+  Arena arena_;
   std::string message_;
 };
 
@@ -85,10 +84,12 @@ class ModelLibrary {
   /// Returns the tables of the compiled-in grammar for llmc_grammar_init; empty if there is none.
   std::span<const std::byte> grammar() const { return grammar_; }
 
-  /// Creates a session with a new arena of model().arena_bytes bytes. Fails with LLMC_ERROR_MODEL
-  /// if that size is invalid, with LLMC_ERROR_MEMORY if the arena cannot be allocated, or with the
-  /// library's status and log message.
-  Outcome<std::unique_ptr<LibrarySession>> start(const llmc_config& config) const;
+  /// Creates a session with a new arena of model().arena_bytes bytes, with `huge_pages` in huge
+  /// pages if there are any. Fails with LLMC_ERROR_MODEL if that size is invalid, with
+  /// LLMC_ERROR_MEMORY if the arena cannot be allocated, or with the library's status and log
+  /// message.
+  Outcome<std::unique_ptr<LibrarySession>> start(const llmc_config& config,
+                                                 bool huge_pages = false) const;
 
  private:
   using InitFunction = llmc_status (*)(llmc_session**, void*, size_t, const llmc_config*);

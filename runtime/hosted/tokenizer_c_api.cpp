@@ -22,13 +22,6 @@ void hand_out(const std::string& from, const char** text, std::size_t* bytes) {
 
 namespace llmc::hosted {
 
-void copy_message(const std::string& from, char* to, std::size_t bytes) {
-  if (to == nullptr || bytes == 0) return;
-  const std::size_t n = std::min(from.size(), bytes - 1);
-  std::memcpy(to, from.data(), n);
-  to[n] = '\0';
-}
-
 llmc_status hand_out_tokenizer(Outcome<std::unique_ptr<Tokenizer>> loaded,
                                llmc_tokenizer** tokenizer, char* message,
                                std::size_t message_bytes) {

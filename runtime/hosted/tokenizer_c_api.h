@@ -17,7 +17,5 @@ namespace llmc::hosted {
 llmc_status hand_out_tokenizer(Outcome<std::unique_ptr<Tokenizer>> loaded,
                                llmc_tokenizer** tokenizer, char* message,
                                std::size_t message_bytes);
-/// Copies as much of the message as fits, including a terminating zero.
-void copy_message(const std::string& from, char* to, std::size_t bytes);
 
 }  // namespace llmc::hosted

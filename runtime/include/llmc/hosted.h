@@ -44,6 +44,32 @@ llmc_status llmc_map_weights(const char* path, const void** weights, size_t* byt
 /* Unmaps the weights, which no session may use any more. */
 void llmc_unmap_weights(const void* weights, size_t bytes);
 
+/* ---- Huge pages ---- */
+
+/* Memory in huge pages (usually 2 MiB) is read faster, because the processor needs fewer entries of
+ * page tables: docs/performance.md. */
+
+/* Returns the size of a huge page; 0 if the kernel has none for this process. */
+size_t llmc_huge_page_bytes(void);
+/* Returns the weights of a library that contains them, and sets *bytes; NULL and 0 for a library
+ * with a NAME.weights.bin, or of another version. `model`: &NAME_model. */
+const void* llmc_embedded_weights(const llmc_model* model, size_t* bytes);
+/* Copies data[0 .. bytes), embedded or mapped weights or other data that is only read, into huge
+ * pages, which replace its pages at the same addresses: no pointer changes, and other threads may
+ * read the data during the call. The copy is memory of this process alone. Data at the beginning
+ * and end that does not fill a huge page stays in its place. Copies with the threads of `pool`, or
+ * with the calling thread if it is NULL. *huge_bytes (may be NULL) receives the number of bytes
+ * that are in huge pages now. LLMC_ERROR_MEMORY: huge pages or memory are not available for all of
+ * it; `message` (may be NULL) receives the reason, truncated to message_bytes including the
+ * terminating zero. The data can be used after any result. */
+llmc_status llmc_move_to_huge_pages(const void* data, size_t bytes, llmc_pool* pool,
+                                    size_t* huge_bytes, char* message, size_t message_bytes);
+/* Allocates an arena of zeroed pages, of which only the used ones take memory: huge pages if
+ * huge_pages is not 0 and the kernel has any. Fails with LLMC_ERROR_MEMORY. */
+llmc_status llmc_arena_create(size_t bytes, int huge_pages, void** arena);
+/* Frees an arena, which no session may use any more. `bytes`: as in llmc_arena_create. */
+void llmc_arena_free(void* arena, size_t bytes);
+
 /* ---- Tokenizers ---- */
 
 typedef struct llmc_tokenizer llmc_tokenizer;
