@@ -304,7 +304,8 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
                      .products = facts.products,
                      .target = model.target,
                      .opt_level = facts.opt_level,
-                     .emulator = native->emulator()};
+                     .emulator = native->emulator(),
+                     .huge_pages = native->huge_pages()};
   LLMC_TRY(const std::vector<std::uint32_t> sources, sources_of(options, model));
   const std::uint32_t source = sources.empty() ? 0 : sources.back();
   LLMC_TRY(const std::vector<Test> tests, tests_of(options, sources, model));
@@ -312,7 +313,8 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   std::unique_ptr<exec::NativeModel> timed;
   if (options.layers) {
     driver::report(progress, "compile with times", 0, 0);
-    LLMC_TRY(timed, load_with_stage_times(*native, options.native.compile, clock));
+    LLMC_TRY(timed, load_with_stage_times(*native, options.native.compile,
+                                          options.native.huge_pages, clock));
   }
   const bool sampled = options.sample && report.emulator.empty();
   if (sampled) LLMC_RETURN_IF_ERROR(options.sample(report));

@@ -52,7 +52,8 @@ void StageClock::add(std::uint32_t part) {
 }
 
 Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
-    const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock) {
+    const exec::NativeModel& model, const driver::CompileOptions& compile,
+    exec::HugePages huge_pages, StageClock& clock) {
   if (!model.emulator().empty()) {
     return usage_error(
         "stage times need native execution, but the code runs under " + model.emulator(),
@@ -85,7 +86,7 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
                                            fs::absolute(linked.bundle / ("lib" + name + ".a")),
                                            linked.binary, object));
   const fs::path library = linked.binary;
-  LLMC_TRY(auto loaded, exec::load_library(std::move(linked)));
+  LLMC_TRY(auto loaded, exec::load_library(std::move(linked), huge_pages));
   if (!set_hook(library, {.end = StageClock::end, .user = &clock}))
     return bad_bundle("the source of this bundle has no marks at the ends of stages");
   return loaded;

@@ -32,10 +32,11 @@ class StageClock {
 
 /// Compiles the source in `model`'s bundle with a call after each stage, and loads it with the same
 /// weights. Sessions of the result report to `clock`; run only one at a time. `compile`: compiler
-/// and flags. Fails with kUsage if the model runs under an emulator, with kBadInput if
-/// src/model.cpp is missing or the compiled library does not define llmc_stage_hook, and with
-/// kToolchain if clang fails.
+/// and flags. `huge_pages`: as in NativeOptions. Fails with kUsage if the model runs under an
+/// emulator, with kBadInput if src/model.cpp is missing or the compiled library does not define
+/// llmc_stage_hook, and with kToolchain if clang fails.
 Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
-    const exec::NativeModel& model, const driver::CompileOptions& compile, StageClock& clock);
+    const exec::NativeModel& model, const driver::CompileOptions& compile,
+    exec::HugePages huge_pages, StageClock& clock);
 
 }  // namespace llmc::bench

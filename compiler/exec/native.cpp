@@ -39,9 +39,10 @@ Status link_model(const std::string& cc, const target::Target& target, const std
 }
 
 Result<std::unique_ptr<NativeModel>> load_linked(LinkedModel linked,
-                                                 std::optional<Emulator> emulator) {
+                                                 std::optional<Emulator> emulator,
+                                                 HugePages huge_pages) {
   return emulator ? load_runner(std::move(linked), *std::move(emulator))
-                  : load_library(std::move(linked));
+                  : load_library(std::move(linked), huge_pages);
 }
 
 Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
@@ -60,7 +61,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   // The file of a library is no longer needed when it is loaded. It is removed now, so that it does
   // not remain if the process is killed. A runner's file is needed to start each session.
   if (emulator) linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
-  return load_linked(std::move(linked), std::move(emulator));
+  return load_linked(std::move(linked), std::move(emulator), options.huge_pages);
 }
 
 /// Writes the bundle to `folder`, and the shared library or the runner next to it.
@@ -145,7 +146,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     LLMC_RETURN_IF_ERROR(build(compile, temporary.path(), runner, progress));
     LLMC_TRY(LinkedModel linked, linked_entry(temporary.path(), compile.model, runner));
     linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
-    return load_linked(std::move(linked), emulator);
+    return load_linked(std::move(linked), emulator, options.huge_pages);
   }
 
   driver::report(progress, "import", 0, 0);
@@ -161,7 +162,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     auto linked = linked_entry(entry, compile.model, runner);
     if (linked.ok() && has_recorded_size(linked->binary)) {
       linked->from_cache = true;
-      auto cached = load_linked(*std::move(linked), emulator);
+      auto cached = load_linked(*std::move(linked), emulator, options.huge_pages);
       // A failure of the emulator does not mean that the entry is damaged.
       if (cached.ok() || cached.error().first().kind == ErrorKind::kToolchain) {
         driver::touch_entry(entry);
@@ -184,7 +185,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   }
   driver::trim_cache(cache, options.cache_limit_bytes, entry);
   LLMC_TRY(LinkedModel linked, linked_entry(entry, compile.model, runner));
-  return load_linked(std::move(linked), emulator);
+  return load_linked(std::move(linked), emulator, options.huge_pages);
 }
 
 }  // namespace llmc::exec

@@ -8,6 +8,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/progress.h"
+#include "compiler/exec/huge_pages.h"
 #include "compiler/exec/session.h"
 #include "compiler/support/folder_lock.h"
 #include "compiler/support/result.h"
@@ -25,6 +26,8 @@ struct NativeOptions {
   std::uint64_t cache_limit_bytes = std::uint64_t{8} << 30;
   /// Command of an emulator, used for any target; empty: see find_emulator().
   std::string emulator = {};
+  /// Without effect on code that an emulator runs.
+  HugePages huge_pages = HugePages::kNever;
 };
 
 /// The files of a linked model, and the objects that keep them in place.
@@ -54,6 +57,8 @@ class NativeModel {
   bool from_cache() const { return linked_.from_cache; }
   /// Returns the emulator's command; empty if the code runs in this process.
   const std::string& emulator() const { return emulator_; }
+  /// Returns how huge pages are used; nothing under an emulator.
+  const HugePageUse& huge_pages() const { return huge_pages_; }
 
   /// Starts a session. Fails with kUsage if the number of threads is 0 or more than the library was
   /// compiled for, and with kUnsupported if the CPU lacks features of the target.
@@ -66,6 +71,7 @@ class NativeModel {
   NativeModel(LinkedModel linked, const ModelFacts& facts, std::string emulator)
       : linked_(std::move(linked)), facts_(facts), emulator_(std::move(emulator)) {}
   const LinkedModel& linked() const { return linked_; }
+  void set_huge_pages(HugePageUse use) { huge_pages_ = std::move(use); }
   /// Returns the sizes of the image encoder's inputs in bytes.
   std::vector<std::uint64_t> image_bytes() const;
 
@@ -76,6 +82,7 @@ class NativeModel {
   const LinkedModel linked_;
   const ModelFacts facts_;
   const std::string emulator_;
+  HugePageUse huge_pages_;
 };
 
 /// Compiles `options.compile.model` for its target, links it, and loads it or starts its runner. A

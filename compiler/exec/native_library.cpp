@@ -21,11 +21,17 @@ struct LoadedSession {
 class LoadedModel final : public NativeModel {
  public:
   LoadedModel(LinkedModel linked, std::optional<hosted::MappedWeights> weights,
-              std::unique_ptr<hosted::ModelLibrary> library)
+              std::unique_ptr<hosted::ModelLibrary> library, HugePages huge_pages)
       : NativeModel(std::move(linked),
                     runner::facts_of(library->model(), library->grammar().size()), {}),
         weights_(std::move(weights)),
-        library_(std::move(library)) {}
+        library_(std::move(library)) {
+    const llmc_model& model = library_->model();
+    const std::size_t embedded = model.weights == nullptr ? 0 : model.weights_bytes;
+    const std::span<const std::byte> read =
+        weights_ ? weights_->bytes() : std::as_bytes(std::span(model.weights, embedded));
+    set_huge_pages(use_huge_pages(huge_pages, read, model.arena_bytes));
+  }
 
  private:
   Result<SessionHandle> open(const SessionOptions& options) const override {
@@ -54,7 +60,7 @@ class LoadedModel final : public NativeModel {
       config.weights = weights_->bytes().data();
       config.weights_bytes = weights_->bytes().size();
     }
-    auto session = library_->start(config);
+    auto session = library_->start(config, NativeModel::huge_pages().arena);
     if (!session.ok()) {
       return file_failure(driver::kind_of(session.failure().status), linked().path.string(),
                           printable(session.failure().message));
@@ -76,7 +82,7 @@ class LoadedModel final : public NativeModel {
 
 }  // namespace
 
-Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked) {
+Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages huge_pages) {
   std::optional<hosted::MappedWeights> weights;
   if (!linked.facts.embed_weights) {
     auto mapped = hosted::MappedWeights::open(linked.weights_file());
@@ -93,8 +99,8 @@ Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked) {
     return file_failure(kind, linked.path.string(), printable(library.failure().message),
                         kind == ErrorKind::kBadInput ? "compile the model again" : "");
   }
-  return std::unique_ptr<NativeModel>(
-      std::make_unique<LoadedModel>(std::move(linked), std::move(weights), *std::move(library)));
+  return std::unique_ptr<NativeModel>(std::make_unique<LoadedModel>(
+      std::move(linked), std::move(weights), *std::move(library), huge_pages));
 }
 
 }  // namespace llmc::exec

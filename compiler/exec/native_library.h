@@ -5,6 +5,6 @@
 namespace llmc::exec {
 
 /// Loads the shared library into this process. If the weights are in a file, maps the file.
-Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked);
+Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages huge_pages);
 
 }  // namespace llmc::exec

@@ -216,6 +216,7 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
   expect_refused({"-d", "2000", "-p", "64"}, 2, "a prompt of 64 tokens after 2000");
   expect_refused({"-d", "2000", "-p", "0"}, 2, "64 generated tokens after 2000");
   expect_refused({"-o", "xml"}, 2, "--output");
+  expect_refused({"--huge-pages", "often"}, 2, "--huge-pages");
   expect_refused({"--layers", "--emulator", "env"}, 2, "stage times");
 }
 
@@ -226,6 +227,8 @@ TEST_F(BenchCommand, PrintsOneRowForEachTest) {
   const auto json = nlohmann::json::parse(ran.out);
   EXPECT_EQ(json["target"], "generic");
   EXPECT_TRUE(json["emulator"].is_null());
+  EXPECT_EQ(json["huge_pages"]["weight_bytes"], 0) << "small weights stay";
+  EXPECT_EQ(json["huge_pages"]["arena"], false);
   std::vector<std::string> tests;
   for (const auto& row : json["results"]) {
     tests.push_back(row["test"]);

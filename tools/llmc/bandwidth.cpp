@@ -1,12 +1,11 @@
 #include "tools/llmc/bandwidth.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
 #include "compiler/bench/parallel_timer.h"
+#include "runtime/hosted/huge_pages.h"
 
 namespace llmc::cli {
 namespace {
@@ -48,14 +47,14 @@ sum(const std::uint64_t* data, std::size_t count) {
 
 }  // namespace
 
-std::vector<double> measure_read_bandwidth(std::uint32_t threads, std::uint32_t samples) {
+std::vector<double> measure_read_bandwidth(std::uint32_t threads, std::uint32_t samples,
+                                           bool huge_pages) {
   threads = std::max(threads, 1u);
   samples = std::max(samples, 1u);
-  void* memory =
-      mmap(nullptr, kBufferBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return {0.0};
+  const auto buffer = hosted::Arena::allocate(kBufferBytes, huge_pages);
+  if (!buffer) return {0.0};
   const std::size_t words = kBufferBytes / sizeof(std::uint64_t) / threads / 32 * 32;
-  auto* const data = static_cast<std::uint64_t*>(memory);
+  auto* const data = reinterpret_cast<std::uint64_t*>((*buffer).memory().data());
 
   std::atomic<std::uint64_t> sink{0};
   std::vector<char> touched(threads);
@@ -68,7 +67,6 @@ std::vector<double> measure_read_bandwidth(std::uint32_t threads, std::uint32_t 
   });
   for (double& value : result)
     value = static_cast<double>(words * threads * sizeof(std::uint64_t)) / value;
-  munmap(memory, kBufferBytes);
   return result;
 }
 

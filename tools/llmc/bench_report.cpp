@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "compiler/bench/peak.h"
+#include "tools/llmc/huge_page_options.h"
 
 namespace llmc::cli {
 namespace {
@@ -266,6 +267,9 @@ Json BenchTables::json() const {
               {"weight_bytes_per_token", report.weight_bytes_per_token},
               {"arena_bytes", report.arena_bytes},
               {"cache_bytes", report.cache_bytes},
+              {"huge_pages", Json{{"weight_bytes", report.huge_pages.weights},
+                                  {"copy_seconds", report.huge_pages.seconds},
+                                  {"arena", report.huge_pages.arena}}},
               {"results", std::move(rows)}};
 }
 
@@ -290,10 +294,10 @@ std::string BenchTables::explanation() const {
                       "of the processor; docs/performance.md counts instructions",
                       report.emulator);
   }
-  text +=
-      "\nlimits: memory bandwidth of the same number of threads, measured before and after; "
-      "weights "
-      "that fit the caches can exceed 100 %";
+  text += fmt::format(
+      "\n{}\nlimits: memory bandwidth of the same number of threads{}, measured before and after; "
+      "weights that fit the caches can exceed 100 %",
+      huge_pages_text(report.huge_pages), report.huge_pages.weights > 0 ? " in huge pages" : "");
   if (layers) {
     text +=
         "\nstage times: median repetition of a second build with time measurement; per prompt, and "

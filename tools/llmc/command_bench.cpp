@@ -14,6 +14,7 @@
 #include "tools/llmc/bench_grammar.h"
 #include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/bench_report.h"
+#include "tools/llmc/huge_page_options.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
@@ -110,7 +111,7 @@ class LimitSamples {
     std::set<emit::Arithmetic> used;
     for (const plan::Products& p : report.products) used.insert(bench::arithmetic_of(p.format));
     for (const std::uint32_t t : options.threads) {
-      append(read_[t], measure_read_bandwidth(t, kReads));
+      append(read_[t], measure_read_bandwidth(t, kReads, report.huge_pages.weights > 0));
       for (const emit::Arithmetic a : used) append(macs_[t][a], peak_->measure(a, t, kPeaks));
     }
     return ok_status();
@@ -240,6 +241,7 @@ Action add_bench(CLI::App& app, const Globals& globals) {
                "Also run generation tests without the cache: all tokens in each step");
   app.add_flag("--layers", command->layers, "Times of stages, and of tokens by position");
   add_cores(app, command->cores);
+  add_huge_pages(app, command->model.huge_pages);
   add_table_format(app, command->format);
   return [command, &app, &globals]() -> Result<int> {
     const bool kernel = !command->kernel.kernel.empty();

@@ -9,6 +9,7 @@
 #include "tools/llmc/config_file.h"
 #include "tools/llmc/context_options.h"
 #include "tools/llmc/grammar_options.h"
+#include "tools/llmc/huge_page_options.h"
 #include "tools/llmc/sampling_options.h"
 #include "tools/llmc/text.h"
 
@@ -134,6 +135,7 @@ Action add_chat(CLI::App& app, const Globals& globals) {
       ->excludes(file);
   add_threads(app, command->threads);
   add_cores(app, command->cores);
+  add_huge_pages(app, command->model.huge_pages);
   add_sampling_options(app, command->sampling);
   add_grammar_options(app, command->grammar);
   add_no_grammar(app, command->grammar);

@@ -8,6 +8,7 @@
 #include "compiler/driver/chat_files.h"
 #include "tools/llmc/beams.h"
 #include "tools/llmc/function_text.h"
+#include "tools/llmc/huge_page_options.h"
 #include "tools/llmc/run_generation.h"
 #include "tools/llmc/run_prompts.h"
 #include "tools/llmc/run_sources.h"
@@ -371,6 +372,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_context_options(app, command->context);
   add_threads(app, command->threads);
   add_cores(app, command->cores);
+  add_huge_pages(app, command->model.huge_pages);
   add_sampling_options(app, command->sampling);
   add_guidance_options(app, command->guidance);
   add_grammar_options(app, command->grammar);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "compiler/driver/bundle_files.h"
+#include "tools/llmc/huge_page_options.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 
@@ -31,6 +32,7 @@ Result<std::unique_ptr<exec::NativeModel>> load(const ModelOptions& options,
   Progress line(globals);
   LLMC_TRY(auto loaded, exec::load_native(native, progress_of(line)));
   line.clear();
+  note_huge_pages(options.huge_pages, *loaded, globals);
   const bool quant_given = options.quant_option != nullptr && options.quant_option->count() > 0;
   if (native.compile.ctx_given || quant_given) {
     LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(loaded->bundle()));

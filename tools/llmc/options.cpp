@@ -371,6 +371,7 @@ Result<exec::NativeOptions> native_options(const ModelOptions& options, const Gl
   result.compile = std::move(compile);
   result.use_cache = !options.no_cache;
   result.emulator = options.emulator;
+  result.huge_pages = options.huge_pages;
   return result;
 }
 

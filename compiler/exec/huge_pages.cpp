@@ -1,0 +1,50 @@
+#include "compiler/exec/huge_pages.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "runtime/hosted/available_memory.h"
+#include "runtime/hosted/huge_pages.h"
+#include "runtime/hosted/thread_pool.h"
+
+namespace llmc::exec {
+namespace {
+
+/// More threads do not copy faster.
+constexpr std::uint32_t kMaxCopyThreads = 8;
+
+/// Returns why kAuto leaves the weights in their pages; empty if it moves them.
+std::string reason_to_keep(std::uint64_t weights, std::uint64_t arena) {
+  if (weights < kMinHugeWeights) return "the weights are small";
+  const auto available = hosted::available_memory();
+  if (available && *available < 2 * weights + arena)
+    return "less than twice the memory of the weights is available";
+  return {};
+}
+
+}  // namespace
+
+HugePageUse use_huge_pages(HugePages choice, std::span<const std::byte> weights,
+                           std::uint64_t arena_bytes) {
+  HugePageUse use;
+  if (choice == HugePages::kNever) return use;
+  if (const auto page = hosted::huge_page_bytes(); !page) {
+    use.reason = page.failure().message;
+    return use;
+  }
+  const bool always = choice == HugePages::kAlways;
+  use.arena = always || arena_bytes >= kMinHugeArena;
+  if (!always) use.reason = reason_to_keep(weights.size(), arena_bytes);
+  if (!use.reason.empty()) return use;
+  const auto start = std::chrono::steady_clock::now();
+  const auto pool = hosted::ThreadPool::create(std::min(hosted::usable_cores(), kMaxCopyThreads));
+  const hosted::HugePageMove done =
+      hosted::move_to_huge_pages(weights, pool ? pool->get() : nullptr);
+  use.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  use.weights = done.huge;
+  if (done.failure) use.reason = done.failure->message;
+  return use;
+}
+
+}  // namespace llmc::exec
