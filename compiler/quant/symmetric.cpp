@@ -10,15 +10,15 @@
 namespace llmc::quant {
 namespace {
 
-struct Fit {
+struct CodeFit {
   std::uint16_t scale = 0;
   float error = 0;
   std::int8_t codes[kSuper] = {};
 };
 
 /// Returns the codes of a block for the f16 nearest to the nonzero scale `wanted`, and their error.
-Fit codes_for(std::span<const float> weights, float wanted, float lowest) {
-  Fit result;
+CodeFit codes_for(std::span<const float> weights, float wanted, float lowest) {
+  CodeFit result;
   wanted = std::clamp(wanted, -65504.0f, 65504.0f);
   result.scale = f32_to_f16(wanted);
   // The scale is below the smallest f16, but weights may be several of its steps: use the smallest
@@ -37,7 +37,7 @@ Fit codes_for(std::span<const float> weights, float wanted, float lowest) {
 }
 
 /// Returns the least-squares scale for these codes.
-float best_scale(std::span<const float> weights, const Fit& fit) {
+float best_scale(std::span<const float> weights, const CodeFit& fit) {
   const float scale = f16_to_f32(fit.scale);
   float products = 0, squares = 0;
   for (std::size_t k = 0; k < weights.size(); ++k) {
@@ -66,9 +66,9 @@ void encode_symmetric_row(CodedFormat format, std::span<const float> weights, Sc
     const float extreme = *std::ranges::max_element(block, {}, magnitude);
     LLMC_CHECK(magnitude(extreme) <= largest_symmetric_weight(format));
     if (extreme == 0) continue;
-    Fit best;
+    CodeFit best;
     float best_error = std::numeric_limits<float>::infinity();
-    const auto consider = [&](const Fit& candidate) {
+    const auto consider = [&](const CodeFit& candidate) {
       // Each error is in units of the candidate's scale: convert it to units of the block's largest
       // weight.
       const float step = f16_to_f32(candidate.scale) / extreme;
@@ -79,7 +79,7 @@ void encode_symmetric_row(CodedFormat format, std::span<const float> weights, Sc
       }
     };
     for (const float at : extremes) {
-      const Fit first = codes_for(block, extreme / at, lowest);
+      const CodeFit first = codes_for(block, extreme / at, lowest);
       consider(first);
       consider(codes_for(block, best_scale(block, first), lowest));
     }
