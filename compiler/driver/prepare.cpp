@@ -314,6 +314,8 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
     planned.device = target::find_device(options.accelerate);
     if (planned.device == nullptr) return unknown_device(options.accelerate);
   }
+  if (options.shard.count > 0 && planned.device != nullptr)
+    return usage_error("--stages and --accelerate cannot be combined", "leave out one of them");
   return planned;
 }
 

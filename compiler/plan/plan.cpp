@@ -183,6 +183,10 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
     plan.options.ctx = static_cast<std::uint32_t>(program.positions_max);
   }
   plan.program_hash = program_hash(program, encoders.source ? &encoders.source->program : nullptr);
+  if (options.shard.count > 0 && encoders.image)
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .message = "a model with an image encoder cannot be cut into stages",
+                      .hint = "give the path of the decoder's file to compile it alone"};
   if (options.shard.count > 0) {
     LLMC_TRY(plan.program, cut_shard(program, options.shard));
   }

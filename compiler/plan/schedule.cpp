@@ -172,7 +172,7 @@ class Simulation {
       for (const StepCost& cost : steps_) sum += cost.attention_per_key;
       return sum;
     }();
-    const double s = result_.tokens, c = result_.chunk;
+    const double s = result_.tokens, c = std::min<double>(result_.chunk, s);
     result_.attention_whole = per_key * s * s;
     result_.attention_chunks = per_key * (s * s + c * s) / 2;
   }
@@ -201,7 +201,8 @@ Schedule simulate(const Plan& plan, std::uint32_t tokens, const CpuRates& rates)
 std::string timeline_text(const Schedule& schedule, std::size_t columns) {
   std::string text;
   for (const bool on_device : {false, true}) {
-    // A column shows the chunk that has most of its time; '.' if nearly all of it is idle.
+    // A column shows the chunk that has most of its time; ':' if more than half is idle, '.' if
+    // nearly all of it is.
     std::vector<std::vector<double>> shares(columns, std::vector<double>(schedule.chunks));
     const double width = schedule.total / static_cast<double>(columns);
     for (const Span& span : schedule.spans) {
@@ -213,12 +214,12 @@ std::string timeline_text(const Schedule& schedule, std::size_t columns) {
       }
     }
     text += on_device ? "device  " : "cpu     ";
-    constexpr double kIdle = 0.9;
     for (const std::vector<double>& share : shares) {
       double busy = 0;
       for (const double part : share) busy += part;
       const auto most = static_cast<std::size_t>(std::ranges::max_element(share) - share.begin());
-      text += busy < (1 - kIdle) * width ? '.' : kChunkDigits[most % kChunkDigits.size()];
+      const double used = busy / width;
+      text += used < 0.05 ? '.' : used < 0.5 ? ':' : kChunkDigits[most % kChunkDigits.size()];
     }
     text += "\n";
   }

@@ -98,7 +98,9 @@ class Cutter {
   }
   /// Finds the buffers that depend on positions alone, and the stages that compute them.
   void find_position_buffers() {
-    std::set<BufferId> written;
+    std::map<BufferId, int> writers;
+    for (const Unit& unit : units_)
+      for (const BufferId id : unit.writes) ++writers[id];
     for (const Unit& unit : units_) {
       const Stage& stage = program_.forward[unit.stage];
       const auto* embedding = std::get_if<EmbeddingStage>(&stage.op);
@@ -110,15 +112,9 @@ class Cutter {
             return place == Place::kPositions || place == Place::kLastPositions ||
                    place == Place::kWeight || by_position_.contains(id);
           });
-      for (const BufferId id : unit.writes) {
-        // A buffer that other stages write, too, does not keep its value.
-        if (no_tokens && !written.contains(id)) {
-          by_position_.insert(id);
-        } else {
-          by_position_.erase(id);
-        }
-        written.insert(id);
-      }
+      // A buffer that several stages write does not keep its value.
+      for (const BufferId id : unit.writes)
+        if (no_tokens && writers[id] == 1) by_position_.insert(id);
     }
   }
 
@@ -141,10 +137,10 @@ class Cutter {
       if (units_[i].layers > 0 && units_[i].first_layer < layers) return {};
       for (const std::uint32_t layer : units_[i].caches_read)
         if (layer < layers) return {};
-      for (const BufferId id : units_[i].reads) {
-        const Place place = program_.buffers[id.index].place;
-        if (place == Place::kTokens) return {};
-      }
+      for (const BufferId id : units_[i].reads)
+        if (program_.buffers[id.index].place == Place::kTokens) return {};
+      const auto* table = std::get_if<EmbeddingStage>(&program_.forward[units_[i].stage].op);
+      if (table != nullptr && !table->by_position) return {};
     }
     if (live.size() != 1 || layers == 0 || layers == program_.layers) return {};
     const Buffer& buffer = program_.buffers[live.begin()->index];
@@ -154,17 +150,23 @@ class Cutter {
     return rows ? *live.begin() : BufferId{};
   }
 
-  /// Chooses the cuts so that the largest shard is as small as possible.
+  /// Chooses the cuts so that the matrices of the largest shard's layers have as few bytes as
+  /// possible.
   Result<std::vector<std::size_t>> choose_cuts() const {
     std::vector<std::size_t> possible{0};
-    for (std::size_t at = 1; at < units_.size(); ++at)
-      if (crossing(at).exists()) possible.push_back(at);
+    for (std::size_t at = 1; at < units_.size(); ++at) {
+      if (!crossing(at).exists()) continue;
+      // Of several cuts after the same layers, the last one is before the next layer.
+      if (possible.size() > 1 && layers_before(possible.back()) == layers_before(at))
+        possible.pop_back();
+      possible.push_back(at);
+    }
     possible.push_back(units_.size());
     const std::size_t most = possible.size() - 1;
     if (shard_.count > most)
       return usage_error(
           fmt::format("the model cannot be cut into {} stages of whole layers", shard_.count),
-          most < 2 ? "its layers pass more than one row to each other"
+          most < 2 ? "between its layers more than one row of a token is needed"
                    : fmt::format("--stages takes 2 to {}", most));
     std::vector<std::uint64_t> sums{0};
     for (const Unit& unit : units_) sums.push_back(sums.back() + unit.bytes);

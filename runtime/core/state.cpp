@@ -124,7 +124,8 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   if (header.state_bytes != 0 && (header.state_bytes != model.state_bytes || header.tokens == 0))
     return LLMC_ERROR_STATE_MODEL;
   at = llmc_state_layout_of(&model, header.tokens, header.has_row != 0, header.state_bytes);
-  if (at.total != bytes || (header.has_row != 0 && header.tokens == 0)) return LLMC_ERROR_STATE;
+  const bool may_have_row = header.tokens > 0 && model.head != nullptr;
+  if (at.total != bytes || (header.has_row != 0 && !may_have_row)) return LLMC_ERROR_STATE;
   for (uint32_t i = 0; i < header.tokens; ++i) {
     int32_t id;
     __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);

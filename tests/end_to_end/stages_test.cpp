@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "compiler/driver/compile.h"
 #include "compiler/support/subprocess.h"
+#include "tests/end_to_end/last_line.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
 
@@ -142,7 +144,7 @@ ProgramRun on_ranks(int ranks, std::vector<std::string> arguments) {
   command.insert(command.end(), arguments.begin(), arguments.end());
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  setenv("OMPI_MCA_btl", "self,vader,tcp", 1);
+  setenv("OMPI_MCA_btl", "self,tcp", 1);
   return run_program(command);
 }
 
@@ -167,7 +169,24 @@ TEST(Ranks, SayWhatOneMachineSays) {
 
   const ProgramRun few = on_ranks(2, {stages, "-p", prompt});
   EXPECT_NE(few.code, 0);
-  EXPECT_THAT(few.err, HasSubstr("2 ranks, but the model was compiled into 3 stages"));
+  EXPECT_THAT(few.err, HasSubstr("2 ranks for a model of 3 stages"));
+  const ProgramRun many = on_ranks(4, {stages, "-p", prompt});
+  EXPECT_NE(many.code, 0);
+  EXPECT_THAT(many.err, HasSubstr("has no stage-3"));
+
+  // Logits after many chunks that are still being sent.
+  std::string ids;
+  for (const std::int32_t id : prompt_of(90)) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+  const ProgramRun hashed =
+      on_ranks(3, {stages, "--ids", ids, "-n", "4", "--chunk", "2", "--hash"});
+  ASSERT_EQ(hashed.code, 0) << hashed.err;
+  std::vector<std::string> json{"run", model,    "--ids", ids,      "-n",
+                                "4",   "--temp", "0",     "--json", "-q"};
+  json.insert(json.end(), options.begin(), options.end());
+  const ProgramRun same = llmc(json);
+  ASSERT_EQ(same.code, 0) << same.err;
+  const auto summary = nlohmann::json::parse(last_line(same.out));
+  EXPECT_THAT(hashed.err, HasSubstr(summary["logits_hash"].get<std::string>()));
 }
 #endif
 #endif

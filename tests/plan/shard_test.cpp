@@ -53,6 +53,7 @@ TEST_P(Shards, EveryLayerIsInOneOfThem) {
       EXPECT_EQ(all_of<RopeAnglesStage>(program.forward).size(), 1u);
       EXPECT_EQ(program.head.empty(), !last);
       EXPECT_LE(program.layers, 5 - (count - 1));
+      EXPECT_GE(program.layers, 1u);
       EXPECT_EQ(
           plan->kv.block_bytes - LLMC_KV_TOKENS_BYTES(plan->kv.block),
           (whole->kv.block_bytes - LLMC_KV_TOKENS_BYTES(plan->kv.block)) / 5 * program.layers);

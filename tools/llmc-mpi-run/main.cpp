@@ -120,11 +120,14 @@ void bench(Pipeline& pipeline, const Options& options, std::uint32_t vocabulary)
     check(pipeline.reset());
     MPI_Barrier(MPI_COMM_WORLD);
     auto start = std::chrono::steady_clock::now();
-    check(pipeline.prefill(prompt));
+    check(pipeline.append(prompt));
     MPI_Barrier(MPI_COMM_WORLD);
     const double prompt_seconds = seconds_since(start);
     start = std::chrono::steady_clock::now();
-    for (std::uint32_t i = 0; i < options.tokens; ++i) value(pipeline.step());
+    for (std::uint32_t i = 0; i < options.tokens; ++i) {
+      const std::int32_t token = value(pipeline.sample());
+      check(pipeline.append({&token, 1}));
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     const double seconds = seconds_since(start);
     if (pipeline.rank() != 0) continue;
@@ -140,7 +143,19 @@ void run(const Options& options) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   exec::NativeOptions native;
   native.compile.model = fs::path(options.folder) / fmt::format("stage-{}", rank);
+  std::error_code ignored;
+  if (!fs::is_directory(native.compile.model, ignored)) {
+    const bool has_stages = fs::is_directory(fs::path(options.folder) / "stage-0", ignored);
+    fail(Error(usage_error(fmt::format("{} has no stage-{}", printable(options.folder), rank),
+                           has_stages ? "as many ranks as stages: mpirun -n"
+                                      : "make it with llmc compile --stages N")));
+  }
   const auto model = value(exec::load_native(native));
+  if (!model->emulator().empty())
+    fail(Error(Diagnostic{.kind = ErrorKind::kUnsupported,
+                          .file = native.compile.model.string(),
+                          .message = "the stage is for another processor",
+                          .hint = "compile it with a --target of this machine"}));
   auto session = value(model->start({.threads = options.threads, .chunk = options.chunk}));
   Pipeline pipeline(*session, model->model(), options.chunk, rank, ranks);
   check(pipeline.check_stages());
@@ -156,26 +171,28 @@ void run(const Options& options) {
       fail(Error(usage_error("the model has no tokenizer", "give token ids with --ids")));
     prompt = tokenizer->encode(options.prompt);
   }
-  check(pipeline.prefill(prompt));
+  check(pipeline.append(prompt));
   Printer printer(tokenizer.get());
   XXH64_state_t* const hash = XXH64_createState();
   XXH64_reset(hash, 0);
-  const auto add_logits = [&] {
-    if (!options.hash || !pipeline.is_last()) return;
-    const auto logits = value(session->logits());
-    XXH64_update(hash, logits.data(), logits.size_bytes());
-  };
-  add_logits();
-  for (std::uint32_t i = 0; i < options.tokens; ++i) {
-    const std::int32_t token = value(pipeline.step());
-    add_logits();
-    if (tokenizer && llmc_tokenizer_is_stop(tokenizer->tokenizer, token) != 0) break;
+  for (std::uint32_t i = 0;; ++i) {
+    if (options.hash && pipeline.is_last()) {
+      const auto logits = value(session->logits());
+      XXH64_update(hash, logits.data(), logits.size_bytes());
+    }
+    if (i == options.tokens) break;
+    const std::int32_t token = value(pipeline.sample());
+    const bool stops = tokenizer && llmc_tokenizer_is_stop(tokenizer->tokenizer, token) != 0;
+    if (pipeline.decide(stops)) break;
     if (rank == 0) printer.add(token);
+    if (i + 1 == options.tokens || session->position() == model->model().ctx) break;
+    check(pipeline.append({&token, 1}));
   }
   if (rank == 0) printer.end();
+  MPI_Barrier(MPI_COMM_WORLD);  // the text comes first
   if (options.hash && pipeline.is_last())
-    std::printf("hash of the logits: %016llx\n",
-                static_cast<unsigned long long>(XXH64_digest(hash)));
+    std::fprintf(stderr, "hash of the logits: %016llx\n",
+                 static_cast<unsigned long long>(XXH64_digest(hash)));
   XXH64_freeState(hash);
 }
 

@@ -26,8 +26,11 @@ Pipeline::Pipeline(exec::Session& session, const exec::ModelFacts& model, std::u
 
 Status Pipeline::check_stages() const {
   // Equal on all ranks, except the number of the stage.
-  const std::int64_t mine[] = {model_.shards, model_.hidden,   model_.vocab,
-                               model_.ctx,    model_.kv_heads, model_.head_dim};
+  const std::int64_t mine[] = {
+      model_.shards,   model_.hidden,
+      model_.vocab,    model_.ctx,
+      model_.kv_heads, model_.head_dim,
+      chunk_,          static_cast<std::int64_t>(model_.program_hash >> 1)};
   constexpr int kCount = std::size(mine);
   std::int64_t least[kCount], most[kCount];
   MPI_Allreduce(mine, least, kCount, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
@@ -35,11 +38,11 @@ Status Pipeline::check_stages() const {
   int in_place = model_.shard == static_cast<std::uint32_t>(rank_) ? 1 : 0, all_in_place = 0;
   MPI_Allreduce(&in_place, &all_in_place, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (model_.shards != static_cast<std::uint32_t>(ranks_))
-    return usage_error(
-        fmt::format("{} ranks, but the model was compiled into {} stages", ranks_, model_.shards),
-        fmt::format("mpirun -n {}", model_.shards));
+    return usage_error(fmt::format("{} ranks for a model of {} stages", ranks_, model_.shards),
+                       fmt::format("mpirun -n {}", model_.shards));
   if (all_in_place == 0 || !std::equal(least, least + kCount, most))
-    return usage_error("the stages belong to different models", "compile all of them again");
+    return usage_error("the stages differ in their model, its options or the chunk",
+                       "compile all of them in one call of llmc compile --stages");
   return ok_status();
 }
 
@@ -48,7 +51,7 @@ Status Pipeline::reset() {
   return session_.call(&exec::Api::reset);
 }
 
-Status Pipeline::prefill(std::span<const std::int32_t> tokens) {
+Status Pipeline::append(std::span<const std::int32_t> tokens) {
   for (std::size_t first = 0; first < tokens.size(); first += chunk_) {
     const std::size_t count = std::min<std::size_t>(tokens.size() - first, chunk_);
     LLMC_RETURN_IF_ERROR(run(tokens.subspan(first, count), tokens.size() - first - count));
@@ -56,14 +59,19 @@ Status Pipeline::prefill(std::span<const std::int32_t> tokens) {
   return ok_status();
 }
 
-Result<std::int32_t> Pipeline::step() {
+Result<std::int32_t> Pipeline::sample() {
   std::int32_t token = 0;
   if (is_last()) {
     LLMC_TRY(token, session_.sample());
   }
   MPI_Bcast(&token, 1, MPI_INT32_T, ranks_ - 1, MPI_COMM_WORLD);
-  LLMC_RETURN_IF_ERROR(run({&token, 1}, 0));
   return token;
+}
+
+bool Pipeline::decide(bool decision) const {
+  int value = decision ? 1 : 0;
+  MPI_Bcast(&value, 1, MPI_INT, ranks_ - 1, MPI_COMM_WORLD);
+  return value != 0;
 }
 
 Status Pipeline::run(std::span<const std::int32_t> tokens, std::size_t more) {

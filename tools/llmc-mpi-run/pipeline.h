@@ -24,12 +24,19 @@ class Pipeline {
 
   /// Fails with kUsage on all ranks if the ranks do not have the stages of one model in order.
   Status check_stages() const;
+  /// Waits until all rows have been sent.
+  ~Pipeline() { finish_sends(); }
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
   /// Drops all tokens.
   Status reset();
-  /// Appends a prompt. The last rank has its logits.
-  Status prefill(std::span<const std::int32_t> tokens);
-  /// Chooses a token on the last rank, appends it on all, and returns it.
-  Result<std::int32_t> step();
+  /// Appends tokens. The last rank has the logits after them.
+  Status append(std::span<const std::int32_t> tokens);
+  /// Chooses a token on the last rank and returns it, without appending it.
+  Result<std::int32_t> sample();
+  /// Returns on all ranks what `decision` is on the last one.
+  bool decide(bool decision) const;
 
  private:
   Status run(std::span<const std::int32_t> tokens, std::size_t more);

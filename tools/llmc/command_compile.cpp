@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
@@ -81,6 +82,23 @@ Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileO
   return outputs;
 }
 
+/// kUsage if a folder that will hold stages is a bundle, or holds more stages than it will have.
+Status check_stage_folders(std::span<const std::filesystem::path> folders, std::uint32_t stages) {
+  for (const std::filesystem::path& folder : folders) {
+    std::error_code ignored;
+    const auto next = folder / fmt::format("stage-{}", stages);
+    if (driver::looks_like_bundle(folder))
+      return usage_error(fmt::format("{} is a bundle, which the stages would not replace",
+                                     printable(folder.string())),
+                         "give another folder");
+    if (std::filesystem::exists(next, ignored))
+      return usage_error(
+          fmt::format("{} is left from a model of more stages", printable(next.string())),
+          "remove it, or give another folder");
+  }
+  return ok_status();
+}
+
 Json bundle_json(const driver::Bundle& bundle, const ChosenTarget& chosen) {
   return Json{{"folder", bundle.folder.string()},
               {"name", bundle.name},
@@ -138,6 +156,9 @@ Result<int> compile(const CompileCommand& command, const Globals& globals) {
   LLMC_TRY(const std::uint32_t stages,
            count_stages(command, options, outputs.targets, options.max_ram, globals, line));
   if (command.stages == "auto") options.max_ram = 0;  // kept, with the weights
+  if (command.stages == "auto" && stages == 0)
+    remark(globals, "one machine has room for the model: it is not cut into stages");
+  if (stages > 0) LLMC_RETURN_IF_ERROR(check_stage_folders(outputs.folders, stages));
   Json list = Json::array();
   const std::vector<std::filesystem::path> folders = outputs.folders;
   for (std::uint32_t stage = 0; stage < std::max(stages, 1u); ++stage) {
@@ -147,6 +168,8 @@ Result<int> compile(const CompileCommand& command, const Globals& globals) {
         outputs.folders[i] = folders[i] / fmt::format("stage-{}", stage);
     }
     LLMC_TRY(auto source, import_source(command, options, globals, line));
+    if (stages > 0 && source.is_function)
+      return usage_error("--stages needs a decoder with a cache", "leave out --stages");
     LLMC_RETURN_IF_ERROR(compile_source(command, options, std::move(source), outputs, globals, line,
                                         dump.get(), list));
   }

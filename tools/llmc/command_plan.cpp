@@ -91,6 +91,8 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
   for (std::uint32_t stage = 0; stage < std::max(stages, 1u); ++stage) {
     if (stages > 0) options.shard = {stage, stages};
     LLMC_TRY(auto source, import_source(command, options, globals, line));
+    if (stages > 0 && source.is_function)
+      return usage_error("--stages needs a decoder with a cache", "leave out --stages");
     LLMC_TRY(auto plans,
              driver::plan_model(options, std::move(source), targets, progress_of(line)));
     line.clear();

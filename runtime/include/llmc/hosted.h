@@ -27,14 +27,16 @@ uint32_t llmc_pool_threads(const llmc_pool* pool);
  * llmc_pool_threads(pool). Several sessions may share a pool; it runs one call at a time. */
 void llmc_pool_parallel_for(void* pool, void (*fn)(void* arg, uint32_t i), void* arg, uint32_t n);
 
-/* ---- Accelerators ---- */
+/* ---- Accelerators (llmc/device.h) ---- */
+
+struct llmc_device;
 
 /* Creates the device `reference` for llmc_config.device: it computes the regions of a model that
  * was compiled with --accelerate on `threads` threads of its own, at most 4096; 0: one. Fails like
  * llmc_pool_create. A device belongs to one session at a time. */
-llmc_status llmc_reference_device_create(uint32_t threads, const llmc_device** device);
+llmc_status llmc_reference_device_create(uint32_t threads, const struct llmc_device** device);
 /* Ends the threads. No session may use the device any more. NULL has no effect. */
-void llmc_reference_device_destroy(const llmc_device* device);
+void llmc_reference_device_destroy(const struct llmc_device* device);
 
 /* ---- Weights ---- */
 

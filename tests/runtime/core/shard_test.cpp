@@ -66,6 +66,18 @@ TEST(Shard, ArgumentsAreChecked) {
   EXPECT_EQ(hash_logits(logits.data()), hash_logits(llmc_logits(reference)));
 }
 
+TEST(Shard, AStateWithARowIsForgedWhereThereIsNoHead) {
+  const std::vector<std::int32_t> ids = prompt(3);
+  Session whole;
+  ASSERT_EQ(llmc_prefill(whole, ids.data(), ids.size(), nullptr), LLMC_OK);
+  const std::size_t bytes = llmc_state_bytes(whole);
+  std::vector<unsigned char> state(bytes);
+  ASSERT_EQ(llmc_state_save(whole, state.data(), bytes, nullptr), LLMC_OK);
+  Session first(config(), shard_model(0, 2));
+  EXPECT_EQ(llmc_state_load(first, state.data(), bytes), LLMC_ERROR_STATE);
+  EXPECT_EQ(llmc_logits(first), nullptr);
+}
+
 TEST(Shard, DescriptorsAreChecked) {
   llmc_model m = shard_model(0, 2);
   m.head = head;
