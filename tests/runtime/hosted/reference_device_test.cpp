@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include "llmc/hosted.h"
 #include "tests/runtime/core/stepped_model.h"
@@ -87,7 +88,9 @@ TEST(ReferenceDevice, RefusesMoreJobsThanItHasRoomFor) {
   const llmc_device& functions = (*device)->device();
   llmc_model model = fake::stepped_model(1);
   model.run_step = slow_step;
+  std::vector<unsigned char> scratch(model.scratch_bytes);
   llmc_run run{};
+  run.scratch = scratch.data();
   const llmc_device_job job{&model, &run, 1, 2};
   may_end = false;
   std::uint64_t last = 0, accepted = 0;
