@@ -123,6 +123,10 @@ Access access(const Stage& stage) {
   const StageBuffers used = operands(copy);
   for (const BufferId* id : used.reads) result.reads.push_back(*id);
   for (const BufferId* id : used.writes) result.writes.push_back(*id);
+  // Not an operand of its own: replace_buffers() replaces it once, as what is written.
+  if (const auto* linear = std::get_if<LinearStage>(&stage.op);
+      linear != nullptr && linear->epilogue == LinearStage::Epilogue::kAddTo)
+    result.reads.push_back(linear->out);
   return result;
 }
 

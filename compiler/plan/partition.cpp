@@ -29,15 +29,6 @@ void for_each_execution(const std::vector<Stage>& stages, F&& f) {
   }
 }
 
-/// Like access(), but a stage that adds to a buffer reads it, too.
-Access full_access(const Stage& stage) {
-  Access used = access(stage);
-  const auto* linear = std::get_if<LinearStage>(&stage.op);
-  if (linear != nullptr && linear->epilogue == LinearStage::Epilogue::kAddTo)
-    used.reads.push_back(linear->out);
-  return used;
-}
-
 class Partitioner {
  public:
   Partitioner(Program& program, const target::Device& device, std::uint32_t chunk)
@@ -64,7 +55,7 @@ class Partitioner {
     return std::ranges::count(device_.formats, weight(ref, loop).format_name()) > 0;
   }
   bool takes(const Stage& stage, const LoopStage* loop) const {
-    const Access used = full_access(stage);
+    const Access used = access(stage);
     const auto is_row = [&](BufferId id) {
       return !id.exists() || (program_.buffers[id.index].place == Place::kArena &&
                               program_.buffers[id.index].element == ir::ElementType::kF32);
@@ -174,10 +165,10 @@ class Partitioner {
     std::set<BufferId> written, crossing, elsewhere{program_.hidden};
     for_each_execution(program_.forward, [&](const Stage& stage, const LoopStage*) {
       if (&stage >= stages.data() && &stage < stages.data() + stages.size()) return;
-      for (const BufferId id : full_access(stage).reads) elsewhere.insert(id);
+      for (const BufferId id : access(stage).reads) elsewhere.insert(id);
     });
     for (const Stage& stage : stages) {
-      const Access used = full_access(stage);
+      const Access used = access(stage);
       for (const BufferId id : used.reads)
         if (id.exists() && !written.contains(id)) crossing.insert(id);
       for (const BufferId id : used.writes)
@@ -196,7 +187,7 @@ class Partitioner {
     std::map<BufferId, std::set<std::uint32_t>> readers;  // regions; 0: the CPU
     std::vector<std::set<BufferId>> written(result_.regions.size());
     const auto visit = [&](const Stage& stage) {
-      const Access used = full_access(stage);
+      const Access used = access(stage);
       Region* const region = stage.region == 0 ? nullptr : &result_.regions[stage.region - 1];
       for (const BufferId id : used.reads) {
         if (!id.exists()) continue;
@@ -244,7 +235,7 @@ class Partitioner {
       if (stage.region != 0) result_.device_multiply_adds += work;
       std::set<BufferId>& here = stage.region != 0 ? on_device : on_cpu;
       std::set<BufferId>& there = stage.region != 0 ? on_cpu : on_device;
-      const Access used = full_access(stage);
+      const Access used = access(stage);
       for (const BufferId id : used.reads) {
         if (!id.exists() || here.contains(id) || !there.contains(id)) continue;
         (stage.region != 0 ? result_.bytes_to_device : result_.bytes_from_device) += row_bytes(id);

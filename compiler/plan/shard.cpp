@@ -51,10 +51,7 @@ class Cutter {
 
  private:
   void add(Unit& unit, const Stage& stage, std::uint32_t base, const LoopStage* loop) {
-    Access used = access(stage);
-    const auto* linear = std::get_if<LinearStage>(&stage.op);
-    if (linear != nullptr && linear->epilogue == LinearStage::Epilogue::kAddTo)
-      used.reads.push_back(linear->out);
+    const Access used = access(stage);
     for (const BufferId id : used.reads)
       if (id.exists() && !unit.writes.contains(id)) unit.reads.insert(id);
     for (const BufferId id : used.writes)
@@ -122,11 +119,9 @@ class Cutter {
   /// possible.
   BufferId crossing(std::size_t at) const {
     std::set<BufferId> before, live;
-    std::uint32_t layers = 0;
-    for (std::size_t i = 0; i < at; ++i) {
+    for (std::size_t i = 0; i < at; ++i)
       before.insert(units_[i].writes.begin(), units_[i].writes.end());
-      layers = std::max(layers, units_[i].first_layer + units_[i].layers);
-    }
+    const std::uint32_t layers = layers_before(at);
     std::set<BufferId> after;
     for (std::size_t i = at; i < units_.size(); ++i) {
       for (const BufferId id : units_[i].reads)
