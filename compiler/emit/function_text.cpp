@@ -43,4 +43,10 @@ std::string local_buffers(const FunctionContext& context, const std::vector<plan
   return text;
 }
 
+std::string layer_index(const plan::LoopStage& loop) {
+  const std::string index =
+      loop.layers_per_pass == 1 ? "i" : fmt::format("{} * i", loop.layers_per_pass);
+  return loop.first_layer == 0 ? index : fmt::format("{} + {}", loop.first_layer, index);
+}
+
 }  // namespace llmc::emit

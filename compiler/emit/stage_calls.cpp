@@ -205,11 +205,9 @@ class Printer {
     return std::visit(*this, stage.op);
   }
   std::string operator()(const plan::LoopStage& s) const {
-    std::string index = s.layers_per_pass == 1 ? "i" : fmt::format("{} * i", s.layers_per_pass);
-    if (s.first_layer != 0) index = fmt::format("{} + {}", s.first_layer, index);
     return fmt::format("for (uint32_t i = 0; i < {}; ++i) {}(context, {}[i], {});",
                        iterations(program_, s), s.function, constant_name(s.function + "_weights"),
-                       index);
+                       layer_index(s));
   }
 
  private:

@@ -50,15 +50,12 @@ std::string step_functions(const Plan& plan) {
     const std::string factor = passes.find(' ') == passes.npos ? passes : "(" + passes + ")";
     const std::string count =
         segments.size() == 1 ? passes : fmt::format("{} * {}", segments.size(), factor);
-    std::string layer =
-        loop->layers_per_pass == 1 ? "i" : fmt::format("{} * i", loop->layers_per_pass);
-    if (loop->first_layer != 0) layer = fmt::format("{} + {}", loop->first_layer, layer);
     steps += fmt::format(
         "  if (step < {0}) {{\n"
         "    const uint32_t i = step / {1}, layer_index = {2};\n"
         "    const {3}& w = k{3}[i];\n"
         "    switch (step % {1}) {{\n",
-        count, segments.size(), layer, type);
+        count, segments.size(), layer_index(*loop), type);
     for (std::size_t i = 0; i < segments.size(); ++i)
       steps += fmt::format("      {}:\n        return {}(context, w, layer_index);\n",
                            i + 1 == segments.size() ? "default" : fmt::format("case {}", i),
