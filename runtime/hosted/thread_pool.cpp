@@ -6,6 +6,8 @@
 #include <new>
 #include <system_error>
 
+#include "runtime/hosted/relax.h"
+
 namespace llmc::hosted {
 namespace {
 
@@ -14,14 +16,6 @@ thread_local const ThreadPool* current_pool = nullptr;
 
 /// Number of times that a waiting thread looks before it makes a system call.
 constexpr int kQuickLooks = 200;
-
-void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 

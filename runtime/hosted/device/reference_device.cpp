@@ -5,6 +5,8 @@
 #include <new>
 #include <system_error>
 
+#include "runtime/hosted/relax.h"
+
 namespace llmc::hosted {
 namespace {
 
@@ -12,14 +14,6 @@ using Clock = std::chrono::steady_clock;
 
 /// Number of spin iterations before a thread sleeps: about 20 us.
 constexpr int kSpins = 400;
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -83,7 +77,7 @@ int ReferenceDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
   const Clock::time_point end = Clock::now() + std::chrono::microseconds(timeout_us);
   for (int i = 0; i < kSpins; ++i) {
     if (is_done()) return LLMC_DEVICE_DONE;
-    pause();
+    relax();
   }
   if (timeout_us == LLMC_DEVICE_NO_LIMIT) {
     wait_for(ticket);
@@ -117,7 +111,7 @@ void ReferenceDevice::run(const Job& job) {
 
 void ReferenceDevice::work() {
   for (std::uint64_t next = 1;; ++next) {
-    for (int i = 0; i < kSpins && submitted_.load(std::memory_order_acquire) < next; ++i) pause();
+    for (int i = 0; i < kSpins && submitted_.load(std::memory_order_acquire) < next; ++i) relax();
     while (submitted_.load(std::memory_order_acquire) < next)
       submitted_.wait(next - 1, std::memory_order_acquire);
     if (stop_) return;
