@@ -11,15 +11,6 @@
 namespace llmc::tests {
 namespace {
 
-std::vector<std::int32_t> prompt_of(std::size_t count, std::int32_t vocabulary) {
-  std::vector<std::int32_t> prompt;
-  for (std::size_t i = 0; i < count; ++i) {
-    prompt.push_back(
-        static_cast<std::int32_t>((i * 37 + 5) % static_cast<std::size_t>(vocabulary)));
-  }
-  return prompt;
-}
-
 struct BitsCase {
   const char* name;
   testing::TinyLlamaConfig model;
@@ -33,7 +24,8 @@ class SameBits : public ::testing::TestWithParam<BitsCase> {};
 
 TEST_P(SameBits, OnEveryTargetForAllThreadsAndChunks) {
   const ModelFolder folder(GetParam().model);
-  const auto prompt = prompt_of(39, static_cast<std::int32_t>(folder.model().config.vocabulary));
+  const auto prompt =
+      made_up_prompt(39, static_cast<std::int32_t>(folder.model().config.vocabulary));
   auto generic_options = options_for(folder.path(), "generic", GetParam().format);
   generic_options.cflags.clear();
   generic_options.kv = GetParam().kv;

@@ -26,13 +26,6 @@ driver::CompileOptions accelerated(const fs::path& model, ir::WeightFormat forma
   return options;
 }
 
-Ids prompt_of(std::size_t count) {
-  Ids prompt;
-  for (std::size_t i = 0; i < count; ++i)
-    prompt.push_back(static_cast<std::int32_t>((i * 37 + 5) % 40));
-  return prompt;
-}
-
 TEST(Device, HashesAreThoseOfTheCpu) {
   const auto golden = driver::read_golden(driver::default_golden_file(tinyfable()));
   ASSERT_TRUE(golden.ok());
@@ -61,7 +54,7 @@ TEST(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
   plain.ctx = 128;
   const auto alone = load(plain);
   ASSERT_NE(alone, nullptr);
-  const Generated expected = generate(*alone, prompt_of(60), 4);
+  const Generated expected = generate(*alone, made_up_prompt(60, 40), 4);
   for (const std::uint32_t in_flight : {1u, 3u}) {
     driver::CompileOptions options = accelerated(tinyfable(), ir::WeightFormat::kQ4);
     options.ctx = plain.ctx;
@@ -71,13 +64,13 @@ TEST(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
     ASSERT_NE(model, nullptr);
     auto session = model->start(1);
     ASSERT_TRUE(session.ok());
-    ASSERT_TRUE((*session)->prefill(prompt_of(60)).ok());
+    ASSERT_TRUE((*session)->prefill(made_up_prompt(60, 40)).ok());
     // Two chunks of four layers: the regions before the first attention, between, and at the end.
     EXPECT_EQ((*session)->device_jobs(), 2 * (model->model().layers + 1));
     for (const std::uint32_t threads : {1u, 3u}) {
       for (const std::uint32_t chunk : {5u, 16u, 0u}) {
         const Generated found =
-            generate(*model, prompt_of(60), 4, {.threads = threads, .chunk = chunk});
+            generate(*model, made_up_prompt(60, 40), 4, {.threads = threads, .chunk = chunk});
         EXPECT_EQ(found.ids, expected.ids);
         EXPECT_EQ(found.logit_hash, expected.logit_hash)
             << in_flight << " in flight, " << threads << " threads, chunk " << chunk;
@@ -99,7 +92,7 @@ TEST(Device, EncoderDecodersHaveTheSameBits) {
     auto session = model->start(exec::SessionOptions{.threads = 2, .chunk = 9});
     ASSERT_TRUE(session.ok());
     ASSERT_TRUE((*session)->encode({.ids = {5, 17, 20, 2, 9, 7, 16}, .features = {}}).ok());
-    Ids prompt = prompt_of(40);
+    Ids prompt = made_up_prompt(40, 40);
     for (std::int32_t& id : prompt) id %= 20;
     const auto status = (*session)->prefill(prompt);
     if (!status.ok()) return expect_ok(status.error());

@@ -1,4 +1,4 @@
-// Models in huge pages: the same bits, and what is said of them.
+// Models in huge pages have the same bits, and commands report what was copied.
 #include "runtime/hosted/huge_pages.h"
 
 #include <gmock/gmock.h>

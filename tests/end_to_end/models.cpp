@@ -105,6 +105,15 @@ Generated generate(const exec::NativeModel& model, const std::vector<std::int32_
   return result;
 }
 
+std::vector<std::int32_t> made_up_prompt(std::size_t count, std::int32_t vocabulary) {
+  std::vector<std::int32_t> prompt;
+  for (std::size_t i = 0; i < count; ++i) {
+    prompt.push_back(
+        static_cast<std::int32_t>((i * 37 + 5) % static_cast<std::size_t>(vocabulary)));
+  }
+  return prompt;
+}
+
 }  // namespace llmc::tests
 
 int main(int argc, char** argv) {

@@ -52,6 +52,9 @@ std::size_t entries(const std::filesystem::path& folder);
 /// Adds failures for every diagnostic.
 void expect_ok(const Error& error);
 
+/// Returns `count` ids below `vocabulary`, the same in every call.
+std::vector<std::int32_t> made_up_prompt(std::size_t count, std::int32_t vocabulary);
+
 struct Generated {
   std::vector<std::int32_t> ids;
   std::string logit_hash;  // of all logits on the way

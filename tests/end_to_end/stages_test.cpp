@@ -21,13 +21,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Ids = std::vector<std::int32_t>;
 
-Ids prompt_of(std::size_t count) {
-  Ids prompt;
-  for (std::size_t i = 0; i < count; ++i)
-    prompt.push_back(static_cast<std::int32_t>((i * 37 + 5) % 40));
-  return prompt;
-}
-
 /// The stages of a model in this process.
 class Stages {
  public:
@@ -76,7 +69,7 @@ TEST(Stages, HaveTheBitsOfTheWholeModel) {
   ASSERT_NE(whole, nullptr);
   auto session = whole->start(1);
   ASSERT_TRUE(session.ok());
-  const Ids prompt = prompt_of(50);
+  const Ids prompt = made_up_prompt(50, 40);
   ASSERT_TRUE((*session)->prefill(prompt).ok());
   for (const std::uint32_t count : {2u, 3u}) {
     Stages stages(options, count, count - 1);
@@ -176,7 +169,8 @@ TEST(Ranks, SayWhatOneMachineSays) {
 
   // Logits after many chunks that are still being sent.
   std::string ids;
-  for (const std::int32_t id : prompt_of(90)) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+  for (const std::int32_t id : made_up_prompt(90, 40))
+    ids += (ids.empty() ? "" : ",") + std::to_string(id);
   const ProgramRun hashed =
       on_ranks(3, {stages, "--ids", ids, "-n", "4", "--chunk", "2", "--hash"});
   ASSERT_EQ(hashed.code, 0) << hashed.err;
