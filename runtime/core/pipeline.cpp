@@ -116,7 +116,7 @@ void ChunkPipeline::wait_for_next() {
     if (candidate.ticket != 0 && (next == nullptr || candidate.ticket < next->ticket))
       next = &candidate;
   }
-  if (next == nullptr) return;  // the device has failed, and the CPU goes on
+  if (next == nullptr) return;  // the device has failed: the CPU runs the steps
   const uint64_t limit_us = uint64_t{session_.config.device_timeout_ms} * 1000;
   if (limit_us == 0) {
     while (!wait(*next, LLMC_DEVICE_NO_LIMIT)) continue;

@@ -12,7 +12,7 @@ namespace llmc::cli {
 /// Adds --huge-pages auto|always|never. Sets `choice` to kAuto, the default of these commands.
 CLI::Option* add_huge_pages(CLI::App& app, exec::HugePages& choice);
 
-/// Describes the pages of a model of `weight_bytes` in one line: "2 MiB pages: 283.00 MiB of …".
+/// Returns one line: "huge pages: 283.00 MiB of weights copied in 0.08 s, arena".
 std::string huge_pages_text(const exec::HugePageUse& use);
 
 /// Prints a note if --huge-pages always could not be done, and with --verbose what was done.
