@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/emit/descriptor.h"
+#include "compiler/emit/device_program.h"
 #include "compiler/emit/image_encoder.h"
 #include "compiler/emit/kernel_names.h"
 #include "compiler/emit/names.h"
@@ -179,7 +180,7 @@ std::string partitioned_forward(const Plan& plan, LoopNests& nests) {
           begin.size() + 1, body({plan, loop, nests}, loop->body, inner[i]));
     }
   }
-  return text + step_functions(plan);
+  return text + step_functions(plan) + device_program(plan);
 }
 
 /// Returns the functions of a forward pass that the CPU computes.
@@ -261,6 +262,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"{name}.h\"\n"
       "#include \"llmc/arena.h\"\n"
       "#include \"llmc/cpu.h\"\n"
+      "{device}"
       "#include \"llmc/emitted.h\"\n"
       "{nests}"
       "#include \"llmc/kernels.h\"\n"
@@ -271,6 +273,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
       fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),
+      fmt::arg("device", plan.partition ? "#include \"llmc/device.h\"\n" : ""),
       fmt::arg("states", program.states.empty() ? "" : "#include \"llmc/kernels/state.h\"\n"),
       fmt::arg("nests", has_nests ? "#include \"llmc/function.h\"\n" : ""));
   if (plan.function()) text += "#include \"llmc/graph_call.h\"\n";

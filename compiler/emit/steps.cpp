@@ -81,7 +81,8 @@ std::string step_fields(const Plan& plan) {
   if (!plan.partition) return "    .in_flight = 1,\n";
   return "    .steps = kSteps,\n"
          "    .in_flight = kInFlight,\n"
-         "    .step_regions = kStepRegions,\n";
+         "    .step_regions = kStepRegions,\n"
+         "    .device_program = &kDeviceProgram,\n";
 }
 
 }  // namespace llmc::emit

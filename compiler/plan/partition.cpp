@@ -215,40 +215,69 @@ class Partitioner {
         if (readers.contains(id)) result_.regions[i].outputs.push_back(id);
   }
 
-  /// Follows an execution of all stages.
-  void count() {
+  /// Calls f(stage, loop, step) for every stage in the order of execution, and sets the number of
+  /// steps.
+  template <class F>
+  void for_each_in_step(F&& f) {
     for (const Segment& segment : segments_of(program_.forward)) {
-      const auto* loop = std::get_if<LoopStage>(&program_.forward[segment.begin].op);
-      result_.steps +=
-          loop == nullptr
-              ? 1
-              : loop->count * static_cast<std::uint32_t>(segments_of(loop->body).size());
+      const Stage* const first = &program_.forward[segment.begin];
+      const auto* loop = std::get_if<LoopStage>(&first->op);
+      if (loop == nullptr) {
+        for (std::size_t i = segment.begin; i < segment.end; ++i)
+          f(program_.forward[i], nullptr, result_.steps);
+        ++result_.steps;
+        continue;
+      }
+      const std::vector<Segment> inner = segments_of(loop->body);
+      for (std::uint32_t pass = 0; pass < loop->count; ++pass)
+        for (const Segment& part : inner) {
+          for (std::size_t i = part.begin; i < part.end; ++i) f(loop->body[i], loop, result_.steps);
+          ++result_.steps;
+        }
     }
-    std::set<BufferId> on_cpu, on_device;  // that have a value there
+  }
+  /// Follows an execution of all stages: finds what crosses the border in each step.
+  void count() {
+    std::set<BufferId> on_cpu;                    // that have a value there
+    std::map<BufferId, std::uint32_t> on_device;  // the same, and the step that computed it
     const auto row_bytes = [&](BufferId id) {
       return program_.buffers[id.index].width *
              ir::element_bytes(program_.buffers[id.index].element);
     };
-    for_each_execution(program_.forward, [&](const Stage& stage, const LoopStage* loop) {
+    const auto to_cpu = [&](BufferId id) {
+      if (on_cpu.contains(id) || !on_device.contains(id)) return;
+      result_.bytes_from_device += row_bytes(id);
+      result_.crossings.push_back({on_device.at(id), id, true});
+      on_cpu.insert(id);
+    };
+    for_each_in_step([&](const Stage& stage, const LoopStage* loop, std::uint32_t step) {
       const std::uint64_t work = product_multiply_adds(program_, stage, loop);
       result_.multiply_adds += work;
       if (stage.region != 0) result_.device_multiply_adds += work;
-      std::set<BufferId>& here = stage.region != 0 ? on_device : on_cpu;
-      std::set<BufferId>& there = stage.region != 0 ? on_cpu : on_device;
       const Access used = access(stage);
       for (const BufferId id : used.reads) {
-        if (!id.exists() || here.contains(id) || !there.contains(id)) continue;
-        (stage.region != 0 ? result_.bytes_to_device : result_.bytes_from_device) += row_bytes(id);
-        here.insert(id);
+        if (!id.exists()) continue;
+        if (stage.region == 0) {
+          to_cpu(id);
+        } else if (on_cpu.contains(id) && !on_device.contains(id)) {
+          result_.bytes_to_device += row_bytes(id);
+          result_.crossings.push_back({step, id, false});
+          on_device[id] = step;
+        }
       }
       for (const BufferId id : used.writes) {
         if (!id.exists()) continue;
-        here.insert(id);
-        there.erase(id);
+        on_cpu.erase(id);
+        on_device.erase(id);
+        if (stage.region == 0) {
+          on_cpu.insert(id);
+        } else {
+          on_device[id] = step;
+        }
       }
     });
-    if (on_device.contains(program_.hidden) && !on_cpu.contains(program_.hidden))
-      result_.bytes_from_device += row_bytes(program_.hidden);
+    to_cpu(program_.hidden);
+    std::ranges::sort(result_.crossings);
   }
 
   Program& program_;

@@ -23,6 +23,15 @@ struct Region {
   std::vector<BufferId> inputs = {}, outputs = {};    // what it reads and leaves for others
 };
 
+/// Rows that cross the border of a region in a step, if the device does not share the memory of the
+/// CPU.
+struct Crossing {
+  std::uint32_t step = 0;  // of the device
+  BufferId buffer;
+  bool from_device = false;  // after the step; otherwise before it
+  friend auto operator<=>(const Crossing&, const Crossing&) = default;
+};
+
 struct Partition {
   const target::Device* device = nullptr;
   std::vector<Region> regions;  // region 1 first; Stage::region is the index plus 1
@@ -32,6 +41,7 @@ struct Partition {
   std::uint64_t device_multiply_adds = 0, multiply_adds = 0;
   /// Bytes per token that cross the border because one side computes what the other one reads.
   std::uint64_t bytes_to_device = 0, bytes_from_device = 0;
+  std::vector<Crossing> crossings = {};  // by step
 };
 
 /// Divides a decoder. A stage gets a region if the device takes it: matrix products, and the

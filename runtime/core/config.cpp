@@ -102,7 +102,7 @@ llmc_status check_device(const llmc_model& model, const llmc_config& config) {
   if (device->abi != LLMC_DEVICE_ABI || device->size != sizeof(llmc_device))
     return LLMC_ERROR_VERSION;
   if (device->name == nullptr || device->prepare == nullptr || device->submit == nullptr ||
-      device->wait == nullptr || device->cancel == nullptr)
+      device->wait == nullptr || device->cancel == nullptr || device->release == nullptr)
     return LLMC_ERROR_ARGUMENT;
   if (model.steps > 0) return LLMC_OK;
   Message()

@@ -14,6 +14,11 @@ class Message {
     while (*text != 0 && used_ + 1 < sizeof(line_)) line_[used_++] = *text++;
     return *this;
   }
+  /// Adds ": " and a reason; nothing if it is NULL or empty.
+  Message& because(const char* reason) {
+    if (reason == nullptr || *reason == 0) return *this;
+    return text(": ").text(reason);
+  }
   Message& number(uint64_t value) {
     char digits[20];
     size_t count = 0;

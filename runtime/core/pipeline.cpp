@@ -76,7 +76,8 @@ void ChunkPipeline::fall_back(const char* reason) {
       .text(device.name)
       .text(" ")
       .text(reason)
-      .text(": prompts are computed on the CPU from now on")
+      .text(", and prompts are computed on the CPU from now on")
+      .because(device.message != nullptr ? device.message(device.user) : nullptr)
       .send(session_.config, LLMC_LOG_ERROR);
 }
 

@@ -122,7 +122,15 @@ extern "C" llmc_status llmc_session_init(const llmc_model* model, void* arena, s
     const llmc_device& device = *config.device;
     const llmc_status bad = device.prepare(device.user, model, weights, session->scratch,
                                            model->scratch_bytes * model->in_flight);
-    if (bad != LLMC_OK) return bad;
+    if (bad != LLMC_OK) {
+      Message()
+          .text("the device ")
+          .text(device.name)
+          .text(" cannot take the model")
+          .because(device.message != nullptr ? device.message(device.user) : nullptr)
+          .send(config, LLMC_LOG_ERROR);
+      return bad;
+    }
   }
   *result = session;
   return LLMC_OK;

@@ -34,7 +34,9 @@ ReferenceDevice::ReferenceDevice(std::unique_ptr<ThreadPool> pool)
               .wait = [](void* user, uint64_t ticket, uint32_t timeout_us) -> int {
                 return static_cast<ReferenceDevice*>(user)->wait(ticket, timeout_us);
               },
-              .cancel = [](void* user) { static_cast<ReferenceDevice*>(user)->cancel(); }} {}
+              .cancel = [](void* user) { static_cast<ReferenceDevice*>(user)->cancel(); },
+              .release = [](void* user) { static_cast<ReferenceDevice*>(user)->cancel(); },
+              .message = nullptr} {}
 
 Outcome<std::unique_ptr<ReferenceDevice>> ReferenceDevice::create(std::uint32_t threads) {
   auto pool = ThreadPool::create(threads);

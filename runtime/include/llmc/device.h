@@ -10,9 +10,9 @@
  * the device computes a region of the next one. The results have the same bits as those without a
  * device.
  *
- * In this version of the interface a device computes a region by calling llmc_model.run_step, with
- * threads or processors that run the CPU's code and share its memory. A description of what a
- * region computes, for other processors, is not part of it yet. Threads of a device must have the
+ * What a region computes is in the model twice: as code, which a device with processors of the
+ * CPU's kind can run (llmc_model.run_step), and as data, from which any other device can be
+ * programmed (llmc_model.device_program). Threads of a device that run the code must have the
  * default floating-point mode, like those of the application.
  *
  * The runtime calls a device only from the thread that calls the session, never concurrently. The
@@ -31,7 +31,102 @@ extern "C" {
 #endif
 
 /* Version of this interface. */
-#define LLMC_DEVICE_ABI 1u
+#define LLMC_DEVICE_ABI 2u
+
+/* ---- Regions as data ---- */
+
+/* Offsets without a meaning, such as that of a bias that an operation does not have. */
+#define LLMC_DEVICE_NONE UINT64_MAX
+
+/* A packed matrix in the weights: panels of 8 rows, whose layout is that of llmc/quant/f32.h,
+ * f16.h, q4.h and coded.h (q8.h and 6 bits are coded). The product of a row with an input has a
+ * defined order of operations: docs/numerics.md. */
+enum { LLMC_MATRIX_F32 = 0, LLMC_MATRIX_F16 = 1, LLMC_MATRIX_Q4 = 2, LLMC_MATRIX_CODED = 3 };
+enum { LLMC_ZERO_NONE = 0, LLMC_ZERO_INTEGER = 1, LLMC_ZERO_FLOAT = 2 };
+typedef struct llmc_device_matrix {
+  uint64_t offset; /* in the weights; LLMC_DEVICE_NONE: there is no matrix */
+  uint64_t bytes;
+  uint32_t rows;        /* packed rows, a multiple of 8 */
+  uint16_t kind;        /* LLMC_MATRIX_… */
+  uint16_t bits;        /* LLMC_MATRIX_CODED: 4, 6 or 8 */
+  uint16_t block;       /* LLMC_MATRIX_CODED: weights that share a scale: 16 to 256 */
+  uint16_t scale_bytes; /* LLMC_MATRIX_CODED: 2 (f16) or 4 (f32) */
+  uint16_t zero;        /* LLMC_MATRIX_CODED: LLMC_ZERO_… */
+} llmc_device_matrix;
+
+/* Elementwise functions of x, and of x and y. docs/numerics.md defines their operations. */
+enum {
+  LLMC_FUNCTION_IDENTITY = 0,
+  LLMC_FUNCTION_NEG,
+  LLMC_FUNCTION_ABS,
+  LLMC_FUNCTION_SQRT,
+  LLMC_FUNCTION_RECIPROCAL,
+  LLMC_FUNCTION_EXP,
+  LLMC_FUNCTION_SIGMOID,
+  LLMC_FUNCTION_SILU,
+  LLMC_FUNCTION_RELU,
+  LLMC_FUNCTION_TANH,
+  LLMC_FUNCTION_ERF,
+  LLMC_FUNCTION_GELU,
+  LLMC_FUNCTION_GELU_TANH,
+  LLMC_FUNCTION_ADD,
+  LLMC_FUNCTION_SUB,
+  LLMC_FUNCTION_MUL,
+  LLMC_FUNCTION_DIV,
+  LLMC_FUNCTION_MIN,
+  LLMC_FUNCTION_MAX
+};
+
+enum { LLMC_NORM_NONE = 0, LLMC_NORM_RMS = 1, LLMC_NORM_LAYER = 2 };
+
+/* Operations on all rows of a chunk. Rows are f32[chunk][width] in the scratch of a chunk, those of
+ * successive rows one after the other; x, y and out are offsets in it, and may be equal. A device
+ * may also compute the rows after llmc_run.count up to llmc_model.chunk, which are undefined before
+ * and after: so one program with a fixed number of rows serves every chunk. */
+enum {
+  /* v = matrix . norm(x) + bias, for x of width k, then for matrix_2 and the rows after those of
+   * matrix. out[n] = f(v); with y: out[n] = y + f(v). */
+  LLMC_OP_LINEAR = 0,
+  /* The same; panels of matrix are gate, up, gate, …: out[n] = f(gate) * up, n / 2 columns. */
+  LLMC_OP_GATED_LINEAR,
+  LLMC_OP_NORM,   /* out = norm(x), with y: y + norm(x); x has `parts` rows of n, each normalised */
+  LLMC_OP_GATED,  /* out[n] = f(x) * y */
+  LLMC_OP_BINARY, /* out[n] = f(x, y); without y: f(x, row in the weights); without both: f(x,
+                     value) */
+  LLMC_OP_UNARY   /* out[n] = f(x); LLMC_FUNCTION_IDENTITY: a copy */
+};
+typedef struct llmc_device_op {
+  uint16_t kind;     /* LLMC_OP_… */
+  uint16_t function; /* LLMC_FUNCTION_… */
+  uint16_t norm;     /* LLMC_NORM_…, of the input (linear) or of LLMC_OP_NORM */
+  uint32_t n, k, parts;
+  float epsilon; /* of the norm */
+  float value;
+  uint64_t x, y, out; /* in scratch */
+  llmc_device_matrix matrix, matrix_2;
+  uint64_t bias;                   /* in the weights: f32[packed rows] */
+  uint64_t norm_weight, norm_bias; /* in the weights: f32[k], or f32[n] of LLMC_OP_NORM */
+  uint64_t row;                    /* in the weights: f32[n] */
+  uint64_t number;                 /* in the weights: f32[1], replaces `value` */
+} llmc_device_op;
+
+/* Rows that cross between the CPU and a device that does not share its memory. */
+typedef struct llmc_device_copy {
+  uint64_t offset; /* in scratch */
+  uint32_t width;
+  uint32_t from_device; /* 0: to the device, before the step's operations; 1: back, after them */
+} llmc_device_copy;
+
+/* Step i consists of operations step_ops[i] .. step_ops[i + 1] - 1, none if it is the CPU's, and of
+ * the copies with the numbers in step_copies. */
+typedef struct llmc_device_program {
+  const llmc_device_op* ops;
+  const llmc_device_copy* copies;
+  const uint32_t* step_ops;    /* [steps + 1] */
+  const uint32_t* step_copies; /* [steps + 1] */
+} llmc_device_program;
+
+/* ---- Devices ---- */
 
 /* Successive regions of one chunk. The struct is valid during submit; `run`, and all memory that it
  * points to, until the job is done or cancelled. */
@@ -57,9 +152,11 @@ typedef struct llmc_device {
   uint32_t size; /* sizeof(llmc_device) */
   const char* name;
   void* user; /* first argument of the functions */
-  /* Called once by llmc_session_init: the model, and the memory that jobs will use. `scratch` has
-   * `scratch_bytes` bytes: that of all chunks in flight. The device must check llmc_model.abi. Any
-   * other result than LLMC_OK ends llmc_session_init with it. */
+  /* Called by llmc_session_init: the model, and the memory that jobs will use. `scratch` has
+   * `scratch_bytes` bytes: llmc_model.in_flight times llmc_model.scratch_bytes. The device must
+   * check llmc_model.abi. It releases what an earlier call prepared: a device computes for the
+   * session that was initialised last, and refuses the jobs of others. Any other result than
+   * LLMC_OK ends llmc_session_init with it. */
   llmc_status (*prepare)(void* user, const llmc_model* model, const void* weights, void* scratch,
                          uint64_t scratch_bytes);
   /* Starts a job after all jobs before it. Returns its ticket, which is larger than those before,
@@ -72,6 +169,12 @@ typedef struct llmc_device {
   /* Ends all jobs. When it returns, the device uses none of their memory any more; until then the
    * session's call waits, also after a time-out. */
   void (*cancel)(void* user);
+  /* Ends all jobs and the use of the memory that prepare() was given. For the application, before
+   * it frees the arena or the weights while the device lives on; until another prepare(), jobs are
+   * refused. */
+  void (*release)(void* user);
+  /* Returns why a function failed last, for people, or NULL. May be NULL. */
+  const char* (*message)(void* user);
 } llmc_device;
 
 /* Returns LLMC_OK, or LLMC_ERROR_DEVICE if the session's device has failed or timed out: the tokens

@@ -10,7 +10,7 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 12u
+#define LLMC_MODEL_ABI 13u
 
 /* Maximum of llmc_model.in_flight. */
 #define LLMC_MAX_IN_FLIGHT 8u
@@ -36,6 +36,8 @@ typedef struct llmc_segment {
   unsigned char* source;
   uint32_t source_rows; /* at least 1 if the model has an encoder */
 } llmc_segment;
+
+struct llmc_device_program;
 
 /* Arguments of one call of a model's code. The core sets them and kernels read them. */
 typedef struct llmc_run {
@@ -117,6 +119,7 @@ struct llmc_model {
    */
   uint32_t shard, shards;
   const uint16_t* step_regions;
+  const struct llmc_device_program* device_program; /* what the regions compute; NULL: steps is 0 */
 
   const unsigned char* weights; /* embedded weights, 64-byte aligned; NULL: llmc_config contains
                                    them */

@@ -42,7 +42,9 @@ struct FakeDevice {
                     auto& self = *static_cast<FakeDevice*>(user);
                     self.jobs.clear();
                     ++self.cancelled;
-                  }};
+                  },
+              .release = [](void*) {},
+              .message = [](void*) { return "as the test says"; }};
   }
   std::uint64_t submit(const llmc_device_job& job) {
     if (fault == Fault::kRefuse && submitted == fault_at) return 0;

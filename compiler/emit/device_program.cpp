@@ -1,0 +1,231 @@
+#include "compiler/emit/device_program.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "compiler/emit/fields.h"
+#include "compiler/emit/names.h"
+#include "compiler/ir/op_info.h"
+#include "compiler/support/check.h"
+
+namespace llmc::emit {
+namespace {
+
+using plan::BufferId;
+using plan::LoopStage;
+using plan::Segment;
+using plan::WeightRef;
+
+/// Returns the rows of kDeviceOps for the stages of one execution of a region.
+class Ops {
+ public:
+  Ops(const plan::Plan& plan, const LoopStage* loop, std::uint32_t pass)
+      : plan_(plan), loop_(loop), pass_(pass) {}
+
+  std::string operator()(const plan::LinearStage& s) const {
+    using enum plan::LinearStage::Epilogue;
+    const bool gated = s.epilogue == kGated;
+    const BufferId added = s.epilogue == kAddTo      ? s.out
+                           : s.epilogue == kAddStore ? s.residual
+                                                     : BufferId{};
+    return op({.kind = gated ? "GATED_LINEAR" : "LINEAR",
+               .function = function(s.function),
+               .norm = &s.norm,
+               .n = s.n,
+               .k = s.k,
+               .x = s.source,
+               .y = added,
+               .out = s.out,
+               .matrix = s.weight,
+               .matrix_2 = s.more_rows,
+               .bias = s.bias});
+  }
+  std::string operator()(const plan::NormStage& s) const {
+    return op({.kind = "NORM",
+               .norm = &s.norm,
+               .n = s.width,
+               .parts = s.parts,
+               .x = s.x,
+               .y = s.residual,
+               .out = s.out});
+  }
+  std::string operator()(const plan::GatedStage& s) const {
+    return op({.kind = "GATED",
+               .function = function(s.function),
+               .n = s.width,
+               .x = s.gate,
+               .y = s.up,
+               .out = s.out});
+  }
+  std::string operator()(const plan::BinaryStage& s) const {
+    return op({.kind = "BINARY",
+               .function = macro_name(ir::op_name(ir::Binary{s.kind})),
+               .n = s.width,
+               .value = s.value,
+               .x = s.a,
+               .y = s.b,
+               .out = s.out,
+               .row = s.row,
+               .number = s.number});
+  }
+  std::string operator()(const plan::UnaryStage& s) const {
+    return op({.kind = "UNARY",
+               .function = macro_name(ir::op_name(ir::Unary{s.kind})),
+               .n = s.width,
+               .x = s.x,
+               .out = s.out});
+  }
+  std::string operator()(const plan::CopyStage& s) const {
+    return op({.kind = "UNARY", .n = s.width, .x = s.x, .out = s.out});
+  }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    LLMC_CHECK(false);  // the partition gives no other stages to a device
+    return {};
+  }
+
+ private:
+  struct Fields {
+    std::string_view kind;
+    std::string function = "IDENTITY";
+    const plan::NormInput* norm = nullptr;
+    std::uint64_t n = 0, k = 0, parts = 1;
+    float value = 0;
+    BufferId x{}, y{}, out{};
+    WeightRef matrix{}, matrix_2{}, bias{}, row{}, number{};
+  };
+
+  static std::string function(ir::ActivationFn fn) {
+    return macro_name(ir::op_name(ir::Unary{ir::unary_kind(fn)}));
+  }
+  std::string rows(BufferId id) const {
+    return id.exists() ? fmt::format("{}", plan_.memory.buffers[id.index].offset) : "kAbsent";
+  }
+  const plan::PackedWeight& weight(WeightRef ref) const {
+    return plan_.program
+        .weights[ref.per_layer ? loop_->fields[ref.index].weights[pass_] : ref.index];
+  }
+  std::string offset(WeightRef ref) const {
+    return ref.exists() ? fmt::format("{}", weight(ref).offset) : "kAbsent";
+  }
+  std::string matrix(WeightRef ref) const {
+    if (!ref.exists()) return "{.offset = kAbsent}";
+    const plan::PackedWeight& w = weight(ref);
+    const std::string place = fmt::format("{{{}, {}, {}, ", w.offset, w.bytes, w.packed_rows);
+    switch (w.matrix) {
+      case WeightKind::kF32:
+        return place + "LLMC_MATRIX_F32}";
+      case WeightKind::kF16:
+        return place + "LLMC_MATRIX_F16}";
+      case WeightKind::kQ4:
+        return place + "LLMC_MATRIX_Q4}";
+      case WeightKind::kQ8:
+        break;
+    }
+    static constexpr std::string_view kZeros[] = {"NONE", "INTEGER", "FLOAT"};
+    const CodedFormat f = coded_format(w.matrix);
+    return place + fmt::format("LLMC_MATRIX_CODED, {}, {}, {}, LLMC_ZERO_{}}}", f.bits, f.block,
+                               coded_number_bytes(f), kZeros[static_cast<std::size_t>(f.zero)]);
+  }
+  std::string op(const Fields& f) const {
+    const bool normed = f.norm != nullptr && f.norm->exists();
+    const bool layer_norm = normed && f.norm->kind == ir::NormKind::kLayer;
+    return fmt::format(
+        "    {{LLMC_OP_{}, LLMC_FUNCTION_{}, LLMC_NORM_{}, {}, {}, {}, {}, {},\n"
+        "     {}, {}, {}, {}, {},\n     {}, {}, {}, {}, {}}},\n",
+        f.kind, f.function,
+        !normed      ? "NONE"
+        : layer_norm ? "LAYER"
+                     : "RMS",
+        f.n, f.k, f.parts, float_literal(normed ? f.norm->epsilon : 0), float_literal(f.value),
+        rows(f.x), rows(f.y), rows(f.out), matrix(f.matrix), matrix(f.matrix_2), offset(f.bias),
+        normed ? offset(f.norm->weight) : "kAbsent", layer_norm ? offset(f.norm->bias) : "kAbsent",
+        offset(f.row), offset(f.number));
+  }
+
+  const plan::Plan& plan_;
+  const LoopStage* const loop_;
+  const std::uint32_t pass_;
+};
+
+/// A table of items by step: their text, and the number of items before each step.
+struct Table {
+  std::string items;
+  std::uint32_t count = 0;
+  std::vector<std::uint32_t> begins = {};
+
+  void add(const std::string& item) {
+    items += item;
+    ++count;
+  }
+  std::string begins_text() const {
+    std::string text;
+    for (std::size_t i = 0; i < begins.size(); i += 16)
+      text += fmt::format(
+          "    {},\n",
+          fmt::join(begins.begin() + static_cast<std::ptrdiff_t>(i),
+                    begins.begin() + static_cast<std::ptrdiff_t>(std::min(i + 16, begins.size())),
+                    ", "));
+    return text;
+  }
+};
+
+Table ops_table(const plan::Plan& plan) {
+  Table table;
+  const auto add = [&](const std::vector<plan::Stage>& stages, const Segment& segment,
+                       const LoopStage* loop, std::uint32_t pass) {
+    table.begins.push_back(table.count);
+    if (segment.region == 0) return;
+    for (std::size_t i = segment.begin; i < segment.end; ++i)
+      table.add(std::visit(Ops(plan, loop, pass), stages[i].op));
+  };
+  const std::vector<plan::Stage>& forward = plan.program.forward;
+  for (const Segment& segment : plan::segments_of(forward)) {
+    const auto* loop = std::get_if<LoopStage>(&forward[segment.begin].op);
+    if (loop == nullptr) {
+      add(forward, segment, nullptr, 0);
+      continue;
+    }
+    const std::vector<Segment> inner = plan::segments_of(loop->body);
+    for (std::uint32_t pass = 0; pass < loop->count; ++pass) {
+      table.items += fmt::format("    // {}, iteration {}\n", loop->function, pass);
+      for (const Segment& part : inner) add(loop->body, part, loop, pass);
+    }
+  }
+  table.begins.push_back(table.count);
+  return table;
+}
+
+Table copies_table(const plan::Plan& plan) {
+  Table table;
+  auto at = plan.partition->crossings.begin();
+  for (std::uint32_t step = 0; step < plan.partition->steps; ++step) {
+    table.begins.push_back(table.count);
+    for (; at != plan.partition->crossings.end() && at->step == step; ++at)
+      table.add(fmt::format("    {{{}, {}, {}}},\n", plan.memory.buffers[at->buffer.index].offset,
+                            plan.program.buffers[at->buffer.index].width, at->from_device ? 1 : 0));
+  }
+  table.begins.push_back(table.count);
+  return table;
+}
+
+}  // namespace
+
+std::string device_program(const plan::Plan& plan) {
+  const Table ops = ops_table(plan), copies = copies_table(plan);
+  return fmt::format(
+      "\n/// The regions as data (llmc/device.h): operations, rows that cross the border, and the\n"
+      "/// first of both of each step.\n"
+      "constexpr uint64_t kAbsent = LLMC_DEVICE_NONE;\n"
+      "constexpr llmc_device_op kDeviceOps[] = {{\n{}}};\n"
+      "constexpr llmc_device_copy kDeviceCopies[] = {{\n{}}};\n"
+      "constexpr uint32_t kStepOps[] = {{\n{}}};\n"
+      "constexpr uint32_t kStepCopies[] = {{\n{}}};\n"
+      "constexpr llmc_device_program kDeviceProgram = {{\n"
+      "    kDeviceOps, kDeviceCopies, kStepOps, kStepCopies}};\n",
+      ops.items, copies.items, ops.begins_text(), copies.begins_text());
+}
+
+}  // namespace llmc::emit
