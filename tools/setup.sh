@@ -13,7 +13,8 @@ packages=(
 if [[ ${1:-} == --tests ]]; then
   packages+=(libgtest-dev libgmock-dev libsentencepiece-dev libclang-rt-19-dev
              clang-format-19 clang-tidy-19 python3 libbenchmark-dev binutils
-             libopenmpi-dev openmpi-bin)       # stages of a model on ranks
+             libopenmpi-dev openmpi-bin        # stages of a model on ranks
+             pocl-opencl-icd ocl-icd-libopencl1)  # an OpenCL device on the processor
 fi
 
 # shellcheck source=tools/lib/install.sh

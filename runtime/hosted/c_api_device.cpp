@@ -1,4 +1,5 @@
 #include "llmc/hosted.h"
+#include "runtime/hosted/device/opencl_device.h"
 #include "runtime/hosted/device/reference_device.h"
 #include "runtime/hosted/guarded.h"
 
@@ -19,6 +20,39 @@ llmc_status llmc_reference_device_create(uint32_t threads, const llmc_device** d
 
 void llmc_reference_device_destroy(const llmc_device* device) {
   if (device != nullptr) delete static_cast<ReferenceDevice*>(device->user);
+}
+
+llmc_status llmc_opencl_device_create(const llmc_opencl_options* options,
+                                      const llmc_device** device, char* message,
+                                      size_t message_bytes) {
+  copy_message("", message, message_bytes);
+  if (device == nullptr) return LLMC_ERROR_ARGUMENT;
+  *device = nullptr;
+  if (options != nullptr && options->size != sizeof *options) return LLMC_ERROR_VERSION;
+  return guarded([&] {
+    OpenClOptions chosen;
+    if (options != nullptr && options->device != nullptr) chosen.device = options->device;
+    if (options != nullptr) chosen.copies = options->copies != 0;
+    auto made = OpenClDevice::create(chosen);
+    if (!made) {
+      copy_message(made.failure().message, message, message_bytes);
+      return made.failure().status;
+    }
+    *device = &made->release()->device();
+    return LLMC_OK;
+  });
+}
+
+const char* llmc_opencl_device_name(const llmc_device* device) {
+  return device == nullptr ? "" : static_cast<OpenClDevice*>(device->user)->name().c_str();
+}
+
+uint64_t llmc_opencl_copied_bytes(const llmc_device* device) {
+  return device == nullptr ? 0 : static_cast<OpenClDevice*>(device->user)->copied_bytes();
+}
+
+void llmc_opencl_device_destroy(const llmc_device* device) {
+  if (device != nullptr) delete static_cast<OpenClDevice*>(device->user);
 }
 
 }  // extern "C"

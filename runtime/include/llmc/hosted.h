@@ -38,6 +38,28 @@ llmc_status llmc_reference_device_create(uint32_t threads, const struct llmc_dev
 /* Ends the threads. No session may use the device any more. NULL has no effect. */
 void llmc_reference_device_destroy(const struct llmc_device* device);
 
+/* How llmc_opencl_device_create finds a device. All zeros: the first GPU, else the first device. */
+typedef struct llmc_opencl_options {
+  uint32_t size;      /* sizeof(llmc_opencl_options) */
+  uint32_t copies;    /* non-zero: copies rows and weights even if the device shares the memory */
+  const char* device; /* a part of its name, "platform: device"; NULL: any */
+} llmc_opencl_options;
+/* Creates the device `opencl` for llmc_config.device: a GPU or another processor with OpenCL 1.2.
+ * The system's libOpenCL.so.1 is loaded. `options` may be NULL. Fails with LLMC_ERROR_DEVICE if
+ * there is no such device, or if its floats are not correctly rounded, and writes the reason to
+ * message[0 .. message_bytes), which may be NULL. A device belongs to the session that was
+ * initialised with it last. */
+llmc_status llmc_opencl_device_create(const llmc_opencl_options* options,
+                                      const struct llmc_device** device, char* message,
+                                      size_t message_bytes);
+/* Returns the name, valid as long as the device. */
+const char* llmc_opencl_device_name(const struct llmc_device* device);
+/* Returns the bytes of rows that were copied to and from the device: 0 if it shares the memory. */
+uint64_t llmc_opencl_copied_bytes(const struct llmc_device* device);
+/* Ends its jobs and releases its memory. Must be called before the session's arena and weights are
+ * freed. NULL has no effect. */
+void llmc_opencl_device_destroy(const struct llmc_device* device);
+
 /* ---- Weights ---- */
 
 /* Maps NAME.weights.bin. Set weights and weights_bytes of llmc_config to both results. Fails with

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "llmc/device.h"
+#include "runtime/hosted/device/opencl_api.h"
+#include "runtime/hosted/outcome.h"
+
+namespace llmc::hosted {
+
+struct OpenClOptions {
+  std::string device = {};  // a part of "platform: device"; empty: the first GPU, else the first
+  bool copies = false;      // does not share the CPU's memory, even if the device could
+};
+
+/// The accelerator `opencl`: any OpenCL 1.2 device whose arithmetic is correctly rounded. Regions
+/// are run from their description as data (llmc_device_program) with the kernels of
+/// opencl_rows.h and opencl_products.h, which compute the same bits as the CPU's.
+///
+/// If the device shares the CPU's memory, weights and rows are used where they are: a chunk's
+/// scratch is mapped by the CPU, except while a job has it. Otherwise weights are copied once, and
+/// rows that cross the border with each job.
+class OpenClDevice {
+ public:
+  /// Fails with LLMC_ERROR_DEVICE if the system has no suitable device.
+  static Outcome<std::unique_ptr<OpenClDevice>> create(const OpenClOptions& options);
+  ~OpenClDevice();
+  OpenClDevice(const OpenClDevice&) = delete;
+  OpenClDevice& operator=(const OpenClDevice&) = delete;
+
+  /// The functions for llmc_config.device. A session and this object must not outlive it.
+  const llmc_device& device() const { return device_; }
+  const std::string& name() const { return name_; }  // "platform: device"
+  bool shares_memory() const { return shares_memory_; }
+  /// Returns the number of bytes of rows that were copied from and to the device.
+  std::uint64_t copied_bytes() const { return copied_bytes_; }
+
+ private:
+  using Handle = opencl::Handle;
+  /// FORMAT, BITS, BLOCK, SCALE_BYTES, ZERO of opencl_products.h.
+  using Format =
+      std::tuple<std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t>;
+  struct Program {
+    Handle program = nullptr, linear = nullptr, gated = nullptr;
+  };
+  /// The scratch of a chunk.
+  struct Slot {
+    unsigned char* host = nullptr;
+    std::size_t bytes = 0;
+    Handle buffer = nullptr;
+    bool mapped = false;  // by the CPU
+  };
+  struct Job {
+    std::uint64_t ticket = 0;  // 0: unused
+    Handle event = nullptr;
+  };
+
+  explicit OpenClDevice(const opencl::Api& api);
+  void open(Handle device);
+  void check_rounding();
+  llmc_status prepare(const llmc_model& model, const void* weights, void* scratch,
+                      std::uint64_t scratch_bytes);
+  std::uint64_t submit(const llmc_device_job& job);
+  int wait(std::uint64_t ticket, std::uint32_t timeout_us);
+  void cancel();
+  void release();
+
+  Handle buffer(opencl::Bits flags, std::size_t bytes, const void* host);
+  Handle build(const std::string& source, const std::string& options);
+  Handle kernel(Handle program, const char* name);
+  const Program& product_program(const llmc_device_matrix& matrix);
+  void enqueue(const llmc_device_job& job, Slot& slot);
+  void run(const llmc_device_op& op, Slot& slot, std::uint32_t count);
+  void run_linear(const llmc_device_op& op, Slot& slot, std::uint32_t count);
+  void copy(const llmc_device_copy& copy, Slot& slot, std::uint32_t count);
+  void map(Slot& slot, bool blocking);
+  void unmap(Slot& slot);
+  std::uint64_t in_weights(std::uint64_t offset) const {
+    return offset == LLMC_DEVICE_NONE ? offset : offset - weights_begin_;
+  }
+  struct Sizes {
+    std::size_t x = 1, y = 1;
+  };
+  template <class... Args>
+  void launch(Handle kernel, Sizes global, const Sizes* local, const Args&... args);
+
+  const opencl::Api& api_;
+  llmc_device device_{};
+  std::string name_, message_;
+  bool shares_memory_ = false;
+  std::uint64_t copied_bytes_ = 0;
+  Handle id_ = nullptr, context_ = nullptr, queue_ = nullptr;
+  Handle rows_program_ = nullptr, norm_ = nullptr, quantize_ = nullptr, elementwise_ = nullptr;
+  std::map<Format, Program> programs_;
+
+  // Of the session that was initialised last.
+  const llmc_model* model_ = nullptr;
+  const unsigned char* weights_ = nullptr;
+  std::uint64_t weights_begin_ = 0;  // offset of the first weight in weights_buffer_
+  Handle weights_buffer_ = nullptr;
+  Handle codes_ = nullptr, sums_ = nullptr, scales_ = nullptr;  // the quantized input of a product
+  Handle normed_ = nullptr;                                     // the normalised input
+  std::vector<Slot> slots_;
+  std::uint64_t tickets_ = 0;
+  Job jobs_[LLMC_MAX_IN_FLIGHT] = {};
+};
+
+}  // namespace llmc::hosted

@@ -1,0 +1,216 @@
+#pragma once
+
+/// Kernels of the device `opencl` in OpenCL C 1.2. docs/numerics.md defines the order of their
+/// operations.
+namespace llmc::hosted {
+
+/// Functions of rows, for every program: norms, quantization of activations, elementwise
+/// operations.
+inline constexpr char kOpenClRows[] = R"CL(
+#pragma OPENCL FP_CONTRACT OFF
+
+#define NONE 0xffffffffffffffffUL
+#define SUPER 256
+#define MAGIC 12582912.0f
+
+float exp_exact(float x) {
+  const float shifted = fma(x, 1.44269504f, MAGIC);
+  const float n = shifted - MAGIC;
+  float r = fma(n, -0.693359375f, x);
+  r = fma(n, 2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = fma(p, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  p = fma(p, r, 5.0000001201e-1f);
+  p = fma(p, r * r, r) + 1.0f;
+  const int whole = as_int(shifted) - 0x4b400000;
+  const int low = whole >> 1;
+  p = p * as_float((low + 127) << 23);
+  p = p * as_float((whole - low + 127) << 23);
+  p = x < -104.0f ? 0.0f : p;
+  return 89.0f < x ? as_float(0x7f800000) : p;
+}
+
+float with_sign_of(float v, float x) {
+  return as_float((as_uint(v) & 0x7fffffffu) | (as_uint(x) & 0x80000000u));
+}
+
+float tanh_exact(float x) {
+  const float magnitude = as_float(as_uint(x) & 0x7fffffffu), square = x * x;
+  float p = -5.70498872745e-3f;
+  p = fma(p, square, 2.06390887954e-2f);
+  p = fma(p, square, -5.37397155531e-2f);
+  p = fma(p, square, 1.33314422036e-1f);
+  p = fma(p, square, -3.33332819422e-1f);
+  const float small = fma(p * square, x, x);
+  const float large = 1.0f - 2.0f / (exp_exact(magnitude + magnitude) + 1.0f);
+  return magnitude < 0.625f ? small : with_sign_of(large, x);
+}
+
+float erf_exact(float x) {
+  const float t = as_float(as_uint(x) & 0x7fffffffu), s = x * x;
+  float p = fma(-1.72853470e-5f, t, 3.83197126e-4f);
+  p = fma(p, s, fma(-3.88396438e-3f, t, 2.42546219e-2f));
+  p = fma(p, t, -1.06777877e-1f);
+  p = fma(p, t, -6.34846687e-1f);
+  p = fma(p, t, -1.28717512e-1f);
+  p = fma(p, t, 0.0f - t);
+  const float large = 1.0f - exp_exact(p);
+  float q = -5.96761703e-4f;
+  q = fma(q, s, 4.99119423e-3f);
+  q = fma(q, s, -2.67681349e-2f);
+  q = fma(q, s, 1.12819925e-1f);
+  q = fma(q, s, -3.76125336e-1f);
+  q = fma(q, s, 1.28379166e-1f);
+  return 0.927734375f < t ? with_sign_of(large, x) : fma(q, x, x);
+}
+
+/* LLMC_FUNCTION_… of one operand. */
+float apply(uint function, float x) {
+  switch (function) {
+    case 1: return as_float(as_uint(x) ^ 0x80000000u);
+    case 2: return as_float(as_uint(x) & 0x7fffffffu);
+    case 3: return sqrt(x);
+    case 4: return 1.0f / x;
+    case 5: return exp_exact(x);
+    case 6: return 1.0f / (1.0f + exp_exact(0.0f - x));
+    case 7: return x / (1.0f + exp_exact(0.0f - x));
+    case 8: return x > 0.0f ? x : 0.0f;
+    case 9: return tanh_exact(x);
+    case 10: return erf_exact(x);
+    case 11: return (0.5f * x) * (1.0f + erf_exact(x * 0.707106781f));
+    case 12: {
+      const float u = x * fma(x * x, 0.0713548163f, 1.59576912f);
+      return x / (1.0f + exp_exact(0.0f - u));
+    }
+    default: return x;
+  }
+}
+
+/* LLMC_FUNCTION_… of two operands. */
+float combine(uint function, float a, float b) {
+  switch (function) {
+    case 13: return a + b;
+    case 14: return a - b;
+    case 15: return a * b;
+    case 16: return a / b;
+    case 17: return a < b ? a : b;
+    default: return a > b ? a : b;
+  }
+}
+
+/* Sums eight lanes; every work item of the group gets the sum. */
+float reduce(__local float* lanes, float v) {
+  const uint j = get_local_id(0);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  lanes[j] = v;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+/* A group of 8 work items normalises one row of n. */
+__kernel __attribute__((reqd_work_group_size(8, 1, 1)))
+void norm_rows(__global const uchar* weights, __global const uchar* in, ulong x, ulong y,
+               __global uchar* results, ulong out, ulong weight, ulong bias, float epsilon, uint n,
+               uint layer_norm) {
+  __local float lanes[8];
+  const ulong row = get_group_id(0);
+  const uint j = get_local_id(0);
+  __global const float* source = (__global const float*)(in + x) + row * n;
+  __global const float* scale = (__global const float*)(weights + weight);
+  float mean = 0.0f;
+  if (layer_norm) {
+    float sum = 0.0f;
+    for (uint i = j; i < n; i += 8) sum = sum + source[i];
+    mean = reduce(lanes, sum) / (float)n;
+  }
+  float squares = 0.0f;
+  for (uint i = j; i < n; i += 8) {
+    const float v = layer_norm ? source[i] - mean : source[i];
+    squares = fma(v, v, squares);
+  }
+  const float inverse = 1.0f / sqrt(reduce(lanes, squares) / (float)n + epsilon);
+  for (uint i = j; i < n; i += 8) {
+    float v = ((layer_norm ? source[i] - mean : source[i]) * inverse) * scale[i];
+    if (bias != NONE) v = v + ((__global const float*)(weights + bias))[i];
+    if (y != NONE) v = ((__global const float*)(in + y))[row * n + i] + v;
+    ((__global float*)(results + out))[row * n + i] = v;
+  }
+}
+
+/* A group of 32 work items quantizes a superblock of one row, 8 elements each. codes: [rows][blocks *
+ * 32], sums of 16 codes: [rows][blocks * 2], scales: [rows][superblocks]. */
+__kernel __attribute__((reqd_work_group_size(32, 1, 1)))
+void quantize_rows(__global const uchar* in, ulong x, __global char* codes, __global short* sums,
+                   __global float* scales, uint k) {
+  __local uint largest[32];
+  __local int part[32];
+  const uint j = get_local_id(0), super = get_group_id(0), blocks = (k + 31) / 32;
+  const ulong row = get_group_id(1);
+  const uint first = super * SUPER + j * 8;
+  __global const float* source = (__global const float*)(in + x) + row * k;
+  float v[8];
+  uint most = 0;
+  for (uint i = 0; i < 8; ++i) {
+    v[i] = first + i < k ? source[first + i] : 0.0f;
+    most = max(most, as_uint(v[i]) & 0x7fffffffu);
+  }
+  largest[j] = most;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint i = 0; i < 32; ++i) most = max(most, largest[i]);
+  const float magnitude = as_float(most);
+  const int finite = most < 0x7f800000u, empty = magnitude < 0x1p-96f;
+  if (j == 0)
+    scales[row * get_num_groups(0) + super] =
+        !finite ? as_float(0x7fc00000) : empty ? 0.0f : magnitude / 127.0f;
+  const float inverse = empty ? 0.0f : 127.0f / magnitude;
+  int sum = 0;
+  for (uint i = 0; i < 8; ++i) {
+    const float scaled = v[i] * inverse;
+    const int code = finite ? as_int(scaled + MAGIC) - 0x4b400000 : 0;
+    sum += code;
+    if (first < blocks * 32) codes[row * blocks * 32 + first + i] = (char)code;
+  }
+  part[j] = sum;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (j % 2 == 0 && first < blocks * 32)
+    sums[row * blocks * 2 + first / 16] = (short)(part[j] + part[j + 1]);
+}
+
+/* kind 0: f(x) * y; 1: f(x, y) or f(x, row) or f(x, number) or f(x, value); 2: f(x). */
+__kernel void elementwise(__global const uchar* weights, __global uchar* scratch, uint kind,
+                          uint function, ulong x, ulong y, ulong out, ulong row, ulong number,
+                          float value, uint n) {
+  const uint i = get_global_id(0);
+  const ulong at = (ulong)get_global_id(1) * n + i;
+  const float a = ((__global const float*)(scratch + x))[at];
+  float b = value;
+  if (y != NONE) {
+    b = ((__global const float*)(scratch + y))[at];
+  } else if (row != NONE) {
+    b = ((__global const float*)(weights + row))[i];
+  } else if (number != NONE) {
+    b = *(__global const float*)(weights + number);
+  }
+  ((__global float*)(scratch + out))[at] = kind == 0   ? apply(function, a) * b
+                                           : kind == 1 ? combine(function, a, b)
+                                                       : apply(function, a);
+}
+
+/* Operations whose results show whether the device rounds as the numerics require. */
+__kernel void rounding(__global const float* in, __global float* out) {
+  const float a = in[0], b = in[1], c = in[2];
+  const float product = a * b;
+  out[0] = product + c;
+  out[1] = fma(a, b, c);
+  out[2] = a / in[3];
+  out[3] = sqrt(in[3]);
+  out[4] = in[4] * 0.5f;
+  out[5] = vload_half(0, (__global const half*)(in + 5));
+}
+)CL";
+
+}  // namespace llmc::hosted

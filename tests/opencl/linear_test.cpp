@@ -1,0 +1,182 @@
+// Matrix products on an OpenCL device, beside the documented arithmetic.
+#include "tests/opencl/device_run.h"
+
+namespace llmc::test {
+namespace {
+
+constexpr std::uint32_t kRows = 11;
+
+/// What a format is called in llmc/device.h.
+llmc_device_matrix matrix_of(WeightKind kind, std::uint64_t offset, std::size_t bytes,
+                             std::size_t rows) {
+  llmc_device_matrix matrix{};
+  matrix.offset = offset;
+  matrix.bytes = bytes;
+  matrix.rows = static_cast<std::uint32_t>(rows);
+  matrix.kind = kind == WeightKind::kF32   ? LLMC_MATRIX_F32
+                : kind == WeightKind::kF16 ? LLMC_MATRIX_F16
+                : kind == WeightKind::kQ4  ? LLMC_MATRIX_Q4
+                                           : LLMC_MATRIX_CODED;
+  if (matrix.kind != LLMC_MATRIX_CODED) return matrix;
+  const CodedFormat format = coded_format(kind);
+  matrix.bits = static_cast<std::uint16_t>(format.bits);
+  matrix.block = static_cast<std::uint16_t>(format.block);
+  matrix.scale_bytes = static_cast<std::uint16_t>(coded_number_bytes(format));
+  matrix.zero = static_cast<std::uint16_t>(format.zero);
+  return matrix;
+}
+
+constexpr auto kHalf = CodedScale::kF16, kFull = CodedScale::kF32;
+constexpr auto kZeroInteger = CodedZero::kInteger, kZeroFloat = CodedZero::kFloat;
+template <std::uint32_t kBits, std::uint32_t kBlockWidth, CodedScale kScale, CodedZero kZero,
+          std::size_t kN, std::size_t kK>
+using Coded = Case<coded_weight({kBits, kBlockWidth, kScale, kZero}), kN, kK>;
+
+template <class T>
+class OpenClLinear : public testing::Test {};
+using Cases = testing::Types<
+    Case<WeightKind::kQ4, 40, 288>, Case<WeightKind::kQ4, 13, 511>, Case<WeightKind::kQ4, 72, 1>,
+    Case<WeightKind::kQ8, 40, 600>, Case<coded_weight(kSixBits), 13, 511>,
+    Case<WeightKind::kF32, 17, 77>, Case<WeightKind::kF16, 24, 300>,
+    Coded<4, 32, kHalf, CodedZero::kNone, 17, 511>, Coded<4, 16, kFull, kZeroInteger, 13, 77>,
+    Coded<4, 64, kHalf, kZeroFloat, 9, 300>, Coded<4, 256, kFull, CodedZero::kNone, 8, 1100>,
+    Coded<8, 16, kHalf, kZeroInteger, 9, 330>, Coded<8, 64, kFull, kZeroFloat, 17, 77>>;
+TYPED_TEST_SUITE(OpenClLinear, Cases);
+
+TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
+  using W = typename TypeParam::W;
+  constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
+  const auto data = make_weight<W>(N, 100 + N);
+  auto x = random_floats(kRows * K, 200, 3);
+  if (K > 256) std::memset(&x[2 * K], 0, 256 * sizeof(float));  // a superblock of zeros
+  const auto want = reference_products<TypeParam>(data.data(), x);
+  for (const bool copies : {false, true}) {
+    LLMC_NEED_OPENCL(device, {.copies = copies});
+    for (const std::uint32_t rows : {1u, 8u, kRows}) {
+      Weights weights;
+      weights.add(random_floats(16, 1));
+      const std::size_t out = round_up(kRows * K * 4, 64);
+      OneStep step(kRows, out + round_up(kRows * N * 4, 64));
+      step.op = operation(LLMC_OP_LINEAR, N, K);
+      step.op.out = out;
+      step.op.matrix =
+          matrix_of(W::kKind, weights.add(data.data(), data.size()), data.size(), packed_rows(N));
+      step.copies[0] = {0, K, 0};
+      step.copies[1] = {out, N, 1};
+      step.step_copies[1] = 2;
+      std::memcpy(step.scratch.data(), x.data(), kRows * K * 4);
+      const std::uint64_t copied = device.copied_bytes();
+      ASSERT_EQ(step.run(device, weights, rows), LLMC_DEVICE_DONE);
+      EXPECT_EQ(device.copied_bytes() - copied, device.shares_memory() ? 0 : rows * (N + K) * 4);
+      for (std::size_t i = 0; i < rows * N; ++i)
+        ASSERT_EQ(bits_of(step.rows(out)[i]), bits_of(want[i])) << "row " << i / N << ", " << i % N;
+      // Rows that the chunk does not have are not written.
+      if (rows < kRows) EXPECT_EQ(bits_of(step.rows(out)[rows * N]), 0xffffffffu);
+    }
+  }
+}
+
+constexpr std::size_t kN = 24, kK = 288;
+using FourBits = Case<WeightKind::kQ4, kN, kK>;
+using EightBits = Case<WeightKind::kQ8, kN, kK>;
+using Gate = Case<WeightKind::kQ4, 2 * kN, kK>;
+using GateF16 = Case<WeightKind::kF16, 2 * kN, kK>;
+
+/// The inputs of a product, and what a test compares.
+struct Inputs {
+  Aligned<float> x = random_floats(kRows * kK, 3, 2), norm = random_floats(kK, 4),
+                 norm_bias = random_floats(kK, 5), bias = random_floats(2 * kN, 6),
+                 residual = random_floats(kRows * 2 * kN, 7);
+
+  /// Runs the operation with x at 0, and the residual where the result comes.
+  void expect_same(hosted::OpenClDevice& device, llmc_device_op op, Weights weights, int norm_kind,
+                   const Aligned<float>& want) const {
+    const std::size_t out = round_up(x.size() * 4, 64);
+    OneStep step(kRows, out + round_up(residual.size() * 4, 64));
+    std::memcpy(step.scratch.data(), x.data(), x.size() * 4);
+    std::memcpy(step.rows(out), residual.data(), residual.size() * 4);
+    op.out = out;
+    op.norm = static_cast<std::uint16_t>(norm_kind);
+    op.epsilon = 1e-5f;
+    op.bias = weights.add(bias);
+    if (norm_kind != LLMC_NORM_NONE) op.norm_weight = weights.add(norm);
+    if (norm_kind == LLMC_NORM_LAYER) op.norm_bias = weights.add(norm_bias);
+    if (op.kind == LLMC_OP_LINEAR) op.y = out;
+    step.op = op;
+    ASSERT_EQ(step.run(device, weights, kRows), LLMC_DEVICE_DONE);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(bits_of(step.rows(out)[i]), bits_of(want[i])) << norm_kind << ", " << i;
+  }
+};
+
+/// A norm, a bias, a function and a residual around a matrix whose last rows have another format.
+TEST(OpenClProducts, HaveNormsFunctionsAndResiduals) {
+  LLMC_NEED_OPENCL(device, {});
+  const Inputs in;
+  const auto first = make_weight<FourBits::W>(kN, 1), second = make_weight<EightBits::W>(kN, 2);
+  const Joined<FourBits::W, EightBits::W> both{{first.data()}, {second.data()}};
+  for (const int kind : {LLMC_NORM_NONE, LLMC_NORM_RMS, LLMC_NORM_LAYER}) {
+    Aligned<float> want(kRows * 2 * kN);
+    const AddStore<2 * kN, GeluTanh> epilogue{want.data(), in.residual.data(), in.bias.data()};
+    const TestRun run = make_run(kRows, 1);
+    if (kind == LLMC_NORM_NONE) run_linear(run, Rows<kK>{in.x.data()}, both, epilogue);
+    if (kind == LLMC_NORM_RMS)
+      run_linear(run, RmsNorm<kK>{in.x.data(), in.norm.data(), 1e-5f}, both, epilogue);
+    if (kind == LLMC_NORM_LAYER)
+      run_linear(run, LayerNorm<kK>{in.x.data(), in.norm.data(), in.norm_bias.data(), 1e-5f}, both,
+                 epilogue);
+    llmc_device_op op = operation(LLMC_OP_LINEAR, 2 * kN, kK);
+    Weights weights;
+    op.matrix =
+        matrix_of(WeightKind::kQ4, weights.add(first.data(), first.size()), first.size(), kN);
+    op.matrix_2 =
+        matrix_of(WeightKind::kQ8, weights.add(second.data(), second.size()), second.size(), kN);
+    op.function = LLMC_FUNCTION_GELU_TANH;
+    in.expect_same(device, op, weights, kind, want);
+  }
+}
+
+template <class C>
+void expect_gated(hosted::OpenClDevice& device) {
+  const Inputs in;
+  const auto data = make_weight<typename C::W>(2 * kN, 8);
+  Aligned<float> want(kRows * kN);
+  run_linear(make_run(kRows, 1), RmsNorm<kK>{in.x.data(), in.norm.data(), 1e-5f},
+             typename C::W{data.data()}, Gated<kN, Silu>{want.data(), in.bias.data()});
+  llmc_device_op op = operation(LLMC_OP_GATED_LINEAR, 2 * kN, kK);
+  Weights weights;
+  op.matrix = matrix_of(C::W::kKind, weights.add(data.data(), data.size()), data.size(), 2 * kN);
+  op.function = LLMC_FUNCTION_SILU;
+  in.expect_same(device, op, weights, LLMC_NORM_RMS, want);
+}
+TEST(OpenClProducts, AreGated) {
+  LLMC_NEED_OPENCL(device, {});
+  expect_gated<Gate>(device);
+  expect_gated<GateF16>(device);
+}
+
+/// Rows with infinities, NaN, subnormal numbers and zeros.
+TEST(OpenClProducts, OfExtremeRowsHaveTheSameBits) {
+  LLMC_NEED_OPENCL(device, {});
+  Inputs in;
+  std::memset(static_cast<void*>(in.residual.data()), 0, in.residual.size() * 4);
+  for (std::size_t k = 0; k < kK; ++k) {
+    in.x[kK + k] = 0;
+    in.x[2 * kK + k] *= 0x1p-130f;
+    in.x[3 * kK + k] *= 0x1p-100f;
+    in.x[4 * kK + k] *= 0x1p100f;
+  }
+  in.x[5 * kK + 7] = HUGE_VALF;
+  in.x[6 * kK + 260] = bits_float(0x7fc00000u);
+  const auto data = make_weight<FourBits::W>(kN, 1);
+  Aligned<float> want(kRows * kN);
+  run_linear(make_run(kRows, 1), Rows<kK>{in.x.data()}, FourBits::W{data.data()},
+             AddStore<kN>{want.data(), in.residual.data(), in.bias.data()});
+  llmc_device_op op = operation(LLMC_OP_LINEAR, kN, kK);
+  Weights weights;
+  op.matrix = matrix_of(WeightKind::kQ4, weights.add(data.data(), data.size()), data.size(), kN);
+  in.expect_same(device, op, weights, LLMC_NORM_NONE, want);
+}
+
+}  // namespace
+}  // namespace llmc::test
