@@ -116,6 +116,8 @@ class BenchSession {
         source_(source),
         clock_(clock) {}
 
+  std::optional<exec::DeviceUse> device_use() const { return session_->device_use(); }
+
   /// Fills the cache of each sequence with test.kept() tokens. Sequences share only the tokens of a
   /// compiled-in prompt and, if the model has fewer sources than sequences, a source.
   Status fill(const Test& test) {
@@ -338,6 +340,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
                                            }));
       report.results.push_back(std::move(result));
     }
+    if (const auto used = plain.device_use()) report.devices.push_back(*used);
   }
   if (sampled) LLMC_RETURN_IF_ERROR(options.sample(report));
   driver::report(progress, "bench", total, total);

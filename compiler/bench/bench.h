@@ -87,6 +87,7 @@ struct BenchReport {
   std::uint32_t opt_level = 0;
   std::string emulator;  // the emulator's command; empty if this processor ran the code
   exec::HugePageUse huge_pages;
+  std::vector<exec::DeviceUse> devices = {};  // the accelerator with each number of threads
 
   /// Returns the multiply-adds with weights in a whole test; the head is computed once per prompt.
   /// Returns 0 for an encoder, which is not among the products.

@@ -220,6 +220,8 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.target = json.at("target").get<std::string>();
     facts.opt_level = json.value("opt_level", target::kMaxOptLevel);
     facts.embed_weights = json.at("options").at("weights").get<std::string>() == "embed";
+    if (const auto found = json.find("accelerator"); found != json.end())
+      facts.device = found->at("device").get<std::string>();
     facts.ctx = json.at("options").value("ctx", std::uint32_t{0});
     facts.weights_bytes = json.at("bytes").at("weights").get<std::uint64_t>();
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();

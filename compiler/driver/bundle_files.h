@@ -64,6 +64,7 @@ struct BundleFacts {
   std::string numerics;  // numerics version of the code (plan::kNumericsVersion)
   /// Golden hashes of the model for its formats, by key (golden.h).
   std::map<std::string, std::string> golden;
+  std::string device;  // the accelerator that it was compiled for; empty: none
   bool embed_weights = true;
   std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;

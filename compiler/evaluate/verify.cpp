@@ -206,7 +206,7 @@ class Verifier {
     return ok_status();
   }
 
-  Status run(VerifyRun& run, const std::vector<std::int32_t>& prompt) const {
+  Status run(VerifyRun& run, const std::vector<std::int32_t>& prompt) {
     const exec::ModelFacts& model = native_.model();
     run.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
     run.kv_blocks = (run.prompt_tokens + run.steps + model.kv_block - 1) / model.kv_block;
@@ -237,6 +237,8 @@ class Verifier {
   }
 
   bool has_reference() const { return reference_.has_value(); }
+  /// Returns what the accelerator computed in all runs.
+  const std::optional<exec::DeviceUse>& device() const { return device_; }
   bool reference_is_slow() const {
     std::uint64_t macs = 0;
     for (const plan::Products& p : facts_.products) macs += p.macs;
@@ -265,7 +267,7 @@ class Verifier {
   /// Returns the hash of a run in chunks of `chunk` tokens; 0: the model's default.
   Result<std::string> hash_of(const VerifyRun& run, const std::vector<std::int32_t>& prompt,
                               std::uint32_t chunk, ReferenceRun* reference,
-                              std::vector<VerifyPoint>* points) const {
+                              std::vector<VerifyPoint>* points) {
     // Begin without the compiled-in prompt, because hashes do not depend on it.
     LLMC_TRY(const auto session,
              native_.start(exec::SessionOptions{
@@ -278,6 +280,11 @@ class Verifier {
     LogitHash hash;
     LLMC_RETURN_IF_ERROR(
         run_points(prompt, run.steps, *session, reference, points, hash, progress_));
+    if (const auto used = session->device_use()) {
+      if (!device_) device_ = exec::DeviceUse{.name = used->name};
+      device_->jobs += used->jobs;
+      device_->copied_bytes += used->copied_bytes;
+    }
     return hash.text();
   }
 
@@ -286,6 +293,7 @@ class Verifier {
   const driver::BundleFacts& facts_;
   const driver::Progress& progress_;
   std::optional<ir::Module> reference_;
+  std::optional<exec::DeviceUse> device_;
 };
 
 /// Returns the prompt length of the long run, limited to the context; 0 if the run would not be
@@ -372,6 +380,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
   } else if (two_runs) {
     report.not_run = fmt::format("no long prompt: the context has only {} tokens", model.ctx);
   }
+  report.device = verifier.device();
   LLMC_TRY(report.image, verifier.image());
   summarise(report, facts.rounding.coarsest(), facts.kv);
   LLMC_RETURN_IF_ERROR(check_golden(options, facts, report));

@@ -76,7 +76,8 @@ struct VerifyReport {
   double max_kl_allowed = 0, relative_difference_allowed = 0;
   plan::Rounding rounding;  // of the weights; the limits depend on rounding.coarsest()
   bool reference_ok = true;
-  std::optional<VerifyImage> image;  // with a reference, if the model has an image encoder
+  std::optional<exec::DeviceUse> device;  // what the accelerator computed, if there is one
+  std::optional<VerifyImage> image;       // with a reference, if the model has an image encoder
 
   std::filesystem::path golden_file;  // or the plan.json that contains the hashes
   /// Numerics versions of the stored hashes and of the code that ran.

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "compiler/driver/library_status.h"
+#include "runtime/hosted/device/opencl_device.h"
 #include "runtime/hosted/device/reference_device.h"
 #include "runtime/hosted/mapped_weights.h"
 #include "runtime/hosted/model_library.h"
@@ -12,10 +13,39 @@
 namespace llmc::exec {
 namespace {
 
+/// The accelerator of a model with steps.
+struct Accelerator {
+  std::shared_ptr<void> owner;
+  const llmc_device* device = nullptr;  // nullptr: none
+  std::string name = {};
+  std::function<std::uint64_t()> copied_bytes = {};
+};
+
+Diagnostic device_error(const hosted::Failure& failed) {
+  return {.kind = driver::kind_of(failed.status),
+          .message = printable(failed.message),
+          .hint = failed.hint};
+}
+
+/// Creates the accelerator that a model was compiled for.
+Result<Accelerator> create_accelerator(const std::string& name, std::uint32_t threads) {
+  if (name == "opencl") {
+    auto created = hosted::OpenClDevice::create({});
+    if (!created.ok()) return device_error(created.failure());
+    const std::shared_ptr<hosted::OpenClDevice> opencl = *std::move(created);
+    return Accelerator{opencl, &opencl->device(), name + ", " + printable(opencl->name()),
+                       [opencl] { return opencl->copied_bytes(); }};
+  }
+  auto created = hosted::ReferenceDevice::create(threads);
+  if (!created.ok()) return device_error(created.failure());
+  const std::shared_ptr<hosted::ReferenceDevice> reference = *std::move(created);
+  return Accelerator{reference, &reference->device(), name, [] { return std::uint64_t{0}; }};
+}
+
 struct LoadedSession {
-  std::unique_ptr<hosted::ThreadPool> pool;         // must outlive the session, which calls it
-  std::unique_ptr<hosted::ReferenceDevice> device;  // of models with steps; the same
+  std::unique_ptr<hosted::ThreadPool> pool;  // must outlive the session, which calls it
   std::unique_ptr<hosted::LibrarySession> session;
+  Accelerator accelerator;  // ends before the session, whose memory it uses
 };
 
 class LoadedModel final : public NativeModel {
@@ -49,12 +79,12 @@ class LoadedModel final : public NativeModel {
       config.parallel_for = hosted::ThreadPool::run;
       config.parallel_user = pool->get();
     }
-    std::unique_ptr<hosted::ReferenceDevice> device;
+    Accelerator device;
     if (library_->model().steps > 0 && options.use_device) {
-      auto created = hosted::ReferenceDevice::create(options.threads);
-      if (!created.ok()) return failure(ErrorKind::kBadInput, created.failure().message);
-      device = *std::move(created);
-      config.device = &device->device();
+      LLMC_TRY(device,
+               create_accelerator(options.device.empty() ? linked().facts.device : options.device,
+                                  options.threads));
+      config.device = device.device;
     }
     if (weights_) {
       config.weights = weights_->bytes().data();
@@ -66,13 +96,15 @@ class LoadedModel final : public NativeModel {
                           printable(session.failure().message));
     }
     const hosted::LibrarySession& started = **session;
+    const Accelerator used = device;
     return SessionHandle{.owner = std::make_shared<LoadedSession>(
-                             *std::move(pool), std::move(device), *std::move(session)),
+                             *std::move(pool), *std::move(session), std::move(device)),
                          .api = &started.api(),
                          .session = started.handle(),
                          .message = &started.last_message(),
                          .failure = nullptr,
-                         .has_device = config.device != nullptr,
+                         .device = used.name,
+                         .copied_bytes = used.copied_bytes,
                          .grammar = library_->grammar()};
   }
 

@@ -69,9 +69,16 @@ Status Session::prefill(std::span<const std::int32_t> tokens) {
         "`llmc tokenize` prints the ids of a text for this model");
   }
   LLMC_RETURN_IF_ERROR(call(&Api::prefill, tokens.data(), tokens.size(), nullptr));
-  if (!handle_.has_device || api().device_status(handle_.session) == LLMC_OK) return ok_status();
+  if (handle_.device.empty() || api().device_status(handle_.session) == LLMC_OK) return ok_status();
   return file_failure(ErrorKind::kUnsupported, path_.string(),
                       "the device has failed, and the CPU computed the prompt", "");
+}
+
+std::optional<DeviceUse> Session::device_use() const {
+  if (handle_.device.empty()) return std::nullopt;
+  return DeviceUse{.name = handle_.device,
+                   .jobs = api().device_jobs(handle_.session),
+                   .copied_bytes = handle_.copied_bytes()};
 }
 
 Result<std::vector<llmc_candidate>> Session::candidates(int which, std::uint32_t n) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,14 @@ struct SessionOptions {
   /// With LLMC_FULL_SLIDE: number of first tokens that are never removed.
   std::uint32_t keep_first = 0;
   bool use_device = true;  // of models with regions; false: the CPU computes them
+  /// The accelerator that computes them; empty: the one that the model was compiled for.
+  std::string device = {};
+};
+
+/// What an accelerator has computed.
+struct DeviceUse {
+  std::string name;                          // "opencl, PLATFORM: DEVICE"
+  std::uint64_t jobs = 0, copied_bytes = 0;  // of rows, from and to the device
 };
 
 /// A session and the functions that operate on it: those of a loaded library, or functions that
@@ -42,7 +51,9 @@ struct SessionHandle {
   const std::string* message = nullptr;
   const std::optional<Error>* failure = nullptr;  // why the runner ended; nullptr: no runner
   std::vector<std::uint64_t> image_bytes = {};    // sizes of the image encoder's inputs
-  bool has_device = false;                        // whether a device computes regions
+  /// The accelerator that computes regions, and the bytes that it has copied; empty: none.
+  std::string device = {};
+  std::function<std::uint64_t()> copied_bytes = {};
   std::span<const std::byte> grammar;  // tables of the compiled-in grammar; empty in a runner
 };
 
@@ -107,10 +118,8 @@ class Session {
   /// Encodes a source (llmc_encode, llmc_encode_features). Fails like check_source(), and with
   /// kBadInput if an id is outside the encoder's vocabulary.
   Status encode(const EncoderInput& source);
-  /// Returns the number of jobs that the model's device has computed; 0 without a device.
-  std::uint64_t device_jobs() const {
-    return handle_.has_device ? api().device_jobs(handle_.session) : 0;
-  }
+  /// Returns what the model's accelerator has computed since start; nullopt if there is none.
+  std::optional<DeviceUse> device_use() const;
   /// Appends `tokens` and runs the model on them. Fails with kBadInput if a token is outside the
   /// vocabulary, or if the context is full and does not slide, and with kUnsupported if the model's
   /// device has failed.

@@ -11,6 +11,11 @@ constexpr Device kDevices[] = {
      .multiply_adds_per_ns = kCpuMultiplyAddsPerNs,
      .bytes_per_ns = 10,
      .submit_ns = 5000},
+    // A GPU or another processor with OpenCL. The costs are those of a small GPU beside the CPU.
+    {.name = "opencl",
+     .multiply_adds_per_ns = 8 * kCpuMultiplyAddsPerNs,
+     .bytes_per_ns = 10,
+     .submit_ns = 20000},
     // Runs like reference; `plan --timeline` draws it.
     {.name = "simulated",
      .shares_memory = false,

@@ -8,6 +8,7 @@
 #include "compiler/driver/golden.h"
 #include "compiler/evaluate/verify.h"
 #include "compiler/support/file.h"
+#include "runtime/hosted/device/opencl_device.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
 #include "tests/support_onnx/tiny_encoder_decoder.h"
@@ -20,13 +21,24 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
-driver::CompileOptions accelerated(const fs::path& model, ir::WeightFormat format) {
-  driver::CompileOptions options = options_for(model, "avx2", format);
-  options.accelerate = "reference";
-  return options;
-}
+/// The device `reference`, or `opencl` where the system has one.
+class Device : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (GetParam() != std::string_view("opencl")) return;
+    const auto opencl = hosted::OpenClDevice::create({});
+    if (!opencl.ok()) GTEST_SKIP() << opencl.failure().message;
+  }
+  static driver::CompileOptions accelerated(const fs::path& model, ir::WeightFormat format) {
+    driver::CompileOptions options = options_for(model, "avx2", format);
+    options.accelerate = GetParam();
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Device, ::testing::Values("reference", "opencl"),
+                         [](const auto& info) { return std::string(info.param); });
 
-TEST(Device, HashesAreThoseOfTheCpu) {
+TEST_P(Device, HashesAreThoseOfTheCpu) {
   const auto golden = driver::read_golden(driver::default_golden_file(tinyfable()));
   ASSERT_TRUE(golden.ok());
   for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kF32}) {
@@ -46,10 +58,12 @@ TEST(Device, HashesAreThoseOfTheCpu) {
       EXPECT_TRUE(run.chunks_ok());
     }
     EXPECT_EQ(report->runs.size(), options.long_run ? 2u : 1u);
+    ASSERT_TRUE(report->device);
+    EXPECT_GT(report->device->jobs, 0u);
   }
 }
 
-TEST(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
+TEST_P(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
   driver::CompileOptions plain = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
   plain.ctx = 128;
   const auto alone = load(plain);
@@ -66,7 +80,8 @@ TEST(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
     ASSERT_TRUE(session.ok());
     ASSERT_TRUE((*session)->prefill(made_up_prompt(60, 40)).ok());
     // Two chunks of four layers: the regions before the first attention, between, and at the end.
-    EXPECT_EQ((*session)->device_jobs(), 2 * (model->model().layers + 1));
+    ASSERT_TRUE((*session)->device_use());
+    EXPECT_EQ((*session)->device_use()->jobs, 2 * (model->model().layers + 1));
     for (const std::uint32_t threads : {1u, 3u}) {
       for (const std::uint32_t chunk : {5u, 16u, 0u}) {
         const Generated found =
@@ -79,7 +94,7 @@ TEST(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
   }
 }
 
-TEST(Device, EncoderDecodersHaveTheSameBits) {
+TEST_P(Device, EncoderDecodersHaveTheSameBits) {
   const testing::TemporaryFolder folder;
   testing::write_tiny_encoder_decoder(folder.path(), {});
   std::string hashes[2];
@@ -89,7 +104,8 @@ TEST(Device, EncoderDecodersHaveTheSameBits) {
     if (with_device) options.accelerate = "reference";
     const auto model = load(options);
     ASSERT_NE(model, nullptr);
-    auto session = model->start(exec::SessionOptions{.threads = 2, .chunk = 9});
+    auto session =
+        model->start(exec::SessionOptions{.threads = 2, .chunk = 9, .device = GetParam()});
     ASSERT_TRUE(session.ok());
     ASSERT_TRUE((*session)->encode({.ids = {5, 17, 20, 2, 9, 7, 16}, .features = {}}).ok());
     Ids prompt = made_up_prompt(40, 40);
@@ -98,7 +114,7 @@ TEST(Device, EncoderDecodersHaveTheSameBits) {
     if (!status.ok()) return expect_ok(status.error());
     const auto logits = (*session)->logits();
     ASSERT_TRUE(logits.ok() && !logits->empty());
-    EXPECT_EQ((*session)->device_jobs() > 0, with_device);
+    EXPECT_EQ((*session)->device_use().has_value(), with_device);
     hashes[with_device].assign(reinterpret_cast<const char*>(logits->data()), logits->size_bytes());
   }
   EXPECT_EQ(hashes[0], hashes[1]);
@@ -142,7 +158,7 @@ TEST(AccelerateOption, MistakesAreUsageErrors) {
     EXPECT_THAT(ran.err, HasSubstr(said));
     EXPECT_EQ(ran.out, "");
   };
-  refused({"--accelerate", "npu"}, "--accelerate takes none, reference, simulated");
+  refused({"--accelerate", "npu"}, "--accelerate takes none, reference, opencl, simulated");
   refused({"--accelerate", "reference", "--in-flight", "9"}, "--in-flight");
   refused({"--in-flight", "3"}, "--accelerate");
   refused({"--timeline", "64"}, "--timeline needs --accelerate");

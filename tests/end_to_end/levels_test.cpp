@@ -152,7 +152,7 @@ TEST_P(LevelsOfAModel, HaveTheSameBits) {
       ASSERT_TRUE(plan.ok());
       if (arena_bytes == 0) arena_bytes = plan->arena_bytes;
       EXPECT_EQ(plan->arena_bytes, arena_bytes);
-      for (const exec::SessionOptions session :
+      for (const exec::SessionOptions& session :
            {exec::SessionOptions{.threads = 1, .chunk = 0}, {.threads = 3, .chunk = 7}}) {
         const Generated found = generate(*model, prompt, 6, session);
         if (expected.ids.empty()) expected = found;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "compiler/bench/peak.h"
+#include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/huge_page_options.h"
 
 namespace llmc::cli {
@@ -258,6 +259,8 @@ Json BenchTables::json() const {
     if (!r.steps.seconds.empty()) row["steps"] = steps_json(r.steps);
     rows.push_back(std::move(row));
   }
+  Json devices = Json::array();
+  for (const exec::DeviceUse& device : report.devices) devices.push_back(device_json(device));
   return Json{{"model", model},
               {"target", report.target},
               {"opt_level", report.opt_level},
@@ -270,6 +273,7 @@ Json BenchTables::json() const {
               {"huge_pages", Json{{"weight_bytes", report.huge_pages.weights},
                                   {"copy_seconds", report.huge_pages.seconds},
                                   {"arena", report.huge_pages.arena}}},
+              {"accelerators", std::move(devices)},
               {"results", std::move(rows)}};
 }
 
@@ -298,6 +302,7 @@ std::string BenchTables::explanation() const {
       "\n{}\nlimits: memory bandwidth of the same number of threads{}, measured before and after; "
       "weights that fit the caches can exceed 100 %",
       huge_pages_text(report.huge_pages), report.huge_pages.weights > 0 ? " in huge pages" : "");
+  for (const exec::DeviceUse& device : report.devices) text += "\n" + device_text(device);
   if (layers) {
     text +=
         "\nstage times: median repetition of a second build with time measurement; per prompt, and "

@@ -9,10 +9,10 @@
 #include "compiler/driver/compile.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/support/file.h"
+#include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/build_options.h"
 #include "tools/llmc/bundle_text.h"
 #include "tools/llmc/plan_text.h"
-#include "tools/llmc/schedule_text.h"
 
 namespace llmc::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/evaluate/verify.h"
 #include "compiler/plan/weight_formats.h"
+#include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -101,6 +102,7 @@ Json to_json(const evaluate::VerifyReport& report) {
                        {"relative_error", report.image->rows.relative_error},
                        {"relative_error_allowed", report.image->relative_error_allowed},
                        {"hash", report.image->hash}};
+  if (report.device) result["accelerator"] = device_json(*report.device);
   result["hash"] = first.hash;  // also in `runs`
   result["golden_key"] = first.golden_key;
   result["golden_hash"] = first.golden_hash ? Json(*first.golden_hash) : Json(nullptr);
@@ -193,6 +195,7 @@ std::string summary_text(const evaluate::VerifyReport& report) {
                             : fmt::format(" (limit {:.0e})", image.relative_error_allowed),
                         image.hash);
   }
+  if (report.device) text += device_text(*report.device) + "\n";
   for (const evaluate::VerifyRun& run : report.runs) text += coverage_text(run) + "\n";
   for (const evaluate::VerifyRun& run : report.runs) text += hash_text(report, run);
   return text;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/exec/session.h"
 #include "compiler/plan/schedule.h"
 #include "tools/llmc/cli.h"
 
@@ -7,6 +8,9 @@ namespace llmc::cli {
 
 /// Returns the timeline of a prompt on the CPU and a device, and its figures.
 std::string schedule_text(const plan::Schedule& schedule);
+/// Returns "accelerator opencl, PLATFORM: DEVICE: 14 jobs, 0 B of rows copied".
+std::string device_text(const exec::DeviceUse& device);
+Json device_json(const exec::DeviceUse& device);
 Json schedule_json(const plan::Schedule& schedule);
 
 }  // namespace llmc::cli

@@ -1,4 +1,4 @@
-#include "tools/llmc/schedule_text.h"
+#include "tools/llmc/accelerator_text.h"
 
 #include <fmt/format.h>
 
@@ -28,6 +28,15 @@ Json schedule_json(const plan::Schedule& s) {
           {"cpu_alone_ns", s.cpu_alone},
           {"attention_whole", s.attention_whole},
           {"attention_chunks", s.attention_chunks}};
+}
+
+std::string device_text(const exec::DeviceUse& device) {
+  return fmt::format("accelerator {}: {} job{}, {} of rows copied", device.name, device.jobs,
+                     device.jobs == 1 ? "" : "s", human_bytes(device.copied_bytes));
+}
+
+Json device_json(const exec::DeviceUse& device) {
+  return {{"name", device.name}, {"jobs", device.jobs}, {"copied_bytes", device.copied_bytes}};
 }
 
 }  // namespace llmc::cli
