@@ -117,19 +117,20 @@ void add_accelerator(Json& json, const Plan& plan) {
   const Partition& partition = *plan.partition;
   Json regions = Json::array();
   for (const Region& region : partition.regions) {
-    const auto row_bytes = [&](const std::vector<BufferId>& buffers) {
-      std::uint64_t bytes = 0;
+    const auto rows = [&](const std::vector<BufferId>& buffers) {
+      Json shapes = Json::array();
       for (const BufferId id : buffers)
-        bytes += plan.program.buffers[id.index].width * sizeof(float);
-      return bytes;
+        shapes.push_back({{"buffer", plan.program.buffers[id.index].name},
+                          {"shape", {plan.options.chunk, plan.program.buffers[id.index].width}}});
+      return shapes;
     };
     regions.push_back({{"count", region.count},
                        {"stages", region.stages},
                        {"products", region.products},
                        {"multiply_adds", region.multiply_adds},
                        {"weights", region.weight_bytes},
-                       {"input_row", row_bytes(region.inputs)},
-                       {"output_row", row_bytes(region.outputs)}});
+                       {"inputs", rows(region.inputs)},
+                       {"outputs", rows(region.outputs)}});
   }
   json["accelerator"] = {{"device", partition.device->name},
                          {"in_flight", plan.in_flight()},

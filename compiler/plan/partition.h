@@ -53,6 +53,10 @@ struct Partition {
 /// states, which another chunk may not read before they are stored, or if no region remains.
 Result<Partition> partition(Program& program, const target::Device& device, std::uint32_t chunk);
 
+/// Returns the forward pass as a list of stages by place, and the shapes that cross the borders of
+/// regions, with the static number of rows of a chunk.
+std::string to_text(const Program& program, const Partition& partition, std::uint32_t chunk);
+
 /// Stages with the same place: the range [begin, end) of a list.
 struct Segment {
   std::size_t begin = 0, end = 0;

@@ -127,6 +127,7 @@ TEST(AccelerateOption, PlanShowsTheRegions) {
   ASSERT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out, AllOf(HasSubstr("accelerator reference: 100.0 % of the multiply-adds"),
                                  HasSubstr("chunks of 64 tokens, 2 at the same time"),
+                                 HasSubstr("x[64, 192] -> product[64, 320]"),
                                  HasSubstr("attention_out, gate_up, down")));
   const ProgramRun json =
       llmc({"plan", tinyfable().string(), "--accelerate", "reference", "--json"});

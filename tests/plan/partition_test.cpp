@@ -81,6 +81,38 @@ TEST(Partition, CountsWhatMustCross) {
   EXPECT_THAT(second.outputs, ElementsAre(program.hidden));
 }
 
+TEST(Partition, CrossingsNameTheStepThatNeedsThem) {
+  const auto plan = make_plan(tests::stage_graph(), options_for(&reference()));
+  ASSERT_TRUE(plan.ok());
+  const Partition& partition = *plan->partition;
+  const std::uint32_t layers = loop_of(plan->program).count;
+  // Step 0 is the CPU's; each layer has a region, the attention and another region.
+  ASSERT_EQ(partition.steps, 1 + 3 * layers);
+  std::uint64_t to_device = 0, from_device = 0;
+  for (const Crossing& crossing : partition.crossings) {
+    const std::uint64_t bytes = plan->program.buffers[crossing.buffer.index].width * 4;
+    (crossing.from_device ? from_device : to_device) += bytes;
+    EXPECT_NE((crossing.step - 1) % 3, 1u) << "a step of the CPU copies nothing";
+  }
+  EXPECT_EQ(to_device, partition.bytes_to_device);
+  EXPECT_EQ(from_device, partition.bytes_from_device);
+  // The embedded rows go to the first region; the last region leaves the final rows.
+  EXPECT_EQ(partition.crossings.front(),
+            (Crossing{.step = 1, .buffer = plan->program.hidden, .from_device = false}));
+  const Crossing last{
+      .step = partition.steps - 1, .buffer = plan->program.hidden, .from_device = true};
+  EXPECT_THAT(partition.crossings, ::testing::Contains(last));
+}
+
+TEST(Partition, AsTextHasStaticShapes) {
+  const auto plan = make_plan(tests::stage_graph(), options_for(&reference()));
+  ASSERT_TRUE(plan.ok());
+  const std::string text = to_text(plan->program, *plan->partition, 64);
+  EXPECT_THAT(text, HasSubstr("region 1 of reference: (x f32[64, "));
+  EXPECT_THAT(text, HasSubstr(") -> (product f32[64, "));
+  EXPECT_THAT(text, HasSubstr("    attention: "));
+}
+
 TEST(Partition, LayersWithoutALoop) {
   const auto plan =
       make_plan(tests::stage_graph({.layers = 2, .rolled = false}), options_for(&reference()));

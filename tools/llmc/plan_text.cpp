@@ -117,6 +117,17 @@ std::string in_flight_text(const Json& plan) {
                      plan.at("accelerator").at("in_flight").get<std::uint32_t>());
 }
 
+/// "x[128, 192], attended[128, 192]"
+std::string shapes_text(const Json& rows) {
+  std::string text;
+  for (const Json& row : rows)
+    text += fmt::format("{}{}[{}, {}]", text.empty() ? "" : ", ",
+                        printable(row.at("buffer").get<std::string>(), 40),
+                        row.at("shape").at(0).get<std::uint64_t>(),
+                        row.at("shape").at(1).get<std::uint64_t>());
+  return text;
+}
+
 /// The regions of an accelerator and the bytes that cross their borders.
 std::string accelerator_text(const Json& plan) {
   const Json& accelerator = plan.at("accelerator");
@@ -135,9 +146,9 @@ std::string accelerator_text(const Json& plan) {
   std::size_t index = 0;
   for (const Json& region : accelerator.at("regions")) {
     text += fmt::format(
-        "  region {:<3} {} x  {} in, {} out, {} of weights: {}\n", ++index, number(region, "count"),
-        human_bytes(chunk * number(region, "input_row")),
-        human_bytes(chunk * number(region, "output_row")), human_bytes(number(region, "weights")),
+        "  region {:<3} {} x  {} -> {}, {} of weights: {}\n", ++index, number(region, "count"),
+        shapes_text(region.at("inputs")), shapes_text(region.at("outputs")),
+        human_bytes(number(region, "weights")),
         printable(fmt::format(
                       "{}", fmt::join(region.at("products").get<std::vector<std::string>>(), ", ")),
                   80));
