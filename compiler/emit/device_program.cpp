@@ -33,6 +33,7 @@ class Ops {
     return op({.kind = gated ? "GATED_LINEAR" : "LINEAR",
                .function = function(s.function),
                .norm = &s.norm,
+               .quantized = s.quantized,
                .n = s.n,
                .k = s.k,
                .x = s.source,
@@ -91,6 +92,7 @@ class Ops {
     std::string_view kind;
     std::string function = "IDENTITY";
     const plan::NormInput* norm = nullptr;
+    bool quantized = false;
     std::uint64_t n = 0, k = 0, parts = 1;
     float value = 0;
     BufferId x{}, y{}, out{};
@@ -133,16 +135,16 @@ class Ops {
     const bool normed = f.norm != nullptr && f.norm->exists();
     const bool layer_norm = normed && f.norm->kind == ir::NormKind::kLayer;
     return fmt::format(
-        "    {{LLMC_OP_{}, LLMC_FUNCTION_{}, LLMC_NORM_{}, {}, {}, {}, {}, {},\n"
+        "    {{LLMC_OP_{}, LLMC_FUNCTION_{}, LLMC_NORM_{}, {}, {}, {}, {}, {}, {},\n"
         "     {}, {}, {}, {}, {},\n     {}, {}, {}, {}, {}}},\n",
         f.kind, f.function,
         !normed      ? "NONE"
         : layer_norm ? "LAYER"
                      : "RMS",
-        f.n, f.k, f.parts, float_literal(normed ? f.norm->epsilon : 0), float_literal(f.value),
-        rows(f.x), rows(f.y), rows(f.out), matrix(f.matrix), matrix(f.matrix_2), offset(f.bias),
-        normed ? offset(f.norm->weight) : "kAbsent", layer_norm ? offset(f.norm->bias) : "kAbsent",
-        offset(f.row), offset(f.number));
+        f.quantized ? 1 : 0, f.n, f.k, f.parts, float_literal(normed ? f.norm->epsilon : 0),
+        float_literal(f.value), rows(f.x), rows(f.y), rows(f.out), matrix(f.matrix),
+        matrix(f.matrix_2), offset(f.bias), normed ? offset(f.norm->weight) : "kAbsent",
+        layer_norm ? offset(f.norm->bias) : "kAbsent", offset(f.row), offset(f.number));
   }
 
   const plan::Plan& plan_;
@@ -205,7 +207,9 @@ Table copies_table(const plan::Plan& plan) {
     table.begins.push_back(table.count);
     for (; at != plan.partition->crossings.end() && at->step == step; ++at)
       table.add(fmt::format("    {{{}, {}, {}}},\n", plan.memory.buffers[at->buffer.index].offset,
-                            plan.program.buffers[at->buffer.index].width, at->from_device ? 1 : 0));
+                            plan.program.buffers[at->buffer.index].width *
+                                ir::element_bytes(plan.program.buffers[at->buffer.index].element),
+                            at->from_device ? 1 : 0));
   }
   table.begins.push_back(table.count);
   return table;

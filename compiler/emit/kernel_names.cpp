@@ -52,4 +52,21 @@ std::string weight_type(const plan::PackedWeight& weight, std::string rows, std:
   return fmt::format("{}{}, {}>", weight_template(weight), rows, columns);
 }
 
+std::string attention_rule(const plan::AttentionStage& stage, std::uint64_t ctx) {
+  // A window that covers the whole context has no effect.
+  const std::uint64_t window = stage.window < ctx ? stage.window : 0;
+  const bool capped = stage.softcap > 0, chunked = stage.chunked && window > 0;
+  const bool biased = stage.bias.exists(), tables = biased || stage.sinks.exists();
+  if (window == 0 && !capped && !tables) return {};
+  std::string rule = fmt::format(", AttentionRule</*window=*/{}, /*capped=*/{}", window, capped);
+  if (tables || chunked)
+    rule += fmt::format(", ScoreBias::{}, /*sinks=*/{}",
+                        !biased             ? "kNone"
+                        : stage.bias_by_key ? "kByKey"
+                                            : "kByDistance",
+                        stage.sinks.exists());
+  if (chunked) rule += ", /*chunked=*/true";
+  return rule + ">";
+}
+
 }  // namespace llmc::emit

@@ -48,6 +48,9 @@ class Printer {
     const std::string weights = s.more_rows.exists()
                                     ? joined(s.weight, s.more_rows)
                                     : matrix(s.weight, packed_rows_text(s), width(s.source, s.k));
+    if (s.quantized)
+      return linear(fmt::format("QuantizedRows<{}>{{{}}}", s.k, buffer(s.source)), weights,
+                    epilogue(s), rows);
     if (s.windows)
       return fmt::format("linear_windows({}, {},\n         {},\n         {});", rows,
                          windows_text(s, buffer(s.source), dims()), weights, epilogue(s));
@@ -55,6 +58,10 @@ class Printer {
   }
   std::string operator()(const plan::InputRowsStage& s) const {
     return fmt::format("input_rows<{}>(context, {});", s.width, buffer(s.out));
+  }
+  std::string operator()(const plan::QuantizeStage& s) const {
+    return fmt::format("quantize_rows<{}>(context, {}, {});", width(s.x, s.k), buffer(s.x),
+                       buffer(s.out));
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
     return fmt::format("rope_angles<{}>(context, {}, {});", s.rotary_dim, vector(s.frequencies),
@@ -87,29 +94,16 @@ class Printer {
                               kNewLine));
   }
   std::string operator()(const plan::AttentionStage& s) const {
-    // A window that covers the whole context has no effect.
-    const std::uint64_t window = s.window < context_.plan.options.ctx ? s.window : 0;
-    const bool capped = s.softcap > 0;
     const bool biased = s.bias.exists(), tables = biased || s.sinks.exists();
-    const bool chunked = s.chunked && window > 0;
-    std::string rule, more;
-    if (window > 0 || capped || tables)
-      rule = fmt::format(", AttentionRule</*window=*/{}, /*capped=*/{}", window, capped);
-    if (capped || tables) more = ", " + float_literal(s.softcap);
-    if (tables || chunked)
-      rule += fmt::format(", ScoreBias::{}, /*sinks=*/{}",
-                          !biased         ? "kNone"
-                          : s.bias_by_key ? "kByKey"
-                                          : "kByDistance",
-                          s.sinks.exists());
-    if (chunked) rule += ", /*chunked=*/true";
+    std::string more;
+    if (s.softcap > 0 || tables) more = ", " + float_literal(s.softcap);
     if (tables)
       more += ", " + fields({{"bias", vector(s.bias)},
                              {"columns", biased ? fmt::to_string(s.bias_columns) : "nullptr"},
                              {"sinks", vector(s.sinks)}});
-    if (!rule.empty()) rule += ">";
     LLMC_CHECK(s.shape == program_.attention);
-    return fmt::format("attention<Attention{}>(context, {}, {}, {}, {}{});", rule, layer(s.layer),
+    return fmt::format("attention<Attention{}>(context, {}, {}, {}, {}{});",
+                       attention_rule(s, context_.plan.options.ctx), layer(s.layer),
                        float_literal(s.scale), buffer(s.q), buffer(s.out), more);
   }
   std::string operator()(const plan::CrossAttentionStage& s) const {
@@ -370,6 +364,10 @@ class Printer {
                                   {"bias", rms ? "nullptr" : vector(norm.bias)},
                                   {"eps", float_literal(norm.epsilon)}}));
     }
+    return linear(input, matrix, epilogue, rows);
+  }
+  static std::string linear(const std::string& input, const std::string& matrix,
+                            const std::string& epilogue, const std::string& rows) {
     return fmt::format("linear({}, {},\n         {},\n         {});", rows, input, matrix,
                        epilogue);
   }

@@ -25,6 +25,7 @@ StageBuffers operands(Stage& stage) {
           [](EmbeddingStage& s) { return StageBuffers{{&s.ids}, {&s.out}}; },
           [](LinearStage& s) { return StageBuffers{{&s.source, &s.ids, &s.residual}, {&s.out}}; },
           [](InputRowsStage& s) { return StageBuffers{{}, {&s.out}}; },
+          [](QuantizeStage& s) { return StageBuffers{{&s.x}, {&s.out}}; },
           [](RopeAnglesStage& s) { return StageBuffers{{}, {&s.out}}; },
           [](QkvStage& s) { return StageBuffers{{&s.source, &s.angles.buffer}, {&s.q}}; },
           [](QkvFinishStage& s) {
@@ -61,26 +62,27 @@ void for_each_weight(Stage& stage, const std::function<void(WeightRef&)>& f) {
          {&s.weight, &s.bias, &s.value_weight, &s.q_norm, &s.k_norm, &s.angles.table})
       f(*ref);
   };
-  std::visit(Overloaded{
-                 [&](EmbeddingStage& s) { f(s.table); },
-                 [&](LinearStage& s) {
-                   norm(s.norm);
-                   for (WeightRef* ref : {&s.weight, &s.bias, &s.more_rows}) f(*ref);
-                 },
-                 [&](RopeAnglesStage& s) { f(s.frequencies); }, [&](QkvStage& s) { qkv(s); },
-                 [&](QkvFinishStage& s) { qkv(s.projection); },
-                 [&](AttentionStage& s) {
-                   f(s.bias);
-                   f(s.sinks);
-                 },
-                 [&](NormStage& s) { norm(s.norm); }, [&](RopeStage& s) { f(s.angles.table); },
-                 [&](BinaryStage& s) {
-                   f(s.row);
-                   f(s.number);
-                 },
-                 [](auto&) {},  // read weights through buffers, or none
-             },
-             stage.op);
+  std::visit(
+      Overloaded{
+          [&](EmbeddingStage& s) { f(s.table); },
+          [&](LinearStage& s) {
+            norm(s.norm);
+            for (WeightRef* ref : {&s.weight, &s.bias, &s.more_rows}) f(*ref);
+          },
+          [&](QuantizeStage& s) { f(s.weight); }, [&](RopeAnglesStage& s) { f(s.frequencies); },
+          [&](QkvStage& s) { qkv(s); }, [&](QkvFinishStage& s) { qkv(s.projection); },
+          [&](AttentionStage& s) {
+            f(s.bias);
+            f(s.sinks);
+          },
+          [&](NormStage& s) { norm(s.norm); }, [&](RopeStage& s) { f(s.angles.table); },
+          [&](BinaryStage& s) {
+            f(s.row);
+            f(s.number);
+          },
+          [](auto&) {},  // read weights through buffers, or none
+      },
+      stage.op);
 }
 
 void replace_buffers(Stage& stage, const BufferMap& read, const BufferMap& written) {

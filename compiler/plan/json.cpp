@@ -121,6 +121,7 @@ void add_accelerator(Json& json, const Plan& plan) {
       Json shapes = Json::array();
       for (const BufferId id : buffers)
         shapes.push_back({{"buffer", plan.program.buffers[id.index].name},
+                          {"element", ir::to_string(plan.program.buffers[id.index].element)},
                           {"shape", {plan.options.chunk, plan.program.buffers[id.index].width}}});
       return shapes;
     };

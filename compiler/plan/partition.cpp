@@ -10,6 +10,7 @@
 #include "compiler/plan/parts.h"
 #include "compiler/support/check.h"
 #include "compiler/target/device.h"
+#include "llmc/sizes.h"
 
 namespace llmc::plan {
 namespace {
@@ -41,6 +42,11 @@ class Partitioner {
     divide(program_.forward, nullptr);
     for (Stage& stage : program_.forward)
       if (auto* loop = std::get_if<LoopStage>(&stage.op)) divide(loop->body, loop);
+    if (!device_.shares_memory) {
+      quantize_borders(program_.forward, nullptr);
+      for (Stage& stage : program_.forward)
+        if (auto* loop = std::get_if<LoopStage>(&stage.op)) quantize_borders(loop->body, loop);
+    }
     find_operands();
     count();
     return std::move(result_);
@@ -107,10 +113,8 @@ class Partitioner {
   BufferId product_buffer(std::uint64_t rows) {
     const auto [at, is_new] = products_.try_emplace(rows);
     if (!is_new) return at->second;
-    std::string name = "product";
-    for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("product_{}", i);
     at->second = {static_cast<std::uint32_t>(program_.buffers.size())};
-    program_.buffers.push_back({.name = name, .width = rows});
+    program_.buffers.push_back({.name = new_name("product"), .width = rows});
     return at->second;
   }
 
@@ -160,6 +164,73 @@ class Partitioner {
     for (Stage& stage : stages) stage.region = static_cast<std::uint32_t>(result_.regions.size());
   }
 
+  std::uint64_t row_bytes(BufferId id) const {
+    const Buffer& buffer = program_.buffers[id.index];
+    return buffer.width * ir::element_bytes(buffer.element);
+  }
+  /// Lets the CPU quantize the rows that it computes for a region's products: codes and scales
+  /// cross the border in place of floats.
+  void quantize_borders(std::vector<Stage>& stages, const LoopStage* loop) {
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      auto* linear = std::get_if<LinearStage>(&stages[i].op);
+      if (linear == nullptr || stages[i].region == 0 || linear->norm.exists() ||
+          !is_quantized(weight(linear->weight, loop).matrix))
+        continue;
+      std::size_t begin = i;  // of the region
+      while (begin > 0 && stages[begin - 1].region == stages[i].region) --begin;
+      if (begin == 0 || stages[begin - 1].region != 0 || !only_read_there(linear->source) ||
+          !is_from_cpu(stages, begin, i, linear->source))
+        continue;
+      const BufferId source = linear->source, codes = codes_buffer(source, linear->k);
+      linear->source = codes;
+      linear->quantized = true;
+      Stage quantize{.op = QuantizeStage{source, codes, linear->weight, linear->k},
+                     .origin = stages[i].origin,
+                     .comment = "codes and scales for the border"};
+      stages.insert(stages.begin() + static_cast<std::ptrdiff_t>(begin), std::move(quantize));
+      ++i;
+    }
+  }
+  /// Returns whether exactly one stage reads a buffer.
+  bool only_read_there(BufferId id) const {
+    std::size_t readers = id == program_.hidden ? 1 : 0;
+    const auto visit = [&](const Stage& stage) {
+      readers += static_cast<std::size_t>(std::ranges::count(access(stage).reads, id));
+    };
+    for (const std::vector<Stage>* list : {&program_.forward, &program_.head})
+      for (const Stage& stage : *list) {
+        visit(stage);
+        if (const auto* loop = std::get_if<LoopStage>(&stage.op))
+          std::ranges::for_each(loop->body, visit);
+      }
+    return readers == 1;
+  }
+  /// Returns whether the CPU computes the buffer that stage `reader` of a region reads, in the same
+  /// list.
+  static bool is_from_cpu(const std::vector<Stage>& stages, std::size_t begin, std::size_t reader,
+                          BufferId id) {
+    for (std::size_t i = reader; i-- > 0;)
+      if (std::ranges::count(access(stages[i]).writes, id) > 0)
+        return i < begin && stages[i].region == 0;
+    return false;
+  }
+  /// Returns the buffer for the quantized rows of `source`.
+  BufferId codes_buffer(BufferId source, std::uint64_t k) {
+    const auto [at, is_new] = codes_.try_emplace(source);
+    if (!is_new) return at->second;
+    at->second = {static_cast<std::uint32_t>(program_.buffers.size())};
+    program_.buffers.push_back({.name = new_name(program_.buffers[source.index].name + "_codes"),
+                                .width = quantized_bytes(k, 1),
+                                .element = ir::ElementType::kU8});
+    return at->second;
+  }
+  /// Returns `stem`, or the first of stem_2, stem_3, … that no buffer has.
+  std::string new_name(const std::string& stem) {
+    std::string name = stem;
+    for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", stem, i);
+    return name;
+  }
+
   /// Returns the bytes per row that the stages read from others or leave for others.
   std::uint64_t crossing_bytes(std::span<const Stage> stages) const {
     std::set<BufferId> written, crossing, elsewhere{program_.hidden};
@@ -177,7 +248,7 @@ class Partitioner {
     for (const BufferId id : written)
       if (elsewhere.contains(id)) crossing.insert(id);
     std::uint64_t bytes = 0;
-    for (const BufferId id : crossing) bytes += program_.buffers[id.index].width * sizeof(float);
+    for (const BufferId id : crossing) bytes += row_bytes(id);
     return bytes;
   }
 
@@ -240,10 +311,6 @@ class Partitioner {
   void count() {
     std::set<BufferId> on_cpu;                    // that have a value there
     std::map<BufferId, std::uint32_t> on_device;  // the same, and the step that computed it
-    const auto row_bytes = [&](BufferId id) {
-      return program_.buffers[id.index].width *
-             ir::element_bytes(program_.buffers[id.index].element);
-    };
     const auto to_cpu = [&](BufferId id) {
       if (on_cpu.contains(id) || !on_device.contains(id)) return;
       result_.bytes_from_device += row_bytes(id);
@@ -285,6 +352,7 @@ class Partitioner {
   const std::uint32_t chunk_;
   std::set<std::string> names_;
   std::map<std::uint64_t, BufferId> products_;  // by elements per token
+  std::map<BufferId, BufferId> codes_;          // of the quantized rows of a buffer
   Partition result_;
 };
 

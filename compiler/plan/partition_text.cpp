@@ -11,6 +11,7 @@ namespace {
 struct StageName {
   const char* operator()(const EmbeddingStage&) const { return "embedding"; }
   const char* operator()(const InputRowsStage&) const { return "input rows"; }
+  const char* operator()(const QuantizeStage&) const { return "quantize"; }
   const char* operator()(const LinearStage&) const { return "linear"; }
   const char* operator()(const RopeAnglesStage&) const { return "angles of the rotation"; }
   const char* operator()(const QkvStage&) const { return "q, k and v"; }
@@ -61,8 +62,9 @@ class Text {
     std::string text;
     for (const BufferId id : ids)
       text +=
-          fmt::format("{}{} f32[{}, {}]", text.empty() ? "" : ", ", program_.buffers[id.index].name,
-                      chunk_, program_.buffers[id.index].width);
+          fmt::format("{}{} {}[{}, {}]", text.empty() ? "" : ", ", program_.buffers[id.index].name,
+                      ir::to_string(program_.buffers[id.index].element), chunk_,
+                      program_.buffers[id.index].width);
     return text;
   }
   static std::string line(const Stage& stage, const std::string& indent) {

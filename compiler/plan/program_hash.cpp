@@ -58,6 +58,7 @@ class HashWriter {
   void write(const EmbeddingStage& s) { put(s.table, s.out, s.by_position); }
   void write(const LinearStage& s) {
     put(s.epilogue, s.function, s.source, s.norm, s.weight, s.bias, s.residual, s.out, s.n, s.k);
+    if (s.quantized) put(s.quantized);
     if (s.more_rows.exists()) put(s.more_rows);
     if (s.experts != 0) put(s.ids, s.experts, s.slots);
     if (s.windows) {
@@ -66,6 +67,7 @@ class HashWriter {
     }
   }
   void write(const InputRowsStage& s) { put(s.out, s.width); }
+  void write(const QuantizeStage& s) { put(s.x, s.out, s.weight, s.k); }
   void write(const RopeAnglesStage& s) { put(s.frequencies, s.rotary_dim, s.out); }
   void write(const QkvStage& s) {
     put(s.shape, s.source, s.norm, s.weight, s.bias, s.value_weight, s.q_norm, s.k_norm,

@@ -13,6 +13,7 @@ constexpr Device kDevices[] = {
      .submit_ns = 5000},
     // A GPU or another processor with OpenCL. The costs are those of a small GPU beside the CPU.
     {.name = "opencl",
+     .shares_memory = false,
      .multiply_adds_per_ns = 8 * kCpuMultiplyAddsPerNs,
      .bytes_per_ns = 10,
      .submit_ns = 20000},

@@ -21,7 +21,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
-/// The device `reference`, or `opencl` where the system has one.
+/// The device `reference`, `simulated`, to which rows cross quantized, or `opencl` where the system
+/// has one.
 class Device : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -35,7 +36,7 @@ class Device : public ::testing::TestWithParam<const char*> {
     return options;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Devices, Device, ::testing::Values("reference", "opencl"),
+INSTANTIATE_TEST_SUITE_P(Devices, Device, ::testing::Values("reference", "simulated", "opencl"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Device, HashesAreThoseOfTheCpu) {

@@ -88,5 +88,24 @@ TEST(LinearTestInputs, NanStaysInItsToken) {
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / N == 3) << i;
 }
 
+/// Rows that were quantized before have the bits of rows of floats, in the layout of any target.
+TYPED_TEST(LinearTest, TakesQuantizedRows) {
+  using W = typename TypeParam::W;
+  constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
+  if constexpr (W::kQuantized) {
+    const auto data = make_weight<W>(N, 5);
+    for (const std::uint32_t tokens : {1u, 2u, 7u, 130u}) {
+      const auto x = random_floats(tokens * K, 6, 2);
+      const TestRun run = make_run(tokens, 1);
+      Aligned<float> want(tokens * N), y(tokens * N);
+      Aligned<std::uint8_t> rows(tokens * quantized_bytes(K, 1), 0xff);
+      quantize_rows<K>(KernelContext{&run, tokens, nullptr}, x.data(), rows.data());
+      run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{want.data()});
+      run_linear(run, QuantizedRows<K>{rows.data()}, W{data.data()}, Store<N>{y.data()});
+      EXPECT_TRUE(y == want) << tokens << " tokens";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace llmc::test

@@ -55,19 +55,27 @@ TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
     for (const std::uint32_t rows : {1u, 8u, kRows}) {
       Weights weights;
       weights.add(random_floats(16, 1));
-      const std::size_t out = round_up(kRows * K * 4, 64);
+      const std::size_t out = round_up(kRows * std::max(K * 4, quantized_bytes(K, 1)), 64);
       OneStep step(kRows, out + round_up(kRows * N * 4, 64));
+      const bool quantized = copies && W::kQuantized;  // the CPU has quantized the rows
+      const std::size_t row_bytes = quantized ? quantized_bytes(K, 1) : K * 4;
       step.op = operation(LLMC_OP_LINEAR, N, K);
+      step.op.quantized = quantized ? 1 : 0;
       step.op.out = out;
       step.op.matrix =
           matrix_of(W::kKind, weights.add(data.data(), data.size()), data.size(), packed_rows(N));
-      step.copies[0] = {0, K, 0};
-      step.copies[1] = {out, N, 1};
+      step.copies[0] = {0, static_cast<std::uint32_t>(row_bytes), 0};
+      step.copies[1] = {out, N * 4, 1};
       step.step_copies[1] = 2;
-      std::memcpy(step.scratch.data(), x.data(), kRows * K * 4);
+      if (quantized) {
+        const TestRun run = make_run(kRows, 1);
+        quantize_rows<K>(KernelContext{&run, kRows, nullptr}, x.data(), step.scratch.data());
+      } else {
+        std::memcpy(step.scratch.data(), x.data(), kRows * K * 4);
+      }
       const std::uint64_t copied = device.copied_bytes();
       ASSERT_EQ(step.run(device, weights, rows), LLMC_DEVICE_DONE);
-      EXPECT_EQ(device.copied_bytes() - copied, device.shares_memory() ? 0 : rows * (N + K) * 4);
+      EXPECT_EQ(device.copied_bytes() - copied, copies ? rows * (N * 4 + row_bytes) : 0);
       for (std::size_t i = 0; i < rows * N; ++i)
         ASSERT_EQ(bits_of(step.rows(out)[i]), bits_of(want[i])) << "row " << i / N << ", " << i % N;
       // Rows that the chunk does not have are not written.

@@ -104,6 +104,29 @@ TEST(Partition, CrossingsNameTheStepThatNeedsThem) {
   EXPECT_THAT(partition.crossings, ::testing::Contains(last));
 }
 
+TEST(Partition, QuantizedRowsCrossToADeviceWithItsOwnMemory) {
+  const auto shared = make_plan(tests::stage_graph(), options_for(&reference()));
+  target::Device apart = reference();
+  apart.shares_memory = false;
+  apart.bytes_per_ns = 1e6;
+  const auto plan = make_plan(tests::stage_graph(), options_for(&apart));
+  ASSERT_TRUE(shared.ok() && plan.ok());
+  const LoopStage& loop = loop_of(plan->program);
+  // product | finish, attention, quantize | attention_out, gate_up, down
+  EXPECT_THAT(regions(loop.body), ElementsAre(1, 0, 0, 0, 2, 2, 2));
+  const auto& quantize = std::get<QuantizeStage>(loop.body[3].op);
+  const auto& linear = std::get<LinearStage>(loop.body[4].op);
+  EXPECT_TRUE(linear.quantized);
+  EXPECT_EQ(linear.source, quantize.out);
+  EXPECT_EQ(quantize.weight.index, linear.weight.index);
+  const Buffer& codes = plan->program.buffers[quantize.out.index];
+  EXPECT_EQ(codes.element, ir::ElementType::kU8);
+  EXPECT_LT(codes.width, quantize.k * sizeof(float));
+  EXPECT_EQ(shared->partition->bytes_to_device - plan->partition->bytes_to_device,
+            loop.count * (quantize.k * sizeof(float) - codes.width));
+  EXPECT_THAT(to_text(plan->program, *plan->partition, 64), HasSubstr("_codes u8[64, "));
+}
+
 TEST(Partition, AsTextHasStaticShapes) {
   const auto plan = make_plan(tests::stage_graph(), options_for(&reference()));
   ASSERT_TRUE(plan.ok());

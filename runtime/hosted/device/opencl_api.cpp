@@ -30,6 +30,11 @@ Outcome<Api> resolve_all() {
 
 }  // namespace
 
+void check(std::int32_t code, const char* what) {
+  if (code != 0)
+    throw DeviceError{std::string(what) + " fails with OpenCL's code " + std::to_string(code)};
+}
+
 Outcome<const Api*> load_api() {
   static const Outcome<Api> loaded = resolve_all();
   if (!loaded) return loaded.failure();

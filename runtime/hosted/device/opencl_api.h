@@ -84,6 +84,9 @@ struct DeviceError {
   std::string message;
 };
 
+/// Throws a DeviceError that names the call unless `code` is 0.
+void check(std::int32_t code, const char* what);
+
 /// Loads libOpenCL.so.1, which stays loaded. Fails with LLMC_ERROR_DEVICE if the system has none or
 /// it lacks a function.
 Outcome<const Api*> load_api();

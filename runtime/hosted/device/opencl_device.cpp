@@ -6,8 +6,6 @@
 #include <thread>
 
 #include "runtime/hosted/device/opencl_find.h"
-#include "runtime/hosted/device/opencl_products.h"
-#include "runtime/hosted/device/opencl_rows.h"
 
 namespace llmc::hosted {
 namespace {
@@ -15,17 +13,8 @@ namespace {
 using namespace opencl;
 using Clock = std::chrono::steady_clock;
 
-/// Rows that a work item of a product computes.
-constexpr std::uint32_t kTokens = 8;
-constexpr char kBuildOptions[] = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt";
-
 constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return (a + b - 1) / b;
-}
-
-void check(std::int32_t code, const char* what) {
-  if (code != 0)
-    throw DeviceError{std::string(what) + " fails with OpenCL's code " + std::to_string(code)};
 }
 
 bool is_quantized(const llmc_device_matrix& matrix) {
@@ -83,7 +72,7 @@ OpenClDevice::~OpenClDevice() {
     api_.ReleaseKernel(program.gated);
     api_.ReleaseProgram(program.program);
   }
-  for (const Handle made : {norm_, quantize_, elementwise_})
+  for (const Handle made : {norm_, quantize_, unpack_, elementwise_})
     if (made != nullptr) api_.ReleaseKernel(made);
   if (rows_program_ != nullptr) api_.ReleaseProgram(rows_program_);
   if (queue_ != nullptr) api_.ReleaseCommandQueue(queue_);
@@ -97,43 +86,7 @@ void OpenClDevice::open(Handle device) {
   check(code, "clCreateContext");
   queue_ = api_.CreateCommandQueue(context_, id_, 0, &code);
   check(code, "clCreateCommandQueue");
-  rows_program_ = build(kOpenClRows, "");
-  norm_ = kernel(rows_program_, "norm_rows");
-  quantize_ = kernel(rows_program_, "quantize_rows");
-  elementwise_ = kernel(rows_program_, "elementwise");
-}
-
-/// Fails if the device's arithmetic does not round as docs/numerics.md requires, whatever it
-/// declares.
-void OpenClDevice::check_rounding() {
-  // 1 + 2^-12, whose square rounds to 1 + 2^-11; the smallest normal number; 2^-24 as f16.
-  const float in[] = {0x1.001p0f, 0x1.001p0f, -1, 3, 0x1p-126f, 0};
-  std::uint32_t words[6];
-  std::memcpy(words, in, sizeof words);
-  words[5] = 1;
-  constexpr std::uint32_t kExpected[] = {0x3A000000, 0x3A000400, 0x3EAAB555,
-                                         0x3FDDB3D7, 0x00400000, 0x33800000};
-  std::uint32_t out[6] = {};
-  const Handle program_kernel = kernel(rows_program_, "rounding");
-  Handle source = nullptr, results = nullptr;
-  std::string failure;
-  try {
-    source = buffer(kReadOnly, sizeof words, nullptr);
-    results = buffer(kReadWrite, sizeof out, nullptr);
-    check(api_.EnqueueWriteBuffer(queue_, source, 1, 0, sizeof words, words, 0, nullptr, nullptr),
-          "clEnqueueWriteBuffer");
-    launch(program_kernel, {}, nullptr, source, results);
-    check(api_.EnqueueReadBuffer(queue_, results, 1, 0, sizeof out, out, 0, nullptr, nullptr),
-          "clEnqueueReadBuffer");
-    if (std::memcmp(out, kExpected, sizeof out) != 0)
-      failure = "its arithmetic does not round as llmc's numerics require";
-  } catch (const DeviceError& error) {
-    failure = error.message;
-  }
-  api_.ReleaseKernel(program_kernel);
-  for (const Handle memory : {source, results})
-    if (memory != nullptr) api_.ReleaseMemObject(memory);
-  if (!failure.empty()) throw DeviceError{failure};
+  build_rows();
 }
 
 Handle OpenClDevice::buffer(Bits flags, std::size_t bytes, const void* host) {
@@ -141,50 +94,6 @@ Handle OpenClDevice::buffer(Bits flags, std::size_t bytes, const void* host) {
   const Handle made = api_.CreateBuffer(context_, host != nullptr ? flags | kUseHostMemory : flags,
                                         bytes, const_cast<void*>(host), &code);
   check(code, "clCreateBuffer");
-  return made;
-}
-
-Handle OpenClDevice::build(const std::string& source, const std::string& options) {
-  std::int32_t code = 0;
-  const char* text = source.c_str();
-  const Handle program = api_.CreateProgramWithSource(context_, 1, &text, nullptr, &code);
-  check(code, "clCreateProgramWithSource");
-  if (api_.BuildProgram(program, 1, &id_, (kBuildOptions + options).c_str(), nullptr, nullptr) == 0)
-    return program;
-  std::string log(4096, '\0');
-  if (api_.GetProgramBuildInfo(program, id_, kBuildLog, log.size(), log.data(), nullptr) != 0)
-    log.clear();
-  api_.ReleaseProgram(program);
-  throw DeviceError{std::string("cannot compile the kernels: ") + log.c_str()};
-}
-
-Handle OpenClDevice::kernel(Handle program, const char* name) {
-  std::int32_t code = 0;
-  const Handle made = api_.CreateKernel(program, name, &code);
-  check(code, "clCreateKernel");
-  return made;
-}
-
-const OpenClDevice::Program& OpenClDevice::product_program(const llmc_device_matrix& matrix) {
-  const Format format{matrix.kind, matrix.bits, matrix.block, matrix.scale_bytes, matrix.zero};
-  const auto [at, is_new] = programs_.try_emplace(format);
-  Program& made = at->second;
-  if (!is_new && made.gated != nullptr) return made;
-  std::string options = " -DTOKENS=" + std::to_string(kTokens);
-  const auto define = [&](const char* name, unsigned value) {
-    options += std::string(" -D") + name + "=" + std::to_string(value);
-  };
-  define("FORMAT", matrix.kind);
-  if (matrix.kind == LLMC_MATRIX_CODED) {
-    define("BITS", matrix.bits);
-    define("BLOCK", matrix.block);
-    define("SCALE_BYTES", matrix.scale_bytes);
-    define("ZERO", matrix.zero);
-  }
-  if (made.program == nullptr)
-    made.program = build(std::string(kOpenClRows) + kOpenClProducts, options);
-  if (made.linear == nullptr) made.linear = kernel(made.program, "linear");
-  made.gated = kernel(made.program, "gated_linear");
   return made;
 }
 
@@ -322,7 +231,7 @@ void OpenClDevice::enqueue(const llmc_device_job& job, Slot& slot) {
 }
 
 void OpenClDevice::copy(const llmc_device_copy& copy, Slot& slot, std::uint32_t count) {
-  const std::size_t bytes = std::size_t{copy.width} * count * sizeof(float);
+  const std::size_t bytes = std::size_t{copy.row_bytes} * count;
   unsigned char* const host = slot.host + copy.offset;
   if (copy.from_device != 0) {
     check(api_.EnqueueReadBuffer(queue_, slot.buffer, 0, copy.offset, bytes, host, 0, nullptr,
@@ -334,17 +243,6 @@ void OpenClDevice::copy(const llmc_device_copy& copy, Slot& slot, std::uint32_t 
           "clEnqueueWriteBuffer");
   }
   copied_bytes_ += bytes;
-}
-
-template <class... Args>
-void OpenClDevice::launch(Handle kernel, Sizes global, const Sizes* local, const Args&... args) {
-  std::uint32_t index = 0;
-  (check(api_.SetKernelArg(kernel, index++, sizeof args, &args), "clSetKernelArg"), ...);
-  const std::size_t sizes[] = {global.x, global.y};
-  const std::size_t group[] = {local == nullptr ? 1 : local->x, local == nullptr ? 1 : local->y};
-  check(api_.EnqueueNDRangeKernel(queue_, kernel, 2, nullptr, sizes,
-                                  local == nullptr ? nullptr : group, 0, nullptr, nullptr),
-        "clEnqueueNDRangeKernel");
 }
 
 void OpenClDevice::run(const llmc_device_op& op, Slot& slot, std::uint32_t count) {
@@ -381,9 +279,12 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
     rows = normed_;
     x = 0;
   }
-  if (is_quantized(op.matrix))
+  if (op.quantized != 0) {
+    launch(unpack_, {ceil_div(op.k, 64), count}, nullptr, rows, x, codes_, sums_, scales_, op.k);
+  } else if (is_quantized(op.matrix)) {
     launch(quantize_, {ceil_div(op.k, 256) * 32, count}, &kQuantizeGroup, rows, x, codes_, sums_,
            scales_, op.k);
+  }
   const bool gated = op.kind == LLMC_OP_GATED_LINEAR;
   std::uint32_t first_row = 0;
   for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2}) {
@@ -393,7 +294,7 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
     // The largest group of whole panels that divides the rows.
     Sizes group{64, 1};
     while (work % group.x != 0) group.x /= 2;
-    const Sizes global{work, ceil_div(count, kTokens)};
+    const Sizes global{work, ceil_div(count, kProductRows)};
     const std::uint64_t offset = in_weights(matrix->offset), bias = in_weights(op.bias);
     const std::uint32_t function = op.function;
     if (gated) {

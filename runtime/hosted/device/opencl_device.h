@@ -42,6 +42,8 @@ class OpenClDevice {
 
  private:
   using Handle = opencl::Handle;
+  /// Rows that a work item of a product computes.
+  static constexpr std::uint32_t kProductRows = 8;
   /// FORMAT, BITS, BLOCK, SCALE_BYTES, ZERO of opencl_products.h.
   using Format =
       std::tuple<std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t>;
@@ -62,6 +64,7 @@ class OpenClDevice {
 
   explicit OpenClDevice(const opencl::Api& api);
   void open(Handle device);
+  void build_rows();
   void check_rounding();
   llmc_status prepare(const llmc_model& model, const void* weights, void* scratch,
                       std::uint64_t scratch_bytes);
@@ -86,8 +89,14 @@ class OpenClDevice {
   struct Sizes {
     std::size_t x = 1, y = 1;
   };
+  /// Sets the arguments of a kernel and enqueues it. `local`: nullptr: the driver chooses it.
   template <class... Args>
-  void launch(Handle kernel, Sizes global, const Sizes* local, const Args&... args);
+  void launch(Handle kernel, Sizes global, const Sizes* local, const Args&... args) {
+    std::uint32_t index = 0;
+    (opencl::check(api_.SetKernelArg(kernel, index++, sizeof args, &args), "clSetKernelArg"), ...);
+    enqueue(kernel, global, local);
+  }
+  void enqueue(Handle kernel, Sizes global, const Sizes* local);
 
   const opencl::Api& api_;
   llmc_device device_{};
@@ -95,7 +104,8 @@ class OpenClDevice {
   bool shares_memory_ = false;
   std::uint64_t copied_bytes_ = 0;
   Handle id_ = nullptr, context_ = nullptr, queue_ = nullptr;
-  Handle rows_program_ = nullptr, norm_ = nullptr, quantize_ = nullptr, elementwise_ = nullptr;
+  Handle rows_program_ = nullptr, norm_ = nullptr, quantize_ = nullptr, unpack_ = nullptr,
+         elementwise_ = nullptr;
   std::map<Format, Program> programs_;
 
   // Of the session that was initialised last.

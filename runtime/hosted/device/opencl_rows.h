@@ -180,6 +180,29 @@ void quantize_rows(__global const uchar* in, ulong x, __global char* codes, __gl
     sums[row * blocks * 2 + first / 16] = (short)(part[j] + part[j + 1]);
 }
 
+/* The same from rows that the CPU has quantized: llmc/device.h. A work item copies a pair of
+ * blocks. */
+__kernel void unpack_rows(__global const uchar* in, ulong x, __global char* codes,
+                          __global short* sums, __global float* scales, uint k) {
+  const uint pair = get_global_id(0), blocks = (k + 31) / 32, pairs = (blocks + 1) / 2;
+  const uint supers = (k + SUPER - 1) / SUPER;
+  const ulong row = get_global_id(1);
+  const uint code_bytes = pairs * 64, sum_bytes = (pairs * 4 + 63) / 64 * 64;
+  const uint row_bytes = code_bytes + sum_bytes + (supers * 4 + 63) / 64 * 64;
+  __global const uchar* source = in + x + row * row_bytes;
+  for (uint part = pair * 4; part < min(pair * 4 + 4, blocks * 2); ++part) {
+    int sum = 0;
+    for (uint i = part * 16; i < part * 16 + 16; ++i) {
+      const char code = ((__global const char*)source)[i];
+      codes[row * blocks * 32 + i] = code;
+      sum += code;
+    }
+    sums[row * blocks * 2 + part] = (short)sum;
+  }
+  if (pair < supers)
+    scales[row * supers + pair] = ((__global const float*)(source + code_bytes + sum_bytes))[pair];
+}
+
 /* kind 0: f(x) * y; 1: f(x, y) or f(x, row) or f(x, number) or f(x, value); 2: f(x). */
 __kernel void elementwise(__global const uchar* weights, __global uchar* scratch, uint kind,
                           uint function, ulong x, ulong y, ulong out, ulong row, ulong number,

@@ -95,10 +95,15 @@ enum {
                      value) */
   LLMC_OP_UNARY   /* out[n] = f(x); LLMC_FUNCTION_IDENTITY: a copy */
 };
+/* Quantized rows of k floats have three parts, each padded to a multiple of 64 bytes: codes
+ * i8[pairs of blocks of 32][2][32], sums of the codes of each block i16[pairs][2], and scales
+ * f32[superblocks of 256]. Elements of the last block after k are 0;
+ * a block that completes a pair is undefined. */
 typedef struct llmc_device_op {
-  uint16_t kind;     /* LLMC_OP_… */
-  uint16_t function; /* LLMC_FUNCTION_… */
-  uint16_t norm;     /* LLMC_NORM_…, of the input (linear) or of LLMC_OP_NORM */
+  uint16_t kind;      /* LLMC_OP_… */
+  uint16_t function;  /* LLMC_FUNCTION_… */
+  uint16_t norm;      /* LLMC_NORM_…, of the input (linear) or of LLMC_OP_NORM */
+  uint16_t quantized; /* linear: non-zero if the CPU has quantized x: see below */
   uint32_t n, k, parts;
   float epsilon; /* of the norm */
   float value;
@@ -113,7 +118,7 @@ typedef struct llmc_device_op {
 /* Rows that cross between the CPU and a device that does not share its memory. */
 typedef struct llmc_device_copy {
   uint64_t offset; /* in scratch */
-  uint32_t width;
+  uint32_t row_bytes;
   uint32_t from_device; /* 0: to the device, before the step's operations; 1: back, after them */
 } llmc_device_copy;
 

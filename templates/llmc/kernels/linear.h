@@ -28,6 +28,14 @@ struct Rows {
   LLMC_INLINE const float* row(size_t token, float*) const { return x + token * K; }
 };
 
+/// Rows that quantize_rows() has quantized.
+template <size_t K>
+struct QuantizedRows {
+  static constexpr size_t kColumns = K;
+  static constexpr bool kNormalised = false;
+  const uint8_t* x;
+};
+
 /// x / sqrt(mean(x^2) + eps) * weight
 template <size_t K>
 struct RmsNorm {
@@ -70,7 +78,11 @@ struct LinearInput {
   /// Prepares row `token` of `tokens` rows in `area`. `buffer` has room for one row.
   static LLMC_INLINE void prepare(const Source& source, size_t token, size_t tokens,
                                   unsigned char* area, float* buffer) {
-    if constexpr (Weight::kQuantized) {
+    if constexpr (__is_same(Source, QuantizedRows<K>)) {
+      static_assert(Weight::kQuantized, "the weight takes rows of floats");
+      copy_quantized_row<K>(source.x + token * quantized_bytes(K, 1), quantized_at<K>(area, tokens),
+                            token);
+    } else if constexpr (Weight::kQuantized) {
       quantize_row<K>(source.row(token, buffer), quantized_at<K>(area, tokens), token);
     } else if constexpr (Source::kNormalised) {
       source.row(token, reinterpret_cast<float*>(area + token * kRowBytes));

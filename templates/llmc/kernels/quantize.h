@@ -70,18 +70,22 @@ inline constexpr float kSmallestMagnitude = 0x1p-96f;
 
 /// Stores the 32 codes of a block for one token.
 LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t token,
+                                  const int8_t* codes) {
+  const ActivationPlace place = activation_place(token, out.tokens);
+  int8_t* group = activation_codes(out, block, place.first);
+  for (size_t k = 0; k < kBlock; k += kActivationStep) {
+    __builtin_memcpy(group + activation_offset(place.width, token - place.first, k), codes + k,
+                     kActivationStep);
+  }
+}
+LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t token,
                                   const I32x8 (&part)[4]) {
   if constexpr (kActivationTokens == 1) {
     store_i8(activation_codes(out, block, token), part[0], part[1], part[2], part[3]);
   } else {
-    const ActivationPlace place = activation_place(token, out.tokens);
-    int8_t* group = activation_codes(out, block, place.first);
     int8_t codes[kBlock];
     store_i8(codes, part[0], part[1], part[2], part[3]);
-    for (size_t k = 0; k < kBlock; k += kActivationStep) {
-      __builtin_memcpy(group + activation_offset(place.width, token - place.first, k), codes + k,
-                       kActivationStep);
-    }
+    store_activation(out, block, token, codes);
   }
 }
 
@@ -117,6 +121,31 @@ LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token
       pair[block % 2] = static_cast<int16_t>(sum);
       if (block + 1 == kBlocks && block % 2 == 0) pair[1] = 0;
     }
+  }
+}
+
+/// Quantizes x f32[tokens][K] to rows of quantized_bytes(K, 1) bytes, each with the layout of a
+/// single token, which is that of every target.
+template <size_t K>
+inline void quantize_rows(const KernelContext& context, const float* x, uint8_t* rows) {
+  for_each_token(context, [=](size_t t) {
+    quantize_row<K>(x + t * K, quantized_at<K>(rows + t * quantized_bytes(K, 1), 1), 0);
+  });
+}
+
+/// Copies a row of quantize_rows() to row `token`.
+template <size_t K>
+LLMC_INLINE void copy_quantized_row(const uint8_t* row, const Quantized& out, size_t token) {
+  const auto* codes = reinterpret_cast<const int8_t*>(row);
+  const uint8_t* sums = row + activation_code_bytes(K, 1);
+  const uint8_t* scales = sums + activation_sum_bytes(K, 1);
+  for (size_t block = 0; block < block_count(K); ++block)
+    store_activation(out, block, token, codes + block * kBlock);
+  for (size_t pair = 0; pair < ceil_div(block_count(K), 2); ++pair) {
+    __builtin_memcpy(out.sums + (pair * out.tokens + token) * 2, sums + pair * 4, 4);
+  }
+  for (size_t super = 0; super < super_count(K); ++super) {
+    __builtin_memcpy(out.scales + super * out.tokens + token, scales + super * 4, 4);
   }
 }
 
