@@ -38,11 +38,13 @@ Status run(const IdentityOptions& options, std::uint32_t chunk, std::uint32_t vo
 }
 
 exec::NativeOptions native_options(const IdentityOptions& options, const IdentityRow& row,
-                                   const std::string& target, std::uint32_t opt_level) {
+                                   const std::string& target, std::uint32_t opt_level,
+                                   const std::string& device) {
   exec::NativeOptions native = options.native;
   native.compile.model = row.model;
   native.compile.target = target;
   native.compile.opt_level = opt_level;
+  native.compile.accelerate = device;
   native.compile.quant = row.format;
   native.compile.kv = row.kv;
   native.compile.ctx = options.tokens + options.steps;
@@ -64,6 +66,7 @@ Result<IdentityCell> measure_cell(const IdentityOptions& options, const exec::Na
       LLMC_RETURN_IF_ERROR(session->encode(fixed_source(native.model())));
     LogitComparison comparison(chunk, expected);
     LLMC_RETURN_IF_ERROR(run(options, chunk, native.model().vocab, *session, comparison));
+    if (const auto used = session->device_use()) cell.jobs += used->jobs;
     cell.hash = comparison.hash();
     cell.nan_logits = comparison.nan_logits();
     cell.difference = comparison.difference();
@@ -77,13 +80,17 @@ Status measure_row(const IdentityOptions& options, IdentityRow& row,
   Expected expected;
   for (const std::string& target : options.targets) {
     for (const std::uint32_t level : options.opt_levels) {
-      LLMC_TRY(const auto native, exec::load_native(native_options(options, row, target, level)));
-      for (const std::uint32_t threads : options.threads) {
-        next_cell();
-        LLMC_TRY(IdentityCell cell, measure_cell(options, *native, threads, expected));
-        cell.target = target;
-        cell.opt_level = level;
-        row.cells.push_back(std::move(cell));
+      for (const std::string& device : options.devices) {
+        LLMC_TRY(const auto native,
+                 exec::load_native(native_options(options, row, target, level, device)));
+        for (const std::uint32_t threads : options.threads) {
+          next_cell();
+          LLMC_TRY(IdentityCell cell, measure_cell(options, *native, threads, expected));
+          cell.target = target;
+          cell.opt_level = level;
+          cell.device = device;
+          row.cells.push_back(std::move(cell));
+        }
       }
     }
   }
@@ -131,7 +138,7 @@ Result<IdentityReport> measure_identity(const IdentityOptions& options,
   const std::uint64_t total = options.models.size() * options.formats.size() *
                               std::max<std::size_t>(1, options.caches.size()) *
                               options.targets.size() * options.opt_levels.size() *
-                              options.threads.size();
+                              options.devices.size() * options.threads.size();
   const auto next_cell = [&] { driver::report(progress, "identity", done++, total); };
   driver::report(progress, "identity", 0, total);
   for (const std::filesystem::path& model : options.models) {

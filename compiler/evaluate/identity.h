@@ -14,8 +14,8 @@
 #include "compiler/exec/native.h"
 #include "compiler/support/result.h"
 
-/// Checks that logits are bit-identical on all targets, for all numbers of threads and all chunk
-/// sizes.
+/// Checks that logits are bit-identical on all targets, for all accelerators, numbers of threads
+/// and chunk sizes.
 namespace llmc::evaluate {
 
 /// The combinations to run.
@@ -25,6 +25,8 @@ struct IdentityOptions {
   std::vector<KvFormats> caches;                // empty: the default for each format
   std::vector<std::string> targets;             // the first target is the reference
   std::vector<std::uint32_t> opt_levels = {3};  // levels run on each target
+  /// Accelerators to run with on each target, "" for none; an emulator has none.
+  std::vector<std::string> devices = {""};
   std::vector<std::uint32_t> threads = {1, 2, 4};
   std::vector<std::uint32_t> chunks = {1, 7, 32};
   std::uint32_t tokens = 64;  // length of the prompt, at least 1
@@ -73,6 +75,8 @@ class LogitComparison {
 struct IdentityCell {
   std::string target;
   std::uint32_t opt_level = 3;
+  std::string device;      // the accelerator; empty: none
+  std::uint64_t jobs = 0;  // that it computed
   std::uint32_t threads = 1;
   /// Hash of the logits for the first chunk size that differs from the reference. If none differs,
   /// all chunk sizes have this hash.
@@ -86,7 +90,7 @@ struct IdentityRow {
   std::filesystem::path model;
   ir::WeightFormat format = ir::WeightFormat::kQ4;
   KvFormats kv = {};
-  std::vector<IdentityCell> cells;  // ordered by target, then level, then number of threads
+  std::vector<IdentityCell> cells;  // by target, then level, device and number of threads
 };
 
 struct IdentityReport {

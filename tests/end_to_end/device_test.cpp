@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/golden.h"
+#include "compiler/evaluate/identity.h"
 #include "compiler/evaluate/verify.h"
 #include "compiler/support/file.h"
 #include "runtime/hosted/device/opencl_device.h"
@@ -121,6 +122,25 @@ TEST_P(Device, EncoderDecodersHaveTheSameBits) {
   EXPECT_EQ(hashes[0], hashes[1]);
 }
 
+TEST(Devices, IdentityRunsThem) {
+  evaluate::IdentityOptions options;
+  options.models = {tinyfable()};
+  options.targets = {"avx2"};
+  options.devices = {"", "reference"};
+  options.threads = {2};
+  options.chunks = {5, 12};
+  options.tokens = 12;
+  options.steps = 2;
+  options.native.compile.cflags = {"-O0"};
+  const auto report = evaluate::measure_identity(options);
+  ASSERT_TRUE(report.ok()) << llmc::format(report.error().first());
+  ASSERT_EQ(report->rows.size(), 1u);
+  ASSERT_EQ(report->rows[0].cells.size(), 2u);
+  EXPECT_EQ(report->rows[0].cells[0].jobs, 0u);
+  EXPECT_GT(report->rows[0].cells[1].jobs, 0u);
+  EXPECT_EQ(report->differences(), 0u);
+}
+
 #ifdef LLMC_PROGRAM
 TEST(AccelerateOption, PlanShowsTheRegions) {
   const ProgramRun planned =
@@ -163,6 +183,9 @@ TEST(AccelerateOption, MistakesAreUsageErrors) {
   refused({"--accelerate", "npu"}, "--accelerate takes none, reference, opencl, simulated");
   refused({"--accelerate", "reference", "--in-flight", "9"}, "--in-flight");
   refused({"--in-flight", "3"}, "--accelerate");
+  const ProgramRun identity = llmc({"identity", model, "--accelerate", "none,npu"});
+  EXPECT_EQ(identity.code, 2) << identity.err;
+  EXPECT_THAT(identity.err, HasSubstr("there is no accelerator 'npu'"));
   refused({"--timeline", "64"}, "--timeline needs --accelerate");
   refused({"--accelerate", "reference", "--timeline-svg", "x.svg"}, "--timeline-svg needs");
 }

@@ -9,6 +9,7 @@
 #include "compiler/evaluate/logits.h"
 #include "compiler/exec/runner_process.h"
 #include "compiler/plan/weight_formats.h"
+#include "compiler/target/device.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
@@ -19,6 +20,7 @@ namespace {
 struct IdentityCommand {
   std::vector<std::string> models;
   std::string formats = "q4", targets, threads = "1,2,4", chunks = "1,7,32", levels = "3", cc;
+  std::string devices = "none";
   std::vector<std::string> emulators, caches;
   std::uint32_t tokens = 64, steps = 64;
   bool no_cache = false;
@@ -91,6 +93,13 @@ Result<evaluate::IdentityOptions> options_of(const IdentityCommand& command,
            parse_counts(command.levels, "--opt-level", target::kMaxOptLevel, 1));
   LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
   LLMC_TRY(options.chunks, parse_counts(command.chunks, "--chunk", plan::kMaxChunk, 1));
+  options.devices.clear();
+  for (const std::string& name : split(command.devices)) {
+    if (name != "none" && target::find_device(name) == nullptr)
+      return usage_error(fmt::format("there is no accelerator '{}'", printable(name, 40)),
+                         "--accelerate takes none, " + target::device_names());
+    options.devices.push_back(name == "none" ? "" : name);
+  }
   LLMC_TRY(options.emulators, emulators_of(command.emulators));
   LLMC_TRY(options.targets, targets_of(command, options.emulators, globals));
   options.tokens = command.tokens;
@@ -101,8 +110,9 @@ Result<evaluate::IdentityOptions> options_of(const IdentityCommand& command,
 }
 
 std::string column(const evaluate::IdentityCell& cell, bool with_level) {
-  return fmt::format("{}{} {}t", cell.target, with_level ? fmt::format(" O{}", cell.opt_level) : "",
-                     cell.threads);
+  return fmt::format("{}{}{}{} {}t", cell.target,
+                     with_level ? fmt::format(" O{}", cell.opt_level) : "",
+                     cell.device.empty() ? "" : " ", cell.device, cell.threads);
 }
 
 /// The hash of the first cell; for others "same" or a different hash, bold in Markdown.
@@ -130,6 +140,10 @@ Json to_json(const evaluate::IdentityOptions& options, const evaluate::IdentityR
       Json one{{"target", cell.target},    {"opt_level", cell.opt_level},
                {"threads", cell.threads},  {"hash", cell.hash},
                {"same", !cell.difference}, {"nan_logits", cell.nan_logits}};
+      if (!cell.device.empty()) {
+        one["device"] = cell.device;
+        one["jobs"] = cell.jobs;
+      }
       if (const auto& d = cell.difference) {
         one["difference"] = Json{{"chunk", d->chunk},
                                  {"position", d->position},
@@ -263,6 +277,11 @@ Action add_identity(CLI::App& app, const Globals& globals) {
                  "under an emulator)")
       ->type_name("LIST");
   app.add_option("--opt-level", command->levels, "Optimisation levels (default: 3)")
+      ->type_name("LIST");
+  app.add_option("--accelerate", command->devices,
+                 fmt::format("Accelerators for prompts: none, {} (default: none); emulated targets "
+                             "compute their regions on the CPU",
+                             target::device_names()))
       ->type_name("LIST");
   app.add_option("-t,--threads", command->threads, "Numbers of threads (default: 1,2,4)")
       ->type_name("LIST");
