@@ -40,9 +40,12 @@ Status link_model(const std::string& cc, const target::Target& target, const std
 
 Result<std::unique_ptr<NativeModel>> load_linked(LinkedModel linked,
                                                  std::optional<Emulator> emulator,
-                                                 HugePages huge_pages) {
+                                                 const NativeOptions& options) {
+  if (!options.opencl_device.empty() && (linked.facts.device != "opencl" || emulator))
+    return usage_error("--opencl-device needs a model that was compiled for opencl and runs here",
+                       "compile it with --accelerate opencl");
   return emulator ? load_runner(std::move(linked), *std::move(emulator))
-                  : load_library(std::move(linked), huge_pages);
+                  : load_library(std::move(linked), options.huge_pages, options.opencl_device);
 }
 
 Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
@@ -61,7 +64,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   // The file of a library is no longer needed when it is loaded. It is removed now, so that it does
   // not remain if the process is killed. A runner's file is needed to start each session.
   if (emulator) linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
-  return load_linked(std::move(linked), std::move(emulator), options.huge_pages);
+  return load_linked(std::move(linked), std::move(emulator), options);
 }
 
 /// Writes the bundle to `folder`, and the shared library or the runner next to it.
@@ -146,7 +149,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     LLMC_RETURN_IF_ERROR(build(compile, temporary.path(), runner, progress));
     LLMC_TRY(LinkedModel linked, linked_entry(temporary.path(), compile.model, runner));
     linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
-    return load_linked(std::move(linked), emulator, options.huge_pages);
+    return load_linked(std::move(linked), emulator, options);
   }
 
   driver::report(progress, "import", 0, 0);
@@ -162,7 +165,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     auto linked = linked_entry(entry, compile.model, runner);
     if (linked.ok() && has_recorded_size(linked->binary)) {
       linked->from_cache = true;
-      auto cached = load_linked(*std::move(linked), emulator, options.huge_pages);
+      auto cached = load_linked(*std::move(linked), emulator, options);
       // A failure of the emulator does not mean that the entry is damaged.
       if (cached.ok() || cached.error().first().kind == ErrorKind::kToolchain) {
         driver::touch_entry(entry);
@@ -185,7 +188,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   }
   driver::trim_cache(cache, options.cache_limit_bytes, entry);
   LLMC_TRY(LinkedModel linked, linked_entry(entry, compile.model, runner));
-  return load_linked(std::move(linked), emulator, options.huge_pages);
+  return load_linked(std::move(linked), emulator, options);
 }
 
 }  // namespace llmc::exec

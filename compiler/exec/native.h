@@ -28,6 +28,9 @@ struct NativeOptions {
   std::string emulator = {};
   /// Without effect on code that an emulator runs.
   HugePages huge_pages = HugePages::kNever;
+  /// A part of the name of the OpenCL device that computes the regions of a model that was compiled
+  /// for `opencl`; empty: any. With another model, loading fails with kUsage.
+  std::string opencl_device = {};
 };
 
 /// The files of a linked model, and the objects that keep them in place.

@@ -28,9 +28,10 @@ Diagnostic device_error(const hosted::Failure& failed) {
 }
 
 /// Creates the accelerator that a model was compiled for.
-Result<Accelerator> create_accelerator(const std::string& name, std::uint32_t threads) {
+Result<Accelerator> create_accelerator(const std::string& name, const std::string& opencl_device,
+                                       std::uint32_t threads) {
   if (name == "opencl") {
-    auto created = hosted::OpenClDevice::create({});
+    auto created = hosted::OpenClDevice::create({.device = opencl_device});
     if (!created.ok()) return device_error(created.failure());
     const std::shared_ptr<hosted::OpenClDevice> opencl = *std::move(created);
     return Accelerator{opencl, &opencl->device(), name + ", " + printable(opencl->name()),
@@ -51,9 +52,11 @@ struct LoadedSession {
 class LoadedModel final : public NativeModel {
  public:
   LoadedModel(LinkedModel linked, std::optional<hosted::MappedWeights> weights,
-              std::unique_ptr<hosted::ModelLibrary> library, HugePages huge_pages)
+              std::unique_ptr<hosted::ModelLibrary> library, HugePages huge_pages,
+              std::string opencl_device)
       : NativeModel(std::move(linked),
                     runner::facts_of(library->model(), library->grammar().size()), {}),
+        opencl_device_(std::move(opencl_device)),
         weights_(std::move(weights)),
         library_(std::move(library)) {
     const llmc_model& model = library_->model();
@@ -83,7 +86,7 @@ class LoadedModel final : public NativeModel {
     if (library_->model().steps > 0 && options.use_device) {
       LLMC_TRY(device,
                create_accelerator(options.device.empty() ? linked().facts.device : options.device,
-                                  options.threads));
+                                  opencl_device_, options.threads));
       config.device = device.device;
     }
     if (weights_) {
@@ -108,13 +111,15 @@ class LoadedModel final : public NativeModel {
                          .grammar = library_->grammar()};
   }
 
+  const std::string opencl_device_;                     // a part of its name
   const std::optional<hosted::MappedWeights> weights_;  // set if the weights are in a file
   const std::unique_ptr<hosted::ModelLibrary> library_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages huge_pages) {
+Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages huge_pages,
+                                                  const std::string& opencl_device) {
   std::optional<hosted::MappedWeights> weights;
   if (!linked.facts.embed_weights) {
     auto mapped = hosted::MappedWeights::open(linked.weights_file());
@@ -132,7 +137,7 @@ Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages 
                         kind == ErrorKind::kBadInput ? "compile the model again" : "");
   }
   return std::unique_ptr<NativeModel>(std::make_unique<LoadedModel>(
-      std::move(linked), std::move(weights), *std::move(library), huge_pages));
+      std::move(linked), std::move(weights), *std::move(library), huge_pages, opencl_device));
 }
 
 }  // namespace llmc::exec

@@ -183,6 +183,9 @@ TEST(AccelerateOption, MistakesAreUsageErrors) {
   refused({"--accelerate", "npu"}, "--accelerate takes none, reference, opencl, simulated");
   refused({"--accelerate", "reference", "--in-flight", "9"}, "--in-flight");
   refused({"--in-flight", "3"}, "--accelerate");
+  const ProgramRun other = llmc({"verify", model, "--opencl-device", "x", "--cflag", "-O0"});
+  EXPECT_EQ(other.code, 2) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("--opencl-device needs a model that was compiled for opencl"));
   const ProgramRun identity = llmc({"identity", model, "--accelerate", "none,npu"});
   EXPECT_EQ(identity.code, 2) << identity.err;
   EXPECT_THAT(identity.err, HasSubstr("there is no accelerator 'npu'"));

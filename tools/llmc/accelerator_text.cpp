@@ -30,6 +30,13 @@ Json schedule_json(const plan::Schedule& s) {
           {"attention_chunks", s.attention_chunks}};
 }
 
+void add_opencl_device(CLI::App& app, std::string& part) {
+  app.add_option("--opencl-device", part,
+                 "With --accelerate opencl: a part of the device's name (default: the first GPU, "
+                 "else the first device)")
+      ->type_name("TEXT");
+}
+
 std::string device_text(const exec::DeviceUse& device) {
   return fmt::format("accelerator {}: {} job{}, {} of rows copied", device.name, device.jobs,
                      device.jobs == 1 ? "" : "s", human_bytes(device.copied_bytes));

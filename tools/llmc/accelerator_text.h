@@ -1,5 +1,8 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <string>
+
 #include "compiler/exec/session.h"
 #include "compiler/plan/schedule.h"
 #include "tools/llmc/cli.h"
@@ -8,6 +11,8 @@ namespace llmc::cli {
 
 /// Returns the timeline of a prompt on the CPU and a device, and its figures.
 std::string schedule_text(const plan::Schedule& schedule);
+/// Adds --opencl-device, for commands that execute code.
+void add_opencl_device(CLI::App& app, std::string& part);
 /// Returns "accelerator opencl, PLATFORM: DEVICE: 14 jobs, 0 B of rows copied".
 std::string device_text(const exec::DeviceUse& device);
 Json device_json(const exec::DeviceUse& device);

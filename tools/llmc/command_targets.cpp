@@ -7,6 +7,7 @@
 #include "compiler/exec/emulator.h"
 #include "compiler/exec/runner_process.h"
 #include "compiler/target/target.h"
+#include "runtime/hosted/device/opencl_find.h"
 #include "tools/llmc/cli.h"
 
 namespace llmc::cli {
@@ -81,6 +82,18 @@ void print_text(const target::Target& t, const Abilities& can) {
   line("", can.run_hint);
 }
 
+/// The OpenCL devices that --accelerate opencl can take.
+std::string opencl_text() {
+  const auto api = hosted::opencl::load_api();
+  if (!api.ok()) return fmt::format("accelerator opencl: {}\n", api.failure().message);
+  std::string text = "accelerator opencl:\n";
+  const auto devices = hosted::opencl::list_devices(**api);
+  for (const hosted::opencl::FoundDevice& device : devices)
+    text += fmt::format("  {}{}\n", printable(device.name),
+                        device.obstacle.empty() ? "" : ": no: " + device.obstacle);
+  return devices.empty() ? text + "  no device\n" : text;
+}
+
 int targets(const Globals& globals, const std::string& cc) {
   Json list = Json::array();
   for (const target::Target& t : target::all()) {
@@ -91,7 +104,11 @@ int targets(const Globals& globals, const std::string& cc) {
       print_text(t, can);
     }
   }
-  if (globals.json) print_json(list);
+  if (globals.json) {
+    print_json(list);
+  } else {
+    print(opencl_text());
+  }
   return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "compiler/target/device.h"
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
+#include "tools/llmc/accelerator_text.h"
 
 namespace llmc::cli {
 namespace {
@@ -230,6 +231,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
       "--accelerate", [&c](const std::string& name) { c.accelerate = name == "none" ? "" : name; },
       fmt::format("Accelerator for prompts: none, {} (default: none)", target::device_names()));
   of_decoders(accelerate->type_name("DEVICE"));
+  if (use != ModelUse::kPlan && use != ModelUse::kCompile)
+    add_opencl_device(app, options.opencl_device);
   of_decoders(number("--in-flight", c.in_flight, plan::kMaxInFlight,
                      "With --accelerate: maximum chunks of a prompt computed at the same time")
                   ->needs(accelerate));
@@ -372,6 +375,7 @@ Result<exec::NativeOptions> native_options(const ModelOptions& options, const Gl
   result.use_cache = !options.no_cache;
   result.emulator = options.emulator;
   result.huge_pages = options.huge_pages;
+  result.opencl_device = options.opencl_device;
   return result;
 }
 

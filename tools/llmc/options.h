@@ -32,6 +32,7 @@ struct ModelOptions {
   driver::CompileOptions compile;
   bool no_cache = false;
   std::string emulator;
+  std::string opencl_device;
   exec::HugePages huge_pages = exec::HugePages::kNever;
   ModelUse use = ModelUse::kRun;
   std::vector<CLI::Option*> fixed;  // options that cannot change a bundle

@@ -40,36 +40,44 @@ std::string obstacle(const Api& api, Handle device) {
 
 }  // namespace
 
-Outcome<FoundDevice> find_device(const Api& api, const std::string& part) {
+std::vector<FoundDevice> list_devices(const Api& api) {
+  std::vector<FoundDevice> found;
   Handle platforms[kMost];
   std::uint32_t platform_count = 0;
-  if (api.GetPlatformIDs(kMost, platforms, &platform_count) != 0) platform_count = 0;
-  std::optional<FoundDevice> best;
-  std::string others;
+  if (api.GetPlatformIDs(kMost, platforms, &platform_count) != 0) return found;
   for (std::uint32_t p = 0; p < std::min(platform_count, kMost); ++p) {
     char platform[256] = {};
-    if (api.GetPlatformInfo(platforms[p], kPlatformName, sizeof platform - 1, platform, nullptr) !=
-        0)
-      continue;
     Handle devices[kMost];
     std::uint32_t count = 0;
-    if (api.GetDeviceIDs(platforms[p], kTypeAll, kMost, devices, &count) != 0) continue;
+    if (api.GetPlatformInfo(platforms[p], kPlatformName, sizeof platform - 1, platform, nullptr) !=
+            0 ||
+        api.GetDeviceIDs(platforms[p], kTypeAll, kMost, devices, &count) != 0)
+      continue;
     for (std::uint32_t d = 0; d < std::min(count, kMost); ++d) {
-      const std::string name =
-          std::string(platform) + ": " + device_text(api, devices[d], kDeviceName);
-      const bool wanted = name.find(part) != std::string::npos;
-      const std::string reason = obstacle(api, devices[d]);
-      if (!wanted || !reason.empty()) {
-        others += (others.empty() ? "" : "; ") + name + (reason.empty() ? "" : " (" + reason + ")");
-        continue;
-      }
-      const bool is_cpu = (info<Bits>(api, devices[d], kDeviceType).value_or(0) & kTypeCpu) != 0;
-      const FoundDevice found{
-          devices[d], name,
-          info<std::uint32_t>(api, devices[d], kDeviceUnifiedMemory).value_or(0) != 0};
-      if (!is_cpu) return found;
-      if (!best) best = found;
+      const Handle id = devices[d];
+      found.push_back(
+          {.id = id,
+           .name = std::string(platform) + ": " + device_text(api, id, kDeviceName),
+           .is_cpu = (info<Bits>(api, id, kDeviceType).value_or(0) & kTypeCpu) != 0,
+           .shares_memory = info<std::uint32_t>(api, id, kDeviceUnifiedMemory).value_or(0) != 0,
+           .obstacle = obstacle(api, id)});
     }
+  }
+  return found;
+}
+
+Outcome<FoundDevice> find_device(const Api& api, const std::string& part) {
+  std::optional<FoundDevice> best;
+  std::string others;
+  for (const FoundDevice& device : list_devices(api)) {
+    if (device.obstacle.empty() && device.name.find(part) != std::string::npos) {
+      if (!device.is_cpu) return device;
+      if (!best) best = device;
+      continue;
+    }
+    if (!others.empty()) others += "; ";
+    others += device.name;
+    if (!device.obstacle.empty()) others += " (" + device.obstacle + ")";
   }
   if (best) return *best;
   std::string message =

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runtime/hosted/device/opencl_api.h"
 
@@ -8,14 +9,18 @@ namespace llmc::hosted::opencl {
 
 struct FoundDevice {
   Handle id = nullptr;
-  std::string name;            // "platform: device"
+  std::string name;  // "platform: device"
+  bool is_cpu = false;
   bool shares_memory = false;  // with the CPU
+  /// Why it cannot compute the bits of docs/numerics.md, whose floats are correctly rounded, with
+  /// subnormals; empty if it can.
+  std::string obstacle;
 };
 
-/// Finds the device whose name contains `part`; if `part` is empty, the first GPU or accelerator,
-/// else the first device. Devices that cannot compute the bits of docs/numerics.md are left out:
-/// the arithmetic of floats must be correctly rounded, with subnormals. Fails with
-/// LLMC_ERROR_DEVICE.
+/// Returns all devices of all platforms.
+std::vector<FoundDevice> list_devices(const Api& api);
+/// Finds the device that can be used and whose name contains `part`; if `part` is empty, the first
+/// GPU or accelerator, else the first device. Fails with LLMC_ERROR_DEVICE.
 Outcome<FoundDevice> find_device(const Api& api, const std::string& part);
 
 }  // namespace llmc::hosted::opencl
