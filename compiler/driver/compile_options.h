@@ -86,6 +86,8 @@ struct CompileOptions {
   bool want_ir = false;  // whether `on_pass` gets the graph's text; otherwise it is empty
   /// Called after each pass with its name and its duration in seconds.
   std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;
+  /// Called with other texts about a compilation, if `want_ir`: "partition-avx2.txt".
+  std::function<void(const std::string& file, const std::string& text)> on_text;
   /// Called with the graph after all passes, before planning.
   std::function<void(const ir::Graph& stages)> on_stages;
 };

@@ -240,8 +240,8 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
                        : plan::make_plan(stages, planned, std::move(encoders));
     if (!plan.ok()) return std::move(plan).error();
     LLMC_RETURN_IF_ERROR(check_sizes(*plan, options));
-    if (plan->partition && options.want_ir)
-      options.on_pass("partition", 0,
+    if (plan->partition && options.want_ir && options.on_text)
+      options.on_text("partition-" + name + ".txt",
                       to_text(plan->program, *plan->partition, plan->options.chunk));
     plans.push_back(*std::move(plan));
   }

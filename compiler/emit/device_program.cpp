@@ -207,8 +207,7 @@ Table copies_table(const plan::Plan& plan) {
     table.begins.push_back(table.count);
     for (; at != plan.partition->crossings.end() && at->step == step; ++at)
       table.add(fmt::format("    {{{}, {}, {}}},\n", plan.memory.buffers[at->buffer.index].offset,
-                            plan.program.buffers[at->buffer.index].width *
-                                ir::element_bytes(plan.program.buffers[at->buffer.index].element),
+                            plan.program.buffers[at->buffer.index].row_bytes(),
                             at->from_device ? 1 : 0));
   }
   table.begins.push_back(table.count);

@@ -41,11 +41,17 @@ Status link_model(const std::string& cc, const target::Target& target, const std
 Result<std::unique_ptr<NativeModel>> load_linked(LinkedModel linked,
                                                  std::optional<Emulator> emulator,
                                                  const NativeOptions& options) {
-  if (!options.opencl_device.empty() && (linked.facts.device != "opencl" || emulator))
-    return usage_error("--opencl-device needs a model that was compiled for opencl and runs here",
-                       "compile it with --accelerate opencl");
-  return emulator ? load_runner(std::move(linked), *std::move(emulator))
-                  : load_library(std::move(linked), options.huge_pages, options.opencl_device);
+  return emulator
+             ? load_runner(std::move(linked), *std::move(emulator))
+             : load_library(std::move(linked), options.huge_pages,
+                            {.device = options.opencl_device, .copies = options.opencl_copies});
+}
+
+/// Checks --opencl-device for a model that was compiled for `device`.
+Status check_opencl(const NativeOptions& options, const std::string& device, bool emulated) {
+  if (options.opencl_device.empty() || (device == "opencl" && !emulated)) return ok_status();
+  return usage_error("--opencl-device needs a model that was compiled for opencl and runs here",
+                     "compile it with --accelerate opencl");
 }
 
 Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
@@ -53,6 +59,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_TRY(driver::BundleFacts facts, driver::read_bundle(folder));
   LLMC_TRY(const target::Target* const target, target::find(facts.target, facts.opt_level));
   LLMC_TRY(std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
+  LLMC_RETURN_IF_ERROR(check_opencl(options, facts.device, emulator.has_value()));
   LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
   LinkedModel linked;
   linked.path = folder;
@@ -141,6 +148,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   LLMC_TRY(const target::Target* const target, target::find(compile.target, compile.opt_level));
   LLMC_TRY(const std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
   const bool runner = emulator.has_value();
+  LLMC_RETURN_IF_ERROR(check_opencl(options, compile.accelerate, runner));
 
   const bool use_cache = options.use_cache && driver::is_cacheable(compile);
   const fs::path cache = use_cache ? driver::cache_folder() : fs::path();

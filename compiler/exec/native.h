@@ -31,6 +31,7 @@ struct NativeOptions {
   /// A part of the name of the OpenCL device that computes the regions of a model that was compiled
   /// for `opencl`; empty: any. With another model, loading fails with kUsage.
   std::string opencl_device = {};
+  bool opencl_copies = false;  // the device does not share the CPU's memory even if it could
 };
 
 /// The files of a linked model, and the objects that keep them in place.

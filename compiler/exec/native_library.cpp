@@ -28,15 +28,18 @@ Diagnostic device_error(const hosted::Failure& failed) {
 }
 
 /// Creates the accelerator that a model was compiled for.
-Result<Accelerator> create_accelerator(const std::string& name, const std::string& opencl_device,
+Result<Accelerator> create_accelerator(const std::string& name,
+                                       const hosted::OpenClOptions& options,
                                        std::uint32_t threads) {
   if (name == "opencl") {
-    auto created = hosted::OpenClDevice::create({.device = opencl_device});
+    auto created = hosted::OpenClDevice::create(options);
     if (!created.ok()) return device_error(created.failure());
     const std::shared_ptr<hosted::OpenClDevice> opencl = *std::move(created);
     return Accelerator{opencl, &opencl->device(), name + ", " + printable(opencl->name()),
-                       [opencl] { return opencl->copied_bytes(); }};
+                       [raw = opencl.get()] { return raw->copied_bytes(); }};
   }
+  if (name != "reference" && name != "simulated")
+    return failure(ErrorKind::kUnsupported, "the bundle was compiled for another accelerator");
   auto created = hosted::ReferenceDevice::create(threads);
   if (!created.ok()) return device_error(created.failure());
   const std::shared_ptr<hosted::ReferenceDevice> reference = *std::move(created);
@@ -53,10 +56,10 @@ class LoadedModel final : public NativeModel {
  public:
   LoadedModel(LinkedModel linked, std::optional<hosted::MappedWeights> weights,
               std::unique_ptr<hosted::ModelLibrary> library, HugePages huge_pages,
-              std::string opencl_device)
+              hosted::OpenClOptions opencl)
       : NativeModel(std::move(linked),
                     runner::facts_of(library->model(), library->grammar().size()), {}),
-        opencl_device_(std::move(opencl_device)),
+        opencl_(std::move(opencl)),
         weights_(std::move(weights)),
         library_(std::move(library)) {
     const llmc_model& model = library_->model();
@@ -86,7 +89,7 @@ class LoadedModel final : public NativeModel {
     if (library_->model().steps > 0 && options.use_device) {
       LLMC_TRY(device,
                create_accelerator(options.device.empty() ? linked().facts.device : options.device,
-                                  opencl_device_, options.threads));
+                                  opencl_, options.threads));
       config.device = device.device;
     }
     if (weights_) {
@@ -111,7 +114,7 @@ class LoadedModel final : public NativeModel {
                          .grammar = library_->grammar()};
   }
 
-  const std::string opencl_device_;                     // a part of its name
+  const hosted::OpenClOptions opencl_;
   const std::optional<hosted::MappedWeights> weights_;  // set if the weights are in a file
   const std::unique_ptr<hosted::ModelLibrary> library_;
 };
@@ -119,7 +122,7 @@ class LoadedModel final : public NativeModel {
 }  // namespace
 
 Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages huge_pages,
-                                                  const std::string& opencl_device) {
+                                                  const hosted::OpenClOptions& opencl) {
   std::optional<hosted::MappedWeights> weights;
   if (!linked.facts.embed_weights) {
     auto mapped = hosted::MappedWeights::open(linked.weights_file());
@@ -137,7 +140,7 @@ Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages 
                         kind == ErrorKind::kBadInput ? "compile the model again" : "");
   }
   return std::unique_ptr<NativeModel>(std::make_unique<LoadedModel>(
-      std::move(linked), std::move(weights), *std::move(library), huge_pages, opencl_device));
+      std::move(linked), std::move(weights), *std::move(library), huge_pages, opencl));
 }
 
 }  // namespace llmc::exec

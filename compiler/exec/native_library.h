@@ -1,11 +1,12 @@
 #pragma once
 
 #include "compiler/exec/native.h"
+#include "runtime/hosted/device/opencl_device.h"
 
 namespace llmc::exec {
 
 /// Loads the shared library into this process. If the weights are in a file, maps the file.
 Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages huge_pages,
-                                                  const std::string& opencl_device = {});
+                                                  const hosted::OpenClOptions& opencl = {});
 
 }  // namespace llmc::exec

@@ -71,7 +71,10 @@ Status Session::prefill(std::span<const std::int32_t> tokens) {
   LLMC_RETURN_IF_ERROR(call(&Api::prefill, tokens.data(), tokens.size(), nullptr));
   if (handle_.device.empty() || api().device_status(handle_.session) == LLMC_OK) return ok_status();
   return file_failure(ErrorKind::kUnsupported, path_.string(),
-                      "the device has failed, and the CPU computed the prompt", "");
+                      handle_.message != nullptr && !handle_.message->empty()
+                          ? printable(*handle_.message)
+                          : "the device has failed, and the CPU computed the prompt",
+                      "");
 }
 
 std::optional<DeviceUse> Session::device_use() const {

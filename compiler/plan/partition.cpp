@@ -164,17 +164,15 @@ class Partitioner {
     for (Stage& stage : stages) stage.region = static_cast<std::uint32_t>(result_.regions.size());
   }
 
-  std::uint64_t row_bytes(BufferId id) const {
-    const Buffer& buffer = program_.buffers[id.index];
-    return buffer.width * ir::element_bytes(buffer.element);
-  }
+  std::uint64_t row_bytes(BufferId id) const { return program_.buffers[id.index].row_bytes(); }
   /// Lets the CPU quantize the rows that it computes for a region's products: codes and scales
   /// cross the border in place of floats.
   void quantize_borders(std::vector<Stage>& stages, const LoopStage* loop) {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       auto* linear = std::get_if<LinearStage>(&stages[i].op);
       if (linear == nullptr || stages[i].region == 0 || linear->norm.exists() ||
-          !is_quantized(weight(linear->weight, loop).matrix))
+          !is_quantized(weight(linear->weight, loop).matrix) ||
+          quantized_bytes(linear->k, 1) >= linear->k * sizeof(float))
         continue;
       std::size_t begin = i;  // of the region
       while (begin > 0 && stages[begin - 1].region == stages[i].region) --begin;
@@ -214,15 +212,12 @@ class Partitioner {
         return i < begin && stages[i].region == 0;
     return false;
   }
-  /// Returns the buffer for the quantized rows of `source`.
+  /// Adds the buffer for the quantized rows of `source`.
   BufferId codes_buffer(BufferId source, std::uint64_t k) {
-    const auto [at, is_new] = codes_.try_emplace(source);
-    if (!is_new) return at->second;
-    at->second = {static_cast<std::uint32_t>(program_.buffers.size())};
     program_.buffers.push_back({.name = new_name(program_.buffers[source.index].name + "_codes"),
                                 .width = quantized_bytes(k, 1),
                                 .element = ir::ElementType::kU8});
-    return at->second;
+    return {static_cast<std::uint32_t>(program_.buffers.size() - 1)};
   }
   /// Returns `stem`, or the first of stem_2, stem_3, … that no buffer has.
   std::string new_name(const std::string& stem) {
@@ -352,7 +347,6 @@ class Partitioner {
   const std::uint32_t chunk_;
   std::set<std::string> names_;
   std::map<std::uint64_t, BufferId> products_;  // by elements per token
-  std::map<BufferId, BufferId> codes_;          // of the quantized rows of a buffer
   Partition result_;
 };
 

@@ -54,6 +54,8 @@ struct Buffer {
   WeightRef weight{};     // kWeight
   std::string comment{};  // dims and name of the value in the model; untrusted text
   Size size{};            // plain graph: number of elements; `width` is its upper bound
+
+  std::uint64_t row_bytes() const { return width * ir::element_bytes(element); }
 };
 struct BufferId {
   std::uint32_t index = UINT32_MAX;

@@ -58,7 +58,6 @@ class HashWriter {
   void write(const EmbeddingStage& s) { put(s.table, s.out, s.by_position); }
   void write(const LinearStage& s) {
     put(s.epilogue, s.function, s.source, s.norm, s.weight, s.bias, s.residual, s.out, s.n, s.k);
-    if (s.quantized) put(s.quantized);
     if (s.more_rows.exists()) put(s.more_rows);
     if (s.experts != 0) put(s.ids, s.experts, s.slots);
     if (s.windows) {

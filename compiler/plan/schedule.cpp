@@ -47,7 +47,7 @@ class CostModel {
       for (const auto& list : {used.reads, used.writes})
         for (const BufferId id : list)
           if (id.exists())
-            cost.bytes += static_cast<double>(program_.buffers[id.index].width * sizeof(float));
+            cost.bytes += static_cast<double>(program_.buffers[id.index].row_bytes());
     }
     steps_.push_back(cost);
   }

@@ -35,8 +35,10 @@ llmc_status llmc_opencl_device_create(const llmc_opencl_options* options,
     if (options != nullptr) chosen.copies = options->copies != 0;
     auto made = OpenClDevice::create(chosen);
     if (!made) {
-      copy_message(made.failure().message, message, message_bytes);
-      return made.failure().status;
+      const Failure& failed = made.failure();
+      copy_message(failed.message + (failed.hint.empty() ? "" : ": " + failed.hint), message,
+                   message_bytes);
+      return failed.status;
     }
     *device = &made->release()->device();
     return LLMC_OK;

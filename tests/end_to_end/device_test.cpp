@@ -9,7 +9,7 @@
 #include "compiler/evaluate/identity.h"
 #include "compiler/evaluate/verify.h"
 #include "compiler/support/file.h"
-#include "runtime/hosted/device/opencl_device.h"
+#include "runtime/hosted/device/opencl_find.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
 #include "tests/support_onnx/tiny_encoder_decoder.h"
@@ -22,22 +22,42 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
-/// The device `reference`, `simulated`, to which rows cross quantized, or `opencl` where the system
-/// has one.
+/// The device `reference`; `simulated`, to which rows cross quantized; or `opencl` where the system
+/// has one, in the memory of the CPU and with copies.
 class Device : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (GetParam() != std::string_view("opencl")) return;
-    const auto opencl = hosted::OpenClDevice::create({});
-    if (!opencl.ok()) GTEST_SKIP() << opencl.failure().message;
+    if (!is_opencl()) return;
+    const auto api = hosted::opencl::load_api();
+    if (!api.ok()) GTEST_SKIP() << api.failure().message;
+    const auto found = hosted::opencl::find_device(**api, "");
+    if (!found.ok()) GTEST_SKIP() << found.failure().message;
   }
+  static bool copies() { return GetParam() == std::string_view("opencl_copies"); }
+  static bool is_opencl() { return name() == "opencl"; }
+  static std::string name() { return copies() ? "opencl" : GetParam(); }
   static driver::CompileOptions accelerated(const fs::path& model, ir::WeightFormat format) {
     driver::CompileOptions options = options_for(model, "avx2", format);
-    options.accelerate = GetParam();
+    options.accelerate = name();
     return options;
   }
+  /// Compiles and loads a model for the device.
+  static std::unique_ptr<exec::NativeModel> load_for_device(const driver::CompileOptions& compile) {
+    exec::NativeOptions options;
+    options.compile = compile;
+    options.opencl_copies = copies();
+    auto model = exec::load_native(options);
+    if (!model.ok()) expect_ok(model.error());
+    return model.ok() ? *std::move(model) : nullptr;
+  }
 };
-INSTANTIATE_TEST_SUITE_P(Devices, Device, ::testing::Values("reference", "simulated", "opencl"),
+INSTANTIATE_TEST_SUITE_P(Devices, Device,
+                         ::testing::Values("reference", "simulated", "opencl", "opencl_copies"),
+                         [](const auto& info) { return std::string(info.param); });
+
+/// What does not differ between devices.
+class DeviceRuns : public Device {};
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceRuns, ::testing::Values("reference", "opencl_copies"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Device, HashesAreThoseOfTheCpu) {
@@ -46,6 +66,7 @@ TEST_P(Device, HashesAreThoseOfTheCpu) {
   for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kF32}) {
     evaluate::VerifyOptions options;
     options.native.compile = accelerated(tinyfable(), format);
+    options.native.opencl_copies = copies();
     options.native.compile.ctx = 256;
     options.native.compile.chunk = 32;
     options.native.compile.in_flight = 3;
@@ -62,10 +83,11 @@ TEST_P(Device, HashesAreThoseOfTheCpu) {
     EXPECT_EQ(report->runs.size(), options.long_run ? 2u : 1u);
     ASSERT_TRUE(report->device);
     EXPECT_GT(report->device->jobs, 0u);
+    EXPECT_EQ(report->device->copied_bytes > 0, copies());
   }
 }
 
-TEST_P(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
+TEST_P(DeviceRuns, AnyChunkInFlightAndThreadGivesTheSameBits) {
   driver::CompileOptions plain = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
   plain.ctx = 128;
   const auto alone = load(plain);
@@ -76,7 +98,7 @@ TEST_P(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
     options.ctx = plain.ctx;
     options.chunk = 32;
     options.in_flight = in_flight;
-    const auto model = load(options);
+    const auto model = load_for_device(options);
     ASSERT_NE(model, nullptr);
     auto session = model->start(1);
     ASSERT_TRUE(session.ok());
@@ -96,7 +118,7 @@ TEST_P(Device, AnyChunkInFlightAndThreadGivesTheSameBits) {
   }
 }
 
-TEST_P(Device, EncoderDecodersHaveTheSameBits) {
+TEST_P(DeviceRuns, EncoderDecodersHaveTheSameBits) {
   const testing::TemporaryFolder folder;
   testing::write_tiny_encoder_decoder(folder.path(), {});
   std::string hashes[2];
@@ -104,10 +126,9 @@ TEST_P(Device, EncoderDecodersHaveTheSameBits) {
     driver::CompileOptions options = options_for(folder.path(), "avx2", ir::WeightFormat::kF32);
     options.chunk = 1024;
     if (with_device) options.accelerate = "reference";
-    const auto model = load(options);
+    const auto model = load_for_device(options);
     ASSERT_NE(model, nullptr);
-    auto session =
-        model->start(exec::SessionOptions{.threads = 2, .chunk = 9, .device = GetParam()});
+    auto session = model->start(exec::SessionOptions{.threads = 2, .chunk = 9, .device = name()});
     ASSERT_TRUE(session.ok());
     ASSERT_TRUE((*session)->encode({.ids = {5, 17, 20, 2, 9, 7, 16}, .features = {}}).ok());
     Ids prompt = made_up_prompt(40, 40);
@@ -117,6 +138,7 @@ TEST_P(Device, EncoderDecodersHaveTheSameBits) {
     const auto logits = (*session)->logits();
     ASSERT_TRUE(logits.ok() && !logits->empty());
     EXPECT_EQ((*session)->device_use().has_value(), with_device);
+    if (with_device) EXPECT_GT((*session)->device_use()->jobs, 0u);
     hashes[with_device].assign(reinterpret_cast<const char*>(logits->data()), logits->size_bytes());
   }
   EXPECT_EQ(hashes[0], hashes[1]);
@@ -148,7 +170,7 @@ TEST(AccelerateOption, PlanShowsTheRegions) {
   ASSERT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out, AllOf(HasSubstr("accelerator reference: 100.0 % of the multiply-adds"),
                                  HasSubstr("chunks of 64 tokens, 2 at the same time"),
-                                 HasSubstr("x[64, 192] -> product[64, 320]"),
+                                 HasSubstr("x f32[64, 192] -> product f32[64, 320]"),
                                  HasSubstr("attention_out, gate_up, down")));
   const ProgramRun json =
       llmc({"plan", tinyfable().string(), "--accelerate", "reference", "--json"});

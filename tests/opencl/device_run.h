@@ -6,16 +6,30 @@
 #include <vector>
 
 #include "runtime/hosted/device/opencl_device.h"
+#include "runtime/hosted/device/opencl_find.h"
 #include "tests/kernels/linear.h"
 
 /// Single operations on an OpenCL device.
 namespace llmc::test {
 
-/// Skips a test where the system has no OpenCL device: the set-up script installs one.
-#define LLMC_NEED_OPENCL(variable, ...)                                         \
-  auto variable##_made = hosted::OpenClDevice::create(__VA_ARGS__);             \
-  if (!variable##_made.ok()) GTEST_SKIP() << variable##_made.failure().message; \
+/// Returns why the system has no OpenCL device for a test; empty if it has one. The set-up script
+/// installs one.
+inline std::string missing_opencl() {
+  const auto api = hosted::opencl::load_api();
+  if (!api.ok()) return api.failure().message;
+  const auto found = hosted::opencl::find_device(**api, "");
+  return found.ok() ? "" : found.failure().message;
+}
+
+/// Declares a device that shares the CPU's memory if it can, or copies; skips the test without one.
+#define LLMC_NEED_OPENCL(variable, ...)                                                        \
+  if (const std::string missing = missing_opencl(); !missing.empty()) GTEST_SKIP() << missing; \
+  auto variable##_made = hosted::OpenClDevice::create(__VA_ARGS__);                            \
+  ASSERT_TRUE(variable##_made.ok()) << variable##_made.failure().message;                      \
   hosted::OpenClDevice& variable = **variable##_made
+
+/// Tests with the parameter `copies`.
+class OpenClTest : public testing::TestWithParam<bool> {};
 
 inline constexpr std::uint64_t kAbsent = LLMC_DEVICE_NONE;
 
@@ -83,9 +97,15 @@ struct OneStep {
   }
   float* rows(std::uint64_t offset) { return reinterpret_cast<float*>(scratch.data() + offset); }
 
+  /// Declares rows that cross the border before the operation, or after it.
+  void cross(std::uint64_t offset, std::size_t row_bytes, bool from_device) {
+    copies[step_copies[1]++] = {offset, static_cast<std::uint32_t>(row_bytes),
+                                from_device ? 1u : 0u};
+  }
+
   llmc_device_op op{};
-  llmc_device_copy copies[3] = {};
-  std::uint32_t step_ops[2] = {0, 1}, step_copies[2] = {0, 3};
+  llmc_device_copy copies[4] = {};
+  std::uint32_t step_ops[2] = {0, 1}, step_copies[2] = {0, 0};
   llmc_device_program program{&op, copies, step_ops, step_copies};
   llmc_model model{};
   Aligned<unsigned char> scratch;

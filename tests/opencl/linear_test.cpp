@@ -64,9 +64,8 @@ TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
       step.op.out = out;
       step.op.matrix =
           matrix_of(W::kKind, weights.add(data.data(), data.size()), data.size(), packed_rows(N));
-      step.copies[0] = {0, static_cast<std::uint32_t>(row_bytes), 0};
-      step.copies[1] = {out, N * 4, 1};
-      step.step_copies[1] = 2;
+      step.cross(0, row_bytes, false);
+      step.cross(out, N * 4, true);
       if (quantized) {
         const TestRun run = make_run(kRows, 1);
         quantize_rows<K>(KernelContext{&run, kRows, nullptr}, x.data(), step.scratch.data());
@@ -75,7 +74,8 @@ TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
       }
       const std::uint64_t copied = device.copied_bytes();
       ASSERT_EQ(step.run(device, weights, rows), LLMC_DEVICE_DONE);
-      EXPECT_EQ(device.copied_bytes() - copied, copies ? rows * (N * 4 + row_bytes) : 0);
+      EXPECT_EQ(device.copied_bytes() - copied,
+                device.shares_memory() ? 0 : rows * (N * 4 + row_bytes));
       for (std::size_t i = 0; i < rows * N; ++i)
         ASSERT_EQ(bits_of(step.rows(out)[i]), bits_of(want[i])) << "row " << i / N << ", " << i % N;
       // Rows that the chunk does not have are not written.
@@ -89,6 +89,9 @@ using FourBits = Case<WeightKind::kQ4, kN, kK>;
 using EightBits = Case<WeightKind::kQ8, kN, kK>;
 using Gate = Case<WeightKind::kQ4, 2 * kN, kK>;
 using GateF16 = Case<WeightKind::kF16, 2 * kN, kK>;
+
+class OpenClProducts : public OpenClTest {};
+INSTANTIATE_TEST_SUITE_P(Copies, OpenClProducts, testing::Bool());
 
 /// The inputs of a product, and what a test compares.
 struct Inputs {
@@ -111,6 +114,10 @@ struct Inputs {
     if (norm_kind == LLMC_NORM_LAYER) op.norm_bias = weights.add(norm_bias);
     if (op.kind == LLMC_OP_LINEAR) op.y = out;
     step.op = op;
+    const std::size_t width = want.size() / kRows * 4;
+    step.cross(0, x.size() / kRows * 4, false);
+    if (op.y == out) step.cross(out, width, false);
+    step.cross(out, width, true);
     ASSERT_EQ(step.run(device, weights, kRows), LLMC_DEVICE_DONE);
     for (std::size_t i = 0; i < want.size(); ++i)
       ASSERT_EQ(bits_of(step.rows(out)[i]), bits_of(want[i])) << norm_kind << ", " << i;
@@ -118,8 +125,8 @@ struct Inputs {
 };
 
 /// A norm, a bias, a function and a residual around a matrix whose last rows have another format.
-TEST(OpenClProducts, HaveNormsFunctionsAndResiduals) {
-  LLMC_NEED_OPENCL(device, {});
+TEST_P(OpenClProducts, HaveNormsFunctionsAndResiduals) {
+  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
   const Inputs in;
   const auto first = make_weight<FourBits::W>(kN, 1), second = make_weight<EightBits::W>(kN, 2);
   const Joined<FourBits::W, EightBits::W> both{{first.data()}, {second.data()}};
@@ -144,6 +151,25 @@ TEST(OpenClProducts, HaveNormsFunctionsAndResiduals) {
   }
 }
 
+/// A width that is not one of whole panels.
+TEST_P(OpenClProducts, AreGatedWithAnyWidth) {
+  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
+  constexpr std::size_t kOdd = 13;
+  using W = Weight<WeightKind::kQ8, packed_gated_rows(kOdd), kK>;
+  Inputs in;
+  in.bias = random_floats(packed_gated_rows(kOdd), 9);
+  const auto data = make_weight<W>(packed_gated_rows(kOdd), 8);
+  Aligned<float> want(kRows * kOdd);
+  run_linear(make_run(kRows, 1), Rows<kK>{in.x.data()}, W{data.data()},
+             Gated<kOdd, Gelu>{want.data(), in.bias.data()});
+  llmc_device_op op = operation(LLMC_OP_GATED_LINEAR, 2 * kOdd, kK);
+  Weights weights;
+  op.matrix = matrix_of(W::kKind, weights.add(data.data(), data.size()), data.size(),
+                        packed_gated_rows(kOdd));
+  op.function = LLMC_FUNCTION_GELU;
+  in.expect_same(device, op, weights, LLMC_NORM_NONE, want);
+}
+
 template <class C>
 void expect_gated(hosted::OpenClDevice& device) {
   const Inputs in;
@@ -157,15 +183,15 @@ void expect_gated(hosted::OpenClDevice& device) {
   op.function = LLMC_FUNCTION_SILU;
   in.expect_same(device, op, weights, LLMC_NORM_RMS, want);
 }
-TEST(OpenClProducts, AreGated) {
-  LLMC_NEED_OPENCL(device, {});
+TEST_P(OpenClProducts, AreGated) {
+  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
   expect_gated<Gate>(device);
   expect_gated<GateF16>(device);
 }
 
 /// Rows with infinities, NaN, subnormal numbers and zeros.
-TEST(OpenClProducts, OfExtremeRowsHaveTheSameBits) {
-  LLMC_NEED_OPENCL(device, {});
+TEST_P(OpenClProducts, OfExtremeRowsHaveTheSameBits) {
+  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
   Inputs in;
   std::memset(static_cast<void*>(in.residual.data()), 0, in.residual.size() * 4);
   for (std::size_t k = 0; k < kK; ++k) {

@@ -15,12 +15,15 @@ constexpr std::size_t kRowBytes = 1600;  // f32[kTokens][kWidth], to a multiple 
 /// Ordinary numbers, and each kind of number for which a function is written differently.
 Aligned<float> numbers(std::uint64_t seed) {
   auto x = random_floats(kTokens * kWidth, seed, 4);
-  const float special[] = {0.0f,  -0.0f,   0x1p-140f, -0x1p-130f, 88.9f,
-                           89.1f, -103.9f, -104.1f,   0.625f,     0.93f,
-                           20.0f, -20.0f,  1e30f,     HUGE_VALF,  -HUGE_VALF};
+  const float special[] = {0.0f,    -0.0f,     0x1p-140f,  -0x1p-130f,   88.9f, 89.1f,
+                           -103.9f, -104.1f,   0.625f,     0.93f,        20.0f, -20.0f,
+                           1e30f,   HUGE_VALF, -HUGE_VALF, std::nanf("")};
   std::memcpy(x.data(), special, sizeof special);
   return x;
 }
+
+class OpenClRows : public OpenClTest {};
+INSTANTIATE_TEST_SUITE_P(Copies, OpenClRows, testing::Bool());
 
 struct RowOp {
   Aligned<float> x = numbers(1), y = numbers(2);
@@ -36,6 +39,9 @@ struct RowOp {
     std::memcpy(step.rows(kRowBytes), y.data(), y.size() * 4);
     op.out = 2 * kRowBytes;
     step.op = op;
+    step.cross(0, kWidth * 4, false);
+    step.cross(kRowBytes, kWidth * 4, false);
+    step.cross(op.out, kWidth * 4, true);
     ASSERT_EQ(step.run(device, weights, kTokens), LLMC_DEVICE_DONE);
     for (std::size_t i = 0; i < want.size(); ++i) {
       const float found = step.rows(op.out)[i];
@@ -59,8 +65,8 @@ void expect_unary(hosted::OpenClDevice& device, int function) {
   op.function = static_cast<std::uint16_t>(function);
   test.expect(device, op, want);
 }
-TEST(OpenClRows, UnaryFunctions) {
-  LLMC_NEED_OPENCL(device, {});
+TEST_P(OpenClRows, UnaryFunctions) {
+  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
   expect_unary<Identity>(device, LLMC_FUNCTION_IDENTITY);
   expect_unary<Neg>(device, LLMC_FUNCTION_NEG);
   expect_unary<Abs>(device, LLMC_FUNCTION_ABS);
@@ -101,8 +107,8 @@ void expect_binary(hosted::OpenClDevice& device, int function) {
   binary_row<Fn, kWidth>(context, test.x.data(), row, want.data());
   test.expect(device, op, want);
 }
-TEST(OpenClRows, BinaryFunctions) {
-  LLMC_NEED_OPENCL(device, {});
+TEST_P(OpenClRows, BinaryFunctions) {
+  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
   expect_binary<Add>(device, LLMC_FUNCTION_ADD);
   expect_binary<Sub>(device, LLMC_FUNCTION_SUB);
   expect_binary<Mul>(device, LLMC_FUNCTION_MUL);
@@ -111,8 +117,8 @@ TEST(OpenClRows, BinaryFunctions) {
   expect_binary<Max>(device, LLMC_FUNCTION_MAX);
 }
 
-TEST(OpenClRows, NormsOfPartsAndGates) {
-  LLMC_NEED_OPENCL(device, {});
+TEST_P(OpenClRows, NormsOfPartsAndGates) {
+  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
   RowOp test;
   test.x = random_floats(kTokens * kWidth, 5, 3);
   const TestRun run = make_run(kTokens, 1);
@@ -153,25 +159,32 @@ TEST(OpenClDevice, RefusesWhatItCannotDo) {
   model.abi = LLMC_MODEL_ABI;
   EXPECT_EQ(functions.prepare(functions.user, &model, nullptr, nullptr, 0), LLMC_ERROR_DEVICE);
   EXPECT_EQ(functions.wait(functions.user, 7, 0), LLMC_DEVICE_FAILED);
-  // An operation of a later version.
+  // Operations and functions of a later version.
   RowOp test;
   OneStep step(kTokens, 3 * kRowBytes);
-  step.op = operation(99, kWidth);
-  step.op.row = test.row;
   const Aligned<unsigned char> weights = test.weights.aligned();
-  ASSERT_EQ(functions.prepare(functions.user, &step.model, weights.data(), step.scratch.data(),
-                              step.scratch.size()),
-            LLMC_OK);
+  const auto prepared = [&](llmc_device_op op) {
+    step.op = op;
+    return functions.prepare(functions.user, &step.model, weights.data(), step.scratch.data(),
+                             step.scratch.size());
+  };
+  EXPECT_EQ(prepared(operation(99, kWidth)), LLMC_ERROR_DEVICE);
+  EXPECT_THAT(functions.message(functions.user), testing::HasSubstr("99"));
+  llmc_device_op later = operation(LLMC_OP_UNARY, kWidth);
+  later.function = LLMC_FUNCTION_ADD;
+  EXPECT_EQ(prepared(later), LLMC_ERROR_DEVICE);
+  later.kind = LLMC_OP_BINARY;
+  later.function = LLMC_FUNCTION_GELU;
+  EXPECT_EQ(prepared(later), LLMC_ERROR_DEVICE);
+  // One without weights.
+  EXPECT_EQ(prepared(operation(LLMC_OP_UNARY, kWidth)), LLMC_OK);
   llmc_run run{};
   run.count = 1;
   run.scratch = step.scratch.data();
   run.weights = weights.data();
   llmc_device_job job{&step.model, &run, 0, 1};
-  EXPECT_EQ(functions.submit(functions.user, &job), 0u);
-  EXPECT_THAT(functions.message(functions.user), testing::HasSubstr("99"));
   // The scratch of another session.
   run.scratch = step.scratch.data() + 64;
-  step.op.kind = LLMC_OP_BINARY;
   EXPECT_EQ(functions.submit(functions.user, &job), 0u);
   EXPECT_THAT(functions.message(functions.user), testing::HasSubstr("another session"));
   run.scratch = step.scratch.data();

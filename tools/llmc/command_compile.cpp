@@ -30,7 +30,10 @@ class IrDump {
     std::filesystem::create_directories(folder_, error);
   }
   void write(std::string_view pass, const std::string& text) {
-    const auto path = folder_ / fmt::format("{:02}-{}.ir", count_++, pass);
+    write_file(fmt::format("{:02}-{}.ir", count_++, pass), text);
+  }
+  void write_file(const std::string& name, const std::string& text) {
+    const auto path = folder_ / name;
     std::ofstream file(path, std::ios::binary);
     file << text;
     file.close();
@@ -150,6 +153,11 @@ Result<int> compile(const CompileCommand& command, const Globals& globals) {
     if (dump) dump->write(pass, text);
     if (globals.verbose > 1) note(globals, fmt::format("{:8.1f} ms  pass {}", seconds * 1e3, pass));
   };
+
+  if (dump)
+    options.on_text = [&](const std::string& file, const std::string& text) {
+      dump->write_file(file, text);
+    };
 
   LLMC_RETURN_IF_ERROR(driver::check_options(options, outputs.targets));
   LLMC_RETURN_IF_ERROR(driver::find_toolchain(options.cc));

@@ -117,12 +117,13 @@ std::string in_flight_text(const Json& plan) {
                      plan.at("accelerator").at("in_flight").get<std::uint32_t>());
 }
 
-/// "x[128, 192], attended[128, 192]"
+/// "x f32[128, 192], attended_codes u8[128, 320]"
 std::string shapes_text(const Json& rows) {
   std::string text;
   for (const Json& row : rows)
-    text += fmt::format("{}{}[{}, {}]", text.empty() ? "" : ", ",
+    text += fmt::format("{}{} {}[{}, {}]", text.empty() ? "" : ", ",
                         printable(row.at("buffer").get<std::string>(), 40),
+                        printable(row.at("element").get<std::string>(), 10),
                         row.at("shape").at(0).get<std::uint64_t>(),
                         row.at("shape").at(1).get<std::uint64_t>());
   return text;

@@ -25,13 +25,14 @@ enum Constant : std::uint32_t {
   kDeviceVersion = 0x102F,
   kDeviceUnifiedMemory = 0x1035,
   kBuildLog = 0x1183,
+  kKernelGroup = 0x11B0,
   kEventStatus = 0x11D3,
 };
-inline constexpr Bits kTypeCpu = 1 << 1, kTypeGpu = 1 << 2, kTypeAll = 0xFFFFFFFF;
+inline constexpr Bits kTypeCpu = 1 << 1, kTypeAll = 0xFFFFFFFF;
 inline constexpr Bits kReadWrite = 1 << 0, kReadOnly = 1 << 2, kUseHostMemory = 1 << 3;
 inline constexpr Bits kMapRead = 1 << 0, kMapWrite = 1 << 1;
 inline constexpr Bits kFpDenormals = 1 << 0, kFpInfinities = 1 << 1, kFpToNearest = 1 << 2,
-                      kFpFma = 1 << 5, kFpDivision = 1 << 7;
+                      kFpDivision = 1 << 7;
 
 /// name, result, parameters
 #define LLMC_OPENCL_FUNCTIONS(F)                                                                 \
@@ -53,6 +54,8 @@ inline constexpr Bits kFpDenormals = 1 << 0, kFpInfinities = 1 << 1, kFpToNeares
     std::size_t*)                                                                                \
   F(ReleaseProgram, std::int32_t, Handle)                                                        \
   F(CreateKernel, Handle, Handle, const char*, std::int32_t*)                                    \
+  F(GetKernelWorkGroupInfo, std::int32_t, Handle, Handle, std::uint32_t, std::size_t, void*,     \
+    std::size_t*)                                                                                \
   F(ReleaseKernel, std::int32_t, Handle)                                                         \
   F(SetKernelArg, std::int32_t, Handle, std::uint32_t, std::size_t, const void*)                 \
   F(EnqueueNDRangeKernel, std::int32_t, Handle, Handle, std::uint32_t, const std::size_t*,       \

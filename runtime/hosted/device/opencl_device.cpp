@@ -1,6 +1,7 @@
 #include "runtime/hosted/device/opencl_device.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -55,7 +56,9 @@ Outcome<std::unique_ptr<OpenClDevice>> OpenClDevice::create(const OpenClOptions&
   if (!found) return found.failure();
   std::unique_ptr<OpenClDevice> device(new OpenClDevice(**api));
   device->name_ = found->name;
-  device->shares_memory_ = found->shares_memory && !options.copies;
+  device->can_share_ = found->shares_memory && !options.copies;
+  device->is_cpu_ = found->is_cpu;
+  device->max_allocation_ = found->max_allocation;
   try {
     device->open(found->id);
     device->check_rounding();
@@ -68,9 +71,9 @@ Outcome<std::unique_ptr<OpenClDevice>> OpenClDevice::create(const OpenClOptions&
 OpenClDevice::~OpenClDevice() {
   release();
   for (auto& [format, program] : programs_) {
-    api_.ReleaseKernel(program.linear);
-    api_.ReleaseKernel(program.gated);
-    api_.ReleaseProgram(program.program);
+    for (const Handle made : {program.linear, program.gated})
+      if (made != nullptr) api_.ReleaseKernel(made);
+    if (program.program != nullptr) api_.ReleaseProgram(program.program);
   }
   for (const Handle made : {norm_, quantize_, unpack_, elementwise_})
     if (made != nullptr) api_.ReleaseKernel(made);
@@ -90,6 +93,10 @@ void OpenClDevice::open(Handle device) {
 }
 
 Handle OpenClDevice::buffer(Bits flags, std::size_t bytes, const void* host) {
+  if (max_allocation_ != 0 && bytes > max_allocation_)
+    throw DeviceError{"the model needs " + std::to_string(bytes >> 20) +
+                      " MiB in one piece, the device allows " +
+                      std::to_string(max_allocation_ >> 20)};
   std::int32_t code = 0;
   const Handle made = api_.CreateBuffer(context_, host != nullptr ? flags | kUseHostMemory : flags,
                                         bytes, const_cast<void*>(host), &code);
@@ -97,11 +104,44 @@ Handle OpenClDevice::buffer(Bits flags, std::size_t bytes, const void* host) {
   return made;
 }
 
+/// Refuses what a later version of the interface may have.
+void OpenClDevice::check_op(const llmc_device_op& op) {
+  const auto known = [](const llmc_device_matrix& m) {
+    return m.offset == LLMC_DEVICE_NONE || m.kind < LLMC_MATRIX_CODED ||
+           (m.kind == LLMC_MATRIX_CODED && (m.bits == 4 || m.bits == 6 || m.bits == 8) &&
+            std::has_single_bit(m.block) && m.block >= 16 && m.block <= 256 &&
+            (m.scale_bytes == 2 || m.scale_bytes == 4) && m.zero <= LLMC_ZERO_FLOAT);
+  };
+  const bool two_operands = op.kind == LLMC_OP_BINARY;
+  if (op.kind > LLMC_OP_UNARY || op.norm > LLMC_NORM_LAYER ||
+      op.function > (two_operands ? LLMC_FUNCTION_MAX : LLMC_FUNCTION_GELU_TANH) ||
+      (two_operands && op.function < LLMC_FUNCTION_ADD) || op.n == 0 ||
+      (is_linear(op) && (op.k == 0 || op.matrix.offset == LLMC_DEVICE_NONE)) || !known(op.matrix) ||
+      !known(op.matrix_2))
+    throw DeviceError{"operation " + std::to_string(op.kind) + " of the model is unknown"};
+}
+
 llmc_status OpenClDevice::prepare(const llmc_model& model, const void* weights, void* scratch,
                                   std::uint64_t scratch_bytes) {
+  release();
+  message_.clear();
   if (model.abi != LLMC_MODEL_ABI) return LLMC_ERROR_VERSION;
   if (model.device_program == nullptr || model.scratch_bytes == 0) return LLMC_ERROR_DEVICE;
-  release();
+  const bool prepared = attempt([&] {
+    prepare_memory(model, static_cast<const unsigned char*>(weights),
+                   static_cast<unsigned char*>(scratch), scratch_bytes);
+  });
+  if (!prepared) {
+    release();
+    return LLMC_ERROR_DEVICE;
+  }
+  model_ = &model;
+  weights_ = static_cast<const unsigned char*>(weights);
+  return LLMC_OK;
+}
+
+void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* weights,
+                                  unsigned char* scratch, std::uint64_t scratch_bytes) {
   const llmc_device_program& program = *model.device_program;
   std::uint64_t begin = UINT64_MAX, end = 0, codes = 4, sums = 4, scales = 4, normed = 4;
   const auto reads = [&](std::uint64_t offset, std::uint64_t bytes) {
@@ -109,55 +149,53 @@ llmc_status OpenClDevice::prepare(const llmc_model& model, const void* weights, 
     begin = std::min(begin, offset);
     end = std::max(end, offset + bytes);
   };
-  try {
-    for (std::uint32_t i = 0; i < program.step_ops[model.steps]; ++i) {
-      const llmc_device_op& op = program.ops[i];
-      const std::uint64_t width = is_linear(op) ? op.k : op.n;
-      for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2}) {
-        reads(matrix->offset, matrix->bytes);
-        if (matrix->offset != LLMC_DEVICE_NONE) product_program(*matrix);
-      }
-      reads(op.bias, (op.matrix.rows + std::uint64_t{op.matrix_2.rows}) * sizeof(float));
-      reads(op.norm_weight, width * sizeof(float));
-      reads(op.norm_bias, width * sizeof(float));
-      reads(op.row, op.n * sizeof(float));
-      reads(op.number, sizeof(float));
-      if (!is_linear(op)) continue;
-      const std::uint64_t blocks = ceil_div(op.k, 32);
-      codes = std::max(codes, model.chunk * blocks * 32);
-      sums = std::max(sums, model.chunk * blocks * 2 * sizeof(std::int16_t));
-      scales = std::max(scales, model.chunk * ceil_div(op.k, 256) * sizeof(float));
-      normed = std::max(normed, model.chunk * op.k * sizeof(float));
+  for (std::uint32_t i = 0; i < program.step_ops[model.steps]; ++i) {
+    const llmc_device_op& op = program.ops[i];
+    check_op(op);
+    const std::uint64_t width = is_linear(op) ? op.k : op.n;
+    for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2}) {
+      reads(matrix->offset, matrix->bytes);
+      if (matrix->offset != LLMC_DEVICE_NONE) product_program(*matrix);
     }
-    weights_begin_ = begin;
-    const auto* const first = static_cast<const unsigned char*>(weights) + begin;
-    weights_buffer_ = buffer(kReadOnly, end - begin, shares_memory_ ? first : nullptr);
-    if (!shares_memory_)
-      check(api_.EnqueueWriteBuffer(queue_, weights_buffer_, 1, 0, end - begin, first, 0, nullptr,
-                                    nullptr),
-            "clEnqueueWriteBuffer");
-    codes_ = buffer(kReadWrite, codes, nullptr);
-    sums_ = buffer(kReadWrite, sums, nullptr);
-    scales_ = buffer(kReadWrite, scales, nullptr);
-    normed_ = buffer(kReadWrite, normed, nullptr);
-    for (std::uint64_t at = 0; at + model.scratch_bytes <= scratch_bytes;
-         at += model.scratch_bytes) {
-      Slot slot{.host = static_cast<unsigned char*>(scratch) + at, .bytes = model.scratch_bytes};
-      slot.buffer = buffer(kReadWrite, model.scratch_bytes, shares_memory_ ? slot.host : nullptr);
-      slots_.push_back(slot);
-      map(slots_.back(), true);
-    }
-  } catch (const DeviceError& error) {
-    message_ = error.message;
-    release();
-    return LLMC_ERROR_DEVICE;
-  } catch (...) {  // only allocations can fail here
-    release();
-    return LLMC_ERROR_MEMORY;
+    reads(op.bias, (op.matrix.rows + std::uint64_t{op.matrix_2.rows}) * sizeof(float));
+    reads(op.norm_weight, width * sizeof(float));
+    reads(op.norm_bias, width * sizeof(float));
+    reads(op.row, op.n * sizeof(float));
+    reads(op.number, sizeof(float));
+    if (!is_linear(op)) continue;
+    const std::uint64_t blocks = ceil_div(op.k, 32);
+    codes = std::max(codes, model.chunk * blocks * 32);
+    sums = std::max(sums, model.chunk * blocks * 2 * sizeof(std::int16_t));
+    scales = std::max(scales, model.chunk * ceil_div(op.k, 256) * sizeof(float));
+    normed = std::max(normed, std::uint64_t{model.chunk} * op.k * sizeof(float));
   }
-  model_ = &model;
-  weights_ = static_cast<const unsigned char*>(weights);
-  return LLMC_OK;
+  const bool any_weight = end > 0;
+  weights_begin_ = any_weight ? begin : 0;
+  const unsigned char* const first = weights + weights_begin_;
+  constexpr std::uintptr_t kPage = 4096;
+  const auto is_page = [](const unsigned char* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory) % kPage == 0;
+  };
+  shares_memory_ =
+      can_share_ && any_weight &&
+      (is_cpu_ || (is_page(first) && is_page(scratch) && model.scratch_bytes % kPage == 0));
+  const std::size_t weight_bytes = any_weight ? end - begin : sizeof(float);
+  weights_buffer_ = buffer(kReadOnly, weight_bytes, shares_memory_ ? first : nullptr);
+  if (!shares_memory_ && any_weight)
+    check(api_.EnqueueWriteBuffer(queue_, weights_buffer_, 1, 0, weight_bytes, first, 0, nullptr,
+                                  nullptr),
+          "clEnqueueWriteBuffer");
+  codes_ = buffer(kReadWrite, codes, nullptr);
+  sums_ = buffer(kReadWrite, sums, nullptr);
+  scales_ = buffer(kReadWrite, scales, nullptr);
+  normed_ = buffer(kReadWrite, normed, nullptr);
+  slots_.reserve(scratch_bytes / model.scratch_bytes);
+  for (std::uint64_t at = 0; at + model.scratch_bytes <= scratch_bytes; at += model.scratch_bytes) {
+    slots_.push_back({.host = scratch + at, .bytes = model.scratch_bytes});
+    Slot& slot = slots_.back();
+    slot.buffer = buffer(kReadWrite, slot.bytes, shares_memory_ ? slot.host : nullptr);
+    map(slot, true);
+  }
 }
 
 void OpenClDevice::release() {
@@ -175,46 +213,42 @@ void OpenClDevice::release() {
   model_ = nullptr;
 }
 
-/// Gives a chunk's scratch to the CPU, and back to the device. They do nothing if the device has a
-/// memory of its own.
+/// Gives a chunk's scratch to the CPU. Does nothing if the device has a memory of its own.
 void OpenClDevice::map(Slot& slot, bool blocking) {
-  if (!shares_memory_ || slot.mapped) return;
+  if (!shares_memory_ || slot.mapped || slot.buffer == nullptr) return;
   std::int32_t code = 0;
   api_.EnqueueMapBuffer(queue_, slot.buffer, blocking ? 1 : 0, kMapRead | kMapWrite, 0, slot.bytes,
                         0, nullptr, nullptr, &code);
   check(code, "clEnqueueMapBuffer");
   slot.mapped = true;
 }
-void OpenClDevice::unmap(Slot& slot) {
-  if (!slot.mapped) return;
+/// Gives it back to the device. Returns OpenCL's code.
+std::int32_t OpenClDevice::unmap(Slot& slot) {
+  if (!slot.mapped) return 0;
   slot.mapped = false;
-  api_.EnqueueUnmapMemObject(queue_, slot.buffer, slot.host, 0, nullptr, nullptr);
+  return api_.EnqueueUnmapMemObject(queue_, slot.buffer, slot.host, 0, nullptr, nullptr);
 }
 
 std::uint64_t OpenClDevice::submit(const llmc_device_job& job) {
   const auto slot = std::ranges::find(slots_, job.run->scratch, &Slot::host);
   const auto free = std::ranges::find(jobs_, std::uint64_t{0}, &Job::ticket);
-  if (job.model != model_ || job.run->weights != weights_ || slot == slots_.end() ||
-      free == std::end(jobs_)) {
-    message_ = "another session was initialised with it";
-    return 0;
-  }
-  try {
+  const bool submitted = attempt([&] {
+    if (job.model != model_ || job.run->weights != weights_ || slot == slots_.end())
+      throw DeviceError{"another session was initialised with it"};
+    if (free == std::end(jobs_)) throw DeviceError{"too many jobs are in progress"};
     enqueue(job, *slot);
     check(api_.EnqueueMarkerWithWaitList(queue_, 0, nullptr, &free->event),
           "clEnqueueMarkerWithWaitList");
+    free->slot = &*slot;
     free->ticket = ++tickets_;
     check(api_.Flush(queue_), "clFlush");
-    return free->ticket;
-  } catch (const DeviceError& error) {
-    message_ = error.message;
-    return 0;
-  }
+  });
+  return submitted ? free->ticket : 0;
 }
 
 void OpenClDevice::enqueue(const llmc_device_job& job, Slot& slot) {
   const llmc_device_program& program = *model_->device_program;
-  unmap(slot);
+  check(unmap(slot), "clEnqueueUnmapMemObject");
   for (std::uint32_t step = job.first_step; step < job.end_step; ++step) {
     const auto copies = [&](std::uint32_t from_device) {
       if (shares_memory_) return;
@@ -263,7 +297,7 @@ void OpenClDevice::run(const llmc_device_op& op, Slot& slot, std::uint32_t count
                     std::uint32_t{op.kind} - LLMC_OP_GATED, std::uint32_t{op.function}, op.x, op.y,
                     op.out, in_weights(op.row), in_weights(op.number), op.value, op.n);
     default:
-      throw DeviceError{"unknown operation " + std::to_string(op.kind)};
+      break;  // check_op() refuses it
   }
 }
 
@@ -292,7 +326,7 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
     const Program& program = product_program(*matrix);
     const std::size_t work = gated ? matrix->rows / 2 : matrix->rows;
     // The largest group of whole panels that divides the rows.
-    Sizes group{64, 1};
+    Sizes group{program.group, 1};
     while (work % group.x != 0) group.x /= 2;
     const Sizes global{work, ceil_div(count, kProductRows)};
     const std::uint64_t offset = in_weights(matrix->offset), bias = in_weights(op.bias);
@@ -310,40 +344,39 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
 
 int OpenClDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
   const auto job = std::ranges::find(jobs_, ticket, &Job::ticket);
-  if (job == std::end(jobs_)) return LLMC_DEVICE_FAILED;
+  if (ticket == 0 || job == std::end(jobs_)) return LLMC_DEVICE_FAILED;
   const Clock::time_point end = Clock::now() + std::chrono::microseconds(timeout_us);
+  const std::int32_t waited =
+      timeout_us == LLMC_DEVICE_NO_LIMIT ? api_.WaitForEvents(1, &job->event) : 0;
   std::int32_t status = 0;
-  if (timeout_us == LLMC_DEVICE_NO_LIMIT) api_.WaitForEvents(1, &job->event);
   for (;;) {
     const std::int32_t code =
         api_.GetEventInfo(job->event, kEventStatus, sizeof status, &status, nullptr);
     if (code != 0) status = code;
+    if (status > 0 && waited != 0) status = waited;
     if (status <= 0) break;
     if (Clock::now() >= end) return LLMC_DEVICE_RUNNING;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   api_.ReleaseEvent(job->event);
+  Slot& slot = *job->slot;
   *job = {};
   if (status == 0) return LLMC_DEVICE_DONE;
-  message_ = "a job ended with OpenCL's code " + std::to_string(status);
+  slot.mapped = false;  // perhaps its map failed, too
+  attempt([&] { throw DeviceError{"a job ended with OpenCL's code " + std::to_string(status)}; });
   return LLMC_DEVICE_FAILED;
 }
 
 /// Commands of OpenCL cannot be taken back: waits for them.
 void OpenClDevice::cancel() {
   if (queue_ == nullptr) return;
-  api_.Finish(queue_);
+  const std::int32_t finished = api_.Finish(queue_);
   for (Job& job : jobs_) {
     if (job.event != nullptr) api_.ReleaseEvent(job.event);
     job = {};
   }
-  for (Slot& slot : slots_) {
-    try {
-      map(slot, true);
-    } catch (const DeviceError& error) {
-      message_ = error.message;
-    }
-  }
+  if (finished != 0) attempt([&] { check(finished, "clFinish"); });
+  for (Slot& slot : slots_) attempt([&] { map(slot, true); });
 }
 
 }  // namespace llmc::hosted

@@ -23,8 +23,8 @@ struct OpenClOptions {
 /// opencl_rows.h and opencl_products.h, which compute the same bits as the CPU's.
 ///
 /// If the device shares the CPU's memory, weights and rows are used where they are: a chunk's
-/// scratch is mapped by the CPU, except while a job has it. Otherwise weights are copied once, and
-/// rows that cross the border with each job.
+/// scratch is mapped by the CPU, except while a job has it. GPUs do so only with memory that begins
+/// with a page. Otherwise weights are copied once, and rows that cross the border with each job.
 class OpenClDevice {
  public:
   /// Fails with LLMC_ERROR_DEVICE if the system has no suitable device.
@@ -36,6 +36,7 @@ class OpenClDevice {
   /// The functions for llmc_config.device. A session and this object must not outlive it.
   const llmc_device& device() const { return device_; }
   const std::string& name() const { return name_; }  // "platform: device"
+  /// Returns whether it uses the memory of the session that was initialised last where it is.
   bool shares_memory() const { return shares_memory_; }
   /// Returns the number of bytes of rows that were copied from and to the device.
   std::uint64_t copied_bytes() const { return copied_bytes_; }
@@ -49,6 +50,7 @@ class OpenClDevice {
       std::tuple<std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t>;
   struct Program {
     Handle program = nullptr, linear = nullptr, gated = nullptr;
+    std::size_t group = 64;  // largest number of work items that share a group; at least a panel
   };
   /// The scratch of a chunk.
   struct Slot {
@@ -60,6 +62,7 @@ class OpenClDevice {
   struct Job {
     std::uint64_t ticket = 0;  // 0: unused
     Handle event = nullptr;
+    Slot* slot = nullptr;
   };
 
   explicit OpenClDevice(const opencl::Api& api);
@@ -82,7 +85,23 @@ class OpenClDevice {
   void run_linear(const llmc_device_op& op, Slot& slot, std::uint32_t count);
   void copy(const llmc_device_copy& copy, Slot& slot, std::uint32_t count);
   void map(Slot& slot, bool blocking);
-  void unmap(Slot& slot);
+  std::int32_t unmap(Slot& slot);
+  void prepare_memory(const llmc_model& model, const unsigned char* weights, unsigned char* scratch,
+                      std::uint64_t scratch_bytes);
+  void check_op(const llmc_device_op& op);
+  /// Calls `body`. Returns false and keeps the reason if it fails.
+  template <class Body>
+  bool attempt(Body&& body) noexcept {
+    try {
+      body();
+      return true;
+    } catch (opencl::DeviceError& error) {
+      message_ = std::move(error.message);
+    } catch (...) {  // only allocations can fail here
+      message_ = "out of memory";
+    }
+    return false;
+  }
   std::uint64_t in_weights(std::uint64_t offset) const {
     return offset == LLMC_DEVICE_NONE ? offset : offset - weights_begin_;
   }
@@ -101,7 +120,9 @@ class OpenClDevice {
   const opencl::Api& api_;
   llmc_device device_{};
   std::string name_, message_;
-  bool shares_memory_ = false;
+  bool can_share_ = false, is_cpu_ = false;
+  bool shares_memory_ = false;  // of the session's scratch and weights
+  std::uint64_t max_allocation_ = 0;
   std::uint64_t copied_bytes_ = 0;
   Handle id_ = nullptr, context_ = nullptr, queue_ = nullptr;
   Handle rows_program_ = nullptr, norm_ = nullptr, quantize_ = nullptr, unpack_ = nullptr,

@@ -6,8 +6,8 @@
 namespace llmc::hosted::opencl {
 namespace {
 
-/// More platforms, or devices of a platform, are ignored.
-constexpr std::uint32_t kMost = 64;
+/// More platforms, and more devices of a platform, are ignored.
+constexpr std::uint32_t kMaxListed = 64;
 
 template <class T>
 std::optional<T> info(const Api& api, Handle device, Constant what) {
@@ -42,24 +42,25 @@ std::string obstacle(const Api& api, Handle device) {
 
 std::vector<FoundDevice> list_devices(const Api& api) {
   std::vector<FoundDevice> found;
-  Handle platforms[kMost];
+  Handle platforms[kMaxListed];
   std::uint32_t platform_count = 0;
-  if (api.GetPlatformIDs(kMost, platforms, &platform_count) != 0) return found;
-  for (std::uint32_t p = 0; p < std::min(platform_count, kMost); ++p) {
+  if (api.GetPlatformIDs(kMaxListed, platforms, &platform_count) != 0) return found;
+  for (std::uint32_t p = 0; p < std::min(platform_count, kMaxListed); ++p) {
     char platform[256] = {};
-    Handle devices[kMost];
+    Handle devices[kMaxListed];
     std::uint32_t count = 0;
     if (api.GetPlatformInfo(platforms[p], kPlatformName, sizeof platform - 1, platform, nullptr) !=
             0 ||
-        api.GetDeviceIDs(platforms[p], kTypeAll, kMost, devices, &count) != 0)
+        api.GetDeviceIDs(platforms[p], kTypeAll, kMaxListed, devices, &count) != 0)
       continue;
-    for (std::uint32_t d = 0; d < std::min(count, kMost); ++d) {
+    for (std::uint32_t d = 0; d < std::min(count, kMaxListed); ++d) {
       const Handle id = devices[d];
       found.push_back(
           {.id = id,
            .name = std::string(platform) + ": " + device_text(api, id, kDeviceName),
            .is_cpu = (info<Bits>(api, id, kDeviceType).value_or(0) & kTypeCpu) != 0,
            .shares_memory = info<std::uint32_t>(api, id, kDeviceUnifiedMemory).value_or(0) != 0,
+           .max_allocation = info<std::uint64_t>(api, id, kDeviceMaxAllocation).value_or(0),
            .obstacle = obstacle(api, id)});
     }
   }

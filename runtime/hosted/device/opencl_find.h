@@ -11,7 +11,8 @@ struct FoundDevice {
   Handle id = nullptr;
   std::string name;  // "platform: device"
   bool is_cpu = false;
-  bool shares_memory = false;  // with the CPU
+  bool shares_memory = false;        // with the CPU
+  std::uint64_t max_allocation = 0;  // bytes of one buffer
   /// Why it cannot compute the bits of docs/numerics.md, whose floats are correctly rounded, with
   /// subnormals; empty if it can.
   std::string obstacle;

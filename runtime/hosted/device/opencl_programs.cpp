@@ -12,6 +12,18 @@ using namespace opencl;
 
 constexpr char kBuildOptions[] = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt";
 
+// The numbers that kOpenClRows knows.
+static_assert(LLMC_FUNCTION_IDENTITY == 0 && LLMC_FUNCTION_NEG == 1 && LLMC_FUNCTION_ABS == 2 &&
+              LLMC_FUNCTION_SQRT == 3 && LLMC_FUNCTION_RECIPROCAL == 4 && LLMC_FUNCTION_EXP == 5 &&
+              LLMC_FUNCTION_SIGMOID == 6 && LLMC_FUNCTION_SILU == 7 && LLMC_FUNCTION_RELU == 8 &&
+              LLMC_FUNCTION_TANH == 9 && LLMC_FUNCTION_ERF == 10 && LLMC_FUNCTION_GELU == 11 &&
+              LLMC_FUNCTION_GELU_TANH == 12 && LLMC_FUNCTION_ADD == 13 && LLMC_FUNCTION_SUB == 14 &&
+              LLMC_FUNCTION_MUL == 15 && LLMC_FUNCTION_DIV == 16 && LLMC_FUNCTION_MIN == 17 &&
+              LLMC_FUNCTION_MAX == 18);
+static_assert(LLMC_MATRIX_F32 == 0 && LLMC_MATRIX_F16 == 1 && LLMC_MATRIX_Q4 == 2 &&
+              LLMC_MATRIX_CODED == 3 && LLMC_ZERO_NONE == 0 && LLMC_ZERO_INTEGER == 1 &&
+              LLMC_ZERO_FLOAT == 2);
+
 }  // namespace
 
 void OpenClDevice::build_rows() {
@@ -60,13 +72,18 @@ Handle OpenClDevice::build(const std::string& source, const std::string& options
   const char* text = source.c_str();
   const Handle program = api_.CreateProgramWithSource(context_, 1, &text, nullptr, &code);
   check(code, "clCreateProgramWithSource");
-  if (api_.BuildProgram(program, 1, &id_, (kBuildOptions + options).c_str(), nullptr, nullptr) == 0)
-    return program;
-  std::string log(4096, '\0');
-  if (api_.GetProgramBuildInfo(program, id_, kBuildLog, log.size(), log.data(), nullptr) != 0)
-    log.clear();
+  code = api_.BuildProgram(program, 1, &id_, (kBuildOptions + options).c_str(), nullptr, nullptr);
+  if (code == 0) return program;
+  std::size_t bytes = 0;
+  std::string log;
+  if (api_.GetProgramBuildInfo(program, id_, kBuildLog, 0, nullptr, &bytes) == 0) {
+    log.resize(bytes);
+    if (api_.GetProgramBuildInfo(program, id_, kBuildLog, bytes, log.data(), nullptr) != 0)
+      log.clear();
+  }
   api_.ReleaseProgram(program);
-  throw DeviceError{std::string("cannot compile the kernels: ") + log.c_str()};
+  throw DeviceError{"cannot compile the kernels, OpenCL's code " + std::to_string(code) + ": " +
+                    log.c_str()};
 }
 
 Handle OpenClDevice::kernel(Handle program, const char* name) {
@@ -96,6 +113,12 @@ const OpenClDevice::Program& OpenClDevice::product_program(const llmc_device_mat
     made.program = build(std::string(kOpenClRows) + kOpenClProducts, options);
   if (made.linear == nullptr) made.linear = kernel(made.program, "linear");
   made.gated = kernel(made.program, "gated_linear");
+  for (const Handle built : {made.linear, made.gated}) {
+    std::size_t largest = 0;
+    check(api_.GetKernelWorkGroupInfo(built, id_, kKernelGroup, sizeof largest, &largest, nullptr),
+          "clGetKernelWorkGroupInfo");
+    while (made.group > largest && made.group > 8) made.group /= 2;
+  }
   return made;
 }
 

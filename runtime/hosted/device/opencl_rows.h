@@ -25,10 +25,10 @@ float exp_exact(float x) {
   p = fma(p, r, 1.6666665459e-1f);
   p = fma(p, r, 5.0000001201e-1f);
   p = fma(p, r * r, r) + 1.0f;
-  const int whole = as_int(shifted) - 0x4b400000;
-  const int low = whole >> 1;
-  p = p * as_float((low + 127) << 23);
-  p = p * as_float((whole - low + 127) << 23);
+  const uint whole = as_uint(shifted) - 0x4b400000u;
+  const uint low = as_uint(as_int(whole) >> 1);
+  p = p * as_float((low + 127u) << 23);
+  p = p * as_float((whole - low + 127u) << 23);
   p = x < -104.0f ? 0.0f : p;
   return 89.0f < x ? as_float(0x7f800000) : p;
 }
@@ -170,7 +170,7 @@ void quantize_rows(__global const uchar* in, ulong x, __global char* codes, __gl
   int sum = 0;
   for (uint i = 0; i < 8; ++i) {
     const float scaled = v[i] * inverse;
-    const int code = finite ? as_int(scaled + MAGIC) - 0x4b400000 : 0;
+    const int code = finite ? as_int(as_uint(scaled + MAGIC) - 0x4b400000u) : 0;
     sum += code;
     if (first < blocks * 32) codes[row * blocks * 32 + first + i] = (char)code;
   }

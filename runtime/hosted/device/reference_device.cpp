@@ -19,24 +19,27 @@ constexpr int kSpins = 400;
 
 ReferenceDevice::ReferenceDevice(std::unique_ptr<ThreadPool> pool)
     : pool_(std::move(pool)),
-      device_{.abi = LLMC_DEVICE_ABI,
-              .size = sizeof(llmc_device),
-              .name = "reference",
-              .user = this,
-              .prepare = [](void*, const llmc_model* model, const void*, void*,
-                            uint64_t) -> llmc_status {
-                // The layouts of llmc_run and llmc_model are those of this version.
-                return model->abi == LLMC_MODEL_ABI ? LLMC_OK : LLMC_ERROR_VERSION;
-              },
-              .submit = [](void* user, const llmc_device_job* job) -> uint64_t {
-                return static_cast<ReferenceDevice*>(user)->submit(*job);
-              },
-              .wait = [](void* user, uint64_t ticket, uint32_t timeout_us) -> int {
-                return static_cast<ReferenceDevice*>(user)->wait(ticket, timeout_us);
-              },
-              .cancel = [](void* user) { static_cast<ReferenceDevice*>(user)->cancel(); },
-              .release = [](void* user) { static_cast<ReferenceDevice*>(user)->cancel(); },
-              .message = nullptr} {}
+      device_{
+          .abi = LLMC_DEVICE_ABI,
+          .size = sizeof(llmc_device),
+          .name = "reference",
+          .user = this,
+          .prepare = [](void* user, const llmc_model* model, const void*, void* scratch,
+                        uint64_t bytes) -> llmc_status {
+            // The layouts of llmc_run and llmc_model are those of this version.
+            if (model->abi != LLMC_MODEL_ABI) return LLMC_ERROR_VERSION;
+            static_cast<ReferenceDevice*>(user)->prepare(scratch, bytes);
+            return LLMC_OK;
+          },
+          .submit = [](void* user, const llmc_device_job* job) -> uint64_t {
+            return static_cast<ReferenceDevice*>(user)->submit(*job);
+          },
+          .wait = [](void* user, uint64_t ticket, uint32_t timeout_us) -> int {
+            return static_cast<ReferenceDevice*>(user)->wait(ticket, timeout_us);
+          },
+          .cancel = [](void* user) { static_cast<ReferenceDevice*>(user)->cancel(); },
+          .release = [](void* user) { static_cast<ReferenceDevice*>(user)->prepare(nullptr, 0); },
+          .message = nullptr} {}
 
 Outcome<std::unique_ptr<ReferenceDevice>> ReferenceDevice::create(std::uint32_t threads) {
   auto pool = ThreadPool::create(threads);
@@ -59,7 +62,14 @@ ReferenceDevice::~ReferenceDevice() {
   worker_.join();
 }
 
+void ReferenceDevice::prepare(void* scratch, std::uint64_t bytes) {
+  cancel();
+  scratch_ = {static_cast<unsigned char*>(scratch), bytes};
+}
+
 std::uint64_t ReferenceDevice::submit(const llmc_device_job& job) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(scratch_.data());
+  if (reinterpret_cast<std::uintptr_t>(job.run->scratch) - begin >= scratch_.size()) return 0;
   const std::uint64_t ticket = submitted_.load(std::memory_order_relaxed) + 1;
   if (ticket - done_.load(std::memory_order_acquire) > kJobs) return 0;
   Job& slot = jobs_[ticket % kJobs];

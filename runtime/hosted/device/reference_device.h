@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "llmc/device.h"
@@ -38,6 +39,7 @@ class ReferenceDevice {
   };
 
   explicit ReferenceDevice(std::unique_ptr<ThreadPool> pool);
+  void prepare(void* scratch, std::uint64_t bytes);
   std::uint64_t submit(const llmc_device_job& job);
   int wait(std::uint64_t ticket, std::uint32_t timeout_us);
   void cancel();
@@ -47,6 +49,7 @@ class ReferenceDevice {
 
   std::unique_ptr<ThreadPool> pool_;
   llmc_device device_;
+  std::span<unsigned char> scratch_;  // of the session that was initialised last
   Job jobs_[kJobs];
   // Tickets count from 1. Each word has a cache line of its own.
   alignas(64) std::atomic<std::uint64_t> submitted_{0};

@@ -35,7 +35,7 @@ extern "C" {
 
 /* ---- Regions as data ---- */
 
-/* Offsets without a meaning, such as that of a bias that an operation does not have. */
+/* The offset of what an operation does not have, such as a bias. */
 #define LLMC_DEVICE_NONE UINT64_MAX
 
 /* A packed matrix in the weights: panels of 8 rows, whose layout is that of llmc/quant/f32.h,
@@ -87,7 +87,8 @@ enum {
   /* v = matrix . norm(x) + bias, for x of width k, then for matrix_2 and the rows after those of
    * matrix. out[n] = f(v); with y: out[n] = y + f(v). */
   LLMC_OP_LINEAR = 0,
-  /* The same; panels of matrix are gate, up, gate, …: out[n] = f(gate) * up, n / 2 columns. */
+  /* v as above, without matrix_2 and y; panels of matrix are gate, up, gate, …: out[n] = f(gate) *
+   * up, n / 2 columns. */
   LLMC_OP_GATED_LINEAR,
   LLMC_OP_NORM,   /* out = norm(x), with y: y + norm(x); x has `parts` rows of n, each normalised */
   LLMC_OP_GATED,  /* out[n] = f(x) * y */
@@ -103,7 +104,7 @@ typedef struct llmc_device_op {
   uint16_t kind;      /* LLMC_OP_… */
   uint16_t function;  /* LLMC_FUNCTION_… */
   uint16_t norm;      /* LLMC_NORM_…, of the input (linear) or of LLMC_OP_NORM */
-  uint16_t quantized; /* linear: non-zero if the CPU has quantized x: see below */
+  uint16_t quantized; /* linear: non-zero if the CPU has quantized x: see above */
   uint32_t n, k, parts;
   float epsilon; /* of the norm */
   float value;

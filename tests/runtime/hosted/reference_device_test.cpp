@@ -92,6 +92,9 @@ TEST(ReferenceDevice, RefusesMoreJobsThanItHasRoomFor) {
   llmc_run run{};
   run.scratch = scratch.data();
   const llmc_device_job job{&model, &run, 1, 2};
+  EXPECT_EQ(functions.submit(functions.user, &job), 0u) << "without a session";
+  ASSERT_EQ(functions.prepare(functions.user, &model, nullptr, scratch.data(), scratch.size()),
+            LLMC_OK);
   may_end = false;
   std::uint64_t last = 0, accepted = 0;
   while (const std::uint64_t ticket = functions.submit(functions.user, &job)) {
@@ -104,6 +107,8 @@ TEST(ReferenceDevice, RefusesMoreJobsThanItHasRoomFor) {
   may_end = true;
   EXPECT_EQ(functions.wait(functions.user, last, LLMC_DEVICE_NO_LIMIT), LLMC_DEVICE_DONE);
   EXPECT_NE(functions.submit(functions.user, &job), 0u);
+  functions.release(functions.user);
+  EXPECT_EQ(functions.submit(functions.user, &job), 0u) << "released";
   functions.cancel(functions.user);
 }
 
