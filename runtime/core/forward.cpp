@@ -109,6 +109,12 @@ void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t 
   sequence.drawn.valid = false;
 }
 
+/// Notes that the sequence has no row and no logits after its last token.
+void drop_row(Sequence& sequence) {
+  sequence.has_row = false;
+  sequence.drawn.valid = false;
+}
+
 /// Returns mirostat's state after `token` and any further tokens are appended. Only a token that
 /// was drawn changes the state, and only the first of the tokens can have been drawn.
 float next_mu(const llmc_session& session, const Sequence& sequence, int32_t token) {
@@ -291,8 +297,7 @@ llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
     return LLMC_OK;
   }
   session.last_chunk = 0;
-  sequence.has_row = false;
-  sequence.drawn.valid = false;
+  drop_row(sequence);
   return LLMC_OK;
 }
 
@@ -345,8 +350,7 @@ llmc_status append_all(llmc_session& session, const Input& input, size_t n, size
   return LLMC_OK;
 }
 
-llmc_status append_chunk(llmc_session& session, const Input& input, uint32_t n, size_t more,
-                         float* hidden) {
+llmc_status append_chunk(llmc_session& session, const Input& input, uint32_t n, size_t more) {
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   if (const llmc_status bad = check_input(session, {input.tokens, nullptr}, n)) return bad;
   Sequence& sequence = session.selected();
@@ -359,24 +363,20 @@ llmc_status append_chunk(llmc_session& session, const Input& input, uint32_t n, 
   session.segments[0] = segment_of(session, sequence, 0, input.tokens, n, n + more, mu);
   forward(session, input, n, 1);
   commit(sequence, n);
-  if (hidden == nullptr && more == 0) {
+  if (session.model->head != nullptr && more == 0) {
     session.last_chunk = n;
     finish(session, sequence);
     return LLMC_OK;
   }
   KvCache::finish(cached);
-  sequence.has_row = false;
-  sequence.drawn.valid = false;
-  if (hidden != nullptr)
-    __builtin_memcpy(hidden, hidden_rows(session, 0),
-                     uint64_t{n} * session.model->hidden * sizeof(float));
+  drop_row(sequence);
   return LLMC_OK;
 }
 
 llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
-                        const int32_t* tokens) {
+                        const Input& input) {
   if (n == 0) return LLMC_OK;
-  if (session.model->shards > 0) return LLMC_ERROR_SHARD;
+  const int32_t* const tokens = input.tokens;
   if (!float_mode_is_default()) return LLMC_ERROR_FLOAT_MODE;
   const BatchSelection selection(session, sequences, n);
   if (selection.status() != LLMC_OK) return selection.status();
@@ -402,13 +402,14 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
     const float mu = next_mu(session, sequence, tokens[i]);
     session.segments[i] = segment_of(session, sequence, i, tokens + i, 1, 1, mu);
   }
-  forward(session, {tokens, nullptr}, n, n);
-  run_head(session, hidden_rows(session, 0), n, 0);
+  forward(session, input, n, n);
+  const bool has_head = session.model->head != nullptr;
+  if (has_head) run_head(session, hidden_rows(session, 0), n, 0);
   for (uint32_t i = 0; i < n; ++i) {
     Sequence& sequence = session.sequence(sequences[i]);
     commit(sequence, 1);
     KvCache::finish(sequence.cached);
-    keep_row(session, sequence, i, i);
+    has_head ? keep_row(session, sequence, i, i) : drop_row(sequence);
   }
   return LLMC_OK;
 }

@@ -55,19 +55,18 @@ void commit(Sequence& sequence, uint32_t count);
 llmc_status append_all(llmc_session& session, const Input& input, size_t n, size_t* done);
 
 /// Appends a chunk of tokens to the selected sequence of a shard: `input` has their ids, and,
-/// except in the first shard, their rows. `more` tokens of the same prompt follow. Writes the last
-/// layer's rows to `hidden` if it is not NULL; otherwise, if no more tokens follow, computes
-/// logits. On an error nothing has changed.
-llmc_status append_chunk(llmc_session& session, const Input& input, uint32_t n, size_t more,
-                         float* hidden);
+/// except in the first shard, their rows. `more` tokens of the same prompt follow. If there are
+/// none, computes logits in a shard with a head. On an error nothing has changed.
+llmc_status append_chunk(llmc_session& session, const Input& input, uint32_t n, size_t more);
 
 /// Drops `drop` tokens of the selected sequence after its first `keep` tokens, and runs the tokens
 /// after them again at their new positions. If there are none, the sequence has no logits.
 llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop);
 
-/// Appends one token to each of `n` different sequences, in one forward pass.
+/// Appends one token to each of `n` different sequences, in one forward pass. `input` is that of
+/// append_chunk().
 llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
-                        const int32_t* tokens);
+                        const Input& input);
 
 /// Chooses a token for each of `n` different sequences, and appends it to the sequence and to its
 /// guide, in one forward pass.

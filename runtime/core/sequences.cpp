@@ -36,7 +36,8 @@ llmc_status draw_and_append(llmc_session& session, const uint32_t* sequences, ui
     session.tokens[count] = session.tokens[i];
     stepped[count++] = guidance.sequence;
   }
-  return append_each(session, stepped, count, session.tokens);
+  if (session.model->shards > 0) return LLMC_ERROR_SHARD;
+  return append_each(session, stepped, count, {session.tokens, nullptr});
 }
 
 }  // namespace
@@ -188,8 +189,9 @@ llmc_status llmc_append_batch(llmc_session* session, const uint32_t* sequences, 
     return LLMC_ERROR_ARGUMENT;
   if (session->busy) return LLMC_ERROR_BUSY;
   if (n > session->model->batch) return LLMC_ERROR_ARGUMENT;
+  if (session->model->shards > 0 && n > 0) return LLMC_ERROR_SHARD;
   const ReentrancyGuard guard(*session);
-  return llmc::core::append_each(*session, sequences, static_cast<uint32_t>(n), tokens);
+  return llmc::core::append_each(*session, sequences, static_cast<uint32_t>(n), {tokens, nullptr});
 }
 
 llmc_status llmc_step_batch(llmc_session* session, const uint32_t* sequences, size_t n,

@@ -23,7 +23,8 @@ namespace llmc::hosted {
 /// The names, without `llmc_`, of the functions of llmc.h, beams.h, device.h, embeddings.h and shards.h that callers of a loaded library use.
 #define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
   F(encode) F(encode_features)                                                               \
-  F(append_embeddings) F(encode_image) F(forward_hidden) F(device_status) F(device_jobs)      \
+  F(append_embeddings) F(encode_image) F(device_status) F(device_jobs)                       \
+  F(forward_hidden) F(forward_hidden_batch)                                                  \
   F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)                       \
   F(set_sampling) F(set_logit_bias) F(set_dry_breakers) F(set_guidance)                      \
   F(candidates) F(logprob) F(logits) F(logits_at) F(logits_rows) F(last_chunk)               \

@@ -39,6 +39,12 @@ size_t llmc_hidden_width(const llmc_session* session);
 llmc_status llmc_forward_hidden(llmc_session* session, const int32_t* tokens, const float* rows,
                                 size_t n, size_t more, float* hidden);
 
+/* Appends one token to each of `n` different sequences, 1 to NAME_BATCH, in one pass over the
+ * shard's weights (llmc_append_batch). `rows`, `hidden`: as above, a row for each sequence. After
+ * the last shard every sequence has logits. Errors as above and of llmc_append_batch. */
+llmc_status llmc_forward_hidden_batch(llmc_session* session, const uint32_t* sequences, size_t n,
+                                      const int32_t* tokens, const float* rows, float* hidden);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -6,11 +6,12 @@
 namespace llmc::fake {
 namespace {
 
-llmc_model shard_model(std::uint32_t shard, std::uint32_t shards) {
-  llmc_model m = model();
+llmc_model shard_model(std::uint32_t shard, std::uint32_t shards, Sizes sizes = {}) {
+  llmc_model m = model(sizes);
   m.shard = shard;
   m.shards = shards;
   if (shard + 1 != shards) m.head = nullptr;
+  m.arena_bytes = llmc_arena_layout_of_model(&m).total;
   return m;
 }
 
@@ -64,6 +65,47 @@ TEST(Shard, ArgumentsAreChecked) {
   std::uint32_t best = 0;
   head(nullptr, hidden.data() + (kChunk - 1) * kLanes * 2, 1, logits.data(), &best);
   EXPECT_EQ(hash_logits(logits.data()), hash_logits(llmc_logits(reference)));
+}
+
+TEST(Shard, ABatchHasTheRowsOfTheWholeModels) {
+  const Sizes sizes{.sequences = 2, .batch = 2};
+  Session first(config(), shard_model(0, 2, sizes)), reference(config(), model(sizes));
+  const std::uint32_t sequences[] = {0, 1};
+  const std::int32_t tokens[] = {5, 9};
+  std::vector<float> hidden(2 * kLanes * 2), rows(2 * kLanes * 2);
+  for (llmc_session* session : {first.session, reference.session}) {
+    std::uint32_t added = 0;
+    ASSERT_EQ(llmc_new_sequence(session, &added), LLMC_OK);
+    ASSERT_EQ(added, 1u);
+  }
+  const auto run = [&](llmc_session* session, const std::uint32_t* members, std::size_t n,
+                       const std::int32_t* ids, const float* from, float* to) {
+    return llmc_forward_hidden_batch(session, members, n, ids, from, to);
+  };
+  float* const to = hidden.data();
+  EXPECT_EQ(run(nullptr, sequences, 2, tokens, nullptr, to), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(first, nullptr, 2, tokens, nullptr, to), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(first, sequences, 2, nullptr, nullptr, to), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(first, sequences, 0, tokens, nullptr, to), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(first, sequences, 2, tokens, rows.data(), to), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(first, sequences, 2, tokens, nullptr, nullptr), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(reference, sequences, 2, tokens, nullptr, to), LLMC_ERROR_SHARD);
+  const std::uint32_t same[] = {1, 1}, unknown[] = {0, 7};
+  EXPECT_EQ(run(first, same, 2, tokens, nullptr, to), LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(run(first, unknown, 2, tokens, nullptr, to), LLMC_ERROR_SEQUENCE);
+  EXPECT_EQ(llmc_position(first), 0u);
+  ASSERT_EQ(run(first, sequences, 2, tokens, nullptr, to), LLMC_OK);
+  ASSERT_EQ(llmc_append_batch(reference, sequences, 2, tokens), LLMC_OK);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(llmc_select(first, i), LLMC_OK);
+    ASSERT_EQ(llmc_select(reference, i), LLMC_OK);
+    EXPECT_EQ(llmc_position(first), 1u);
+    EXPECT_EQ(llmc_logits(first), nullptr);
+    std::vector<float> logits(kVocab);
+    std::uint32_t best = 0;
+    head(nullptr, hidden.data() + i * kLanes * 2, 1, logits.data(), &best);
+    EXPECT_EQ(hash_logits(logits.data()), hash_logits(llmc_logits(reference))) << i;
+  }
 }
 
 TEST(Shard, AStateWithARowIsForgedWhereThereIsNoHead) {
