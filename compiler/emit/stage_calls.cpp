@@ -318,10 +318,7 @@ class Printer {
                        body(arguments));
   }
   const plan::PackedWeight& weight(WeightRef ref) const {
-    LLMC_CHECK(ref.exists());
-    const std::uint32_t index =
-        ref.per_layer ? context_.loop->fields[ref.index].weights.front() : ref.index;
-    return program_.weights[index];
+    return plan::weight_of(program_, ref, context_.loop);
   }
   /// Returns the offset of a weight: a constant, or a field of this layer's weight table.
   std::string offset(WeightRef ref) const {

@@ -51,6 +51,12 @@ StageBuffers operands(Stage& stage) {
 
 }  // namespace
 
+const PackedWeight& weight_of(const Program& program, WeightRef ref, const LoopStage* loop,
+                              std::uint32_t iteration) {
+  LLMC_CHECK(ref.exists() && (!ref.per_layer || loop != nullptr));
+  return program.weights[ref.per_layer ? loop->fields[ref.index].weights[iteration] : ref.index];
+}
+
 void for_each_weight(Stage& stage, const std::function<void(WeightRef&)>& f) {
   const auto norm = [&](NormInput& input) {
     f(input.weight);

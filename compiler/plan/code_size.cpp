@@ -71,11 +71,7 @@ class Counter {
   }
   enum What : std::uint8_t { kStage, kPrepare, kProduct, kShared, kAttention, kPlain };
 
-  const PackedWeight& weight(WeightRef ref) const {
-    LLMC_CHECK(ref.exists());
-    return plan_.program
-        .weights[ref.per_layer ? loop_->fields[ref.index].weights.front() : ref.index];
-  }
+  const PackedWeight& weight(WeightRef ref) const { return weight_of(plan_.program, ref, loop_); }
   /// Returns the column of a weight kind. Preserved codes use the code of q8; q6 has about the same
   /// size.
   static std::size_t column(WeightKind kind) {

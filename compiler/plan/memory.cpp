@@ -78,19 +78,13 @@ class Liveness {
   std::uint32_t step_ = 0, recurrence_ = 0;
 };
 
-WeightKind matrix_kind(const Program& program, const std::vector<LoopStage::Field>* fields,
-                       WeightRef ref) {
-  const std::uint32_t index = ref.per_layer ? (*fields)[ref.index].weights.front() : ref.index;
-  return program.weights[index].matrix;
-}
-
 std::uint64_t stage_work(const Program& program, const Stage& stage, const MemoryOptions& o,
-                         bool head, const std::vector<LoopStage::Field>* fields) {
+                         bool head, const LoopStage* of_loop) {
   const std::size_t tokens = head ? o.batch : o.chunk;
   if (const auto* loop = std::get_if<LoopStage>(&stage.op)) {
     std::uint64_t work = 0;
     for (const Stage& inner : loop->body) {
-      work = std::max(work, stage_work(program, inner, o, head, &loop->fields));
+      work = std::max(work, stage_work(program, inner, o, head, loop));
     }
     return work;
   }
@@ -99,14 +93,14 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
         program.is_plain() ? static_cast<std::size_t>(rows_of(program, *s).bound()) : tokens;
     if (s->windows) rows = std::min(rows, kWindowRows);
     if (s->experts != 0)
-      return expert_work_bytes(matrix_kind(program, fields, s->weight), s->k, s->slots, s->experts,
-                               tokens, o.threads_max);
+      return expert_work_bytes(weight_of(program, s->weight, of_loop).matrix, s->k, s->slots,
+                               s->experts, tokens, o.threads_max);
     const std::size_t unit = s->epilogue == LinearStage::Epilogue::kGated ? gated_unit_panels() : 1;
-    return linear_work_bytes(matrix_kind(program, fields, s->weight), s->k, unit, rows,
+    return linear_work_bytes(weight_of(program, s->weight, of_loop).matrix, s->k, unit, rows,
                              o.threads_max);
   }
   if (const auto* s = std::get_if<QkvStage>(&stage.op)) {
-    return linear_work_bytes(matrix_kind(program, fields, s->weight), s->k,
+    return linear_work_bytes(weight_of(program, s->weight, of_loop).matrix, s->k,
                              qkv_unit_panels(s->shape.head_dim), tokens, o.threads_max);
   }
   if (const auto* s = std::get_if<AttentionStage>(&stage.op)) {

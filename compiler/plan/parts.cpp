@@ -238,8 +238,7 @@ std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,
   std::uint64_t sum = 0;
   const auto add = [&](WeightRef ref) {
     if (!ref.exists()) return;
-    const PackedWeight& weight =
-        program.weights[ref.per_layer ? loop->fields[ref.index].weights.front() : ref.index];
+    const PackedWeight& weight = weight_of(program, ref, loop);
     sum += (weight.active_rows == 0 ? weight.rows : weight.active_rows) * weight.columns;
   };
   if (const auto* linear = std::get_if<LinearStage>(&stage.op)) {

@@ -390,6 +390,11 @@ Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                             const LowerOptions& options = {});
 
+/// Returns the weight that a stage of the body of `loop`, or of no loop (nullptr), refers to in an
+/// iteration of it. The weights of all iterations have the same format and shape.
+const PackedWeight& weight_of(const Program& program, WeightRef ref, const LoopStage* loop,
+                              std::uint32_t iteration = 0);
+
 /// Buffers that a stage reads and writes, except those used inside a loop body.
 struct Access {
   std::vector<BufferId> reads, writes;
