@@ -97,8 +97,9 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
       options.batch, options.pool, options.contiguous, program_identity(toolchain.compiler),
       resources_hash());
   LLMC_TRY(const std::string vocabulary, vocabulary_files(model.path));
-  text += fmt::format(" {} {} {} {} {} {}", vocabulary, options.source_max, options.sources,
-                      options.in_flight, options.shard.index, options.shard.count);
+  text += fmt::format(" {} {} {} {} {} {} {}", vocabulary, options.source_max, options.sources,
+                      options.in_flight, options.shard.index, options.shard.count,
+                      options.shard.by_memory);
   // Strings are hashed with their lengths, so that different lists cannot have the same input to
   // the hash.
   std::vector<std::string> words = options.cflags;

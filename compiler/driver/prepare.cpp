@@ -311,7 +311,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   planned.in_flight = options.in_flight;
   planned.shard = options.shard;
   if (options.shard.count > 0 && options.system_prompt)
-    return usage_error("a system prompt cannot be compiled into the stages of a model",
+    return usage_error("a system prompt cannot be compiled into the shards of a model",
                        "leave out --stages, or pass the prompt at run time");
   if (!options.accelerate.empty()) {
     planned.device = target::find_device(options.accelerate);

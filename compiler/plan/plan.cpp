@@ -185,15 +185,30 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
   plan.program_hash = program_hash(program, encoders.source ? &encoders.source->program : nullptr);
   if (options.shard.count > 0 && encoders.image)
     return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .message = "a model with an image encoder cannot be cut into stages",
+                      .message = "a model with an image encoder cannot be cut into shards",
                       .hint = "give the path of the decoder's file to compile it alone"};
+  const std::uint32_t ctx = plan.options.ctx;
+  const AttentionShape& shape = program.attention;
+  KvPlan& kv = plan.kv;
+  const std::uint32_t group = options.target->token_group;
+  if (options.contiguous) plan.options.block = (ctx + group - 1) / group * group;
+  kv.block = plan.options.block;
+  kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, kv.block, options.kv);
+  const std::uint64_t blocks = round_up(ctx, kv.block) / kv.block;
+  if (options.pool == 0 && blocks * options.sequences > kMaxPool) {
+    return usage_error(fmt::format("{} sequences of {} tokens need {} blocks", options.sequences,
+                                   ctx, blocks * options.sequences),
+                       "set their number with --pool, or use a larger --block");
+  }
+  kv.blocks =
+      options.pool != 0 ? options.pool : static_cast<std::uint32_t>(blocks * options.sequences);
   if (options.shard.count > 0) {
-    LLMC_TRY(plan.program, cut_shard(program, options.shard));
+    LLMC_TRY(plan.program, cut_shard(program, options.shard, kv.blocks * kv.layer_bytes));
+    if (options.shard.by_memory) plan.program_hash ^= kv.blocks * kv.layer_bytes + 1;
   }
   if (options.device != nullptr) {
     LLMC_TRY(plan.partition, partition(plan.program, *options.device, options.chunk));
   }
-  const std::uint32_t ctx = plan.options.ctx;
   constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
   if (program.vocabulary > kIdLimit || program.hidden_width > kIdLimit) {
     return Diagnostic{.kind = ErrorKind::kBadInput,
@@ -225,24 +240,11 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
     plan.image_encoder = std::move(encoders.image);
   }
   plan.state_bytes = program.state_bytes();
-  const AttentionShape& shape = program.attention;
-  KvPlan& kv = plan.kv;
-  const std::uint32_t group = options.target->token_group;
-  if (options.contiguous) plan.options.block = (ctx + group - 1) / group * group;
-  kv.block = plan.options.block;
-  kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, kv.block, options.kv);
   kv.block_bytes =
       kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, kv.block, options.kv);
-  const std::uint64_t blocks = round_up(ctx, kv.block) / kv.block;
-  if (options.pool == 0 && blocks * options.sequences > kMaxPool) {
-    return usage_error(fmt::format("{} sequences of {} tokens need {} blocks", options.sequences,
-                                   ctx, blocks * options.sequences),
-                       "set their number with --pool, or use a larger --block");
-  }
-  kv.blocks =
-      options.pool != 0 ? options.pool : static_cast<std::uint32_t>(blocks * options.sequences);
+  const std::uint64_t logits = options.shard.is_last() ? program.vocabulary : 0;
   const llmc_arena_layout arena =
-      llmc_arena_layout_of({.vocab = static_cast<std::uint32_t>(program.vocabulary),
+      llmc_arena_layout_of({.vocab = static_cast<std::uint32_t>(logits),
                             .hidden = static_cast<std::uint32_t>(program.hidden_width),
                             .ctx = ctx,
                             .sequences = options.sequences,

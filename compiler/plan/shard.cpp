@@ -17,7 +17,8 @@ struct Unit {
   std::size_t stage = 0;                       // in Program::forward
   std::uint32_t iteration = 0;                 // of a loop
   std::uint32_t first_layer = 0, layers = 0;   // of the cache
-  std::uint64_t bytes = 0;                     // of matrices
+  std::uint64_t cost = 0;                      // what the cuts balance
+  bool positional = false;                     // depends on positions alone
   std::set<BufferId> reads = {}, writes = {};  // reads: those that are not written before
   std::set<std::uint32_t> caches_read = {};
 };
@@ -37,9 +38,10 @@ std::uint32_t* cache_layer(Stage& stage) {
 
 class Cutter {
  public:
-  Cutter(const Program& program, const ShardOption& shard) : program_(program), shard_(shard) {
+  Cutter(const Program& program, const ShardOption& shard, std::uint64_t cache_bytes)
+      : program_(program), shard_(shard), cache_bytes_(cache_bytes) {
     find_units();
-    find_position_buffers();
+    find_positional_units();
   }
 
   Result<Program> run() {
@@ -67,11 +69,12 @@ class Cutter {
     }
     for_each_weight(copy, [&](WeightRef& ref) {
       if (!ref.exists()) return;
-      const PackedWeight& weight =
-          program_
-              .weights[ref.per_layer ? loop->fields[ref.index].weights[unit.iteration] : ref.index];
-      if (weight.use == WeightUse::kMatrix) unit.bytes += weight.bytes;
+      const PackedWeight& weight = weight_of(program_, ref, loop, unit.iteration);
+      if (shard_.by_memory || weight.use == WeightUse::kMatrix) unit.cost += weight.bytes;
     });
+  }
+  void add_cache(Unit& unit) const {
+    if (shard_.by_memory) unit.cost += unit.layers * cache_bytes_;
   }
   void find_units() {
     for (std::size_t i = 0; i < program_.forward.size(); ++i) {
@@ -80,6 +83,7 @@ class Cutter {
       if (loop == nullptr) {
         Unit unit{.stage = i};
         add(unit, stage, 0, nullptr);
+        add_cache(unit);
         units_.push_back(std::move(unit));
         continue;
       }
@@ -89,30 +93,34 @@ class Cutter {
                   .first_layer = loop->first_layer + pass * loop->layers_per_pass,
                   .layers = loop->layers_per_pass};
         for (const Stage& inner : loop->body) add(unit, inner, unit.first_layer, loop);
+        add_cache(unit);
         units_.push_back(std::move(unit));
       }
     }
   }
-  /// Finds the buffers that depend on positions alone, and the stages that compute them.
-  void find_position_buffers() {
-    std::map<BufferId, int> writers;
-    for (const Unit& unit : units_)
-      for (const BufferId id : unit.writes) ++writers[id];
-    for (const Unit& unit : units_) {
-      const Stage& stage = program_.forward[unit.stage];
-      const auto* embedding = std::get_if<EmbeddingStage>(&stage.op);
-      const bool no_tokens =
-          loop_of(program_, unit) == nullptr && unit.layers == 0 && unit.caches_read.empty() &&
-          (embedding == nullptr || embedding->by_position) &&
-          std::ranges::all_of(unit.reads, [&](BufferId id) {
-            const Place place = program_.buffers[id.index].place;
-            return place == Place::kPositions || place == Place::kLastPositions ||
-                   place == Place::kWeight || by_position_.contains(id);
-          });
-      // A buffer that several stages write does not keep its value.
+  /// Finds the stages that compute with positions alone, maybe in several steps.
+  void find_positional_units() {
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      Unit& unit = units_[i];
+      const auto* embedding = std::get_if<EmbeddingStage>(&program_.forward[unit.stage].op);
+      unit.positional = loop_of(program_, unit) == nullptr && unit.layers == 0 &&
+                        unit.caches_read.empty() &&
+                        (embedding == nullptr || embedding->by_position) &&
+                        std::ranges::all_of(unit.reads, [&](BufferId id) {
+                          const Place place = program_.buffers[id.index].place;
+                          return place == Place::kPositions || place == Place::kLastPositions ||
+                                 place == Place::kWeight || positional_before(id, i);
+                        });
       for (const BufferId id : unit.writes)
-        if (no_tokens && writers[id] == 1) by_position_.insert(id);
+        (unit.positional ? first_positional_ : first_other_).try_emplace(id, i);
     }
+  }
+  /// Returns whether stages that compute with positions alone, and no others, write a buffer before
+  /// unit `at`.
+  bool positional_before(BufferId id, std::size_t at) const {
+    const auto positional = first_positional_.find(id), other = first_other_.find(id);
+    return positional != first_positional_.end() && positional->second < at &&
+           (other == first_other_.end() || other->second >= at);
   }
 
   /// Returns the one buffer whose rows cross a cut before unit `at`; absent if the cut is not
@@ -125,7 +133,7 @@ class Cutter {
     std::set<BufferId> after;
     for (std::size_t i = at; i < units_.size(); ++i) {
       for (const BufferId id : units_[i].reads)
-        if (before.contains(id) && !after.contains(id) && !by_position_.contains(id))
+        if (before.contains(id) && !after.contains(id) && !positional_before(id, at))
           live.insert(id);
       after.insert(units_[i].writes.begin(), units_[i].writes.end());
       // Layers that share the cache of an earlier one stay together.
@@ -145,8 +153,7 @@ class Cutter {
     return rows ? *live.begin() : BufferId{};
   }
 
-  /// Chooses the cuts so that the matrices of the largest shard's layers have as few bytes as
-  /// possible.
+  /// Chooses the cuts so that the largest cost of a shard is as small as possible.
   Result<std::vector<std::size_t>> choose_cuts() const {
     std::vector<std::size_t> possible{0};
     for (std::size_t at = 1; at < units_.size(); ++at) {
@@ -160,12 +167,13 @@ class Cutter {
     const std::size_t most = possible.size() - 1;
     if (shard_.count > most)
       return usage_error(
-          fmt::format("the model cannot be cut into {} stages of whole layers", shard_.count),
+          fmt::format("the model cannot be cut into {} shards of whole layers", shard_.count),
           most < 2 ? "between its layers more than one row of a token is needed"
                    : fmt::format("--stages takes 2 to {}", most));
     std::vector<std::uint64_t> sums{0};
-    for (const Unit& unit : units_) sums.push_back(sums.back() + unit.bytes);
-    const auto bytes = [&](std::size_t from, std::size_t to) {
+    for (const Unit& unit : units_) sums.push_back(sums.back() + unit.cost);
+    if (shard_.by_memory) sums.back() += head_bytes();
+    const auto cost = [&](std::size_t from, std::size_t to) {
       return sums[possible[to]] - sums[possible[from]];
     };
     // best[n][i]: the largest of n shards that end at possible[i]; last[n][i]: where the last
@@ -178,7 +186,7 @@ class Cutter {
       for (std::size_t to = n; to < possible.size(); ++to) {
         for (std::size_t from = n - 1; from < to; ++from) {
           if (best[n - 1][from] == kNever) continue;
-          const std::uint64_t largest = std::max(best[n - 1][from], bytes(from, to));
+          const std::uint64_t largest = std::max(best[n - 1][from], cost(from, to));
           if (largest >= best[n][to]) continue;
           best[n][to] = largest;
           last[n][to] = from;
@@ -197,14 +205,14 @@ class Cutter {
     const std::uint32_t first_layer = layers_before(begin);
     shard.layers = layers_before(end) - first_layer;
     if (begin > 0) {
-      // Position-dependent stages, the last first: those whose result is read.
+      // Stages that compute with positions, the last first: those whose result is read.
       std::set<BufferId> wanted;
       for (std::size_t i = begin; i < end; ++i)
         wanted.insert(units_[i].reads.begin(), units_[i].reads.end());
       for (std::size_t i = begin; i-- > 0;) {
         const Unit& unit = units_[i];
         const bool needed = std::ranges::any_of(unit.writes, [&](BufferId id) {
-          return wanted.contains(id) && by_position_.contains(id);
+          return wanted.contains(id) && positional_before(id, begin);
         });
         if (!needed) continue;
         wanted.insert(unit.reads.begin(), unit.reads.end());
@@ -241,6 +249,15 @@ class Cutter {
     }
     LLMC_RETURN_IF_ERROR(keep_used_weights(shard));
     return shard;
+  }
+  /// Returns the bytes of the weights after the last layer's unit.
+  std::uint64_t head_bytes() const {
+    std::uint64_t bytes = 0;
+    for (Stage stage : program_.head)
+      for_each_weight(stage, [&](WeightRef& ref) {
+        if (ref.exists()) bytes += weight_of(program_, ref, nullptr).bytes;
+      });
+    return bytes;
   }
   std::uint32_t layers_before(std::size_t end) const {
     std::uint32_t layers = 0;
@@ -292,22 +309,24 @@ class Cutter {
 
   const Program& program_;
   const ShardOption shard_;
+  const std::uint64_t cache_bytes_;  // of a layer
   std::vector<Unit> units_;
-  std::set<BufferId> by_position_;
+  std::map<BufferId, std::size_t> first_positional_, first_other_;  // units that write a buffer
 };
 
 }  // namespace
 
-Result<Program> cut_shard(const Program& program, const ShardOption& shard) {
+Result<Program> cut_shard(const Program& program, const ShardOption& shard,
+                          std::uint64_t cache_bytes) {
   LLMC_CHECK(shard.index < shard.count);
   const char* const reason = !program.states.empty() ? "it has recurrent states"
                              : program.sources > 0   ? "its layers attend to a source"
                                                      : nullptr;
   if (reason != nullptr)
     return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .message = fmt::format("the model cannot be cut into stages: {}", reason),
+                      .message = fmt::format("the model cannot be cut into shards: {}", reason),
                       .hint = "leave out --stages"};
-  return Cutter(program, shard).run();
+  return Cutter(program, shard, cache_bytes).run();
 }
 
 }  // namespace llmc::plan

@@ -103,8 +103,8 @@ TEST(Stages, HaveTheBitsOfTheWholeModel) {
 TEST(StagesOption, PlanShowsEachAndTooManyAreRefused) {
   const ProgramRun planned = llmc({"plan", tinyfable().string(), "--stages", "2"});
   ASSERT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.out, HasSubstr("stage       0 of 2: 2 layers"));
-  EXPECT_THAT(planned.out, HasSubstr("stage       1 of 2: 2 layers"));
+  EXPECT_THAT(planned.out, HasSubstr("shard       0 of 2: 2 layers"));
+  EXPECT_THAT(planned.out, HasSubstr("shard       1 of 2: 2 layers"));
   const ProgramRun refused = llmc({"plan", tinyfable().string(), "--stages", "5"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--stages takes 2 to 4"));
@@ -118,9 +118,9 @@ TEST(StagesOption, AutoTakesAsFewAsFit) {
   const auto plan = [](const char* max_ram) {
     return llmc({"plan", tinyfable().string(), "--stages", "auto", "--max-ram", max_ram});
   };
-  EXPECT_THAT(plan("8M").out, Not(HasSubstr("stage  ")));  // one machine is enough
-  EXPECT_THAT(plan("1600K").out, HasSubstr("stage       1 of 2"));
-  EXPECT_THAT(plan("1500K").out, HasSubstr("stage       2 of 3"));
+  EXPECT_THAT(plan("8M").out, Not(HasSubstr("shard  ")));  // one machine is enough
+  EXPECT_THAT(plan("1600K").out, HasSubstr("shard       1 of 2"));
+  EXPECT_THAT(plan("1500K").out, HasSubstr("shard       2 of 3"));
   const ProgramRun never = plan("100K");
   EXPECT_EQ(never.code, 5) << never.err;
   EXPECT_THAT(never.err, HasSubstr("no cut between layers fits 102400 bytes"));

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/plan/plan.h"
+#include "llmc/arena.h"
 #include "tests/plan/stage_graph.h"
 
 namespace llmc::plan {
@@ -81,6 +83,58 @@ TEST_P(Shards, EveryLayerIsInOneOfThem) {
 INSTANTIATE_TEST_SUITE_P(Layers, Shards, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "in_a_loop" : "unrolled"; });
 
+TEST(Shard, ValuesOfPositionsInSeveralStepsAreComputedInEach) {
+  auto plan = plan_of({.layers = 4}, {});
+  ASSERT_TRUE(plan.ok());
+  std::vector<Stage>& stages = plan->program.forward;
+  const auto rope = std::ranges::find_if(
+      stages, [](const Stage& stage) { return std::holds_alternative<RopeAnglesStage>(stage.op); });
+  ASSERT_NE(rope, stages.end());
+  stages.insert(rope, *rope);  // two stages that write a buffer
+  for (std::uint32_t index = 0; index < 2; ++index) {
+    const auto cut = cut_shard(plan->program, {index, 2}, 0);
+    ASSERT_TRUE(cut.ok()) << format(cut.error().first());
+    EXPECT_EQ(all_of<RopeAnglesStage>(cut->forward).size(), 2u) << index;
+  }
+}
+
+TEST(Shard, CutsBalanceTheTimeOfLayersOrMemory) {
+  // The embedding and the head are as large as many layers.
+  const tests::StageModel model{.vocabulary = 4096, .layers = 12};
+  const auto layers_of = [&](bool by_memory) {
+    std::vector<std::uint32_t> layers;
+    for (std::uint32_t index = 0; index < 3; ++index) {
+      const auto plan = plan_of(model, {index, 3, by_memory});
+      EXPECT_TRUE(plan.ok());
+      layers.push_back(plan.ok() ? plan->program.layers : 0);
+    }
+    return layers;
+  };
+  EXPECT_EQ(layers_of(false), (std::vector<std::uint32_t>{4, 4, 4}));
+  const std::vector<std::uint32_t> by_memory = layers_of(true);
+  EXPECT_LT(by_memory[0], 4u);
+  EXPECT_LT(by_memory[2], 4u);
+  const auto most = [&](bool memory) {
+    std::uint64_t bytes = 0;
+    for (std::uint32_t index = 0; index < 3; ++index)
+      if (const auto plan = plan_of(model, {index, 3, memory}); plan.ok())
+        bytes = std::max(bytes, plan->weights_bytes + plan->kv.bytes);
+    return bytes;
+  };
+  EXPECT_LT(most(true), most(false));
+}
+
+TEST(Shard, LogitsHaveRoomInTheLastOnly) {
+  const tests::StageModel model{.vocabulary = 4096, .layers = 4};
+  const auto first = plan_of(model, {0, 2}), last = plan_of(model, {1, 2});
+  ASSERT_TRUE(first.ok() && last.ok());
+  const std::uint64_t logits = 4096 * (sizeof(float) + LLMC_CANDIDATE_BYTES);
+  const auto others = [](const plan::Plan& plan) {
+    return plan.memory.scratch_bytes + plan.kv.bytes;
+  };
+  EXPECT_EQ(last->arena_bytes - others(*last), first->arena_bytes - others(*first) + logits);
+}
+
 TEST(Shard, TooManyAreAUsageError) {
   const auto plan = plan_of({.layers = 3}, {0, 4});
   ASSERT_FALSE(plan.ok());
@@ -92,7 +146,7 @@ TEST(Shard, RecurrentStatesAreRefused) {
   auto plan = plan_of({}, {});
   ASSERT_TRUE(plan.ok());
   plan->program.states.push_back({});
-  const auto cut = cut_shard(plan->program, {0, 2});
+  const auto cut = cut_shard(plan->program, {0, 2}, 0);
   ASSERT_FALSE(cut.ok());
   EXPECT_THAT(format(cut.error().first()), HasSubstr("recurrent states"));
 }

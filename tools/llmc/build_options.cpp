@@ -14,6 +14,14 @@ namespace {
 
 constexpr std::uint32_t kMaxStages = 1024;
 
+/// Returns all shards of a model; of one, the whole model.
+std::vector<plan::ShardOption> shards(std::uint32_t count, bool by_memory) {
+  std::vector<plan::ShardOption> all(count);
+  for (std::uint32_t index = 0; count > 1 && index < count; ++index)
+    all[index] = {index, count, by_memory};
+  return all;
+}
+
 }  // namespace
 
 void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use) {
@@ -49,37 +57,46 @@ Result<driver::CompileOptions> driver_options(const BuildOptions& options) {
   return compile;
 }
 
-Result<std::uint32_t> count_stages(const BuildOptions& options, driver::CompileOptions compile,
-                                   std::span<const std::string> targets, std::uint64_t max_ram,
-                                   const Globals& globals, Progress& line) {
-  std::uint32_t count = 0;
-  if (options.stages.empty()) return count;
+Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
+                                                 driver::CompileOptions compile,
+                                                 const driver::Source& source,
+                                                 std::span<const std::string> targets,
+                                                 std::uint64_t max_ram, Progress& line) {
+  if (options.stages.empty()) return shards(1, false);
+  if (source.is_function)
+    return usage_error("--stages needs a decoder with a cache", "leave out --stages");
   if (options.stages != "auto") {
     LLMC_TRY(const auto counts, parse_counts(options.stages, "--stages", kMaxStages, 2));
-    if (counts.size() == 1) return counts.front();
-    return usage_error("--stages takes one number, or auto", "each stage is for one machine");
+    if (counts.size() == 1) return shards(counts.front(), false);
+    return usage_error("--stages takes one number, or auto", "each shard is for one machine");
   }
   if (max_ram == 0)
     return usage_error("--stages auto needs --max-ram",
                        "give the memory of one machine, such as --max-ram 2G");
   compile.max_ram = 0;
-  for (count = 1; count <= kMaxStages; ++count) {
-    std::uint64_t most = 0;
-    for (std::uint32_t index = 0; index < count; ++index) {
-      compile.shard = count == 1 ? plan::ShardOption{} : plan::ShardOption{index, count};
-      LLMC_TRY(auto source, import_source(options, compile, globals, line));
-      auto plans = driver::plan_model(compile, std::move(source), targets, progress_of(line));
-      if (!plans.ok() && count > 1 && plans.error().first().kind == ErrorKind::kUsage)
+  // The same cuts for all targets.
+  const auto fit = [&](const std::vector<plan::ShardOption>& stages) -> Result<bool> {
+    for (const plan::ShardOption& stage : stages) {
+      compile.shard = stage;
+      LLMC_TRY(const auto plans, driver::plan_model(compile, source, targets, progress_of(line)));
+      line.clear();
+      for (const plan::Plan& plan : plans)
+        if (plan.weights_bytes + plan.arena_bytes > max_ram) return false;
+    }
+    return true;
+  };
+  for (std::uint32_t count = 1; count <= kMaxStages; ++count) {
+    for (const bool by_memory : {false, true}) {  // the faster cuts, if they fit
+      if (count == 1 && by_memory) continue;
+      std::vector<plan::ShardOption> stages = shards(count, by_memory);
+      const auto enough = fit(stages);
+      if (!enough.ok() && count > 1 && enough.error().first().kind == ErrorKind::kUsage)
         return Diagnostic{.kind = ErrorKind::kOverBudget,
                           .message = fmt::format("no cut between layers fits {} bytes", max_ram),
                           .hint = "a larger --max-ram, or a smaller --ctx or --chunk"};
-      if (!plans.ok()) return std::move(plans).error();
-      for (const plan::Plan& plan : *plans)
-        most = std::max(most, plan.weights_bytes + plan.arena_bytes);
-      if (most > max_ram) break;
+      if (!enough.ok()) return enough.error();
+      if (*enough) return stages;
     }
-    line.clear();
-    if (most <= max_ram) return count == 1 ? 0 : count;
   }
   return Diagnostic{.kind = ErrorKind::kOverBudget,
                     .message = fmt::format("more than {} stages are needed", kMaxStages)};

@@ -25,12 +25,15 @@ void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use);
 /// Returns the options for the driver. Reads the grammar and the system prompt.
 Result<driver::CompileOptions> driver_options(const BuildOptions& options);
 
-/// Returns the number of shards that --stages asks for; 0: the whole model. With "auto" it is the
-/// smallest number with which weights and arena of each stage fit `max_ram` bytes for each target.
-/// Fails with kUsage for another text, and with kOverBudget if one layer alone does not fit.
-Result<std::uint32_t> count_stages(const BuildOptions& options, driver::CompileOptions compile,
-                                   std::span<const std::string> targets, std::uint64_t max_ram,
-                                   const Globals& globals, Progress& line);
+/// Returns the shards that --stages asks for, or the whole model. With "auto" they are the smallest
+/// number with which weights and arena of each fit `max_ram` bytes for each target. Fails with
+/// kUsage for another text and for a function, and with kOverBudget if one layer alone does not
+/// fit.
+Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
+                                                 driver::CompileOptions compile,
+                                                 const driver::Source& source,
+                                                 std::span<const std::string> targets,
+                                                 std::uint64_t max_ram, Progress& line);
 
 /// Imports the model and prints notes about the chosen file of a folder and about options without
 /// effect. `line` shows progress.

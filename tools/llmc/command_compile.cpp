@@ -85,18 +85,18 @@ Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileO
   return outputs;
 }
 
-/// kUsage if a folder that will hold stages is a bundle, or holds more stages than it will have.
+/// kUsage if a folder that will hold shards is a bundle, or holds more shards than it will have.
 Status check_stage_folders(std::span<const std::filesystem::path> folders, std::uint32_t stages) {
   for (const std::filesystem::path& folder : folders) {
     std::error_code ignored;
     const auto next = folder / fmt::format("stage-{}", stages);
     if (driver::looks_like_bundle(folder))
-      return usage_error(fmt::format("{} is a bundle, which the stages would not replace",
+      return usage_error(fmt::format("{} is a bundle, which the shards would not replace",
                                      printable(folder.string())),
                          "give another folder");
     if (std::filesystem::exists(next, ignored))
       return usage_error(
-          fmt::format("{} is left from a model of more stages", printable(next.string())),
+          fmt::format("{} is left from a model of more shards", printable(next.string())),
           "remove it, or give another folder");
   }
   return ok_status();
@@ -111,7 +111,7 @@ Json bundle_json(const driver::Bundle& bundle, const ChosenTarget& chosen) {
               {"plan", plan_json(bundle.plan)}};
 }
 
-/// Compiles a model, or one of its stages, for all targets. Adds the bundles to `list`.
+/// Compiles a model, or one of its shards, for all targets. Adds the bundles to `list`.
 Status compile_source(const CompileCommand& command, const driver::CompileOptions& options,
                       driver::Source source, const Outputs& outputs, const Globals& globals,
                       Progress& line, const IrDump* dump, Json& list) {
@@ -161,25 +161,23 @@ Result<int> compile(const CompileCommand& command, const Globals& globals) {
 
   LLMC_RETURN_IF_ERROR(driver::check_options(options, outputs.targets));
   LLMC_RETURN_IF_ERROR(driver::find_toolchain(options.cc));
-  LLMC_TRY(const std::uint32_t stages,
-           count_stages(command, options, outputs.targets, options.max_ram, globals, line));
+  LLMC_TRY(auto source, import_source(command, options, globals, line));
+  LLMC_TRY(const auto stages,
+           stages_of(command, options, source, outputs.targets, options.max_ram, line));
+  const auto count = static_cast<std::uint32_t>(stages.size());
   if (command.stages == "auto") options.max_ram = 0;  // kept, with the weights
-  if (command.stages == "auto" && stages == 0)
-    remark(globals, "one machine has room for the model: it is not cut into stages");
-  if (stages > 0) LLMC_RETURN_IF_ERROR(check_stage_folders(outputs.folders, stages));
+  if (command.stages == "auto" && count == 1)
+    remark(globals, "one machine has room for the model: it is not cut into shards");
+  if (count > 1) LLMC_RETURN_IF_ERROR(check_stage_folders(outputs.folders, count));
   Json list = Json::array();
   const std::vector<std::filesystem::path> folders = outputs.folders;
-  for (std::uint32_t stage = 0; stage < std::max(stages, 1u); ++stage) {
-    if (stages > 0) {
-      options.shard = {stage, stages};
-      for (std::size_t i = 0; i < folders.size(); ++i)
-        outputs.folders[i] = folders[i] / fmt::format("stage-{}", stage);
-    }
-    LLMC_TRY(auto source, import_source(command, options, globals, line));
-    if (stages > 0 && source.is_function)
-      return usage_error("--stages needs a decoder with a cache", "leave out --stages");
-    LLMC_RETURN_IF_ERROR(compile_source(command, options, std::move(source), outputs, globals, line,
-                                        dump.get(), list));
+  for (std::uint32_t stage = 0; stage < count; ++stage) {
+    options.shard = stages[stage];
+    for (std::size_t i = 0; count > 1 && i < folders.size(); ++i)
+      outputs.folders[i] = folders[i] / fmt::format("stage-{}", stage);
+    const bool last = stage + 1 == count;
+    LLMC_RETURN_IF_ERROR(compile_source(command, options, last ? std::move(source) : source,
+                                        outputs, globals, line, dump.get(), list));
   }
   if (globals.json) print_targets(list);
   return 0;

@@ -82,19 +82,15 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
 
   LLMC_RETURN_IF_ERROR(driver::check_options(options, targets));
   Progress line(globals);
-  LLMC_TRY(const std::uint32_t stages,
-           count_stages(command, options, targets, max_ram, globals, line));
+  LLMC_TRY(const auto source, import_source(command, options, globals, line));
+  LLMC_TRY(const auto stages, stages_of(command, options, source, targets, max_ram, line));
   // "auto" counts the weights, too, and has kept the limit.
   const std::uint64_t arena_limit = command.stages == "auto" ? 0 : max_ram;
   Json list = Json::array();
   std::vector<plan::Plan> planned;
-  for (std::uint32_t stage = 0; stage < std::max(stages, 1u); ++stage) {
-    if (stages > 0) options.shard = {stage, stages};
-    LLMC_TRY(auto source, import_source(command, options, globals, line));
-    if (stages > 0 && source.is_function)
-      return usage_error("--stages needs a decoder with a cache", "leave out --stages");
-    LLMC_TRY(auto plans,
-             driver::plan_model(options, std::move(source), targets, progress_of(line)));
+  for (const plan::ShardOption& stage : stages) {
+    options.shard = stage;
+    LLMC_TRY(auto plans, driver::plan_model(options, source, targets, progress_of(line)));
     line.clear();
     for (std::size_t i = 0; i < plans.size(); ++i) {
       const plan::Plan& plan = plans[i];

@@ -188,7 +188,7 @@ std::string plan_text(const Json& plan) {
   const auto size = [&](const char* name) { return bytes.at(name).get<std::uint64_t>(); };
   std::string text;
   if (plan.contains("shard"))
-    text += fmt::format("stage       {} of {}: {} layers\n",
+    text += fmt::format("shard       {} of {}: {} layers\n",
                         plan.at("shard").at("index").get<std::uint32_t>(),
                         plan.at("shard").at("count").get<std::uint32_t>(),
                         plan.at("model").at("layers").get<std::uint32_t>());

@@ -41,7 +41,7 @@
 
 /* The fields of llmc_model that the size of an arena depends on. */
 typedef struct llmc_arena_needs {
-  uint32_t vocab;
+  uint32_t vocab; /* 0: no logits */
   uint32_t hidden;
   uint32_t ctx;
   uint32_t sequences;
@@ -103,10 +103,20 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
 }
 
 LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of_model(const llmc_model* model) {
-  llmc_arena_needs needs = {model->vocab,       model->hidden,        model->ctx,
-                            model->sequences,   model->batch,         model->kv_block,
-                            model->pool_blocks, model->scratch_bytes, model->kv_block_bytes,
-                            model->sources,     model->source_bytes,  model->state_bytes,
+  /* A shard without a head has no logits. */
+  const uint32_t vocab = model->head == 0 ? 0 : model->vocab;
+  llmc_arena_needs needs = {vocab,
+                            model->hidden,
+                            model->ctx,
+                            model->sequences,
+                            model->batch,
+                            model->kv_block,
+                            model->pool_blocks,
+                            model->scratch_bytes,
+                            model->kv_block_bytes,
+                            model->sources,
+                            model->source_bytes,
+                            model->state_bytes,
                             model->in_flight};
   return llmc_arena_layout_of(needs);
 }
