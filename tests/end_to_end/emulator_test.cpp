@@ -319,8 +319,8 @@ TEST_F(Emulated, InstructionsOfAKernelAreCounted) {
 
 TEST_F(Emulated, IdentityAsATable) {
   const ProgramRun ran =
-      llmc({"identity", model(), "--targets", "generic", "-t", "1,2", "--chunk", "3", "--tokens",
-            "4", "--steps", "1", "--emulator", "generic=env", "-o", "md"});
+      llmc({"identity", "--cflag=-O0", model(), "--targets", "generic", "-t", "1,2", "--chunk", "3",
+            "--tokens", "4", "--steps", "1", "--emulator", "generic=env", "-o", "md"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("| model | weights | generic 1t | generic 2t |"));
   EXPECT_THAT(ran.out,
@@ -344,8 +344,9 @@ TEST_F(Emulated, IdentityTriesEmulators) {
   for (const char* architecture : {"aarch64", "loongarch64"})
     write_script(folder_.path() / "cross/bin" / fmt::format("qemu-{}", architecture), "exit 3");
   const auto identity = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments{"identity", model(),    "-t", "1",       "--chunk",
-                                       "3",        "--tokens", "4",  "--steps", "1"};
+    std::vector<std::string> arguments{"identity", "--cflag=-O0", model(), "-t",
+                                       "1",        "--chunk",     "3",     "--tokens",
+                                       "4",        "--steps",     "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return llmc(arguments, {"LLMC_CROSS_DIR=" + (folder_.path() / "cross").string()});
   };
@@ -368,8 +369,9 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
   const std::string swap = write_script(folder_.path() / "swap", "shift\nexec " + kept + " \"$@\"");
   const auto identity = [&](const ModelFolder& model, const std::string& targets,
                             const std::string& emulator) {
-    return llmc({"identity", model.path().string(), "--targets", targets, "-t", "1", "--chunk", "3",
-                 "--tokens", "4", "--steps", "1", "--emulator", emulator, "-o", "md"});
+    return llmc({"identity", "--cflag=-O0", model.path().string(), "--targets", targets, "-t", "1",
+                 "--chunk", "3", "--tokens", "4", "--steps", "1", "--emulator", emulator, "-o",
+                 "md"});
   };
   const ProgramRun first = identity(other, "generic", "generic=" + keep);
   ASSERT_EQ(first.code, 0) << first.err;
@@ -385,8 +387,8 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
 TEST_F(Emulated, IdentityPrintsRowsBeforeAModelThatFails) {
   LLMC_NEEDS_TARGET("generic");
   const ProgramRun ran =
-      llmc({"identity", model(), (folder_.path() / "none.onnx").string(), "--targets", "generic",
-            "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
+      llmc({"identity", "--cflag=-O0", model(), (folder_.path() / "none.onnx").string(),
+            "--targets", "generic", "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
   EXPECT_EQ(ran.code, 3) << ran.err;
   EXPECT_THAT(ran.out, ::testing::ContainsRegex("\ntinyfable +q4, kv f16 +[0-9a-f]{16}\n"));
   EXPECT_THAT(ran.err, HasSubstr("none.onnx"));

@@ -21,7 +21,7 @@ struct IdentityCommand {
   std::vector<std::string> models;
   std::string formats = "q4", targets, threads = "1,2,4", chunks = "1,7,32", levels = "3", cc;
   std::string devices = "none";
-  std::vector<std::string> emulators, caches;
+  std::vector<std::string> emulators, caches, cflags;
   std::uint32_t tokens = 64, steps = 64;
   bool no_cache = false;
   TableFormat format = TableFormat::kText;
@@ -106,6 +106,7 @@ Result<evaluate::IdentityOptions> options_of(const IdentityCommand& command,
   options.steps = command.steps;
   options.native.use_cache = !command.no_cache;
   options.native.compile.cc = command.cc;
+  options.native.compile.cflags = command.cflags;
   return options;
 }
 
@@ -297,6 +298,9 @@ Action add_identity(CLI::App& app, const Globals& globals) {
       ->type_name("TARGET=COMMAND");
   app.add_option("--cc", command->cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM");
+  app.add_option("--cflag", command->cflags, "Additional clang argument; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("ARG");
   app.add_flag("--no-cache", command->no_cache, "Do not use the cache of compiled models");
   add_table_format(app, command->format);
   return [command, &globals] { return identity(*command, globals); };
