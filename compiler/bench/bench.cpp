@@ -154,6 +154,7 @@ class BenchSession {
       }));
     Run result;
     result.steps.reserve(test.is_generation() ? test.tokens : 0);
+    session_->wait_for_ranks();
     if (clock_ != nullptr) clock_->start();
     const auto started = std::chrono::steady_clock::now();
     auto last = started;

@@ -229,6 +229,10 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.cache_bytes = json.at("bytes").value("kv", std::uint64_t{0});
     if (json.contains("model"))
       facts.trained_ctx = json.at("model").value("trained_context", std::uint32_t{0});
+    if (json.contains("shard")) {
+      facts.shard = json.at("shard").at("index").get<std::uint32_t>();
+      facts.shards = json.at("shard").at("count").get<std::uint32_t>();
+    }
     if (json.contains("grammar"))
       facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
     if (json.contains("kv"))

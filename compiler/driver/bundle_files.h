@@ -66,7 +66,8 @@ struct BundleFacts {
   std::map<std::string, std::string> golden;
   std::string device;  // the accelerator that it was compiled for; empty: none
   bool embed_weights = true;
-  std::uint32_t trained_ctx = 0;  // tokens that the model was trained for; 0: unknown
+  std::uint32_t shard = 0, shards = 0;  // plan::ShardOption
+  std::uint32_t trained_ctx = 0;        // tokens that the model was trained for; 0: unknown
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
   std::uint64_t arena_bytes = 0, cache_bytes = 0;  // 0 in bundles of older versions
   std::uint64_t grammar_bytes = 0;                 // size of the tables of the compiled-in grammar

@@ -57,6 +57,11 @@ Status check_opencl(const NativeOptions& options, const std::string& device, boo
 Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
                                                  const NativeOptions& options) {
   LLMC_TRY(driver::BundleFacts facts, driver::read_bundle(folder));
+  if (facts.shards > 0 && options.ranks == nullptr)
+    return usage_error(fmt::format("{} is shard {} of {} of a model", printable(folder.string()),
+                                   facts.shard, facts.shards),
+                       fmt::format("run all of them: mpirun -n {} llmc-mpi-run run {}",
+                                   facts.shards, printable(folder.parent_path().string())));
   LLMC_TRY(const target::Target* const target, target::find(facts.target, facts.opt_level));
   LLMC_TRY(std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
   LLMC_RETURN_IF_ERROR(check_opencl(options, facts.device, emulator.has_value()));
@@ -136,15 +141,42 @@ Result<std::unique_ptr<Session>> NativeModel::start(const SessionOptions& option
                                    options.threads, facts_.threads_max),
                        "use fewer, or compile with a larger --threads-max");
   }
-  LLMC_TRY(SessionHandle handle, open(options));
+  SessionOptions used = options;
+  if (used.chunk == 0) used.chunk = chunk_;
+  LLMC_TRY(SessionHandle handle, open(used));
   handle.image_bytes = image_bytes();
-  return std::make_unique<Session>(facts_, options, linked_.path, std::move(handle));
+  if (ranks_ != nullptr) handle = over_ranks(std::move(handle), *ranks_, facts_, used.chunk);
+  return std::make_unique<Session>(facts_, used, linked_.path, std::move(handle));
+}
+
+Status NativeModel::limit_chunk(std::uint32_t chunk) {
+  if (chunk > facts_.chunk)
+    return usage_error(
+        fmt::format("--chunk {}: the model was compiled for at most {}", chunk, facts_.chunk),
+        "use a smaller one, or compile with a larger --chunk");
+  chunk_ = chunk;
+  return ok_status();
+}
+
+Status NativeModel::join(Ranks& ranks) {
+  if (!emulator_.empty())
+    return file_failure(ErrorKind::kUnsupported, linked_.path.string(),
+                        "the shard is for another processor",
+                        "compile it with a --target of this machine");
+  LLMC_RETURN_IF_ERROR(check_shards(ranks, facts_));
+  ranks_ = &ranks;
+  return ok_status();
 }
 
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const driver::Progress& progress) {
   const driver::CompileOptions& compile = options.compile;
-  if (driver::looks_like_bundle(compile.model)) return load_bundle(compile.model, options);
+  if (options.ranks != nullptr || driver::looks_like_bundle(compile.model)) {
+    LLMC_TRY(auto model, load_bundle(compile.model, options));
+    LLMC_RETURN_IF_ERROR(model->limit_chunk(compile.chunk));
+    if (options.ranks != nullptr) LLMC_RETURN_IF_ERROR(model->join(*options.ranks));
+    return model;
+  }
   LLMC_TRY(const target::Target* const target, target::find(compile.target, compile.opt_level));
   LLMC_TRY(const std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
   const bool runner = emulator.has_value();

@@ -9,6 +9,7 @@
 #include "compiler/driver/compile.h"
 #include "compiler/driver/progress.h"
 #include "compiler/exec/huge_pages.h"
+#include "compiler/exec/ranks.h"
 #include "compiler/exec/session.h"
 #include "compiler/support/folder_lock.h"
 #include "compiler/support/result.h"
@@ -32,6 +33,9 @@ struct NativeOptions {
   /// for `opencl`; empty: any. With another model, loading fails with kUsage.
   std::string opencl_device = {};
   bool opencl_copies = false;  // the device does not share the CPU's memory even if it could
+  /// The processes of the other shards; the model is then a bundle of this rank's shard. nullptr: a
+  /// whole model, or one compiled as a shard, for Api::forward_hidden.
+  Ranks* ranks = nullptr;
 };
 
 /// The files of a linked model, and the objects that keep them in place.
@@ -63,6 +67,12 @@ class NativeModel {
   const std::string& emulator() const { return emulator_; }
   /// Returns how huge pages are used; nothing under an emulator.
   const HugePageUse& huge_pages() const { return huge_pages_; }
+  /// Sets SessionOptions::chunk for sessions that do not have one. Fails with kUsage if the model
+  /// was compiled for smaller ones.
+  Status limit_chunk(std::uint32_t chunk);
+  /// Makes start() return sessions of the whole model. Fails on all ranks if they do not have the
+  /// shards of one model in order. Called on all ranks.
+  Status join(Ranks& ranks);
 
   /// Starts a session. Fails with kUsage if the number of threads is 0 or more than the library was
   /// compiled for, and with kUnsupported if the CPU lacks features of the target.
@@ -87,6 +97,8 @@ class NativeModel {
   const ModelFacts facts_;
   const std::string emulator_;
   HugePageUse huge_pages_;
+  std::uint32_t chunk_ = 0;
+  Ranks* ranks_ = nullptr;
 };
 
 /// Compiles `options.compile.model` for its target, links it, and loads it or starts its runner. A

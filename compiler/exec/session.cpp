@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "compiler/driver/library_status.h"
+#include "compiler/exec/ranks.h"
 
 namespace llmc::exec {
 
@@ -183,6 +184,10 @@ Status Session::check(llmc_status status) const {
                                : "";
   return file_failure(driver::kind_of(status), path_.string(),
                       printable(logged.empty() ? api().status_text(status) : logged), hint);
+}
+
+void Session::wait_for_ranks() const {
+  if (handle_.ranks != nullptr) handle_.ranks->wait_for_all();
 }
 
 Result<std::span<const float>> Session::rows(const float* logits, std::size_t count) const {

@@ -18,6 +18,8 @@
 
 namespace llmc::exec {
 
+class Ranks;
+
 using Api = hosted::LibraryApi;
 /// The numbers of llmc_model that users of a session need.
 using ModelFacts = runner::ModelFacts;
@@ -49,12 +51,14 @@ struct SessionHandle {
   llmc_session* session = nullptr;
   /// The last message that the session logged, or empty.
   const std::string* message = nullptr;
-  const std::optional<Error>* failure = nullptr;  // why the runner ended; nullptr: no runner
-  std::vector<std::uint64_t> image_bytes = {};    // sizes of the image encoder's inputs
+  /// Why no further call can succeed: the runner has ended, or ranks differ.
+  const std::optional<Error>* failure = nullptr;
+  std::vector<std::uint64_t> image_bytes = {};  // sizes of the image encoder's inputs
   /// The accelerator that computes regions, and the bytes that it has copied; empty: none.
   std::string device = {};
   std::function<std::uint64_t()> copied_bytes = {};
   std::span<const std::byte> grammar;  // tables of the compiled-in grammar; empty in a runner
+  Ranks* ranks = nullptr;              // of a model in several processes (ranks.h)
 };
 
 /// The source that an encoder-decoder attends to: token ids, or features of sound or an image in
@@ -115,6 +119,8 @@ class Session {
     return static_cast<std::uint32_t>(api().position(handle_.session));
   }
 
+  /// Waits until all ranks of a model in several processes are here.
+  void wait_for_ranks() const;
   /// Encodes a source (llmc_encode, llmc_encode_features). Fails like check_source(), and with
   /// kBadInput if an id is outside the encoder's vocabulary.
   Status encode(const EncoderInput& source);

@@ -58,7 +58,7 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_ERROR_SOURCE:
       return "no source is encoded, another one than the state needs, or the model has no encoder";
     case LLMC_ERROR_SHARD:
-      return "one stage of a model runs tokens only with llmc_forward_hidden, a whole model "
+      return "one shard of a model runs tokens only with llmc_forward_hidden, a whole model "
              "without it";
     case LLMC_ERROR_DEVICE:
       return "the model was compiled without --accelerate, or the accelerator failed";

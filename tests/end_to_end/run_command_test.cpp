@@ -33,6 +33,31 @@ TEST_F(RunCommand, PrintsTheGeneratedTextAlone) {
   EXPECT_EQ(alone.out, result({"-p", kPrompt, "-n", "8"})["text"].get<std::string>() + "\n");
 }
 
+TEST_F(RunCommand, ContinuesASavedText) {
+  const std::string state = file("state", "");
+  const auto text = [](Arguments more) {
+    more.insert(more.end(), {"--temp", "0.9", "--seed", "4"});
+    return result(more)["text"].get<std::string>();
+  };
+  const std::string all = text({"-p", kPrompt, "-n", "12"});
+  const std::string first = text({"-p", kPrompt, "-n", "5", "--save-state", state});
+  EXPECT_EQ(first + text({"-p", "", "-n", "7", "--load-state", state}), all);
+  const ProgramRun forged = run({"-p", "", "--load-state", file("forged", "state")});
+  EXPECT_EQ(forged.code, 3) << forged.err;
+  const ProgramRun missing = run({"-p", "", "--load-state", state + "-not"});
+  EXPECT_EQ(missing.code, 3) << missing.err;
+}
+
+TEST_F(RunCommand, TakesSmallerChunks) {
+  const auto hash = [](const char* chunk) {
+    return result({"-p", kPrompt, "-n", "4", "--chunk", chunk})["logits_hash"];
+  };
+  EXPECT_EQ(hash("1"), hash("3"));
+  const ProgramRun large = run({"-p", kPrompt, "--chunk", "1000"});
+  EXPECT_EQ(large.code, 2);
+  EXPECT_THAT(large.err, HasSubstr("--chunk 1000: the model was compiled for at most"));
+}
+
 TEST_F(RunCommand, AnUnknownOptionIsNamedWithTheOneItResembles) {
   const auto refused = [](const Arguments& more) {
     const ProgramRun ran = run(more);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/exec/ranks.h"
 #include "compiler/support/result.h"
 
 /// Shared parts of the commands of `llmc`. Results go to stdout, everything else to stderr.
@@ -16,9 +17,10 @@ using Json = nlohmann::ordered_json;
 
 /// Options of every command.
 struct Globals {
-  bool json = false;   // machine-readable results
-  bool quiet = false;  // no progress, no notes
-  int verbose = 0;     // -v: notes on what is done, -vv: times of every pass
+  bool json = false;             // machine-readable results
+  bool quiet = false;            // no progress, no notes
+  int verbose = 0;               // -v: notes on what is done, -vv: times of every pass
+  exec::Ranks* ranks = nullptr;  // of llmc-mpi-run
 };
 
 /// Adds a command's options to `app` and returns the action to run after parsing. The action

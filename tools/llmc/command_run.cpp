@@ -200,7 +200,7 @@ RunOutput output_of(const RunCommand& command, const Globals& globals,
 }
 
 /// Checks the options before any file is read.
-Status check_run_options(const RunCommand& command) {
+Status check_run_options(const RunCommand& command, bool on_ranks) {
   const bool by_ids = command.ids_option->count() > 0;
   if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0 &&
       !command.source.given()) {
@@ -215,6 +215,10 @@ Status check_run_options(const RunCommand& command) {
     return usage_error(
         fmt::format("{} does not take images", command.beams.on() ? "--beams" : "--cfg-scale"),
         "leave out --image");
+  if (on_ranks && (command.beams.on() || command.context.shift))
+    return usage_error(
+        fmt::format("{} does not run on ranks", command.beams.on() ? "--beams" : "--context-shift"),
+        "leave it out");
   LLMC_RETURN_IF_ERROR(check_sources(command));
   return check_guidance(command.guidance);
 }
@@ -238,8 +242,9 @@ Result<int> run(RunCommand& command, const Globals& globals) {
                        command.source.is_features()) &&
                       command.prompt_option->count() + command.file_option->count() == 0 &&
                       !command.source.is_text();
-  LLMC_RETURN_IF_ERROR(check_run_options(command));
-  LLMC_TRY(const auto prompt, text_of(command.prompt, command.file_option, command.file));
+  LLMC_RETURN_IF_ERROR(check_run_options(command, globals.ranks != nullptr));
+  LLMC_TRY(auto prompt, text_of(command.prompt, command.file_option, command.file));
+  if (globals.ranks != nullptr) prompt = exec::text_of_first(*globals.ranks, std::move(prompt));
   LLMC_TRY(const auto negative,
            text_of(command.guidance.prompt, command.guidance.file_option, command.guidance.file));
   LLMC_RETURN_IF_ERROR(compile_options(command.model));
@@ -380,6 +385,14 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_whole_number(app, "--logprobs", command->logprobs, 0, 1000,
                    "Number of most probable tokens to print for each position (default: 0)");
   add_beam_options(app, command->beams);
+  const auto add_state = [&](const char* name, std::string& file, const char* text) {
+    app.add_option(name, file, text)->type_name("FILE")->excludes(command->beams.option);
+  };
+  add_state("--load-state", command->load_state,
+            "Continue the text whose tokens and cache are in this file");
+  add_state("--save-state", command->save_state,
+            "Write the tokens and the cache of the text to this file; of a model on several ranks, "
+            "FILE.0, FILE.1 …");
   app.add_flag("--ignore-eos", command->ignore_eos, "Continue after stop tokens");
   app.add_flag("--special", command->special,
                "Parse control tokens in the prompt as tokens, as --chat does")

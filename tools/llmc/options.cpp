@@ -208,8 +208,11 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                        "formats such as K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
         ->type_name("FORMAT");
   }
-  of_decoders(add_token_count(app, "--chunk", c.chunk, 1, plan::kMaxChunk,
-                              "Maximum prompt tokens per call (default: the target's)"));
+  CLI::Option* const chunk =
+      add_token_count(app, "--chunk", c.chunk, 1, plan::kMaxChunk,
+                      "Maximum prompt tokens per call (default: the target's)");
+  options.decoder_only.push_back(chunk->group("Compilation"));
+  if (use != ModelUse::kRun) options.fixed.push_back(chunk);  // sessions may have smaller ones
   of_decoders(app.add_option_function<std::string>(
                   "--cache",
                   [&c](const std::string& text) {
@@ -376,6 +379,7 @@ Result<exec::NativeOptions> native_options(const ModelOptions& options, const Gl
   result.emulator = options.emulator;
   result.huge_pages = options.huge_pages;
   result.opencl_device = options.opencl_device;
+  result.ranks = globals.ranks;
   return result;
 }
 

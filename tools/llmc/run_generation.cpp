@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "compiler/evaluate/logits.h"
+#include "compiler/support/file.h"
 #include "runtime/hosted/chat/stop_texts.h"
 
 namespace llmc::cli {
@@ -19,10 +20,16 @@ double seconds_since_start(RunClock::time_point start) {
   return std::chrono::duration<double>(RunClock::now() - start).count();
 }
 
-/// Appends the prompt: its tokens, and the rows of its images.
-Status prefill(exec::Session& session, const RunPrompts& prompts) {
+/// Returns the file of a saved state: of a model in several processes, one for each.
+std::string state_file(const std::string& file, const exec::ModelFacts& model) {
+  return model.shards == 0 ? file : fmt::format("{}.{}", file, model.shard);
+}
+
+/// Appends the prompt: its tokens, and the rows of its images. After a saved text it does not begin
+/// one.
+Status prefill(exec::Session& session, const RunPrompts& prompts, bool continues) {
   const std::span<const std::int32_t> ids = prompts.text;
-  std::size_t at = 0;
+  std::size_t at = continues ? prompts.beginning : 0;
   for (const PromptImage& image : prompts.images) {
     const std::vector<std::span<const std::byte>> inputs(image.inputs.begin(), image.inputs.end());
     LLMC_RETURN_IF_ERROR(session.prefill(ids.subspan(at, image.begin - at)));
@@ -103,7 +110,11 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   if (command.guidance.on())
     LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
   start = RunClock::now();
-  LLMC_RETURN_IF_ERROR(prefill(*session, prompts));
+  if (!command.load_state.empty()) {
+    LLMC_TRY(const std::string state, read_file(state_file(command.load_state, model)));
+    LLMC_RETURN_IF_ERROR(session->load_state(state));
+  }
+  LLMC_RETURN_IF_ERROR(prefill(*session, prompts, !command.load_state.empty()));
   result.prompt_seconds = encoder_seconds + seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   // Whether the grammar allows no further text.
@@ -124,8 +135,8 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
 
   std::optional<hosted::StreamDecoder> decoder;
   // With a grammar, a space at the start belongs to the text.
-  const bool at_start = tokenizer != nullptr && !grammar && compiled_in(prompts, model) == 0 &&
-                        tokenizer->decode(prompts.text).empty();
+  const bool at_start = tokenizer != nullptr && !grammar && command.load_state.empty() &&
+                        compiled_in(prompts, model) == 0 && tokenizer->decode(prompts.text).empty();
   if (tokenizer != nullptr) decoder.emplace(*tokenizer, at_start);
   hosted::StopTexts stop_texts(stops.texts);
   start = RunClock::now();
@@ -156,7 +167,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
       break;
     }
     const bool last = result.ids.size() == max;
-    if (last && !grammar) break;  // no further token is needed
+    if (last && !grammar && command.save_state.empty()) break;  // no further token is needed
     if (!has_room(start_options, model, text.position())) {
       result.stopped = last ? hosted::Stopped::kLength : hosted::Stopped::kContext;
       result.complete.reset();  // unknown, because the next token does not fit the cache
@@ -176,6 +187,10 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   }
   result.generation_seconds = seconds_since_start(start);
   result.hash = hash.text();
+  if (!command.save_state.empty()) {
+    LLMC_TRY(const std::string state, session->save_state());
+    LLMC_RETURN_IF_ERROR(write_file(state_file(command.save_state, model), state));
+  }
   return result;
 }
 

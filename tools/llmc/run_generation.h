@@ -48,6 +48,7 @@ struct RunCommand {
   GrammarOptions grammar;
   ContextOptions context;
   std::vector<std::string> stop_texts, images, dims;
+  std::string load_state, save_state;  // files; empty: none
   std::uint32_t logprobs = 0;
   bool ignore_eos = false;
   bool special = false;

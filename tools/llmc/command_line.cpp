@@ -1,0 +1,270 @@
+#include "tools/llmc/command_line.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/onnx/model.h"
+#include "compiler/support/atomic_output.h"
+#include "compiler/support/nearest.h"
+#include "tools/llmc/options.h"
+#include "tools/llmc/spellings.h"
+
+namespace llmc::cli {
+namespace {
+
+struct Entry {
+  const char* name;
+  const char* summary;
+  Command add;
+  const char* examples;
+  bool of_ranks = false;  // also of llmc-mpi-run
+};
+
+constexpr Entry kCommands[] = {
+    {"inspect", "Show a model's files and its recognised architecture", add_inspect,
+     "  llmc inspect MODEL\n"
+     "  llmc inspect onnx/model.onnx --json"},
+    {"plan", "Show the bytes of weights, arena and cache without compiling", add_plan,
+     "  llmc plan MODEL --quant q4 --ctx 4096\n"
+     "  llmc plan MODEL --target arm64 --max-ram 512M"},
+    {"compile", "Compile a model to a static library, a C header and their sources", add_compile,
+     "  llmc compile MODEL -o bundle\n"
+     "  llmc compile MODEL --target avx2,arm64 --quant q8 -o bundles\n"
+     "  llmc compile encoder.onnx --dim batch_size=1 --dim sequence_length=128"},
+    {"run", "Generate text with a model or a compiled bundle", add_run,
+     "  llmc run MODEL -p \"Once upon a time\" -n 64\n"
+     "  llmc run MODEL --chat -f question.txt --temp 0.7\n"
+     "  llmc run MODEL -p \"Yes or no? \" --grammar 'root ::= \"yes\" | \"no\"'",
+     true},
+    {"chat", "Chat with a model or a compiled bundle", add_chat,
+     "  llmc chat MODEL\n"
+     "  llmc chat MODEL --system \"Be brief.\" --context-shift\n"
+     "  llmc chat MODEL -p \"What is a compiler?\""},
+    {"verify", "Compare native code with the reference interpreter and with stored hashes",
+     add_verify,
+     "  llmc verify MODEL\n"
+     "  llmc verify bundle --model MODEL\n"
+     "  llmc verify MODEL --quant f32 --short"},
+    {"identity", "Compare the bits of logits of targets, threads and chunks", add_identity,
+     "  llmc identity MODEL\n"
+     "  llmc identity MODEL --targets avx2,arm64 --quant q4,q8 --threads 1,4"},
+    {"bench", "Measure prompt and generation speed and the machine's limits", add_bench,
+     "  llmc bench MODEL -p 128,512 -n 64 -t 1,4\n"
+     "  llmc bench MODEL --layers -o md\n"
+     "  llmc bench --kernel gemm --format q4 --shape 4096x4096x1",
+     true},
+    {"ppl", "Measure a model's perplexity on a text", add_ppl,
+     "  llmc ppl MODEL --text wiki.txt\n"
+     "  llmc ppl MODEL --text wiki.txt --quant q8 --kl",
+     true},
+    {"compare", "Compare formats of weights and cache: bytes, quality, step time", add_compare,
+     "  llmc compare MODEL --text wiki.txt\n"
+     "  llmc compare MODEL --text wiki.txt --quant q4,q8 --kv f16,int8"},
+    {"tokenize", "Convert text to token ids, or ids to text", add_tokenize,
+     "  llmc tokenize MODEL \"Once upon a time\"\n"
+     "  llmc tokenize MODEL --ids 1,2,3"},
+    {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx,
+     "  llmc test-onnx model.onnx model_data/\n"
+     "  llmc test-onnx model.onnx test_data_set_0 --rtol 1e-4"},
+    {"tune", "Find the best tiles of a target's kernels by measurement", add_tune,
+     "  llmc tune\n"
+     "  llmc tune --target arm64 --header arm64.h"},
+    {"targets", "List targets and whether this machine can compile and run them", add_targets,
+     "  llmc targets\n"
+     "  llmc targets --cc clang++-18 --json"},
+};
+
+/// Returns the folder of a rank's shard in the folder of all.
+std::string shard_folder(const std::string& folder, std::uint32_t rank) {
+  const std::filesystem::path shard = std::filesystem::path(folder) / fmt::format("stage-{}", rank);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(shard, ignored)) return shard.string();
+  const bool has_shards = std::filesystem::is_directory(shard.parent_path() / "stage-0", ignored);
+  throw CLI::ValidationError(fmt::format("{} has no stage-{}: {}", printable(folder), rank,
+                                         has_shards ? "mpirun -n takes as many ranks as shards"
+                                                    : "make it with llmc compile --stages N"));
+}
+
+/// The error of an unknown command, with a suggestion.
+std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv, bool on_ranks) {
+  if (argc < 2 || argv[1][0] == '-') return std::nullopt;
+  const std::string_view word = argv[1];
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kCommands)
+    if (entry.of_ranks || !on_ranks) names.emplace_back(entry.name);
+  if (std::ranges::count(names, word) != 0) return std::nullopt;
+  const std::string_view meant = llmc::nearest(word, names);
+  return llmc::usage_error(fmt::format("unknown command '{}'", llmc::printable(word, 80)),
+                           meant.empty() ? "llmc --help lists the commands"
+                                         : fmt::format("did you mean llmc {}?", meant));
+}
+
+/// A predicate for options of the command `name` that take the next argument as their value.
+TakesValue options_with_values(const CLI::App& app, const std::string& name) {
+  const auto found =
+      app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
+  const CLI::App* const command = found.empty() ? nullptr : found.front();
+  return [command](const std::string& option_name) {
+    if (command == nullptr) return false;
+    const CLI::Option* const option = command->get_option_no_throw(option_name);
+    return option != nullptr &&
+           std::min(option->get_type_size_min(), option->get_items_expected_min()) > 0;
+  };
+}
+
+/// The error of an unexpected argument.
+llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument, bool is_option) {
+  const std::string where = command.get_parent() == nullptr ? "llmc" : "llmc " + command.get_name();
+  std::string hint = where + " --help lists the options";
+  if (!is_option) {
+    return llmc::usage_error(fmt::format("unexpected argument '{}'", llmc::printable(argument, 80)),
+                             hint);
+  }
+  const std::string_view name = std::string_view(argument).substr(0, argument.find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : command.get_options())
+    for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view meant = llmc::nearest(name, views);
+  if (!meant.empty() && name.size() > 5)  // short names resemble too many others
+    hint = fmt::format("did you mean {}?", meant);
+  return llmc::usage_error(
+      fmt::format("{} has no option {}", where, llmc::printable(std::string(name), 80)), hint);
+}
+
+/// A line that explains TOKENS, for commands with such options; else empty.
+std::string tokens_footer(const CLI::App& command) {
+  const bool has_tokens = std::ranges::any_of(command.get_options(), [](const CLI::Option* option) {
+    return option->get_type_name() == kTokensType;
+  });
+  return has_tokens ? "\n\nTOKENS: a number of tokens; 2k and 32K are multiples of 1024." : "";
+}
+
+/// With -v, prints how often the graphs of ONNX files were parsed.
+void note_parse_counts(const Globals& globals) {
+  const auto counts = llmc::importer::parse_counts();
+  if (globals.verbose == 0 || counts.empty()) return;
+  int times = 0;
+  for (const auto& [file, count] : counts) times = std::max(times, count);
+  remark(globals, fmt::format("parsed {}: {} ONNX file{}",
+                              times == 1 ? "once" : fmt::format("up to {} times", times),
+                              counts.size(), counts.size() == 1 ? "" : "s"));
+}
+
+/// Omits the lists of options that exclude each other, and the values of negated flags.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    const std::string text = CLI::Formatter::make_option_name(option, is_positional);
+    return text.substr(0, text.find("{false}"));
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string text = CLI::Formatter::make_option_opts(option);
+    return text.substr(0, text.find(" Excludes:"));
+  }
+};
+
+int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
+  CLI::App app{"llmc: compiles a language model in ONNX form to a native static library", "llmc"};
+  app.set_version_flag("--version", "llmc " LLMC_VERSION);
+  app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.footer(with_docs_folder(
+      "llmc COMMAND --help lists a command's options. Documentation: docs/cli.md"));
+  const std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
+  // Arguments after -- are not options.
+  const auto is_option = [&all](const std::string& argument) {
+    const auto dashes = std::ranges::find(all, "--");
+    return argument.size() > 1 && argument.front() == '-' &&
+           std::find(dashes, all.end(), argument) == all.end();
+  };
+  app.failure_message([is_option](const CLI::App* root, const CLI::Error& error) {
+    const auto commands = root->get_subcommands();  // the given ones
+    const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    if (const auto own = root->remaining(); extra && !own.empty())
+      return llmc::format(unexpected(*root, own.front(), is_option(own.front()))) + "\n";
+    if (const auto left = root->remaining(true); extra && !commands.empty() && !left.empty())
+      return llmc::format(unexpected(*commands.front(), left.front(), is_option(left.front()))) +
+             "\n";
+    const std::string where = commands.empty() ? "llmc" : "llmc " + commands.front()->get_name();
+    const bool no_command = commands.empty() && error.get_name() == "RequiredError";
+    return fmt::format("llmc: error: {}\nhint: {} --help lists the options\n",
+                       no_command ? "a command is required" : llmc::printable(error.what(), 1000),
+                       where);
+  });
+  Globals globals;
+  globals.ranks = ranks;
+  Action action;
+  for (const Entry& entry : kCommands) {
+    if (ranks != nullptr && !entry.of_ranks) continue;
+    CLI::App* command = app.add_subcommand(entry.name, entry.summary);
+    command->group("Commands");
+    command->add_flag("--json", globals.json, "Results as JSON on stdout");
+    command->add_flag("-q,--quiet", globals.quiet, "No progress, notes or warnings");
+    command->add_flag("-v,--verbose", globals.verbose, "More notes; -vv: times of passes");
+    command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
+    if (ranks != nullptr) {
+      const auto shard = [ranks](const std::string& folder) {
+        return shard_folder(folder, ranks->rank());
+      };
+      command->get_option("MODEL")->transform(shard, "", "");
+    }
+    command->footer(std::string("Examples:\n") + entry.examples + tokens_footer(*command));
+  }
+  if (const auto wrong = unknown_command(argc, argv, ranks != nullptr)) return fail(*wrong);
+  auto spelled = spell(all, options_with_values(app, all.empty() ? "" : all.front()));
+  if (!spelled.ok()) return fail(spelled.error());
+  try {
+    std::vector<std::string> backwards(spelled->arguments.rbegin(), spelled->arguments.rend());
+    app.parse(std::move(backwards));  // CLI11 expects the reverse order
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error, std::cout, std::cerr);
+    return code == 0 ? 0 : llmc::exit_code(llmc::ErrorKind::kUsage);
+  }
+  for (const std::string& spelling : spelled->notes) remark(globals, spelling);
+  const llmc::Result<int> result = action();
+  const int code = result.ok() ? *result : fail(result.error());
+  note_parse_counts(globals);
+  if (!finish_stdout() && code == 0) {
+    return fail(llmc::file_failure(llmc::ErrorKind::kBadInput, "standard output",
+                                   "cannot be written", "the disk may be full"));
+  }
+  return code;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, exec::Ranks* ranks) {
+  // If standard streams are closed, prevent files from getting their descriptors.
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+  std::signal(SIGPIPE,
+              SIG_IGN);  // writes fail instead: to an ended emulator, to stdout (flush_stdout)
+  std::signal(SIGXFSZ, SIG_IGN);  // writes over the file size limit fail
+  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, exit codes of commands are lost
+  llmc::install_signal_cleanup();
+  try {
+    return run_command_line(argc, argv, ranks);
+  } catch (const std::bad_alloc&) {
+    std::fputs("llmc: error: out of memory\n", stderr);
+  } catch (const std::exception& e) {
+    print_error_line(fmt::format(
+        "llmc: internal error: {}\nhint: this is a bug in llmc; please report it", e.what()));
+  }
+  return llmc::exit_code(llmc::ErrorKind::kInternal);
+}
+
+}  // namespace llmc::cli
