@@ -3,6 +3,7 @@
 
 #include "compiler/ir/quote.h"
 #include "compiler/plan/partition.h"
+#include "compiler/target/device.h"
 
 namespace llmc::plan {
 namespace {
