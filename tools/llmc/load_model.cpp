@@ -7,6 +7,19 @@
 
 namespace llmc::cli {
 
+Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals) {
+  LLMC_TRY(driver::CompileOptions compile, compile_options(options));
+  note_model_file(globals, options.model);
+  exec::NativeOptions result;
+  result.compile = std::move(compile);
+  result.use_cache = !options.no_cache;
+  result.emulator = options.emulator;
+  result.huge_pages = options.huge_pages;
+  result.opencl_device = options.opencl_device;
+  result.ranks = globals.ranks;
+  return result;
+}
+
 void note_without_effect(const ModelOptions& options, const Globals& globals) {
   std::string names;
   for (const CLI::Option* const option : options.decoder_only)

@@ -370,19 +370,6 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   return result;
 }
 
-Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals) {
-  LLMC_TRY(driver::CompileOptions compile, compile_options(options));
-  note_model_file(globals, options.model);
-  exec::NativeOptions result;
-  result.compile = std::move(compile);
-  result.use_cache = !options.no_cache;
-  result.emulator = options.emulator;
-  result.huge_pages = options.huge_pages;
-  result.opencl_device = options.opencl_device;
-  result.ranks = globals.ranks;
-  return result;
-}
-
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= text.size();) {
