@@ -238,6 +238,8 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<WeightQ8<16, 77>, 5>("q8 77", "q8 77 norm swiglu");
       bits.products<WeightQ6<48, 288>, 24>("q6 288", "q6 288 norm swiglu");
       bits.products<WeightQ6<16, 77>, 5>("q6 77", "q6 77 norm swiglu");
+      bits.products<WeightQ8<48, 480, Basis::kHadamard>, 24>("q8 transformed",
+                                                             "q8 transformed norm swiglu");
       bits.products<Coded4<48, 288>, 24>("4-bit codes 288", "4-bit codes 288 norm swiglu");
       bits.products<Coded4<16, 77>, 5>("4-bit codes 77", "4-bit codes 77 norm swiglu");
       bits.products<Coded8<16, 330>, 5>("8-bit codes 330", "8-bit codes 330 norm swiglu");

@@ -7,11 +7,12 @@
 namespace llmc::test {
 namespace {
 
-template <WeightKind kKind, std::size_t kExperts, std::size_t kN, std::size_t kK>
+template <WeightKind kKind, std::size_t kExperts, std::size_t kN, std::size_t kK,
+          Basis kBasis = Basis::kPlain>
 struct ExpertCase {
   static constexpr std::size_t experts = kExperts, N = kN, K = kK;
-  using All = Weight<kKind, kExperts * kN, kK>;
-  using One = Weight<kKind, kN, kK>;
+  using All = Weight<kKind, kExperts * kN, kK, kBasis>;
+  using One = Weight<kKind, kN, kK, kBasis>;
 };
 
 template <class T>
@@ -44,7 +45,8 @@ using ExpertCases =
     testing::Types<ExpertCase<WeightKind::kQ4, 4, 16, 256>, ExpertCase<WeightKind::kQ4, 5, 40, 300>,
                    ExpertCase<coded_weight(kSixBits), 3, 24, 77>,
                    ExpertCase<WeightKind::kQ8, 7, 8, 511>, ExpertCase<WeightKind::kF16, 4, 24, 32>,
-                   ExpertCase<WeightKind::kF32, 6, 16, 77>>;
+                   ExpertCase<WeightKind::kF32, 6, 16, 77>,
+                   ExpertCase<WeightKind::kQ4, 5, 16, 288, Basis::kHadamard>>;
 TYPED_TEST_SUITE(ExpertsTest, ExpertCases);
 
 TYPED_TEST(ExpertsTest, EachRowHasTheWeightsOfItsExpert) {

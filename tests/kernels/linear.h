@@ -25,10 +25,10 @@ void run_linear(const llmc_run& run, const Source& source, const W& weight,
   linear(KernelContext{&run, run.count, work.data()}, source, weight, epilogue);
 }
 
-template <WeightKind kKind, std::size_t kN, std::size_t kK>
+template <WeightKind kKind, std::size_t kN, std::size_t kK, Basis kBasis = Basis::kPlain>
 struct Case {
   static constexpr std::size_t N = kN, K = kK;
-  using W = Weight<kKind, packed_rows(kN), kK>;
+  using W = Weight<kKind, packed_rows(kN), kK, kBasis>;
 };
 
 /// The product of a case's weights with each row of x: floats [rows, N].

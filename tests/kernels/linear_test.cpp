@@ -19,7 +19,11 @@ using LinearCases = testing::Types<
     Case<WeightKind::kQ8, 13, 77>, Case<WeightKind::kQ8, 40, 288>, Case<WeightKind::kQ8, 17, 511>,
     Case<WeightKind::kF16, 8, 32>, Case<WeightKind::kF16, 13, 77>, Case<WeightKind::kF16, 56, 261>,
     Case<WeightKind::kF32, 8, 32>, Case<WeightKind::kF32, 13, 77>, Case<WeightKind::kF32, 56, 261>,
-    Case<WeightKind::kF32, 9, 1>>;
+    Case<WeightKind::kF32, 9, 1>, Case<WeightKind::kQ4, 40, 288, Basis::kHadamard>,
+    Case<coded_weight(kSixBits), 24, 480, Basis::kHadamard>,
+    Case<WeightKind::kQ8, 13, 77, Basis::kHadamard>,
+    Case<WeightKind::kQ8, 17, 511, Basis::kHadamard>,
+    Case<WeightKind::kQ8, 24, 640, Basis::kHadamard>>;
 TYPED_TEST_SUITE(LinearTest, LinearCases);
 
 TYPED_TEST(LinearTest, StoresTheDocumentedBits) {
@@ -52,10 +56,12 @@ TYPED_TEST(LinearTest, IsCloseToTheFloatProductOfDecodedWeights) {
   const auto x = random_floats(K, 3);
   Aligned<float> y(N);
   run_linear(make_run(1, 1), Rows<K>{x.data()}, W{data.data()}, Store<N>{y.data()});
+  const ReferenceInput input = reference_transform(x.data(), K, W::kBasis);
   for (std::size_t n = 0; n < N; ++n) {
     double want = 0, size = 0;
     for (std::size_t k = 0; k < K; ++k) {
-      const double term = static_cast<double>(decoded<W>(data.data(), n, k)) * x[k];
+      const double term =
+          static_cast<double>(decoded<W>(data.data(), n, k)) * input.x[k] * input.scale[k / 256];
       want += term;
       size += std::abs(term);
     }

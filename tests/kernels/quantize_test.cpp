@@ -32,6 +32,35 @@ TEST(Quantize, AnythingNotFiniteIsNanInItsBlockAndNowhereElse) {
   }
 }
 
+TEST(Quantize, TransformedRowsSpreadOutliersAndConstants) {
+  constexpr std::size_t K = 256;
+  const auto largest_of = [](const Aligned<float>& x) {
+    Aligned<unsigned char> area(quantized_bytes(K, 1), 0xff);
+    const Quantized out = quantized_at<K>(area.data(), 1);
+    quantize_row<K, Basis::kHadamard>(x.data(), out, 0);
+    return out.scales[0] * 127;
+  };
+  Aligned<float> x(K);
+  x[77] = 16;
+  EXPECT_EQ(largest_of(x), 1);
+  for (std::size_t k = 0; k < K; ++k) x[k] = 1;
+  EXPECT_EQ(largest_of(x), 4);  // 16 without the signs
+}
+
+TEST(Quantize, TransformedRowsThatAreNotFiniteOrOverflowAreNan) {
+  constexpr std::size_t K = 288;
+  for (const float odd : {kInfinity, std::nanf(""), std::numeric_limits<float>::max()}) {
+    auto x = random_floats(K, 72);
+    x[3] = x[19] = odd;
+    Aligned<unsigned char> area(quantized_bytes(K, 1), 0xff);
+    const Quantized out = quantized_at<K>(area.data(), 1);
+    quantize_row<K, Basis::kHadamard>(x.data(), out, 0);
+    EXPECT_EQ(bits_of(out.scales[0]), 0x7fc00000u) << odd;
+    for (std::size_t k = 0; k < 256; ++k) ASSERT_EQ(out.codes[k], 0) << odd << " at " << k;
+    EXPECT_TRUE(std::isfinite(out.scales[1]));
+  }
+}
+
 TEST(Quantize, TheLargestFiniteValueIsOrdinary) {
   constexpr std::size_t K = 256;
   Aligned<float> x(K);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -24,18 +25,54 @@ float decoded(const unsigned char* data, std::size_t row, std::size_t k) {
   }
 }
 
+/// The elements that are quantized, and per 256 the scale 2^-e of the transform.
+struct ReferenceInput {
+  std::vector<float> x;
+  std::vector<float> scale;
+};
+inline ReferenceInput reference_transform(const float* x, std::size_t k_total, Basis basis) {
+  ReferenceInput result{{x, x + k_total}, {}};
+  for (std::size_t begin = 0; begin < k_total; begin += 256) {
+    const std::size_t columns = std::min<std::size_t>(256, k_total - begin);
+    int bits = 0;
+    while (basis == Basis::kHadamard && columns % (std::size_t{2} << bits) == 0) ++bits;
+    if (bits < 5) bits = 0;
+    result.scale.push_back(std::ldexp(1.0f, -(bits / 2)));
+    const std::size_t n = std::size_t{1} << bits;
+    for (std::size_t group = begin; n > 1 && group < begin + columns; group += n) {
+      float* const at = result.x.data() + group;
+      for (std::size_t i = 0; i < n; ++i) {
+        if ((i & 24) == 24) at[i] = -at[i];
+        if (n >= 128 && i >= n / 4 * 3) at[i] = -at[i];
+      }
+      for (std::size_t h = n / 2; h > 0; h /= 2) {
+        for (std::size_t i = 0; i < n; ++i) {
+          if ((i & h) != 0) continue;
+          const float u = at[i], v = at[i + h];
+          at[i] = u + v;
+          at[i + h] = u - v;
+        }
+      }
+    }
+  }
+  return result;
+}
+
 struct ReferenceActivation {
   std::vector<int> code;
   std::vector<float> scale;  // per 256
 };
-inline ReferenceActivation reference_quantize(const float* x, std::size_t k_total) {
+inline ReferenceActivation reference_quantize(const float* input, std::size_t k_total,
+                                              Basis basis = Basis::kPlain) {
+  const ReferenceInput transformed = reference_transform(input, k_total, basis);
+  const std::vector<float>& x = transformed.x;
   ReferenceActivation result{std::vector<int>(k_total), {}};
   for (std::size_t begin = 0; begin < k_total; begin += 256) {
     const std::size_t end = std::min<std::size_t>(begin + 256, k_total);
     float largest = 0;
     for (std::size_t k = begin; k < end; ++k) largest = std::max(largest, std::abs(x[k]));
     const bool empty = largest < 0x1p-96f;
-    result.scale.push_back(empty ? 0 : largest / 127);
+    result.scale.push_back(empty ? 0 : largest / 127 * transformed.scale[begin / 256]);
     const float inverse = empty ? 0 : 127 / largest;
     for (std::size_t k = begin; k < end; ++k) {
       result.code[k] = static_cast<int>(std::nearbyint(x[k] * inverse));
@@ -70,7 +107,7 @@ std::vector<float> reference_product(const unsigned char* data, const float* x) 
   constexpr std::size_t K = W::kColumns;
   std::vector<float> result(W::kRows);
   ReferenceActivation a;
-  if (W::kQuantized) a = reference_quantize(x, K);
+  if (W::kQuantized) a = reference_quantize(x, K, W::kBasis);
   for (std::size_t row = 0; row < W::kRows; ++row) {
     const unsigned char* panel = data + row / kPanelRows * W::kPanelBytes;
     const std::size_t lane = row % kPanelRows;

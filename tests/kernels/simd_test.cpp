@@ -126,6 +126,28 @@ TEST(SimdTest, ArithmeticIsThatOfFloats) {
   }
 }
 
+template <int d>
+void check_butterfly(const float (&a)[8]) {
+  float got[8];
+  store(got, butterfly<d>(load(a)));
+  for (int i = 0; i < 8; ++i) {
+    const float u = a[i & ~d], v = a[i | d];
+    expect_same(got[i], (i & d) == 0 ? u + v : u - v, u, v, 0);
+  }
+}
+
+TEST(SimdTest, ButterfliesAddAndSubtractLanes) {
+  check_butterfly<4>({0.0f, -0.0f, 0.0f, -0.0f, -0.0f, -0.0f, 0.0f, 0.0f});
+  Random random(10);
+  for (int n = 0; n < 10000 && !HasFailure(); ++n) {
+    float a[8];
+    for (float& x : a) x = bits_float(static_cast<std::uint32_t>(random.next()));
+    check_butterfly<1>(a);
+    check_butterfly<2>(a);
+    check_butterfly<4>(a);
+  }
+}
+
 TEST(SimdTest, PartialLoadsAndStoresTouchNothingElse) {
   for (std::size_t n = 0; n <= 8; ++n) {
     // Exactly n floats: the sanitizer sees a step over the end.

@@ -14,16 +14,16 @@ KernelContext context_of(const llmc_run& run) {
   return {&run, run.count, nullptr};
 }
 
-template <std::size_t K>
+template <std::size_t K, Basis kBasis = Basis::kPlain>
 void check_quantize() {
   constexpr std::size_t kTokens = 3;
   auto x = random_floats(kTokens * K, K, 4);
   if (K > 40) std::fill(&x[K], &x[K] + 40, 0.0f);
   Aligned<unsigned char> area(quantized_bytes(K, kTokens), 0x55);
   const Quantized out = quantized_at<K>(area.data(), kTokens);
-  for (std::size_t t = 0; t < kTokens; ++t) quantize_row<K>(x.data() + t * K, out, t);
+  for (std::size_t t = 0; t < kTokens; ++t) quantize_row<K, kBasis>(x.data() + t * K, out, t);
   for (std::size_t t = 0; t < kTokens; ++t) {
-    const ReferenceActivation want = reference_quantize(x.data() + t * K, K);
+    const ReferenceActivation want = reference_quantize(x.data() + t * K, K, kBasis);
     const ActivationPlace place = activation_place(t, kTokens);
     for (std::size_t s = 0; s < super_count(K); ++s) {
       EXPECT_EQ(bits_of(out.scales[s * kTokens + t]), bits_of(want.scale[s]));
@@ -51,6 +51,19 @@ TEST(QuantizeTest, CodesScalesAndSums) {
   check_quantize<256>();
   check_quantize<288>();
   check_quantize<515>();
+}
+
+TEST(QuantizeTest, InTheHadamardBasis) {
+  check_quantize<32, Basis::kHadamard>();
+  check_quantize<64, Basis::kHadamard>();
+  check_quantize<77, Basis::kHadamard>();
+  check_quantize<96, Basis::kHadamard>();
+  check_quantize<128, Basis::kHadamard>();
+  check_quantize<256, Basis::kHadamard>();
+  check_quantize<288, Basis::kHadamard>();
+  check_quantize<300, Basis::kHadamard>();
+  check_quantize<448, Basis::kHadamard>();
+  check_quantize<640, Basis::kHadamard>();
 }
 
 TEST(QuantizeTest, TiesGoToEven) {

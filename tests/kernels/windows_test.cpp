@@ -22,9 +22,10 @@ void run_windows(const llmc_run& run, const Source& source, const W& weight,
 }
 
 /// Expects the bits of linear() over a copy of the windows, whose elements are at `at`.
-template <WeightKind kKind, std::size_t kN, std::size_t kK, class Source>
+template <WeightKind kKind, std::size_t kN, std::size_t kK, Basis kBasis = Basis::kPlain,
+          class Source>
 void expect_copied_rows(const Source& source, const std::vector<std::size_t>& at) {
-  using W = typename Case<kKind, kN, kK>::W;
+  using W = typename Case<kKind, kN, kK, kBasis>::W;
   const std::size_t rows = at.size() / kK;
   Aligned<float> copy(at.size());
   for (std::size_t i = 0; i < at.size(); ++i) copy[i] = source.x[at[i]];
@@ -89,6 +90,9 @@ TEST(LinearWindows, OneWindow) {
   for (std::size_t k = 0; k < 33; ++k) at.push_back(k);
   expect_copied_rows<WeightKind::kQ4, 9, 33>(
       windows<33>(x.data(), Sizes<>{}, Sizes<>{}, Sizes<33>{}, Sizes<1>{}), at);
+  at.resize(32);
+  expect_copied_rows<WeightKind::kQ4, 9, 32, Basis::kHadamard>(
+      windows<32>(x.data(), Sizes<>{}, Sizes<>{}, Sizes<32>{}, Sizes<1>{}), at);
 }
 
 }  // namespace

@@ -81,9 +81,9 @@ inline ExpertOrder order_by_expert(const int64_t* ids, size_t count, unsigned ch
 }
 
 /// The product of an expert's rows.
-template <WeightKind Kind, size_t N, size_t K>
+template <WeightKind Kind, size_t N, size_t K, Basis basis>
 struct ExpertProduct {
-  using Matrix = Weight<Kind, N, K>;
+  using Matrix = Weight<Kind, N, K, basis>;
   using Source = ChosenRows<K>;
   using Input = LinearInput<Source, Matrix>;
   using Task = LinearTask<Source, Matrix, ChosenStore<N>>;
@@ -169,11 +169,11 @@ struct ExpertTask {
   }
 };
 
-template <size_t kExperts, WeightKind Kind, size_t N, size_t K>
+template <size_t kExperts, WeightKind Kind, size_t N, size_t K, Basis basis>
 inline void expert_linear(const KernelContext& context, const float* x, const int64_t* ids,
-                          size_t slots, const Weight<Kind, N, K>& weight, float* y,
+                          size_t slots, const Weight<Kind, N, K, basis>& weight, float* y,
                           const float* bias) {
-  using Product = ExpertProduct<Kind, N / kExperts, K>;
+  using Product = ExpertProduct<Kind, N / kExperts, K, basis>;
   static_assert(N % kExperts == 0, "experts have the same number of rows");
   const llmc_run* const run = context.run;
   const size_t rows = context.tokens * slots, workers = run->threads;

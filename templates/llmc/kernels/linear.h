@@ -83,7 +83,8 @@ struct LinearInput {
       copy_quantized_row<K>(source.x + token * quantized_bytes(K, 1), quantized_at<K>(area, tokens),
                             token);
     } else if constexpr (Weight::kQuantized) {
-      quantize_row<K>(source.row(token, buffer), quantized_at<K>(area, tokens), token);
+      quantize_row<K, Weight::kBasis>(source.row(token, buffer), quantized_at<K>(area, tokens),
+                                      token);
     } else if constexpr (Source::kNormalised) {
       source.row(token, reinterpret_cast<float*>(area + token * kRowBytes));
     }
@@ -115,10 +116,10 @@ struct PreparedRows {
 
 /// Computes the products of `panels` consecutive panels from `panel` on, and stores them in
 /// tile[panels][count][8].
-template <WeightKind Kind, size_t N, size_t K, class Source>
-LLMC_INLINE void panel_products(const Weight<Kind, N, K>& weight, size_t panel, size_t panels,
-                                const PreparedRows<Source>& rows, float* tile) {
-  using W = Weight<Kind, N, K>;
+template <WeightKind Kind, size_t N, size_t K, Basis basis, class Source>
+LLMC_INLINE void panel_products(const Weight<Kind, N, K, basis>& weight, size_t panel,
+                                size_t panels, const PreparedRows<Source>& rows, float* tile) {
+  using W = Weight<Kind, N, K, basis>;
   if constexpr (W::kQuantized) {
     const Quantized x = quantized_at<K>(rows.input, rows.tokens);
     const size_t tile_stride = rows.count * kPanelRows;
@@ -263,10 +264,10 @@ struct LinearTask {
 
   /// Processes one token. Splits the range into kWeightStreams parts that are read concurrently.
   /// Units are those of `matrix`; its first unit is unit `first` of the stage.
-  template <WeightKind Kind, size_t N>
-  LLMC_INLINE void gemv(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
+  template <WeightKind Kind, size_t N, Basis basis>
+  LLMC_INLINE void gemv(const llmc::Weight<Kind, N, K, basis>& matrix, Range range, size_t first,
                         const PreparedRows<Source>& rows, float* tile) const {
-    using W = llmc::Weight<Kind, N, K>;
+    using W = llmc::Weight<Kind, N, K, basis>;
     constexpr size_t kUnitFloats = kUnitPanels * kPanelRows;
     const size_t part = (range.end - range.begin) / kWeightStreams;
     for (size_t i = 0; i < part; ++i) {
@@ -303,14 +304,14 @@ struct LinearTask {
   }
 
   /// Processes all tokens without tiling, unit by unit.
-  template <WeightKind Kind, size_t N>
-  LLMC_INLINE void reference(const llmc::Weight<Kind, N, K>& matrix, Range range, size_t first,
-                             const PreparedRows<Source>& rows, float* tile) const {
+  template <WeightKind Kind, size_t N, Basis basis>
+  LLMC_INLINE void reference(const llmc::Weight<Kind, N, K, basis>& matrix, Range range,
+                             size_t first, const PreparedRows<Source>& rows, float* tile) const {
     for (size_t unit = range.begin; unit < range.end; ++unit) {
       for (size_t token = 0; token < rows.count; ++token) {
         for (size_t p = 0; p < kUnitPanels; ++p) {
-          panel_reference<llmc::Weight<Kind, N, K>>(matrix.panel(unit * kUnitPanels + p), rows,
-                                                    token, tile + p * kPanelRows);
+          panel_reference<llmc::Weight<Kind, N, K, basis>>(matrix.panel(unit * kUnitPanels + p),
+                                                           rows, token, tile + p * kPanelRows);
         }
         epilogue.finish(run, first + unit, tile, kPanelRows, token);
       }

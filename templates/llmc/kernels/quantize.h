@@ -1,6 +1,6 @@
 #pragma once
 
-#include "llmc/kernels/stage.h"
+#include "llmc/kernels/hadamard.h"
 
 /// Quantization of activations for the integer products: per token and 256 elements of K
 ///
@@ -8,7 +8,8 @@
 ///
 /// with A = 0 and a = 0 if max |x| < 2^-96 (its inverse would not be finite), and A = NaN, a = 0 if
 /// an x is infinite or NaN, which targets convert to different integers. The sum of a over each
-/// block of 32 is stored for the weights' min term.
+/// block of 32 is stored for the weights' min term. For weights in the Hadamard basis
+/// (quant/hadamard.h), x are the transformed elements, and A is max |x| / 127 * 2^-e.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -89,38 +90,66 @@ LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t tok
   }
 }
 
-/// Quantizes x f32[K] to row `token`.
-template <size_t K>
-LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token) {
-  constexpr size_t kBlocks = block_count(K);
-  for (size_t super = 0; super < super_count(K); ++super) {
+/// Quantizes superblock `super` of row `token`. load(k) returns its elements k, k + 1, ... k + 7,
+/// which are multiplied by `scale`.
+template <size_t K, class Load>
+LLMC_INLINE void quantize_super(const Load& load, size_t super, float scale, const Quantized& out,
+                                size_t token) {
+  const size_t begin = super * kSuper;
+  const size_t blocks = blocks_in_super(K, super);
+  // The bits of non-negative floats have the same order as integers, with NaN on top.
+  I32x8 largest = zero_i32();
+  for (size_t i = begin; i < begin + blocks * kBlock && i < K; i += 8) {
+    largest = max_i32(largest, bits(load(i)) & splat_i32(0x7fffffff));
+  }
+  const float magnitude = bits_float(static_cast<uint32_t>(reduce_max_i32(largest)));
+  const bool finite = float_bits(magnitude) < 0x7f800000u;
+  const bool empty = magnitude < kSmallestMagnitude;
+  out.scales[super * out.tokens + token] = !finite ? bits_float(0x7fc00000u)
+                                           : empty ? 0.0f
+                                                   : magnitude / 127.0f * scale;
+  const F32x8 inverse = splat(empty ? 0.0f : 127.0f / magnitude);
+  for (size_t b = 0; b < blocks; ++b) {
+    const size_t block = super * kBlocksPerSuper + b;
+    I32x8 part[4];
+    for (size_t i = 0; i < 4; ++i) {
+      const size_t k = block * kBlock + 8 * i;
+      part[i] = k < K && finite ? round_to_i32(load(k) * inverse) : zero_i32();
+    }
+    store_activation(out, block, token, part);
+    const int32_t sum = reduce_add_i32((part[0] + part[1]) + (part[2] + part[3]));
+    int16_t* pair = out.sums + ((block / 2) * out.tokens + token) * 2;
+    pair[block % 2] = static_cast<int16_t>(sum);
+    if (block + 1 == block_count(K) && block % 2 == 0) pair[1] = 0;
+  }
+}
+
+/// Quantizes superblocks [first, end), whose groups have n elements, in the Hadamard basis.
+template <size_t K, size_t n>
+LLMC_INLINE void quantize_transformed(const float* x, size_t first, size_t end,
+                                      const Quantized& out, size_t token) {
+  alignas(kAlignment) float transformed[kSuper];
+  for (size_t super = first; super < end; ++super) {
     const size_t begin = super * kSuper;
-    const size_t blocks = blocks_in_super(K, super);
-    // The bits of non-negative floats have the same order as integers, with NaN on top.
-    I32x8 largest = zero_i32();
-    for (size_t i = begin; i < begin + blocks * kBlock && i < K; i += 8) {
-      largest = max_i32(largest, bits(load_row<K>(x, i)) & splat_i32(0x7fffffff));
-    }
-    const float magnitude = bits_float(static_cast<uint32_t>(reduce_max_i32(largest)));
-    const bool finite = float_bits(magnitude) < 0x7f800000u;
-    const bool empty = magnitude < kSmallestMagnitude;
-    out.scales[super * out.tokens + token] = !finite ? bits_float(0x7fc00000u)
-                                             : empty ? 0.0f
-                                                     : magnitude / 127.0f;
-    const F32x8 inverse = splat(empty ? 0.0f : 127.0f / magnitude);
-    for (size_t b = 0; b < blocks; ++b) {
-      const size_t block = super * kBlocksPerSuper + b;
-      I32x8 part[4];
-      for (size_t i = 0; i < 4; ++i) {
-        const size_t k = block * kBlock + 8 * i;
-        part[i] = k < K && finite ? round_to_i32(load_row<K>(x, k) * inverse) : zero_i32();
-      }
-      store_activation(out, block, token, part);
-      const int32_t sum = reduce_add_i32((part[0] + part[1]) + (part[2] + part[3]));
-      int16_t* pair = out.sums + ((block / 2) * out.tokens + token) * 2;
-      pair[block % 2] = static_cast<int16_t>(sum);
-      if (block + 1 == kBlocks && block % 2 == 0) pair[1] = 0;
-    }
+    for (size_t k = begin; k < begin + kSuper && k < K; k += n)
+      hadamard<n>(x + k, transformed + (k - begin));
+    const auto at = [&](size_t k) LLMC_INLINE_LAMBDA { return load(transformed + (k - begin)); };
+    quantize_super<K>(at, super, hadamard_scale(n), out, token);
+  }
+}
+
+/// Quantizes x f32[K] to row `token`, in the basis of the weights.
+template <size_t K, Basis kBasis = Basis::kPlain>
+LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token) {
+  constexpr size_t kSupers = super_count(K), kLast = hadamard_size(K, kSupers - 1);
+  constexpr size_t kFull = kBasis == Basis::kPlain ? 0 : kLast == kSuper ? kSupers : kSupers - 1;
+  if constexpr (kFull > 0) quantize_transformed<K, kSuper>(x, 0, kFull, out, token);
+  if constexpr (kFull < kSupers && kBasis == Basis::kHadamard && kLast > 1) {
+    quantize_transformed<K, kLast>(x, kFull, kSupers, out, token);
+  } else {
+    const auto at = [&](size_t k) LLMC_INLINE_LAMBDA { return load_row<K>(x, k); };
+    for (size_t super = kFull; super < kSupers; ++super)
+      quantize_super<K>(at, super, 1.0f, out, token);
   }
 }
 

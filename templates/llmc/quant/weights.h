@@ -3,6 +3,7 @@
 #include "llmc/quant/coded.h"
 #include "llmc/quant/f16.h"
 #include "llmc/quant/f32.h"
+#include "llmc/quant/hadamard.h"
 #include "llmc/quant/q4.h"
 #include "llmc/quant/q8.h"
 
@@ -65,27 +66,29 @@ constexpr float weight_decode(WeightKind kind, const uint8_t* panel, size_t k_to
   return coded_decode(coded_format(kind), panel, k_total, row, k);
 }
 
-template <WeightKind Kind, size_t Rows, size_t Columns>
+template <WeightKind Kind, size_t Rows, size_t Columns, Basis basis = Basis::kPlain>
 struct Weight {
   static constexpr WeightKind kKind = Kind;
+  static constexpr Basis kBasis = basis;
   static constexpr size_t kRows = Rows;
   static constexpr size_t kColumns = Columns;
   static constexpr size_t kPanels = panel_count(Rows);
   static constexpr size_t kPanelBytes = weight_panel_bytes(Kind, Columns);
   static constexpr size_t bytes = kPanels * kPanelBytes;
   static constexpr bool kQuantized = is_quantized(Kind);
+  static_assert(kQuantized || kBasis == Basis::kPlain, "float products read rows as they are");
 
   const unsigned char* data;
 
   const unsigned char* panel(size_t i) const { return data + i * kPanelBytes; }
 };
 
-template <size_t Rows, size_t K>
-using WeightQ4 = Weight<WeightKind::kQ4, Rows, K>;
-template <size_t Rows, size_t K>
-using WeightQ8 = Weight<WeightKind::kQ8, Rows, K>;
-template <size_t Rows, size_t K>
-using WeightQ6 = Weight<coded_weight(kSixBits), Rows, K>;
+template <size_t Rows, size_t K, Basis basis = Basis::kPlain>
+using WeightQ4 = Weight<WeightKind::kQ4, Rows, K, basis>;
+template <size_t Rows, size_t K, Basis basis = Basis::kPlain>
+using WeightQ8 = Weight<WeightKind::kQ8, Rows, K, basis>;
+template <size_t Rows, size_t K, Basis basis = Basis::kPlain>
+using WeightQ6 = Weight<coded_weight(kSixBits), Rows, K, basis>;
 /// Weights from quantized models (quant/coded.h).
 template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_t Rows, size_t K>
 using WeightCoded = Weight<coded_weight({Bits, Block, Scale, Zero}), Rows, K>;
@@ -101,11 +104,13 @@ template <class First, class Second>
 struct Joined {
   static_assert(First::kColumns == Second::kColumns, "joined matrices disagree about K");
   static_assert(First::kQuantized == Second::kQuantized, "one of them reads quantized rows");
+  static_assert(First::kBasis == Second::kBasis, "joined matrices disagree about the basis");
   static constexpr WeightKind kKind = First::kKind;
   static constexpr size_t kColumns = First::kColumns;
   static constexpr size_t kPanels = First::kPanels + Second::kPanels;
   static constexpr size_t kRows = kPanels * kPanelRows;
   static constexpr bool kQuantized = First::kQuantized;
+  static constexpr Basis kBasis = First::kBasis;
 
   First first;
   Second second;

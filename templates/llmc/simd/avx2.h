@@ -103,6 +103,17 @@ LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
   return {_mm256_blendv_ps(b.v, a.v, m.v)};
 }
 
+template <int d>
+LLMC_INLINE F32x8 butterfly(F32x8 a) {
+  const __m256 other = d == 4   ? _mm256_permute2f128_ps(a.v, a.v, 1)
+                       : d == 2 ? _mm256_permute_ps(a.v, 0x4e)
+                                : _mm256_permute_ps(a.v, 0xb1);
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i second = _mm256_and_si256(lane, _mm256_set1_epi32(d));
+  const __m256i sign = _mm256_slli_epi32(second, d == 4 ? 29 : d == 2 ? 30 : 31);
+  return {_mm256_add_ps(other, _mm256_xor_ps(a.v, _mm256_castsi256_ps(sign)))};
+}
+
 LLMC_INLINE I32x8 splat_i32(int32_t x) {
   return {_mm256_set1_epi32(x)};
 }

@@ -157,6 +157,16 @@ LLMC_INLINE Mask8 lanes_below(size_t n) {
 LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
   return {m.v ? a.v : b.v};
 }
+template <int d>
+LLMC_INLINE F32x8 butterfly(F32x8 a) {
+  const portable::F32 first = d == 4   ? __builtin_shufflevector(a.v, a.v, 0, 1, 2, 3, 0, 1, 2, 3)
+                              : d == 2 ? __builtin_shufflevector(a.v, a.v, 0, 1, 0, 1, 4, 5, 4, 5)
+                                       : __builtin_shufflevector(a.v, a.v, 0, 0, 2, 2, 4, 4, 6, 6);
+  const portable::F32 second = d == 4   ? __builtin_shufflevector(a.v, a.v, 4, 5, 6, 7, 4, 5, 6, 7)
+                               : d == 2 ? __builtin_shufflevector(a.v, a.v, 2, 3, 2, 3, 6, 7, 6, 7)
+                                        : __builtin_shufflevector(a.v, a.v, 1, 1, 3, 3, 5, 5, 7, 7);
+  return {(portable::kLane & d) == 0 ? first + second : first - second};
+}
 
 LLMC_INLINE I32x8 splat_i32(int32_t x) {
   return {portable::I32{x, x, x, x, x, x, x, x}};

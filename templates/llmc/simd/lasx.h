@@ -169,6 +169,19 @@ LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
 LLMC_INLINE F32x8 min(F32x8 a, F32x8 b) {
   return select(less(a, b), a, b);
 }
+template <int d>
+LLMC_INLINE F32x8 butterfly(F32x8 a) {
+  const __m256i v = (__m256i)a.v;
+  const __m256i other = d == 4   ? __lasx_xvpermi_d(v, 0x4e)
+                        : d == 2 ? __lasx_xvshuf4i_w(v, 0x4e)
+                                 : __lasx_xvshuf4i_w(v, 0xb1);
+  constexpr int32_t kSign = INT32_MIN;
+  using Lanes = int32_t __attribute__((vector_size(32)));
+  const Lanes sign = d == 4   ? Lanes{0, 0, 0, 0, kSign, kSign, kSign, kSign}
+                     : d == 2 ? Lanes{0, 0, kSign, kSign, 0, 0, kSign, kSign}
+                              : Lanes{0, kSign, 0, kSign, 0, kSign, 0, kSign};
+  return {__lasx_xvfadd_s((__m256)other, (__m256)__lasx_xvxor_v(v, (__m256i)sign))};
+}
 
 LLMC_INLINE I32x8 splat_i32(int32_t x) {
   return {__lasx_xvreplgr2vr_w(x)};

@@ -104,6 +104,17 @@ LLMC_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
 LLMC_INLINE F32x8 sqrt(F32x8 a) {
   return {vsqrtq_f32(a.low), vsqrtq_f32(a.high)};
 }
+template <int d>
+LLMC_INLINE F32x8 butterfly(F32x8 a) {
+  if constexpr (d == 4) return {vaddq_f32(a.low, a.high), vsubq_f32(a.low, a.high)};
+  const uint32x4_t sign =
+      d == 2 ? uint32x4_t{0, 0, 1u << 31, 1u << 31} : uint32x4_t{0, 1u << 31, 0, 1u << 31};
+  const auto half = [&](float32x4_t v) LLMC_INLINE_LAMBDA {
+    const float32x4_t other = d == 2 ? vextq_f32(v, v, 2) : vrev64q_f32(v);
+    return vaddq_f32(other, vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(v), sign)));
+  };
+  return {half(a.low), half(a.high)};
+}
 LLMC_INLINE Mask8 less(F32x8 a, F32x8 b) {
   return {vcltq_f32(a.low, b.low), vcltq_f32(a.high, b.high)};
 }

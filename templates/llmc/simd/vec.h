@@ -23,6 +23,8 @@
 ///   less(a, b) -> Mask8            a < b, false for NaN
 ///   lanes_below(n) -> Mask8        lane < n
 ///   select(mask, a, b)             mask ? a : b
+///   butterfly<d>(v)                d = 1, 2, 4: lanes i and i + d, where i has not bit d, become
+///                                  their sum and their difference
 /// I32x8     eight 32-bit integers  operators + - (wrap), & |
 ///   splat_i32(x), zero_i32(), load_i32(p), store_i32(p, v)
 ///   shift_left<n>(v), shift_right_arithmetic<n>(v)
