@@ -37,6 +37,12 @@ Status want_epsilon(const InferContext& c, float epsilon) {
   return c.error("epsilon is negative or not a number");
 }
 
+/// Checks the attribute `hadamard` of a product.
+Status want_superblock(const InferContext& c, std::int64_t superblock) {
+  if (superblock >= 0) return ok_status();
+  return c.error("hadamard is negative");
+}
+
 /// Checks the operands of a RoPE: positions, with one element per token, and frequencies or a
 /// table.
 Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_dim,
@@ -215,6 +221,7 @@ Result<Types> infer_op(const InferContext& c, const Embedding&) {
 }
 
 Result<Types> infer_op(const InferContext& c, const Linear& op) {
+  LLMC_RETURN_IF_ERROR(want_superblock(c, op.hadamard));
   LLMC_RETURN_IF_ERROR(want_source(c, op.norm_epsilon, op.norm_kind, 3, 5));
   LLMC_RETURN_IF_ERROR(c.want_float(1));
   LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
@@ -241,6 +248,7 @@ Result<Types> infer_op(const InferContext& c, const Linear& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const ExpertLinear& op) {
+  LLMC_RETURN_IF_ERROR(want_superblock(c, op.hadamard));
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   if (c.has(2)) LLMC_RETURN_IF_ERROR(c.want_integer(2));
   LLMC_RETURN_IF_ERROR(c.want_float(1));
@@ -263,6 +271,7 @@ Result<Types> infer_op(const InferContext& c, const ExpertLinear& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const QkvProjection& op) {
+  LLMC_RETURN_IF_ERROR(want_superblock(c, op.hadamard));
   LLMC_RETURN_IF_ERROR(want_heads(c, op.heads, op.kv_heads, op.head_dim));
   LLMC_RETURN_IF_ERROR(want_source(c, op.norm_epsilon, op.norm_kind, 3, 6));
   LLMC_RETURN_IF_ERROR(c.want_float(1));

@@ -351,6 +351,10 @@ struct Embedding {
   WeightFormat format = WeightFormat::kUnset;
 };
 
+/// Linear, ExpertLinear and QkvProjection with `hadamard` > 0 multiply their weight by the
+/// transformed input, or its transformed norm: hadamard_input(row, hadamard) of ir/hadamard.h. The
+/// weight is transformed, too, so that the product is the same.
+
 /// Normalization of an operand: RmsNorm or LayerNorm.
 enum class NormKind : std::uint8_t { kRms, kLayer };
 
@@ -366,6 +370,7 @@ struct Linear {
   NormKind norm_kind = NormKind::kRms;
   WeightRole role = WeightRole::kLinear;
   WeightFormat format = WeightFormat::kUnset;
+  std::int64_t hadamard = 0;
 };
 
 /// y[…, N] = x[…, K] . W[N, K]^T + bias, where each row of x has the weight of its expert e =
@@ -376,6 +381,7 @@ struct ExpertLinear {
   std::int64_t experts = 0;
   WeightRole role = WeightRole::kLinear;
   WeightFormat format = WeightFormat::kUnset;
+  std::int64_t hadamard = 0;
 };
 
 /// One stage: norm, merged q/k/v projection, bias, RMS norm of each head of q and k, RoPE. (x[…,
@@ -393,6 +399,7 @@ struct QkvProjection {
   WeightRole role = WeightRole::kQueryKeyValue;
   WeightFormat format = WeightFormat::kUnset;
   WeightFormat value_format = WeightFormat::kUnset;  // format of the value rows; kUnset: `format`
+  std::int64_t hadamard = 0;
 };
 
 /// Repeated layers with one body graph. Inputs: `carried` loop-carried values, then the

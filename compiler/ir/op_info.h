@@ -373,14 +373,15 @@ struct OpInfo<Linear> : FusedOp<2, 6> {
   static constexpr auto fields =
       std::tuple(rare("fn", &Linear::function), rare("gated", &Linear::gated),
                  rare("norm_epsilon", &Linear::norm_epsilon), rare("norm_kind", &Linear::norm_kind),
-                 rare("role", &Linear::role), rare("format", &Linear::format));
+                 rare("role", &Linear::role), rare("format", &Linear::format),
+                 rare("hadamard", &Linear::hadamard));
 };
 template <>
 struct OpInfo<ExpertLinear> : FusedOp<2, 4> {
   static constexpr std::string_view name = "expert_linear";
   static constexpr auto fields =
       std::tuple(field("experts", &ExpertLinear::experts), rare("role", &ExpertLinear::role),
-                 rare("format", &ExpertLinear::format));
+                 rare("format", &ExpertLinear::format), rare("hadamard", &ExpertLinear::hadamard));
 };
 template <>
 struct OpInfo<QkvProjection> : FusedOp<2, 9, 3> {
@@ -392,7 +393,8 @@ struct OpInfo<QkvProjection> : FusedOp<2, 9, 3> {
       rare("norm_kind", &QkvProjection::norm_kind),
       rare("qk_norm_epsilon", &QkvProjection::qk_norm_epsilon), rare("rope", &QkvProjection::rope),
       rare("role", &QkvProjection::role), rare("format", &QkvProjection::format),
-      rare("value_format", &QkvProjection::value_format));
+      rare("value_format", &QkvProjection::value_format),
+      rare("hadamard", &QkvProjection::hadamard));
 };
 template <>
 struct OpInfo<Loop>

@@ -1,5 +1,6 @@
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/constant_scaled.h"
+#include "compiler/ir/hadamard.h"
 #include "compiler/ir/text_values.h"
 
 /// Constants in text form.
@@ -49,7 +50,7 @@ Result<ConstantPtr> ValueReader::data(ElementType element, std::vector<std::int6
     LLMC_TRY(const auto scale, number());
     result = make_random(std::move(dims), seed, scale);
   } else if (word.text == "packed" || word.text == "quantized" || word.text == "reshaped" ||
-             word.text == "scaled") {
+             word.text == "scaled" || word.text == "hadamard") {
     if (depth_ >= kMaxDepth) return lexer_.error_at(word, "data is nested too deeply");
     ++depth_;
     if (word.text == "packed") {
@@ -65,6 +66,14 @@ Result<ConstantPtr> ValueReader::data(ElementType element, std::vector<std::int6
       LLMC_RETURN_IF_ERROR(lexer_.expect(','));
       LLMC_TRY(const auto factor, number());
       result = scaled(std::move(source), static_cast<float>(factor));
+    } else if (word.text == "hadamard") {
+      LLMC_TRY(auto source, constant());
+      if (source->dims().size() != 2 || !is_float(source->element()))
+        return lexer_.error_at(word, "only matrices of floats can be transformed");
+      LLMC_RETURN_IF_ERROR(lexer_.expect(','));
+      LLMC_TRY(const auto superblock, integer());
+      if (superblock < 1) return lexer_.error_at(word, "a superblock has no columns");
+      result = hadamard_weight(std::move(source), superblock);
     } else {
       LLMC_TRY(result, quantized(word));
     }

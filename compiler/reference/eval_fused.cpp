@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "compiler/ir/hadamard.h"
 #include "compiler/reference/eval.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/reference/matrix.h"
@@ -138,6 +140,13 @@ Result<Tensor> project(EvalContext& c, const Op& op, std::size_t norm_bias) {
                       c.has(norm_bias) ? &c.operand(norm_bias).floats : nullptr, *op.norm_epsilon,
                       normalized.floats);
     source = normalized.floats.data();
+  }
+  std::vector<float> transformed;
+  if (op.hadamard > 0) {
+    transformed.assign(source, source + tokens * k);
+    for (std::int64_t t = 0; t < tokens; ++t)
+      ir::hadamard_input(std::span(transformed).subspan(index(t * k), index(k)), op.hadamard);
+    source = transformed.data();
   }
   LLMC_TRY(Tensor y, c.make(ir::ElementType::kF32, {tokens, n}));
   multiply_transposed(source, weight.floats.data(), y.floats.data(), tokens, k, n);
@@ -306,8 +315,9 @@ Result<Tensors> eval_op(EvalContext& c, const ir::ExpertLinear& op) {
         c.has(2) ? std::clamp<std::int64_t>(c.operand(2).integers[index(row)], 0, op.experts - 1)
                  : row % op.experts;
     float* const out = y.floats.data() + row * n;
-    multiply_transposed(x.floats.data() + row * k, weight.floats.data() + expert * n * k, out, 1, k,
-                        n);
+    std::vector<float> source(x.floats.begin() + row * k, x.floats.begin() + (row + 1) * k);
+    if (op.hadamard > 0) ir::hadamard_input(source, op.hadamard);
+    multiply_transposed(source.data(), weight.floats.data() + expert * n * k, out, 1, k, n);
     if (!c.has(3)) continue;
     for (std::int64_t i = 0; i < n; ++i) out[i] += c.operand(3).floats[index(expert * n + i)];
   }

@@ -98,11 +98,13 @@ std::map<std::string_view, std::string> make_samples() {
               "f32[8, 8] transposed(f32[8, 8] random(2, 1)))\n"
               "  %n = constant f32[8] splat(1)\n"
               "  %y = linear %x, %w, _, %n, %x, %n {fn = silu, gated = true, "
-              "norm_epsilon = 1e-06, norm_kind = layer, role = gate_up, format = q4}")},
+              "norm_epsilon = 1e-06, norm_kind = layer, role = gate_up, format = q4, hadamard = "
+              "256}")},
       {"expert_linear",
        "graph @g(%x: f32[seq, 2, 8], %i: i64[seq, 2]) {\n"
        "  %w = constant f32[12, 8] splat(1)\n  %b = constant f32[12] splat(2)\n"
-       "  %y = expert_linear %x, %w, %i, %b {experts = 3, role = down, format = q4}\n"
+       "  %y = expert_linear %x, %w, %i, %b {experts = 3, role = down, format = q4, hadamard = "
+       "256}\n"
        "  return %y\n}\n"},
       {"qkv_projection",
        "graph @g(%x: f32[1, seq, 8], %p: i64[1, seq]) {\n"
@@ -112,7 +114,8 @@ std::map<std::string_view, std::string> make_samples() {
        "  %f = constant f32[2] {1, 0.01}\n  %h = constant f32[4] splat(2)\n"
        "  %q, %k, %v = qkv_projection %x, %w, %b, %n, %p, %f, %n, %h, %h {heads = 2, kv_heads = 1, "
        "head_dim = 4, norm_epsilon = 1e-05, norm_kind = layer, qk_norm_epsilon = 1e-06, rope = "
-       "{rotary_dim = 4}, format = q8, value_format = q6}\n  return %q, %k, %v\n}\n"},
+       "{rotary_dim = 4}, format = q8, value_format = q6, hadamard = 256}\n  return %q, %k, "
+       "%v\n}\n"},
       {"loop", ""},
       {"parameter", ""}};
   samples["loop"] = samples["parameter"] =
