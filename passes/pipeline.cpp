@@ -30,6 +30,7 @@
 #include "passes/fuse_rope.h"
 #include "passes/fuse_scaled_attention.h"
 #include "passes/fuse_softmax.h"
+#include "passes/hadamard_inputs.h"
 #include "passes/latent_cache.h"
 #include "passes/merge_gate_up.h"
 #include "passes/merge_qkv.h"
@@ -84,7 +85,9 @@ constexpr PassEntry kPipeline[] = {
     {"eliminate_common", eliminate_common, "duplicates left by fusions"},
     {"eliminate_dead", eliminate_dead, "removes unused nodes before planning"},
     {"roll_layers", roll_layers, "after all passes that match across layers"},
-    {"assign_weight_formats", assign_weight_formats, "last: one format for a loop's matrices"},
+    {"assign_weight_formats", assign_weight_formats,
+     "after roll_layers: one format for a loop's matrices"},
+    {"hadamard_inputs", hadamard_inputs, "last: after formats, which decide about it"},
 };
 
 }  // namespace

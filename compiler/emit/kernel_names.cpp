@@ -49,7 +49,8 @@ std::string weight_type(const plan::PackedWeight& weight, std::string rows, std:
     rows = fmt::format("{}", table ? weight.rows : weight.packed_rows);
   }
   if (columns.empty()) columns = fmt::format("{}", weight.columns);
-  return fmt::format("{}{}, {}>", weight_template(weight), rows, columns);
+  return fmt::format("{}{}, {}{}>", weight_template(weight), rows, columns,
+                     weight.basis == Basis::kHadamard ? ", Basis::kHadamard" : "");
 }
 
 std::string attention_rule(const plan::AttentionStage& stage, std::uint64_t ctx) {

@@ -192,6 +192,7 @@ class Lowerer {
   struct WeightSpec {
     WeightUse use = WeightUse::kVector;
     ir::WeightFormat format = ir::WeightFormat::kUnset;
+    std::int64_t hadamard = 0;  // of the operator
     RowOrder order = RowOrder::kPlain;
     bool pad_rows = false;
     AttentionShape shape{};  // kQkv

@@ -71,6 +71,7 @@ void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProject
   const std::string label(ir::to_string(op.role));
   WeightSpec spec{.use = WeightUse::kMatrix,
                   .format = op.format,
+                  .hadamard = op.hadamard,
                   .order = RowOrder::kQkv,
                   .shape = stage.shape,
                   .label = label};

@@ -32,6 +32,7 @@ void Lowerer::lower_experts(Scope& scope, const ir::Node& node, const ir::Expert
   stage.weight = weight(scope, node, 1,
                         {.use = WeightUse::kMatrix,
                          .format = op.format,
+                         .hadamard = op.hadamard,
                          .label = label,
                          .active_rows = stage.slots * stage.n});
   if (present(node, 3))

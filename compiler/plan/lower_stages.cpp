@@ -116,6 +116,7 @@ void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear&
       label + "_norm", stage.k);
   WeightSpec spec{.use = WeightUse::kMatrix,
                   .format = op.format,
+                  .hadamard = op.hadamard,
                   .order = op.gated ? RowOrder::kGated : RowOrder::kPlain,
                   .label = label};
   stage.weight = weight(scope, node, 1, spec);

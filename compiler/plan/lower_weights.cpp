@@ -138,6 +138,15 @@ std::optional<PackedWeight> Lowerer::packed(const ir::Node& node, const Constant
     weight.comment = ir::to_string(ir::TensorType{data->element(), {dims.begin(), dims.end()}}) +
                      "  " + constant.name;
   weight.table = table_kind(spec.format, data->element());
+  if (spec.hadamard != 0 && spec.use == WeightUse::kMatrix) {
+    if (spec.hadamard != static_cast<std::int64_t>(kSuper) || !is_quantized(weight.matrix)) {
+      unsupported(node, fmt::format("its inputs are transformed in superblocks of {}, not of {} "
+                                    "for a quantized weight",
+                                    spec.hadamard, kSuper));
+      return std::nullopt;
+    }
+    weight.basis = Basis::kHadamard;
+  }
   return weight;
 }
 

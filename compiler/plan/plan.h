@@ -210,6 +210,6 @@ std::string to_json(const Plan& plan, std::string_view weights_hash);
 
 /// Version of the kernels' arithmetic. Stored hashes of logits (driver/golden.h) are compared only
 /// with code of the same version.
-inline constexpr std::string_view kNumericsVersion = "1";
+inline constexpr std::string_view kNumericsVersion = "2";
 
 }  // namespace llmc::plan

@@ -26,6 +26,7 @@ class HashWriter {
   void weight(const PackedWeight& w) {
     put(w.use, w.matrix, w.table, w.order, w.pad_rows, w.heads, w.kv_heads, w.head_dim, w.columns,
         w.use == WeightUse::kMatrix ? w.rows : 0);
+    if (w.basis != Basis::kPlain) put(w.basis);
   }
   template <class... Values>
   void put(const Values&... values) {

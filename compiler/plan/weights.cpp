@@ -102,6 +102,7 @@ std::string PackedWeight::conversion_text() const {
     case WeightConversion::kFloat:
       break;
   }
+  if (basis == Basis::kHadamard) return "quantized from float, Hadamard basis";
   return narrow ? "quantized from float" : "";
 }
 

@@ -39,6 +39,7 @@ enum class WeightConversion : std::uint8_t {
 struct PackedWeight {
   WeightUse use = WeightUse::kVector;
   WeightKind matrix = WeightKind::kF32;
+  Basis basis = Basis::kPlain;  // kMatrix: of the columns of `data`
   TableKind table = TableKind::kF32;
   RowOrder order = RowOrder::kPlain;
   bool pad_rows = false;  // vectors: a bias, padded to the packed rows of its matrix
@@ -68,8 +69,9 @@ struct PackedWeight {
   double bits_per_weight() const;
   /// Returns, for example, "q4", "table q8", "f32" or "int4/32 f16".
   std::string format_name() const;
-  /// Returns "quantized from float", "re-encoded without loss (4-bit, blocks of 32)", "requantized
-  /// (…)" or "dequantized (…)"; empty if the model's floats are stored as floats.
+  /// Returns "quantized from float", "quantized from float, Hadamard basis", "re-encoded without
+  /// loss (4-bit, blocks of 32)", "requantized (…)" or "dequantized (…)"; empty if the model's
+  /// floats are stored as floats.
   std::string conversion_text() const;
 };
 

@@ -91,7 +91,7 @@ TEST(Pipeline, DumpsTheGraphAfterEachPass) {
   auto result = run_pipeline(parsed(kSmall), options);
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(std::filesystem::exists(folder / "00-imported.ir"));
-  std::ifstream last(folder / (std::to_string(pipeline().size()) + "-assign_weight_formats.ir"));
+  std::ifstream last(folder / (std::to_string(pipeline().size()) + "-hadamard_inputs.ir"));
   const std::string text{std::istreambuf_iterator<char>(last), {}};
   EXPECT_EQ(text, ir::print(result->graph));
   std::filesystem::remove_all(folder);
