@@ -116,20 +116,23 @@ class Ops {
     if (!ref.exists()) return "{.offset = kAbsent}";
     const plan::PackedWeight& w = weight(ref);
     const std::string place = fmt::format("{{{}, {}, {}, ", w.offset, w.bytes, w.packed_rows);
+    const bool hadamard = w.basis == Basis::kHadamard;
     switch (w.matrix) {
       case WeightKind::kF32:
         return place + "LLMC_MATRIX_F32}";
       case WeightKind::kF16:
         return place + "LLMC_MATRIX_F16}";
       case WeightKind::kQ4:
-        return place + "LLMC_MATRIX_Q4}";
+        return place + "LLMC_MATRIX_Q4" + (hadamard ? ", 0, 0, 0, 0, 1}" : "}");
       case WeightKind::kQ8:
         break;
     }
     static constexpr std::string_view kZeros[] = {"NONE", "INTEGER", "FLOAT"};
     const CodedFormat f = coded_format(w.matrix);
-    return place + fmt::format("LLMC_MATRIX_CODED, {}, {}, {}, LLMC_ZERO_{}}}", f.bits, f.block,
-                               coded_number_bytes(f), kZeros[static_cast<std::size_t>(f.zero)]);
+    return place +
+           fmt::format("LLMC_MATRIX_CODED, {}, {}, {}, LLMC_ZERO_{}", f.bits, f.block,
+                       coded_number_bytes(f), kZeros[static_cast<std::size_t>(f.zero)]) +
+           (hadamard ? ", 1}" : "}");
   }
   std::string op(const Fields& f) const {
     const bool normed = f.norm != nullptr && f.norm->exists();

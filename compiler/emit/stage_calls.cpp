@@ -60,8 +60,9 @@ class Printer {
     return fmt::format("input_rows<{}>(context, {});", s.width, buffer(s.out));
   }
   std::string operator()(const plan::QuantizeStage& s) const {
-    return fmt::format("quantize_rows<{}>(context, {}, {});", width(s.x, s.k), buffer(s.x),
-                       buffer(s.out));
+    const bool hadamard = weight(s.weight).basis == Basis::kHadamard;
+    return fmt::format("quantize_rows<{}{}>(context, {}, {});", width(s.x, s.k),
+                       hadamard ? ", Basis::kHadamard" : "", buffer(s.x), buffer(s.out));
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
     return fmt::format("rope_angles<{}>(context, {}, {});", s.rotary_dim, vector(s.frequencies),

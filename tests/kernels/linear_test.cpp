@@ -105,7 +105,7 @@ TYPED_TEST(LinearTest, TakesQuantizedRows) {
       const TestRun run = make_run(tokens, 1);
       Aligned<float> want(tokens * N), y(tokens * N);
       Aligned<std::uint8_t> rows(tokens * quantized_bytes(K, 1), 0xff);
-      quantize_rows<K>(KernelContext{&run, tokens, nullptr}, x.data(), rows.data());
+      quantize_rows<K, W::kBasis>(KernelContext{&run, tokens, nullptr}, x.data(), rows.data());
       run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<N>{want.data()});
       run_linear(run, QuantizedRows<K>{rows.data()}, W{data.data()}, Store<N>{y.data()});
       EXPECT_TRUE(y == want) << tokens << " tokens";

@@ -25,6 +25,12 @@ llmc_device_matrix matrix_of(WeightKind kind, std::uint64_t offset, std::size_t 
   matrix.zero = static_cast<std::uint16_t>(format.zero);
   return matrix;
 }
+template <class W>
+llmc_device_matrix matrix_of(std::uint64_t offset, std::size_t bytes, std::size_t rows) {
+  llmc_device_matrix matrix = matrix_of(W::kKind, offset, bytes, rows);
+  matrix.hadamard = W::kBasis == Basis::kHadamard ? 1 : 0;
+  return matrix;
+}
 
 constexpr auto kHalf = CodedScale::kF16, kFull = CodedScale::kF32;
 constexpr auto kZeroInteger = CodedZero::kInteger, kZeroFloat = CodedZero::kFloat;
@@ -40,7 +46,12 @@ using Cases = testing::Types<
     Case<WeightKind::kF32, 17, 77>, Case<WeightKind::kF16, 24, 300>,
     Coded<4, 32, kHalf, CodedZero::kNone, 17, 511>, Coded<4, 16, kFull, kZeroInteger, 13, 77>,
     Coded<4, 64, kHalf, kZeroFloat, 9, 300>, Coded<4, 256, kFull, CodedZero::kNone, 8, 1100>,
-    Coded<8, 16, kHalf, kZeroInteger, 9, 330>, Coded<8, 64, kFull, kZeroFloat, 17, 77>>;
+    Case<WeightKind::kQ4, 40, 288, Basis::kHadamard>,
+    Case<WeightKind::kQ8, 24, 640, Basis::kHadamard>,
+    Case<coded_weight(kSixBits), 24, 480, Basis::kHadamard>,
+    Case<WeightKind::kQ8, 17, 511, Basis::kHadamard>,
+    Case<WeightKind::kQ4, 8, 192, Basis::kHadamard>, Coded<8, 16, kHalf, kZeroInteger, 9, 330>,
+    Coded<8, 64, kFull, kZeroFloat, 17, 77>>;
 TYPED_TEST_SUITE(OpenClLinear, Cases);
 
 TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
@@ -63,12 +74,13 @@ TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
       step.op.quantized = quantized ? 1 : 0;
       step.op.out = out;
       step.op.matrix =
-          matrix_of(W::kKind, weights.add(data.data(), data.size()), data.size(), packed_rows(N));
+          matrix_of<W>(weights.add(data.data(), data.size()), data.size(), packed_rows(N));
       step.cross(0, row_bytes, false);
       step.cross(out, N * 4, true);
       if (quantized) {
         const TestRun run = make_run(kRows, 1);
-        quantize_rows<K>(KernelContext{&run, kRows, nullptr}, x.data(), step.scratch.data());
+        quantize_rows<K, W::kBasis>(KernelContext{&run, kRows, nullptr}, x.data(),
+                                    step.scratch.data());
       } else {
         std::memcpy(step.scratch.data(), x.data(), kRows * K * 4);
       }

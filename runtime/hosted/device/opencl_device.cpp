@@ -317,7 +317,7 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
     launch(unpack_, {ceil_div(op.k, 64), count}, nullptr, rows, x, codes_, sums_, scales_, op.k);
   } else if (is_quantized(op.matrix)) {
     launch(quantize_, {ceil_div(op.k, 256) * 32, count}, &kQuantizeGroup, rows, x, codes_, sums_,
-           scales_, op.k);
+           scales_, op.k, std::uint32_t{op.matrix.hadamard});
   }
   const bool gated = op.kind == LLMC_OP_GATED_LINEAR;
   std::uint32_t first_row = 0;

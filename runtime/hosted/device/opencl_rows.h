@@ -141,31 +141,61 @@ void norm_rows(__global const uchar* weights, __global const uchar* in, ulong x,
   }
 }
 
+/* Transforms the groups of n elements of a superblock with `columns` elements, 8 of each work item:
+ * llmc/kernels/hadamard.h. */
+void hadamard(__local float* group, float* v, uint columns, uint n) {
+  const uint j = get_local_id(0);
+  for (uint i = 0; i < 8; ++i) {
+    const uint at = (j * 8 + i) % n;
+    const uint middle = at >> 3 & at >> 4 & 1, upper = n >= 128 && at >= n / 4 * 3;
+    group[j * 8 + i] = middle != upper ? -v[i] : v[i];
+  }
+  for (uint h = n / 2; h > 0; h /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint pair = j * 4; pair < min(j * 4 + 4, columns / 2); ++pair) {
+      const uint i = pair / h * 2 * h + pair % h;
+      const float u = group[i], w = group[i + h];
+      group[i] = u + w;
+      group[i + h] = u - w;
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint i = 0; i < 8; ++i)
+    if (j * 8 + i < columns) v[i] = group[j * 8 + i];
+}
+
 /* A group of 32 work items quantizes a superblock of one row, 8 elements each. codes: [rows][blocks *
  * 32], sums of 16 codes: [rows][blocks * 2], scales: [rows][superblocks]. */
 __kernel __attribute__((reqd_work_group_size(32, 1, 1)))
 void quantize_rows(__global const uchar* in, ulong x, __global char* codes, __global short* sums,
-                   __global float* scales, uint k) {
+                   __global float* scales, uint k, uint transformed) {
+  __local float group[SUPER];
   __local uint largest[32];
   __local int part[32];
   const uint j = get_local_id(0), super = get_group_id(0), blocks = (k + 31) / 32;
   const ulong row = get_group_id(1);
-  const uint first = super * SUPER + j * 8;
+  const uint first = super * SUPER + j * 8, columns = min(k - super * SUPER, (uint)SUPER);
   __global const float* source = (__global const float*)(in + x) + row * k;
   float v[8];
-  uint most = 0;
-  for (uint i = 0; i < 8; ++i) {
-    v[i] = first + i < k ? source[first + i] : 0.0f;
-    most = max(most, as_uint(v[i]) & 0x7fffffffu);
+  for (uint i = 0; i < 8; ++i) v[i] = first + i < k ? source[first + i] : 0.0f;
+  /* The largest power of two that divides the columns. */
+  const uint n = columns & (~columns + 1);
+  float factor = 1.0f;
+  if (transformed != 0 && n >= 32) {
+    hadamard(group, v, columns, n);
+    for (uint left = n; left >= 4; left /= 4) factor *= 0.5f;
   }
+  uint most = 0;
+  for (uint i = 0; i < 8; ++i) most = max(most, as_uint(v[i]) & 0x7fffffffu);
   largest[j] = most;
   barrier(CLK_LOCAL_MEM_FENCE);
   for (uint i = 0; i < 32; ++i) most = max(most, largest[i]);
   const float magnitude = as_float(most);
   const int finite = most < 0x7f800000u, empty = magnitude < 0x1p-96f;
   if (j == 0)
-    scales[row * get_num_groups(0) + super] =
-        !finite ? as_float(0x7fc00000) : empty ? 0.0f : magnitude / 127.0f;
+    scales[row * get_num_groups(0) + super] = !finite ? as_float(0x7fc00000)
+                                              : empty ? 0.0f
+                                                      : magnitude / 127.0f * factor;
   const float inverse = empty ? 0.0f : 127.0f / magnitude;
   int sum = 0;
   for (uint i = 0; i < 8; ++i) {

@@ -52,6 +52,7 @@ typedef struct llmc_device_matrix {
   uint16_t block;       /* LLMC_MATRIX_CODED: weights that share a scale: 16 to 256 */
   uint16_t scale_bytes; /* LLMC_MATRIX_CODED: 2 (f16) or 4 (f32) */
   uint16_t zero;        /* LLMC_MATRIX_CODED: LLMC_ZERO_… */
+  uint16_t hadamard;    /* non-zero: the input is transformed before it is quantized */
 } llmc_device_matrix;
 
 /* Elementwise functions of x, and of x and y. docs/numerics.md defines their operations. */

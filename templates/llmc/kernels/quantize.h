@@ -155,10 +155,10 @@ LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token
 
 /// Quantizes x f32[tokens][K] to rows of quantized_bytes(K, 1) bytes, each with the layout of a
 /// single token, which is that of every target.
-template <size_t K>
+template <size_t K, Basis kBasis = Basis::kPlain>
 inline void quantize_rows(const KernelContext& context, const float* x, uint8_t* rows) {
   for_each_token(context, [=](size_t t) {
-    quantize_row<K>(x + t * K, quantized_at<K>(rows + t * quantized_bytes(K, 1), 1), 0);
+    quantize_row<K, kBasis>(x + t * K, quantized_at<K>(rows + t * quantized_bytes(K, 1), 1), 0);
   });
 }
 
