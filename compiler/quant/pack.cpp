@@ -50,6 +50,15 @@ Status check_values(std::span<const float> values, float largest, std::size_t co
                  finite ? "try --quant=f32" : "the model's file is damaged");
 }
 
+void write_q4_row(const Q4Row& row, std::uint8_t* panel, std::size_t lane) {
+  q4_set_row(panel, lane, row.scale, row.min);
+  for (std::size_t k = 0; k < row.codes.size(); ++k) q4_set_code(panel, lane, k, row.codes[k]);
+  for (std::size_t b = 0; b < row.scales.size(); ++b) {
+    q4_set_scale(panel, row.codes.size(), lane, b, row.scales[b]);
+    q4_set_min(panel, row.codes.size(), lane, b, row.minimums[b]);
+  }
+}
+
 /// Encodes rows one at a time and reuses the encoders' memory.
 class PanelWriter {
  public:
@@ -90,12 +99,7 @@ class PanelWriter {
   }
   void write_q4(std::span<const float> row, std::uint8_t* panel, std::size_t lane) {
     encode_q4_row(row, importance_, q4_);
-    q4_set_row(panel, lane, q4_.scale, q4_.min);
-    for (std::size_t k = 0; k < row.size(); ++k) q4_set_code(panel, lane, k, q4_.codes[k]);
-    for (std::size_t b = 0; b < q4_.scales.size(); ++b) {
-      q4_set_scale(panel, row.size(), lane, b, q4_.scales[b]);
-      q4_set_min(panel, row.size(), lane, b, q4_.minimums[b]);
-    }
+    write_q4_row(q4_, panel, lane);
   }
 
   WeightKind kind_;
@@ -178,6 +182,22 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
                  r % kPanelRows);
   }
   return ok_status();
+}
+
+void pack_q4_panels(const Q4Matrix& matrix, std::span<const std::int64_t> order,
+                    std::span<std::byte> out) {
+  LLMC_CHECK(out.size() == weight_bytes(WeightKind::kQ4, order.size(), matrix.columns()));
+  std::ranges::fill(out, std::byte{0});
+  const std::size_t panel_bytes = weight_panel_bytes(WeightKind::kQ4, matrix.columns());
+  Q4Row row;
+  for (std::size_t r = 0; r < order.size(); ++r) {
+    if (order[r] < 0) {
+      encode_q4_row(std::vector<float>(matrix.columns()), {}, row);
+    } else {
+      matrix.get(static_cast<std::size_t>(order[r]), row);
+    }
+    write_q4_row(row, bytes_of(out) + r / kPanelRows * panel_bytes, r % kPanelRows);
+  }
 }
 
 void unpack_panels(WeightKind kind, std::span<const std::byte> panels, std::size_t columns,

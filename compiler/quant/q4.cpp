@@ -12,7 +12,6 @@
 namespace llmc::quant {
 namespace {
 
-constexpr float kLargestScale = 15, kLargestMin = 255;
 /// Parameters of the search for m with s on the grid: initial offsets of the range, in steps
 /// between codes, and the number of rounds for each offset.
 constexpr std::array<float, 3> kMinStarts{-0.5f, 0, 0.5f};
@@ -22,13 +21,6 @@ constexpr int kMinRounds = 6;
 float round_clamped(float x, float lowest, float limit) {
   const float clamped = std::min(std::max(x, lowest), limit);
   return static_cast<float>(static_cast<int>(clamped + 0.5f));
-}
-
-/// Returns 2^e such that `largest` is in [2^e, 2^(e+1)); e is limited so that both 2^e and its
-/// inverse are normal floats.
-float power_of_two_below(float largest) {
-  const std::uint32_t exponent = float_bits(largest) >> 23 & 0xffu;
-  return bits_float(std::clamp<std::uint32_t>(exponent, 1, 253) << 23);
 }
 
 struct BlockCode {
@@ -44,7 +36,7 @@ class GridSearch {
   GridSearch() = default;
   GridSearch(const FitBlock& block, Fit fit, float scale, float min)
       : block_(&block), fit_(fit), scale_(scale), min_(min) {
-    const float nearest = scale > 0 ? round_clamped(fit.scale / scale, 1, kLargestScale) : 1;
+    const float nearest = scale > 0 ? round_clamped(fit.scale / scale, 1, kLargestQ4Scale) : 1;
     inverse_min_ = min != 0 ? 1 / min : 0;
     s_ = nearest - 2;
     last_s_ = nearest + 1;
@@ -81,10 +73,10 @@ class GridSearch {
   }
 
  private:
-  void set_min(float wanted) { m_ = round_clamped(wanted * inverse_min_, 0, kLargestMin); }
+  void set_min(float wanted) { m_ = round_clamped(wanted * inverse_min_, 0, kLargestQ4Min); }
   bool next_scale() {
     for (++s_; s_ <= last_s_; ++s_) {
-      if (s_ < 1 || s_ > kLargestScale) continue;
+      if (s_ < 1 || s_ > kLargestQ4Scale) continue;
       step_ = scale_ * s_;
       // A block whose weights are all equal has no range to center; its min is the value.
       shift_ = fit_.scale > 0 ? (fit_.scale - step_) * (kLargestCode / 2) : 0;
@@ -149,6 +141,11 @@ void search_grid(const Rounder& rounder, std::span<const FitBlock> blocks,
 
 }  // namespace
 
+float power_of_two_below(float largest) {
+  const std::uint32_t exponent = float_bits(largest) >> 23 & 0xffu;
+  return bits_float(std::clamp<std::uint32_t>(exponent, 1, 253) << 23);
+}
+
 void encode_q4_row(std::span<const float> weights, std::span<const float> importance, Q4Row& out) {
   LLMC_CHECK(importance.empty() || importance.size() == weights.size());
   const std::size_t blocks = (weights.size() + kFitWidth - 1) / kFitWidth;
@@ -193,8 +190,8 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
     largest_min = std::max(largest_min, fit.min * sign);
   }
 
-  out.scale = f32_to_bf16(largest_scale / kLargestScale * unit);
-  out.min = f32_to_bf16(sign * largest_min / kLargestMin * unit);
+  out.scale = f32_to_bf16(largest_scale / kLargestQ4Scale * unit);
+  out.min = f32_to_bf16(sign * largest_min / kLargestQ4Min * unit);
   // Fit the blocks to the stored S and M, so that their rounding causes no additional error.
   const float scale = bf16_to_f32(out.scale) / unit;
   const float min = bf16_to_f32(out.min) / unit;

@@ -20,8 +20,14 @@ struct Q4Row {
   std::vector<std::uint8_t> minimums;  // m, one per block of 32
 };
 
+/// Maximum values of s and m.
+inline constexpr float kLargestQ4Scale = 15, kLargestQ4Min = 255;
 /// Maximum magnitude of a weight; below it, decoding never overflows.
 inline constexpr float kLargestQ4Weight = 0x1p126f;
+
+/// Returns 2^e such that `largest` is in [2^e, 2^(e+1)); e is limited so that both 2^e and its
+/// inverse are normal floats. Encoders search rows divided by it, which is exact.
+float power_of_two_below(float largest);
 
 /// Encodes a row of any length. The weights must be finite, with magnitudes of at most
 /// kLargestQ4Weight. `importance` is the factor of each squared error (finite, not negative);

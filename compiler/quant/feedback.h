@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compiler/quant/q4.h"
+#include "compiler/support/worker_pool.h"
+
+/// Encodes the rows of a matrix for the inputs that it has: minimizes the error of the products,
+/// trace (W - Q) H (W - Q)^T with the second moments H = X^T X of inputs X, not that of the
+/// weights. Columns are rounded one after the other, and the error of each is passed on to the
+/// columns after it (GPTQ, arXiv 2210.17323; LDLQ, arXiv 2307.13304). Only correctly rounded
+/// operations in a fixed order: the same bits on every host and for any number of threads.
+namespace llmc::quant {
+
+/// Sums of the products of a matrix' inputs.
+class Moments {
+ public:
+  explicit Moments(std::size_t columns) : columns_(columns), sums_(columns * columns, 0.0f) {}
+
+  std::size_t columns() const { return columns_; }
+  std::uint64_t rows() const { return rows_; }
+  /// Adds x^T x for rows x [rows, columns].
+  void add(std::span<const float> x, WorkerPool& pool);
+  /// Returns the sum for two columns.
+  float at(std::size_t i, std::size_t j) const {
+    return i <= j ? sums_[i * columns_ + j] : sums_[j * columns_ + i];
+  }
+  /// Returns whether all sums are finite.
+  bool finite() const;
+
+ private:
+  std::size_t columns_;
+  std::uint64_t rows_ = 0;
+  std::vector<float> sums_;  // [columns, columns]; below the diagonal meaningless
+};
+
+/// Moments as H = U D U^T with U upper triangular and ones on its diagonal. Columns are in the
+/// order in which they are rounded: blocks of 32 by descending moments, and so the columns of each
+/// block.
+class Feedback {
+ public:
+  /// Factors the moments with `damping` times the mean of the diagonal added to the diagonal, or
+  /// more if they are singular otherwise. The moments must be finite (LLMC_CHECK).
+  Feedback(const Moments& moments, double damping, WorkerPool& pool);
+
+  std::size_t columns() const { return order_.size(); }
+  /// Encodes rows of `columns()` weights, which must be as encode_q4_row() requires, to `out`.
+  void encode(std::span<const float> weights, std::span<Q4Row> out) const;
+  /// Returns U[i][j] and D[j] for columns in the order of rounding, and this order.
+  float unit(std::size_t i, std::size_t j) const;
+  float weight(std::size_t j) const { return weights_[j]; }
+  const std::vector<std::uint32_t>& order() const { return order_; }
+
+ private:
+  struct Group;
+  void encode_group(std::span<const float> weights, std::span<Q4Row> out) const;
+
+  std::vector<std::uint32_t> order_;  // column that is rounded at each step
+  std::vector<std::size_t> starts_;   // first step of each block, then the number of steps
+  std::vector<std::size_t> panels_;   // offset of each block in unit_
+  std::vector<float> unit_;           // per block: rows 0 … end of block, [row][32]
+  std::vector<float> weights_;        // D
+  std::vector<float> importance_;     // D by column, for the search of a row's scale
+};
+
+}  // namespace llmc::quant

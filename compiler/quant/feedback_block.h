@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+
+#include "compiler/quant/block_fit.h"
+#include "compiler/quant/products.h"
+
+/// Rounds one block of 32 columns for 16 rows at a time, with error feedback inside the block.
+namespace llmc::quant {
+
+struct BlockSearch {
+  template <std::size_t N>
+  using Numbers = std::array<float, N>;
+
+  // Inputs. Matrices are [column][row]; columns after the last have weight and unit 0.
+  alignas(64) Numbers<kLanes> scale{}, min{};         // S and M of each row; M has the sign
+  alignas(64) Numbers<kFitWidth * kLanes> given{};    // the weights
+  alignas(64) Numbers<kFitWidth * kLanes> wanted{};   // with the errors of earlier blocks
+  alignas(64) Numbers<kFitWidth * kFitWidth> unit{};  // U of the block's columns
+  alignas(64) Numbers<kFitWidth> weight{};            // D
+
+  // Results.
+  alignas(64) Numbers<kLanes> s{}, m{};
+  alignas(64) Numbers<kFitWidth * kLanes> code{}, error{};  // error: weight - rounded weight
+
+  /// Tries scales and mins for each row and keeps those with the least weighted error after
+  /// feedback.
+  void run();
+};
+
+}  // namespace llmc::quant
