@@ -15,6 +15,10 @@
 namespace llmc::quant {
 namespace {
 
+/// Part of the change for the model's inputs that is applied. All of it fits the text too well:
+/// stories15M, calibrated on half of a text, has a KL of 0.041, 0.042, 0.047 and 0.048 on the other
+/// half for 0.5, 0.3, 1 and 0.
+constexpr double kShift = 0.5;
 /// Columns that are factored, or rows that are updated, at a time.
 constexpr std::size_t kPart = 128;
 
@@ -94,14 +98,35 @@ void Moments::add(std::span<const float> x, WorkerPool& pool) {
                         return ok_status();
                       })
                  .ok());
-  rows_ += rows;
+}
+
+void Moments::add(std::span<const float> x, std::span<const float> exact, WorkerPool& pool) {
+  LLMC_CHECK(x.size() == exact.size());
+  add(x, pool);
+  changes_.resize(columns_ * columns_);
+  const std::size_t rows = x.size() / columns_;
+  std::vector<float> differences(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) differences[i] = exact[i] - x[i];
+  const MatrixView<const float> changes{differences.data(), rows, columns_, columns_};
+  const MatrixView<const float> inputs{x.data(), rows, columns_, columns_};
+  const MatrixView<float> sums{changes_.data(), columns_, columns_, columns_};
+  const std::size_t parts = (columns_ + kPart - 1) / kPart;
+  LLMC_CHECK(pool.run(parts,
+                      [&](std::size_t part) -> Status {
+                        const std::size_t first = part * kPart;
+                        const std::size_t count = std::min(kPart, columns_ - first);
+                        add_products(changes.part(0, rows, first, count), inputs,
+                                     sums.part(first, count, 0, columns_));
+                        return ok_status();
+                      })
+                 .ok());
 }
 
 bool Moments::finite() const {
   for (std::size_t i = 0; i < columns_; ++i)
     for (std::size_t j = i; j < columns_; ++j)
       if (!std::isfinite(sums_[i * columns_ + j])) return false;
-  return true;
+  return std::ranges::all_of(changes_, [](float sum) { return std::isfinite(sum); });
 }
 
 Feedback::Feedback(const Moments& moments, double damping, WorkerPool& pool) {
@@ -171,6 +196,55 @@ Feedback::Feedback(const Moments& moments, double damping, WorkerPool& pool) {
       }
     }
   }
+  if (moments.has_changes() && mean > 0) find_shift(moments, mean, g, pool);
+}
+
+void Feedback::find_shift(const Moments& moments, double mean, const std::vector<double>& lower,
+                          WorkerPool& pool) {
+  // The best real weights are W + W C H^-1. A column is rounded from its weight, the errors of
+  // those before it and (W C H^-1 U)[j] = (W C L^-T)[j] / L[j][j], with L as in the constructor.
+  const std::size_t n = columns();
+  std::vector<double> y(n * n);  // L^-1 C^T
+  for (std::size_t r = 0; r < n; ++r)
+    for (std::size_t i = 0; i < n; ++i)
+      y[r * n + i] = static_cast<double>(moments.change(order_[i], order_[n - 1 - r])) / mean;
+  const MatrixView<double> all{y.data(), n, n, n};
+  const MatrixView<const double> solved{y.data(), n, n, n};
+  std::vector<double> negated;
+  const std::size_t parts = (n + kPart - 1) / kPart;
+  for (std::size_t k = 0; k < n; k += kPart) {
+    const std::size_t width = std::min(kPart, n - k);
+    negated.resize(k * width);
+    for (std::size_t r = 0; r < width; ++r)
+      for (std::size_t i = 0; i < k; ++i) negated[i * width + r] = -lower[(k + r) * n + i];
+    LLMC_CHECK(pool.run(parts,
+                        [&](std::size_t part) -> Status {
+                          const std::size_t first = part * kPart;
+                          const std::size_t count = std::min(kPart, n - first);
+                          add_products({negated.data(), k, width, width},
+                                       solved.part(0, k, first, count),
+                                       all.part(k, width, first, count));
+                          for (std::size_t r = k; r < k + width; ++r) {
+                            double* const row = all.row(r);
+                            for (std::size_t s = k; s < r; ++s) {
+                              const double factor = lower[r * n + s];
+                              const double* const before = all.row(s);
+                              for (std::size_t i = first; i < first + count; ++i)
+                                row[i] -= factor * before[i];
+                            }
+                            const double pivot = lower[r * n + r];
+                            for (std::size_t i = first; i < first + count; ++i) row[i] /= pivot;
+                          }
+                          return ok_status();
+                        })
+                   .ok());
+  }
+  shift_.assign((starts_.size() - 1) * n * kFitWidth, 0.0f);
+  for (std::size_t b = 0; b + 1 < starts_.size(); ++b)
+    for (std::size_t j = starts_[b]; j < starts_[b + 1]; ++j)
+      for (std::size_t i = 0; i < n; ++i)
+        shift_[(b * n + i) * kFitWidth + (j - starts_[b])] = static_cast<float>(
+            kShift * y[(n - 1 - j) * n + i] / lower[(n - 1 - j) * n + (n - 1 - j)]);
 }
 
 float Feedback::unit(std::size_t i, std::size_t j) const {
@@ -203,6 +277,9 @@ void Feedback::encode_group(std::span<const float> weights, std::span<Q4Row> out
     search.given.fill(0);
     std::copy_n(given.data() + begin * kLanes, count * kLanes, search.given.data());
     search.wanted = search.given;
+    if (!shift_.empty())
+      add_lanes(shift_.data() + b * n * kFitWidth, kFitWidth, given.data(), search.wanted.data(),
+                n);
     add_lanes(panel, kFitWidth, errors.data(), search.wanted.data(), begin);
     search.unit.fill(0);
     std::copy_n(panel + begin * kFitWidth, count * kFitWidth, search.unit.data());

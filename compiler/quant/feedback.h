@@ -16,26 +16,33 @@
 /// operations in a fixed order: the same bits on every host and for any number of threads.
 namespace llmc::quant {
 
-/// Sums of the products of a matrix' inputs.
+/// Sums of the products of a matrix' inputs X, and of X' - X and X if inputs X' are known that they
+/// would be without the rounding of other matrices.
 class Moments {
  public:
   explicit Moments(std::size_t columns) : columns_(columns), sums_(columns * columns, 0.0f) {}
 
   std::size_t columns() const { return columns_; }
-  std::uint64_t rows() const { return rows_; }
   /// Adds x^T x for rows x [rows, columns].
   void add(std::span<const float> x, WorkerPool& pool);
+  /// Adds x^T x and (exact - x)^T x.
+  void add(std::span<const float> x, std::span<const float> exact, WorkerPool& pool);
   /// Returns the sum for two columns.
   float at(std::size_t i, std::size_t j) const {
     return i <= j ? sums_[i * columns_ + j] : sums_[j * columns_ + i];
+  }
+  bool has_changes() const { return !changes_.empty(); }
+  /// Returns the sum of changes of one column and inputs of another.
+  float change(std::size_t changed, std::size_t input) const {
+    return changes_[changed * columns_ + input];
   }
   /// Returns whether all sums are finite.
   bool finite() const;
 
  private:
   std::size_t columns_;
-  std::uint64_t rows_ = 0;
-  std::vector<float> sums_;  // [columns, columns]; below the diagonal meaningless
+  std::vector<float> sums_;     // [columns, columns]; below the diagonal meaningless
+  std::vector<float> changes_;  // the same, complete; empty without exact inputs
 };
 
 /// Moments as H = U D U^T with U upper triangular and ones on its diagonal. Columns are in the
@@ -44,7 +51,9 @@ class Moments {
 class Feedback {
  public:
   /// Factors the moments with `damping` times the mean of the diagonal added to the diagonal, or
-  /// more if they are singular otherwise. The moments must be finite (LLMC_CHECK).
+  /// more if they are singular otherwise. The moments must be finite (LLMC_CHECK). If they have
+  /// changes, rows are rounded for products between those of X and of X': the loss of the latter is
+  /// ||X' W^T - X Q^T|| (GPTAQ, arXiv 2504.02692).
   Feedback(const Moments& moments, double damping, WorkerPool& pool);
 
   std::size_t columns() const { return order_.size(); }
@@ -56,15 +65,19 @@ class Feedback {
   const std::vector<std::uint32_t>& order() const { return order_; }
 
  private:
-  struct Group;
+  void find_shift(const Moments& moments, double mean, const std::vector<double>& lower,
+                  WorkerPool& pool);
   void encode_group(std::span<const float> weights, std::span<Q4Row> out) const;
 
   std::vector<std::uint32_t> order_;  // column that is rounded at each step
   std::vector<std::size_t> starts_;   // first step of each block, then the number of steps
   std::vector<std::size_t> panels_;   // offset of each block in unit_
   std::vector<float> unit_;           // per block: rows 0 … end of block, [row][32]
-  std::vector<float> weights_;        // D
-  std::vector<float> importance_;     // D by column, for the search of a row's scale
+  /// What changes of inputs add to a column before it is rounded, as factors of all weights of a
+  /// row; per block [step][32]; empty without changes.
+  std::vector<float> shift_;
+  std::vector<float> weights_;     // D
+  std::vector<float> importance_;  // D by column, for the search of a row's scale
 };
 
 }  // namespace llmc::quant

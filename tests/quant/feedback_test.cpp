@@ -160,6 +160,37 @@ TEST(Feedback, ErrorsOfProductsAreMuchLessThanWithoutIt) {
   EXPECT_LT(product_error(x, weights, encoded, n), 0.5 * alone);
 }
 
+/// Inputs that differ from those of the model, as after the rounding of other matrices: the
+/// products are nearer to the model's if that is known.
+TEST(Feedback, CorrectsChangesOfTheInputs) {
+  const std::size_t n = 96, rows = 32;
+  const std::vector<float> exact = correlated(800, n, 15), weights = gaussian(rows * n, 16);
+  std::vector<float> x = exact;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= i % n % 2 == 0 ? 0.9f : 1.05f;
+  WorkerPool pool(2);
+  Moments alone(n), with_changes(n);
+  alone.add(x, pool);
+  with_changes.add(x, exact, pool);
+  const auto error = [&](const Moments& moments) {
+    std::vector<Q4Row> encoded(rows);
+    Feedback(moments, 0.01, pool).encode(weights, encoded);
+    std::vector<float> decoded(n);
+    double sum = 0;
+    for (std::size_t r = 0; r < rows; ++r) {
+      decode_q4_row(encoded[r], decoded);
+      for (std::size_t t = 0; t < x.size(); t += n) {
+        double y = 0;
+        for (std::size_t k = 0; k < n; ++k)
+          y += static_cast<double>(exact[t + k]) * static_cast<double>(weights[r * n + k]) -
+               static_cast<double>(x[t + k]) * static_cast<double>(decoded[k]);
+        sum += y * y;
+      }
+    }
+    return sum;
+  };
+  EXPECT_LT(error(with_changes), 0.6 * error(alone));
+}
+
 TEST(Feedback, IsTheSameForAnyNumberOfThreads) {
   const std::size_t n = 160, rows = 33;
   const std::vector<float> x = correlated(300, n, 9), weights = gaussian(rows * n, 10);
