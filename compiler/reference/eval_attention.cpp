@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "compiler/reference/eval.h"
+#include "compiler/reference/functions.h"
 
 /// Evaluates attention over a cache.
 namespace llmc::reference {
@@ -85,7 +86,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
         for (std::int64_t d = 0; d < op.head_dim; ++d)
           dot += static_cast<double>(query[d]) * static_cast<double>(key[d]);
         double& score = scores[index(t)] = dot * static_cast<double>(op.scale);
-        if (softcap > 0) score = softcap * std::tanh(score / softcap);
+        if (softcap > 0) score = softcap * exact_tanh(score / softcap);
         const std::int64_t column = op.bias_by_key ? t : columns - seen + t;
         if (bias) score += static_cast<double>(bias->floats[index(head * columns + column)]);
         largest = std::max(largest, scores[index(t)]);
@@ -93,11 +94,11 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
       if (sinks) {
         const auto sink = static_cast<double>(sinks->floats[index(head)]);
         largest = std::max(largest, sink);
-        sum = std::exp(sink - largest);
+        sum = exact_exp(sink - largest);
       }
       std::fill(sums.begin(), sums.end(), 0.0);
       for (std::int64_t t = first; t < seen; ++t) {
-        const double weight = std::exp(scores[index(t)] - largest);
+        const double weight = exact_exp(scores[index(t)] - largest);
         sum += weight;
         const float* const value = present.floats.data() + cache.at(1, t, head / group);
         for (std::int64_t d = 0; d < op.head_dim; ++d)
@@ -140,7 +141,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::CrossAttention& op) {
     }
     std::fill(sums.begin(), sums.end(), 0.0);
     for (std::int64_t t = 0; t < keys; ++t) {
-      const double weight = std::exp(scores[index(t)] - largest);
+      const double weight = exact_exp(scores[index(t)] - largest);
       sum += weight;
       for (std::int64_t d = 0; d < dim; ++d)
         sums[index(d)] += weight * static_cast<double>(value[t * dim + d]);

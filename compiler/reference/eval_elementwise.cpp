@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "compiler/reference/eval.h"
+#include "compiler/reference/functions.h"
 
 /// Evaluates elementwise operators with numpy broadcasting.
 namespace llmc::reference {
@@ -144,29 +145,29 @@ double apply_unary(UnaryKind kind, double x) {
     case UnaryKind::kReciprocal:
       return 1.0 / x;
     case UnaryKind::kExp:
-      return std::exp(x);
+      return exact_exp(x);
     case UnaryKind::kLog:
       return std::log(x);
     case UnaryKind::kSin:
-      return std::sin(x);
+      return exact_sin(x);
     case UnaryKind::kCos:
-      return std::cos(x);
+      return exact_cos(x);
     case UnaryKind::kTanh:
-      return std::tanh(x);
+      return exact_tanh(x);
     case UnaryKind::kSigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
+      return 1.0 / (1.0 + exact_exp(-x));
     case UnaryKind::kErf:
-      return std::erf(x);
+      return exact_erf(x);
     case UnaryKind::kRelu:
       return x > 0 || std::isnan(x) ? x : 0.0;
     case UnaryKind::kGelu:
-      return 0.5 * x * (1.0 + std::erf(x * std::numbers::sqrt2 / 2));
+      return 0.5 * x * (1.0 + exact_erf(x * std::numbers::sqrt2 / 2));
     case UnaryKind::kGeluTanh:
       return 0.5 * x *
-             (1.0 + std::tanh(std::numbers::sqrt2 * std::numbers::inv_sqrtpi *
-                              (x + 0.044715 * x * x * x)));
+             (1.0 + exact_tanh(std::numbers::sqrt2 * std::numbers::inv_sqrtpi *
+                               (x + 0.044715 * x * x * x)));
     case UnaryKind::kSilu:
-      return x / (1.0 + std::exp(-x));
+      return x / (1.0 + exact_exp(-x));
     case UnaryKind::kFloor:
       return std::floor(x);
     case UnaryKind::kCeil:

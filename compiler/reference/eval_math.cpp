@@ -4,6 +4,7 @@
 
 #include "compiler/ir/shape_rules.h"
 #include "compiler/reference/eval.h"
+#include "compiler/reference/functions.h"
 #include "compiler/reference/matrix.h"
 
 /// Evaluates products and reductions.
@@ -206,7 +207,7 @@ void softmax(const AxisView& view, const std::vector<Float>& x, std::vector<Floa
       // A row that contains only -inf gives NaN, as in the exporters' own runtimes.
       for (std::int64_t j = 0; j < view.size; ++j)
         sum += powers[static_cast<std::size_t>(j)] =
-            std::exp(static_cast<double>(x[at(j)]) - static_cast<double>(largest));
+            exact_exp(static_cast<double>(x[at(j)]) - static_cast<double>(largest));
       for (std::int64_t j = 0; j < view.size; ++j)
         out[at(j)] = static_cast<Float>(powers[static_cast<std::size_t>(j)] / sum);
     }
