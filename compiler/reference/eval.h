@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/reference/interpreter.h"
 #include "compiler/reference/tensor.h"
 #include "compiler/support/result.h"
 
@@ -28,10 +29,13 @@ struct Budget {
 /// Context of one operator: its operands, and memory for results.
 class EvalContext {
  public:
-  EvalContext(const ir::Node& node, const std::vector<const Tensor*>& operands, Budget& budget)
-      : node_(node), operands_(operands), budget_(budget) {}
+  EvalContext(const ir::Node& node, const std::vector<const Tensor*>& operands, Budget& budget,
+              const Product* product = nullptr)
+      : node_(node), operands_(operands), budget_(budget), product_(product) {}
 
   const ir::Node& node() const { return node_; }
+  /// InterpreterOptions::product, or nullptr.
+  const Product* product() const { return product_; }
   std::size_t size() const { return operands_.size(); }
   bool has(std::size_t i) const { return i < operands_.size() && operands_[i] != nullptr; }
   const Tensor& operand(std::size_t i) const { return *operands_[i]; }
@@ -54,6 +58,7 @@ class EvalContext {
   const ir::Node& node_;
   const std::vector<const Tensor*>& operands_;
   Budget& budget_;
+  const Product* product_;
   std::uint64_t made_bytes_ = 0;
 };
 

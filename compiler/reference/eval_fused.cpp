@@ -4,6 +4,7 @@
 
 #include "compiler/ir/hadamard.h"
 #include "compiler/reference/eval.h"
+#include "compiler/reference/functions.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/reference/matrix.h"
 
@@ -85,8 +86,8 @@ Result<Rotation> rotation(EvalContext& c, const ir::Rope& rope, const Tensor& po
         out.sines.push_back(frequencies.floats[index(row + half + i)]);
       } else {
         const float angle = static_cast<float>(position) * frequencies.floats[index(i)];
-        out.cosines.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
-        out.sines.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
+        out.cosines.push_back(static_cast<float>(exact_cos(static_cast<double>(angle))));
+        out.sines.push_back(static_cast<float>(exact_sin(static_cast<double>(angle))));
       }
     }
   }
@@ -112,44 +113,59 @@ float gated(ir::ActivationFn function, float gate, float up) {
                             static_cast<double>(up));
 }
 
-/// Computes norm(x) · weight^T + bias, the common part of Linear and QkvProjection: [tokens, rows
-/// of weight].
+/// Returns the rows that are multiplied by the weight: the first operand after its norm and its
+/// transform, or an empty tensor if that is the operand itself.
 template <class Op>
-Result<Tensor> project(EvalContext& c, const Op& op, std::size_t norm_bias) {
+Result<Tensor> product_rows(EvalContext& c, const Op& op, std::size_t norm_bias) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   LLMC_RETURN_IF_ERROR(c.want_float(1));
   LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
   const Tensor &x = c.operand(0), &weight = c.operand(1);
-  const std::int64_t n = weight.dims[0], k = weight.dims[1];
+  const std::int64_t k = weight.dims[1];
   if (x.rank() == 0) return c.error("the operand is a scalar");
   LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.back(), k, "columns of the weight"));
-  std::int64_t tokens = 1;
-  for (std::size_t i = 0; i + 1 < x.rank(); ++i) tokens *= x.dims[i];
-  Tensor normalized;
-  const float* source = x.floats.data();
-  if (op.norm_epsilon) {
+  Tensor rows;
+  if (!op.norm_epsilon && op.hadamard == 0) return rows;
+  LLMC_TRY(rows, c.make(ir::ElementType::kF32, x.dims));
+  if (!op.norm_epsilon) {
+    rows.floats = x.floats;
+  } else {
     if (!c.has(3)) return c.error("the norm weight is missing");
     LLMC_RETURN_IF_ERROR(want_vector(c, 3, k, "norm weight"));
     if (c.has(norm_bias)) LLMC_RETURN_IF_ERROR(want_vector(c, norm_bias, k, "norm bias"));
-    LLMC_TRY(normalized, c.make(ir::ElementType::kF32, x.dims));
     const std::vector<float>& norm_weight = c.operand(3).floats;
     if (op.norm_kind == ir::NormKind::kRms)
-      rms_normalize(x.floats, norm_weight, *op.norm_epsilon, normalized.floats);
+      rms_normalize(x.floats, norm_weight, *op.norm_epsilon, rows.floats);
     else
       layer_normalize(x.floats, norm_weight,
                       c.has(norm_bias) ? &c.operand(norm_bias).floats : nullptr, *op.norm_epsilon,
-                      normalized.floats);
-    source = normalized.floats.data();
+                      rows.floats);
   }
-  std::vector<float> transformed;
-  if (op.hadamard > 0) {
-    transformed.assign(source, source + tokens * k);
-    for (std::int64_t t = 0; t < tokens; ++t)
-      ir::hadamard_input(std::span(transformed).subspan(index(t * k), index(k)), op.hadamard);
-    source = transformed.data();
-  }
+  if (op.hadamard > 0)
+    for (std::size_t at = 0; at < rows.floats.size(); at += index(k))
+      ir::hadamard_input(std::span(rows.floats).subspan(at, index(k)), op.hadamard);
+  return rows;
+}
+
+/// Indices of the operand norm_bias.
+constexpr std::size_t kLinearNormBias = 5, kQkvNormBias = 6;
+
+/// Computes norm(x) · weight^T + bias, the common part of Linear and QkvProjection: [tokens, rows
+/// of weight].
+template <class Op>
+Result<Tensor> project(EvalContext& c, const Op& op, std::size_t norm_bias) {
+  LLMC_TRY(const Tensor rows, product_rows(c, op, norm_bias));
+  const Tensor &x = c.operand(0), &weight = c.operand(1);
+  const std::int64_t n = weight.dims[0], k = weight.dims[1];
+  std::int64_t tokens = 1;
+  for (std::size_t i = 0; i + 1 < x.rank(); ++i) tokens *= x.dims[i];
+  const bool changed = op.norm_epsilon.has_value() || op.hadamard > 0;
+  const std::vector<float>& source = changed ? rows.floats : x.floats;
   LLMC_TRY(Tensor y, c.make(ir::ElementType::kF32, {tokens, n}));
-  multiply_transposed(source, weight.floats.data(), y.floats.data(), tokens, k, n);
+  if (c.product() != nullptr)
+    (*c.product())(source, y.floats);
+  else
+    multiply_transposed(source.data(), weight.floats.data(), y.floats.data(), tokens, k, n);
   if (c.has(2)) {
     LLMC_RETURN_IF_ERROR(want_vector(c, 2, n, "bias"));
     for (std::int64_t i = 0; i < tokens * n; ++i)
@@ -159,6 +175,19 @@ Result<Tensor> project(EvalContext& c, const Op& op, std::size_t norm_bias) {
 }
 
 }  // namespace
+
+Result<Tensor> product_input(const ir::Node& node, const std::vector<const Tensor*>& operands) {
+  Budget budget{InterpreterOptions().memory_limit_bytes, 0};
+  EvalContext c(node, operands, budget);
+  const auto rows = [&](const auto& op, std::size_t norm_bias) -> Result<Tensor> {
+    LLMC_TRY(Tensor changed, product_rows(c, op, norm_bias));
+    return op.norm_epsilon || op.hadamard > 0 ? std::move(changed) : c.operand(0);
+  };
+  if (const auto* linear = std::get_if<ir::Linear>(&node.op)) return rows(*linear, kLinearNormBias);
+  const auto* qkv = std::get_if<ir::QkvProjection>(&node.op);
+  if (qkv == nullptr) return c.error("has no product");
+  return rows(*qkv, kQkvNormBias);
+}
 
 Result<Tensors> eval_op(EvalContext& c, const ir::LayerNorm& op) {
   const Tensor& x = c.operand(0);
@@ -265,7 +294,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Embedding&) {
 }
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op) {
-  LLMC_TRY(Tensor y, project(c, op, 5));
+  LLMC_TRY(Tensor y, project(c, op, kLinearNormBias));
   Dims dims = c.operand(0).dims;
   std::int64_t width = y.dims[1];
   if (op.gated) {
@@ -325,7 +354,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::ExpertLinear& op) {
 }
 
 Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op) {
-  LLMC_TRY(const Tensor y, project(c, op, 6));
+  LLMC_TRY(const Tensor y, project(c, op, kQkvNormBias));
   const std::int64_t tokens = y.dims[0], dim = op.head_dim;
   if (op.heads <= 0 || op.kv_heads <= 0 || dim <= 0)
     return c.error("invalid attention shape: " + std::to_string(op.heads) + " query heads, " +

@@ -17,8 +17,8 @@ using TensorPtr = std::shared_ptr<const Tensor>;
 constexpr int kMaxLoopDepth = 8;
 
 Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& operands,
-                         Budget& budget) {
-  EvalContext context(node, operands, budget);
+                         Budget& budget, const Product& product = {}) {
+  EvalContext context(node, operands, budget, product ? &product : nullptr);
   auto results = std::visit(
       [&]<class Op>(const Op& op) -> Result<Tensors> {
         if constexpr (std::is_same_v<Op, ir::Loop> || std::is_same_v<Op, ir::Parameter>) {
@@ -337,7 +337,7 @@ Result<std::vector<Tensor>> evaluate_node(const Node& node,
   for (const Tensor* operand : operands)
     if (operand && !has_plain_size(operand->dims))
       return EvalContext(node, operands, budget).error("an operand's size is out of range");
-  return run_node(node, operands, budget);
+  return run_node(node, operands, budget, options.product);
 }
 
 }  // namespace llmc::reference

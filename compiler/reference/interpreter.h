@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -16,9 +17,12 @@
 ///
 /// Precision: floats are f32, except that f64 tensors are computed in f64. Sums (products, norms,
 /// softmax, reductions) are accumulated in double and rounded once. Elementary functions are
-/// computed in double and rounded. f16 and bf16 results are rounded to nearest even. Weight formats
-/// of Linear and QkvProjection do not affect the result, because weights are used as floats.
+/// computed in double and rounded; exp, tanh, erf, sin and cos do not use libm (functions.h). f16
+/// and bf16 results are rounded to nearest even. Weight formats of Linear and QkvProjection do not
+/// affect the result, because weights are used as floats.
 namespace llmc::reference {
+
+using Product = std::function<void(std::span<const float> x, std::span<float> y)>;
 
 struct InterpreterOptions {
   /// Maximum size of all values, including cached constants. Evaluation fails with kOverBudget if
@@ -27,7 +31,15 @@ struct InterpreterOptions {
   /// Maximum size of constants, and of values computed only from constants, that an Interpreter
   /// keeps between calls. Others are computed in each call.
   std::uint64_t constant_cache_bytes = std::uint64_t{3} << 30;
+  /// For evaluate_node(): if set, computes the product of a Linear or QkvProjection, y [tokens,
+  /// rows of the weight] from x [tokens, columns]. The operand of the weight then needs only its
+  /// dims.
+  Product product = {};
 };
+
+/// Returns the rows that a Linear or QkvProjection multiplies by its weight: its first operand
+/// after the norm. The operand of the weight needs only its dims.
+Result<Tensor> product_input(const ir::Node& node, const std::vector<const Tensor*>& operands);
 
 /// Evaluates one graph any number of times. Not thread-safe.
 class Interpreter {
