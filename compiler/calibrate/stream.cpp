@@ -1,0 +1,233 @@
+#include "compiler/calibrate/stream.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "compiler/reference/interpreter.h"
+#include "compiler/support/check.h"
+
+namespace llmc::calibrate {
+namespace {
+
+using ir::ConstantPtr;
+using ir::Graph;
+using ir::Node;
+using ir::ValueId;
+using reference::Tensor;
+
+/// The iteration of the loop whose body is run; nullptr outside of loops.
+struct Iteration {
+  const ir::Loop& loop;
+  std::size_t index;
+};
+
+/// Returns the constant that a node stands for in this iteration; nullptr for other nodes.
+ConstantPtr constant_of(const Node& node, const Iteration* around) {
+  if (const auto* op = std::get_if<ir::ConstantOp>(&node.op)) return op->data;
+  const auto* parameter = std::get_if<ir::Parameter>(&node.op);
+  if (parameter == nullptr || around == nullptr) return nullptr;
+  return around->loop.parameters.at(static_cast<std::size_t>(parameter->index)).at(around->index);
+}
+
+bool is_product(const Node& node) {
+  return std::holds_alternative<ir::Linear>(node.op) ||
+         std::holds_alternative<ir::QkvProjection>(node.op);
+}
+
+class Streamer {
+ public:
+  Streamer(std::size_t windows, Products& products, WorkerPool& pool)
+      : windows_(windows), products_(products), pool_(pool) {}
+
+  /// Returns the wanted outputs of the graph; others are empty.
+  Result<std::vector<Values>> run(const Graph& graph, const std::vector<Values>& inputs,
+                                  const std::vector<bool>& wanted_outputs,
+                                  const Iteration* around) {
+    std::map<std::uint32_t, ConstantPtr> constants;
+    for (const Node& node : graph.nodes())
+      if (ConstantPtr data = constant_of(node, around))
+        constants[node.outputs[0].index] = std::move(data);
+    const auto [wanted, last] = uses(graph, wanted_outputs, constants);
+    std::vector<Values> values(graph.values().size());
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (last[graph.inputs()[i].index] > 0) values[graph.inputs()[i].index] = inputs[i];
+    for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+      const Node& node = graph.nodes()[n];
+      if (!wanted[n] || constants.contains(node.outputs[0].index)) continue;
+      LLMC_TRY(auto results, run_node(node, values, constants, wanted_of(node, last)));
+      for (std::size_t i = 0; i < node.outputs.size(); ++i)
+        if (last[node.outputs[i].index] > 0) values[node.outputs[i].index] = std::move(results[i]);
+      for (const ValueId input : node.inputs)
+        if (input.exists() && last[input.index] == n + 1) values[input.index].clear();
+    }
+    std::vector<Values> outputs(graph.outputs().size());
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (wanted_outputs[i]) outputs[i] = values[graph.outputs()[i].index];
+    return outputs;
+  }
+
+ private:
+  static std::vector<bool> wanted_of(const Node& node, const std::vector<std::size_t>& last) {
+    std::vector<bool> wanted;
+    for (const ValueId output : node.outputs) wanted.push_back(last[output.index] > 0);
+    return wanted;
+  }
+
+  /// Returns whether the node, or one in its body, is a product that is wanted.
+  bool has_wanted(const Node& node, const std::map<std::uint32_t, ConstantPtr>& constants) const {
+    if (is_product(node)) {
+      const auto weight = constants.find(node.inputs[1].index);
+      return weight != constants.end() && products_.wants(node, *weight->second);
+    }
+    const auto* loop = std::get_if<ir::Loop>(&node.op);
+    if (loop == nullptr || !loop->body) return false;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(loop->count); ++i) {
+      const Iteration iteration{*loop, i};
+      std::map<std::uint32_t, ConstantPtr> inner;
+      for (const Node& part : loop->body->nodes())
+        if (ConstantPtr data = constant_of(part, &iteration))
+          inner[part.outputs[0].index] = std::move(data);
+      for (const Node& part : loop->body->nodes())
+        if (has_wanted(part, inner)) return true;
+    }
+    return false;
+  }
+
+  struct Uses {
+    std::vector<bool> wanted;       // whether a node is run
+    std::vector<std::size_t> last;  // of each value: 1 + the last such node that reads it; 0: none
+  };
+  Uses uses(const Graph& graph, const std::vector<bool>& wanted_outputs,
+            const std::map<std::uint32_t, ConstantPtr>& constants) const {
+    const std::size_t count = graph.nodes().size();
+    std::vector<std::size_t> last(graph.values().size(), 0);
+    std::vector<bool> wanted(count, false);
+    for (std::size_t i = 0; i < wanted_outputs.size(); ++i)
+      if (wanted_outputs[i]) last[graph.outputs()[i].index] = count + 1;
+    for (std::size_t n = count; n-- > 0;) {
+      const Node& node = graph.nodes()[n];
+      const bool read =
+          std::ranges::any_of(node.outputs, [&](ValueId output) { return last[output.index] > 0; });
+      wanted[n] = read || has_wanted(node, constants);
+      if (!wanted[n]) continue;
+      for (const ValueId input : node.inputs)
+        if (input.exists()) last[input.index] = std::max(last[input.index], n + 1);
+    }
+    return {std::move(wanted), std::move(last)};
+  }
+
+  Result<std::vector<Values>> run_node(const Node& node, const std::vector<Values>& values,
+                                       const std::map<std::uint32_t, ConstantPtr>& constants,
+                                       const std::vector<bool>& wanted) {
+    const bool product = is_product(node);
+    std::vector<Values> operands;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId input = node.inputs[i];
+      const auto constant = input.exists() ? constants.find(input.index) : constants.end();
+      if (!input.exists()) {
+        operands.push_back({nullptr});
+      } else if (constant == constants.end()) {
+        operands.push_back(values[input.index]);
+      } else if (i == 1 && (product || std::holds_alternative<ir::Embedding>(node.op))) {
+        operands.push_back({std::make_shared<Tensor>(
+            Tensor{.dims = constant->second->dims(), .floats = {}, .integers = {}})});
+      } else {
+        operands.push_back({std::make_shared<Tensor>(reference::to_tensor(*constant->second))});
+      }
+    }
+    if (const auto* loop = std::get_if<ir::Loop>(&node.op))
+      return run_loop(*loop, operands, wanted);
+    const bool has_table = node.inputs.size() > 1 && node.inputs[1].exists() &&
+                           constants.contains(node.inputs[1].index);
+    if (product && has_table)
+      return products_.run(node, constants.at(node.inputs[1].index), operands);
+    const bool lookup = has_table && std::holds_alternative<ir::Embedding>(node.op);
+    const bool same = std::ranges::all_of(operands, [](const Values& v) { return v.size() == 1; });
+    const std::size_t count = same ? 1 : windows_;
+    std::vector<Values> results(node.outputs.size(), Values(count));
+    LLMC_RETURN_IF_ERROR(pool_.run(count, [&](std::size_t window) -> Status {
+      std::vector<const Tensor*> given;
+      for (const Values& operand : operands) given.push_back(of_window(operand, window).get());
+      auto made = lookup ? look_up(node, *constants.at(node.inputs[1].index), *given[0])
+                         : reference::evaluate_node(node, given);
+      if (!made.ok()) return std::move(made).error();
+      for (std::size_t i = 0; i < results.size(); ++i)
+        if (wanted[i]) results[i][window] = std::make_shared<Tensor>(std::move((*made)[i]));
+      return ok_status();
+    }));
+    return results;
+  }
+
+  /// Evaluates an embedding without a copy of its table: reads the rows of the ids only.
+  static Result<std::vector<Tensor>> look_up(const Node& node, const ir::Constant& table,
+                                             const Tensor& ids) {
+    const std::int64_t width = table.dims()[1];
+    std::vector<float> rows(ids.integers.size() * static_cast<std::size_t>(width));
+    Tensor places = ids;
+    for (std::size_t i = 0; i < ids.integers.size(); ++i) {
+      const std::int64_t id =
+          ids.integers[i] < 0 ? ids.integers[i] + table.dims()[0] : ids.integers[i];
+      if (id >= 0 && id < table.dims()[0])
+        table.read_rows(id, 1,
+                        std::span(rows).subspan(i * static_cast<std::size_t>(width),
+                                                static_cast<std::size_t>(width)));
+      else
+        return Diagnostic{.kind = ErrorKind::kBadInput,
+                          .node = node.origin.node,
+                          .message = "token id " + std::to_string(id) +
+                                     " is outside the table of " + std::to_string(table.dims()[0])};
+      places.integers[i] = static_cast<std::int64_t>(i);
+    }
+    const Tensor part = reference::f32_tensor(
+        {static_cast<std::int64_t>(ids.integers.size()), width}, std::move(rows));
+    return reference::evaluate_node(node, {&places, &part});
+  }
+
+  Result<std::vector<Values>> run_loop(const ir::Loop& loop, const std::vector<Values>& operands,
+                                       const std::vector<bool>& wanted) {
+    const auto carried = static_cast<std::size_t>(loop.carried);
+    const auto slots = static_cast<std::size_t>(loop.per_iteration_inputs);
+    const auto made = static_cast<std::size_t>(loop.per_iteration_outputs);
+    const auto count = static_cast<std::size_t>(loop.count);
+    LLMC_CHECK(loop.body && operands.size() >= carried + count * slots &&
+               wanted.size() == carried + count * made);
+    const bool wants_last =
+        std::any_of(wanted.begin(), wanted.begin() + loop.carried, [](bool w) { return w; });
+    std::vector<Values> state(operands.begin(), operands.begin() + loop.carried), results;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<Values> inputs = std::move(state);
+      const auto slot = operands.begin() + static_cast<std::ptrdiff_t>(carried + i * slots);
+      inputs.insert(inputs.end(), slot, slot + static_cast<std::ptrdiff_t>(slots));
+      inputs.insert(inputs.end(),
+                    operands.begin() + static_cast<std::ptrdiff_t>(carried + count * slots),
+                    operands.end());
+      std::vector<bool> wanted_outputs(carried, i + 1 < count || wants_last);
+      for (std::size_t k = 0; k < made; ++k)
+        wanted_outputs.push_back(wanted[carried + i * made + k]);
+      const Iteration iteration{loop, i};
+      LLMC_TRY(auto outputs, run(*loop.body, inputs, wanted_outputs, &iteration));
+      state.assign(outputs.begin(), outputs.begin() + loop.carried);
+      results.insert(results.end(), outputs.begin() + loop.carried, outputs.end());
+    }
+    state.insert(state.end(), results.begin(), results.end());
+    return state;
+  }
+
+  const std::size_t windows_;
+  Products& products_;
+  WorkerPool& pool_;
+};
+
+}  // namespace
+
+Status stream(const Graph& graph, std::vector<Values> inputs, std::size_t windows,
+              Products& products, WorkerPool& pool) {
+  LLMC_CHECK(inputs.size() == graph.inputs().size());
+  const std::vector<bool> none(graph.outputs().size(), false);
+  LLMC_TRY([[maybe_unused]] const auto outputs,
+           Streamer(windows, products, pool).run(graph, inputs, none, nullptr));
+  return ok_status();
+}
+
+}  // namespace llmc::calibrate

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/reference/tensor.h"
+#include "compiler/support/result.h"
+#include "compiler/support/worker_pool.h"
+
+/// Evaluates a graph for many windows, one node after the other.
+namespace llmc::calibrate {
+
+using TensorPtr = std::shared_ptr<const reference::Tensor>;
+/// One tensor for each window, or one for all.
+using Values = std::vector<TensorPtr>;
+
+inline const TensorPtr& of_window(const Values& values, std::size_t window) {
+  return values[values.size() == 1 ? 0 : window];
+}
+
+/// Evaluates products with constant weights, whose inputs it may look at.
+class Products {
+ public:
+  virtual ~Products() = default;
+  /// Returns whether the result of `node`, a Linear or QkvProjection with this weight, is wanted
+  /// even if no other node reads it.
+  virtual bool wants(const ir::Node& node, const ir::Constant& weight) const = 0;
+  /// Returns the results, [result][window]. The operand of the weight has only its dims.
+  virtual Result<std::vector<Values>> run(const ir::Node& node, const ir::ConstantPtr& weight,
+                                          const std::vector<Values>& operands) = 0;
+};
+
+/// Runs `graph` up to the last product that is wanted. `inputs` are in the order of its inputs.
+Status stream(const ir::Graph& graph, std::vector<Values> inputs, std::size_t windows,
+              Products& products, WorkerPool& pool);
+
+}  // namespace llmc::calibrate

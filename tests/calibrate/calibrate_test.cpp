@@ -1,0 +1,200 @@
+#include "compiler/calibrate/calibrate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/text.h"
+#include "compiler/quant/feedback.h"
+#include "compiler/reference/interpreter.h"
+
+namespace llmc::calibrate {
+namespace {
+
+using reference::Tensor;
+
+/// Two layers in a loop, each with a gated MLP in q4, and a head in q6. The residual is what the
+/// next matrix of the layer reads with its norm.
+constexpr const char* kModel = R"(
+graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, past, 1, 64], %past.1: f32[2, 1, past, 1, 64]) {
+  %table = constant f32[50, 64] random(1, 1)
+  %x = embedding %input_ids, %table {format = q4} : f32[seq, 64]
+  %shape = constant i64[3] {1, -1, 64}
+  %rows = reshape %x, %shape : f32[1, seq, 64]
+  %y, %present.0, %present.1 = loop %rows, %past.0, %past.1 {count = 2, carried = 1, per_iteration_inputs = 1, per_iteration_outputs = 1}
+    parameters [
+      ["w1" f32[192, 64] random(2, 0.5), "w2" f32[192, 64] random(3, 0.5)],
+      ["w3" f32[192, 64] random(4, 0.5), "w4" f32[192, 64] random(5, 0.5)],
+      ["w5" f32[64, 96] random(6, 0.5), "w6" f32[64, 96] random(7, 0.5)]
+    ]
+    body @layer(%h: f32[1, seq, 64], %past: f32[2, 1, past, 1, 64]) {
+      %w0 = parameter {index = 0} : f32[192, 64]
+      %norm = constant f32[64] random(8, 2)
+      %q, %k, %v = qkv_projection %h, %w0, _, %norm {heads = 1, kv_heads = 1, head_dim = 64, norm_epsilon = 1e-05, format = q4} : f32[1, seq, 1, 64], f32[1, seq, 1, 64], f32[1, seq, 1, 64]
+      %a, %present = attention %q, %k, %v, %past {heads = 1, kv_heads = 1, head_dim = 64, scale = 0.125} : f32[1, seq, 64], f32[2, 1, past + seq, 1, 64]
+      %w1 = parameter {index = 1} : f32[192, 64]
+      %g = linear %a, %w1 {fn = silu, gated = true, format = q4} : f32[1, seq, 96]
+      %w2 = parameter {index = 2} : f32[64, 96]
+      %d = linear %g, %w2, _, _, %h {format = q4} : f32[1, seq, 64]
+      return %d, %present
+    } : f32[1, seq, 64], f32[2, 1, past + seq, 1, 64], f32[2, 1, past + seq, 1, 64]
+  %head = constant f32[50, 64] random(9, 1)
+  %logits = linear %y, %head {role = head, format = q6} : f32[1, seq, 50]
+  return %logits, %present.0, %present.1
+})";
+
+ir::Graph parsed(const std::string& text) {
+  auto graph = ir::parse(text);
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().first().message);
+  return graph.ok() ? *std::move(graph) : ir::Graph();
+}
+
+std::vector<std::vector<std::int32_t>> windows() {
+  std::vector<std::vector<std::int32_t>> windows(5);
+  std::uint32_t state = 1;
+  for (auto& window : windows)
+    for (std::size_t i = 0; i < (&window == &windows.back() ? 9u : 40u); ++i)
+      window.push_back(static_cast<std::int32_t>((state = state * 1664525u + 1013904223u) >> 8) %
+                       50);
+  return windows;
+}
+
+Matrices calibrated(const ir::Graph& graph, std::size_t threads = 1) {
+  Options options;
+  options.windows = windows();
+  options.threads = threads;
+  auto matrices = calibrate(graph, options);
+  EXPECT_TRUE(matrices.ok()) << (matrices.ok() ? "" : matrices.error().first().message);
+  return matrices.ok() ? *std::move(matrices) : Matrices();
+}
+
+std::vector<float> decoded(const quant::Q4Matrix& matrix) {
+  std::vector<float> values(matrix.rows() * matrix.columns());
+  quant::Q4Row row;
+  for (std::size_t r = 0; r < matrix.rows(); ++r) {
+    matrix.get(r, row);
+    quant::decode_q4_row(row, std::span(values).subspan(r * matrix.columns(), matrix.columns()));
+  }
+  return values;
+}
+
+TEST(Calibrate, ListsTheMatricesOfAllLayersInOrder) {
+  const std::vector<ir::ConstantPtr> found = matrices_of(parsed(kModel));
+  ASSERT_EQ(found.size(), 6u);
+  EXPECT_EQ(found[0]->describe(), "random(2, 0.5)");
+  EXPECT_EQ(found[2]->describe(), "random(6, 0.5)");
+  EXPECT_EQ(found[5]->describe(), "random(7, 0.5)");
+}
+
+/// The inputs of a matrix are those of the model in which the matrices before it are rounded.
+TEST(Calibrate, MatricesAreRoundedForTheInputsAfterRoundedOnes) {
+  const ir::Graph graph = parsed(kModel);
+  const std::vector<ir::ConstantPtr> constants = matrices_of(graph);
+  const Matrices matrices = calibrated(graph);
+  ASSERT_EQ(matrices.size(), constants.size());
+
+  // The same model, unrolled by hand, in the interpreter: the layers' matrices are those of
+  // `matrices`, and the values in front of each matrix are returned.
+  const char* unrolled = R"(
+graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, 0, 1, 64],
+    %a0: f32[192, 64], %a1: f32[192, 64], %a2: f32[64, 96],
+    %b0: f32[192, 64], %b1: f32[192, 64], %b2: f32[64, 96]) {
+  %table = constant f32[50, 64] random(1, 1)
+  %x = embedding %input_ids, %table : f32[seq, 64]
+  %shape = constant i64[3] {1, -1, 64}
+  %h = reshape %x, %shape : f32[1, seq, 64]
+  %norm = constant f32[64] random(8, 2)
+  %n = rms_norm %h, %norm {epsilon = 1e-05} : f32[1, seq, 64]
+  %q, %k, %v = qkv_projection %n, %a0 {heads = 1, kv_heads = 1, head_dim = 64} : f32[1, seq, 1, 64], f32[1, seq, 1, 64], f32[1, seq, 1, 64]
+  %a, %present = attention %q, %k, %v, %past.0 {heads = 1, kv_heads = 1, head_dim = 64, scale = 0.125} : f32[1, seq, 64], f32[2, 1, seq, 1, 64]
+  %g = linear %a, %a1 {fn = silu, gated = true} : f32[1, seq, 96]
+  %d = linear %g, %a2, _, _, %h : f32[1, seq, 64]
+  %n2 = rms_norm %d, %norm {epsilon = 1e-05} : f32[1, seq, 64]
+  %q2, %k2, %v2 = qkv_projection %n2, %b0 {heads = 1, kv_heads = 1, head_dim = 64} : f32[1, seq, 1, 64], f32[1, seq, 1, 64], f32[1, seq, 1, 64]
+  %o, %present2 = attention %q2, %k2, %v2, %past.0 {heads = 1, kv_heads = 1, head_dim = 64, scale = 0.125} : f32[1, seq, 64], f32[2, 1, seq, 1, 64]
+  %g2 = linear %o, %b1 {fn = silu, gated = true} : f32[1, seq, 96]
+  return %n, %a, %g, %n2, %o, %g2
+})";
+  reference::Interpreter interpreter(parsed(unrolled));
+  using Inputs = std::vector<std::vector<float>>;
+  const auto inputs_with = [&](bool rounded) {
+    Inputs inputs(constants.size());
+    for (const auto& window : windows()) {
+      std::vector<Tensor> given{reference::i64_tensor({static_cast<std::int64_t>(window.size())},
+                                                      {window.begin(), window.end()}),
+                                reference::zeros(ir::ElementType::kF32, {2, 1, 0, 1, 64})};
+      for (const ir::ConstantPtr& constant : constants)
+        given.push_back(
+            reference::f32_tensor(constant->dims(), rounded ? decoded(*matrices.at(constant.get()))
+                                                            : ir::to_floats(*constant)));
+      const auto values = interpreter.evaluate(given);
+      EXPECT_TRUE(values.ok()) << values.error().first().message;
+      for (std::size_t i = 0; values.ok() && i < inputs.size(); ++i)
+        inputs[i].insert(inputs[i].end(), (*values)[i].floats.begin(), (*values)[i].floats.end());
+    }
+    return inputs;
+  };
+  const Inputs exact = inputs_with(false), inputs = inputs_with(true);
+  // Sums in another order differ in the last bits, so the codes of a few weights may differ.
+  WorkerPool pool(1);
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    const auto columns = static_cast<std::size_t>(constants[i]->dims()[1]);
+    quant::Moments moments(columns);
+    moments.add(inputs[i], exact[i], pool);
+    const std::vector<float> weights = ir::to_floats(*constants[i]);
+    std::vector<quant::Q4Row> rows(weights.size() / columns);
+    quant::Feedback(moments, 0.1, pool).encode(weights, rows);
+    quant::Q4Matrix expected(rows.size(), columns);
+    for (std::size_t r = 0; r < rows.size(); ++r) expected.set(r, rows[r]);
+    const std::vector<float> own = decoded(*matrices.at(constants[i].get())),
+                             wanted = decoded(expected);
+    std::size_t different = 0;
+    for (std::size_t k = 0; k < own.size(); ++k) different += own[k] == wanted[k] ? 0 : 1;
+    EXPECT_LT(different, own.size() / 20) << i;
+  }
+}
+
+TEST(Calibrate, IsTheSameForAnyNumberOfThreads) {
+  const ir::Graph graph = parsed(kModel);
+  const Matrices one = calibrated(graph, 1), two = calibrated(graph, 2);
+  ASSERT_EQ(one.size(), two.size());
+  for (const auto& [constant, matrix] : one)
+    EXPECT_THAT(matrix->bytes(), testing::ElementsAreArray(two.at(constant)->bytes()));
+}
+
+TEST(Calibrate, RefusesValuesThatAreNotFinite) {
+  std::string text = kModel;
+  const std::string norm = "random(8, 2)";
+  text.replace(text.find(norm), norm.size(), "splat(inf)");
+  Options options;
+  options.windows = windows();
+  const auto matrices = calibrate(parsed(text), options);
+  ASSERT_FALSE(matrices.ok());
+  EXPECT_EQ(matrices.error().first().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(matrices.error().first().message, testing::HasSubstr("not finite"));
+}
+
+TEST(Calibrate, RefusesInputsThatADecoderDoesNotHave) {
+  std::string text = kModel;
+  text.replace(text.find("%past.1: f32[2, 1, past, 1, 64]"), 7, "%other ");
+  const std::size_t use = text.find("%past.1 {count");
+  text.replace(use, 7, "%other ");
+  Options options;
+  options.windows = windows();
+  const auto matrices = calibrate(parsed(text), options);
+  ASSERT_FALSE(matrices.ok());
+  EXPECT_EQ(matrices.error().first().kind, ErrorKind::kUnsupported);
+  EXPECT_THAT(matrices.error().first().message, testing::HasSubstr("other"));
+}
+
+TEST(Calibrate, LeavesQuantizedAndOtherMatricesAlone) {
+  std::string text = kModel;
+  for (std::size_t at; (at = text.find("format = q4} : f32[1, seq, 96]")) != text.npos;)
+    text.replace(at, 11, "format = q8");
+  EXPECT_EQ(matrices_of(parsed(text)).size(), 4u);
+}
+
+}  // namespace
+}  // namespace llmc::calibrate
