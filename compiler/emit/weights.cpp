@@ -74,15 +74,12 @@ class WeightWriter {
         sink_(sink),
         workers_(workers),
         columns_(static_cast<std::int64_t>(weight.columns)) {
-    const std::vector<std::int64_t> order = plan::packed_row_order(weight);
-    rows_ = static_cast<std::int64_t>(order.size());
-    const bool identity = order.size() == weight.rows;  // then without padding or permutation
+    order_ = plan::packed_row_order(weight);
+    rows_ = static_cast<std::int64_t>(order_.size());
+    const bool identity = order_.size() == weight.rows;  // then without padding or permutation
     const bool plain = weight.order == plan::RowOrder::kPlain;
-    if (weight.use == WeightUse::kVector) {
-      vector_order_ = order;
-    } else {
-      source_ = identity && plain ? weight.data : ir::reorder_rows(weight.data, order);
-    }
+    if (weight.use != WeightUse::kVector)
+      source_ = identity && plain ? weight.data : ir::reorder_rows(weight.data, order_);
     const auto per_group = static_cast<std::int64_t>(kGroupFloats) / columns_;
     // Whole panels; for a table, many small rows at once.
     constexpr auto kPanel = static_cast<std::int64_t>(kPanelRows);
@@ -144,6 +141,14 @@ class WeightWriter {
   }
 
   Status encode(Group& group) const {
+    if (weight_.encoded) {
+      const auto rows = static_cast<std::size_t>(group.count);
+      group.bytes.resize(weight_bytes(weight_.matrix, rows, weight_.columns));
+      quant::pack_q4_panels(*weight_.encoded,
+                            std::span(order_).subspan(static_cast<std::size_t>(group.first), rows),
+                            group.bytes);
+      return ok_status();
+    }
     if (weight_.conversion == plan::WeightConversion::kPreserved) return encode_codes(group);
     source_->read_rows(group.first, group.count, group.rows);
     const auto first = static_cast<std::uint64_t>(group.first);
@@ -174,8 +179,8 @@ class WeightWriter {
                         .hint = "the model's file is damaged"};
     }
     std::vector<float> packed;
-    packed.reserve(vector_order_.size() * weight_.columns);
-    for (const std::int64_t row : vector_order_) {
+    packed.reserve(order_.size() * weight_.columns);
+    for (const std::int64_t row : order_) {
       for (std::size_t c = 0; c < weight_.columns; ++c) {
         packed.push_back(row < 0 ? 0.0f
                                  : values[static_cast<std::size_t>(row) * weight_.columns + c]);
@@ -187,8 +192,8 @@ class WeightWriter {
   const PackedWeight& weight_;
   const WeightSink& sink_;
   Workers& workers_;
-  ir::ConstantPtr source_;                  // in packed row order
-  std::vector<std::int64_t> vector_order_;  // kVector
+  ir::ConstantPtr source_;           // in packed row order; not of kVector
+  std::vector<std::int64_t> order_;  // the packed rows in the model's matrix
   std::int64_t columns_ = 0, rows_ = 0, group_rows_ = 0;
 };
 
