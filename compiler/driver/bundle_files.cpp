@@ -238,6 +238,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     if (json.contains("kv"))
       facts.cache_token_bytes = json.at("kv").at("token_bytes").get<std::uint64_t>();
     facts.quant = json.at("options").value("quant", "");
+    facts.calibration = json.at("options").value("calibration", "");
     if (const auto kv = plan::parse_kv_formats(json.at("options").value("kv", "f32")); kv.ok())
       facts.kv = *kv;
     facts.numerics = json.value("numerics", "");

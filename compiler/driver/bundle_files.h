@@ -59,6 +59,7 @@ struct BundleFacts {
   /// Why the model's tokenizer was rejected; empty if it was not rejected.
   std::string tokenizer_refused;
   std::vector<std::int32_t> prompt;  // compiled-in prompt ids; empty without a prompt
+  std::string calibration;           // calibration_key(); empty: none
   std::string quant;                 // CompileOptions::quant; empty in bundles of older versions
   KvFormats kv = {};
   std::string numerics;  // numerics version of the code (plan::kNumericsVersion)

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "compiler/driver/calibration.h"
 #include "compiler/driver/chat_files.h"
 #include "compiler/driver/dims.h"
 #include "compiler/driver/resources.h"
@@ -91,11 +92,10 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   const std::uint32_t ctx = plan::context_of(planned);
   std::string text = fmt::format(
       "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", emit::kCompilerVersion,
-      program_identity("/proc/self/exe"), content, options.target, options.opt_level,
-      static_cast<int>(options.quant), ctx, options.ctx_given, trained, options.block,
-      options.chunk, plan::to_string(options.kv), options.threads_max, options.sequences,
-      options.batch, options.pool, options.contiguous, program_identity(toolchain.compiler),
-      resources_hash());
+      own_identity(), content, options.target, options.opt_level, static_cast<int>(options.quant),
+      ctx, options.ctx_given, trained, options.block, options.chunk, plan::to_string(options.kv),
+      options.threads_max, options.sequences, options.batch, options.pool, options.contiguous,
+      program_identity(toolchain.compiler), resources_hash());
   LLMC_TRY(const std::string vocabulary, vocabulary_files(model.path));
   text += fmt::format(" {} {} {} {} {} {} {}", vocabulary, options.source_max, options.sources,
                       options.in_flight, options.shard.index, options.shard.count,
@@ -105,7 +105,8 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   std::vector<std::string> words = options.cflags;
   if (const auto& prompt = options.system_prompt)
     words.insert(words.end(), {prompt->text, fmt::format("{}", fmt::join(prompt->ids, ","))});
-  words.insert(words.end(), {dim_flags(options.dims), options.accelerate});
+  words.insert(words.end(),
+               {dim_flags(options.dims), options.accelerate, calibration_key(options)});
   words.insert(words.end(), {options.name, emit::derive_name(model.path), toolchain.compiler});
   for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
@@ -120,6 +121,10 @@ fs::path cache_folder() {
   if (const fs::path base = absolute("XDG_CACHE_HOME"); !base.empty()) return base / "llmc";
   if (const fs::path home = absolute("HOME"); !home.empty()) return home / ".cache" / "llmc";
   return {};
+}
+
+std::string own_identity() {
+  return program_identity("/proc/self/exe");
 }
 
 void touch_entry(const fs::path& entry) {

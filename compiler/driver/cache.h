@@ -28,6 +28,9 @@ bool is_cacheable(const CompileOptions& options);
 /// with kToolchain if no compiler is found, and if a file cannot be read.
 Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options);
 
+/// Returns a text that changes when this program is replaced.
+std::string own_identity();
+
 /// Marks an entry as most recently used.
 void touch_entry(const std::filesystem::path& entry);
 

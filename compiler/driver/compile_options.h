@@ -31,6 +31,15 @@ struct SystemPrompt {
   std::string source;  // file name, for messages
 };
 
+/// The text with which 4-bit matrices are calibrated.
+struct CalibrationText {
+  std::string source;  // file name, for messages; "self": the model writes the text
+  std::string text;    // content of the file
+  /// If set, returns a text of `tokens` token ids, and `text` is unused. The result depends only on
+  /// the model and the arguments; `bos` is the id with which texts begin, or -1.
+  std::function<Result<std::vector<std::int32_t>>(std::int32_t bos, std::uint32_t tokens)> write;
+};
+
 struct CompileOptions {
   std::filesystem::path model;    // folder of a model, or one .onnx file
   std::filesystem::path out_dir;  // the bundle's folder; created, or replaced if it is a bundle
@@ -83,6 +92,7 @@ struct CompileOptions {
   /// Decoders: the prompt whose keys and values are computed at compile time and stored in the
   /// library.
   std::optional<SystemPrompt> system_prompt;
+  std::optional<CalibrationText> calibration;  // decoders: none: weights are rounded by themselves
   bool want_ir = false;  // whether `on_pass` gets the graph's text; otherwise it is empty
   /// Called after each pass with its name and its duration in seconds.
   std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;

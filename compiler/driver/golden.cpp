@@ -1,5 +1,7 @@
 #include "compiler/driver/golden.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "compiler/plan/plan.h"
@@ -13,8 +15,9 @@ constexpr std::uint64_t kMaxGoldenBytes = 1 << 20;
 
 }  // namespace
 
-std::string golden_key(std::string_view quant, KvFormats kv) {
+std::string golden_key(std::string_view quant, KvFormats kv, std::string_view calibration) {
   std::string key(quant);
+  if (!calibration.empty()) key += fmt::format(",calibrate={}", calibration);
   if (kv != KvFormats{}) key += ",kv=" + plan::to_string(kv);
   return key;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/driver/calibration.h"
 #include "compiler/driver/chat_files.h"
 #include "compiler/driver/dims.h"
 #include "compiler/driver/golden.h"
@@ -295,6 +296,7 @@ Diagnostic unknown_device(const std::string& name) {
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   plan::PlanOptions planned;
   planned.quant = plan::weight_format_name(options.quant);
+  planned.calibration = calibration_key(options);
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.ctx = options.ctx;
@@ -345,8 +347,8 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
   LLMC_TRY(planned.trained_ctx, trained_context(options.model));
-  planned.golden =
-      stored_hashes(options.model, golden_key(plan::weight_format_name(options.quant), options.kv));
+  planned.golden = stored_hashes(options.model, golden_key(plan::weight_format_name(options.quant),
+                                                           options.kv, planned.calibration));
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);
@@ -354,6 +356,11 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
       const ir::Graph stages,
       run_passes(prepared.model.graph(), options,
                  {.options = {.weights = options.quant, .context = plan::context_of(planned)}}));
+  if (options.calibration) clock.finish("passes");
+  LLMC_TRY(const calibrate::Matrices matrices,
+           calibrated(stages, options, prepared.model, prepared.content.tokenizer.get(),
+                      planned.tokenizer_refused, plan::context_of(planned), progress));
+  if (options.calibration) clock.finish("calibrate");
   std::optional<EncoderGraph> encoder;
   if (const ir::Graph* const graph = prepared.model.module.encoder()) {
     LLMC_TRY(const plan::DimRange range, source_range(*graph, options));
@@ -403,6 +410,7 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   }
   if (!plans.ok()) return std::move(plans).error();
   prepared.plans = *std::move(plans);
+  use_encoded(matrices, prepared.plans);
   clock.finish("plan");
   if (options.grammar.given()) report(progress, "grammar", 0, 0);
   LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));

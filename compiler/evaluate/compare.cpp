@@ -54,6 +54,7 @@ Result<std::vector<CompareRow>> compare_modes(
     exec::NativeOptions native = options.native;
     native.compile.quant = mode.quant;
     native.compile.kv = mode.kv;
+    if (mode.quant != ir::WeightFormat::kQ4) native.compile.calibration.reset();
     LLMC_TRY(const auto tested, exec::load_native(native, progress));
     LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(tested->bundle()));
     CompareRow row{.mode = mode,

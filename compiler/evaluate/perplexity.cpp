@@ -123,6 +123,7 @@ Status check_length(const MeasuredText& text) {
 exec::NativeOptions base_options(exec::NativeOptions options) {
   options.compile.quant = ir::WeightFormat::kF32;
   options.compile.kv = {};
+  options.compile.calibration.reset();
   return options;
 }
 

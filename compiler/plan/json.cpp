@@ -158,6 +158,7 @@ void add_decoder(Json& json, const Plan& plan) {
                      {"chunk", options.chunk},
                      {"threads_max", options.threads_max},
                      {"weights", options.embed_weights ? "embed" : "file"}};
+  if (!options.calibration.empty()) json["options"]["calibration"] = options.calibration;
   if (plan.partition) add_accelerator(json, plan);
   if (options.shard.count > 0)
     json["shard"] = {{"index", options.shard.index}, {"count", options.shard.count}};

@@ -13,6 +13,7 @@
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
 #include "tools/llmc/accelerator_text.h"
+#include "tools/llmc/calibrate_options.h"
 
 namespace llmc::cli {
 namespace {
@@ -242,6 +243,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(number("--threads-max", c.threads_max, plan::kMaxThreads,
                "Maximum threads; each one needs scratch memory in the arena"));
   if (use == ModelUse::kPlan) return;
+  of_decoders(add_calibrate(app, options.calibrate));
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM")
       ->group("Compilation");
@@ -367,6 +369,7 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   if (!options.kv.empty()) {
     LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
   }
+  LLMC_RETURN_IF_ERROR(apply_calibrate(options.calibrate, result));
   return result;
 }
 

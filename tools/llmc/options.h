@@ -30,6 +30,7 @@ struct ModelOptions {
   std::string kv;  // empty: the default for the weight format
   std::string opt_level = "3";
   driver::CompileOptions compile;
+  std::string calibrate = "none";
   bool no_cache = false;
   std::string emulator;
   std::string opencl_device;

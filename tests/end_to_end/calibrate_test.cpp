@@ -1,0 +1,124 @@
+// q4 weights that are rounded for the inputs of a text: --calibrate.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/support/file.h"
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+class CalibrateCommand : public ::testing::Test {
+ protected:
+  /// A file with a part of the shipped model's text, in quarters of it.
+  std::string part(std::size_t first, std::size_t end) {
+    const auto text = read_file(tinyfable() / "heldout.txt");
+    EXPECT_TRUE(text.ok());
+    const std::size_t quarter = text->size() / 4;
+    return file("part.txt" + std::to_string(first),
+                text->substr(first * quarter, (end - first) * quarter));
+  }
+  std::string file(const std::string& name, const std::string& text) {
+    const fs::path path = folder_.path() / name;
+    EXPECT_TRUE(write_file(path, text).ok());
+    return path.string();
+  }
+  ProgramRun compile(const std::string& calibrate, const std::string& out, Arguments more = {},
+                     const std::string& model = tinyfable().string()) {
+    const Arguments fixed{"compile",     model,     "-o",       (folder_.path() / out).string(),
+                          "--calibrate", calibrate, "--name=m", "--weights=file",
+                          "--cflag=-O0", "--ctx=64"};
+    more.insert(more.begin(), fixed.begin(), fixed.end());
+    return llmc(more, {"XDG_CACHE_HOME=" + (folder_.path() / "cache").string()});
+  }
+  std::string weights(const std::string& out) {
+    const auto bytes = read_file(folder_.path() / out / "m.weights.bin");
+    EXPECT_TRUE(bytes.ok());
+    return bytes.ok() ? *bytes : std::string();
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(CalibrateCommand, LowersTheDivergenceOnAnotherPartOfTheText) {
+  const std::string read = part(0, 2), measured = part(2, 4);
+  const auto divergence = [&](const std::string& calibrate) {
+    const ProgramRun ran =
+        llmc({"ppl", tinyfable().string(), "--quant=q4", "--calibrate", calibrate, "--text",
+              measured, "-c", "128", "--chunks", "6", "--kl", "--json", "--cflag=-O1"});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return nlohmann::json::parse(ran.out, nullptr, false)["kl"]["mean"]["value"].get<double>();
+  };
+  EXPECT_LT(divergence(read), 0.8 * divergence("none"));
+}
+
+TEST_F(CalibrateCommand, GivesTheSameBytesFromTheCacheAndFromAnew) {
+  const std::string text = part(0, 1);
+  ASSERT_EQ(compile("none", "none").code, 0);
+  ASSERT_EQ(compile(text, "first").code, 0);
+  const std::string first = weights("first");
+  EXPECT_NE(first, weights("none"));
+  // Another option of the compilation takes the encoded matrices from the cache.
+  ASSERT_EQ(compile(text, "second", {"--kv=int8"}).code, 0);
+  EXPECT_EQ(first, weights("second"));
+  // A damaged file of the cache is not used.
+  std::size_t damaged = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path() / "cache")) {
+    if (entry.path().filename() != "matrices.bin") continue;
+    std::string bytes = *read_file(entry.path());
+    bytes[bytes.size() / 2] ^= 1;
+    EXPECT_TRUE(write_file(entry.path(), bytes).ok());
+    ++damaged;
+  }
+  EXPECT_EQ(damaged, 1u);
+  ASSERT_EQ(compile(text, "third").code, 0);
+  EXPECT_EQ(first, weights("third"));
+}
+
+TEST_F(CalibrateCommand, ReadsIdsOrWritesItsOwnTextWithoutATokenizer) {
+  const ModelFolder model;
+  std::string ids;
+  for (int i = 0; i < 200; ++i) ids += std::to_string(i * 37 % 200) + (i % 10 == 9 ? "\n" : " ");
+  const std::string path = model.path().string();
+  EXPECT_EQ(compile(file("ids.txt", ids), "ids", {}, path).code, 0);
+  EXPECT_EQ(compile("self", "self", {}, path).code, 0);
+  EXPECT_NE(weights("ids"), weights("self"));
+  const ProgramRun text = compile(file("text.txt", std::string(500, 'a')), "text", {}, path);
+  EXPECT_EQ(text.code, 3);
+  EXPECT_THAT(text.err, HasSubstr("no tokenizer"));
+  const ProgramRun large = compile(file("large.txt", ids + " 999999"), "large", {}, path);
+  EXPECT_EQ(large.code, 3);
+  EXPECT_THAT(large.err, HasSubstr("999999"));
+}
+
+TEST_F(CalibrateCommand, RefusesTextsThatSayNothing) {
+  const ProgramRun missing = compile("/nowhere/text", "a");
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("/nowhere/text"));
+  for (const char* text : {"", "Once upon a time"}) {
+    const ProgramRun brief = compile(file("short.txt", text), "b");
+    EXPECT_EQ(brief.code, 3);
+    EXPECT_THAT(brief.err, HasSubstr("tokens"));
+  }
+  const ProgramRun empty = compile("", "c");
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_THAT(empty.err, HasSubstr("--calibrate is empty"));
+}
+
+TEST_F(CalibrateCommand, WarnsWhereNoMatrixIsRounded) {
+  const ProgramRun ran = compile(part(0, 1), "q8", {"--quant=q8"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.err, HasSubstr("no matrix is rounded to q4"));
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif
