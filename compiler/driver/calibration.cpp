@@ -43,6 +43,7 @@ std::optional<std::vector<std::int32_t>> parse_ids(std::string_view text) {
     const char* const end = text.data() + text.size();
     const auto [next, error] = std::from_chars(text.data() + at, end, id);
     if (error != std::errc{} || id < 0) return std::nullopt;
+    ids.push_back(id);
     at = static_cast<std::size_t>(next - text.data());
     if (next != end && kBetween.find(*next) == kBetween.npos) return std::nullopt;
   }
