@@ -232,6 +232,8 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     if (json.contains("shard")) {
       facts.shard = json.at("shard").at("index").get<std::uint32_t>();
       facts.shards = json.at("shard").at("count").get<std::uint32_t>();
+      const std::string hash = json.at("shard").at("source").get<std::string>();
+      facts.source_hash = std::strtoull(hash.c_str(), nullptr, 16);
     }
     if (json.contains("grammar"))
       facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();

@@ -65,7 +65,8 @@ struct BundleFacts {
   std::string numerics;  // numerics version of the code (plan::kNumericsVersion)
   /// Golden hashes of the model for its formats, by key (golden.h).
   std::map<std::string, std::string> golden;
-  std::string device;  // the accelerator that it was compiled for; empty: none
+  std::uint64_t source_hash = 0;  // of a shard: PlanOptions::source_hash
+  std::string device;             // the accelerator that it was compiled for; empty: none
   bool embed_weights = true;
   std::uint32_t shard = 0, shards = 0;  // plan::ShardOption
   std::uint32_t trained_ctx = 0;        // tokens that the model was trained for; 0: unknown

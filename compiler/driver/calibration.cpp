@@ -49,13 +49,22 @@ std::optional<std::vector<std::int32_t>> parse_ids(std::string_view text) {
   }
 }
 
+/// Returns the part of a text that is long enough for `tokens` tokens, in whole characters.
+std::string_view part_of(std::string_view text, std::uint32_t tokens) {
+  constexpr std::size_t kMostBytesPerToken = 64;
+  std::size_t end = std::min(text.size(), tokens * kMostBytesPerToken);
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+    --end;
+  return text.substr(0, end);
+}
+
 /// Returns the text as ids.
 Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
                                          const hosted::Tokenizer* tokenizer,
                                          const std::string& refused, std::uint32_t tokens) {
-  if (given.write) return given.write(tokenizer ? tokenizer->bos().value_or(-1) : -1, tokens);
   if (tokenizer)
-    return tokenizer->encode(given.text, {.add_prefix = false, .parse_special = false});
+    return tokenizer->encode(part_of(given.text, tokens),
+                             {.add_prefix = false, .parse_special = false});
   if (auto ids = parse_ids(given.text)) return *std::move(ids);
   return bad_text(given,
                   refused.empty() ? "the model has no tokenizer for the calibration's text"
@@ -64,11 +73,35 @@ Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
                   "needs no text");
 }
 
+/// Checks that the ids are enough, and the model's.
+Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids,
+                 std::int64_t vocabulary, std::uint32_t tokens) {
+  if (ids.size() < kFewestTokens)
+    return bad_text(given,
+                    fmt::format("the calibration's text has {} tokens, fewer than {}", ids.size(),
+                                kFewestTokens),
+                    fmt::format("give a text of some pages; {} tokens are read of it", tokens));
+  for (const std::int32_t id : ids)
+    if (id >= vocabulary)
+      return bad_text(given,
+                      fmt::format("token id {} is not below the vocabulary of {}", id, vocabulary),
+                      "check that text and tokenizer belong to the model");
+  return ok_status();
+}
+
+/// Returns a hash of what is read, or of what determines the text that the model writes.
+std::uint64_t hash_of_ids(std::span<const std::int32_t> ids, std::int32_t bos,
+                          std::uint32_t tokens) {
+  const std::uint64_t seed = static_cast<std::uint64_t>(static_cast<std::uint32_t>(bos)) << 32;
+  return XXH3_64bits_withSeed(ids.data(), ids.size_bytes(), seed | tokens);
+}
+
 /// Cuts ids into windows, each of which begins with `bos` if it is not negative.
 std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t>& ids,
                                                   std::int32_t bos, std::uint32_t size,
                                                   std::uint32_t tokens) {
   std::vector<std::vector<std::int32_t>> windows;
+  if (size < 2) bos = -1;  // there is room for one token
   const std::size_t count = std::min<std::size_t>(ids.size(), tokens);
   for (std::size_t at = 0; at < count;) {
     std::vector<std::int32_t>& window = windows.emplace_back();
@@ -156,12 +189,18 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
   for (const ir::ConstantPtr& constant : constants)
     weights += static_cast<std::uint64_t>(constant->element_count());
   const std::uint32_t tokens = calibration_tokens(weights);
+  const std::int32_t bos = tokenizer ? tokenizer->bos().value_or(-1) : -1;
+  std::vector<std::int32_t> ids;
+  if (!given.write) {
+    LLMC_TRY(ids, ids_of(given, tokenizer, refused, tokens));
+    LLMC_RETURN_IF_ERROR(check_ids(given, ids, model.module.vocabulary(), tokens));
+  }
   fs::path entry;
   if (const fs::path cache = cache_folder(); !cache.empty()) {
     LLMC_TRY(const std::string content, importer::content_hash(model));
-    const std::string key = fmt::format("{} {} {} {:016x} {} {} {}", emit::kCompilerVersion,
-                                        own_identity(), content, hash_of(ir::print(stages)),
-                                        calibration_key(options), size, tokenizer ? "text" : "ids");
+    const std::string key = fmt::format(
+        "{} {} {} {:016x} {} {} {:016x}", emit::kCompilerVersion, own_identity(), content,
+        hash_of(ir::print(stages)), calibration_key(options), size, hash_of_ids(ids, bos, tokens));
     const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
     entry = cache / fmt::format("{:016x}{:016x}-calibration", hash.high64, hash.low64);
     matrices = read_matrices(entry / kMatricesFile, constants);
@@ -170,21 +209,12 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
       return matrices;
     }
   }
-  LLMC_TRY(const std::vector<std::int32_t> ids, ids_of(given, tokenizer, refused, tokens));
-  if (ids.size() < kFewestTokens)
-    return bad_text(given,
-                    fmt::format("the calibration's text has {} tokens, fewer than {}", ids.size(),
-                                kFewestTokens),
-                    fmt::format("give a text of some pages; {} tokens are read of it", tokens));
-  for (const std::int32_t id : ids)
-    if (id >= model.module.vocabulary())
-      return bad_text(given,
-                      fmt::format("token id {} is not below the vocabulary of {}", id,
-                                  model.module.vocabulary()),
-                      "check that text and tokenizer belong to the model");
-  const std::int32_t bos = tokenizer && !given.write ? tokenizer->bos().value_or(-1) : -1;
+  if (given.write) {
+    LLMC_TRY(ids, given.write(bos, tokens));
+    LLMC_RETURN_IF_ERROR(check_ids(given, ids, model.module.vocabulary(), tokens));
+  }
   calibrate::Options run;
-  run.windows = windows_of(ids, bos, size, tokens);
+  run.windows = windows_of(ids, given.write ? -1 : bos, size, tokens);
   run.progress = [&](std::uint64_t done, std::uint64_t total) {
     report(progress, "calibrate", done, total);
   };

@@ -1,6 +1,7 @@
 #include "compiler/driver/prepare.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <limits>
@@ -17,6 +18,7 @@
 #include "compiler/driver/trained_context.h"
 #include "compiler/emit/names.h"
 #include "compiler/ir/text.h"
+#include "compiler/plan/kv_format.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/target/device.h"
 #include "passes/assign_weight_formats.h"
@@ -351,16 +353,17 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
                                                            options.kv, planned.calibration));
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
+  if (options.shard.count > 0) {
+    LLMC_TRY(const std::string content, importer::content_hash(prepared.model));
+    const std::string all = fmt::format("{} {} {} {}", content, planned.quant,
+                                        plan::to_string(options.kv), planned.calibration);
+    planned.source_hash = XXH3_64bits(all.data(), all.size());
+  }
   report(progress, "passes", 0, 0);
   LLMC_TRY(
       const ir::Graph stages,
       run_passes(prepared.model.graph(), options,
                  {.options = {.weights = options.quant, .context = plan::context_of(planned)}}));
-  if (options.calibration) clock.finish("passes");
-  LLMC_TRY(const calibrate::Matrices matrices,
-           calibrated(stages, options, prepared.model, prepared.content.tokenizer.get(),
-                      planned.tokenizer_refused, plan::context_of(planned), progress));
-  if (options.calibration) clock.finish("calibrate");
   std::optional<EncoderGraph> encoder;
   if (const ir::Graph* const graph = prepared.model.module.encoder()) {
     LLMC_TRY(const plan::DimRange range, source_range(*graph, options));
@@ -410,8 +413,13 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   }
   if (!plans.ok()) return std::move(plans).error();
   prepared.plans = *std::move(plans);
-  use_encoded(matrices, prepared.plans);
   clock.finish("plan");
+  // It takes minutes: after all that may refuse the model.
+  LLMC_TRY(const calibrate::Matrices matrices,
+           calibrated(stages, options, prepared.model, prepared.content.tokenizer.get(),
+                      planned.tokenizer_refused, plan::context_of(planned), progress));
+  use_encoded(matrices, prepared.plans);
+  if (options.calibration) clock.finish("calibrate");
   if (options.grammar.given()) report(progress, "grammar", 0, 0);
   LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));
   clock.finish("grammar");

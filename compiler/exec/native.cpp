@@ -163,7 +163,7 @@ Status NativeModel::join(Ranks& ranks) {
     return file_failure(ErrorKind::kUnsupported, linked_.path.string(),
                         "the shard is for another processor",
                         "compile it with a --target of this machine");
-  LLMC_RETURN_IF_ERROR(check_shards(ranks, facts_));
+  LLMC_RETURN_IF_ERROR(check_shards(ranks, facts_, linked_.facts.source_hash));
   ranks_ = &ranks;
   return ok_status();
 }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <utility>
 
 #include "compiler/support/check.h"
+#include "llmc/model.h"
 
 namespace llmc::exec {
 namespace {
@@ -25,6 +27,35 @@ std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
   for (const std::int32_t token : tokens)
     hash = (hash ^ static_cast<std::uint32_t>(token)) * 0x100000001b3;
   return hash;
+}
+
+/// Returns whether all ranks have an equal value. Each rank sends its own to the first one, which
+/// answers.
+template <class Value>
+bool agree(Ranks& ranks, const Value& mine, bool in_place = true) {
+  struct Message {
+    Value value;
+    std::uint64_t in_place;
+  };
+  std::uint64_t fit = in_place ? 1 : 0;
+  if (ranks.rank() > 0) {
+    const Message message{mine, fit};
+    ranks.send(0, std::as_bytes(std::span(&message, 1)));
+    const std::span<const std::byte> answer = ranks.receive(0);
+    LLMC_CHECK(answer.size() == sizeof fit);
+    std::memcpy(&fit, answer.data(), sizeof fit);
+    return fit != 0;
+  }
+  for (std::uint32_t rank = 1; rank < ranks.count(); ++rank) {
+    const std::span<const std::byte> received = ranks.receive(rank);
+    Message message;
+    LLMC_CHECK(received.size() == sizeof message);
+    std::memcpy(&message, received.data(), sizeof message);
+    if (message.in_place == 0 || !(message.value == mine)) fit = 0;
+  }
+  for (std::uint32_t rank = 1; rank < ranks.count(); ++rank)
+    ranks.send(rank, std::as_bytes(std::span(&fit, 1)));
+  return fit != 0;
 }
 
 /// A session of the whole model on one of the ranks. The llmc_session* of its functions points to
@@ -50,7 +81,10 @@ struct RankSession {
   std::vector<std::uint32_t> ahead = {};
   std::vector<std::vector<std::int32_t>> sampled_ahead = {};  // of each group, on the last rank
 
-  ~RankSession() { settle(); }
+  ~RankSession() {
+    // After an exception other ranks may wait for this one.
+    if (std::uncaught_exceptions() == 0) settle();
+  }
   bool is_last() const { return ranks.is_last(); }
 
   /// Receives the rows of these tokens, runs them through the shard by `run`, and sends its rows to
@@ -168,6 +202,31 @@ struct RankSession {
     return status;
   }
 
+  /// Returns the status of a state that this rank has loaded, or an error if those of other ranks
+  /// failed or are of other tokens.
+  llmc_status agree_on_state(llmc_status status, const void* state, std::size_t bytes) {
+    struct Loaded {
+      std::uint64_t status = 0, tokens = 0, hash = 0;
+      bool operator==(const Loaded&) const = default;
+    };
+    Loaded mine{.status = static_cast<std::uint64_t>(status)};
+    llmc_state_header header;
+    if (status == LLMC_OK && bytes >= sizeof header) {
+      std::memcpy(&header, state, sizeof header);
+      std::vector<std::int32_t> tokens(header.tokens);
+      LLMC_CHECK(bytes - sizeof header >= tokens.size() * sizeof(std::int32_t));
+      std::memcpy(tokens.data(), static_cast<const std::byte*>(state) + sizeof header,
+                  tokens.size() * sizeof(std::int32_t));
+      mine.tokens = tokens.size();
+      mine.hash = hash_of(tokens);
+    }
+    if (agree(ranks, mine)) return status;
+    if (status != LLMC_OK) return status;
+    failure = usage_error("the ranks have states of different texts",
+                          "give the files that one call of --save-state has written");
+    return LLMC_ERROR_STATE;
+  }
+
   const float* no_logits(std::size_t count) {
     if (own.api->position(own.session) == 0) return nullptr;
     zeros.resize(std::max(zeros.size(), count * model.vocab));
@@ -209,13 +268,17 @@ void set_functions(Api& api) {
           &Api::slide, &Api::forward_hidden, &Api::forward_hidden_batch, &Api::device_status,
           &Api::device_jobs, &Api::set_sampling, &Api::set_logit_bias, &Api::set_dry_breakers,
           &Api::set_guidance, &Api::set_grammar, &Api::text_state, &Api::last_chunk, &Api::position,
-          &Api::rewind, &Api::reset, &Api::state_bytes, &Api::state_save, &Api::state_load,
-          &Api::new_sequence, &Api::fork, &Api::release, &Api::free_blocks>(api);
+          &Api::rewind, &Api::reset, &Api::state_bytes, &Api::state_save, &Api::new_sequence,
+          &Api::fork, &Api::release, &Api::free_blocks>(api);
   api.select = [](llmc_session* session, std::uint32_t sequence) {
     RankSession& s = session_of(session);
     const llmc_status status = Own<&Api::select>::call(session, sequence);
     if (status == LLMC_OK) s.selected = sequence;
     return status;
+  };
+  api.state_load = [](llmc_session* session, const void* from, std::size_t bytes) {
+    const llmc_status status = Own<&Api::state_load>::call(session, from, bytes);
+    return session_of(session).agree_on_state(status, from, bytes);
   };
   api.prefill = [](llmc_session* session, const std::int32_t* tokens, std::size_t n, std::size_t*) {
     RankSession& s = session_of(session);
@@ -287,42 +350,19 @@ void set_functions(Api& api) {
 
 }  // namespace
 
-Status check_shards(Ranks& ranks, const ModelFacts& model) {
+Status check_shards(Ranks& ranks, const ModelFacts& model, std::uint64_t source_hash) {
   if (model.shards != ranks.count())
     return usage_error(
         fmt::format("{} ranks for a model of {} shards", ranks.count(), model.shards),
         fmt::format("mpirun -n {}", model.shards));
   struct Same {
     std::uint32_t vocab, hidden, ctx, chunk, sequences, batch, kv_heads, head_dim;
-    std::uint64_t program_hash;
+    std::uint64_t program_hash, source_hash;
     bool operator==(const Same&) const = default;
   };
-  const Same mine{model.vocab, model.hidden,   model.ctx,      model.chunk,       model.sequences,
-                  model.batch, model.kv_heads, model.head_dim, model.program_hash};
-  struct Message {
-    Same same;
-    std::uint64_t in_place;
-  };
-  // Each rank sends what it has to the first one, which answers whether they fit together.
-  std::uint64_t fit = model.shard == ranks.rank() ? 1 : 0;
-  if (ranks.rank() > 0) {
-    const Message message{mine, fit};
-    ranks.send(0, std::as_bytes(std::span(&message, 1)));
-    const std::span<const std::byte> answer = ranks.receive(0);
-    LLMC_CHECK(answer.size() == sizeof fit);
-    std::memcpy(&fit, answer.data(), sizeof fit);
-  } else {
-    for (std::uint32_t rank = 1; rank < ranks.count(); ++rank) {
-      const std::span<const std::byte> received = ranks.receive(rank);
-      Message message;
-      LLMC_CHECK(received.size() == sizeof message);
-      std::memcpy(&message, received.data(), sizeof message);
-      if (message.in_place == 0 || !(message.same == mine)) fit = 0;
-    }
-    for (std::uint32_t rank = 1; rank < ranks.count(); ++rank)
-      ranks.send(rank, std::as_bytes(std::span(&fit, 1)));
-  }
-  if (fit != 0) return ok_status();
+  const Same mine{model.vocab, model.hidden,   model.ctx,      model.chunk,        model.sequences,
+                  model.batch, model.kv_heads, model.head_dim, model.program_hash, source_hash};
+  if (agree(ranks, mine, model.shard == ranks.rank())) return ok_status();
   return usage_error("the shards differ in their model or its options",
                      "compile all of them in one call of llmc compile --stages");
 }

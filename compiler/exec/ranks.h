@@ -30,9 +30,10 @@ class Ranks {
   bool is_last() const { return rank() + 1 == count(); }
 };
 
-/// Checks that the ranks have the shards of one model in order. Fails with kUsage on all of them.
+/// Checks that the ranks have the shards of one compilation of a model in order. Fails with kUsage:
+/// on all of them, except for another number of shards. `source_hash`: BundleFacts::source_hash.
 /// Called on all ranks.
-Status check_shards(Ranks& ranks, const ModelFacts& model);
+Status check_shards(Ranks& ranks, const ModelFacts& model, std::uint64_t source_hash);
 
 /// Returns the text that the first rank gives: only it can read the standard input.
 std::string text_of_first(Ranks& ranks, std::string text);

@@ -58,15 +58,14 @@ class HadamardConstant final : public Constant, public PagedConstant {
   void read_rows(std::int64_t begin, std::int64_t count, std::span<float> out) const override {
     source_->read_rows(begin, count, out);
     const auto columns = static_cast<std::size_t>(dims()[1]);
-    std::vector<float> original;
     for (std::size_t r = 0; r < static_cast<std::size_t>(count); ++r)
       for_groups(out.subspan(r * columns, columns), superblock_, [&](std::span<float> group) {
-        original.assign(group.begin(), group.end());
+        const auto is_finite = [](float w) { return std::isfinite(w); };
+        // A group with an infinite weight stays as it is: packing refuses it by its place.
+        if (!std::ranges::all_of(group, is_finite)) return;
         const float scale = 1.0f / (static_cast<float>(group.size()) * input_scale(group.size()));
         for (float& w : group) w *= scale;
         transform(group);
-        // The first element is the sum of all.
-        if (!std::isfinite(group[0])) std::ranges::copy(original, group.begin());
       });
   }
   std::vector<std::byte> bytes() const override {

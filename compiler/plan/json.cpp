@@ -161,7 +161,9 @@ void add_decoder(Json& json, const Plan& plan) {
   if (!options.calibration.empty()) json["options"]["calibration"] = options.calibration;
   if (plan.partition) add_accelerator(json, plan);
   if (options.shard.count > 0)
-    json["shard"] = {{"index", options.shard.index}, {"count", options.shard.count}};
+    json["shard"] = {{"index", options.shard.index},
+                     {"count", options.shard.count},
+                     {"source", fmt::format("{:016x}", options.source_hash)}};
   json["model"] = {{"layers", program.layers},
                    {"hidden", program.hidden_width},
                    {"heads", program.attention.heads},

@@ -73,7 +73,8 @@ struct PlanOptions {
   /// is one.
   const target::Device* device = nullptr;
   std::uint32_t in_flight = 2;
-  ShardOption shard = {};  // decoder: which of several shards
+  ShardOption shard = {};         // decoder: which of several shards
+  std::uint64_t source_hash = 0;  // of a shard: of the whole model and of what changes its numbers
   bool embed_weights = true;
   /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
   bool raw_weights = false;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// Elementary functions in double from additions, multiplications, divisions and comparisons only,
-/// so that constants and calibrations are the same bits on every host, whatever its libm. The error
-/// is a few units in the last place of a double.
+/// so that constants and calibrations are the same bits on every host, whatever its libm; powers
+/// and logarithms are not among them. The error is a few units in the last place of a double.
 namespace llmc::reference {
 
 double exact_exp(double x);

@@ -68,6 +68,13 @@ TEST(Hadamard, KeepsGroupsThatAreNotFinite) {
   for (std::size_t i = 0; i < 128; ++i) EXPECT_EQ(got[i], i < 64 ? values[i] : want[i]) << i;
 }
 
+TEST(Hadamard, ASumThatOverflowsIsNotFinite) {
+  std::vector<float> values(64);
+  for (std::size_t i = 0; i < 64; ++i) values[i] = (i & 24) == 24 ? -0x1p125f : 0x1p125f;
+  const auto got = to_floats(*hadamard_weight(make_f32({1, 64}, values), kSuperblock));
+  EXPECT_FALSE(std::isfinite(got[0]));
+}
+
 TEST(Hadamard, IsReadFromText) {
   const auto graph = [](const std::string& data) {
     return "graph @g() {\n  %w = constant f32[2, 32] hadamard(" + data + ")\n  return %w\n}\n";

@@ -45,29 +45,54 @@ class Silence {
   static inline int errors = -1, outside = -1;
 };
 
-/// Waits until all ranks have finished. Returns false if some have not after a while, although this
-/// one has failed: they wait for it.
-bool all_finish(bool failed) {
+/// How a command ended on all ranks.
+struct Outcome {
+  bool known = false;  // whether all ranks have finished
+  bool some_failed = false, some_succeeded = false;
+  int first_failed = 0;  // rank
+};
+
+/// Waits until all ranks have finished, and exchanges whether they failed. A rank that has failed
+/// waits only for a while: others may wait for it.
+Outcome finish(MPI_Comm ranks, bool failed, int rank, int count) {
   constexpr auto kPatience = std::chrono::seconds(2);
+  const int mine[] = {failed ? 0 : 1, failed ? count - rank : 0};
+  int most[2] = {};
   MPI_Request request;
-  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  MPI_Iallreduce(mine, most, 2, MPI_INT, MPI_MAX, ranks, &request);
   const auto start = std::chrono::steady_clock::now();
   for (int done = 0; done == 0;) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done != 0) break;
-    if (failed && std::chrono::steady_clock::now() - start > kPatience) return false;
+    if (failed && std::chrono::steady_clock::now() - start > kPatience) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return true;
+  return {.known = true,
+          .some_failed = most[1] > 0,
+          .some_succeeded = most[0] > 0,
+          .first_failed = count - most[1]};
 }
 
 int run(int count, char** arguments) {
+  MPI_Comm at_end;  // its messages do not meet those of the command
+  MPI_Comm_dup(MPI_COMM_WORLD, &at_end);
   divide_cores();
   MpiRanks ranks;
   if (!ranks.is_last()) Silence::begin();
   const int code = cli::run_program(count, arguments, &ranks);
   std::fflush(stdout);
-  if (all_finish(code != 0)) return code;
+  const Outcome all =
+      finish(at_end, code != 0, static_cast<int>(ranks.rank()), static_cast<int>(ranks.count()));
+  if (all.known && !all.some_failed) {
+    ranks.wait_for_sent();
+    return 0;
+  }
+  if (all.known && !all.some_succeeded) return code;  // all have said the same
+  // Rows that a failed rank does not take may still be on their way: nobody waits for them.
+  if (all.known && all.first_failed != static_cast<int>(ranks.rank())) {
+    MPI_Barrier(at_end);  // until the rank that failed ends all
+    return code;
+  }
   Silence::end();
   std::fprintf(stderr, "rank %u failed, which ends all ranks\n", ranks.rank());
   MPI_Abort(MPI_COMM_WORLD, code);
@@ -78,7 +103,9 @@ int run(int count, char** arguments) {
 }  // namespace llmc::mpi
 
 int main(int count, char** arguments) {
-  MPI_Init(&count, &arguments);
+  // Threads of a session compute; only this one sends and receives.
+  int provided = 0;
+  MPI_Init_thread(&count, &arguments, MPI_THREAD_FUNNELED, &provided);
   const int code = llmc::mpi::run(count, arguments);
   MPI_Finalize();
   return code;

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/support/check.h"
 
@@ -11,10 +12,6 @@ namespace llmc::mpi {
 MpiRanks::MpiRanks() {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &count_);
-}
-
-MpiRanks::~MpiRanks() {
-  drop_sent(0);
 }
 
 void MpiRanks::drop_sent(std::size_t most_bytes) {
@@ -32,6 +29,7 @@ void MpiRanks::drop_sent(std::size_t most_bytes) {
 }
 
 void MpiRanks::send(std::uint32_t to, std::span<const std::byte> bytes) {
+  LLMC_CHECK(bytes.size() <= std::numeric_limits<int>::max());  // what MPI counts
   // The rows of this chunk and of the one before may be on their way.
   drop_sent(bytes.size());
   Message& message = sent_.emplace_back(

@@ -13,7 +13,6 @@ namespace llmc::mpi {
 class MpiRanks final : public exec::Ranks {
  public:
   MpiRanks();
-  ~MpiRanks() override;
   MpiRanks(const MpiRanks&) = delete;
   MpiRanks& operator=(const MpiRanks&) = delete;
 
@@ -22,6 +21,8 @@ class MpiRanks final : public exec::Ranks {
   void send(std::uint32_t to, std::span<const std::byte> bytes) override;
   std::span<const std::byte> receive(std::uint32_t from) override;
   void wait_for_all() override { MPI_Barrier(MPI_COMM_WORLD); }
+  /// Waits until all messages have been received.
+  void wait_for_sent() { drop_sent(0); }
 
  private:
   struct Message {

@@ -74,6 +74,7 @@ Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
     return usage_error("--stages auto needs --max-ram",
                        "give the memory of one machine, such as --max-ram 2G");
   compile.max_ram = 0;
+  compile.calibration.reset();  // sizes do not depend on it
   // The same cuts for all targets.
   const auto fit = [&](const std::vector<plan::ShardOption>& stages) -> Result<bool> {
     for (const plan::ShardOption& stage : stages) {

@@ -246,6 +246,9 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   return [command, &app, &globals]() -> Result<int> {
     const bool kernel = !command->kernel.kernel.empty();
     LLMC_RETURN_IF_ERROR(check_options(app, kernel));
+    if (globals.ranks != nullptr && (kernel || command->layers || command->grammar.given()))
+      return usage_error("--kernel, --layers and grammars are not measured on ranks",
+                         "measure them by llmc bench");
     if (command->grammar.given()) return grammar(*command, app, globals);
     if (!kernel) return bench(*command, app, globals);
     KernelRun run{.repetitions = command->repetitions,

@@ -220,6 +220,11 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
         fmt::format("{} does not run on ranks", command.beams.on() ? "--beams" : "--context-shift"),
         "leave it out");
   LLMC_RETURN_IF_ERROR(check_sources(command));
+  const bool states = !command.load_state.empty() || !command.save_state.empty();
+  if (states && (command.guidance.on() || command.source.count() > 1))
+    return usage_error(fmt::format("--load-state and --save-state do not take {}",
+                                   command.guidance.on() ? "--cfg-scale" : "several sources"),
+                       "leave them out");
   return check_guidance(command.guidance);
 }
 

@@ -189,7 +189,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   result.hash = hash.text();
   if (!command.save_state.empty()) {
     LLMC_TRY(const std::string state, session->save_state());
-    LLMC_RETURN_IF_ERROR(write_file(state_file(command.save_state, model), state));
+    LLMC_RETURN_IF_ERROR(replace_file(state_file(command.save_state, model), state));
   }
   return result;
 }
