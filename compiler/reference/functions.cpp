@@ -9,7 +9,6 @@ namespace llmc::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// Returns 2^n for a normal result.
 double power_of_two(int n) {
@@ -94,15 +93,18 @@ double exact_erf(double x) {
   return x < 0 ? -value : value;
 }
 
+/// Angles from here on are reduced by libm.
+constexpr double kLargestAngle = 4194304.0;
+
 double exact_sin(double x) {
-  if (!(std::fabs(x) < 4194304.0)) return kNan;
+  if (!(std::fabs(x) < kLargestAngle)) return std::sin(x);
   const auto [quarter, rest] = reduced(x);
   const double y = quarter % 2 == 0 ? sine_of(rest) : cosine_of(rest);
   return quarter < 2 ? y : -y;
 }
 
 double exact_cos(double x) {
-  if (!(std::fabs(x) < 4194304.0)) return kNan;
+  if (!(std::fabs(x) < kLargestAngle)) return std::cos(x);
   const auto [quarter, rest] = reduced(x);
   const double y = quarter % 2 == 0 ? cosine_of(rest) : sine_of(rest);
   return quarter == 0 || quarter == 3 ? y : -y;

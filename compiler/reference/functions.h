@@ -8,7 +8,7 @@ namespace llmc::reference {
 double exact_exp(double x);
 double exact_tanh(double x);
 double exact_erf(double x);
-/// Return NaN for |x| of 2^22 or more.
+/// For |x| of 2^22 or more they are those of libm.
 double exact_sin(double x);
 double exact_cos(double x);
 

@@ -55,9 +55,8 @@ testing::TemporaryFolder* CommandLine::folder_ = nullptr;
 
 TEST_F(CommandLine, WhatABundleSettledCannotBeAskedOfIt) {
   const std::string path = bundle().string();
-  for (const char* option :
-       {"--target=generic", "--opt-level=1", "--quant=q8", "--ctx=64", "--block=8", "--kv=f16",
-        "--chunk=8", "--threads-max=2", "--cflag=-O2"}) {
+  for (const char* option : {"--target=generic", "--opt-level=1", "--quant=q8", "--ctx=64",
+                             "--block=8", "--kv=f16", "--threads-max=2", "--cflag=-O2"}) {
     const std::string name = std::string(option).substr(0, std::string(option).find('='));
     for (const char* command : {"run", "bench", "ppl", "plan", "verify"}) {
       if (command == std::string("plan") && name == "--cflag") continue;  // it has none

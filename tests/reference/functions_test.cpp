@@ -46,7 +46,7 @@ TEST(Functions, AcceptEveryNumber) {
   for (const auto f : {exact_exp, exact_tanh, exact_erf, exact_sin, exact_cos})
     EXPECT_TRUE(std::isnan(f(nan)));
   EXPECT_TRUE(std::isnan(exact_sin(kInfinity)));
-  EXPECT_TRUE(std::isnan(exact_cos(5e6)));
+  EXPECT_EQ(exact_cos(5e6), std::cos(5e6));
 }
 
 }  // namespace
