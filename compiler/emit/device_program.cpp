@@ -15,7 +15,6 @@ namespace {
 
 using plan::BufferId;
 using plan::LoopStage;
-using plan::Segment;
 using plan::WeightRef;
 
 /// Returns the rows of kDeviceOps for the stages of one execution of a region.
@@ -106,8 +105,7 @@ class Ops {
     return id.exists() ? fmt::format("{}", plan_.memory.buffers[id.index].offset) : "kAbsent";
   }
   const plan::PackedWeight& weight(WeightRef ref) const {
-    return plan_.program
-        .weights[ref.per_layer ? loop_->fields[ref.index].weights[pass_] : ref.index];
+    return plan::weight_of(plan_.program, ref, loop_, pass_);
   }
   std::string offset(WeightRef ref) const {
     return ref.exists() ? fmt::format("{}", weight(ref).offset) : "kAbsent";
@@ -179,25 +177,13 @@ struct Table {
 
 Table ops_table(const plan::Plan& plan) {
   Table table;
-  const auto add = [&](const std::vector<plan::Stage>& stages, const Segment& segment,
-                       const LoopStage* loop, std::uint32_t pass) {
+  for (const plan::Step& step : plan::steps_of(plan.program)) {
+    if (step.loop != nullptr && step.segment.begin == 0)
+      table.items += fmt::format("    // {}, iteration {}\n", step.loop->function, step.iteration);
     table.begins.push_back(table.count);
-    if (segment.region == 0) return;
-    for (std::size_t i = segment.begin; i < segment.end; ++i)
-      table.add(std::visit(Ops(plan, loop, pass), stages[i].op));
-  };
-  const std::vector<plan::Stage>& forward = plan.program.forward;
-  for (const Segment& segment : plan::segments_of(forward)) {
-    const auto* loop = std::get_if<LoopStage>(&forward[segment.begin].op);
-    if (loop == nullptr) {
-      add(forward, segment, nullptr, 0);
-      continue;
-    }
-    const std::vector<Segment> inner = plan::segments_of(loop->body);
-    for (std::uint32_t pass = 0; pass < loop->count; ++pass) {
-      table.items += fmt::format("    // {}, iteration {}\n", loop->function, pass);
-      for (const Segment& part : inner) add(loop->body, part, loop, pass);
-    }
+    if (step.segment.region == 0) continue;
+    for (std::size_t i = step.segment.begin; i < step.segment.end; ++i)
+      table.add(std::visit(Ops(plan, step.loop, step.iteration), (*step.stages)[i].op));
   }
   table.begins.push_back(table.count);
   return table;

@@ -15,18 +15,15 @@
 namespace llmc::plan {
 namespace {
 
-/// Calls f(stage, loop) for every stage in the order of execution. `loop` is nullptr
-/// outside loops.
+/// Calls f(stage) for every stage, and once for those of loop bodies.
 template <class F>
-void for_each_execution(const std::vector<Stage>& stages, F&& f) {
+void for_each_stage(const std::vector<Stage>& stages, F&& f) {
   for (const Stage& stage : stages) {
-    const auto* loop = std::get_if<LoopStage>(&stage.op);
-    if (loop == nullptr) {
-      f(stage, nullptr);
-      continue;
+    if (const auto* loop = std::get_if<LoopStage>(&stage.op)) {
+      for (const Stage& inner : loop->body) f(inner);
+    } else {
+      f(stage);
     }
-    for (std::uint32_t i = 0; i < loop->count; ++i)
-      for (const Stage& inner : loop->body) f(inner, loop);
   }
 }
 
@@ -54,7 +51,7 @@ class Partitioner {
 
  private:
   const PackedWeight& weight(WeightRef ref, const LoopStage* loop) const {
-    return program_.weights[ref.per_layer ? loop->fields[ref.index].weights.front() : ref.index];
+    return weight_of(program_, ref, loop);
   }
   bool takes_weight(WeightRef ref, const LoopStage* loop) const {
     if (!ref.exists() || device_.formats.empty()) return true;
@@ -192,15 +189,10 @@ class Partitioner {
   /// Returns whether exactly one stage reads a buffer.
   bool only_read_there(BufferId id) const {
     std::size_t readers = id == program_.hidden ? 1 : 0;
-    const auto visit = [&](const Stage& stage) {
-      readers += static_cast<std::size_t>(std::ranges::count(access(stage).reads, id));
-    };
     for (const std::vector<Stage>* list : {&program_.forward, &program_.head})
-      for (const Stage& stage : *list) {
-        visit(stage);
-        if (const auto* loop = std::get_if<LoopStage>(&stage.op))
-          std::ranges::for_each(loop->body, visit);
-      }
+      for_each_stage(*list, [&](const Stage& stage) {
+        readers += static_cast<std::size_t>(std::ranges::count(access(stage).reads, id));
+      });
     return readers == 1;
   }
   /// Returns whether the CPU computes the buffer that stage `reader` of a region reads, in the same
@@ -229,7 +221,7 @@ class Partitioner {
   /// Returns the bytes per row that the stages read from others or leave for others.
   std::uint64_t crossing_bytes(std::span<const Stage> stages) const {
     std::set<BufferId> written, crossing, elsewhere{program_.hidden};
-    for_each_execution(program_.forward, [&](const Stage& stage, const LoopStage*) {
+    for_each_stage(program_.forward, [&](const Stage& stage) {
       if (&stage >= stages.data() && &stage < stages.data() + stages.size()) return;
       for (const BufferId id : access(stage).reads) elsewhere.insert(id);
     });
@@ -268,40 +260,13 @@ class Partitioner {
       for (const BufferId id : used.writes)
         if (id.exists()) written[stage.region - 1].insert(id);
     };
-    for (const Stage& stage : program_.forward) {
-      if (const auto* loop = std::get_if<LoopStage>(&stage.op)) {
-        for (const Stage& inner : loop->body) visit(inner);
-      } else {
-        visit(stage);
-      }
-    }
+    for_each_stage(program_.forward, visit);
     readers[program_.hidden].insert(0);
     for (std::size_t i = 0; i < written.size(); ++i)
       for (const BufferId id : written[i])
         if (readers.contains(id)) result_.regions[i].outputs.push_back(id);
   }
 
-  /// Calls f(stage, loop, step) for every stage in the order of execution, and sets the number of
-  /// steps.
-  template <class F>
-  void for_each_in_step(F&& f) {
-    for (const Segment& segment : segments_of(program_.forward)) {
-      const Stage* const first = &program_.forward[segment.begin];
-      const auto* loop = std::get_if<LoopStage>(&first->op);
-      if (loop == nullptr) {
-        for (std::size_t i = segment.begin; i < segment.end; ++i)
-          f(program_.forward[i], nullptr, result_.steps);
-        ++result_.steps;
-        continue;
-      }
-      const std::vector<Segment> inner = segments_of(loop->body);
-      for (std::uint32_t pass = 0; pass < loop->count; ++pass)
-        for (const Segment& part : inner) {
-          for (std::size_t i = part.begin; i < part.end; ++i) f(loop->body[i], loop, result_.steps);
-          ++result_.steps;
-        }
-    }
-  }
   /// Follows an execution of all stages: finds what crosses the border in each step.
   void count() {
     std::set<BufferId> on_cpu;                    // that have a value there
@@ -312,7 +277,7 @@ class Partitioner {
       result_.crossings.push_back({on_device.at(id), id, true});
       on_cpu.insert(id);
     };
-    for_each_in_step([&](const Stage& stage, const LoopStage* loop, std::uint32_t step) {
+    const auto visit = [&](const Stage& stage, const LoopStage* loop, std::uint32_t step) {
       const std::uint64_t work = product_multiply_adds(program_, stage, loop);
       result_.multiply_adds += work;
       if (stage.region != 0) result_.device_multiply_adds += work;
@@ -337,7 +302,12 @@ class Partitioner {
           on_device[id] = step;
         }
       }
-    });
+    };
+    for (const Step& step : steps_of(program_)) {
+      for (std::size_t i = step.segment.begin; i < step.segment.end; ++i)
+        visit((*step.stages)[i], step.loop, result_.steps);
+      ++result_.steps;
+    }
     to_cpu(program_.hidden);
     std::ranges::sort(result_.crossings);
   }
@@ -383,6 +353,21 @@ std::vector<Segment> segments_of(const std::vector<Stage>& stages) {
     joins = !loop;
   }
   return segments;
+}
+
+std::vector<Step> steps_of(const Program& program) {
+  std::vector<Step> steps;
+  for (const Segment& segment : segments_of(program.forward)) {
+    const auto* loop = std::get_if<LoopStage>(&program.forward[segment.begin].op);
+    if (loop == nullptr) {
+      steps.push_back({.stages = &program.forward, .segment = segment});
+      continue;
+    }
+    const std::vector<Segment> body = segments_of(loop->body);
+    for (std::uint32_t i = 0; i < loop->count; ++i)
+      for (const Segment& part : body) steps.push_back({&loop->body, part, loop, i});
+  }
+  return steps;
 }
 
 }  // namespace llmc::plan

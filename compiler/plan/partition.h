@@ -65,4 +65,15 @@ struct Segment {
 /// Returns the segments of a list of stages, in order. A loop is a segment of its own.
 std::vector<Segment> segments_of(const std::vector<Stage>& stages);
 
+/// A step of the forward pass (llmc_model.steps): a segment of a list of stages, in an iteration of
+/// `loop` if the list is its body.
+struct Step {
+  const std::vector<Stage>* stages = nullptr;
+  Segment segment;
+  const LoopStage* loop = nullptr;
+  std::uint32_t iteration = 0;
+};
+/// Returns the steps in order. They refer to the program.
+std::vector<Step> steps_of(const Program& program);
+
 }  // namespace llmc::plan

@@ -22,15 +22,7 @@ struct StepCost {
 class CostModel {
  public:
   explicit CostModel(const Program& program) : program_(program) {
-    for (const Segment& segment : segments_of(program.forward)) {
-      const auto* loop = std::get_if<LoopStage>(&program.forward[segment.begin].op);
-      if (loop == nullptr) {
-        add(program.forward, segment, nullptr);
-        continue;
-      }
-      for (std::uint32_t i = 0; i < loop->count; ++i)
-        for (const Segment& inner : segments_of(loop->body)) add(loop->body, inner, loop);
-    }
+    for (const Step& step : steps_of(program)) add(*step.stages, step.segment, step.loop);
   }
   const std::vector<StepCost>& steps() const { return steps_; }
 
