@@ -1,5 +1,8 @@
 #include "compiler/driver/compile.h"
 
+#include <fmt/format.h>
+#include <xxhash.h>
+
 #include <algorithm>
 #include <deque>
 
@@ -8,6 +11,7 @@
 #include "compiler/driver/prepare.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/weights.h"
+#include "compiler/plan/kv_format.h"
 #include "compiler/plan/rounding.h"
 #include "compiler/support/atomic_output.h"
 
@@ -72,11 +76,24 @@ Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>
 /// Performs all steps after planning and writes one bundle per plan to `folders`. All bundles are
 /// complete before the first is renamed to its final path. `times`: durations of the earlier
 /// phases, which are added to the first bundle.
+/// Returns PlanOptions::source_hash. Reads the files of the model.
+Result<std::uint64_t> source_hash(const CompileOptions& options, const Prepared& prepared) {
+  LLMC_TRY(const std::string content, importer::content_hash(prepared.model));
+  const plan::PlanOptions& planned = prepared.plans.front().options;
+  const std::string all = fmt::format("{} {} {} {}", content, planned.quant,
+                                      plan::to_string(options.kv), planned.calibration);
+  return XXH3_64bits(all.data(), all.size());
+}
+
 Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
                                           std::span<const fs::path> folders,
                                           const Toolchain& toolchain, Prepared prepared,
                                           std::vector<PhaseTime> times, const Progress& progress) {
   std::vector<plan::Plan>& plans = prepared.plans;
+  if (options.shard.count > 0) {
+    LLMC_TRY(const std::uint64_t hash, source_hash(options, prepared));
+    for (plan::Plan& plan : plans) plan.options.source_hash = hash;
+  }
   LLMC_TRY(AtomicDirectories output,
            AtomicDirectories::create(folders, replaces_bundle(options.model)));
   std::vector<Bundle> bundles(plans.size());

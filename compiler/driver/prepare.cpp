@@ -1,7 +1,6 @@
 #include "compiler/driver/prepare.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <limits>
@@ -18,7 +17,6 @@
 #include "compiler/driver/trained_context.h"
 #include "compiler/emit/names.h"
 #include "compiler/ir/text.h"
-#include "compiler/plan/kv_format.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/target/device.h"
 #include "passes/assign_weight_formats.h"
@@ -353,12 +351,6 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
                                                            options.kv, planned.calibration));
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
-  if (options.shard.count > 0) {
-    LLMC_TRY(const std::string content, importer::content_hash(prepared.model));
-    const std::string all = fmt::format("{} {} {} {}", content, planned.quant,
-                                        plan::to_string(options.kv), planned.calibration);
-    planned.source_hash = XXH3_64bits(all.data(), all.size());
-  }
   report(progress, "passes", 0, 0);
   LLMC_TRY(
       const ir::Graph stages,
