@@ -9,9 +9,9 @@
 #include "compiler/evaluate/identity.h"
 #include "compiler/evaluate/verify.h"
 #include "compiler/support/file.h"
-#include "runtime/hosted/device/opencl_find.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support/opencl.h"
 #include "tests/support_onnx/tiny_encoder_decoder.h"
 
 namespace llmc::tests {
@@ -28,10 +28,8 @@ class Device : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!is_opencl()) return;
-    const auto api = hosted::opencl::load_api();
-    if (!api.ok()) GTEST_SKIP() << api.failure().message;
-    const auto found = hosted::opencl::find_device(**api, "");
-    if (!found.ok()) GTEST_SKIP() << found.failure().message;
+    const std::string missing = missing_opencl();
+    if (!missing.empty()) GTEST_SKIP() << missing;
   }
   static bool copies() { return GetParam() == std::string_view("opencl_copies"); }
   static bool is_opencl() { return name() == "opencl"; }

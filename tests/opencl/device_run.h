@@ -6,26 +6,18 @@
 #include <vector>
 
 #include "runtime/hosted/device/opencl_device.h"
-#include "runtime/hosted/device/opencl_find.h"
 #include "tests/kernels/linear.h"
+#include "tests/support/opencl.h"
 
 /// Single operations on an OpenCL device.
 namespace llmc::test {
 
-/// Returns why the system has no OpenCL device for a test; empty if it has one. The set-up script
-/// installs one.
-inline std::string missing_opencl() {
-  const auto api = hosted::opencl::load_api();
-  if (!api.ok()) return api.failure().message;
-  const auto found = hosted::opencl::find_device(**api, "");
-  return found.ok() ? "" : found.failure().message;
-}
-
 /// Declares a device that shares the CPU's memory if it can, or copies; skips the test without one.
-#define LLMC_NEED_OPENCL(variable, ...)                                                        \
-  if (const std::string missing = missing_opencl(); !missing.empty()) GTEST_SKIP() << missing; \
-  auto variable##_made = hosted::OpenClDevice::create(__VA_ARGS__);                            \
-  ASSERT_TRUE(variable##_made.ok()) << variable##_made.failure().message;                      \
+#define LLMC_NEED_OPENCL(variable, ...)                                      \
+  if (const std::string missing = tests::missing_opencl(); !missing.empty()) \
+    GTEST_SKIP() << missing;                                                 \
+  auto variable##_made = hosted::OpenClDevice::create(__VA_ARGS__);          \
+  ASSERT_TRUE(variable##_made.ok()) << variable##_made.failure().message;    \
   hosted::OpenClDevice& variable = **variable##_made
 
 /// Tests with the parameter `copies`.
@@ -64,7 +56,7 @@ inline llmc_device_op operation(int kind, std::size_t n, std::size_t k = 0) {
   return op;
 }
 
-/// A model of one step with one operation, with x at 0, y and out behind it in scratch.
+/// A model whose only step is one operation. The tests place its rows in `scratch`.
 struct OneStep {
   explicit OneStep(std::uint32_t chunk, std::size_t scratch_bytes) : scratch(scratch_bytes, 0xff) {
     model.abi = LLMC_MODEL_ABI;
