@@ -22,7 +22,8 @@ struct Iteration {
   std::size_t index;
 };
 
-/// Returns the constant that a node stands for in this iteration; nullptr for other nodes.
+/// Returns the constant of a ConstantOp or, in the body of a loop, the one of a Parameter in this
+/// iteration; nullptr for other nodes.
 ConstantPtr constant_of(const Node& node, const Iteration* around) {
   if (const auto* op = std::get_if<ir::ConstantOp>(&node.op)) return op->data;
   const auto* parameter = std::get_if<ir::Parameter>(&node.op);

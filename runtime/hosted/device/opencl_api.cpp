@@ -8,7 +8,7 @@ namespace llmc::hosted::opencl {
 namespace {
 
 Outcome<Api> resolve_all() {
-  // Never closed: drivers leave threads behind.
+  // The library is never unloaded: threads of drivers may still run its code.
   void* const library = ::dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     return Failure{.status = LLMC_ERROR_DEVICE,
