@@ -1,6 +1,7 @@
 #include "forward.h"
 
 #include "config.h"
+#include "logits.h"
 #include "message.h"
 
 namespace llmc::core {
@@ -27,12 +28,43 @@ void commit(Sequence& sequence, uint32_t count) {
   if (sequence.state != nullptr) sequence.state_tokens = sequence.cached.position;
 }
 
-namespace {
-
-/// Returns whether the model is a decoder, or the sequence has a source.
 bool has_source(const llmc_session& session, const Sequence& sequence) {
   return session.model->sources == 0 || source_of(session, sequence) != nullptr;
 }
+
+llmc_status pool_full(const llmc_session& session) {
+  Message()
+      .text("the cache's pool has no blocks for these tokens: ")
+      .number(session.cache.free_blocks())
+      .text(" of ")
+      .number(session.model->pool_blocks)
+      .text(" are free")
+      .send(session.config, LLMC_LOG_ERROR);
+  return LLMC_ERROR_POOL_FULL;
+}
+
+void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t segments) {
+  session.run.tokens = input.tokens;
+  session.run.embeddings = input.embeddings;
+  session.run.count = count;
+  session.run.segment_count = segments;
+  session.last_chunk = 0;
+  session.row_slot.generation = 0;
+  session.model->forward(&session.run);
+  // Do not keep pointers to the caller's memory after the call.
+  session.run.tokens = nullptr;
+  session.run.embeddings = nullptr;
+}
+
+llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
+                        const int32_t* tokens, uint32_t count, size_t total, float mu) {
+  const CachedTokens& cached = sequence.cached;
+  session.cache.note(cached, tokens, count, mu);
+  const uint32_t last = cached.position + static_cast<uint32_t>(total) - 1;
+  return segment_at(session, sequence, row, count, cached.position, last);
+}
+
+namespace {
 
 /// Returns whether a device computes regions of `n` tokens. A single token is computed on the CPU
 /// alone, because a region of one row is not worth sending.
@@ -51,70 +83,6 @@ llmc_status check_input(const llmc_session& session, const Input& input, size_t 
   return LLMC_OK;
 }
 
-llmc_status pool_full(const llmc_session& session) {
-  Message()
-      .text("the cache's pool has no blocks for these tokens: ")
-      .number(session.cache.free_blocks())
-      .text(" of ")
-      .number(session.model->pool_blocks)
-      .text(" are free")
-      .send(session.config, LLMC_LOG_ERROR);
-  return LLMC_ERROR_POOL_FULL;
-}
-
-/// Returns the last layer's rows of the last forward pass, beginning with row `row`.
-const float* hidden_rows(const llmc_session& session, uint32_t row) {
-  const llmc_model& model = *session.model;
-  return reinterpret_cast<const float*>(session.run.scratch + model.hidden_offset) +
-         uint64_t{row} * model.hidden;
-}
-
-float* logits_at(const llmc_session& session, uint32_t slot) {
-  return session.logits + uint64_t{slot} * session.model->vocab;
-}
-
-bool is_current(const llmc_session& session, const LogitsSlot& at) {
-  return at.generation != 0 && session.generations[at.slot] == at.generation;
-}
-
-/// Computes the logits of `count` rows into consecutive slots, beginning with `slot`.
-void run_head(llmc_session& session, const float* rows, uint32_t count, uint32_t slot) {
-  session.model->head(&session.run, rows, count, logits_at(session, slot), session.best + slot);
-  for (uint32_t i = 0; i < count; ++i) session.generations[slot + i] = ++session.generations_used;
-}
-
-/// Returns the slot that is used when a sequence's logits are computed alone.
-uint32_t own_slot(const llmc_session& session, const Sequence& sequence) {
-  const auto* at = reinterpret_cast<const unsigned char*>(&sequence);
-  const auto index = static_cast<uint64_t>(at - session.sequences) / LLMC_SEQUENCE_BYTES;
-  return static_cast<uint32_t>(index % session.model->batch);
-}
-
-/// Makes the logits after a sequence's last token available. If no slot contains them, computes
-/// them in `slot`. The sequence must have a last token.
-void compute_logits(llmc_session& session, Sequence& sequence, uint32_t slot) {
-  if (is_current(session, sequence.logits)) return;
-  run_head(session, sequence.last_row, 1, slot);
-  sequence.logits = {slot, session.generations_used};
-}
-
-/// Saves the row of a sequence's last token, because the next forward pass overwrites it. The
-/// logits of this row are in `slot`.
-void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot) {
-  __builtin_memcpy(sequence.last_row, hidden_rows(session, row),
-                   uint64_t{session.model->hidden} * sizeof(float));
-  sequence.has_row = true;
-  sequence.logits = {slot, session.generations[slot]};
-  // It was chosen for the position of the token that has now been appended.
-  sequence.drawn.valid = false;
-}
-
-/// Notes that the sequence has no row and no logits after its last token.
-void drop_row(Sequence& sequence) {
-  sequence.has_row = false;
-  sequence.drawn.valid = false;
-}
-
 /// Returns mirostat's state after `token` and any further tokens are appended. Only a token that
 /// was drawn changes the state, and only the first of the tokens can have been drawn.
 float next_mu(const llmc_session& session, const Sequence& sequence, int32_t token) {
@@ -122,31 +90,6 @@ float next_mu(const llmc_session& session, const Sequence& sequence, int32_t tok
   const bool counts =
       drawn.valid && drawn.position == sequence.cached.position && drawn.choice.token == token;
   return counts ? drawn.choice.mu : session.cache.mu(sequence.cached);
-}
-
-/// Runs reserved tokens, which the first `segments` segments of the session describe. With
-/// embeddings all tokens are kNoToken.
-void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t segments) {
-  session.run.tokens = input.tokens;
-  session.run.embeddings = input.embeddings;
-  session.run.count = count;
-  session.run.segment_count = segments;
-  session.last_chunk = 0;
-  session.row_slot.generation = 0;
-  session.model->forward(&session.run);
-  // Do not keep pointers to the caller's memory after the call.
-  session.run.tokens = nullptr;
-  session.run.embeddings = nullptr;
-}
-
-/// Notes tokens in the cache and returns their segment.
-/// `total`: number of tokens of the call, including these `count` ones and those after them.
-llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
-                        const int32_t* tokens, uint32_t count, size_t total, float mu) {
-  const CachedTokens& cached = sequence.cached;
-  session.cache.note(cached, tokens, count, mu);
-  const uint32_t last = cached.position + static_cast<uint32_t>(total) - 1;
-  return segment_at(session, sequence, row, count, cached.position, last);
 }
 
 /// Computes the recurrent states after the sequence's last token: runs the tokens again that they
@@ -412,34 +355,6 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
     has_head ? keep_row(session, sequence, i, i) : drop_row(sequence);
   }
   return LLMC_OK;
-}
-
-const float* last_logits(llmc_session& session, Sequence& sequence) {
-  if (!sequence.has_row) return nullptr;
-  compute_logits(session, sequence, own_slot(session, sequence));
-  return logits_at(session, sequence.logits.slot);
-}
-
-void compute_both_logits(llmc_session& session, Sequence& first, Sequence& second) {
-  compute_logits(session, first, own_slot(session, first));
-  const uint32_t slot = own_slot(session, second);
-  compute_logits(session, second,
-                 slot != first.logits.slot ? slot : (slot + 1) % session.model->batch);
-}
-
-const float* row_logits(llmc_session& session, uint32_t row) {
-  if (row + 1 == session.last_chunk) return last_logits(session, session.selected());
-  if (session.row != row || !is_current(session, session.row_slot)) {
-    run_head(session, hidden_rows(session, row), 1, 0);
-    session.row_slot = {0, session.generations_used};
-    session.row = row;
-  }
-  return logits_at(session, session.row_slot.slot);
-}
-
-const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows) {
-  run_head(session, hidden_rows(session, row), rows, 0);
-  return session.logits;
 }
 
 }  // namespace llmc::core

@@ -46,8 +46,20 @@ llmc_status for_each_chunk(const llmc_session& session, ChunkCall& call, Next ne
 /// `last`: position of the last token of the call.
 llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, uint32_t row,
                         uint32_t count, uint32_t position, uint32_t last);
+/// Notes tokens in the cache and returns their segment. `total`: number of tokens of the call,
+/// including these `count` ones and those after them.
+llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
+                        const int32_t* tokens, uint32_t count, size_t total, float mu);
+/// Runs reserved tokens, which the first `segments` segments of the session describe. With
+/// embeddings all tokens are kNoToken.
+void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t segments);
 /// Increases the sequence's position by tokens that have been run.
 void commit(Sequence& sequence, uint32_t count);
+
+/// Returns whether the model is a decoder, or the sequence has a source.
+bool has_source(const llmc_session& session, const Sequence& sequence);
+/// Logs that the pool is full and returns this status.
+llmc_status pool_full(const llmc_session& session);
 
 /// Appends `n` tokens to the selected sequence, chunk by chunk. Writes `*done` (may be NULL) but
 /// never reads it, because a callback may write to it. If the context is full, does what the
@@ -72,16 +84,6 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
 /// guide, in one forward pass.
 llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
                       int32_t* tokens);
-
-/// Returns the logits after a sequence's last token; nullptr if there are none.
-const float* last_logits(llmc_session& session, Sequence& sequence);
-/// Makes the logits of two different sequences available at the same time. Requires that both have
-/// a last token, and a batch of at least 2.
-void compute_both_logits(llmc_session& session, Sequence& first, Sequence& second);
-/// Return the logits of row `row` of the last chunk, or of `rows` (1 .. batch) consecutive rows
-/// that begin with it.
-const float* row_logits(llmc_session& session, uint32_t row);
-const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows);
 
 /// Writes the `n` next tokens of a sequence with the highest log probability plus bias, in
 /// descending order, and their number to *count.

@@ -2,6 +2,7 @@
 
 #include "config.h"
 #include "forward.h"
+#include "logits.h"
 
 using llmc::core::float_mode_is_default;
 using llmc::core::ReentrancyGuard;

@@ -92,8 +92,10 @@ struct llmc_session {
   int32_t* tokens;                  // [ctx + model->batch], used during a call
   uint32_t* stepped;                // [model->batch] sequences of the current step
   uint64_t generations_used;        // number of generation numbers used so far
-  llmc::core::LogitsSlot row_slot;  // slot of row `row` of the last chunk (llmc_logits_at)
-  uint32_t row;
+  /// Slot of row `row` of the last chunk (llmc_logits_at); those of the `row_count` - 1 rows after
+  /// it follow, with consecutive generations.
+  llmc::core::LogitsSlot row_slot;
+  uint32_t row, row_count;
   uint32_t current;  // number of the selected sequence
   uint32_t chunk;    // maximum number of tokens per forward pass
   /// Number of rows of the selected sequence's last forward pass that are still in scratch; 0:

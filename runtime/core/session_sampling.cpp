@@ -1,5 +1,6 @@
 #include "config.h"
 #include "forward.h"
+#include "logits.h"
 #include "message.h"
 
 // Implements the functions of llmc.h that choose tokens.

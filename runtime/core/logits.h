@@ -1,0 +1,37 @@
+#pragma once
+
+#include "session.h"
+
+/// Computes logits from rows of the last forward pass, and notes which slot contains whose.
+namespace llmc::core {
+
+/// Returns the last layer's rows of the last forward pass, beginning with row `row`.
+const float* hidden_rows(const llmc_session& session, uint32_t row);
+
+/// Computes the logits of `count` rows into consecutive slots, beginning with `slot`.
+void run_head(llmc_session& session, const float* rows, uint32_t count, uint32_t slot);
+
+/// Computes the logits of `count` rows of the last forward pass, beginning with row `row`, into the
+/// slots from 0 on.
+void run_rows(llmc_session& session, uint32_t row, uint32_t count);
+
+/// Returns the slot that is used when a sequence's logits are computed alone.
+uint32_t own_slot(const llmc_session& session, const Sequence& sequence);
+
+/// Saves the row of a sequence's last token, because the next forward pass overwrites it. The
+/// logits of this row are in `slot`.
+void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot);
+/// Notes that the sequence has no row and no logits after its last token.
+void drop_row(Sequence& sequence);
+
+/// Returns the logits after a sequence's last token; nullptr if there are none.
+const float* last_logits(llmc_session& session, Sequence& sequence);
+/// Makes the logits of two different sequences available at the same time. Requires that both have
+/// a last token, and a batch of at least 2.
+void compute_both_logits(llmc_session& session, Sequence& first, Sequence& second);
+/// Return the logits of row `row` of the last chunk, or of `rows` (1 .. batch) consecutive rows
+/// that begin with it.
+const float* row_logits(llmc_session& session, uint32_t row);
+const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows);
+
+}  // namespace llmc::core
