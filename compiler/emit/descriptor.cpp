@@ -163,6 +163,7 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .pool_blocks = {macro}_KV_BLOCKS,\n"
       "    .threads_max = {macro}_THREADS_MAX,\n"
       "{uneven}"
+      "{by_length}"
       "    .weights_bytes = {weights_bytes},\n"
       "    .weights_hash = 0x{hash:016x},\n"
       "    .program_hash = 0x{program:016x},\n"
@@ -214,6 +215,13 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
                    ? std::string()
                    : fmt::format("    .prefix_tokens = {}_PROMPT_TOKENS,\n", macro_name(name))),
       fmt::arg("uneven", plan.options.target->uneven_cores ? "    .uneven_cores = 1,\n" : ""),
+      fmt::arg("by_length", std::ranges::any_of(program.buffers,
+                                                [](const plan::Buffer& buffer) {
+                                                  return buffer.place ==
+                                                         plan::Place::kLastPositions;
+                                                })
+                                ? "    .by_length = 1,\n"
+                                : ""),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
       fmt::arg("program", plan.program_hash), fmt::arg("steps", step_fields(plan)),
       fmt::arg("head", plan.options.shard.is_last() ? "    .head = head,\n" : ""),

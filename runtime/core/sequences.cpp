@@ -81,6 +81,7 @@ void begin(llmc_session& session, Sequence& sequence) {
   sequence.logits.generation = 0;
   sequence.drawn = {};
   sequence.stepped = {};
+  sequence.lookup = {.limit = 1, .backoff = 0, .wait = 0};
   sequence.has_row = tokens > 0 && model.prefix_row != nullptr;
   if (sequence.has_row) {
     __builtin_memcpy(sequence.last_row, model.prefix_row, uint64_t{model.hidden} * sizeof(float));
@@ -146,6 +147,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   copy.constraints.guidance = {};  // a guide guides only one sequence
   copy.drawn = original.drawn;
   copy.stepped = {};
+  copy.lookup = original.lookup;
   copy.alive = true;
   *to = number;
   return LLMC_OK;

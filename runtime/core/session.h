@@ -54,6 +54,13 @@ struct SamplingConstraints {
   Guidance guidance;
 };
 
+/// How drafts of llmc_step_lookup fared.
+struct LookupState {
+  uint32_t limit;    // maximum number of tokens of the next draft
+  uint32_t backoff;  // number of steps that the last wrong draft was followed by; 0: it was right
+  uint32_t wait;     // number of steps until the next draft
+};
+
 struct Sequence {
   CachedTokens cached;
   unsigned char* state;   // [model->state_bytes] recurrent states after `state_tokens` tokens;
@@ -67,6 +74,7 @@ struct Sequence {
   DrawnToken drawn;
   /// Value for `drawn` during a step, so that a step that fails leaves `drawn` unchanged.
   DrawnToken stepped;
+  LookupState lookup;
   bool alive;
   bool has_row;   // whether the logits after the last token can be computed
   bool in_batch;  // whether it takes part in the current call
@@ -83,15 +91,15 @@ struct llmc_session {
   llmc_segment* segments;
   llmc::core::KvCache cache;
   llmc::core::Candidate* candidates;
-  unsigned char* sequences;         // [model->sequences][LLMC_SEQUENCE_BYTES]
-  llmc::core::Source* sources;      // [model->sources]
-  unsigned char* source_states;     // [model->sources][model->source_bytes], of llmc_segment
-  float* logits;                    // [model->batch][vocab]
-  uint64_t* generations;            // [model->batch] generations of the slots; 0: empty
-  uint32_t* best;                   // [model->batch] indices of the first maximum of each slot
-  int32_t* tokens;                  // [ctx + model->batch], used during a call
-  uint32_t* stepped;                // [model->batch] sequences of the current step
-  uint64_t generations_used;        // number of generation numbers used so far
+  unsigned char* sequences;      // [model->sequences][LLMC_SEQUENCE_BYTES]
+  llmc::core::Source* sources;   // [model->sources]
+  unsigned char* source_states;  // [model->sources][model->source_bytes], of llmc_segment
+  float* logits;                 // [model->batch][vocab]
+  uint64_t* generations;         // [model->batch] generations of the slots; 0: empty
+  uint32_t* best;                // [model->batch] indices of the first maximum of each slot
+  int32_t* tokens;               // [ctx + model->batch], used during a call
+  uint32_t* stepped;             // [model->batch] sequences of the current step
+  uint64_t generations_used;     // number of generation numbers used so far
   /// Slot of row `row` of the last chunk (llmc_logits_at); those of the `row_count` - 1 rows after
   /// it follow, with consecutive generations.
   llmc::core::LogitsSlot row_slot;

@@ -10,7 +10,7 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 13u
+#define LLMC_MODEL_ABI 14u
 
 /* Maximum of llmc_model.in_flight. */
 #define LLMC_MAX_IN_FLIGHT 8u
@@ -75,6 +75,7 @@ struct llmc_model {
   uint32_t pool_blocks;  /* number of blocks in the arena, which all sequences share */
   uint32_t threads_max;  /* maximum number of worker slots; scratch_bytes depends on it */
   uint32_t uneven_cores; /* non-zero: the target's cores usually differ in speed */
+  uint32_t by_length;    /* non-zero: rows depend on llmc_segment.last */
 
   uint64_t weights_bytes;  /* without the header of the weights file */
   uint64_t weights_hash;   /* hash of the weights; identifies the matching weights file */

@@ -1,0 +1,207 @@
+#include "llmc/speculation.h"
+
+#include "config.h"
+#include "forward.h"
+#include "logits.h"
+#include "message.h"
+
+namespace llmc::core {
+namespace {
+
+/// Minimum number of equal tokens before a draft. Single tokens and pairs repeat everywhere.
+constexpr uint32_t kMinMatch = 3;
+/// Number of equal tokens from which on longer matches are not preferred.
+constexpr uint32_t kMaxMatch = 16;
+/// Maximum number of steps without a draft after wrong ones.
+constexpr uint32_t kMaxWait = 32;
+
+/// Tokens that end a text.
+struct StopIds {
+  const int32_t* ids;
+  size_t count;
+
+  bool contains(int32_t token) const {
+    size_t i = 0;
+    while (i < count && ids[i] != token) ++i;
+    return i < count;
+  }
+};
+
+/// Returns the maximum number of tokens, at most `n`, that can be appended together, so that the
+/// last of them can be dropped again and all have the bits that they have alone.
+uint32_t most_together(const llmc_session& session, const Sequence& sequence, size_t n) {
+  const llmc_sampling& sampling = sequence.sampling;
+  const bool mirostat = sampling.mirostat != 0 && sampling.temperature > 0.0f;
+  if (session.model->shards > 0 || session.model->by_length != 0 || sequence.state != nullptr ||
+      sequence.constraints.guidance.on || mirostat)
+    return 1;
+  const uint32_t room = session.cache.room(sequence.cached);
+  const uint32_t most = room < session.chunk ? room : session.chunk;
+  if (most <= 1) return 1;
+  return n < most ? static_cast<uint32_t>(n) : most;
+}
+
+/// Appends chain[0], which is sequence.stepped, and those of the `n` - 1 tokens after it that are
+/// chosen, in one forward pass. Writes their number to *count.
+llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_t* chain,
+                         uint32_t n, const StopIds& stops, size_t* count) {
+  CachedTokens& cached = sequence.cached;
+  if (!has_source(session, sequence)) return LLMC_ERROR_SOURCE;
+  if (is_cancelled(session)) return LLMC_ERROR_CANCELLED;
+  if (!session.cache.reserve(cached, n)) {
+    n = 1;
+    if (!session.cache.reserve(cached, n)) return pool_full(session);
+  }
+  const float mu = session.cache.mu(cached);
+  session.segments[0] = segment_of(session, sequence, 0, chain, n, n, mu);
+  forward(session, {chain, nullptr}, n, 1);
+  const bool together = n <= session.model->batch;
+  if (together) run_rows(session, 0, n);
+  uint32_t done = 0;
+  do {
+    const uint32_t slot = together ? done : own_slot(session, sequence);
+    if (!together) run_head(session, hidden_rows(session, done), 1, slot);
+    commit(sequence, 1);
+    keep_row(session, sequence, done++, slot);
+  } while (done < n && !stops.contains(chain[done - 1]) &&
+           draw_next(session, sequence, sequence.stepped) == LLMC_OK &&
+           sequence.stepped.choice.token == chain[done]);
+  KvCache::finish(cached);
+  session.cache.truncate(cached, cached.position);
+  session.last_chunk = done;
+  *count = done;
+  return LLMC_OK;
+}
+
+/// Chooses the next token, calls draft(chain, n), which writes to chain[1] … chain[n - 1] what
+/// probably follows chain[0] and returns the number of tokens in `chain`, and appends those that
+/// are chosen.
+template <class Draft>
+llmc_status step(llmc_session& session, size_t n, const StopIds& stops, int32_t* tokens,
+                 size_t* count, Draft draft) {
+  Sequence& sequence = session.selected();
+  const uint32_t most = most_together(session, sequence, n);
+  if (most <= 1) {
+    const llmc_status status = llmc_step(&session, tokens);
+    *count = status == LLMC_OK;
+    return status;
+  }
+  const ReentrancyGuard guard(session);
+  llmc_status status = draw_next(session, sequence, sequence.stepped);
+  if (status == LLMC_OK) {
+    int32_t* const chain = session.tokens;
+    chain[0] = sequence.stepped.choice.token;
+    const uint32_t length = stops.contains(chain[0]) ? 1 : draft(chain, most);
+    status = append_chain(session, sequence, chain, length, stops, count);
+    for (size_t i = 0; i < *count; ++i) tokens[i] = chain[i];
+  }
+  sequence.stepped.valid = false;
+  return status;
+}
+
+/// Writes to chain[1] … chain[n - 1] what follows the longest and latest earlier occurrence of the
+/// sequence's last tokens and chain[0]. Returns the number of tokens in `chain`.
+uint32_t look_up(const TokenHistory& history, int32_t* chain, uint32_t n) {
+  uint32_t longest = kMinMatch - 1, from = 0;
+  // An occurrence ends before `end`, and at least one token follows it.
+  for (uint32_t end = history.count(); end >= kMinMatch; --end) {
+    if (history[end - 1] != chain[0]) continue;
+    uint32_t length = 1;
+    while (length < kMaxMatch && length < end &&
+           history[end - 1 - length] == history[history.count() - length])
+      ++length;
+    if (length <= longest) continue;
+    longest = length;
+    from = end;
+    if (length == kMaxMatch) break;
+  }
+  if (longest < kMinMatch) return 1;
+  uint32_t length = 1;
+  // What follows the last token of the sequence is chain[0], and then the draft itself.
+  for (; length < n; ++length) {
+    const uint32_t at = from + length - 1;
+    const int32_t token = at < history.count() ? history[at] : chain[at - history.count()];
+    if (token == kNoToken) break;
+    chain[length] = token;
+  }
+  return length;
+}
+
+/// Adapts the length of drafts after a draft of `drafted` tokens, of which `right` were chosen. A
+/// wrong token costs the time of a row, and most texts do not repeat themselves.
+void learn(LookupState& state, uint32_t drafted, uint32_t right) {
+  if (right == drafted) {
+    // Drafts grow only as long as calls allow.
+    if (drafted >= state.limit && state.limit <= UINT32_MAX / 2) state.limit *= 2;
+  } else {
+    state.limit = right == 0 ? 1 : right;
+  }
+  if (right > 0) {
+    state.backoff = 0;
+    return;
+  }
+  state.backoff = state.backoff == 0 ? 1 : 2 * state.backoff;
+  if (state.backoff > kMaxWait) state.backoff = kMaxWait;
+  state.wait = state.backoff;
+}
+
+bool is_list(const void* list, size_t n) {
+  return list != nullptr || n == 0;
+}
+
+}  // namespace
+}  // namespace llmc::core
+
+using llmc::core::LookupState;
+using llmc::core::Sequence;
+using llmc::core::StopIds;
+
+extern "C" {
+
+llmc_status llmc_step_draft(llmc_session* session, const int32_t* draft, size_t n,
+                            const int32_t* stop_ids, size_t stop_count, int32_t* tokens,
+                            size_t* count) {
+  using namespace llmc::core;
+  if (session != nullptr && session->busy) return LLMC_ERROR_BUSY;
+  if (count != nullptr) *count = 0;
+  if (session == nullptr || tokens == nullptr || count == nullptr || !is_list(draft, n) ||
+      !is_list(stop_ids, stop_count))
+    return LLMC_ERROR_ARGUMENT;
+  for (size_t i = 0; i < n; ++i)
+    if (!is_token(draft[i], session->model->vocab))
+      return refuse_token(session->config, draft[i], session->model->vocab, &i);
+  return step(*session, n, {stop_ids, stop_count}, tokens, count,
+              [&](int32_t* chain, uint32_t most) {
+                if (chain[0] != draft[0]) return uint32_t{1};
+                for (uint32_t i = 1; i < most; ++i) chain[i] = draft[i];
+                return most;
+              });
+}
+
+llmc_status llmc_step_lookup(llmc_session* session, size_t n, const int32_t* stop_ids,
+                             size_t stop_count, int32_t* tokens, size_t* count) {
+  using namespace llmc::core;
+  if (session != nullptr && session->busy) return LLMC_ERROR_BUSY;
+  if (count != nullptr) *count = 0;
+  if (session == nullptr || tokens == nullptr || count == nullptr || n == 0 ||
+      !is_list(stop_ids, stop_count))
+    return LLMC_ERROR_ARGUMENT;
+  Sequence& sequence = session->selected();
+  LookupState& state = sequence.lookup;
+  uint32_t drafted = 0;
+  const llmc_status status =
+      step(*session, n, {stop_ids, stop_count}, tokens, count, [&](int32_t* chain, uint32_t most) {
+        if (state.wait > 0) {
+          --state.wait;
+          return uint32_t{1};
+        }
+        const uint32_t limit = state.limit < most - 1 ? state.limit + 1 : most;
+        const uint32_t length = look_up(session->cache.history(sequence.cached), chain, limit);
+        drafted = length - 1;
+        return length;
+      });
+  if (status == LLMC_OK && drafted > 0) learn(state, drafted, static_cast<uint32_t>(*count) - 1);
+  return status;
+}
+
+}  // extern "C"

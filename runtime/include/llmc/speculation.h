@@ -1,0 +1,55 @@
+/*
+ * Speculative decoding: several tokens in one pass over the weights. Tokens that probably follow
+ * are appended together, then each of them is compared with the choice of the model; those after
+ * the first difference are dropped. Rows of a batch have the same bits as each row alone, and
+ * random draws depend on the position only, so the tokens, logits and cache are exactly those of as
+ * many calls of llmc_step, with any sampling parameters and grammar.
+ *
+ *     int32_t tokens[8];
+ *     size_t count;
+ *     status = llmc_step_lookup(session, 8, &eos, 1, tokens, &count);
+ *
+ * A model that is compiled with --batch N computes the logits of up to N of these tokens together.
+ * With a smaller batch than tokens of a call, each token reads the weights of the head again.
+ *
+ * Tokens are appended one at a time, as by llmc_step, where they could not be dropped again or
+ * would have other bits: with guidance, mirostat, recurrent states, or position scales that depend
+ * on the length of the call (LongRoPE), in shards, and when the context is full.
+ */
+#ifndef LLMC_SPECULATION_H
+#define LLMC_SPECULATION_H
+
+#include "llmc/llmc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/* Appends the next token and as many of the drafted ones as llmc_step would choose. `draft` has `n`
+ * tokens that probably follow, beginning with the next one, for example those that a smaller model
+ * with the same tokenizer chose. `tokens` receives the 1 to max(n, 1) appended tokens and *count
+ * their number; it ends with the first of the `stop_count` tokens `stop_ids` that is chosen. Fails
+ * like llmc_step; *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a drafted token is
+ * not in the vocabulary. */
+llmc_status llmc_step_draft(llmc_session* session, const int32_t* draft, size_t n,
+                            const int32_t* stop_ids, size_t stop_count, int32_t* tokens,
+                            size_t* count);
+
+/* Does the same with a draft of up to `n` (at least 1) tokens from the sequence itself: those after
+ * the longest and latest earlier occurrence of its last tokens (prompt lookup). This pays where a
+ * text repeats parts of itself: summaries, edited code, structured data. After drafts that were
+ * wrong, drafts become shorter and rarer. */
+llmc_status llmc_step_lookup(llmc_session* session, size_t n, const int32_t* stop_ids,
+                             size_t stop_count, int32_t* tokens, size_t* count);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+#ifdef __cplusplus
+}
+#endif
+
+#endif
