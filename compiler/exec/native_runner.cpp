@@ -275,6 +275,12 @@ constexpr hosted::LibraryApi kRunnerApi{
         },
     .beams_result = receive_beam,
     .beams_end = [](llmc_beams* beams) { return runner_of(beams).request(Request::kBeamsEnd, 0); },
+    .step_lookup =
+        [](llmc_session* s, std::size_t n, const std::int32_t* stop_ids, std::size_t stop_count,
+           std::int32_t* tokens, std::size_t* count) {
+          return runner_of(s).request_array(Request::kStepLookup, static_cast<std::uint32_t>(n),
+                                            {array_bytes(stop_ids, stop_count)}, tokens, n, count);
+        },
 };
 
 class RunnerModel final : public NativeModel {

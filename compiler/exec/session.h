@@ -115,6 +115,15 @@ class Session {
   }
   Result<std::int32_t> sample() { return get<std::int32_t>(&Api::sample); }
   Result<std::int32_t> step() { return get<std::int32_t>(&Api::step); }
+  /// Chooses and appends up to `most` tokens in one pass (llmc_step_lookup).
+  Result<std::vector<std::int32_t>> step_lookup(std::size_t most,
+                                                std::span<const std::int32_t> stop_ids) {
+    std::vector<std::int32_t> tokens(most);
+    LLMC_TRY(const std::size_t count, get<std::size_t>(&Api::step_lookup, most, stop_ids.data(),
+                                                       stop_ids.size(), tokens.data()));
+    tokens.resize(count);
+    return tokens;
+  }
   std::uint32_t position() const {
     return static_cast<std::uint32_t>(api().position(handle_.session));
   }

@@ -14,13 +14,14 @@
 #include "llmc/llmc.h"
 #include "llmc/model.h"
 #include "llmc/shards.h"
+#include "llmc/speculation.h"
 #include "runtime/hosted/huge_pages.h"
 #include "runtime/hosted/outcome.h"
 
 namespace llmc::hosted {
 
 // clang-format off
-/// The names, without `llmc_`, of the functions of llmc.h, beams.h, device.h, embeddings.h and shards.h that callers of a loaded library use.
+/// The names, without `llmc_`, of the functions of llmc.h, beams.h, device.h, embeddings.h, shards.h and speculation.h that callers of a loaded library use.
 #define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
   F(encode) F(encode_features)                                                               \
   F(append_embeddings) F(encode_image) F(device_status) F(device_jobs)                       \
@@ -31,7 +32,7 @@ namespace llmc::hosted {
   F(position) F(rewind) F(reset) F(slide) F(state_bytes) F(state_save) F(state_load)         \
   F(select) F(new_sequence) F(fork) F(release) F(free_blocks)                                \
   F(grammar_init) F(set_grammar) F(text_state) F(status_text)                                \
-  F(beams_init) F(beams_step) F(beams_count) F(beams_result) F(beams_end)
+  F(beams_init) F(beams_step) F(beams_count) F(beams_result) F(beams_end) F(step_lookup)
 // clang-format on
 
 /// Pointers to these functions in a loaded library, which has its own copy and version of the

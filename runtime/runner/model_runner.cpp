@@ -4,6 +4,7 @@
 #include "llmc/grammar.h"
 #include "llmc/llmc.h"
 #include "llmc/model.h"
+#include "llmc/speculation.h"
 #include "model_facts.h"
 #include "workers.h"
 
@@ -197,6 +198,15 @@ class ModelRunner {
         const llmc_status status = llmc_step_batch(session_, sequences, words, tokens);
         if (status != LLMC_OK) return done(status);
         return connection_.reply(LLMC_OK, 0, position(), tokens, words * sizeof(int32_t));
+      }
+      case Request::kStepLookup: {
+        static int32_t tokens[kMaxBatch];
+        size_t count = 0;
+        const size_t most = request.argument < kMaxBatch ? request.argument : kMaxBatch;
+        const llmc_status status = llmc_step_lookup(
+            session_, most, reinterpret_cast<const int32_t*>(sequences), words, tokens, &count);
+        if (status != LLMC_OK) return done(status);
+        return connection_.reply(LLMC_OK, 0, position(), tokens, count * sizeof(int32_t));
       }
       default:
         return answer_of_beams();

@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Version of the protocol; incremented with any change below.
-inline constexpr uint32_t kVersion = 14;
+inline constexpr uint32_t kVersion = 15;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -80,6 +80,7 @@ enum class Request : uint32_t {
   /// Data: uint64_t[], the offset of each input in the data, a multiple of 64, then the inputs;
   /// open dims have their maximum sizes. The reply contains the rows.
   kEncodeImage = 32,
+  kStepLookup = 33,  // argument: maximum of tokens; int32_t stop_ids[]; int32_t tokens[]
 };
 
 struct RequestHeader {

@@ -22,6 +22,7 @@ struct ChatCommand {
   ModelOptions model;
   SamplingOptions sampling;
   GrammarOptions grammar;
+  LookupOptions lookup;
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::int32_t count = -1;  // -1, -2: no limit, see add_predict
@@ -79,6 +80,7 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   LLMC_TRY(const auto format, make_format(command, description, *tokenizer, settings.no_template));
   LLMC_TRY(const auto native, load(command.model, globals));
   const exec::ModelFacts& model = native->model();
+  LLMC_RETURN_IF_ERROR(check_lookup(command.lookup, model));
   LLMC_TRY(const auto threads, threads_for(command.threads, model.threads_max));
   LLMC_TRY(const auto session, native->start({.threads = threads, .cores = command.cores}));
   LLMC_RETURN_IF_ERROR(use_sampling(command.sampling, tokenizer.get(), model.vocab, *session));
@@ -86,7 +88,9 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   LLMC_TRY(auto grammar,
            grammar_for(command.grammar, source, command.model, model, tokenizer.get(), globals));
   LLMC_TRY(const auto compiled, compiled_prompt(*native));
-  NativeSequence sequence(*session, model, std::move(grammar));
+  const auto stop_ids = format.stop_ids();
+  NativeSequence sequence(*session, model, std::move(grammar),
+                          {*session, model, command.lookup, {stop_ids.begin(), stop_ids.end()}});
   hosted::Conversation conversation(sequence, format, compiled.begun);
   conversation.set_system(command.system_option->count() > 0 ? command.system : compiled.message);
   note_idle_sampling(command.sampling, globals);
@@ -139,12 +143,16 @@ Action add_chat(CLI::App& app, const Globals& globals) {
   add_sampling_options(app, command->sampling);
   add_grammar_options(app, command->grammar);
   add_no_grammar(app, command->grammar);
+  add_lookup_option(app, command->lookup);
   app.add_option("--config", command->config,
                  "JSON file with options, such as {\"system\": \"Be brief.\", \"temp\": 0.5}; the "
                  "command line overrides it")
       ->type_name("FILE");
   app.add_flag("--no-cache", command->model.no_cache, "Do not use the cache of compiled models");
-  return [command, &app, &globals] { return chat(app, *command, globals); };
+  return [command, &app, &globals] {
+    make_room_for_lookup(command->lookup, command->model.compile);
+    return chat(app, *command, globals);
+  };
 }
 
 }  // namespace llmc::cli

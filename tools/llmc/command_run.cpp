@@ -220,6 +220,15 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
         fmt::format("{} does not run on ranks", command.beams.on() ? "--beams" : "--context-shift"),
         "leave it out");
   LLMC_RETURN_IF_ERROR(check_sources(command));
+  const char* const without_lookup = command.beams.on()           ? "--beams"
+                                     : command.guidance.on()      ? "--cfg-scale"
+                                     : command.logprobs > 0       ? "--logprobs"
+                                     : command.source.count() > 1 ? "several sources"
+                                     : on_ranks                   ? "ranks"
+                                                                  : nullptr;
+  if (command.lookup.on() && without_lookup != nullptr)
+    return usage_error(fmt::format("--lookup does not work with {}", without_lookup),
+                       "leave out one of them");
   const bool states = !command.load_state.empty() || !command.save_state.empty();
   if (states && (command.guidance.on() || command.source.count() > 1))
     return usage_error(fmt::format("--load-state and --save-state do not take {}",
@@ -296,6 +305,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   LLMC_TRY(const auto native, load(command.model, globals));
   const exec::ModelFacts& model = native->model();
   LLMC_RETURN_IF_ERROR(check_guidance(command.guidance, model));
+  LLMC_RETURN_IF_ERROR(check_lookup(command.lookup, model));
   LLMC_TRY(const auto prompts, run_prompts(command,
                                            {.prompt = prompt,
                                             .negative = negative,
@@ -340,12 +350,14 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   print(logprobs_text(result.ids, result.logprobs, tokenizer.get()));
   flush_stdout();  // before the note, if both streams go to the same place
   note_empty(result, command, has_template, tokenizer.get(), globals);
-  note(globals,
-       fmt::format(
-           "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s; {}; {}{}",
-           prompts.text.size(), after_compiled_in(compiled_in(prompts, model)), prompt_rate,
-           result.ids.size(), rate, stop_reason(result, model.ctx, grammar.has_value()),
-           model.target, result.beams.empty() ? seed_text(command.sampling) : std::string()));
+  note(
+      globals,
+      fmt::format(
+          "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s{}; {}; {}{}",
+          prompts.text.size(), after_compiled_in(compiled_in(prompts, model)), prompt_rate,
+          result.ids.size(), rate, result.lookup,
+          stop_reason(result, model.ctx, grammar.has_value()), model.target,
+          result.beams.empty() ? seed_text(command.sampling) : std::string()));
   return 0;
 }
 
@@ -390,6 +402,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_whole_number(app, "--logprobs", command->logprobs, 0, 1000,
                    "Number of most probable tokens to print for each position (default: 0)");
   add_beam_options(app, command->beams);
+  add_lookup_option(app, command->lookup);
   const auto add_state = [&](const char* name, std::string& file, const char* text) {
     app.add_option(name, file, text)->type_name("FILE")->excludes(command->beams.option);
   };
@@ -407,6 +420,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   return [command, &globals] {
     make_room_for_guide(command->guidance, command->model.compile);
     make_room_for_beams(command->beams, command->model.compile);
+    make_room_for_lookup(command->lookup, command->model.compile);
     make_room_for_sources(command->source, command->model.compile);
     return run(*command, globals);
   };

@@ -6,6 +6,7 @@
 
 #include "compiler/exec/native.h"
 #include "runtime/hosted/chat/generate.h"
+#include "tools/llmc/lookup.h"
 
 namespace llmc::cli {
 
@@ -15,43 +16,49 @@ class NativeSequence final : public hosted::Sequence {
   /// `grammar`: the grammar that constrains every text, in the form of Session::set_grammar;
   /// nullopt: none.
   NativeSequence(exec::Session& session, const exec::ModelFacts& model,
-                 std::optional<std::string> grammar)
-      : session_(session), model_(model), grammar_(std::move(grammar)) {}
+                 std::optional<std::string> grammar, LookupText text)
+      : session_(session), model_(model), grammar_(std::move(grammar)), text_(std::move(text)) {}
 
   llmc_status append(std::span<const std::int32_t> tokens) override {
-    return noted(session_.prefill(tokens));
+    if (!tokens.empty()) last_ = tokens.back();
+    return noted(text_.append(tokens));
   }
   llmc_status sample(std::int32_t& token) override {
-    auto sampled = session_.sample();
+    auto sampled = text_.sample();
     if (!sampled.ok()) return noted(std::move(sampled).error());
     token = *sampled;
     return LLMC_OK;
   }
-  llmc_status rewind(std::size_t position) override {
-    return noted(session_.call(&exec::Api::rewind, position));
-  }
+  llmc_status rewind(std::size_t position) override { return noted(text_.rewind(position)); }
   llmc_status begin_text() override {
-    return grammar_ ? noted(session_.set_grammar(*grammar_)) : LLMC_OK;
+    if (!grammar_) return LLMC_OK;
+    const llmc_status status = noted(text_.drop_ahead(last_));
+    return status == LLMC_OK ? noted(session_.set_grammar(*grammar_)) : status;
   }
   llmc_status text_is_complete(bool& complete) override {
     complete = false;
-    if (!grammar_) return LLMC_OK;
+    if (!grammar_ || text_.is_ahead()) return LLMC_OK;
     auto state = session_.get<int>(&exec::Api::text_state);
     if (!state.ok()) return noted(std::move(state).error());
     complete = *state == LLMC_GRAMMAR_COMPLETE;
     return LLMC_OK;
   }
   llmc_status save_state(std::string& state) override {
+    if (const llmc_status status = noted(text_.drop_ahead(last_))) return status;
     auto saved = session_.save_state();
     if (!saved.ok()) return noted(std::move(saved).error());
     state = *std::move(saved);
     return LLMC_OK;
   }
   llmc_status load_state(std::string_view state) override {
-    return noted(session_.load_state(state));
+    const llmc_status status = noted(text_.rewind(text_.position()));
+    return status == LLMC_OK ? noted(session_.load_state(state)) : status;
   }
-  llmc_status reset() override { return noted(session_.call(&exec::Api::reset)); }
-  std::size_t position() const override { return session_.position(); }
+  llmc_status reset() override {
+    const llmc_status status = noted(text_.rewind(0));
+    return status == LLMC_OK ? noted(session_.call(&exec::Api::reset)) : status;
+  }
+  std::size_t position() const override { return text_.position(); }
   std::size_t context() const override { return model_.ctx; }
   std::size_t chunk() const override { return model_.chunk; }
   std::size_t vocabulary() const override { return model_.vocab; }
@@ -69,6 +76,8 @@ class NativeSequence final : public hosted::Sequence {
   exec::Session& session_;
   const exec::ModelFacts& model_;
   const std::optional<std::string> grammar_;
+  LookupText text_;
+  std::int32_t last_ = -1;  // token of the text
   std::optional<Error> error_;
 };
 

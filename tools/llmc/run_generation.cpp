@@ -102,13 +102,15 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
 
   RunResult result;
   evaluate::LogitHash hash;  // of all logit vectors of the run
-  GuidedText text(*session);
+  GuidedText guided(*session);
+  LookupText text(*session, model, command.lookup,
+                  command.ignore_eos ? std::vector<std::int32_t>() : stops.ids);
   auto start = RunClock::now();
   for (const exec::EncoderInput& source : prompts.sources)
     LLMC_RETURN_IF_ERROR(session->encode(source));
   const double encoder_seconds = seconds_since_start(start);
   if (command.guidance.on())
-    LLMC_RETURN_IF_ERROR(text.guide_away_from(prompts.negative, command.guidance.scale));
+    LLMC_RETURN_IF_ERROR(guided.guide_away_from(prompts.negative, command.guidance.scale));
   start = RunClock::now();
   if (!command.load_state.empty()) {
     LLMC_TRY(const std::string state, read_file(state_file(command.load_state, model)));
@@ -117,15 +119,15 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   LLMC_RETURN_IF_ERROR(prefill(*session, prompts, !command.load_state.empty()));
   result.prompt_seconds = encoder_seconds + seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
-  // Whether the grammar allows no further text.
+  // Whether the grammar allows no further text. It does if the next token is there.
   const auto is_complete = [&]() -> Result<bool> {
-    if (!grammar) return false;
+    if (!grammar || text.is_ahead()) return false;
     LLMC_TRY(const int state, session->get<int>(&exec::Api::text_state));
     result.complete = state != LLMC_GRAMMAR_INCOMPLETE;
     return state == LLMC_GRAMMAR_COMPLETE;
   };
   const auto add_logits = [&]() -> Status {
-    LLMC_TRY(const std::span<const float> logits, session->logits());
+    LLMC_TRY(const std::span<const float> logits, text.logits());
     hash.add(logits);
     return ok_status();
   };
@@ -141,11 +143,18 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   hosted::StopTexts stop_texts(stops.texts);
   start = RunClock::now();
   const std::size_t max = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
+  std::int32_t last_token = prompts.text.empty() ? -1 : prompts.text.back();
   while (!ended && result.ids.size() < max) {
-    LLMC_TRY(const std::int32_t token, session->sample());
+    // The biases of the first token are not those of the others.
+    const bool alone = result.ids.empty() && !stops.suppressed_first.empty();
+    LLMC_TRY(const std::int32_t token, text.sample(alone ? 1 : max - result.ids.size()));
     if (!command.ignore_eos && std::ranges::find(stops.ids, token) != stops.ids.end()) {
       result.stopped = hosted::Stopped::kStopToken;
       result.stop_token = token;
+      if (grammar && text.is_ahead()) {
+        LLMC_RETURN_IF_ERROR(text.drop_ahead(last_token));
+        LLMC_TRY(ended, is_complete());
+      }
       break;
     }
     result.ids.push_back(token);
@@ -168,12 +177,15 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     }
     const bool last = result.ids.size() == max;
     if (last && !grammar && command.save_state.empty()) break;  // no further token is needed
-    if (!has_room(start_options, model, text.position())) {
+    if (!has_room(start_options, model,
+                  command.guidance.on() ? guided.position() : text.position())) {
       result.stopped = last ? hosted::Stopped::kLength : hosted::Stopped::kContext;
       result.complete.reset();  // unknown, because the next token does not fit the cache
       break;
     }
-    LLMC_RETURN_IF_ERROR(text.append(token));
+    LLMC_RETURN_IF_ERROR(command.guidance.on() ? guided.append(token)
+                                               : text.append(std::span(&token, 1)));
+    last_token = token;
     LLMC_TRY(ended, is_complete());
     if (ended) result.stopped = hosted::Stopped::kComplete;
     if (!last && !ended) LLMC_RETURN_IF_ERROR(add_logits());
@@ -187,7 +199,9 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   }
   result.generation_seconds = seconds_since_start(start);
   result.hash = hash.text();
+  result.lookup = lookup_text(text);
   if (!command.save_state.empty()) {
+    LLMC_RETURN_IF_ERROR(text.drop_ahead(last_token));
     LLMC_TRY(const std::string state, session->save_state());
     LLMC_RETURN_IF_ERROR(replace_file(state_file(command.save_state, model), state));
   }

@@ -13,6 +13,7 @@
 #include "tools/llmc/guidance.h"
 #include "tools/llmc/image_options.h"
 #include "tools/llmc/logprobs_text.h"
+#include "tools/llmc/lookup.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/sampling_options.h"
 #include "tools/llmc/source_options.h"
@@ -47,6 +48,7 @@ struct RunCommand {
   SamplingOptions sampling;
   GrammarOptions grammar;
   ContextOptions context;
+  LookupOptions lookup;
   std::vector<std::string> stop_texts, images, dims;
   std::string load_state, save_state;  // files; empty: none
   std::uint32_t logprobs = 0;
@@ -89,6 +91,7 @@ struct RunResult {
   // With a grammar: whether the grammar allows the text to end here; nullopt: unknown.
   std::optional<bool> complete;
   double prompt_seconds = 0, generation_seconds = 0;
+  std::string lookup;  // lookup_text(), for notes
 };
 
 /// Receives the text while it is generated. Empty functions are not called.

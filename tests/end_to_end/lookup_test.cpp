@@ -1,0 +1,124 @@
+// --lookup: texts of several tokens per pass beside those of single steps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/support/file.h"
+#include "tests/end_to_end/cross.h"
+#include "tests/end_to_end/last_line.h"
+#include "tests/end_to_end/models.h"
+#include "tests/end_to_end/program.h"
+
+#ifdef LLMC_PROGRAM
+namespace llmc::tests {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A text that repeats itself, and its bundle with a batch of 8.
+class Lookup : public ::testing::Test {
+ protected:
+  static constexpr const char* kPrompt =
+      "Clara had a red ball. She liked the ball. Clara had a red ball. She liked the ball. Clara "
+      "had";
+
+  static const std::string& bundle() {
+    static const testing::TemporaryFolder folder;
+    static const std::string path = [] {
+      auto options = quick(tinyfable(), folder.path() / "fable");
+      options.batch = 8;
+      const auto compiled = driver::compile_model(options);
+      if (!compiled.ok()) expect_ok(compiled.error());
+      return options.out_dir.string();
+    }();
+    return path;
+  }
+
+  static nlohmann::json text_of(std::vector<std::string> arguments, const std::string& lookup) {
+    arguments.insert(arguments.begin(), {"run", bundle(), "--json", "-q", "--lookup", lookup});
+    const ProgramRun ran = llmc(arguments);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    nlohmann::json line = nlohmann::json::parse(last_line(ran.out));
+    for (const char* rate : {"tokens_per_second", "prompt_tokens_per_second", "seed"})
+      line.erase(rate);
+    return line;
+  }
+};
+
+TEST_F(Lookup, TextsLogitsAndStatesAreThoseOfSingleSteps) {
+  const testing::TemporaryFolder folder;
+  const std::string state = (folder.path() / "state").string();
+  const std::vector<std::vector<std::string>> runs{
+      {"-p", kPrompt, "-n", "60", "--temp", "0"},
+      {"-p", kPrompt, "-n", "300", "--temp", "0.6", "--seed", "3", "--repeat-penalty", "1.1"},
+      {"-p", kPrompt, "-n", "60", "--temp", "0", "--stop", "."},
+      {"-p", kPrompt, "-n", "-2", "--temp", "0", "--ignore-eos"},
+      {"-p", kPrompt, "-n", "40", "--temp", "0.8", "--seed", "4", "--mirostat", "2"},
+      {"-p", "[", "-n", "60", "--temp", "0", "--grammar",
+       "root ::= [[] ([0-9] \",\"){3,24} \"]\""}};
+  for (std::vector<std::string> run : runs) {
+    run.insert(run.end(), {"--save-state", state});
+    const nlohmann::json steps = text_of(run, "1");
+    const auto expected = read_file(state);
+    EXPECT_EQ(text_of(run, "8"), steps) << run[1];
+    const auto saved = read_file(state);
+    ASSERT_TRUE(expected.ok() && saved.ok());
+    EXPECT_TRUE(*saved == *expected) << run[1];
+  }
+}
+
+TEST_F(Lookup, PassesAreFewerThanTokens) {
+  const ProgramRun ran = llmc({"run", bundle(), "-p", kPrompt, "-n", "60", "--temp", "0",
+                               "--lookup", "8", "--grammar", "root ::= (\" had a red ball.\"){9}"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::size_t at = ran.err.find("lookup: ");
+  ASSERT_NE(at, std::string::npos) << ran.err;
+  EXPECT_GT(std::stod(ran.err.substr(at + 8)), 1.2) << ran.err;
+}
+
+TEST_F(Lookup, AConversationIsThatOfSingleSteps) {
+  const auto answers = [&](const std::string& lookup) {
+    const ProgramRun ran = llmc({"chat", bundle(), "-q", "--no-template", "-p", kPrompt, "-n", "80",
+                                 "--temp", "0.5", "--seed", "8", "--lookup", lookup});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out;
+  };
+  EXPECT_EQ(answers("8"), answers("1"));
+}
+
+TEST_F(Lookup, RefusesWhatItDoesNotWorkWith) {
+  const auto refused = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"run", bundle(), "-p", kPrompt, "--lookup", "8"});
+    const ProgramRun ran = llmc(more);
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    return ran.err;
+  };
+  EXPECT_THAT(refused({"--logprobs", "2"}), HasSubstr("--logprobs"));
+  EXPECT_THAT(refused({"--beams", "2"}), HasSubstr("--beams"));
+  EXPECT_THAT(refused({"--cfg-scale", "2", "--cfg-negative-prompt", "x"}),
+              HasSubstr("--cfg-scale"));
+  const ProgramRun many = llmc({"run", bundle(), "-p", kPrompt, "--lookup", "9"});
+  EXPECT_EQ(many.code, 2) << many.err;
+  EXPECT_THAT(many.err, HasSubstr("--batch=9"));
+}
+
+TEST_F(Lookup, HasTheSameTextUnderAnEmulator) {
+  const auto lasx = target::find("lasx");
+  ASSERT_TRUE(lasx.ok());
+  if (!executable(**lasx)) LLMC_MISSING_CROSS(without_emulator(**lasx));
+  const auto text = [&](const std::string& lookup) {
+    const ProgramRun ran =
+        llmc({"run", tinyfable().string(), "-q", "--target=lasx", "--cflag=-O1", "-p", kPrompt,
+              "-n", "24", "--temp", "0", "--json", "--lookup", lookup},
+             {"LLMC_CROSS_DIR=" + cross_folder().string()});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return nlohmann::json::parse(last_line(ran.out))["logits_hash"];
+  };
+  const std::vector<std::string> run{"-p", kPrompt, "-n", "24", "--temp", "0"};
+  EXPECT_EQ(text("4"), text_of(run, "1")["logits_hash"]);
+}
+
+}  // namespace
+}  // namespace llmc::tests
+#endif

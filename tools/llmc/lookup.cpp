@@ -1,0 +1,78 @@
+#include "tools/llmc/lookup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace llmc::cli {
+
+void add_lookup_option(CLI::App& app, LookupOptions& options) {
+  constexpr std::uint32_t kMost = 64;
+  options.option = add_whole_number(
+      app, "--lookup", options.tokens, 1, kMost,
+      "Tokens that one pass over the weights may append, with drafts from the text itself; the "
+      "text is the same, 1: no drafts (default: 1)");
+}
+
+void make_room_for_lookup(const LookupOptions& options, driver::CompileOptions& compile) {
+  compile.batch = std::max(compile.batch, options.tokens);
+}
+
+Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model) {
+  if (!options.on() || options.tokens <= model.batch) return ok_status();
+  return usage_error(
+      fmt::format("--lookup {} needs a bundle with a batch of {}; it has {}", options.tokens,
+                  options.tokens, model.batch),
+      fmt::format("compile it with --batch={}, or use a smaller --lookup", options.tokens));
+}
+
+Result<std::int32_t> LookupText::sample(std::size_t most) {
+  if (is_ahead()) return ahead_.front();
+  // A full context has no room for the token that is sampled.
+  if (most_ <= 1 || most <= 1 || session_.position() >= context_) return session_.sample();
+  LLMC_TRY(const std::vector<std::int32_t> tokens,
+           session_.step_lookup(std::min<std::size_t>(most_, most), stop_ids_));
+  ahead_.assign(tokens.begin(), tokens.end());
+  row_ = 0;
+  ++passes_;
+  tokens_ += tokens.size();
+  return ahead_.front();
+}
+
+Status LookupText::append(std::span<const std::int32_t> tokens) {
+  while (!tokens.empty() && is_ahead() && ahead_.front() == tokens.front()) {
+    ahead_.pop_front();
+    ++row_;
+    tokens = tokens.subspan(1);
+  }
+  if (tokens.empty()) return ok_status();
+  LLMC_RETURN_IF_ERROR(rewind(position()));
+  row_ = 0;
+  return session_.prefill(tokens);
+}
+
+Result<std::span<const float>> LookupText::logits() {
+  return is_ahead() && row_ > 0 ? session_.logits_at(row_ - 1) : session_.logits();
+}
+
+Status LookupText::drop_ahead(std::int32_t last) {
+  if (!is_ahead()) return ok_status();
+  const std::uint32_t end = position();
+  if (end == 0) return rewind(0);
+  LLMC_RETURN_IF_ERROR(rewind(end - 1));
+  return session_.prefill(std::span(&last, 1));
+}
+
+Status LookupText::rewind(std::size_t position) {
+  ahead_.clear();
+  row_ = 0;
+  return session_.call(&exec::Api::rewind, position);
+}
+
+std::string lookup_text(const LookupText& text) {
+  if (text.passes() == 0) return {};
+  return fmt::format("; lookup: {:.2f} tokens per pass",
+                     static_cast<double>(text.tokens()) / static_cast<double>(text.passes()));
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "compiler/exec/native.h"
+#include "tools/llmc/options.h"
+
+/// Speculative decoding with drafts from the text itself (--lookup).
+namespace llmc::cli {
+
+struct LookupOptions {
+  CLI::Option* option = nullptr;
+  std::uint32_t tokens = 1;  // maximum number of tokens of a pass; 1: no drafts
+
+  bool on() const { return tokens > 1; }
+};
+
+void add_lookup_option(CLI::App& app, LookupOptions& options);
+/// Increases the batch of `compile` to the tokens of a pass.
+void make_room_for_lookup(const LookupOptions& options, driver::CompileOptions& compile);
+/// Fails with kUsage if the model's batch is smaller than a pass.
+Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model);
+
+/// The selected sequence of a session, which may be ahead of the text that sample() and append()
+/// have shown: it then has the next tokens already. The text, its logits and what can be appended
+/// to it are those of a session without lookup.
+class LookupText {
+ public:
+  /// `stop_ids`: no draft goes beyond them.
+  LookupText(exec::Session& session, const exec::ModelFacts& model, const LookupOptions& options,
+             std::vector<std::int32_t> stop_ids)
+      : session_(session),
+        context_(model.ctx),
+        most_(options.tokens),
+        stop_ids_(std::move(stop_ids)) {}
+
+  /// Returns the next token of the text, of which at most `most` are wanted.
+  Result<std::int32_t> sample(std::size_t most = SIZE_MAX);
+  Status append(std::span<const std::int32_t> tokens);
+  /// Returns the logits after the token that append() was called with last.
+  Result<std::span<const float>> logits();
+  /// Returns whether the session has tokens that are not in the text.
+  bool is_ahead() const { return !ahead_.empty(); }
+  /// Drops these tokens. `last`: the last token of the text; its logits are available again.
+  Status drop_ahead(std::int32_t last);
+  /// Returns the number of tokens in the text.
+  std::uint32_t position() const {
+    return session_.position() - static_cast<std::uint32_t>(ahead_.size());
+  }
+  /// Drops the tokens of the text from `position` on.
+  Status rewind(std::size_t position);
+
+  /// Passes with lookup so far, and the tokens that they appended.
+  std::uint64_t passes() const { return passes_; }
+  std::uint64_t tokens() const { return tokens_; }
+
+ private:
+  exec::Session& session_;
+  const std::uint32_t context_;
+  const std::uint32_t most_;
+  const std::vector<std::int32_t> stop_ids_;
+  std::deque<std::int32_t> ahead_;  // in the session, not in the text
+  std::uint32_t row_ = 0;           // of the text's last token in the last pass, plus 1; 0: none
+  std::uint64_t passes_ = 0, tokens_ = 0;
+};
+
+/// Returns "; lookup: 2.4 tokens per pass"; empty without passes.
+std::string lookup_text(const LookupText& text);
+
+}  // namespace llmc::cli
