@@ -139,8 +139,7 @@ TYPED_TEST(AttentionTest, BitsDoNotDependOnChunksOrThreads) {
   std::uint32_t threads = 0;
   for (const std::size_t chunk : {1, 2, 7, 32, 64, 100, 140}) {
     if (kEmulated && (chunk == 2 || chunk == 32 || chunk == 140)) continue;
-    // All pairs here; an emulator takes each chunk with one number of threads.
-    for (int i = 0; i < (kEmulated ? 1 : 4); ++i) {
+    for (int i = 0; i < (kEmulated ? 1 : 2); ++i) {
       threads = threads % 4 + 1;
       EXPECT_TRUE(sequence.attend(chunk, threads, 0.25f) == want) << chunk << ' ' << threads;
     }
@@ -165,6 +164,8 @@ TYPED_TEST(AttentionTest, LaterTokensOfTheChunkDoNotMatter) {
 /// Long enough for three splits of the cache, the third a short one; an emulator has heads that are
 /// less than a register.
 constexpr std::size_t kLong = kEmulated ? 1030 : 1070, kLongDim = kEmulated ? 5 : 12;
+/// Long enough for two splits, and for the widest window.
+constexpr std::size_t kRuleTokens = 650;
 template <std::size_t block, KvFormats formats = KvFormats{}>
 using LongShape = AttentionShape<4, 2, kLongDim, block, 2, formats>;
 
@@ -175,7 +176,6 @@ void check_splits() {
   EXPECT_TRUE(sequence.attend(1, 2, 0.25f) == want);
   if (!kEmulated) {
     EXPECT_TRUE(sequence.attend(3, 3, 0.25f) == want);
-    EXPECT_TRUE(sequence.attend(1, 1, 0.25f) == want);
   }
   EXPECT_TRUE(sequence.attend(500, 2, 0.25f) == want);
   for (const std::size_t t : {511, 512, 513, 1023, 1024, static_cast<int>(kLong) - 1}) {
@@ -204,7 +204,7 @@ TEST(AttentionLongTest, BlockSizeDoesNotChangeBits) {
 
 template <class Rule, KvFormats formats = KvFormats{}>
 void check_rule() {
-  const Sequence<LongShape<16, formats>, Rule> sequence(kLong);
+  const Sequence<LongShape<16, formats>, Rule> sequence(kRuleTokens);
   const float scale = 0.3f;
   const Aligned<float> want = sequence.attend(200, 1, scale);
   for (std::size_t t = 0; t < sequence.tokens; t += t < 70 ? 1 : 37) {
@@ -216,7 +216,7 @@ void check_rule() {
   EXPECT_TRUE(sequence.attend(61, 3, scale) == want);
   if (kEmulated) return;
   EXPECT_TRUE(sequence.attend(1, 4, scale) == want);
-  EXPECT_TRUE(sequence.attend(kLong, 2, scale) == want);
+  EXPECT_TRUE(sequence.attend(kRuleTokens, 2, scale) == want);
   EXPECT_TRUE(sequence.attend(4, 3, scale) == want);
 }
 
