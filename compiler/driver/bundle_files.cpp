@@ -227,8 +227,10 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
     facts.arena_bytes = json.at("bytes").value("arena", std::uint64_t{0});
     facts.cache_bytes = json.at("bytes").value("kv", std::uint64_t{0});
-    if (json.contains("model"))
-      facts.trained_ctx = json.at("model").value("trained_context", std::uint32_t{0});
+    if (const auto model = json.find("model"); model != json.end()) {
+      facts.trained_ctx = model->value("trained_context", std::uint32_t{0});
+      facts.parameters_per_token = model->value("parameters_per_token", std::uint64_t{0});
+    }
     if (json.contains("shard")) {
       facts.shard = json.at("shard").at("index").get<std::uint32_t>();
       facts.shards = json.at("shard").at("count").get<std::uint32_t>();

@@ -71,6 +71,7 @@ struct BundleFacts {
   std::uint32_t shard = 0, shards = 0;  // plan::ShardOption
   std::uint32_t trained_ctx = 0;        // tokens that the model was trained for; 0: unknown
   std::uint64_t weights_bytes = 0, weights_per_token_bytes = 0;
+  std::uint64_t parameters_per_token = 0;          // 0 in bundles of older versions
   std::uint64_t arena_bytes = 0, cache_bytes = 0;  // 0 in bundles of older versions
   std::uint64_t grammar_bytes = 0;                 // size of the tables of the compiled-in grammar
   std::uint64_t cache_token_bytes = 0;             // 0 in bundles of older versions

@@ -170,7 +170,8 @@ void add_decoder(Json& json, const Plan& plan) {
                    {"kv_heads", program.attention.kv_heads},
                    {"head_dim", program.attention.head_dim},
                    {"vocabulary", program.vocabulary},
-                   {"parameters", plan.parameters}};
+                   {"parameters", plan.parameters},
+                   {"parameters_per_token", plan.parameters_per_token}};
   if (options.trained_ctx != 0) json["model"]["trained_context"] = options.trained_ctx;
   if (program.positions_max != 0) json["model"]["positions"] = program.positions_max;
   if (!options.tokenizer_file.empty()) {

@@ -127,8 +127,7 @@ class PartSizes {
     Products& products = found_[{part, format}];
     products.part = part;
     products.format = format;
-    products.macs +=
-        rows * (weight.active_rows == 0 ? weight.rows : weight.active_rows) * weight.columns;
+    products.macs += rows * weight.active_elements();
     products.bytes += weight.active_bytes();
   }
 
@@ -238,8 +237,7 @@ std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,
   std::uint64_t sum = 0;
   const auto add = [&](WeightRef ref) {
     if (!ref.exists()) return;
-    const PackedWeight& weight = weight_of(program, ref, loop);
-    sum += (weight.active_rows == 0 ? weight.rows : weight.active_rows) * weight.columns;
+    sum += weight_of(program, ref, loop).active_elements();
   };
   if (const auto* linear = std::get_if<LinearStage>(&stage.op)) {
     add(linear->weight);

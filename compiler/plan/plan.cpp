@@ -267,9 +267,10 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
   for (const PackedWeight& weight : program.weights) {
     plan.weights_bytes = weight.offset + round_up(weight.bytes, kAlignment);
     plan.parameters += weight.rows * weight.columns;
-    plan.weights_per_token_bytes += weight.use == WeightUse::kTable
-                                        ? table_row_bytes(weight.table, weight.columns)
-                                        : weight.active_bytes();
+    const bool is_table = weight.use == WeightUse::kTable;
+    plan.weights_per_token_bytes +=
+        is_table ? table_row_bytes(weight.table, weight.columns) : weight.active_bytes();
+    plan.parameters_per_token += is_table ? weight.columns : weight.active_elements();
   }
   if (const Plan* const function = plan.function()) plan.weights_bytes += function->weights_bytes;
   plan.code_bytes = estimate_code_bytes(plan);

@@ -138,7 +138,8 @@ struct Plan {
   std::uint64_t weights_bytes = 0;  // packed weights; the encoder's follow those of the decoder
   /// Decoder: weights that a step reads, which are all except unused rows of tables and experts.
   std::uint64_t weights_per_token_bytes = 0;
-  std::uint64_t parameters = 0;  // decoder: number of elements in the model's weights
+  std::uint64_t parameters = 0;            // decoder: number of elements in the model's weights
+  std::uint64_t parameters_per_token = 0;  // of these, elements that a step reads
   /// Required RAM in bytes: session, KV cache, scratch, …. Weights are excluded, because they can
   /// be in flash or a mapped file.
   std::uint64_t arena_bytes = 0;

@@ -65,7 +65,10 @@ struct PackedWeight {
   std::string requantize_reason{};    // kRequantized: why the codes were not preserved
   int code_low = 0;                   // kPreserved: the smallest code in the model
 
-  /// Returns the number of bytes that a token reads of a matrix or a vector.
+  /// Return the number of elements and of bytes that a token reads of a matrix or a vector.
+  std::uint64_t active_elements() const {
+    return (active_rows == 0 ? rows : active_rows) * columns;
+  }
   std::uint64_t active_bytes() const {
     return active_rows == 0 ? bytes : bytes / rows * active_rows;
   }

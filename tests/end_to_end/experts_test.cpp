@@ -86,11 +86,14 @@ TEST_F(Experts, HaveTheSameBitsOnOtherProcessors) {
 TEST_F(Experts, AreReadWhereTheyAreChosen) {
   const ProgramRun planned = llmc({"plan", model(), "--target", "generic", "--json"});
   ASSERT_EQ(planned.code, 0) << planned.err;
-  const json bytes = json::parse(planned.out, nullptr, false)["bytes"];
+  const json plan = json::parse(planned.out, nullptr, false);
+  const json& bytes = plan["bytes"];
   const auto all = bytes["weights"].get<std::uint64_t>();
   const auto read = bytes["weights_per_token"].get<std::uint64_t>();
   // Of each layer 2 of 8 experts, whose matrices have most of the bytes.
   EXPECT_LT(read, all / 2);
+  EXPECT_LT(plan["model"]["parameters_per_token"].get<std::uint64_t>(),
+            plan["model"]["parameters"].get<std::uint64_t>() / 2);
   const ProgramRun inspected = llmc({"inspect", model()});
   EXPECT_EQ(inspected.code, 0);
   EXPECT_THAT(inspected.out, HasSubstr("experts: 8"));

@@ -85,9 +85,10 @@ TEST(Parts, OfLayersWithoutFusion) {
 TEST(Parts, ProductsAreThoseOfTheMatrices) {
   const tests::StageModel model;
   const Plan plan = plan_of(model);
-  std::uint64_t macs[kParts] = {}, bytes = 0;
+  std::uint64_t macs[kParts] = {}, all_macs = 0, bytes = 0;
   for (const Products& p : products_of(plan.program)) {
     macs[static_cast<std::uint32_t>(p.part)] += p.macs;
+    all_macs += p.macs;
     bytes += p.bytes;
   }
   const auto hidden = static_cast<std::uint64_t>(model.hidden);
@@ -96,6 +97,9 @@ TEST(Parts, ProductsAreThoseOfTheMatrices) {
                                 2 * hidden * inner * 2, 2 * hidden * inner, 128 * hidden, 0));
   EXPECT_GT(bytes, plan.weights_bytes / 2);
   EXPECT_LT(bytes, plan.weights_per_token_bytes);
+  // A token reads the matrices, norms, and a row of the embedding.
+  EXPECT_GT(plan.parameters_per_token, all_macs);
+  EXPECT_LT(plan.parameters_per_token, plan.parameters);
 }
 
 NestWork work_of(const std::string& text) {
