@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "compiler/driver/bundle_files.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 #include "compiler/support/statistics.h"
@@ -42,36 +41,41 @@ Result<double> measure_steps(const exec::NativeModel& native,
 
 }  // namespace
 
-Result<std::vector<CompareRow>> compare_modes(
-    const CompareOptions& options, const driver::Progress& progress,
-    const std::function<void(const CompareRow&)>& row_done) {
+double Comparison::bits_per_weight(std::uint64_t bytes) const {
+  if (weights_per_token == 0) return 0;
+  return 8 * static_cast<double>(bytes) / static_cast<double>(weights_per_token);
+}
+
+Result<Comparison> compare_modes(const CompareOptions& options, const driver::Progress& progress,
+                                 const std::function<Status(const Comparison&)>& row_done) {
   LLMC_CHECK(!options.modes.empty() && options.steps > 0);
   LLMC_RETURN_IF_ERROR(check_length(options.text));
   LLMC_TRY(const auto base, exec::load_native(base_options(options.native), progress));
   LLMC_TRY(const std::vector<std::int32_t> prompt, prompt_of(options, base->model().ctx));
-  std::vector<CompareRow> rows;
+  Comparison result{.rows = {}, .weights_per_token = base->bundle_facts().parameters_per_token};
   for (const Mode& mode : options.modes) {
     exec::NativeOptions native = options.native;
     native.compile.quant = mode.quant;
     native.compile.kv = mode.kv;
     if (mode.quant != ir::WeightFormat::kQ4) native.compile.calibration.reset();
     LLMC_TRY(const auto tested, exec::load_native(native, progress));
-    LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(tested->bundle()));
+    const driver::BundleFacts& facts = tested->bundle_facts();
     CompareRow row{.mode = mode,
+                   .weight_bytes = facts.weights_bytes,
                    .weight_bytes_per_token = facts.weights_per_token_bytes,
                    .cache_bytes_per_token = facts.cache_token_bytes,
                    .quality = {},
                    .depth = static_cast<std::uint32_t>(prompt.size())};
     const std::string phase =
         fmt::format("{}, kv {} ({} of {})", plan::weight_format_name(mode.quant),
-                    plan::to_string(mode.kv), rows.size() + 1, options.modes.size());
+                    plan::to_string(mode.kv), result.rows.size() + 1, options.modes.size());
     LLMC_TRY(row.quality, measure_perplexity(*tested, base.get(), options.text, options.threads,
                                              phase, progress));
     LLMC_TRY(row.step_seconds, measure_steps(*tested, prompt, options));
-    rows.push_back(std::move(row));
-    if (row_done) row_done(rows.back());
+    result.rows.push_back(std::move(row));
+    if (row_done) LLMC_RETURN_IF_ERROR(row_done(result));
   }
-  return rows;
+  return result;
 }
 
 }  // namespace llmc::evaluate

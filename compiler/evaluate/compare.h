@@ -27,6 +27,7 @@ struct CompareOptions {
 /// The result for one mode.
 struct CompareRow {
   Mode mode;
+  std::uint64_t weight_bytes = 0;  // all packed weights
   /// Weights read by one decode step, with one row of the embedding.
   std::uint64_t weight_bytes_per_token = 0;
   std::uint64_t cache_bytes_per_token = 0;
@@ -35,12 +36,22 @@ struct CompareRow {
   std::uint32_t depth = 0;   // tokens in the cache before the first step
 };
 
+struct Comparison {
+  std::vector<CompareRow> rows;
+  std::uint64_t weights_per_token = 0;  // number of weights that a decode step reads
+
+  /// Returns the mean number of bits per weight that a decode step reads, of `bytes` for all of
+  /// them; 0 if it reads none.
+  double bits_per_weight(std::uint64_t bytes) const;
+};
+
 /// Measures each mode, and compares it with the same model with f32 weights and an f32 cache, which
-/// stays loaded. The decode steps follow the first half of the first window. Calls `row_done` after
-/// each mode. Requires at least one mode and one step. Fails like measure_perplexity(), and with
-/// kUsage if the steps exceed the context.
-Result<std::vector<CompareRow>> compare_modes(
-    const CompareOptions& options, const driver::Progress& progress = {},
-    const std::function<void(const CompareRow&)>& row_done = {});
+/// stays loaded. The decode steps follow the first half of the first window. Calls `row_done` with
+/// the rows so far after each mode; an error that it returns ends the measurement. Requires at
+/// least one mode and one step. Fails like measure_perplexity(), and with kUsage if the steps
+/// exceed the context.
+Result<Comparison> compare_modes(const CompareOptions& options,
+                                 const driver::Progress& progress = {},
+                                 const std::function<Status(const Comparison&)>& row_done = {});
 
 }  // namespace llmc::evaluate

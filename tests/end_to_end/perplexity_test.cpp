@@ -12,6 +12,7 @@
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support/temporary_folder.h"
 
 namespace llmc::tests {
 namespace {
@@ -256,6 +257,23 @@ TEST(PplCommand, RefusesWhatCannotBeMeasured) {
   expect_refused("ppl", {"--text", kText, "--ids", "1"}, 2, "excludes");
 }
 
+/// A file of another program for --peer with one format.
+std::string peer_file(int predicted) {
+  return nlohmann::json{{"program", "other 1.0"},
+                        {"cache", "f32"},
+                        {"predicted", predicted},
+                        {"rows",
+                         {{{"name", "A<B"},
+                           {"weight_bytes", 300},
+                           {"weight_bytes_per_token", 200},
+                           {"perplexity", 9.5},
+                           {"perplexity_standard_error", 0.5},
+                           {"kl", 0.25},
+                           {"kl_standard_error", 0.01},
+                           {"same_top", 0.75}}}}}
+      .dump();
+}
+
 TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
   const std::vector<std::string> windows{"-c", "128", "--chunks", "4"};
   std::vector<std::string> arguments{"compare", kModel, kFast,
@@ -274,9 +292,14 @@ TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
   EXPECT_THAT(ran.out, HasSubstr("\n|---|---|---:|"));
   EXPECT_THAT(ran.out, HasSubstr("\n| f32 | K=int8,V=fp8 | "));
   arguments.back() = "json";
+  const testing::TemporaryFolder folder;
+  const fs::path peer = folder.path() / "peer.json", chart = folder.path() / "chart.svg";
+  ASSERT_TRUE(write_file(peer, peer_file(252)).ok());  // 4 windows, 63 tokens counted in each
+  arguments.insert(arguments.end(), {"--peer", peer.string(), "--svg", chart.string()});
   ran = llmc(arguments);
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["predicted"], 252);
   ASSERT_EQ(json["rows"].size(), 2u) << "each mode once";
   const auto& f32 = json["rows"][0];
   const auto& q4 = json["rows"][1];
@@ -287,6 +310,20 @@ TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
   EXPECT_EQ(q4["quant"], "q4");
   EXPECT_EQ(q4["kv"], "K=int8,V=fp8");
   EXPECT_GT(q4["step_seconds"], 0.0);
+  EXPECT_NEAR(f32["bits_per_weight"].get<double>(), 32, 0.2);  // rows of the embedding have 16
+  ASSERT_EQ(json["peers"].size(), 1u);
+  EXPECT_EQ(json["peers"][0]["program"], "other 1.0");
+  EXPECT_EQ(json["peers"][0]["rows"][0]["name"], "A<B");
+  EXPECT_EQ(json["peers"][0]["rows"][0]["kl"], 0.25);
+  EXPECT_DOUBLE_EQ(
+      json["peers"][0]["rows"][0]["bits_per_weight"].get<double>(),
+      200 * q4["bits_per_weight"].get<double>() / q4["weight_bytes_per_token"].get<double>());
+  const auto svg = read_file(chart);
+  ASSERT_TRUE(svg.ok());
+  EXPECT_THAT(*svg, StartsWith("<svg "));
+  for (const char* text : {">f32</text>", ">q4</text>", ">A&lt;B</text>", ">other 1.0</text>"})
+    EXPECT_THAT(*svg, HasSubstr(text));
+  EXPECT_EQ(folder.entries(), 2u) << "no temporary file is left";
   // `llmc plan` says the same bytes, `llmc ppl` the same quality.
   const ProgramRun planned = llmc({"plan", kModel, "--kv=K=int8,V=fp8", "--json"});
   const auto plan = nlohmann::json::parse(planned.out);
@@ -305,6 +342,31 @@ TEST(PplCommand, CompareRefusesWhatCannotBeCompared) {
   expect_refused("compare", {"--text", kText, "--kv", "int8,V=f32,W=int8"}, 2, "--kv V=f32,W=int8");
   expect_refused("compare", {"--text", kText, "-o", "xml"}, 2, "--output");
   expect_refused("compare", {}, 2, "--text or --ids is required");
+  const testing::TemporaryFolder folder;
+  const std::string chart = (folder.path() / "chart.svg").string();
+  expect_refused("compare", {"--text", kText, "--svg", folder.path().string()}, 2, "is a folder");
+  expect_refused("compare", {"--text", kText, "--svg", (folder.path() / "no/a.svg").string()}, 2,
+                 "no does not exist");
+  expect_refused("compare", {"--text", kText, "--quant", "f32", "--svg", chart}, 2,
+                 "have no KL divergence to draw");
+  const std::string peer = (folder.path() / "peer.json").string();
+  expect_refused("compare", {"--text", kText, "--peer", peer}, 3, "peer.json: cannot open");
+  ASSERT_TRUE(write_file(peer, std::string_view("{}")).ok());
+  expect_refused("compare", {"--text", kText, "--peer", peer}, 3, "'program' is missing");
+  EXPECT_FALSE(fs::exists(chart));
+}
+
+TEST(PplCommand, CompareRefusesAPeerThatWasMeasuredOnOtherTokens) {
+  const testing::TemporaryFolder folder;
+  const fs::path peer = folder.path() / "peer.json", chart = folder.path() / "chart.svg";
+  ASSERT_TRUE(write_file(peer, peer_file(7)).ok());
+  const ProgramRun ran =
+      llmc({"compare", kModel, kFast, "--text", kText, "--quant", "f32", "-c", "128", "--chunks",
+            "1", "--steps", "1", "--peer", peer.string(), "--svg", chart.string()});
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("peer.json: was measured on 7 tokens, not on 63\nhint: "));
+  EXPECT_EQ(ran.out, "");
+  EXPECT_FALSE(fs::exists(chart));
 }
 
 #endif  // LLMC_PROGRAM

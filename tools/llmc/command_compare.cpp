@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "compiler/evaluate/compare.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/plan/weight_formats.h"
+#include "compiler/support/file.h"
+#include "tools/llmc/compare_report.h"
 #include "tools/llmc/options.h"
-#include "tools/llmc/table.h"
 #include "tools/llmc/text_options.h"
 
 namespace llmc::cli {
@@ -20,6 +22,8 @@ struct CompareCommand {
   std::string formats = "f32,f16,q8,q4";
   std::vector<std::string> caches;
   std::uint32_t threads = 0, steps = 64;
+  std::vector<std::string> peers;  // files
+  std::string svg;                 // file; empty: none
   TableFormat format = TableFormat::kText;
 };
 
@@ -64,54 +68,60 @@ Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
   return modes;
 }
 
-std::string bytes_text(std::uint64_t bytes) {
-  return bytes == 0 ? std::string() : fmt::to_string(bytes);
+/// Checks options before anything is compiled: --svg needs a place, and something to draw.
+Status check_svg(const CompareCommand& command, const std::vector<evaluate::Mode>& modes) {
+  namespace fs = std::filesystem;
+  if (command.svg.empty()) return ok_status();
+  const fs::path path = command.svg;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return file_failure(ErrorKind::kUsage, command.svg, "is a folder",
+                        "--svg takes the name of a file");
+  }
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!fs::is_directory(folder, error)) {
+    return file_failure(ErrorKind::kUsage, command.svg,
+                        "the folder " + printable(folder.string()) + " does not exist",
+                        "create it, or use another --svg");
+  }
+  constexpr evaluate::Mode kBase{.quant = ir::WeightFormat::kF32, .kv = {}};
+  const auto differs = [&](const evaluate::Mode& mode) { return mode != kBase; };
+  if (!command.peers.empty() || std::ranges::any_of(modes, differs)) return ok_status();
+  return usage_error("--svg: f32 weights with an f32 cache have no KL divergence to draw",
+                     "add formats to --quant or --kv, such as --quant f32,q8,q4");
 }
 
-/// Widths fit the longest names of formats and the numbers of large models.
-Table compare_table(TableFormat format) {
-  using Align = Column::Align;
-  return Table(format, {{"weights", Align::kLeft, 7},
-                        {"cache", Align::kLeft, 13},
-                        {"weight bytes/token", Align::kRight, 18},
-                        {"cache bytes/token", Align::kRight, 17},
-                        {"perplexity", Align::kRight, 10},
-                        {"+-", Align::kRight, 8, {}, "perplexity +-"},
-                        {"KL, nats", Align::kRight, 9},
-                        {"+-", Align::kRight, 8, {}, "KL +- nats"},
-                        {"same top", Align::kRight, 9, "%"},
-                        {"step, ms", Align::kRight, 9}});
+Result<std::vector<evaluate::PeerFile>> read_peers(const CompareCommand& command) {
+  std::vector<evaluate::PeerFile> peers;
+  for (const std::string& file : command.peers) {
+    LLMC_TRY(auto peer, evaluate::read_peer_file(file));
+    peers.push_back(std::move(peer));
+  }
+  return peers;
 }
 
-std::vector<std::string> compare_cells(const evaluate::CompareRow& row) {
-  const evaluate::PerplexityReport& q = row.quality;
-  const evaluate::Divergence& d = *q.divergence;
-  return {std::string(plan::weight_format_name(row.mode.quant)),
-          plan::to_string(row.mode.kv),
-          bytes_text(row.weight_bytes_per_token),
-          bytes_text(row.cache_bytes_per_token),
-          fmt::format("{:.4f}", q.perplexity.value),
-          fmt::format("{:.4f}", q.perplexity.error),
-          fmt::format("{:.6f}", d.kl.value),
-          fmt::format("{:.6f}", d.kl.error),
-          fmt::format("{:.2f}", d.same_top.value * 100),
-          fmt::format("{:.3f}", row.step_seconds * 1e3)};
+/// Fails with kBadInput if a peer did not count as many tokens as llmc.
+Status check_tokens(const CompareCommand& command, Peers peers, std::uint64_t predicted) {
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    if (peers[i].predicted == predicted) continue;
+    return file_failure(
+        ErrorKind::kBadInput, command.peers[i],
+        fmt::format("was measured on {} tokens, not on {}", peers[i].predicted, predicted),
+        "measure both on the same text with the same windows");
+  }
+  return ok_status();
 }
 
-Json row_json(const evaluate::CompareRow& row) {
-  const evaluate::PerplexityReport& q = row.quality;
-  return Json{{"quant", plan::weight_format_name(row.mode.quant)},
-              {"kv", plan::to_string(row.mode.kv)},
-              {"weight_bytes_per_token", row.weight_bytes_per_token},
-              {"cache_bytes_per_token", row.cache_bytes_per_token},
-              {"perplexity", q.perplexity.value},
-              {"perplexity_standard_error", q.perplexity.error},
-              {"kl", to_json(*q.divergence)},
-              {"step_seconds", row.step_seconds}};
+/// Returns the last part of a model's path.
+std::string model_name(const std::string& path) {
+  const std::filesystem::path model = std::filesystem::path(path).lexically_normal();
+  return (model.has_filename() ? model : model.parent_path()).filename().string();
 }
 
 Result<int> compare(const CompareCommand& command, const Globals& globals) {
   LLMC_TRY(const auto modes, modes_of(command));
+  LLMC_RETURN_IF_ERROR(check_svg(command, modes));
+  LLMC_TRY(const auto peers, read_peers(command));
   LLMC_TRY(const auto native, native_options(command.model, globals));
   LLMC_TRY(auto text, measured_text(command.text, command.model.model));
   evaluate::CompareOptions options{.native = native,
@@ -123,36 +133,46 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
                                    options.native.compile, globals));
   const bool json = globals.json || command.format == TableFormat::kJson;
   Progress line(globals);
-  const Table table = compare_table(command.format);
-  bool begun = false;
+  const Table table = compare_table(command.format, peers);
   // Print each row when it is complete: later ones may take long or fail.
-  const auto row_done = [&](const evaluate::CompareRow& row) {
+  const auto row_done = [&](const evaluate::Comparison& so_far) -> Status {
     line.clear();
-    if (json) return;
-    if (!begun) print(table.head());
-    begun = true;
-    print(table.row(compare_cells(row)));
+    LLMC_RETURN_IF_ERROR(check_tokens(command, peers, so_far.rows.front().quality.predicted));
+    if (json) return ok_status();
+    if (so_far.rows.size() == 1) print(table.head());
+    print(table.row(compare_cells(so_far)));
     std::fflush(stdout);
+    return ok_status();
   };
-  LLMC_TRY(const auto rows, evaluate::compare_modes(options, progress_of(line), row_done));
+  LLMC_TRY(const auto compared, evaluate::compare_modes(options, progress_of(line), row_done));
   line.clear();
-  const evaluate::CompareRow& first = rows.front();
+  if (!command.svg.empty()) {
+    LLMC_TRY(const std::string svg,
+             compare_chart(compared, peers, model_name(command.model.model)));
+    LLMC_RETURN_IF_ERROR(replace_file(command.svg, svg));
+  }
+  const evaluate::CompareRow& first = compared.rows.front();
   const std::int32_t bos = options.text.windows.bos;
   if (json) {
     Json result{{"model", command.model.model}, {"target", first.quality.target}};
     result.update(windows_json(command.text, first.quality, bos));
     result["steps"] = command.steps;
     result["depth"] = first.depth;
-    result["rows"] = Json::array();
-    for (const evaluate::CompareRow& row : rows) result["rows"].push_back(row_json(row));
+    result.update(rows_json(compared, peers));
     print_json(result);
     return 0;
+  }
+  for (const evaluate::PeerFile& peer : peers) {
+    for (const evaluate::PeerRow& row : peer.rows)
+      print(table.row(peer_cells(peer, row, compared)));
   }
   note(globals,
        fmt::format("{}; {}. KL and same top: against f32 weights and an f32 cache. step: median "
                    "of {} after {} tokens",
                    first.quality.target, windows_text(command.text, first.quality, bos),
                    command.steps, first.depth));
+  if (!peers.empty()) note(globals, "KL and same top of other programs: against their own f32");
+  if (!command.svg.empty()) note(globals, "chart: " + command.svg);
   return 0;
 }
 
@@ -176,6 +196,13 @@ Action add_compare(CLI::App& app, const Globals& globals) {
   add_threads(app, command->threads);
   add_whole_number(app, "--steps", command->steps, 1, plan::kMaxContext,
                    "Decode steps for the median step time (default: 64)");
+  app.add_option("--peer", command->peers,
+                 "File with another program's formats, measured by tools/peers/quality.py on the "
+                 "same tokens; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  app.add_option("--svg", command->svg, "File for a chart of KL divergence against bytes")
+      ->type_name("FILE");
   add_table_format(app, command->format);
   return [command, &globals] { return compare(*command, globals); };
 }

@@ -71,7 +71,8 @@ constexpr Entry kCommands[] = {
      true},
     {"compare", "Compare formats of weights and cache: bytes, quality, step time", add_compare,
      "  llmc compare MODEL --text wiki.txt\n"
-     "  llmc compare MODEL --text wiki.txt --quant q4,q8 --kv f16,int8"},
+     "  llmc compare MODEL --text wiki.txt --quant q4,q8 --kv f16,int8\n"
+     "  llmc compare MODEL --text wiki.txt --peer llama.json --svg quality.svg"},
     {"tokenize", "Convert text to token ids, or ids to text", add_tokenize,
      "  llmc tokenize MODEL \"Once upon a time\"\n"
      "  llmc tokenize MODEL --ids 1,2,3"},

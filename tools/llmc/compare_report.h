@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/evaluate/compare.h"
+#include "compiler/evaluate/peer_file.h"
+#include "tools/llmc/cli.h"
+#include "tools/llmc/table.h"
+
+/// The results of `llmc compare`, beside those of other programs: rows of the table, JSON, chart.
+namespace llmc::cli {
+
+using Peers = std::span<const evaluate::PeerFile>;
+
+/// Returns the table without rows. Widths fit the names of formats, also of the peers, and the
+/// numbers of large models.
+Table compare_table(TableFormat format, Peers peers);
+
+/// Return the cells of the comparison's last row, and of a peer's row.
+std::vector<std::string> compare_cells(const evaluate::Comparison& comparison);
+std::vector<std::string> peer_cells(const evaluate::PeerFile& peer, const evaluate::PeerRow& row,
+                                    const evaluate::Comparison& comparison);
+
+/// Returns the fields "rows" and, if there are peers, "peers".
+Json rows_json(const evaluate::Comparison& comparison, Peers peers);
+
+/// Returns a chart of all rows as SVG; `model`: its name. Fails with kUsage if no row has a
+/// divergence to draw.
+Result<std::string> compare_chart(const evaluate::Comparison& comparison, Peers peers,
+                                  const std::string& model);
+
+}  // namespace llmc::cli
