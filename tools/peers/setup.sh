@@ -2,8 +2,8 @@
 # setup.sh [FOLDER]: puts the programs that llmc is compared with into a chroot in FOLDER (default ~/.cache/llmc-peers).
 #
 # It is Debian's unstable distribution (sid), from the mirror that this machine's apt already uses, with the packages llama.cpp (one CPU backend
-# for every instruction set), python3-gguf, python3-onnxruntime and python3-onnx. Nothing is installed outside of FOLDER except debootstrap, if it
-# is missing. Needs root, for chroot and mounts; about 5 minutes and 1 GB. Running it again repairs and updates nothing that is there.
+# for every instruction set), libllama-dev, python3-gguf, python3-onnxruntime and python3-onnx. Nothing is installed outside of FOLDER except
+# debootstrap, if it is missing. Needs root, for chroot and mounts; about 5 minutes and 1 GB. Running it again repairs and updates nothing that is there.
 #
 # To remove it: umount FOLDER/sid/{proc,dev,models} until none of them is in /proc/mounts, then rm -r FOLDER
 set -euo pipefail
@@ -22,7 +22,7 @@ mountpoint -q "$sid/models" || mount --bind "$folder/models" "$sid/models"
 install() { chroot "$sid" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }
 # An index says until when it counts; of a mirror that stands still it may have passed.
 chroot "$sid" apt-get -o Acquire::Check-Valid-Until=false update -q
-install llama.cpp python3-gguf python3-numpy
+install llama.cpp libllama-dev python3-gguf python3-numpy
 # compare.py does without it.
 install python3-onnxruntime python3-onnx || echo "setup.sh: no onnxruntime, its comparison is left out" >&2
 echo "CPU backends: $(basename -a "$sid"/usr/lib/*/ggml/backends0/libggml-cpu-*.so | sed 's/libggml-cpu-//; s/\.so//' | tr '\n' ' ')"

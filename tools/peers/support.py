@@ -63,12 +63,14 @@ def cpu_backend(args, backend: str) -> Path:
     return library
 
 
-def prepare_chroot(args, needs_onnx: bool = False) -> None:
+def prepare_chroot(args, needs_onnx: bool = False, needs_headers: bool = False) -> None:
     """Sets it up the first time, or if a package is missing. Mounts are gone after a restart."""
     if os.geteuid() != 0:
         raise Misused("other programs run in a chroot, which needs root: run this with sudo")
     usr = args.folder / "sid/usr"
     needed = [usr / "bin/llama-bench"] + [usr / "lib/python3/dist-packages" / m for m in ("onnx", "onnxruntime") if needs_onnx]
+    if needs_headers:
+        needed.append(usr / "include/llama.h")
     if not all(path.exists() for path in needed):
         setup = Path(__file__).resolve().parent / "setup.sh"
         say(f"first run, or a package is missing: the other programs go into {args.folder} (about 5 minutes, 1 GB; {setup})")
