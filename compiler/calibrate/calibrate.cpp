@@ -10,6 +10,7 @@
 #include "compiler/calibrate/stream.h"
 #include "compiler/ir/constant_pages.h"
 #include "compiler/quant/feedback.h"
+#include "compiler/quant/pack.h"
 #include "compiler/quant/products.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/check.h"
@@ -23,23 +24,36 @@ using reference::Tensor;
 
 /// Added to the diagonal of the moments, as a part of its mean.
 constexpr double kDamping = 0.1;
-/// Number of rows that a thread encodes at a time.
+/// Number of rows that a thread encodes at a time, a multiple of those of a panel.
 constexpr std::size_t kRowsAtOnce = 64;
 /// Number of windows whose inputs of a matrix are in memory at a time.
 constexpr std::size_t kWindowsAtOnce = 16;
 
-ir::WeightFormat format_of(const ir::Node& node) {
-  if (const auto* linear = std::get_if<ir::Linear>(&node.op)) return linear->format;
-  const auto* qkv = std::get_if<ir::QkvProjection>(&node.op);
-  if (qkv == nullptr) return ir::WeightFormat::kUnset;
-  const bool same =
-      qkv->value_format == ir::WeightFormat::kUnset || qkv->value_format == qkv->format;
-  return same ? qkv->format : ir::WeightFormat::kUnset;
+/// Returns the format of codes that are chosen here; nullopt for others, and for query, key and
+/// value rows in different formats.
+std::optional<WeightKind> kind_of(const ir::Node& node) {
+  ir::WeightFormat format = ir::WeightFormat::kUnset;
+  if (const auto* linear = std::get_if<ir::Linear>(&node.op)) {
+    format = linear->format;
+  } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
+    const ir::WeightFormat value = qkv->value_format;
+    if (value == ir::WeightFormat::kUnset || value == qkv->format) format = qkv->format;
+  }
+  switch (format) {
+    case ir::WeightFormat::kQ4:
+      return WeightKind::kQ4;
+    case ir::WeightFormat::kQ6:
+      return coded_weight(kSixBits);
+    case ir::WeightFormat::kQ8:
+      return WeightKind::kQ8;
+    default:
+      return std::nullopt;
+  }
 }
 
 /// Returns whether the codes of the weight are chosen here.
 bool is_encoded(const ir::Node& node, const ir::Constant& weight) {
-  if (format_of(node) != ir::WeightFormat::kQ4 || weight.dims().size() != 2) return false;
+  if (!kind_of(node) || weight.dims().size() != 2) return false;
   const std::int64_t rows = weight.dims()[0];
   for (std::int64_t row = 0; row < rows; ++row)
     if (weight.quantization(row, row + 1)) return false;  // its codes are preserved
@@ -56,9 +70,12 @@ class Encoder final : public Products {
   bool wants(const ir::Node& node, const ir::Constant& weight) const override {
     return !encoded_.contains(&weight) && is_encoded(node, weight);
   }
+  Status visit(const ir::Node& node, const ConstantPtr& weight,
+               const std::vector<Values>& operands) override {
+    return wants(node, *weight) ? encode(node, *weight, operands) : ok_status();
+  }
   Result<std::vector<Values>> run(const ir::Node& node, const ConstantPtr& weight,
                                   const std::vector<Values>& operands) override {
-    if (wants(node, *weight)) LLMC_RETURN_IF_ERROR(encode(node, *weight, operands));
     const auto rows = static_cast<std::size_t>(weight->dims()[0]);
     const auto columns = static_cast<std::size_t>(weight->dims()[1]);
     std::vector<float> own(rows * columns), rounded;
@@ -140,22 +157,22 @@ class Encoder final : public Products {
                             "text",
                         .hint = "--calibrate none encodes the weights without a text"};
     const quant::Feedback feedback(moments, kDamping, pool_);
-    auto matrix = std::make_shared<quant::Q4Matrix>(rows, columns);
+    const WeightKind kind = *kind_of(node);
+    auto matrix = std::make_shared<quant::EncodedMatrix>(kind, rows, columns);
+    const float largest = quant::largest_weight(kind);
     const std::size_t parts = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
     const Status done = pool_.run(parts, [&](std::size_t part) -> Status {
       const std::size_t first = part * kRowsAtOnce, count = std::min(kRowsAtOnce, rows - first);
       std::vector<float> values(count * columns);
       weight.read_rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), values);
       for (const float value : values)
-        if (!(value <= quant::kLargestQ4Weight && value >= -quant::kLargestQ4Weight))
+        if (!(value <= largest && value >= -largest))
           return Diagnostic{.kind = ErrorKind::kBadInput,
                             .file = node.origin.file,
                             .node = node.origin.node,
-                            .message = "a weight is not finite or too large for q4",
+                            .message = "a weight is not finite or too large for its format",
                             .hint = "the model's file is damaged, or try --quant=f32"};
-      std::vector<quant::Q4Row> encoded(count);
-      feedback.encode(values, encoded);
-      for (std::size_t r = 0; r < count; ++r) matrix->set(first + r, encoded[r]);
+      feedback.encode(kind, values, matrix->panels(first, count));
       return ok_status();
     });
     LLMC_RETURN_IF_ERROR(done);
@@ -179,11 +196,8 @@ class Encoder final : public Products {
         weight.read_rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count),
                          values);
       } else {
-        quant::Q4Row row;
-        for (std::size_t r = 0; r < count; ++r) {
-          found->second->get(first + r, row);
-          quant::decode_q4_row(row, std::span(values).subspan(r * columns, columns));
-        }
+        quant::unpack_panels(found->second->kind(), found->second->panels(first, count), columns,
+                             values);
       }
       quant::transpose({values.data(), count, columns, columns},
                        {turned.data() + first, columns, count, rows});
@@ -201,7 +215,7 @@ class Encoder final : public Products {
 };
 
 void collect(const ir::Graph& graph, const ir::Loop* loop, std::size_t iteration,
-             std::vector<ConstantPtr>& found, std::set<const ir::Constant*>& seen) {
+             std::vector<RoundedMatrix>& found, std::set<const ir::Constant*>& seen) {
   std::map<std::uint32_t, ConstantPtr> constants;
   for (const ir::Node& node : graph.nodes()) {
     if (const auto* constant = std::get_if<ir::ConstantOp>(&node.op)) {
@@ -212,11 +226,11 @@ void collect(const ir::Graph& graph, const ir::Loop* loop, std::size_t iteration
     } else if (const auto* inner = std::get_if<ir::Loop>(&node.op); inner && inner->body) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(inner->count); ++i)
         collect(*inner->body, inner, i, found, seen);
-    } else if (format_of(node) == ir::WeightFormat::kQ4) {
+    } else if (const auto kind = kind_of(node)) {
       const auto weight = constants.find(node.inputs[1].index);
       if (weight != constants.end() && is_encoded(node, *weight->second) &&
           seen.insert(weight->second.get()).second)
-        found.push_back(weight->second);
+        found.push_back({weight->second, *kind});
     }
   }
 }
@@ -254,8 +268,8 @@ Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>&
 
 }  // namespace
 
-std::vector<ConstantPtr> matrices_of(const ir::Graph& stages) {
-  std::vector<ConstantPtr> found;
+std::vector<RoundedMatrix> matrices_of(const ir::Graph& stages) {
+  std::vector<RoundedMatrix> found;
   std::set<const ir::Constant*> seen;
   collect(stages, nullptr, 0, found, seen);
   return found;
@@ -264,8 +278,8 @@ std::vector<ConstantPtr> matrices_of(const ir::Graph& stages) {
 Result<Matrices> calibrate(const ir::Graph& stages, const Options& options) {
   LLMC_CHECK(!options.windows.empty());
   std::uint64_t total = 0;
-  for (const ConstantPtr& matrix : matrices_of(stages))
-    total += static_cast<std::uint64_t>(matrix->element_count());
+  for (const RoundedMatrix& matrix : matrices_of(stages))
+    total += static_cast<std::uint64_t>(matrix.data->element_count());
   std::vector<Values> inputs;
   for (const ir::ValueId input : stages.inputs()) {
     Values values;

@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "compiler/quant/q4_matrix.h"
+#include "compiler/quant/encoded_matrix.h"
 #include "compiler/support/result.h"
 
-/// Chooses the codes of 4-bit matrices for the inputs that they have while the model reads a text.
+/// Chooses the codes of quantized matrices for the inputs that they have while the model reads a
+/// text.
 namespace llmc::calibrate {
 
 struct Options {
@@ -23,11 +24,16 @@ struct Options {
 };
 
 /// The encoded matrices by the constants of the graph.
-using Matrices = std::map<const ir::Constant*, std::shared_ptr<const quant::Q4Matrix>>;
+using Matrices = std::map<const ir::Constant*, std::shared_ptr<const quant::EncodedMatrix>>;
 
+/// A matrix of the graph and the format of its codes.
+struct RoundedMatrix {
+  ir::ConstantPtr data;
+  WeightKind kind;
+};
 /// Returns the matrices of the graph that calibrate() encodes, in the order of execution: weights
-/// of Linear and QkvProjection in q4 whose codes the model does not already have.
-std::vector<ir::ConstantPtr> matrices_of(const ir::Graph& stages);
+/// of Linear and QkvProjection in q4, q6 or q8 whose codes the model does not already have.
+std::vector<RoundedMatrix> matrices_of(const ir::Graph& stages);
 
 /// Encodes these matrices. Runs the windows through the graph, a stage-level decoder with weight
 /// formats, node by node, once as they are and once with all matrices before already rounded: a

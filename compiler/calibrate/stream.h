@@ -27,12 +27,18 @@ class Products {
   /// Returns whether the result of `node`, a Linear or QkvProjection with this weight, is wanted
   /// even if no other node reads it.
   virtual bool wants(const ir::Node& node, const ir::Constant& weight) const = 0;
-  /// Returns the results, [result][window]. The operand of the weight has only its dims.
+  /// Looks at the operands of a product that is reached. The operand of the weight has only its
+  /// dims.
+  virtual Status visit(const ir::Node& node, const ir::ConstantPtr& weight,
+                       const std::vector<Values>& operands) = 0;
+  /// Returns the results of a product that other nodes read, [result][window], after visit().
   virtual Result<std::vector<Values>> run(const ir::Node& node, const ir::ConstantPtr& weight,
                                           const std::vector<Values>& operands) = 0;
 };
 
 /// Runs `graph` up to the last product that is wanted. `inputs` are in the order of its inputs.
+/// Where the graph picks the last row of a sequence for the products after it (the head of a
+/// decoder), they have all rows.
 Status stream(const ir::Graph& graph, std::vector<Values> inputs, std::size_t windows,
               Products& products, WorkerPool& pool);
 

@@ -113,7 +113,7 @@ std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t
 
 /// Returns the matrices in a file of the cache; empty if it is damaged.
 calibrate::Matrices read_matrices(const fs::path& file,
-                                  const std::vector<ir::ConstantPtr>& constants) {
+                                  const std::vector<calibrate::RoundedMatrix>& wanted) {
   calibrate::Matrices matrices;
   const auto mapped = MappedFile::open(file);
   if (!mapped.ok()) return matrices;
@@ -123,13 +123,13 @@ calibrate::Matrices read_matrices(const fs::path& file,
   std::memcpy(&hash, rest.data(), sizeof hash);
   rest = rest.subspan(sizeof hash);
   if (hash != XXH3_64bits(rest.data(), rest.size())) return matrices;
-  for (const ir::ConstantPtr& constant : constants) {
-    const auto rows = static_cast<std::size_t>(constant->dims()[0]);
-    const auto columns = static_cast<std::size_t>(constant->dims()[1]);
-    const std::size_t bytes = quant::Q4Matrix::bytes_of(rows, columns);
+  for (const calibrate::RoundedMatrix& matrix : wanted) {
+    const auto rows = static_cast<std::size_t>(matrix.data->dims()[0]);
+    const auto columns = static_cast<std::size_t>(matrix.data->dims()[1]);
+    const std::size_t bytes = weight_bytes(matrix.kind, rows, columns);
     if (bytes > rest.size()) return {};
-    matrices[constant.get()] =
-        std::make_shared<quant::Q4Matrix>(rows, columns, *mapped, rest.first(bytes));
+    matrices[matrix.data.get()] = std::make_shared<quant::EncodedMatrix>(
+        matrix.kind, rows, columns, *mapped, rest.first(bytes));
     rest = rest.subspan(bytes);
   }
   if (!rest.empty()) matrices.clear();
@@ -137,11 +137,11 @@ calibrate::Matrices read_matrices(const fs::path& file,
 }
 
 /// Writes the matrices as an entry of the cache. A failure only means that they are not kept.
-void keep_matrices(const fs::path& entry, const std::vector<ir::ConstantPtr>& constants,
+void keep_matrices(const fs::path& entry, const std::vector<calibrate::RoundedMatrix>& wanted,
                    const calibrate::Matrices& matrices) {
   std::string content(sizeof(std::uint64_t), '\0');
-  for (const ir::ConstantPtr& constant : constants) {
-    const auto bytes = matrices.at(constant.get())->bytes();
+  for (const calibrate::RoundedMatrix& matrix : wanted) {
+    const auto bytes = matrices.at(matrix.data.get())->bytes();
     content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   const std::uint64_t hash = hash_of(std::string_view(content).substr(sizeof(std::uint64_t)));
@@ -163,7 +163,7 @@ std::uint32_t calibration_tokens(std::uint64_t weights) {
 }
 
 std::string calibration_key(const CompileOptions& options) {
-  if (!options.calibration || options.quant != ir::WeightFormat::kQ4) return {};
+  if (!options.calibration || !ir::is_quantized(options.quant)) return {};
   const CalibrationText& given = *options.calibration;
   return given.write ? given.source : fmt::format("text-{:016x}", hash_of(given.text));
 }
@@ -176,18 +176,18 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
   calibrate::Matrices matrices;
   if (!options.calibration) return matrices;
   const CalibrationText& given = *options.calibration;
-  const std::vector<ir::ConstantPtr> constants = calibrate::matrices_of(stages);
-  if (constants.empty()) {
+  const std::vector<calibrate::RoundedMatrix> wanted = calibrate::matrices_of(stages);
+  if (wanted.empty()) {
     if (options.import.on_warning)
-      options.import.on_warning({.message = "--calibrate has no effect: no matrix is rounded to q4",
-                                 .hint = "--quant=q4 rounds the matrices of the layers to q4"});
+      options.import.on_warning({.message = "--calibrate has no effect: no matrix is rounded",
+                                 .hint = "--quant=q4, q6 and q8 round matrices of floats"});
     return matrices;
   }
   report(progress, "calibrate", 0, 0);
   const std::uint32_t size = std::min(kCalibrationWindow, context);
   std::uint64_t weights = 0;
-  for (const ir::ConstantPtr& constant : constants)
-    weights += static_cast<std::uint64_t>(constant->element_count());
+  for (const calibrate::RoundedMatrix& matrix : wanted)
+    weights += static_cast<std::uint64_t>(matrix.data->element_count());
   const std::uint32_t tokens = calibration_tokens(weights);
   const std::int32_t bos = tokenizer ? tokenizer->bos().value_or(-1) : -1;
   std::vector<std::int32_t> ids;
@@ -203,7 +203,7 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
         hash_of(ir::print(stages)), calibration_key(options), size, hash_of_ids(ids, bos, tokens));
     const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
     entry = cache / fmt::format("{:016x}{:016x}-calibration", hash.high64, hash.low64);
-    matrices = read_matrices(entry / kMatricesFile, constants);
+    matrices = read_matrices(entry / kMatricesFile, wanted);
     if (!matrices.empty()) {
       touch_entry(entry);
       return matrices;
@@ -219,16 +219,17 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
     report(progress, "calibrate", done, total);
   };
   LLMC_TRY(matrices, calibrate::calibrate(stages, run));
-  if (!entry.empty()) keep_matrices(entry, constants, matrices);
+  if (!entry.empty()) keep_matrices(entry, wanted, matrices);
   return matrices;
 }
 
 void use_encoded(const calibrate::Matrices& matrices, std::vector<plan::Plan>& plans) {
   for (plan::Plan& plan : plans)
     for (plan::PackedWeight& weight : plan.program.weights)
-      if (weight.use == plan::WeightUse::kMatrix && weight.matrix == WeightKind::kQ4)
-        if (const auto found = matrices.find(weight.data.get()); found != matrices.end())
-          weight.encoded = found->second;
+      if (const auto found = matrices.find(weight.data.get());
+          weight.use == plan::WeightUse::kMatrix && found != matrices.end() &&
+          found->second->kind() == weight.matrix)
+        weight.encoded = found->second;
 }
 
 }  // namespace llmc::driver

@@ -10,7 +10,7 @@
 #include "compiler/plan/plan.h"
 #include "runtime/hosted/tokenizer.h"
 
-/// Calibrates the 4-bit matrices of a decoder with a text (--calibrate).
+/// Calibrates the quantized matrices of a decoder with a text (--calibrate).
 namespace llmc::driver {
 
 /// Tokens of a window.

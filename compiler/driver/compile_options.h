@@ -31,7 +31,7 @@ struct SystemPrompt {
   std::string source;  // file name, for messages
 };
 
-/// The text with which 4-bit matrices are calibrated.
+/// The text with which quantized matrices are calibrated.
 struct CalibrationText {
   std::string source;  // file name, for messages; "self": the model writes the text
   std::string text;    // content of the file

@@ -144,9 +144,9 @@ class WeightWriter {
     if (weight_.encoded) {
       const auto rows = static_cast<std::size_t>(group.count);
       group.bytes.resize(weight_bytes(weight_.matrix, rows, weight_.columns));
-      quant::pack_q4_panels(*weight_.encoded,
-                            std::span(order_).subspan(static_cast<std::size_t>(group.first), rows),
-                            group.bytes);
+      quant::pack_encoded_panels(
+          *weight_.encoded, std::span(order_).subspan(static_cast<std::size_t>(group.first), rows),
+          group.bytes);
       return ok_status();
     }
     if (weight_.conversion == plan::WeightConversion::kPreserved) return encode_codes(group);

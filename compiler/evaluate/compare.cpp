@@ -57,7 +57,7 @@ Result<Comparison> compare_modes(const CompareOptions& options, const driver::Pr
     exec::NativeOptions native = options.native;
     native.compile.quant = mode.quant;
     native.compile.kv = mode.kv;
-    if (mode.quant != ir::WeightFormat::kQ4) native.compile.calibration.reset();
+    if (!ir::is_quantized(mode.quant)) native.compile.calibration.reset();
     LLMC_TRY(const auto tested, exec::load_native(native, progress));
     const driver::BundleFacts& facts = tested->bundle_facts();
     CompareRow row{.mode = mode,

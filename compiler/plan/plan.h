@@ -96,7 +96,7 @@ struct PlanOptions {
   /// Recorded in plan.json for `llmc verify` on a bundle: the requested weight format, and the
   /// golden hashes stored with the model for this format.
   std::string quant;
-  std::string calibration;  // which text q4 weights were calibrated with (driver/calibration.h)
+  std::string calibration;  // which text weights were calibrated with (driver/calibration.h)
   std::map<std::string, std::string> golden;
 };
 

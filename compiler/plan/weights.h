@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/ir/op.h"
-#include "compiler/quant/q4_matrix.h"
+#include "compiler/quant/encoded_matrix.h"
 #include "compiler/support/result.h"
 #include "llmc/sizes.h"
 
@@ -58,8 +58,8 @@ struct PackedWeight {
   std::uint64_t offset = 0;  // offset in the weights file in bytes, a multiple of 64
   std::uint64_t bytes = 0;   // size, without the padding before the next offset
 
-  /// q4: the encoded rows of `data` if they were chosen by calibration; nullptr: packing chooses.
-  std::shared_ptr<const quant::Q4Matrix> encoded{};
+  /// The encoded rows of `data` if they were chosen by calibration; nullptr: packing chooses.
+  std::shared_ptr<const quant::EncodedMatrix> encoded{};
   WeightConversion conversion = WeightConversion::kFloat;
   std::string source_quantization{};  // kFloat: empty; else "4-bit, blocks of 32"
   std::string requantize_reason{};    // kRequantized: why the codes were not preserved

@@ -9,6 +9,8 @@
 #include "compiler/quant/block_fit.h"
 #include "compiler/quant/feedback_block.h"
 #include "compiler/quant/products.h"
+#include "compiler/quant/q4.h"
+#include "compiler/quant/symmetric.h"
 #include "compiler/support/check.h"
 #include "llmc/half.h"
 
@@ -254,56 +256,148 @@ float Feedback::unit(std::size_t i, std::size_t j) const {
   return unit_[panels_[b] + i * kFitWidth + (j - starts_[b])];
 }
 
-void Feedback::encode_group(std::span<const float> weights, std::span<Q4Row> out) const {
-  const std::size_t n = columns(), rows = out.size();
-  std::vector<float> given(n * kLanes, 0.0f), errors(n * kLanes);
-  BlockSearch search;
-  std::array<float, kLanes> units;
-  units.fill(1.0f);
-  for (std::size_t r = 0; r < rows; ++r) {
-    const auto row = weights.subspan(r * n, n);
-    // The search without feedback finds the row's S and M.
-    encode_q4_row(row, importance_, out[r]);
+namespace {
+
+/// Returns the panel of a row of a group.
+std::uint8_t* panel_of(std::span<std::byte> panels, std::size_t panel_bytes, std::size_t row) {
+  return reinterpret_cast<std::uint8_t*>(panels.data()) + row / kPanelRows * panel_bytes;
+}
+
+/// Writes rows in q4. Their S and M come from the search without feedback, weighted by D.
+class Q4Codec {
+ public:
+  Q4Codec(std::span<const float> importance, std::span<std::byte> panels)
+      : importance_(importance), panels_(panels) {}
+
+  /// Begins the group of up to 16 rows from `row` on.
+  void begin(std::size_t row) { first_ = row; }
+  /// Returns a power of two. The search works with the row divided by it.
+  float begin_row(BlockSearch& search, std::size_t lane, std::span<const float> row) {
+    encode_q4_row(row, importance_, row_);
+    q4_set_row(panel(lane), lane % kPanelRows, row_.scale, row_.min);
     float largest = 0;
     for (const float w : row) largest = std::max(largest, w < 0 ? -w : w);
-    const float unit = units[r] = power_of_two_below(largest);
-    search.scale[r] = bf16_to_f32(out[r].scale) / unit;
-    search.min[r] = bf16_to_f32(out[r].min) / unit;
-    for (std::size_t i = 0; i < n; ++i) given[i * kLanes + r] = row[order_[i]] / unit;
+    const float unit = power_of_two_below(largest);
+    search.scale[lane] = bf16_to_f32(row_.scale) / unit;
+    search.min[lane] = bf16_to_f32(row_.min) / unit;
+    return unit;
   }
-  for (std::size_t b = 0; b + 1 < starts_.size(); ++b) {
-    const std::size_t begin = starts_[b], count = starts_[b + 1] - begin;
-    const float* const panel = unit_.data() + panels_[b];
-    search.given.fill(0);
-    std::copy_n(given.data() + begin * kLanes, count * kLanes, search.given.data());
-    search.wanted = search.given;
-    if (!shift_.empty())
-      add_lanes(shift_.data() + b * n * kFitWidth, kFitWidth, given.data(), search.wanted.data(),
-                n);
-    add_lanes(panel, kFitWidth, errors.data(), search.wanted.data(), begin);
-    search.unit.fill(0);
-    std::copy_n(panel + begin * kFitWidth, count * kFitWidth, search.unit.data());
-    search.weight.fill(0);
-    std::copy_n(weights_.data() + begin, count, search.weight.data());
-    search.run();
-    std::copy_n(search.error.data(), count * kLanes, errors.data() + begin * kLanes);
-    const std::size_t block = order_[begin] / kFitWidth;
+  void run(BlockSearch& search) const { search.run_q4(); }
+  void set_block(const BlockSearch& search, std::size_t lane, std::size_t block) {
+    const std::size_t k = importance_.size();
+    q4_set_scale(panel(lane), k, lane % kPanelRows, block,
+                 static_cast<std::uint8_t>(search.s[lane]));
+    q4_set_min(panel(lane), k, lane % kPanelRows, block, static_cast<std::uint8_t>(search.m[lane]));
+  }
+  void set_code(const BlockSearch& search, std::size_t lane, std::size_t step, std::size_t k) {
+    q4_set_code(panel(lane), lane % kPanelRows, k,
+                static_cast<std::uint8_t>(search.code[step * kLanes + lane]));
+  }
+
+ private:
+  std::uint8_t* panel(std::size_t lane) {
+    return panel_of(panels_, q4_panel_bytes(importance_.size()), first_ + lane);
+  }
+
+  std::span<const float> importance_;
+  std::span<std::byte> panels_;
+  std::size_t first_ = 0;
+  Q4Row row_;
+};
+
+/// Writes rows of symmetric codes.
+class SymmetricCodec {
+ public:
+  SymmetricCodec(WeightKind kind, std::size_t columns, std::span<std::byte> panels)
+      : format_(coded_format(kind)),
+        columns_(columns),
+        panels_(panels),
+        lowest_(kind == WeightKind::kQ8 ? -127 : coded_lowest(format_)),
+        highest_(kind == WeightKind::kQ8 ? 127 : -lowest_ - 1) {}
+
+  void begin(std::size_t row) { first_ = row; }
+  float begin_row(BlockSearch&, std::size_t, std::span<const float>) { return 1; }
+  void run(BlockSearch& search) const {
+    search.run_symmetric(static_cast<float>(lowest_), static_cast<float>(highest_));
+  }
+  void set_block(const BlockSearch& search, std::size_t lane, std::size_t block) {
+    coded_set_group(format_, panel(lane), columns_, lane % kPanelRows, block, search.s[lane], 0);
+  }
+  void set_code(const BlockSearch& search, std::size_t lane, std::size_t step, std::size_t k) {
+    const int code =
+        search.s[lane] == 0 ? 0 : static_cast<int>(search.code[step * kLanes + lane]) + lowest_;
+    coded_set_code(format_, panel(lane), lane % kPanelRows, k, code);
+  }
+
+ private:
+  std::uint8_t* panel(std::size_t lane) {
+    return panel_of(panels_, coded_panel_bytes(format_, columns_), first_ + lane);
+  }
+
+  CodedFormat format_;
+  std::size_t columns_;
+  std::span<std::byte> panels_;
+  std::size_t first_ = 0;
+  int lowest_, highest_;
+};
+
+}  // namespace
+
+template <class Codec>
+void Feedback::encode_rows(Codec codec, std::span<const float> weights) const {
+  const std::size_t n = columns(), all = weights.size() / n;
+  std::vector<float> given(n * kLanes, 0.0f), errors(n * kLanes);
+  BlockSearch search;
+  for (std::size_t first = 0; first < all; first += kLanes) {
+    const std::size_t rows = std::min(kLanes, all - first);
+    codec.begin(first);
+    if (rows < kLanes) std::ranges::fill(given, 0.0f);
     for (std::size_t r = 0; r < rows; ++r) {
-      out[r].scales[block] = static_cast<std::uint8_t>(search.s[r]);
-      out[r].minimums[block] = static_cast<std::uint8_t>(search.m[r]);
-      for (std::size_t i = 0; i < count; ++i)
-        out[r].codes[order_[begin + i]] = static_cast<std::uint8_t>(search.code[i * kLanes + r]);
+      const auto row = weights.subspan((first + r) * n, n);
+      const float unit = codec.begin_row(search, r, row);
+      for (std::size_t i = 0; i < n; ++i) given[i * kLanes + r] = row[order_[i]] / unit;
+    }
+    for (std::size_t b = 0; b + 1 < starts_.size(); ++b) {
+      const std::size_t begin = starts_[b], count = starts_[b + 1] - begin;
+      const float* const panel = unit_.data() + panels_[b];
+      search.given.fill(0);
+      std::copy_n(given.data() + begin * kLanes, count * kLanes, search.given.data());
+      search.wanted = search.given;
+      if (!shift_.empty())
+        add_lanes(shift_.data() + b * n * kFitWidth, kFitWidth, given.data(), search.wanted.data(),
+                  n);
+      add_lanes(panel, kFitWidth, errors.data(), search.wanted.data(), begin);
+      search.unit.fill(0);
+      std::copy_n(panel + begin * kFitWidth, count * kFitWidth, search.unit.data());
+      search.weight.fill(0);
+      std::copy_n(weights_.data() + begin, count, search.weight.data());
+      codec.run(search);
+      std::copy_n(search.error.data(), count * kLanes, errors.data() + begin * kLanes);
+      const std::size_t block = order_[begin] / kFitWidth;
+      for (std::size_t r = 0; r < rows; ++r) {
+        codec.set_block(search, r, block);
+        for (std::size_t i = 0; i < count; ++i) codec.set_code(search, r, i, order_[begin + i]);
+      }
     }
   }
 }
 
-void Feedback::encode(std::span<const float> weights, std::span<Q4Row> out) const {
+bool Feedback::can_encode(WeightKind kind) {
+  if (kind == WeightKind::kQ4 || kind == WeightKind::kQ8) return true;
+  return is_coded(kind) && is_symmetric(coded_format(kind)) &&
+         coded_format(kind).block == kFitWidth;
+}
+
+void Feedback::encode(WeightKind kind, std::span<const float> weights,
+                      std::span<std::byte> panels) const {
   const std::size_t n = columns();
-  LLMC_CHECK(weights.size() == out.size() * n);
-  for (std::size_t r = 0; r < out.size(); r += kLanes) {
-    const std::size_t rows = std::min(kLanes, out.size() - r);
-    encode_group(weights.subspan(r * n, rows * n), out.subspan(r, rows));
-  }
+  LLMC_CHECK(can_encode(kind) && weights.size() % n == 0);
+  LLMC_CHECK(panels.size() == weight_bytes(kind, weights.size() / n, n));
+  std::ranges::fill(panels, std::byte{0});
+  if (kind == WeightKind::kQ4)
+    encode_rows(Q4Codec(importance_, panels), weights);
+  else
+    encode_rows(SymmetricCodec(kind, n, panels), weights);
 }
 
 }  // namespace llmc::quant

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "compiler/quant/q4.h"
 #include "compiler/support/worker_pool.h"
+#include "llmc/quant/weights.h"
 
 /// Encodes the rows of a matrix for the inputs that it has: minimizes the error of the products,
 /// trace (W - Q) H (W - Q)^T with the second moments H = X^T X of inputs X, not that of the
@@ -56,9 +56,14 @@ class Feedback {
   /// ||X' W^T - X Q^T|| (GPTAQ, arXiv 2504.02692).
   Feedback(const Moments& moments, double damping, WorkerPool& pool);
 
+  /// Returns whether rows can be encoded in the format: q4, and symmetric codes with a scale for
+  /// every 32.
+  static bool can_encode(WeightKind kind);
+
   std::size_t columns() const { return order_.size(); }
-  /// Encodes rows of `columns()` weights, which must be as encode_q4_row() requires, to `out`.
-  void encode(std::span<const float> weights, std::span<Q4Row> out) const;
+  /// Encodes rows of `columns()` weights, which must be as pack_panels() requires, to
+  /// weight_bytes(kind, rows, columns()) bytes.
+  void encode(WeightKind kind, std::span<const float> weights, std::span<std::byte> panels) const;
   /// Returns U[i][j] and D[j] for columns in the order of rounding, and this order.
   float unit(std::size_t i, std::size_t j) const;
   float weight(std::size_t j) const { return weights_[j]; }
@@ -67,7 +72,8 @@ class Feedback {
  private:
   void find_shift(const Moments& moments, double mean, const std::vector<double>& lower,
                   WorkerPool& pool);
-  void encode_group(std::span<const float> weights, std::span<Q4Row> out) const;
+  template <class Codec>
+  void encode_rows(Codec codec, std::span<const float> weights) const;
 
   std::vector<std::uint32_t> order_;  // column that is rounded at each step
   std::vector<std::size_t> starts_;   // first step of each block, then the number of steps

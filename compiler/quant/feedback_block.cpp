@@ -14,11 +14,15 @@ namespace {
 using RowLanes = float __attribute__((vector_size(sizeof(float) * kLanes)));
 using RowIntegers = int __attribute__((vector_size(sizeof(int) * kLanes)));
 
-/// Scales that are tried, as steps from that of the range; initial offsets of the range in steps
-/// between codes; rounds with the min of least squares after each.
+/// q4: scales that are tried, as steps from that of the range; initial offsets of the range in
+/// steps between codes; rounds with the min of least squares after each.
 constexpr std::array<float, 6> kScaleSteps{-3, -2, -1, 0, 1, 2};
 constexpr std::array<float, 3> kRangeOffsets{0, -0.5f, 0.5f};
 constexpr int kMinRefits = 3;
+/// Symmetric codes: places of the weight with the maximum magnitude, in steps between codes above
+/// the lowest code; rounds with the scale of least squares after each.
+constexpr std::array<float, 5> kExtremes{0, 0.5f, 1, 2, -1};
+constexpr int kScaleRefits = 2;
 
 [[gnu::always_inline]] inline RowLanes load(const float* from) {
   RowLanes x;
@@ -39,24 +43,51 @@ constexpr int kMinRefits = 3;
   return __builtin_convertvector(__builtin_convertvector(x, RowIntegers), RowLanes);
 }
 
-struct Outcome {
-  RowLanes error{}, rest{};  // sum of D (v - q)^2; sum of D (v - step c)
+/// Returns the f16 nearest to x, but not 0 unless x is.
+[[gnu::always_inline]] inline RowLanes nearest_half(RowLanes x) {
+  x = clamped(x, -65504, 65504);
+  // 11 significant bits, and no bits below 2^-24: then the sum is less than 1, or exact.
+  const RowLanes zero{}, wide = x * 0x2001p0f;
+  const RowLanes half = (wide - (wide - x) + 0.75f) - 0.75f;
+  const RowLanes least = x > zero ? zero + 0x1p-24f : x < zero ? zero - 0x1p-24f : zero;
+  return half != zero ? half : least;
+}
+
+/// Sum of D (v - step c).
+struct MinSum {
+  RowLanes rest{};
+  [[gnu::always_inline]] void add(RowLanes v, RowLanes, RowLanes scaled, float weight) {
+    rest = rest + (v - scaled) * weight;
+  }
+};
+/// Sums of D v c and D c^2 for codes counted from 0.
+struct ScaleSums {
+  float lowest = 0;
+  RowLanes products{}, squares{};
+  [[gnu::always_inline]] void add(RowLanes v, RowLanes c, RowLanes, float weight) {
+    const RowLanes code = c + lowest, weighted = code * weight;
+    products = products + v * weighted;
+    squares = squares + code * weighted;
+  }
+};
+struct NoSums {
+  [[gnu::always_inline]] void add(RowLanes, RowLanes, RowLanes, float) {}
 };
 
-/// Rounds the block with q = step * c + low. With `kStore`, stores codes and errors.
-template <bool kStore>
-[[gnu::always_inline]] inline Outcome round_block(BlockSearch& search, RowLanes step,
-                                                  RowLanes low) {
-  const RowLanes zero{}, inverse = step > zero ? 1.0f / step : zero;
-  RowLanes v[kFitWidth];
+/// Rounds the block with q = step * c + low, c in 0..`largest`. Returns the sum of D (v - q)^2.
+/// With `kStore`, stores codes and errors.
+template <bool kStore, class Sums>
+[[gnu::always_inline]] inline RowLanes round_block(BlockSearch& search, RowLanes step, RowLanes low,
+                                                   float largest, Sums& sums) {
+  const RowLanes zero{}, inverse = step != zero ? 1.0f / step : zero;
+  RowLanes v[kFitWidth], error{};
   for (std::size_t j = 0; j < kFitWidth; ++j) v[j] = load(search.wanted.data() + j * kLanes);
-  Outcome out;
   for (std::size_t j = 0; j < kFitWidth; ++j) {
-    const RowLanes c = rounded((v[j] - low) * inverse, 0, kLargestCode);
+    const RowLanes c = rounded((v[j] - low) * inverse, 0, largest);
     const RowLanes scaled = step * c, q = scaled + low;
     const RowLanes miss = v[j] - q, e = load(search.given.data() + j * kLanes) - q;
-    out.error = out.error + miss * miss * search.weight[j];
-    out.rest = out.rest + (v[j] - scaled) * search.weight[j];
+    error = error + miss * miss * search.weight[j];
+    sums.add(v[j], c, scaled, search.weight[j]);
     const float* const unit = search.unit.data() + j * kFitWidth;
     for (std::size_t i = j + 1; i < kFitWidth; ++i) v[i] = v[i] + e * unit[i];
     if constexpr (kStore) {
@@ -64,10 +95,10 @@ template <bool kStore>
       store(search.error.data() + j * kLanes, e);
     }
   }
-  return out;
+  return error;
 }
 
-[[gnu::always_inline]] inline void run_block(BlockSearch& search) {
+[[gnu::always_inline]] inline void search_q4(BlockSearch& search) {
   const RowLanes zero{}, scale = load(search.scale.data()), min = load(search.min.data());
   const RowLanes inverse_scale = scale > zero ? 1.0f / scale : zero;
   const RowLanes inverse_min = min != zero ? 1.0f / min : zero;
@@ -96,43 +127,104 @@ template <bool kStore>
     for (const float start : kRangeOffsets) {
       RowLanes m = rounded((centered + step * start) * inverse_min, 0, kLargestQ4Min);
       for (int round = 0; round < kMinRefits; ++round) {
-        const Outcome out = round_block<false>(search, step, min * m);
-        const RowIntegers better = out.error < least;
+        MinSum sum;
+        const RowLanes error = round_block<false>(search, step, min * m, kLargestCode, sum);
+        const RowIntegers better = error < least;
         best_s = better ? s : best_s;
         best_m = better ? m : best_m;
-        least = better ? out.error : least;
-        m = rounded(out.rest * inverse_total * inverse_min, 0, kLargestQ4Min);
+        least = better ? error : least;
+        m = rounded(sum.rest * inverse_total * inverse_min, 0, kLargestQ4Min);
       }
     }
   }
-  round_block<true>(search, scale * best_s, min * best_m);
+  NoSums none;
+  round_block<true>(search, scale * best_s, min * best_m, kLargestCode, none);
   store(search.s.data(), best_s);
   store(search.m.data(), best_m);
 }
 
-void run_anywhere(BlockSearch& search) {
-  run_block(search);
+[[gnu::always_inline]] inline void search_symmetric(BlockSearch& search, float lowest,
+                                                    float highest) {
+  const RowLanes zero{};
+  const float largest = highest - lowest;
+  RowLanes extreme{}, magnitude{};
+  for (std::size_t j = 0; j < kFitWidth; ++j) {
+    if (!(search.weight[j] > 0)) continue;
+    const RowLanes v = load(search.wanted.data() + j * kLanes), size = v < zero ? -v : v;
+    extreme = size > magnitude ? v : extreme;
+    magnitude = size > magnitude ? size : magnitude;
+  }
+  // Codes on both sides are as good where there are as many of them.
+  if (lowest == -highest) extreme = -magnitude;
+  RowLanes best{}, least = zero + std::numeric_limits<float>::infinity();
+  // The highest code is another one where they are not symmetric.
+  const std::size_t starts = kExtremes.size() + (lowest == -highest ? 0 : 1);
+  for (std::size_t i = 0; i < starts; ++i) {
+    const float code = i < kExtremes.size() ? lowest + kExtremes[i] : highest;
+    RowLanes scale = nearest_half(extreme * (1.0f / code));
+    for (int round = 0; round < kScaleRefits; ++round) {
+      ScaleSums sums{.lowest = lowest};
+      const RowLanes error = round_block<false>(search, scale, scale * lowest, largest, sums);
+      const RowIntegers better = error < least;
+      best = better ? scale : best;
+      least = better ? error : least;
+      const RowLanes fitted = nearest_half(sums.products / sums.squares);
+      scale = sums.squares > zero ? fitted : scale;
+    }
+  }
+  NoSums none;
+  round_block<true>(search, best, best * lowest, largest, none);
+  store(search.s.data(), best);
 }
+
+/// The same code for several instruction sets.
+struct SearchKernels {
+  void (*q4)(BlockSearch&);
+  void (*symmetric)(BlockSearch&, float, float);
+};
+void q4_anywhere(BlockSearch& search) {
+  search_q4(search);
+}
+void symmetric_anywhere(BlockSearch& search, float lowest, float highest) {
+  search_symmetric(search, lowest, highest);
+}
+constexpr SearchKernels kSearchAnywhere{q4_anywhere, symmetric_anywhere};
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void run_avx2(BlockSearch& search) {
-  run_block(search);
+[[gnu::target("avx2")]] void q4_avx2(BlockSearch& search) {
+  search_q4(search);
 }
-[[gnu::target("avx512f,avx512dq")]] void run_avx512(BlockSearch& search) {
-  run_block(search);
+[[gnu::target("avx2")]] void symmetric_avx2(BlockSearch& search, float lowest, float highest) {
+  search_symmetric(search, lowest, highest);
 }
+[[gnu::target("avx512f,avx512dq")]] void q4_avx512(BlockSearch& search) {
+  search_q4(search);
+}
+[[gnu::target("avx512f,avx512dq")]] void symmetric_avx512(BlockSearch& search, float lowest,
+                                                          float highest) {
+  search_symmetric(search, lowest, highest);
+}
+constexpr SearchKernels kSearchAvx2{q4_avx2, symmetric_avx2},
+    kSearchAvx512{q4_avx512, symmetric_avx512};
 #endif
+
+const SearchKernels& search_kernels() {
+#if defined(__x86_64__)
+  static const SearchKernels& best = __builtin_cpu_supports("avx512dq") ? kSearchAvx512
+                                     : __builtin_cpu_supports("avx2")   ? kSearchAvx2
+                                                                        : kSearchAnywhere;
+  return best;
+#else
+  return kSearchAnywhere;
+#endif
+}
 
 }  // namespace
 
-void BlockSearch::run() {
-#if defined(__x86_64__)
-  static const auto best = __builtin_cpu_supports("avx512dq") ? run_avx512
-                           : __builtin_cpu_supports("avx2")   ? run_avx2
-                                                              : run_anywhere;
-  best(*this);
-#else
-  run_anywhere(*this);
-#endif
+void BlockSearch::run_q4() {
+  search_kernels().q4(*this);
+}
+void BlockSearch::run_symmetric(float lowest, float highest) {
+  search_kernels().symmetric(*this, lowest, highest);
 }
 
 }  // namespace llmc::quant

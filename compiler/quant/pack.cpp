@@ -59,6 +59,28 @@ void write_q4_row(const Q4Row& row, std::uint8_t* panel, std::size_t lane) {
   }
 }
 
+/// Copies row `row` of a panel to row `to_row` of another, which must be zeroed.
+void copy_row(WeightKind kind, std::size_t columns, const std::uint8_t* panel, std::size_t row,
+              std::uint8_t* to, std::size_t to_row) {
+  const std::size_t blocks = block_count(columns);
+  if (kind == WeightKind::kQ4) {
+    q4_set_row(to, to_row, f32_to_bf16(q4_row_scale(panel, row)),
+               f32_to_bf16(q4_row_min(panel, row)));
+    for (std::size_t k = 0; k < columns; ++k) q4_set_code(to, to_row, k, q4_code(panel, row, k));
+    for (std::size_t b = 0; b < blocks; ++b) {
+      q4_set_scale(to, columns, to_row, b, q4_scale(panel, columns, row, b));
+      q4_set_min(to, columns, to_row, b, q4_min(panel, columns, row, b));
+    }
+    return;
+  }
+  const CodedFormat format = coded_format(kind);
+  for (std::size_t k = 0; k < columns; ++k)
+    coded_set_code(format, to, to_row, k, coded_code(format, panel, row, k));
+  for (std::size_t g = 0; g < coded_groups(format, blocks); ++g)
+    coded_set_group(format, to, columns, to_row, g, coded_scale(format, panel, columns, row, g),
+                    coded_zero(format, panel, columns, row, g));
+}
+
 /// Encodes rows one at a time and reuses the encoders' memory.
 class PanelWriter {
  public:
@@ -184,19 +206,24 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
   return ok_status();
 }
 
-void pack_q4_panels(const Q4Matrix& matrix, std::span<const std::int64_t> order,
-                    std::span<std::byte> out) {
-  LLMC_CHECK(out.size() == weight_bytes(WeightKind::kQ4, order.size(), matrix.columns()));
+void pack_encoded_panels(const EncodedMatrix& matrix, std::span<const std::int64_t> order,
+                         std::span<std::byte> out) {
+  const WeightKind kind = matrix.kind();
+  const std::size_t columns = matrix.columns();
+  LLMC_CHECK(out.size() == weight_bytes(kind, order.size(), columns));
   std::ranges::fill(out, std::byte{0});
-  const std::size_t panel_bytes = weight_panel_bytes(WeightKind::kQ4, matrix.columns());
-  Q4Row row;
+  const std::size_t panel_bytes = weight_panel_bytes(kind, columns);
+  const std::vector<float> zeros(columns);
+  PanelWriter writer(kind, {});
   for (std::size_t r = 0; r < order.size(); ++r) {
+    std::uint8_t* const panel = bytes_of(out) + r / kPanelRows * panel_bytes;
+    const std::size_t lane = r % kPanelRows;
     if (order[r] < 0) {
-      encode_q4_row(std::vector<float>(matrix.columns()), {}, row);
-    } else {
-      matrix.get(static_cast<std::size_t>(order[r]), row);
+      writer.write(zeros, panel, lane);
+      continue;
     }
-    write_q4_row(row, bytes_of(out) + r / kPanelRows * panel_bytes, r % kPanelRows);
+    const auto row = static_cast<std::size_t>(order[r]), other = row % kPanelRows;
+    copy_row(kind, columns, bytes_of(matrix.panels(row - other, 1)), other, panel, lane);
   }
 }
 

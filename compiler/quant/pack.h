@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "compiler/quant/q4_matrix.h"
+#include "compiler/quant/encoded_matrix.h"
 #include "compiler/support/result.h"
 #include "llmc/sizes.h"
 
@@ -29,8 +29,8 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
                    std::uint64_t first_row, std::span<std::byte> out,
                    std::span<const float> importance = {});
 /// Packs rows that are encoded already, in the order of their indices; -1 is a row of zeros.
-void pack_q4_panels(const Q4Matrix& matrix, std::span<const std::int64_t> order,
-                    std::span<std::byte> out);
+void pack_encoded_panels(const EncodedMatrix& matrix, std::span<const std::int64_t> order,
+                         std::span<std::byte> out);
 /// Decodes panels of weight_bytes(…) bytes to rows * columns values.
 void unpack_panels(WeightKind kind, std::span<const std::byte> panels, std::size_t columns,
                    std::span<float> values);

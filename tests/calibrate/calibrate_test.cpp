@@ -8,6 +8,7 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/quant/feedback.h"
+#include "compiler/quant/pack.h"
 #include "compiler/reference/interpreter.h"
 
 namespace llmc::calibrate {
@@ -15,8 +16,8 @@ namespace {
 
 using reference::Tensor;
 
-/// Two layers in a loop, each with a gated MLP in q4, and a head in q6. The residual is what the
-/// next matrix of the layer reads with its norm.
+/// Two layers in a loop, each with a gated MLP in q4, whose down projection is in q8, and a head in
+/// q6. The residual is what the next matrix of the layer reads with its norm.
 constexpr const char* kModel = R"(
 graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, past, 1, 64], %past.1: f32[2, 1, past, 1, 64]) {
   %table = constant f32[50, 64] random(1, 1)
@@ -37,7 +38,7 @@ graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, past, 1, 64], %past.1: f32
       %w1 = parameter {index = 1} : f32[192, 64]
       %g = linear %a, %w1 {fn = silu, gated = true, format = q4} : f32[1, seq, 96]
       %w2 = parameter {index = 2} : f32[64, 96]
-      %d = linear %g, %w2, _, _, %h {format = q4} : f32[1, seq, 64]
+      %d = linear %g, %w2, _, _, %h {format = q8} : f32[1, seq, 64]
       return %d, %present
     } : f32[1, seq, 64], f32[2, 1, past + seq, 1, 64], f32[2, 1, past + seq, 1, 64]
   %head = constant f32[50, 64] random(9, 1)
@@ -70,28 +71,28 @@ Matrices calibrated(const ir::Graph& graph, std::size_t threads = 1) {
   return matrices.ok() ? *std::move(matrices) : Matrices();
 }
 
-std::vector<float> decoded(const quant::Q4Matrix& matrix) {
+std::vector<float> decoded(const quant::EncodedMatrix& matrix) {
   std::vector<float> values(matrix.rows() * matrix.columns());
-  quant::Q4Row row;
-  for (std::size_t r = 0; r < matrix.rows(); ++r) {
-    matrix.get(r, row);
-    quant::decode_q4_row(row, std::span(values).subspan(r * matrix.columns(), matrix.columns()));
-  }
+  quant::unpack_panels(matrix.kind(), matrix.bytes(), matrix.columns(), values);
   return values;
 }
 
 TEST(Calibrate, ListsTheMatricesOfAllLayersInOrder) {
-  const std::vector<ir::ConstantPtr> found = matrices_of(parsed(kModel));
-  ASSERT_EQ(found.size(), 6u);
-  EXPECT_EQ(found[0]->describe(), "random(2, 0.5)");
-  EXPECT_EQ(found[2]->describe(), "random(6, 0.5)");
-  EXPECT_EQ(found[5]->describe(), "random(7, 0.5)");
+  const std::vector<RoundedMatrix> found = matrices_of(parsed(kModel));
+  ASSERT_EQ(found.size(), 7u);
+  EXPECT_EQ(found[0].data->describe(), "random(2, 0.5)");
+  EXPECT_EQ(found[0].kind, WeightKind::kQ4);
+  EXPECT_EQ(found[2].data->describe(), "random(6, 0.5)");
+  EXPECT_EQ(found[5].data->describe(), "random(7, 0.5)");
+  EXPECT_EQ(found[5].kind, WeightKind::kQ8);
+  EXPECT_EQ(found[6].data->describe(), "random(9, 1)");
+  EXPECT_EQ(found[6].kind, coded_weight(kSixBits));
 }
 
 /// The inputs of a matrix are those of the model in which the matrices before it are rounded.
 TEST(Calibrate, MatricesAreRoundedForTheInputsAfterRoundedOnes) {
   const ir::Graph graph = parsed(kModel);
-  const std::vector<ir::ConstantPtr> constants = matrices_of(graph);
+  const std::vector<RoundedMatrix> constants = matrices_of(graph);
   const Matrices matrices = calibrated(graph);
   ASSERT_EQ(matrices.size(), constants.size());
 
@@ -100,7 +101,7 @@ TEST(Calibrate, MatricesAreRoundedForTheInputsAfterRoundedOnes) {
   const char* unrolled = R"(
 graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, 0, 1, 64],
     %a0: f32[192, 64], %a1: f32[192, 64], %a2: f32[64, 96],
-    %b0: f32[192, 64], %b1: f32[192, 64], %b2: f32[64, 96]) {
+    %b0: f32[192, 64], %b1: f32[192, 64], %b2: f32[64, 96], %head: f32[50, 64]) {
   %table = constant f32[50, 64] random(1, 1)
   %x = embedding %input_ids, %table : f32[seq, 64]
   %shape = constant i64[3] {1, -1, 64}
@@ -115,7 +116,8 @@ graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, 0, 1, 64],
   %q2, %k2, %v2 = qkv_projection %n2, %b0 {heads = 1, kv_heads = 1, head_dim = 64} : f32[1, seq, 1, 64], f32[1, seq, 1, 64], f32[1, seq, 1, 64]
   %o, %present2 = attention %q2, %k2, %v2, %past.0 {heads = 1, kv_heads = 1, head_dim = 64, scale = 0.125} : f32[1, seq, 64], f32[2, 1, seq, 1, 64]
   %g2 = linear %o, %b1 {fn = silu, gated = true} : f32[1, seq, 96]
-  return %n, %a, %g, %n2, %o, %g2
+  %d2 = linear %g2, %b2, _, _, %d : f32[1, seq, 64]
+  return %n, %a, %g, %n2, %o, %g2, %d2
 })";
   reference::Interpreter interpreter(parsed(unrolled));
   using Inputs = std::vector<std::vector<float>>;
@@ -125,7 +127,7 @@ graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, 0, 1, 64],
       std::vector<Tensor> given{reference::i64_tensor({static_cast<std::int64_t>(window.size())},
                                                       {window.begin(), window.end()}),
                                 reference::zeros(ir::ElementType::kF32, {2, 1, 0, 1, 64})};
-      for (const ir::ConstantPtr& constant : constants)
+      for (const auto& [constant, kind] : constants)
         given.push_back(
             reference::f32_tensor(constant->dims(), rounded ? decoded(*matrices.at(constant.get()))
                                                             : ir::to_floats(*constant)));
@@ -140,15 +142,15 @@ graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, 0, 1, 64],
   // Sums in another order differ in the last bits, so the codes of a few weights may differ.
   WorkerPool pool(1);
   for (std::size_t i = 0; i < constants.size(); ++i) {
-    const auto columns = static_cast<std::size_t>(constants[i]->dims()[1]);
+    const auto& [constant, kind] = constants[i];
+    const auto rows = static_cast<std::size_t>(constant->dims()[0]);
+    const auto columns = static_cast<std::size_t>(constant->dims()[1]);
     quant::Moments moments(columns);
     moments.add(inputs[i], exact[i], pool);
-    const std::vector<float> weights = ir::to_floats(*constants[i]);
-    std::vector<quant::Q4Row> rows(weights.size() / columns);
-    quant::Feedback(moments, 0.1, pool).encode(weights, rows);
-    quant::Q4Matrix expected(rows.size(), columns);
-    for (std::size_t r = 0; r < rows.size(); ++r) expected.set(r, rows[r]);
-    const std::vector<float> own = decoded(*matrices.at(constants[i].get())),
+    quant::EncodedMatrix expected(kind, rows, columns);
+    quant::Feedback(moments, 0.1, pool)
+        .encode(kind, ir::to_floats(*constant), expected.panels(0, rows));
+    const std::vector<float> own = decoded(*matrices.at(constant.get())),
                              wanted = decoded(expected);
     std::size_t different = 0;
     for (std::size_t k = 0; k < own.size(); ++k) different += own[k] == wanted[k] ? 0 : 1;
@@ -162,6 +164,27 @@ TEST(Calibrate, IsTheSameForAnyNumberOfThreads) {
   ASSERT_EQ(one.size(), two.size());
   for (const auto& [constant, matrix] : one)
     EXPECT_THAT(matrix->bytes(), testing::ElementsAreArray(two.at(constant)->bytes()));
+}
+
+/// The head of a decoder reads the last row alone; it is calibrated for all of them.
+TEST(Calibrate, HeadsAreRoundedForTheInputsOfAllTokens) {
+  std::string text = kModel;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("  %logits = linear %y, %head {role = head, format = q6} : f32[1, seq, 50]", R"(
+  %index = constant i64[] {-1}
+  %last = gather %y, %index {axis = 1} : f32[1, 64]
+  %dims = constant i64[3] {1, 1, 64}
+  %row = reshape %last, %dims : f32[1, 1, 64]
+  %logits = linear %row, %head {role = head, format = q6} : f32[1, 1, 50])");
+  const ir::Graph all = parsed(kModel), last = parsed(text);
+  const Matrices of_all = calibrated(all), of_last = calibrated(last);
+  const auto bytes = [](const ir::Graph& graph, const Matrices& matrices) {
+    return matrices.at(matrices_of(graph).back().data.get())->bytes();
+  };
+  ASSERT_EQ(of_last.size(), of_all.size());
+  EXPECT_THAT(bytes(last, of_last), testing::ElementsAreArray(bytes(all, of_all)));
 }
 
 TEST(Calibrate, RefusesValuesThatAreNotFinite) {
@@ -192,8 +215,8 @@ TEST(Calibrate, RefusesInputsThatADecoderDoesNotHave) {
 TEST(Calibrate, LeavesQuantizedAndOtherMatricesAlone) {
   std::string text = kModel;
   for (std::size_t at; (at = text.find("format = q4} : f32[1, seq, 96]")) != text.npos;)
-    text.replace(at, 11, "format = q8");
-  EXPECT_EQ(matrices_of(parsed(text)).size(), 4u);
+    text.replace(at, 11, "format = f16");
+  EXPECT_EQ(matrices_of(parsed(text)).size(), 5u);
 }
 
 }  // namespace

@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "compiler/quant/block_fit.h"
+#include "compiler/quant/encoded_matrix.h"
+#include "compiler/quant/pack.h"
 #include "compiler/quant/products.h"
-#include "compiler/quant/q4_matrix.h"
-#include "llmc/half.h"
 #include "tests/quant/rows.h"
 
 namespace llmc::quant {
@@ -34,29 +37,65 @@ Moments moments_of(const std::vector<float>& x, std::size_t columns, std::size_t
   return moments;
 }
 
-std::vector<Q4Row> rounded_alone(const std::vector<float>& weights, std::size_t columns) {
-  std::vector<Q4Row> rows(weights.size() / columns);
-  for (std::size_t r = 0; r < rows.size(); ++r)
-    encode_q4_row(std::span(weights).subspan(r * columns, columns), {}, rows[r]);
-  return rows;
+constexpr WeightKind kKinds[] = {WeightKind::kQ4, coded_weight(kSixBits), WeightKind::kQ8};
+std::string name_of(WeightKind kind) {
+  return kind == WeightKind::kQ4 ? "q4" : kind == WeightKind::kQ8 ? "q8" : "q6";
 }
 
-/// Returns the sum of squares of X (w - q).
-double product_error(const std::vector<float>& x, const std::vector<float>& weights,
-                     const std::vector<Q4Row>& rows, std::size_t columns) {
-  std::vector<float> decoded(columns);
+std::vector<std::byte> rounded_alone(WeightKind kind, const std::vector<float>& weights,
+                                     std::size_t columns) {
+  std::vector<std::byte> panels(weight_bytes(kind, weights.size() / columns, columns));
+  EXPECT_TRUE(pack_panels(kind, weights, columns, 0, panels).ok());
+  return panels;
+}
+std::vector<std::byte> rounded(const Feedback& feedback, WeightKind kind,
+                               const std::vector<float>& weights) {
+  const std::size_t columns = feedback.columns();
+  std::vector<std::byte> panels(weight_bytes(kind, weights.size() / columns, columns));
+  feedback.encode(kind, weights, panels);
+  return panels;
+}
+std::vector<float> decoded(WeightKind kind, const std::vector<std::byte>& panels, std::size_t rows,
+                           std::size_t columns) {
+  std::vector<float> values(rows * columns);
+  unpack_panels(kind, panels, columns, values);
+  return values;
+}
+
+/// Returns the sum of squares of X' W^T - X Q^T for rows X' and X of inputs.
+double product_error(const std::vector<float>& exact, const std::vector<float>& x,
+                     const std::vector<float>& weights, const std::vector<float>& rounded,
+                     std::size_t columns) {
   double sum = 0;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    decode_q4_row(rows[r], decoded);
+  for (std::size_t r = 0; r < weights.size(); r += columns) {
     for (std::size_t t = 0; t < x.size(); t += columns) {
       double y = 0;
       for (std::size_t k = 0; k < columns; ++k)
-        y += static_cast<double>(x[t + k]) *
-             static_cast<double>(weights[r * columns + k] - decoded[k]);
+        y += static_cast<double>(exact[t + k]) * static_cast<double>(weights[r + k]) -
+             static_cast<double>(x[t + k]) * static_cast<double>(rounded[r + k]);
       sum += y * y;
     }
   }
   return sum;
+}
+
+/// The values that a weight can have: step * code + low.
+struct Grid {
+  double step = 0, low = 0;
+  double lowest = 0, highest = 0;
+};
+Grid grid_of(WeightKind kind, const std::vector<std::byte>& panels, std::size_t columns,
+             std::size_t row, std::size_t k) {
+  const auto* panel = reinterpret_cast<const std::uint8_t*>(panels.data()) +
+                      row / kPanelRows * weight_panel_bytes(kind, columns);
+  const std::size_t lane = row % kPanelRows, block = k / kFitWidth;
+  if (kind == WeightKind::kQ4)
+    return {static_cast<double>(q4_row_scale(panel, lane)) * q4_scale(panel, columns, lane, block),
+            static_cast<double>(q4_row_min(panel, lane)) * q4_min(panel, columns, lane, block), 0,
+            15};
+  const double step =
+      static_cast<double>(coded_scale(coded_format(kind), panel, columns, lane, block));
+  return kind == WeightKind::kQ8 ? Grid{step, 0, -127, 127} : Grid{step, 0, -32, 31};
 }
 
 TEST(Products, AreSumsInOrderWhateverTheSizes) {
@@ -121,30 +160,29 @@ TEST(Feedback, FactorsTheMomentsWithDamping) {
 }
 
 TEST(Feedback, RoundsEachColumnWithTheErrorsOfThoseBefore) {
-  for (const std::size_t n : {std::size_t{32}, std::size_t{100}}) {
-    const Moments moments = moments_of(correlated(3 * n, n, 5), n);
-    WorkerPool pool(1);
-    const Feedback feedback(moments, 0.01, pool);
-    const std::size_t rows = 19;
-    const std::vector<float> weights = gaussian(rows * n, 6);
-    std::vector<Q4Row> encoded(rows);
-    feedback.encode(weights, encoded);
-    for (std::size_t r = 0; r < rows; ++r) {
-      std::vector<float> decoded(n);
-      decode_q4_row(encoded[r], decoded);
-      std::vector<double> errors(n);  // in the order of rounding
-      for (std::size_t j = 0; j < n; ++j) {
-        const std::size_t column = feedback.order()[j], block = column / kFitWidth;
-        double wanted = static_cast<double>(weights[r * n + column]);
-        for (std::size_t i = 0; i < j; ++i)
-          wanted += errors[i] * static_cast<double>(feedback.unit(i, j));
-        errors[j] = static_cast<double>(weights[r * n + column] - decoded[column]);
-        const double step = static_cast<double>(bf16_to_f32(encoded[r].scale)) *
-                            static_cast<double>(encoded[r].scales[block]);
-        const double low = static_cast<double>(bf16_to_f32(encoded[r].min)) *
-                           static_cast<double>(encoded[r].minimums[block]);
-        const double nearest = std::clamp((wanted - low) / step, 0.0, 15.0);
-        EXPECT_NEAR(encoded[r].codes[column], nearest, 0.5 + 1e-3) << r << " " << j;
+  for (const WeightKind kind : kKinds) {
+    for (const std::size_t n : {std::size_t{32}, std::size_t{100}}) {
+      const Moments moments = moments_of(correlated(3 * n, n, 5), n);
+      WorkerPool pool(1);
+      const Feedback feedback(moments, 0.01, pool);
+      const std::size_t rows = 19;
+      const std::vector<float> weights = gaussian(rows * n, 6);
+      const std::vector<std::byte> panels = rounded(feedback, kind, weights);
+      const std::vector<float> values = decoded(kind, panels, rows, n);
+      for (std::size_t r = 0; r < rows; ++r) {
+        std::vector<double> errors(n);  // in the order of rounding
+        for (std::size_t j = 0; j < n; ++j) {
+          const std::size_t k = r * n + feedback.order()[j];
+          double wanted = static_cast<double>(weights[k]);
+          for (std::size_t i = 0; i < j; ++i)
+            wanted += errors[i] * static_cast<double>(feedback.unit(i, j));
+          errors[j] = static_cast<double>(weights[k] - values[k]);
+          const Grid grid = grid_of(kind, panels, n, r, feedback.order()[j]);
+          const double nearest =
+              std::clamp((wanted - grid.low) / grid.step, grid.lowest, grid.highest);
+          EXPECT_NEAR((static_cast<double>(values[k]) - grid.low) / grid.step, nearest, 0.5 + 1e-3)
+              << name_of(kind) << ' ' << r << ' ' << j;
+        }
       }
     }
   }
@@ -154,10 +192,14 @@ TEST(Feedback, ErrorsOfProductsAreMuchLessThanWithoutIt) {
   const std::size_t n = 288, rows = 48;
   const std::vector<float> x = correlated(600, n, 7), weights = gaussian(rows * n, 8);
   WorkerPool pool(1);
-  std::vector<Q4Row> encoded(rows);
-  Feedback(moments_of(x, n), 0.01, pool).encode(weights, encoded);
-  const double alone = product_error(x, weights, rounded_alone(weights, n), n);
-  EXPECT_LT(product_error(x, weights, encoded, n), 0.5 * alone);
+  const Feedback feedback(moments_of(x, n), 0.01, pool);
+  for (const WeightKind kind : kKinds) {
+    const auto error = [&](const std::vector<std::byte>& panels) {
+      return product_error(x, x, weights, decoded(kind, panels, rows, n), n);
+    };
+    EXPECT_LT(error(rounded(feedback, kind, weights)), 0.5 * error(rounded_alone(kind, weights, n)))
+        << name_of(kind);
+  }
 }
 
 /// Inputs that differ from those of the model, as after the rounding of other matrices: the
@@ -171,54 +213,66 @@ TEST(Feedback, CorrectsChangesOfTheInputs) {
   Moments alone(n), with_changes(n);
   alone.add(x, pool);
   with_changes.add(x, exact, pool);
-  const auto error = [&](const Moments& moments) {
-    std::vector<Q4Row> encoded(rows);
-    Feedback(moments, 0.01, pool).encode(weights, encoded);
-    std::vector<float> decoded(n);
-    double sum = 0;
-    for (std::size_t r = 0; r < rows; ++r) {
-      decode_q4_row(encoded[r], decoded);
-      for (std::size_t t = 0; t < x.size(); t += n) {
-        double y = 0;
-        for (std::size_t k = 0; k < n; ++k)
-          y += static_cast<double>(exact[t + k]) * static_cast<double>(weights[r * n + k]) -
-               static_cast<double>(x[t + k]) * static_cast<double>(decoded[k]);
-        sum += y * y;
-      }
-    }
-    return sum;
-  };
-  EXPECT_LT(error(with_changes), 0.6 * error(alone));
+  for (const WeightKind kind : kKinds) {
+    const auto error = [&](const Moments& moments) {
+      const auto panels = rounded(Feedback(moments, 0.01, pool), kind, weights);
+      return product_error(exact, x, weights, decoded(kind, panels, rows, n), n);
+    };
+    EXPECT_LT(error(with_changes), 0.6 * error(alone)) << name_of(kind);
+  }
 }
 
 TEST(Feedback, IsTheSameForAnyNumberOfThreads) {
   const std::size_t n = 160, rows = 33;
   const std::vector<float> x = correlated(300, n, 9), weights = gaussian(rows * n, 10);
-  std::vector<std::vector<std::byte>> results;
-  for (const std::size_t threads : {1, 2, 3}) {
-    WorkerPool pool(threads);
-    const Feedback feedback(moments_of(x, n, threads), 0.01, pool);
-    std::vector<Q4Row> encoded(rows);
-    feedback.encode(weights, encoded);
-    Q4Matrix matrix(rows, n);
-    for (std::size_t r = 0; r < rows; ++r) matrix.set(r, encoded[r]);
-    results.emplace_back(matrix.bytes().begin(), matrix.bytes().end());
+  for (const WeightKind kind : kKinds) {
+    std::vector<std::vector<std::byte>> results;
+    for (const std::size_t threads : {1, 2, 3}) {
+      WorkerPool pool(threads);
+      const Feedback feedback(moments_of(x, n, threads), 0.01, pool);
+      results.push_back(rounded(feedback, kind, weights));
+    }
+    EXPECT_EQ(results[0], results[1]) << name_of(kind);
+    EXPECT_EQ(results[0], results[2]) << name_of(kind);
   }
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST(Feedback, HasTheSameBitsOnEveryHost) {
+  const std::size_t n = 100, rows = 19;
+  const std::vector<float> exact = correlated(300, n, 18), weights = gaussian(rows * n, 19);
+  std::vector<float> x = exact;
+  for (std::size_t i = 0; i < x.size(); i += 3) x[i] *= 0.9f;
+  WorkerPool pool(2);
+  Moments moments(n);
+  moments.add(x, exact, pool);
+  const Feedback feedback(moments, 0.1, pool);
+  const auto hash_of = [&](WeightKind kind) {
+    unsigned hash = 2166136261u;
+    for (const std::byte byte : rounded(feedback, kind, weights))
+      hash = (hash ^ static_cast<unsigned>(byte)) * 16777619u;
+    return hash;
+  };
+  EXPECT_EQ(hash_of(WeightKind::kQ4), 3548053717u);
+  EXPECT_EQ(hash_of(coded_weight(kSixBits)), 1039799153u);
+  EXPECT_EQ(hash_of(WeightKind::kQ8), 4053529230u);
 }
 
 TEST(Feedback, AcceptsSingularAndEmptyMoments) {
   const std::size_t n = 70, rows = 3;
   const std::vector<float> weights = gaussian(rows * n, 11);
   const std::vector<float> one = gaussian(n, 12);  // a single row of inputs
+  WorkerPool pool(1);
   for (const std::vector<float>& x : {one, std::vector<float>(n, 0.0f)}) {
     for (const double damping : {0.01, 0.0}) {
-      WorkerPool pool(1);
-      std::vector<Q4Row> encoded(rows);
-      Feedback(moments_of(x, n), damping, pool).encode(weights, encoded);
-      EXPECT_LE(product_error(x, weights, encoded, n),
-                product_error(x, weights, rounded_alone(weights, n), n) * 1.001);
+      const Feedback feedback(moments_of(x, n), damping, pool);
+      for (const WeightKind kind : kKinds) {
+        const auto error = [&](const std::vector<std::byte>& panels) {
+          return product_error(x, x, weights, decoded(kind, panels, rows, n), n);
+        };
+        EXPECT_LE(error(rounded(feedback, kind, weights)),
+                  error(rounded_alone(kind, weights, n)) * 1.001)
+            << name_of(kind);
+      }
     }
   }
 }
@@ -227,11 +281,26 @@ TEST(Feedback, RowsOfZerosStayZeros) {
   const std::size_t n = 40;
   WorkerPool pool(1);
   const Feedback feedback(moments_of(correlated(100, n, 13), n), 0.01, pool);
-  std::vector<Q4Row> encoded(1);
-  feedback.encode(std::vector<float>(n, 0.0f), encoded);
-  std::vector<float> decoded(n, 1.0f);
-  decode_q4_row(encoded[0], decoded);
-  EXPECT_THAT(decoded, testing::Each(0.0f));
+  for (const WeightKind kind : kKinds)
+    EXPECT_EQ(rounded(feedback, kind, std::vector<float>(n)),
+              rounded_alone(kind, std::vector<float>(n), n))
+        << name_of(kind);
+}
+
+/// Scales at the ends of the range of f16.
+TEST(Feedback, SymmetricCodesReachTheEndsOfTheRange) {
+  const std::size_t n = 64;
+  WorkerPool pool(1);
+  const Feedback feedback(moments_of(gaussian(200 * n, 17), n), 0.01, pool);
+  for (const WeightKind kind : {kKinds[1], kKinds[2]}) {
+    for (const float size : {largest_weight(kind), 1e-6f, 3e-7f, 1e-8f, 1e-38f}) {
+      std::vector<float> weights(n, size);
+      for (std::size_t k = 0; k < n; k += 3) weights[k] = -size / 2;
+      const std::vector<float> values = decoded(kind, rounded(feedback, kind, weights), 1, n);
+      for (std::size_t k = 0; k < n; ++k)
+        EXPECT_NEAR(values[k], weights[k], size * 0.1 + 0x1p-23) << name_of(kind) << ' ' << size;
+    }
+  }
 }
 
 TEST(Moments, AreNotFiniteWithOneValueThatIsNot) {
@@ -241,20 +310,26 @@ TEST(Moments, AreNotFiniteWithOneValueThatIsNot) {
   EXPECT_FALSE(moments_of(x, 8).finite());
 }
 
-TEST(Q4Matrix, ReturnsTheRowsThatItStores) {
-  const std::size_t n = 77;
-  const std::vector<Q4Row> rows = rounded_alone(gaussian(3 * n, 14), n);
-  Q4Matrix matrix(3, n);
-  for (const std::size_t r : {2u, 0u, 1u}) matrix.set(r, rows[r]);
-  const Q4Matrix view(3, n, nullptr, matrix.bytes());
-  for (std::size_t r = 0; r < 3; ++r) {
-    Q4Row row;
-    view.get(r, row);
-    EXPECT_EQ(row.scale, rows[r].scale);
-    EXPECT_EQ(row.min, rows[r].min);
-    EXPECT_EQ(row.codes, rows[r].codes);
-    EXPECT_EQ(row.scales, rows[r].scales);
-    EXPECT_EQ(row.minimums, rows[r].minimums);
+TEST(EncodedMatrix, IsPackedInAnotherOrderOfRows) {
+  const std::size_t n = 77, rows = 19;
+  const std::vector<float> weights = gaussian(rows * n, 14);
+  const std::vector<std::int64_t> order{18, -1, 0, 7, 8, 3, 3, 12, 1, -1};
+  std::vector<float> reordered;
+  for (const std::int64_t row : order)
+    for (std::size_t k = 0; k < n; ++k)
+      reordered.push_back(row < 0 ? 0.0f : weights[static_cast<std::size_t>(row) * n + k]);
+  for (const WeightKind kind : kKinds) {
+    EncodedMatrix matrix(kind, rows, n);
+    for (const std::size_t first : {16u, 0u, 8u}) {
+      const std::size_t count = std::min<std::size_t>(8, rows - first);
+      ASSERT_TRUE(pack_panels(kind, std::span(weights).subspan(first * n, count * n), n, first,
+                              matrix.panels(first, count))
+                      .ok());
+    }
+    const EncodedMatrix view(kind, rows, n, nullptr, matrix.bytes());
+    std::vector<std::byte> packed(weight_bytes(kind, order.size(), n));
+    pack_encoded_panels(view, order, packed);
+    EXPECT_EQ(packed, rounded_alone(kind, reordered, n)) << name_of(kind);
   }
 }
 

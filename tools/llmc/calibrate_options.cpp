@@ -9,7 +9,7 @@ namespace llmc::cli {
 CLI::Option* add_calibrate(CLI::App& app, std::string& calibrate) {
   return app
       .add_option("--calibrate", calibrate,
-                  "Text for which q4 weights are rounded: a file (-: standard input), self: the "
+                  "Text for which weights are rounded: a file (-: standard input), self: the "
                   "model writes it, or none (default: none)")
       ->type_name("FILE");
 }
