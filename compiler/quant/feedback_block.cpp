@@ -21,7 +21,7 @@ constexpr std::array<float, 3> kRangeOffsets{0, -0.5f, 0.5f};
 constexpr int kMinRefits = 3;
 /// Symmetric codes: places of the weight with the maximum magnitude, in steps between codes above
 /// the lowest code; rounds with the scale of least squares after each.
-constexpr std::array<float, 5> kExtremes{0, 0.5f, 1, 2, -1};
+constexpr std::array<float, 9> kExtremes{0, 0.25f, 0.5f, 1, 1.5f, 2, 3, -0.5f, -1};
 constexpr int kScaleRefits = 2;
 
 [[gnu::always_inline]] inline RowLanes load(const float* from) {

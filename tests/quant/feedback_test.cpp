@@ -253,8 +253,8 @@ TEST(Feedback, HasTheSameBitsOnEveryHost) {
     return hash;
   };
   EXPECT_EQ(hash_of(WeightKind::kQ4), 3548053717u);
-  EXPECT_EQ(hash_of(coded_weight(kSixBits)), 1039799153u);
-  EXPECT_EQ(hash_of(WeightKind::kQ8), 4053529230u);
+  EXPECT_EQ(hash_of(coded_weight(kSixBits)), 1977242512u);
+  EXPECT_EQ(hash_of(WeightKind::kQ8), 3950406422u);
 }
 
 TEST(Feedback, AcceptsSingularAndEmptyMoments) {
