@@ -19,6 +19,8 @@ struct PassOptions {
   /// Format of `--quant`, which determines the policy of assign_weight_formats. With kUnset,
   /// formats stay unset.
   ir::WeightFormat weights = ir::WeightFormat::kUnset;
+  /// Whether weights with integer codes are rounded to their formats (`--requantize`).
+  bool requantize = false;
   /// Maximum number of elements of a folded constant. It is small enough that weights are not
   /// folded.
   std::int64_t fold_limit_elements = 1 << 16;

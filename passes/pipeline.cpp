@@ -34,6 +34,7 @@
 #include "passes/latent_cache.h"
 #include "passes/merge_gate_up.h"
 #include "passes/merge_qkv.h"
+#include "passes/requantize.h"
 #include "passes/roll_layers.h"
 #include "passes/select_row_early.h"
 #include "passes/simplify.h"
@@ -87,6 +88,7 @@ constexpr PassEntry kPipeline[] = {
     {"roll_layers", roll_layers, "after all passes that match across layers"},
     {"assign_weight_formats", assign_weight_formats,
      "after roll_layers: one format for a loop's matrices"},
+    {"requantize", requantize, "after formats: floats keep their codes"},
     {"hadamard_inputs", hadamard_inputs, "last: after formats, which decide about it"},
 };
 

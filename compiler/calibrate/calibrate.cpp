@@ -54,10 +54,8 @@ std::optional<WeightKind> kind_of(const ir::Node& node) {
 /// Returns whether the codes of the weight are chosen here.
 bool is_encoded(const ir::Node& node, const ir::Constant& weight) {
   if (!kind_of(node) || weight.dims().size() != 2) return false;
-  const std::int64_t rows = weight.dims()[0];
-  for (std::int64_t row = 0; row < rows; ++row)
-    if (weight.quantization(row, row + 1)) return false;  // its codes are preserved
-  return rows > 0 && weight.dims()[1] > 0;
+  // Codes of the model are preserved.
+  return weight.dims()[0] > 0 && weight.dims()[1] > 0 && !ir::has_quantized_rows(weight);
 }
 
 /// Encodes each matrix when it is reached. Every window is run twice: the first half of the values

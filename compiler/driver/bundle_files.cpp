@@ -43,6 +43,7 @@ plan::Rounding rounding_from(const nlohmann::json& json) {
   }
   rounding.rounded = json.at("rounded").get<std::size_t>();
   rounding.kept = json.at("kept").get<std::size_t>();
+  rounding.requantized = json.value("requantized", std::size_t{0});
   rounding.rounds_activations = json.at("activations").get<bool>();
   return rounding;
 }
@@ -243,6 +244,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
       facts.cache_token_bytes = json.at("kv").at("token_bytes").get<std::uint64_t>();
     facts.quant = json.at("options").value("quant", "");
     facts.calibration = json.at("options").value("calibration", "");
+    facts.requantize = json.at("options").value("requantize", false);
     if (const auto kv = plan::parse_kv_formats(json.at("options").value("kv", "f32")); kv.ok())
       facts.kv = *kv;
     facts.numerics = json.value("numerics", "");

@@ -60,6 +60,7 @@ struct BundleFacts {
   std::string tokenizer_refused;
   std::vector<std::int32_t> prompt;  // compiled-in prompt ids; empty without a prompt
   std::string calibration;           // calibration_key(); empty: none
+  bool requantize = false;           // CompileOptions::requantize
   std::string quant;                 // CompileOptions::quant; empty in bundles of older versions
   KvFormats kv = {};
   std::string numerics;  // numerics version of the code (plan::kNumericsVersion)

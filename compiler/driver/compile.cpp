@@ -80,8 +80,9 @@ Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>
 Result<std::uint64_t> source_hash(const CompileOptions& options, const Prepared& prepared) {
   LLMC_TRY(const std::string content, importer::content_hash(prepared.model));
   const plan::PlanOptions& planned = prepared.plans.front().options;
-  const std::string all = fmt::format("{} {} {} {}", content, planned.quant,
-                                      plan::to_string(options.kv), planned.calibration);
+  const std::string all =
+      fmt::format("{} {} {} {} {}", content, planned.quant, plan::to_string(options.kv),
+                  planned.calibration, planned.requantize);
   return XXH3_64bits(all.data(), all.size());
 }
 

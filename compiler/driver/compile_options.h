@@ -46,6 +46,7 @@ struct CompileOptions {
   std::string target = "avx2";    // name or alias in compiler/target
   std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
   ir::WeightFormat quant = ir::WeightFormat::kQ4;  // not kUnset
+  bool requantize = false;  // whether matrices with integer codes are rounded to `quant`'s formats
   /// Plain graphs: whether `quant` applies. If not, matrices keep the format that they have in the
   /// model.
   bool quant_given = false;

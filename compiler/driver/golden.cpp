@@ -15,8 +15,10 @@ constexpr std::uint64_t kMaxGoldenBytes = 1 << 20;
 
 }  // namespace
 
-std::string golden_key(std::string_view quant, KvFormats kv, std::string_view calibration) {
+std::string golden_key(std::string_view quant, KvFormats kv, std::string_view calibration,
+                       bool requantize) {
   std::string key(quant);
+  if (requantize) key += ",requantize";
   if (!calibration.empty()) key += fmt::format(",calibrate={}", calibration);
   if (kv != KvFormats{}) key += ",kv=" + plan::to_string(kv);
   return key;

@@ -19,8 +19,9 @@ struct GoldenHashes {
 
 /// Returns the key of a model's short run with these formats: "q4,kv=f16". The cache is omitted if
 /// it is f32. Keys of other runs append '/' and a description of the run. `calibration`:
-/// calibration_key(), which is empty without a calibration.
-std::string golden_key(std::string_view quant, KvFormats kv, std::string_view calibration = {});
+/// calibration_key(), which is empty without a calibration. `requantize`: as in CompileOptions.
+std::string golden_key(std::string_view quant, KvFormats kv, std::string_view calibration = {},
+                       bool requantize = false);
 
 /// Returns MODEL/golden-hashes.json for a folder, and MODEL.golden-hashes.json for a file.
 std::filesystem::path default_golden_file(const std::filesystem::path& model);

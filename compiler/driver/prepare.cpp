@@ -37,6 +37,7 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
                              const passes::PassContext& context) {
   passes::PipelineOptions pipeline;
   pipeline.context = context;
+  pipeline.context.options.requantize = options.requantize;
   auto last = std::chrono::steady_clock::now();
   if (options.on_pass) {
     pipeline.dump = [&](std::size_t, std::string_view pass, const ir::Graph& after) -> Status {
@@ -297,6 +298,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   plan::PlanOptions planned;
   planned.quant = plan::weight_format_name(options.quant);
   planned.calibration = calibration_key(options);
+  planned.requantize = options.requantize;
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
   LLMC_RETURN_IF_ERROR(emit::check_name(planned.name));
   planned.ctx = options.ctx;
@@ -347,8 +349,9 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
   LLMC_TRY(planned.trained_ctx, trained_context(options.model));
-  planned.golden = stored_hashes(options.model, golden_key(plan::weight_format_name(options.quant),
-                                                           options.kv, planned.calibration));
+  planned.golden =
+      stored_hashes(options.model,
+                    golden_key(planned.quant, options.kv, planned.calibration, planned.requantize));
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);

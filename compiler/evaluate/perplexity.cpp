@@ -124,6 +124,7 @@ exec::NativeOptions base_options(exec::NativeOptions options) {
   options.compile.quant = ir::WeightFormat::kF32;
   options.compile.kv = {};
   options.compile.calibration.reset();
+  options.compile.requantize = false;
   return options;
 }
 

@@ -351,7 +351,8 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
   VerifyReport report;
   report.numerics = facts.numerics;
   report.rounding = facts.rounding;
-  const std::string key = driver::golden_key(facts.quant, facts.kv, facts.calibration);
+  const std::string key =
+      driver::golden_key(facts.quant, facts.kv, facts.calibration, facts.requantize);
   const bool standard = fixed && options.steps == kShortSteps;
   VerifyRun& first = report.runs.emplace_back();
   first.name = fixed ? "short" : "given";

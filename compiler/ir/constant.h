@@ -75,6 +75,9 @@ class Constant {
   virtual std::optional<Quantization> quantization(std::int64_t begin, std::int64_t end) const;
   /// Returns the quantization of all rows; nullopt if the rank is not 2.
   std::optional<Quantization> quantization() const;
+  /// Returns the quantized matrix whose floats these are, in the same order of rows, if this is a
+  /// view by as_floats(), or a rearrangement or transform of one; otherwise nullptr.
+  virtual std::shared_ptr<const Constant> source_of_floats() const { return nullptr; }
   /// Reads codes, scales and zero points of rows [row, row + rows), which must be quantized
   /// (LLMC_CHECK). `block` is the number of columns for each scale in `out`: a positive divisor of
   /// quantization(row, row + rows)->block, or, if that is 0, any positive number.
@@ -148,6 +151,11 @@ bool is_quantized_matrix(const QuantizedParts& parts);
 ConstantPtr make_quantized(QuantizedParts parts);
 /// Returns the parts of a constant made by make_quantized, or nullptr.
 const QuantizedParts* quantized_parts(const Constant& constant);
+/// Returns whether a constant is a matrix with at least one quantized row.
+bool has_quantized_rows(const Constant& constant);
+/// Returns a lazy view of a matrix that reports no quantization, or the matrix if it has none
+/// (rank 2, LLMC_CHECK). Its text form is floats(W).
+ConstantPtr as_floats(ConstantPtr matrix);
 /// Returns `constant` with scales multiplied by `factors`, which has one element or one for each
 /// row (LLMC_CHECK). The products are rounded to f32. Returns nullptr if `constant` was not made by
 /// make_quantized.

@@ -184,6 +184,10 @@ class ReorderedConstant final : public ViewConstant {
     });
     return possible ? all : std::nullopt;
   }
+  ConstantPtr source_of_floats() const override {
+    ConstantPtr codes = source_->source_of_floats();
+    return codes ? reorder_rows(std::move(codes), order_) : nullptr;
+  }
   void read_quantized(std::int64_t row, std::int64_t rows, std::int64_t block,
                       const QuantizedRows& out) const override {
     const std::int64_t width = dims()[1], blocks = (width + block - 1) / block;
@@ -232,6 +236,25 @@ class ReorderedConstant final : public ViewConstant {
   std::vector<std::int64_t> order_;
 };
 
+class FloatsConstant final : public ViewConstant {
+ public:
+  explicit FloatsConstant(ConstantPtr source)
+      : ViewConstant(source->element(), source->dims()), source_(std::move(source)) {}
+
+  void read_block(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  std::span<float> out) const override {
+    source_->read_block(row, rows, column, columns, out);
+  }
+  std::vector<std::byte> bytes() const override { return source_->bytes(); }
+  ConstantPtr source_of_floats() const override { return source_; }
+  void drop_pages() const override { ir::drop_pages(*source_); }
+  int element_bits() const override { return source_->element_bits(); }
+  std::string describe() const override { return "floats(" + typed_text(*source_) + ")"; }
+
+ private:
+  ConstantPtr source_;
+};
+
 class ScaledConstant final : public ViewConstant {
  public:
   ScaledConstant(ConstantPtr source, float factor)
@@ -268,6 +291,20 @@ ConstantPtr scaled(ConstantPtr matrix, float factor) {
   LLMC_CHECK(matrix && matrix->dims().size() == 2);
   if (auto quantized = scaled_rows(matrix, std::span(&factor, 1))) return quantized;
   return std::make_shared<ScaledConstant>(std::move(matrix), factor);
+}
+
+bool has_quantized_rows(const Constant& constant) {
+  if (constant.dims().size() != 2) return false;
+  if (constant.quantization()) return true;
+  for (std::int64_t row = 0; row < constant.dims()[0]; ++row)
+    if (constant.quantization(row, row + 1)) return true;
+  return false;
+}
+
+ConstantPtr as_floats(ConstantPtr matrix) {
+  LLMC_CHECK(matrix && matrix->dims().size() == 2);
+  if (!has_quantized_rows(*matrix)) return matrix;
+  return std::make_shared<FloatsConstant>(std::move(matrix));
 }
 
 ConstantPtr transposed(ConstantPtr source) {

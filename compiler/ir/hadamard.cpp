@@ -74,6 +74,7 @@ class HadamardConstant final : public Constant, public PagedConstant {
     const auto all = std::as_bytes(std::span(values));
     return {all.begin(), all.end()};
   }
+  ConstantPtr source_of_floats() const override { return source_->source_of_floats(); }
   void drop_pages() const override { ir::drop_pages(*source_); }
   int element_bits() const override { return source_->element_bits(); }
   std::string describe() const override {

@@ -50,7 +50,7 @@ Result<ConstantPtr> ValueReader::data(ElementType element, std::vector<std::int6
     LLMC_TRY(const auto scale, number());
     result = make_random(std::move(dims), seed, scale);
   } else if (word.text == "packed" || word.text == "quantized" || word.text == "reshaped" ||
-             word.text == "scaled" || word.text == "hadamard") {
+             word.text == "scaled" || word.text == "hadamard" || word.text == "floats") {
     if (depth_ >= kMaxDepth) return lexer_.error_at(word, "data is nested too deeply");
     ++depth_;
     if (word.text == "packed") {
@@ -66,6 +66,10 @@ Result<ConstantPtr> ValueReader::data(ElementType element, std::vector<std::int6
       LLMC_RETURN_IF_ERROR(lexer_.expect(','));
       LLMC_TRY(const auto factor, number());
       result = scaled(std::move(source), static_cast<float>(factor));
+    } else if (word.text == "floats") {
+      LLMC_TRY(auto source, constant());
+      if (source->dims().size() != 2) return lexer_.error_at(word, "only matrices have codes");
+      result = as_floats(std::move(source));
     } else if (word.text == "hadamard") {
       LLMC_TRY(auto source, constant());
       if (source->dims().size() != 2 || !is_float(source->element()))

@@ -37,6 +37,7 @@ Json rounding_json(const Rounding& rounding) {
   return {{"formats", std::move(formats)},
           {"rounded", rounding.rounded},
           {"kept", rounding.kept},
+          {"requantized", rounding.requantized},
           {"activations", rounding.rounds_activations}};
 }
 
@@ -159,6 +160,7 @@ void add_decoder(Json& json, const Plan& plan) {
                      {"threads_max", options.threads_max},
                      {"weights", options.embed_weights ? "embed" : "file"}};
   if (!options.calibration.empty()) json["options"]["calibration"] = options.calibration;
+  if (options.requantize) json["options"]["requantize"] = true;
   if (plan.partition) add_accelerator(json, plan);
   if (options.shard.count > 0)
     json["shard"] = {{"index", options.shard.index},

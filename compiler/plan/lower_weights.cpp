@@ -41,6 +41,14 @@ TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
 /// one format can represent them all. Records the conversion of each weight.
 void preserve_quantization(std::span<PackedWeight> weights, ir::WeightFormat format) {
   if (weights.empty() || weights[0].use == WeightUse::kVector) return;
+  for (PackedWeight& weight : weights) {
+    const ir::ConstantPtr codes = weight.data->source_of_floats();
+    if (!codes) continue;
+    weight.conversion = WeightConversion::kRequantized;
+    weight.source_quantization =
+        source_quantization_of({&codes, 1}, 0, static_cast<std::int64_t>(weight.rows)).text;
+    weight.requantize_reason = "--requantize";
+  }
   std::vector<ir::ConstantPtr> matrices;
   for (const PackedWeight& weight : weights) matrices.push_back(weight.data);
   const SourceQuantization all =

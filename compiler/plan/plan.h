@@ -97,6 +97,7 @@ struct PlanOptions {
   /// golden hashes stored with the model for this format.
   std::string quant;
   std::string calibration;  // which text weights were calibrated with (driver/calibration.h)
+  bool requantize = false;  // --requantize
   std::map<std::string, std::string> golden;
 };
 

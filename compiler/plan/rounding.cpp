@@ -40,6 +40,7 @@ Rounding rounding_of(const Program& program) {
     const ir::WeightFormat format = rounded_to(weight);
     if (format == ir::WeightFormat::kF32) continue;
     ++rounding.rounded;
+    if (weight.conversion == WeightConversion::kRequantized) ++rounding.requantized;
     if (std::ranges::count(rounding.formats, format) == 0) rounding.formats.push_back(format);
   }
   std::ranges::sort(rounding.formats, {}, [](ir::WeightFormat format) {

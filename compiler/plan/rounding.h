@@ -14,8 +14,9 @@ namespace llmc::plan {
 struct Rounding {
   /// Formats to which weights were rounded, coarsest first. Excludes kF32, which does not round.
   std::vector<ir::WeightFormat> formats;
-  std::size_t rounded = 0;  // number of matrices and tables rounded to these formats
-  std::size_t kept = 0;     // number of matrices and tables that keep their original codes
+  std::size_t rounded = 0;      // number of matrices and tables rounded to these formats
+  std::size_t kept = 0;         // number of matrices and tables that keep their original codes
+  std::size_t requantized = 0;  // those of `rounded` that have codes in the model
   /// Whether at least one matrix has integer codes, so that its input activations are rounded to 8
   /// bits.
   bool rounds_activations = false;

@@ -111,6 +111,7 @@ Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names, bo
   }
   PipelineOptions options;
   options.context.options.weights = ir::WeightFormat::kQ4;
+  options.context.options.requantize = true;
   options.context.options.context = 8;
   options.context.is_decoder = is_decoder;
   LLMC_TRY(auto result, run_passes(std::move(graph), entries, options));

@@ -27,6 +27,7 @@ struct Options {
   bool verify_each = false, time_passes = false, evaluate = false, explain_formats = false;
   std::string dump_folder;
   std::string quant;
+  bool requantize = false;
   std::vector<std::string> sizes;
   std::uint64_t seed = 1;
 };
@@ -103,6 +104,7 @@ Result<std::string> run(const Options& options) {
   running.verify = options.verify_each;
   LLMC_TRY(const auto format, weight_format(options.quant));
   running.context.options.weights = format;
+  running.context.options.requantize = options.requantize;
   if (options.explain_formats)
     running.context.on_weight = [](const passes::WeightDecision& decision) {
       fmt::print(stderr, "{}\n", passes::to_string(decision));
@@ -140,6 +142,8 @@ int run_command_line(int argc, char** argv) {
   app.add_flag("--time-passes", options.time_passes, "Print the time of every pass on stderr");
   app.add_option("--quant", options.quant,
                  "Weight format for assign_weight_formats: " + plan::weight_format_list(" or "));
+  app.add_flag("--requantize", options.requantize,
+               "Round matrices that have integer codes to the weight format, too");
   app.add_flag("--explain-formats", options.explain_formats,
                "Print the role and format of every weight matrix, and why, on stderr");
   app.add_flag("--stand-in", options.stand_in,

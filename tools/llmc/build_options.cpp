@@ -116,6 +116,7 @@ void note_plan(const BuildOptions& options, const plan::Plan& plan, const Global
   note_warnings(globals, plan);
   if (options.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant);
+  if (options.model.compile.requantize) note_requantized(globals, plan::rounding_of(plan.program));
 }
 
 void print_targets(const Json& list) {

@@ -47,9 +47,11 @@ Result<std::unique_ptr<exec::NativeModel>> load(const ModelOptions& options,
   line.clear();
   note_huge_pages(options.huge_pages, *loaded, globals);
   const bool quant_given = options.quant_option != nullptr && options.quant_option->count() > 0;
-  if (native.compile.ctx_given || quant_given) {
+  const bool requantize = native.compile.requantize;
+  if (native.compile.ctx_given || quant_given || requantize) {
     LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(loaded->bundle()));
     if (quant_given) note_kept_codes(globals, facts.rounding, options.quant);
+    if (requantize) note_requantized(globals, facts.rounding);
     if (native.compile.ctx_given && facts.trained_ctx != 0 &&
         loaded->model().ctx > facts.trained_ctx) {
       const plan::Warning warning =

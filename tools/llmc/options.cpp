@@ -176,6 +176,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                                  " (default: q4; plain graphs: the model's own)"))
             ->type_name("FORMAT");
   }
+  fixed(app.add_flag("--requantize", c.requantize,
+                     "Round matrices that have integer codes to the weight format, too"));
   fixed(add_opt_level(app, options.opt_level));
   options.ctx_option =
       add_token_count(

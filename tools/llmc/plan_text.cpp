@@ -291,6 +291,22 @@ std::string plan_text(const Json& plan) {
   return text;
 }
 
+namespace {
+
+std::string matrices(std::size_t n) {
+  return fmt::format("{} {}", n, n == 1 ? "matrix" : "matrices");
+}
+
+}  // namespace
+
+void note_requantized(const Globals& globals, const plan::Rounding& rounding) {
+  remark(globals, rounding.requantized == 0
+                      ? "--requantize has no effect: no matrix of a product has integer codes, or "
+                        "--quant is no quantized format"
+                      : fmt::format("--requantize: {} of integer codes rounded again",
+                                    matrices(rounding.requantized)));
+}
+
 void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                      const std::string& quant) {
   if (rounding.kept == 0 && rounding.rounded == 0 && quant.starts_with("q"))
@@ -298,9 +314,6 @@ void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                                 "layer and no table",
                                 quant));
   if (rounding.kept == 0) return;
-  const auto matrices = [](std::size_t n) {
-    return fmt::format("{} {}", n, n == 1 ? "matrix" : "matrices");
-  };
   remark(globals,
          rounding.rounded == 0
              ? fmt::format("--quant {} has no effect: all weights keep the model's codes", quant)
