@@ -54,11 +54,11 @@ struct SamplingConstraints {
   Guidance guidance;
 };
 
-/// How drafts of llmc_step_lookup fared.
+/// Adapts drafts of llmc_step_lookup to the text.
 struct LookupState {
   uint32_t limit;    // maximum number of tokens of the next draft
-  uint32_t backoff;  // number of steps that the last wrong draft was followed by; 0: it was right
-  uint32_t wait;     // number of steps until the next draft
+  uint32_t backoff;  // steps without a draft after the last rejected one; 0: a token was accepted
+  uint32_t wait;     // of these, the number that are left
 };
 
 struct Sequence {

@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kMinMatch = 3;
 /// Number of equal tokens from which on longer matches are not preferred.
 constexpr uint32_t kMaxMatch = 16;
-/// Maximum number of steps without a draft after wrong ones.
+/// Maximum number of steps without a draft after a rejected one.
 constexpr uint32_t kMaxWait = 32;
 
 /// Tokens that end a text.
@@ -29,7 +29,7 @@ struct StopIds {
 
 /// Returns the maximum number of tokens, at most `n`, that can be appended together, so that the
 /// last of them can be dropped again and all have the bits that they have alone.
-uint32_t most_together(const llmc_session& session, const Sequence& sequence, size_t n) {
+uint32_t max_chain(const llmc_session& session, const Sequence& sequence, size_t n) {
   const llmc_sampling& sampling = sequence.sampling;
   const bool mirostat = sampling.mirostat != 0 && sampling.temperature > 0.0f;
   if (session.model->shards > 0 || session.model->by_length != 0 || sequence.state != nullptr ||
@@ -41,10 +41,17 @@ uint32_t most_together(const llmc_session& session, const Sequence& sequence, si
   return n < most ? static_cast<uint32_t>(n) : most;
 }
 
+/// What became of a chain of tokens.
+struct Chain {
+  size_t accepted;  // tokens that were appended
+  bool rejected;    // a drafted token was not chosen
+  bool stopped;     // the token chosen after them is a stop token
+};
+
 /// Appends chain[0], which is sequence.stepped, and those of the `n` - 1 tokens after it that are
-/// chosen, in one forward pass. Writes their number to *count.
+/// chosen, in one forward pass.
 llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_t* chain,
-                         uint32_t n, const StopIds& stops, size_t* count) {
+                         uint32_t n, const StopIds& stops, Chain* result) {
   CachedTokens& cached = sequence.cached;
   if (!has_source(session, sequence)) return LLMC_ERROR_SOURCE;
   if (is_cancelled(session)) return LLMC_ERROR_CANCELLED;
@@ -55,21 +62,24 @@ llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_
   const float mu = session.cache.mu(cached);
   session.segments[0] = segment_of(session, sequence, 0, chain, n, n, mu);
   forward(session, {chain, nullptr}, n, 1);
-  const bool together = n <= session.model->batch;
+  const bool together = n > 1 && n <= session.model->batch;
   if (together) run_rows(session, 0, n);
   uint32_t done = 0;
-  do {
+  for (;;) {
     const uint32_t slot = together ? done : own_slot(session, sequence);
     if (!together) run_head(session, hidden_rows(session, done), 1, slot);
     commit(sequence, 1);
     keep_row(session, sequence, done++, slot);
-  } while (done < n && !stops.contains(chain[done - 1]) &&
-           draw_next(session, sequence, sequence.stepped) == LLMC_OK &&
-           sequence.stepped.choice.token == chain[done]);
+    if (done == n || draw_next(session, sequence, sequence.stepped) != LLMC_OK) break;
+    const int32_t token = sequence.stepped.choice.token;
+    result->stopped = stops.contains(token);
+    result->rejected = token != chain[done];
+    if (result->stopped || result->rejected) break;
+  }
   KvCache::finish(cached);
   session.cache.truncate(cached, cached.position);
   session.last_chunk = done;
-  *count = done;
+  result->accepted = done;
   return LLMC_OK;
 }
 
@@ -78,22 +88,29 @@ llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_
 /// are chosen.
 template <class Draft>
 llmc_status step(llmc_session& session, size_t n, const StopIds& stops, int32_t* tokens,
-                 size_t* count, Draft draft) {
+                 size_t* count, Chain* result, Draft draft) {
   Sequence& sequence = session.selected();
-  const uint32_t most = most_together(session, sequence, n);
-  if (most <= 1) {
-    const llmc_status status = llmc_step(&session, tokens);
-    *count = status == LLMC_OK;
-    return status;
-  }
   const ReentrancyGuard guard(session);
   llmc_status status = draw_next(session, sequence, sequence.stepped);
-  if (status == LLMC_OK) {
+  if (status != LLMC_OK) return status;
+  const int32_t next = sequence.stepped.choice.token;
+  tokens[0] = next;
+  const uint32_t most = max_chain(session, sequence, n);
+  if (stops.contains(next)) {
+    *count = 1;
+  } else if (sequence.constraints.guidance.on) {
+    status = step_each(session, &session.current, 1, tokens);
+    *count = status == LLMC_OK;
+  } else if (most <= 1) {
+    status = append_all(session, {&next, nullptr}, 1, nullptr);
+    *count = status == LLMC_OK;
+  } else {
     int32_t* const chain = session.tokens;
-    chain[0] = sequence.stepped.choice.token;
-    const uint32_t length = stops.contains(chain[0]) ? 1 : draft(chain, most);
-    status = append_chain(session, sequence, chain, length, stops, count);
-    for (size_t i = 0; i < *count; ++i) tokens[i] = chain[i];
+    chain[0] = next;
+    status = append_chain(session, sequence, chain, draft(chain, most), stops, result);
+    for (size_t i = 0; i < result->accepted; ++i) tokens[i] = chain[i];
+    *count = result->accepted;
+    if (result->stopped) tokens[(*count)++] = sequence.stepped.choice.token;
   }
   sequence.stepped.valid = false;
   return status;
@@ -127,22 +144,22 @@ uint32_t look_up(const TokenHistory& history, int32_t* chain, uint32_t n) {
   return length;
 }
 
-/// Adapts the length of drafts after a draft of `drafted` tokens, of which `right` were chosen. A
-/// wrong token costs the time of a row, and most texts do not repeat themselves.
-void learn(LookupState& state, uint32_t drafted, uint32_t right) {
-  if (right == drafted) {
-    // Drafts grow only as long as calls allow.
-    if (drafted >= state.limit && state.limit <= UINT32_MAX / 2) state.limit *= 2;
-  } else {
-    state.limit = right == 0 ? 1 : right;
+/// Adapts the length of drafts after a draft of `drafted` tokens. A rejected token costs the time
+/// of a row, and most texts do not repeat themselves.
+void learn(LookupState& state, uint32_t drafted, const Chain& chain) {
+  const auto accepted = static_cast<uint32_t>(chain.accepted) - 1;
+  if (chain.rejected) {
+    state.limit = accepted == 0 ? 1 : accepted;
+  } else if (accepted == drafted && drafted >= state.limit && state.limit <= UINT32_MAX / 2) {
+    state.limit *= 2;  // drafts grow only as long as calls allow
   }
-  if (right > 0) {
+  if (accepted > 0) {
     state.backoff = 0;
-    return;
+  } else if (chain.rejected) {
+    state.backoff = state.backoff == 0 ? 1 : 2 * state.backoff;
+    if (state.backoff > kMaxWait) state.backoff = kMaxWait;
+    state.wait = state.backoff;
   }
-  state.backoff = state.backoff == 0 ? 1 : 2 * state.backoff;
-  if (state.backoff > kMaxWait) state.backoff = kMaxWait;
-  state.wait = state.backoff;
 }
 
 bool is_list(const void* list, size_t n) {
@@ -170,7 +187,8 @@ llmc_status llmc_step_draft(llmc_session* session, const int32_t* draft, size_t 
   for (size_t i = 0; i < n; ++i)
     if (!is_token(draft[i], session->model->vocab))
       return refuse_token(session->config, draft[i], session->model->vocab, &i);
-  return step(*session, n, {stop_ids, stop_count}, tokens, count,
+  Chain result{};
+  return step(*session, n, {stop_ids, stop_count}, tokens, count, &result,
               [&](int32_t* chain, uint32_t most) {
                 if (chain[0] != draft[0]) return uint32_t{1};
                 for (uint32_t i = 1; i < most; ++i) chain[i] = draft[i];
@@ -189,18 +207,20 @@ llmc_status llmc_step_lookup(llmc_session* session, size_t n, const int32_t* sto
   Sequence& sequence = session->selected();
   LookupState& state = sequence.lookup;
   uint32_t drafted = 0;
+  Chain result{};
   const llmc_status status =
-      step(*session, n, {stop_ids, stop_count}, tokens, count, [&](int32_t* chain, uint32_t most) {
-        if (state.wait > 0) {
-          --state.wait;
-          return uint32_t{1};
-        }
-        const uint32_t limit = state.limit < most - 1 ? state.limit + 1 : most;
-        const uint32_t length = look_up(session->cache.history(sequence.cached), chain, limit);
-        drafted = length - 1;
-        return length;
-      });
-  if (status == LLMC_OK && drafted > 0) learn(state, drafted, static_cast<uint32_t>(*count) - 1);
+      step(*session, n, {stop_ids, stop_count}, tokens, count, &result,
+           [&](int32_t* chain, uint32_t most) {
+             if (state.wait > 0) {
+               --state.wait;
+               return uint32_t{1};
+             }
+             const uint32_t limit = state.limit < most - 1 ? state.limit + 1 : most;
+             const uint32_t length = look_up(session->cache.history(sequence.cached), chain, limit);
+             drafted = length - 1;
+             return length;
+           });
+  if (status == LLMC_OK && drafted > 0) learn(state, drafted, result);
   return status;
 }
 

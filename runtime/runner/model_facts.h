@@ -34,6 +34,7 @@ inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
                    .image_rows = model.image_rows,
                    .shard = model.shard,
                    .shards = model.shards,
+                   .single_steps = model.state_bytes > 0 || model.by_length != 0,
                    .program_hash = model.program_hash,
                    .target = {}};
   for (size_t i = 0; model.target[i] != 0 && i + 1 < sizeof facts.target; ++i)

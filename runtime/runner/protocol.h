@@ -30,8 +30,10 @@ struct ModelFacts {
   uint32_t embedding_width = 0;             // 0: the model takes no embeddings
   uint32_t image_rows = 0;                  // maximum of kEncodeImage; 0: no image encoder
   uint32_t shard = 0, shards = 0;           // llmc_model
-  uint64_t program_hash = 0;                // of the whole model, the same in all shards
-  char target[64];                          // zero-terminated
+  uint32_t single_steps = 0;                // 1: drafts are not used (speculation.h)
+  uint32_t reserved = 0;
+  uint64_t program_hash = 0;  // of the whole model, the same in all shards
+  char target[64];            // zero-terminated
 };
 
 struct Hello {

@@ -1,4 +1,5 @@
 // --lookup: texts of several tokens per pass beside those of single steps.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +14,8 @@
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
 namespace {
+
+namespace fs = std::filesystem;
 
 using ::testing::HasSubstr;
 
@@ -55,16 +58,26 @@ TEST_F(Lookup, TextsLogitsAndStatesAreThoseOfSingleSteps) {
       {"-p", kPrompt, "-n", "60", "--temp", "0", "--stop", "."},
       {"-p", kPrompt, "-n", "-2", "--temp", "0", "--ignore-eos"},
       {"-p", kPrompt, "-n", "40", "--temp", "0.8", "--seed", "4", "--mirostat", "2"},
+      {"-p", "", "-n", "8", "--temp", "0", "--logit-bias", "2+100"},
+      {"--special", "-p", "Clara had a red ball. She</s>Clara had a red ball. She</s>Clara", "-n",
+       "40", "--temp", "0", "--grammar", "root ::= \" had a red ball. She\""},
       {"-p", "[", "-n", "60", "--temp", "0", "--grammar",
        "root ::= [[] ([0-9] \",\"){3,24} \"]\""}};
   for (std::vector<std::string> run : runs) {
     run.insert(run.end(), {"--save-state", state});
     const nlohmann::json steps = text_of(run, "1");
     const auto expected = read_file(state);
-    EXPECT_EQ(text_of(run, "8"), steps) << run[1];
+    const std::string shown = fmt::format("{}", fmt::join(run, " "));
+    EXPECT_EQ(text_of(run, "8"), steps) << shown;
     const auto saved = read_file(state);
     ASSERT_TRUE(expected.ok() && saved.ok());
-    EXPECT_TRUE(*saved == *expected) << run[1];
+    EXPECT_TRUE(*saved == *expected) << shown;
+    // The text goes on in the same way.
+    const std::vector<std::string> more{"-p",           "",    "-n",           "8",  "--temp", "0",
+                                        "--load-state", state, "--save-state", state};
+    const nlohmann::json rest = text_of(more, "8");
+    ASSERT_TRUE(write_file(state, *expected).ok());
+    EXPECT_EQ(text_of(more, "1"), rest) << shown;
   }
 }
 
@@ -78,13 +91,19 @@ TEST_F(Lookup, PassesAreFewerThanTokens) {
 }
 
 TEST_F(Lookup, AConversationIsThatOfSingleSteps) {
-  const auto answers = [&](const std::string& lookup) {
-    const ProgramRun ran = llmc({"chat", bundle(), "-q", "--no-template", "-p", kPrompt, "-n", "80",
-                                 "--temp", "0.5", "--seed", "8", "--lookup", lookup});
-    EXPECT_EQ(ran.code, 0) << ran.err;
-    return ran.out;
+  const testing::TemporaryFolder folder;
+  const fs::path input = folder.path() / "input", config = folder.path() / "config.json";
+  const std::string text(kPrompt);
+  ASSERT_TRUE(write_file(input, text + "\n" + text + "\n\n/reset\n" + text + "\n").ok());
+  const auto answers = [&](const std::string& lookup, const std::string& stop) {
+    EXPECT_TRUE(write_file(config, "{\"lookup\": " + lookup + "}").ok());
+    return output_of({"sh", "-c",
+                      "exec " LLMC_PROGRAM " chat '" + bundle() +
+                          "' -q --no-template -n 16 --temp 0.5 " + "--seed 8 --stop '" + stop +
+                          "' --config '" + config.string() + "' < '" + input.string() + "'"});
   };
-  EXPECT_EQ(answers("8"), answers("1"));
+  for (const char* stop : {"nothing", "said", "a"})
+    EXPECT_EQ(answers("8", stop), answers("1", stop)) << stop;
 }
 
 TEST_F(Lookup, RefusesWhatItDoesNotWorkWith) {

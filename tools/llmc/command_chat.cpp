@@ -68,6 +68,7 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
 
 Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   if (!command.config.empty()) LLMC_RETURN_IF_ERROR(apply_config_file(app, command.config));
+  make_room_for_lookup(command.lookup, command.model.compile);
   if (command.count == 0) {
     return usage_error("-n 0: answers would be empty", "use -n -1, the default, for no limit");
   }
@@ -90,7 +91,11 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   LLMC_TRY(const auto compiled, compiled_prompt(*native));
   const auto stop_ids = format.stop_ids();
   NativeSequence sequence(*session, model, std::move(grammar),
-                          {*session, model, command.lookup, {stop_ids.begin(), stop_ids.end()}});
+                          {*session,
+                           model,
+                           command.lookup,
+                           command.sampling.sampling,
+                           {stop_ids.begin(), stop_ids.end()}});
   hosted::Conversation conversation(sequence, format, compiled.begun);
   conversation.set_system(command.system_option->count() > 0 ? command.system : compiled.message);
   note_idle_sampling(command.sampling, globals);
@@ -149,10 +154,7 @@ Action add_chat(CLI::App& app, const Globals& globals) {
                  "command line overrides it")
       ->type_name("FILE");
   app.add_flag("--no-cache", command->model.no_cache, "Do not use the cache of compiled models");
-  return [command, &app, &globals] {
-    make_room_for_lookup(command->lookup, command->model.compile);
-    return chat(app, *command, globals);
-  };
+  return [command, &app, &globals] { return chat(app, *command, globals); };
 }
 
 }  // namespace llmc::cli

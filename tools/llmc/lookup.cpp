@@ -7,9 +7,9 @@
 namespace llmc::cli {
 
 void add_lookup_option(CLI::App& app, LookupOptions& options) {
-  constexpr std::uint32_t kMost = 64;
+  constexpr std::uint32_t kMaxTokens = 64;
   options.option = add_whole_number(
-      app, "--lookup", options.tokens, 1, kMost,
+      app, "--lookup", options.tokens, 1, kMaxTokens,
       "Tokens that one pass over the weights may append, with drafts from the text itself; the "
       "text is the same, 1: no drafts (default: 1)");
 }
@@ -26,17 +26,21 @@ Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model)
       fmt::format("compile it with --batch={}, or use a smaller --lookup", options.tokens));
 }
 
-Result<std::int32_t> LookupText::sample(std::size_t most) {
+Result<std::int32_t> LookupText::sample(std::size_t wanted) {
   if (is_ahead()) return ahead_.front();
+  if (stop_) return *stop_;
   // A full context has no room for the token that is sampled.
-  if (most_ <= 1 || most <= 1 || session_.position() >= context_) return session_.sample();
+  if (max_tokens_ <= 1 || wanted <= 1 || session_.position() >= context_) return session_.sample();
+  const std::uint32_t before = session_.position();
   LLMC_TRY(const std::vector<std::int32_t> tokens,
-           session_.step_lookup(std::min<std::size_t>(most_, most), stop_ids_));
-  ahead_.assign(tokens.begin(), tokens.end());
+           session_.step_lookup(std::min<std::size_t>(max_tokens_, wanted), stop_ids_));
+  const std::uint32_t appended = session_.position() - before;
+  ahead_.assign(tokens.begin(), tokens.begin() + appended);
+  if (appended < tokens.size()) stop_ = tokens.back();
   row_ = 0;
-  ++passes_;
-  tokens_ += tokens.size();
-  return ahead_.front();
+  if (appended > 0) ++passes_;
+  tokens_ += appended;
+  return tokens.front();
 }
 
 Status LookupText::append(std::span<const std::int32_t> tokens) {
@@ -47,7 +51,6 @@ Status LookupText::append(std::span<const std::int32_t> tokens) {
   }
   if (tokens.empty()) return ok_status();
   LLMC_RETURN_IF_ERROR(rewind(position()));
-  row_ = 0;
   return session_.prefill(tokens);
 }
 
@@ -65,6 +68,7 @@ Status LookupText::drop_ahead(std::int32_t last) {
 
 Status LookupText::rewind(std::size_t position) {
   ahead_.clear();
+  stop_.reset();
   row_ = 0;
   return session_.call(&exec::Api::rewind, position);
 }

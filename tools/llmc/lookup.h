@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,16 +30,17 @@ Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model)
 /// to it are those of a session without lookup.
 class LookupText {
  public:
-  /// `stop_ids`: no draft goes beyond them.
+  /// `stop_ids`: no draft goes beyond them. Models and sampling parameters with which drafts are
+  /// not used (speculation.h) take single steps.
   LookupText(exec::Session& session, const exec::ModelFacts& model, const LookupOptions& options,
-             std::vector<std::int32_t> stop_ids)
+             const llmc_sampling& sampling, std::vector<std::int32_t> stop_ids)
       : session_(session),
         context_(model.ctx),
-        most_(options.tokens),
+        max_tokens_(model.single_steps != 0 || sampling.mirostat != 0 ? 1 : options.tokens),
         stop_ids_(std::move(stop_ids)) {}
 
-  /// Returns the next token of the text, of which at most `most` are wanted.
-  Result<std::int32_t> sample(std::size_t most = SIZE_MAX);
+  /// Returns the next token of the text, of which at most `wanted` are needed.
+  Result<std::int32_t> sample(std::size_t wanted = SIZE_MAX);
   Status append(std::span<const std::int32_t> tokens);
   /// Returns the logits after the token that append() was called with last.
   Result<std::span<const float>> logits();
@@ -60,10 +62,11 @@ class LookupText {
  private:
   exec::Session& session_;
   const std::uint32_t context_;
-  const std::uint32_t most_;
+  const std::uint32_t max_tokens_;
   const std::vector<std::int32_t> stop_ids_;
-  std::deque<std::int32_t> ahead_;  // in the session, not in the text
-  std::uint32_t row_ = 0;           // of the text's last token in the last pass, plus 1; 0: none
+  std::deque<std::int32_t> ahead_;    // in the session, not in the text
+  std::optional<std::int32_t> stop_;  // the stop token that was chosen after them
+  std::uint32_t row_ = 0;             // of the text's last token in the last pass, plus 1; 0: none
   std::uint64_t passes_ = 0, tokens_ = 0;
 };
 

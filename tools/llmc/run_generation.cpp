@@ -103,7 +103,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   RunResult result;
   evaluate::LogitHash hash;  // of all logit vectors of the run
   GuidedText guided(*session);
-  LookupText text(*session, model, command.lookup,
+  LookupText text(*session, model, command.lookup, command.sampling.sampling,
                   command.ignore_eos ? std::vector<std::int32_t>() : stops.ids);
   auto start = RunClock::now();
   for (const exec::EncoderInput& source : prompts.sources)
@@ -119,7 +119,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   LLMC_RETURN_IF_ERROR(prefill(*session, prompts, !command.load_state.empty()));
   result.prompt_seconds = encoder_seconds + seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
-  // Whether the grammar allows no further text. It does if the next token is there.
+  // Whether the grammar allows no further text. Tokens ahead are further text.
   const auto is_complete = [&]() -> Result<bool> {
     if (!grammar || text.is_ahead()) return false;
     LLMC_TRY(const int state, session->get<int>(&exec::Api::text_state));
@@ -143,18 +143,15 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   hosted::StopTexts stop_texts(stops.texts);
   start = RunClock::now();
   const std::size_t max = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
-  std::int32_t last_token = prompts.text.empty() ? -1 : prompts.text.back();
+  std::int32_t last_token = -1;  // that was appended
   while (!ended && result.ids.size() < max) {
-    // The biases of the first token are not those of the others.
-    const bool alone = result.ids.empty() && !stops.suppressed_first.empty();
-    LLMC_TRY(const std::int32_t token, text.sample(alone ? 1 : max - result.ids.size()));
+    // The first token is sampled alone: its biases may be others, and a text without tokens leaves
+    // the session as it is.
+    LLMC_TRY(const std::int32_t token,
+             text.sample(result.ids.empty() ? 1 : max - result.ids.size()));
     if (!command.ignore_eos && std::ranges::find(stops.ids, token) != stops.ids.end()) {
       result.stopped = hosted::Stopped::kStopToken;
       result.stop_token = token;
-      if (grammar && text.is_ahead()) {
-        LLMC_RETURN_IF_ERROR(text.drop_ahead(last_token));
-        LLMC_TRY(ended, is_complete());
-      }
       break;
     }
     result.ids.push_back(token);

@@ -30,18 +30,21 @@ extern "C" {
 
 /* Appends the next token and as many of the drafted ones as llmc_step would choose. `draft` has `n`
  * tokens that probably follow, beginning with the next one, for example those that a smaller model
- * with the same tokenizer chose. `tokens` receives the 1 to max(n, 1) appended tokens and *count
- * their number; it ends with the first of the `stop_count` tokens `stop_ids` that is chosen. Fails
- * like llmc_step; *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a drafted token is
- * not in the vocabulary. */
+ * with the same tokenizer chose. `tokens` receives 1 to max(n, 1) tokens and *count their number.
+ * They are in the cache, except one of the `stop_count` tokens `stop_ids`: the first that is chosen
+ * is the last of `tokens` and is not appended, as if llmc_sample had returned it. To cut a text at
+ * an earlier token, use llmc_rewind. llmc_last_chunk is then the number of appended tokens, except
+ * where tokens are appended one at a time.
+ * Fails like llmc_step; *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a drafted token
+ * is not in the vocabulary. */
 llmc_status llmc_step_draft(llmc_session* session, const int32_t* draft, size_t n,
                             const int32_t* stop_ids, size_t stop_count, int32_t* tokens,
                             size_t* count);
 
-/* Does the same with a draft of up to `n` (at least 1) tokens from the sequence itself: those after
- * the longest and latest earlier occurrence of its last tokens (prompt lookup). This pays where a
- * text repeats parts of itself: summaries, edited code, structured data. After drafts that were
- * wrong, drafts become shorter and rarer. */
+/* Does the same with a draft from the sequence itself (prompt lookup): the tokens after the longest
+ * and latest earlier occurrence of its last tokens and the next one. `tokens` receives 1 to `n`
+ * tokens, n at least 1. This pays where a text repeats parts of itself: summaries, edited code,
+ * structured data. After rejected drafts, drafts become shorter and rarer. */
 llmc_status llmc_step_lookup(llmc_session* session, size_t n, const int32_t* stop_ids,
                              size_t stop_count, int32_t* tokens, size_t* count);
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "llmc/speculation.h"
 #include "tests/runtime/core/plain_model.h"
 
 namespace llmc::fake {
@@ -47,6 +48,10 @@ constexpr GuardedCall kGuardedCalls[] = {
     {"llmc_fork", [](auto* s) { return llmc_fork(s, 0, &number); }},
     {"llmc_release", [](auto* s) { return llmc_release(s, 1); }},
     {"llmc_append_batch", [](auto* s) { return llmc_append_batch(s, &number, 1, &token); }},
+    {"llmc_step_draft",
+     [](auto* s) { return llmc_step_draft(s, nullptr, 0, nullptr, 0, &token, &count); }},
+    {"llmc_step_lookup",
+     [](auto* s) { return llmc_step_lookup(s, 1, nullptr, 0, &token, &count); }},
     {"llmc_step_batch", [](auto* s) { return llmc_step_batch(s, &number, 1, &token); }},
     {"llmc_set_grammar", [](auto* s) { return llmc_set_grammar(s, nullptr); }},
     {"llmc_text_state", [](auto* s) { return llmc_text_state(s, &text_state); }},

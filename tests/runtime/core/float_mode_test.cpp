@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "llmc/speculation.h"
 #include "tests/runtime/core/fake_model.h"
 
 namespace llmc::fake {
@@ -87,6 +88,9 @@ TEST(FloatMode, AChangeLaterIsRefusedAndChangesNothing) {
       EXPECT_EQ(llmc_prefill(session, prompt, 3, nullptr), LLMC_ERROR_FLOAT_MODE);
       EXPECT_EQ(llmc_sample(session, &token), LLMC_ERROR_FLOAT_MODE);
       EXPECT_EQ(llmc_step(session, &token), LLMC_ERROR_FLOAT_MODE);
+      std::size_t count = 0;
+      EXPECT_EQ(llmc_step_draft(session, prompt, 3, nullptr, 0, &token, &count),
+                LLMC_ERROR_FLOAT_MODE);
       float logprob = 1.0f;
       EXPECT_EQ(llmc_logprob(session, 3, &logprob), LLMC_ERROR_FLOAT_MODE);
       EXPECT_EQ(llmc_slide(session, 1, 1), LLMC_ERROR_FLOAT_MODE);
