@@ -125,15 +125,15 @@ class Assigner {
 
 }  // namespace
 
-FormatPolicy format_policy(WeightFormat format, std::uint64_t hidden) {
+FormatPolicy format_policy(QuantScheme scheme, std::uint64_t hidden) {
   FormatPolicy policy;
-  policy.choices.fill({format, "--quant"});
-  if (format != WeightFormat::kQ4) return policy;
+  policy.choices.fill({scheme.format, "--quant"});
+  if (scheme.format != WeightFormat::kQ4) return policy;
   policy[WeightRole::kHead] = {WeightFormat::kQ6, "the head, with q4"};
-  if (hidden >= kNarrowHidden) return policy;
+  if (!scheme.mixed || hidden >= kNarrowHidden) return policy;
   for (const WeightRole role :
        {WeightRole::kQueryKey, WeightRole::kValue, WeightRole::kAttentionOut, WeightRole::kDown})
-    policy[role] = {WeightFormat::kQ6, "a narrow model, with q4"};
+    policy[role] = {WeightFormat::kQ6, "a narrow model, with q4m"};
   return policy;
 }
 

@@ -27,14 +27,14 @@ struct FormatPolicy {
 };
 
 /// Minimum hidden size of a model that is not narrow. With fewer columns, the errors of 4-bit
-/// weights average out less, so in narrow models q4 uses more bits for some roles.
+/// weights average out less, so in narrow models q4m uses more bits for some roles.
 inline constexpr std::uint64_t kNarrowHidden = 512;
-/// Returns the policy of `--quant FORMAT` for a model with this hidden size. All roles have FORMAT,
-/// with two exceptions for q4: the head has q6 (docs/decisions/0007-q6-head.md), and in a narrow
-/// model the query, key, value, attention output and down matrices have q6
-/// (docs/decisions/0008-q6-in-narrow-models.md). Rows that are looked up have 8 bits for every
-/// quantized format (plan/lower_weights.cpp).
-FormatPolicy format_policy(ir::WeightFormat format, std::uint64_t hidden);
+/// Returns the policy of `--quant SCHEME` for a model with this hidden size. All roles have the
+/// scheme's format, with two exceptions: with q4 and q4m the head has q6
+/// (docs/decisions/0007-q6-head.md), and with q4m in a narrow model the query, key, value,
+/// attention output and down matrices have q6 (docs/decisions/0008-q6-in-narrow-models.md). Rows
+/// that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
+FormatPolicy format_policy(QuantScheme scheme, std::uint64_t hidden);
 /// Returns the width of the embedding's rows; without one, the width that most linear
 /// layers read. Returns 0 if there is none or it is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);
@@ -47,7 +47,7 @@ struct WeightDecision {
   ir::WeightFormat format = ir::WeightFormat::kUnset;
   std::string_view reason;
 };
-/// Returns, for example, "'/layers.0/down/MatMul': down, q6: a narrow model, with q4".
+/// Returns, for example, "'/layers.0/down/MatMul': down, q6: a narrow model, with q4m".
 std::string to_string(const WeightDecision& decision);
 
 /// Assigns to each weight matrix its role, derived from the surrounding operators, and the policy's

@@ -144,7 +144,7 @@ void convert(Rewriter& rw, NodeIndex i, const ir::Conv& op) {
 }  // namespace
 
 Result<ir::Graph> conv_to_linear(ir::Graph graph, const PassContext& context) {
-  if (context.is_decoder || !ir::is_quantized(context.options.weights)) return graph;
+  if (context.is_decoder || !ir::is_quantized(context.options.weights.format)) return graph;
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;

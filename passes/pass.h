@@ -5,6 +5,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/support/result.h"
+#include "passes/quant_scheme.h"
 
 /// Passes convert an imported graph to a graph whose nodes are the stages of a plan. Each pass is a
 /// pure function from a graph to a graph (docs/passes.md).
@@ -16,9 +17,9 @@ namespace llmc::passes {
 
 /// Compilation options for passes.
 struct PassOptions {
-  /// Format of `--quant`, which determines the policy of assign_weight_formats. With kUnset,
-  /// formats stay unset.
-  ir::WeightFormat weights = ir::WeightFormat::kUnset;
+  /// Value of `--quant`, which determines the policy of assign_weight_formats. With kUnset, formats
+  /// stay unset.
+  QuantScheme weights;
   /// Whether weights with integer codes are rounded to their formats (`--requantize`).
   bool requantize = false;
   /// Maximum number of elements of a folded constant. It is small enough that weights are not

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the instructions a compiled model executes per token, under emulation, on one thread.
 
-    tools/instructions.py MODEL [--target arm64,lasx] [--opt-level 3,2,1] [--quant q4] [--functions]
+    tools/instructions.py MODEL [--target arm64,lasx] [--opt-level 3,2,1] [--quant q4m] [--functions]
 
 MODEL is compiled for every target and level, linked to tools/instructions/counted.c and run under qemu with
 a plugin that counts. Three runs give two slopes, so what happens once (start-up, a first chunk) is in
@@ -226,7 +226,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--target", default="arm64,arm64-i8mm,lasx", help="of " + ", ".join(TARGETS))
     parser.add_argument("--opt-level", default="3")
-    parser.add_argument("--quant", default="q4")
+    parser.add_argument("--quant", default="q4m")
     parser.add_argument("--functions", action="store_true", help="where the instructions go")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--llmc", default=os.path.join(ROOT, "build", "llmc"), help="default: build/llmc")

@@ -92,7 +92,7 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   const std::uint32_t ctx = plan::context_of(planned);
   std::string text = fmt::format(
       "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", emit::kCompilerVersion,
-      own_identity(), content, options.target, options.opt_level, static_cast<int>(options.quant),
+      own_identity(), content, options.target, options.opt_level, passes::quant_name(options.quant),
       ctx, options.ctx_given, trained, options.block, options.chunk, plan::to_string(options.kv),
       options.threads_max, options.sequences, options.batch, options.pool, options.contiguous,
       program_identity(toolchain.compiler), resources_hash());

@@ -163,7 +163,7 @@ std::uint32_t calibration_tokens(std::uint64_t weights) {
 }
 
 std::string calibration_key(const CompileOptions& options) {
-  if (!options.calibration || !ir::is_quantized(options.quant)) return {};
+  if (!options.calibration || !ir::is_quantized(options.quant.format)) return {};
   const CalibrationText& given = *options.calibration;
   return given.write ? given.source : fmt::format("text-{:016x}", hash_of(given.text));
 }

@@ -14,6 +14,7 @@
 #include "compiler/onnx/model.h"
 #include "compiler/plan/plan.h"
 #include "compiler/target/target.h"
+#include "passes/quant_scheme.h"
 
 namespace llmc::driver {
 
@@ -45,7 +46,7 @@ struct CompileOptions {
   std::filesystem::path out_dir;  // the bundle's folder; created, or replaced if it is a bundle
   std::string target = "avx2";    // name or alias in compiler/target
   std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
-  ir::WeightFormat quant = ir::WeightFormat::kQ4;  // not kUnset
+  passes::QuantScheme quant = passes::kQ4Mixed;    // its format is not kUnset
   bool requantize = false;  // whether matrices with integer codes are rounded to `quant`'s formats
   /// Plain graphs: whether `quant` applies. If not, matrices keep the format that they have in the
   /// model.

@@ -17,7 +17,6 @@
 #include "compiler/driver/trained_context.h"
 #include "compiler/emit/names.h"
 #include "compiler/ir/text.h"
-#include "compiler/plan/weight_formats.h"
 #include "compiler/target/device.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
@@ -271,7 +270,7 @@ Result<Prepared> prepare_plain(const CompileOptions& options, Source source,
   Prepared prepared;
   prepared.model = std::move(source.model);
   report(progress, "passes", 0, 0);
-  const auto quant = options.quant_given ? options.quant : ir::WeightFormat::kUnset;
+  const auto quant = options.quant_given ? options.quant : passes::QuantScheme();
   LLMC_TRY(const ir::Graph stages,
            run_passes(graph, options, {.options = {.weights = quant}, .is_decoder = false}));
   clock.finish("passes");
@@ -296,7 +295,7 @@ Diagnostic unknown_device(const std::string& name) {
 
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   plan::PlanOptions planned;
-  planned.quant = plan::weight_format_name(options.quant);
+  planned.quant = passes::quant_name(options.quant);
   planned.calibration = calibration_key(options);
   planned.requantize = options.requantize;
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
@@ -433,7 +432,7 @@ Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& o
 }
 
 Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                              const plan::PlanOptions& options, ir::WeightFormat quant) {
+                              const plan::PlanOptions& options, passes::QuantScheme quant) {
   LLMC_TRY(const ir::Graph stages,
            run_passes(graph, {}, {.options = {.weights = quant}, .is_decoder = false}));
   return plan::make_plain_plan(stages, inputs, options);

@@ -51,7 +51,6 @@ Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& o
 /// (options.open_dims). `inputs`: the inputs of the function's signature, including those that
 /// became constants. `quant`: the format of the matrices; kUnset keeps their format in the model.
 Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                              const plan::PlanOptions& options,
-                              ir::WeightFormat quant = ir::WeightFormat::kUnset);
+                              const plan::PlanOptions& options, passes::QuantScheme quant = {});
 
 }  // namespace llmc::driver

@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
 #include "compiler/support/statistics.h"
 
@@ -57,7 +56,7 @@ Result<Comparison> compare_modes(const CompareOptions& options, const driver::Pr
     exec::NativeOptions native = options.native;
     native.compile.quant = mode.quant;
     native.compile.kv = mode.kv;
-    if (!ir::is_quantized(mode.quant)) native.compile.calibration.reset();
+    if (!ir::is_quantized(mode.quant.format)) native.compile.calibration.reset();
     LLMC_TRY(const auto tested, exec::load_native(native, progress));
     const driver::BundleFacts& facts = tested->bundle_facts();
     CompareRow row{.mode = mode,
@@ -67,7 +66,7 @@ Result<Comparison> compare_modes(const CompareOptions& options, const driver::Pr
                    .quality = {},
                    .depth = static_cast<std::uint32_t>(prompt.size())};
     const std::string phase =
-        fmt::format("{}, kv {} ({} of {})", plan::weight_format_name(mode.quant),
+        fmt::format("{}, kv {} ({} of {})", passes::quant_name(mode.quant),
                     plan::to_string(mode.kv), result.rows.size() + 1, options.modes.size());
     LLMC_TRY(row.quality, measure_perplexity(*tested, base.get(), options.text, options.threads,
                                              phase, progress));

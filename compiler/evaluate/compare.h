@@ -11,7 +11,7 @@ namespace llmc::evaluate {
 
 /// A combination of weight and cache formats.
 struct Mode {
-  ir::WeightFormat quant = ir::WeightFormat::kQ4;
+  passes::QuantScheme quant = passes::kQ4Mixed;
   KvFormats kv = {};
   bool operator==(const Mode&) const = default;
 };

@@ -142,9 +142,9 @@ Result<IdentityReport> measure_identity(const IdentityOptions& options,
   const auto next_cell = [&] { driver::report(progress, "identity", done++, total); };
   driver::report(progress, "identity", 0, total);
   for (const std::filesystem::path& model : options.models) {
-    for (const ir::WeightFormat format : options.formats) {
+    for (const passes::QuantScheme format : options.formats) {
       std::vector<KvFormats> caches = options.caches;
-      if (caches.empty()) caches.push_back(plan::default_kv_formats(format));
+      if (caches.empty()) caches.push_back(plan::default_kv_formats(format.format));
       for (const KvFormats kv : caches) {
         report.rows.push_back({model, format, kv, {}});
         auto status = measure_row(options, report.rows.back(), next_cell);

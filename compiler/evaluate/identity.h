@@ -21,7 +21,7 @@ namespace llmc::evaluate {
 /// The combinations to run.
 struct IdentityOptions {
   std::vector<std::filesystem::path> models;
-  std::vector<ir::WeightFormat> formats = {ir::WeightFormat::kQ4};
+  std::vector<passes::QuantScheme> formats = {passes::kQ4Mixed};
   std::vector<KvFormats> caches;                // empty: the default for each format
   std::vector<std::string> targets;             // the first target is the reference
   std::vector<std::uint32_t> opt_levels = {3};  // levels run on each target
@@ -88,7 +88,7 @@ struct IdentityCell {
 
 struct IdentityRow {
   std::filesystem::path model;
-  ir::WeightFormat format = ir::WeightFormat::kQ4;
+  passes::QuantScheme format = passes::kQ4Mixed;
   KvFormats kv = {};
   std::vector<IdentityCell> cells;  // by target, then level, device and number of threads
 };

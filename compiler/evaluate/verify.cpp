@@ -332,8 +332,7 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
   const bool bundle = driver::bundle_name(compile.model).has_value();
   LLMC_TRY(const auto native, exec::load_native(options.native, progress));
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(native->bundle()));
-  const auto format = plan::parse_weight_format(facts.quant);
-  if (!format)
+  if (facts.quant.empty())
     return file_failure(ErrorKind::kBadInput, compile.model.string(),
                         "the bundle was compiled by an older llmc and does not record the weight "
                         "format, which identifies the stored hash",

@@ -29,7 +29,7 @@ class FunctionLibrary {
     /// The plan, if it already exists; then the members for planning are unused. It may embed its
     /// weights or not.
     const plan::Plan* plan = nullptr;
-    ir::WeightFormat quant = ir::WeightFormat::kUnset;  // as for plan_graph
+    passes::QuantScheme quant = {};  // as for plan_graph
     plan::DimRanges open_dims = {};  // ranges of the symbols in the shapes of the graph's inputs
   };
   /// For each job: the error because of which it has no code, if any.

@@ -19,7 +19,7 @@ NativeOptions writer_options(const NativeOptions& options, std::uint32_t length)
   own.use_cache = options.use_cache;
   own.compile.target = target::best_here().name;
   own.compile.quant = ir::WeightFormat::kQ8;
-  own.compile.kv = plan::default_kv_formats(own.compile.quant);
+  own.compile.kv = plan::default_kv_formats(own.compile.quant.format);
   own.compile.ctx = length;
   own.compile.sequences = own.compile.batch = kTexts;
   own.compile.cc = given.cc;

@@ -7,8 +7,8 @@
 #include "compiler/ir/op.h"
 #include "llmc/sizes.h"
 
-/// The formats that `--quant` accepts. Names, option help, parsers and limits are derived from this
-/// table.
+/// The formats of weights. Names, parsers and limits are derived from this table. `--quant` accepts
+/// them, and a mixture (passes/quant_scheme.h).
 namespace llmc::plan {
 
 struct WeightFormatInfo {

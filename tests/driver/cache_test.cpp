@@ -120,6 +120,7 @@ TEST_F(CacheKey, HoldsTheOptions) {
   EXPECT_NE(changed([](CompileOptions& o) { o.cflags = {"-Da -Db"}; }),
             changed([](CompileOptions& o) { o.cflags = {"-Da", "-Db"}; }));
   EXPECT_NE(changed([](CompileOptions& o) { o.quant = ir::WeightFormat::kQ8; }), first);
+  EXPECT_NE(changed([](CompileOptions& o) { o.quant = ir::WeightFormat::kQ4; }), first);
 }
 
 TEST_F(CacheKey, HoldsTheFilesThatItsKindOfTokenizerIsReadWith) {

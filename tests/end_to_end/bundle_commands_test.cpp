@@ -72,8 +72,8 @@ TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   const ProgramRun verified = llmc({"verify", bundle, "--require-golden"});
   EXPECT_EQ(verified.code, 0) << verified.err;
   EXPECT_THAT(verified.out,
-              AllOf(HasSubstr("golden q4,kv=f16: equal: " + golden->hashes["q4,kv=f16"]),
-                    HasSubstr("golden q4,kv=f16/200+4: equal: "), HasSubstr("chunks of")));
+              AllOf(HasSubstr("golden q4m,kv=f16: equal: " + golden->hashes["q4m,kv=f16"]),
+                    HasSubstr("golden q4m,kv=f16/200+4: equal: "), HasSubstr("chunks of")));
   const ProgramRun with_model =
       llmc({"verify", bundle, "--model", tinyfable().string(), "--short"});
   EXPECT_EQ(with_model.code, 0) << with_model.err;
@@ -154,8 +154,8 @@ TEST(VerifyCommand, AMissingHashFailsWhereOneIsRequired) {
   EXPECT_EQ(verify({}).code, 0);
   const ProgramRun required = verify({"--require-golden"});
   EXPECT_EQ(required.code, 7);
-  EXPECT_THAT(required.out, HasSubstr("golden q4,kv=f16: MISSING: hash "));
-  EXPECT_THAT(required.err, AllOf(HasSubstr("has no hash for q4,kv=f16"), HasSubstr("--update")));
+  EXPECT_THAT(required.out, HasSubstr("golden q4m,kv=f16: MISSING: hash "));
+  EXPECT_THAT(required.err, AllOf(HasSubstr("has no hash for q4m,kv=f16"), HasSubstr("--update")));
   EXPECT_EQ(verify({}, {"CI=true"}).code, 7);
   EXPECT_EQ(verify({"--no-require-golden"}, {"CI=true"}).code, 0);
   EXPECT_EQ(verify({"--golden", golden, "--update"}).code, 0);

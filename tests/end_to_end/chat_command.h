@@ -52,7 +52,7 @@ class ChatCommand : public ::testing::Test {
   }
   static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
   static void compile(const std::filesystem::path& model, const std::string& name,
-                      const std::string& ctx, const std::string& quant = "q4") {
+                      const std::string& ctx, const std::string& quant = "q4m") {
     const auto made = run_command({LLMC_PROGRAM, "compile", model.string(), "-o", bundle(name),
                                    "--target", "generic", "--opt-level=1", "--ctx", ctx, "--quant",
                                    quant, "--name", name, "--cflag=-O1", "-q"});

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr double kTolerance = 0.12;  // docs/memory.md says how near it is as a rule
 
 /// Compiles a model and compares.
-void expect_near(const fs::path& model, const char* target, ir::WeightFormat format,
+void expect_near(const fs::path& model, const char* target, passes::QuantScheme format,
                  const char* kv = "f32", std::uint32_t level = 3) {
   const testing::TemporaryFolder folder;
   driver::CompileOptions options = options_for(model, target, format);
@@ -38,8 +38,8 @@ void expect_near(const fs::path& model, const char* target, ir::WeightFormat for
 }
 
 TEST(CodeSize, IsNearThePlanOnEveryArchitecture) {
-  expect_near(tinyfable(), "avx2", ir::WeightFormat::kQ4);
-  expect_near(tinyfable(), "arm64", ir::WeightFormat::kQ4, "K=int8,V=fp8");
+  expect_near(tinyfable(), "avx2", passes::kQ4Mixed);
+  expect_near(tinyfable(), "arm64", passes::kQ4Mixed, "K=int8,V=fp8");
   expect_near(tinyfable(), "lasx", ir::WeightFormat::kF16, "f16");
   expect_near(tinyfable(), "generic", ir::WeightFormat::kQ8, "f32", 1);
 }
@@ -47,9 +47,9 @@ TEST(CodeSize, IsNearThePlanOnEveryArchitecture) {
 TEST(CodeSize, IsNearThePlanOfAnotherModel) {
   const fs::path model = shared_folder() / "models/stories15M-split";
   if (!fs::exists(model)) GTEST_SKIP() << "there is no " << model;
-  expect_near(model, "avx512", ir::WeightFormat::kQ4, "int8");
+  expect_near(model, "avx512", passes::kQ4Mixed, "int8");
   expect_near(model, "avx2", ir::WeightFormat::kF32);
-  expect_near(model, "lasx", ir::WeightFormat::kQ4, "f32", 2);
+  expect_near(model, "lasx", passes::kQ4Mixed, "f32", 2);
 }
 
 }  // namespace

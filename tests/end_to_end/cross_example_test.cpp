@@ -87,7 +87,7 @@ TEST_P(CrossExample, GivesTheTextAndTheBitsOfTheHostOnAnyNumberOfThreads) {
              "CXXFLAGS=-O0", "JOINED=1", "sh", LLMC_SOURCE_DIR "/docs/examples/embed/cross.sh",
              GetParam().name, out});
 
-  auto options = options_for(tinyfable(), "generic", ir::WeightFormat::kQ4);
+  auto options = options_for(tinyfable(), "generic", passes::kQ4Mixed);
   const auto host = load(options);
   ASSERT_NE(host, nullptr);
   std::string ids;

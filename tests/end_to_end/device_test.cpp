@@ -34,7 +34,7 @@ class Device : public ::testing::TestWithParam<const char*> {
   static bool copies() { return GetParam() == std::string_view("opencl_copies"); }
   static bool is_opencl() { return name() == "opencl"; }
   static std::string name() { return copies() ? "opencl" : GetParam(); }
-  static driver::CompileOptions accelerated(const fs::path& model, ir::WeightFormat format) {
+  static driver::CompileOptions accelerated(const fs::path& model, passes::QuantScheme format) {
     driver::CompileOptions options = options_for(model, "avx2", format);
     options.accelerate = name();
     return options;
@@ -87,13 +87,13 @@ TEST_P(Device, HashesAreThoseOfTheCpu) {
 }
 
 TEST_P(DeviceRuns, AnyChunkInFlightAndThreadGivesTheSameBits) {
-  driver::CompileOptions plain = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
+  driver::CompileOptions plain = options_for(tinyfable(), "avx2", passes::kQ4Mixed);
   plain.ctx = 128;
   const auto alone = load(plain);
   ASSERT_NE(alone, nullptr);
   const Generated expected = generate(*alone, made_up_prompt(60, 40), 4);
   for (const std::uint32_t in_flight : is_opencl() ? std::vector{3u} : std::vector{1u, 3u}) {
-    driver::CompileOptions options = accelerated(tinyfable(), ir::WeightFormat::kQ4);
+    driver::CompileOptions options = accelerated(tinyfable(), passes::kQ4Mixed);
     options.ctx = plain.ctx;
     options.chunk = 32;
     options.in_flight = in_flight;

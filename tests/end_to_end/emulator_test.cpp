@@ -164,7 +164,7 @@ TEST_F(Emulated, ADamagedRunnerInTheCacheIsMadeAnew) {
 
 TEST_F(Emulated, SessionsOfOneModelAreProcessesOfTheirOwn) {
   exec::NativeOptions options;
-  options.compile = options_for(tinyfable(), "generic", ir::WeightFormat::kQ4);
+  options.compile = options_for(tinyfable(), "generic", passes::kQ4Mixed);
   options.compile.cflags = {"-O0"};
   options.emulator = kNoEmulator;
   const auto model = exec::load_native(options);
@@ -324,7 +324,7 @@ TEST_F(Emulated, IdentityAsATable) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("| model | weights | generic 1t | generic 2t |"));
   EXPECT_THAT(ran.out,
-              ::testing::ContainsRegex("tinyfable \\| q4, kv f16 \\| [0-9a-f]{16} \\| same \\|"));
+              ::testing::ContainsRegex("tinyfable \\| q4m, kv f16 \\| [0-9a-f]{16} \\| same \\|"));
   for (const auto& wrong : std::vector<std::vector<std::string>>{{"--emulator", "env"},
                                                                  {"--emulator", "arm64= "},
                                                                  {"--emulator", "arm65=env"},
@@ -378,8 +378,8 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
   const ProgramRun ran = identity(one, "generic,avx2", "avx2=" + swap);
   EXPECT_EQ(ran.code, 7) << ran.err;
   EXPECT_THAT(ran.out, ::testing::ContainsRegex(
-                           "q4, kv f16 \\| [0-9a-f]{16} \\| \\*\\*[0-9a-f]{16}\\*\\* \\|"));
-  EXPECT_THAT(ran.err, HasSubstr("tiny-model q4, kv f16, avx2 1t: prompt in chunks of 3: logit 0 "
+                           "q4m, kv f16 \\| [0-9a-f]{16} \\| \\*\\*[0-9a-f]{16}\\*\\* \\|"));
+  EXPECT_THAT(ran.err, HasSubstr("tiny-model q4m, kv f16, avx2 1t: prompt in chunks of 3: logit 0 "
                                  "after position 0 is "));
   EXPECT_THAT(ran.err, HasSubstr("1 of 2 cells differ"));
 }
@@ -390,7 +390,7 @@ TEST_F(Emulated, IdentityPrintsRowsBeforeAModelThatFails) {
       llmc({"identity", "--cflag=-O0", model(), (folder_.path() / "none.onnx").string(),
             "--targets", "generic", "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
   EXPECT_EQ(ran.code, 3) << ran.err;
-  EXPECT_THAT(ran.out, ::testing::ContainsRegex("\ntinyfable +q4, kv f16 +[0-9a-f]{16}\n"));
+  EXPECT_THAT(ran.out, ::testing::ContainsRegex("\ntinyfable +q4m, kv f16 +[0-9a-f]{16}\n"));
   EXPECT_THAT(ran.err, HasSubstr("none.onnx"));
 }
 

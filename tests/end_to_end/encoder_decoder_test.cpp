@@ -238,7 +238,7 @@ Result<std::vector<std::vector<std::uint32_t>>> logits_of_sources(const exec::Na
 }
 
 driver::CompileOptions options_for_sources(const fs::path& folder, std::string target) {
-  driver::CompileOptions options = options_for(folder, std::move(target), ir::WeightFormat::kQ4);
+  driver::CompileOptions options = options_for(folder, std::move(target), passes::kQ4Mixed);
   options.sources = options.sequences = options.batch = 2;
   return options;
 }

@@ -51,12 +51,12 @@ TEST_F(Experts, GenerateWhatTheGraphComputes) {
 }
 
 TEST_F(Experts, HaveTheSameBitsForAllThreadsAndChunks) {
-  const auto generic = load(options_for(model(), "generic", ir::WeightFormat::kQ4));
+  const auto generic = load(options_for(model(), "generic", passes::kQ4Mixed));
   ASSERT_NE(generic, nullptr);
   const Generated expected = generate(*generic, prompt(), 6);
   for (const char* target : {"generic", "avx2"}) {
     if (!target::runs_here(**target::find(target))) continue;
-    const auto native = load(options_for(model(), target, ir::WeightFormat::kQ4));
+    const auto native = load(options_for(model(), target, passes::kQ4Mixed));
     ASSERT_NE(native, nullptr);
     for (const std::uint32_t threads : {1u, 3u})
       for (const std::uint32_t chunk : {1u, 7u, 0u}) {

@@ -24,8 +24,11 @@ TEST_P(GoldenHashes, AreThisTargets) {
   const auto golden = driver::read_golden(driver::default_golden_file(tinyfable()));
   ASSERT_TRUE(golden.ok());
   std::uint32_t threads = 1;
-  for (const auto format : {ir::WeightFormat::kQ4, ir::WeightFormat::kQ6, ir::WeightFormat::kQ8,
-                            ir::WeightFormat::kF16, ir::WeightFormat::kF32}) {
+  std::vector<passes::QuantScheme> formats{passes::kQ4Mixed, ir::WeightFormat::kQ6,
+                                           ir::WeightFormat::kQ8, ir::WeightFormat::kF16,
+                                           ir::WeightFormat::kF32};
+  if (target::runs_here(target)) formats.emplace_back(ir::WeightFormat::kQ4);
+  for (const passes::QuantScheme format : formats) {
     evaluate::VerifyOptions options;
     options.native.compile = options_for(tinyfable(), GetParam(), format);
     options.native.compile.ctx = 256;

@@ -35,12 +35,12 @@ std::filesystem::path shared_folder() {
 }
 
 driver::CompileOptions options_for(const std::filesystem::path& model, std::string target,
-                                   ir::WeightFormat format) {
+                                   passes::QuantScheme format) {
   driver::CompileOptions options;
   options.model = model;
   options.target = std::move(target);
   options.quant = format;
-  options.kv = plan::default_kv_formats(format);
+  options.kv = plan::default_kv_formats(format.format);
   options.ctx = 128;
   options.threads_max = 4;
   options.cflags = {"-O0"};
@@ -62,7 +62,7 @@ void expect_ok(const Error& error) {
 }
 
 driver::CompileOptions quick(const std::filesystem::path& model, const std::filesystem::path& out) {
-  auto options = options_for(model, "generic", ir::WeightFormat::kQ4);
+  auto options = options_for(model, "generic", passes::kQ4Mixed);
   options.out_dir = out;
   return options;
 }

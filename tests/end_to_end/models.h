@@ -40,7 +40,7 @@ std::filesystem::path shared_folder();
 /// Options for a test: small context, the target's chunk, and not optimised, since compiling
 /// takes most of a test. Tests of what the compiler makes of code clear `cflags`.
 driver::CompileOptions options_for(const std::filesystem::path& model, std::string target,
-                                   ir::WeightFormat format);
+                                   passes::QuantScheme format);
 /// Options for the generic target: of tests that look at files.
 driver::CompileOptions quick(const std::filesystem::path& model, const std::filesystem::path& out);
 /// Loaded through the cache that all tests of this program share.

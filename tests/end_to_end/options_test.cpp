@@ -172,7 +172,7 @@ TEST(NamesOfLlamaCpp, ThatChangeNothingAreTakenAndOthersSayWhatToDo) {
     expect_mistake({"plan", model, "--quant", name}, "--quant " + name,
                    "use " + like + ", the nearest");
   }
-  expect_mistake({"plan", model, "--quant", "q44"}, "--quant q44", "use q4, q6");
+  expect_mistake({"plan", model, "--quant", "q44"}, "--quant q44", "use q4, q4m, q6");
 }
 
 TEST(FormerSpellings, GetANote) {

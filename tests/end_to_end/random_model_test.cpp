@@ -39,7 +39,7 @@ TEST(RandomModelProgram, WritesWhatCompilesAndRuns) {
   const auto ids = generate(*exact, prompt, 6).ids;
   EXPECT_EQ(std::vector<std::int64_t>(ids.begin(), ids.end()), *expected);
 
-  const auto q4 = load(options_for(model, "generic", ir::WeightFormat::kQ4));
+  const auto q4 = load(options_for(model, "generic", passes::kQ4Mixed));
   ASSERT_NE(q4, nullptr);
   EXPECT_EQ(generate(*q4, prompt, 6).ids.size(), 6u);
 }

@@ -24,7 +24,7 @@ class CompiledSequences : public ::testing::TestWithParam<bool> {};
 
 TEST_P(CompiledSequences, HaveTheBitsOfEachAlone) {
   constexpr std::uint32_t kSequences = 5, kSteps = 12;
-  driver::CompileOptions options = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
+  driver::CompileOptions options = options_for(tinyfable(), "avx2", passes::kQ4Mixed);
   options.sequences = kSequences;
   options.batch = 4;
   options.contiguous = GetParam();
@@ -76,7 +76,7 @@ TEST_P(CompiledSequences, HaveTheBitsOfEachAlone) {
 }
 
 TEST_P(CompiledSequences, LogitsOfSeveralRowsAreThoseOfEach) {
-  driver::CompileOptions options = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
+  driver::CompileOptions options = options_for(tinyfable(), "avx2", passes::kQ4Mixed);
   options.sequences = 5;
   options.batch = 4;
   options.contiguous = GetParam();

@@ -223,7 +223,7 @@ TEST(Shards, OnRanksAreASessionOfTheWholeModel) {
 }
 
 TEST(Shards, HaveTheBitsOfTheWholeModel) {
-  driver::CompileOptions options = options_for(tinyfable(), "avx2", ir::WeightFormat::kQ4);
+  driver::CompileOptions options = options_for(tinyfable(), "avx2", passes::kQ4Mixed);
   options.ctx = 128;
   options.chunk = 32;
   const auto whole = load(options);

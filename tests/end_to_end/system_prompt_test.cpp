@@ -34,7 +34,7 @@ class SystemPrompt : public ::testing::Test {
   static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
 
   static driver::CompileOptions options(const std::string& target) {
-    auto options = options_for(tinyfable(), target, ir::WeightFormat::kQ4);
+    auto options = options_for(tinyfable(), target, passes::kQ4Mixed);
     options.block = 16;
     options.sequences = 3;
     options.out_dir = folder_->path() / target;

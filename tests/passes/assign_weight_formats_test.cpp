@@ -47,12 +47,12 @@ std::vector<std::string> decisions(const FormatPolicy& policy, const ir::Graph& 
 }
 
 TEST(AssignWeightFormats, FindsRolesAndSaysWhy) {
-  EXPECT_THAT(decisions(format_policy(WeightFormat::kQ4, 8), parsed(kLayer)),
+  EXPECT_THAT(decisions(format_policy(kQ4Mixed, 8), parsed(kLayer)),
               ElementsAre("'': embedding, q4: --quant", "'': position_embedding, q4: --quant",
-                          "'': qkv, q6: a narrow model, with q4",
-                          "'': attention_out, q6: a narrow model, with q4", "'': up, q4: --quant",
-                          "'': down, q6: a narrow model, with q4", "'': gate_up, q4: --quant",
-                          "'': down, q6: a narrow model, with q4", "'': linear, q4: --quant",
+                          "'': qkv, q6: a narrow model, with q4m",
+                          "'': attention_out, q6: a narrow model, with q4m", "'': up, q4: --quant",
+                          "'': down, q6: a narrow model, with q4m", "'': gate_up, q4: --quant",
+                          "'': down, q6: a narrow model, with q4m", "'': linear, q4: --quant",
                           "'': head, q6: the head, with q4"));
 }
 
@@ -86,14 +86,30 @@ TEST(HiddenSize, IsTheWidthThatMostLayersReadWithoutAnEmbedding) {
 
 TEST(FormatPolicy, WideBeginsAt512) {
   for (const std::uint64_t hidden : {511u, 512u}) {
-    const FormatPolicy policy = format_policy(WeightFormat::kQ4, hidden);
-    EXPECT_EQ(policy[WeightRole::kHead].format, WeightFormat::kQ6);
+    const FormatPolicy mixed = format_policy(kQ4Mixed, hidden);
+    const FormatPolicy same = format_policy(WeightFormat::kQ4, hidden);
+    for (const FormatPolicy& policy : {mixed, same}) {
+      EXPECT_EQ(policy[WeightRole::kHead].format, WeightFormat::kQ6);
+      EXPECT_EQ(policy[WeightRole::kGateUp].format, WeightFormat::kQ4);
+    }
     const auto rest = hidden < 512 ? WeightFormat::kQ6 : WeightFormat::kQ4;
-    for (const auto role :
-         {WeightRole::kQueryKey, WeightRole::kValue, WeightRole::kAttentionOut, WeightRole::kDown})
-      EXPECT_EQ(policy[role].format, rest);
-    EXPECT_EQ(policy[WeightRole::kGateUp].format, WeightFormat::kQ4);
+    for (const auto role : {WeightRole::kQueryKey, WeightRole::kValue, WeightRole::kAttentionOut,
+                            WeightRole::kDown}) {
+      EXPECT_EQ(mixed[role].format, rest);
+      EXPECT_EQ(same[role].format, WeightFormat::kQ4);
+    }
   }
+}
+
+TEST(QuantScheme, HasAName) {
+  EXPECT_EQ(quant_scheme_list(" or "), "q4, q4m, q6, q8, f16 or f32");
+  for (const char* name : {"q4", "q4m", "q6", "q8", "f16", "f32"}) {
+    const auto scheme = parse_quant_scheme(name);
+    ASSERT_TRUE(scheme) << name;
+    EXPECT_EQ(quant_name(*scheme), name);
+  }
+  EXPECT_EQ(parse_quant_scheme("q4m"), kQ4Mixed);
+  for (const char* name : {"", "unset", "q6m", "Q4"}) EXPECT_FALSE(parse_quant_scheme(name));
 }
 
 }  // namespace

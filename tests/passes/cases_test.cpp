@@ -110,7 +110,7 @@ Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names, bo
     entries.push_back(*entry);
   }
   PipelineOptions options;
-  options.context.options.weights = ir::WeightFormat::kQ4;
+  options.context.options.weights = kQ4Mixed;
   options.context.options.requantize = true;
   options.context.options.context = 8;
   options.context.is_decoder = is_decoder;

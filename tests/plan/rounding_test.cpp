@@ -13,7 +13,7 @@ using ir::WeightFormat;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Rounding rounding_for(WeightFormat format) {
+Rounding rounding_for(passes::QuantScheme format) {
   PlanOptions options;
   options.target = *target::find("avx2");
   options.name = "tiny";
@@ -23,7 +23,7 @@ Rounding rounding_for(WeightFormat format) {
 }
 
 TEST(RoundingOf, AMixtureListsItsFormatsTheCoarsestFirst) {
-  const Rounding q4 = rounding_for(WeightFormat::kQ4);  // narrow: 4 bits in gate and up alone
+  const Rounding q4 = rounding_for(passes::kQ4Mixed);  // narrow: 4 bits in gate and up alone
   EXPECT_THAT(q4.formats, ElementsAre(WeightFormat::kQ4, WeightFormat::kQ6, WeightFormat::kQ8));
   EXPECT_EQ(q4.coarsest(), WeightFormat::kQ4);
   EXPECT_EQ(q4.kept, 0u);

@@ -23,7 +23,7 @@ struct StageModel {
   bool rope = true;
   std::int64_t table_rows = 0;           // above 0: angles from a table of that many positions
   std::string node_prefix = "/layers/";  // of every origin: hostile names in tests
-  ir::WeightFormat quant = ir::WeightFormat::kQ4;
+  passes::QuantScheme quant = passes::kQ4Mixed;
 };
 
 class StageGraphBuilder {

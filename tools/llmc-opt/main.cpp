@@ -8,7 +8,6 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
-#include "compiler/plan/weight_formats.h"
 #include "compiler/support/file.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
@@ -49,11 +48,11 @@ Result<std::string> read_input(const Options& options) {
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
 
-Result<ir::WeightFormat> weight_format(const std::string& name) {
-  if (name.empty()) return ir::WeightFormat::kUnset;
-  if (const auto format = plan::parse_weight_format(name)) return *format;
+Result<passes::QuantScheme> weight_format(const std::string& name) {
+  if (name.empty()) return passes::QuantScheme();
+  if (const auto format = passes::parse_quant_scheme(name)) return *format;
   return usage_error("'" + name + "' is not a weight format",
-                     "use " + plan::weight_format_list(" or "));
+                     "use " + passes::quant_scheme_list(" or "));
 }
 
 Result<std::vector<passes::PassEntry>> chosen_passes(const Options& options) {
@@ -141,7 +140,7 @@ int run_command_line(int argc, char** argv) {
                  "Write the graph after every pass into a folder");
   app.add_flag("--time-passes", options.time_passes, "Print the time of every pass on stderr");
   app.add_option("--quant", options.quant,
-                 "Weight format for assign_weight_formats: " + plan::weight_format_list(" or "));
+                 "Weight format for assign_weight_formats: " + passes::quant_scheme_list(" or "));
   app.add_flag("--requantize", options.requantize,
                "Round matrices that have integer codes to the weight format, too");
   app.add_flag("--explain-formats", options.explain_formats,

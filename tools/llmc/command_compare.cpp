@@ -7,7 +7,6 @@
 
 #include "compiler/evaluate/compare.h"
 #include "compiler/plan/kv_format.h"
-#include "compiler/plan/weight_formats.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/compare_report.h"
 #include "tools/llmc/options.h"
@@ -19,7 +18,7 @@ namespace {
 struct CompareCommand {
   ModelOptions model;
   TextOptions text;
-  std::string formats = "f32,f16,q8,q4";
+  std::string formats = "f32,f16,q8,q4m";
   std::vector<std::string> caches;
   std::uint32_t threads = 0, steps = 64;
   std::vector<std::string> peers;  // files
@@ -57,9 +56,9 @@ Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
   }
   std::vector<evaluate::Mode> modes;
   for (const std::string& name : split(command.formats)) {
-    LLMC_TRY(const ir::WeightFormat format, parse_quant(name));
+    LLMC_TRY(const passes::QuantScheme format, parse_quant(name));
     std::vector<KvFormats> beside = caches;
-    if (beside.empty()) beside.push_back(plan::default_kv_formats(format));
+    if (beside.empty()) beside.push_back(plan::default_kv_formats(format.format));
     for (const KvFormats kv : beside) {
       const evaluate::Mode mode{format, kv};
       if (std::ranges::count(modes, mode) == 0) modes.push_back(mode);
@@ -182,7 +181,7 @@ Action add_compare(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<CompareCommand>();
   add_model_options(app, command->model, ModelUse::kCompare);
   app.add_option("--quant", command->formats,
-                 "Weight formats, such as q8,q4 (default: f32,f16,q8,q4)")
+                 "Weight formats, such as q8,q4 (default: f32,f16,q8,q4m)")
       ->type_name("LIST")
       ->group("Compilation");
   app.add_option(

@@ -8,7 +8,6 @@
 #include "compiler/evaluate/identity.h"
 #include "compiler/evaluate/logits.h"
 #include "compiler/exec/runner_process.h"
-#include "compiler/plan/weight_formats.h"
 #include "compiler/target/device.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/options.h"
@@ -19,7 +18,7 @@ namespace {
 
 struct IdentityCommand {
   std::vector<std::string> models;
-  std::string formats = "q4", targets, threads = "1,2,4", chunks = "1,7,32", levels = "3", cc;
+  std::string formats = "q4m", targets, threads = "1,2,4", chunks = "1,7,32", levels = "3", cc;
   std::string devices = "none";
   std::vector<std::string> emulators, caches, cflags;
   std::uint32_t tokens = 64, steps = 64;
@@ -82,7 +81,7 @@ Result<evaluate::IdentityOptions> options_of(const IdentityCommand& command,
   }
   options.formats.clear();
   for (const std::string& name : split(command.formats)) {
-    LLMC_TRY(const ir::WeightFormat format, parse_quant(name));
+    LLMC_TRY(const passes::QuantScheme format, parse_quant(name));
     options.formats.push_back(format);
   }
   for (const std::string& text : command.caches) {
@@ -155,7 +154,7 @@ Json to_json(const evaluate::IdentityOptions& options, const evaluate::IdentityR
       cells.push_back(std::move(one));
     }
     rows.push_back(Json{{"model", row.model.string()},
-                        {"quant", plan::weight_format_name(row.format)},
+                        {"quant", passes::quant_name(row.format)},
                         {"kv", plan::to_string(row.kv)},
                         {"cells", cells}});
   }
@@ -177,7 +176,7 @@ std::string model_name(const evaluate::IdentityRow& row) {
 
 /// The formats of weights and, unless it is f32, of the cache.
 std::string formats_of(const evaluate::IdentityRow& row) {
-  std::string text(plan::weight_format_name(row.format));
+  std::string text = passes::quant_name(row.format);
   if (row.kv != KvFormats{}) text += ", kv " + plan::to_string(row.kv);
   return text;
 }
@@ -267,7 +266,7 @@ Action add_identity(CLI::App& app, const Globals& globals) {
   app.add_option("MODEL", command->models, "Folders of split ONNX blocks, or .onnx files")
       ->required()
       ->type_name("");
-  app.add_option("--quant", command->formats, "Weight formats (default: q4)")->type_name("LIST");
+  app.add_option("--quant", command->formats, "Weight formats (default: q4m)")->type_name("LIST");
   app.add_option("--kv", command->caches,
                  "KV cache format; may be repeated (default: f16; with f32 weights, "
                  "f32)")

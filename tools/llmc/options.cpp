@@ -8,7 +8,6 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/plan/plan.h"
-#include "compiler/plan/weight_formats.h"
 #include "compiler/target/device.h"
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
@@ -172,8 +171,9 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   if (!lists) {
     options.quant_option =
         fixed(app.add_option("--quant", options.quant,
-                             "Weight format: " + plan::weight_format_list(" or ") +
-                                 " (default: q4; plain graphs: the model's own)"))
+                             "Weight format: " + passes::quant_scheme_list(" or ") +
+                                 " (default: q4m, q4 with q6 where a narrow model needs it; "
+                                 "plain graphs: the model's own)"))
             ->type_name("FORMAT");
   }
   fixed(app.add_flag("--requantize", c.requantize,
@@ -367,7 +367,7 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   LLMC_TRY(result.opt_level, parse_opt_level(options.opt_level));
   LLMC_TRY(result.quant, parse_quant(options.quant));
   result.quant_given = options.quant_option != nullptr && options.quant_option->count() > 0;
-  result.kv = plan::default_kv_formats(result.quant);
+  result.kv = plan::default_kv_formats(result.quant.format);
   if (!options.kv.empty()) {
     LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
   }

@@ -26,7 +26,7 @@ enum class ModelUse : std::uint8_t {
 struct ModelOptions {
   std::string model;
   std::string target;  // plan and compile: a comma-separated list. Empty: the default
-  std::string quant = "q4";
+  std::string quant = "q4m";
   std::string kv;  // empty: the default for the weight format
   std::string opt_level = "3";
   driver::CompileOptions compile;
@@ -67,7 +67,7 @@ std::string target_line(const target::Target& target, const ChosenTarget& chosen
 /// Prints a note about the chosen file of a folder with several models.
 void note_model_file(const Globals& globals, const std::string& model);
 /// Parses the value of --quant. Fails with kUsage for other text.
-Result<ir::WeightFormat> parse_quant(const std::string& name);
+Result<passes::QuantScheme> parse_quant(const std::string& name);
 /// Parses the value of --opt-level, "1", "2" or "3". Fails with kUsage for other text.
 Result<std::uint32_t> parse_opt_level(const std::string& text);
 CLI::Option* add_opt_level(CLI::App& app, std::string& level);

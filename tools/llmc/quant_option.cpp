@@ -39,14 +39,14 @@ std::string_view format_like(std::string name) {
 
 }  // namespace
 
-Result<ir::WeightFormat> parse_quant(const std::string& name) {
-  if (const auto format = plan::parse_weight_format(name)) return *format;
+Result<passes::QuantScheme> parse_quant(const std::string& name) {
+  if (const auto format = passes::parse_quant_scheme(name)) return *format;
   const std::string_view like = format_like(name);
   return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
-                     like.empty() ? "use " + plan::weight_format_list(" or ")
+                     like.empty() ? "use " + passes::quant_scheme_list(" or ")
                                   : fmt::format("use {}, the nearest of {}; "
                                                 "docs/quality.md compares them",
-                                                like, plan::weight_format_list(" and ")));
+                                                like, passes::quant_scheme_list(" and ")));
 }
 
 }  // namespace llmc::cli
