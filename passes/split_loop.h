@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "compiler/ir/graph.h"
+
+namespace llmc::passes {
+
+/// Replaces a Loop by consecutive ones over ranges of its iterations, so that each range may have
+/// its own weight formats:
+///
+///   y = loop x {count = 5}  ->  x2 = loop x {count = 2}, y = loop x2 {count = 3}
+///
+/// `node` is the index of the Loop; `counts` are the numbers of iterations of the ranges, positive,
+/// with the loop's count as their sum (LLMC_CHECK). Parameters, per-iteration inputs and outputs
+/// are distributed; the bodies are the same object.
+ir::Graph split_loop(ir::Graph graph, std::size_t node, std::span<const std::int64_t> counts);
+
+}  // namespace llmc::passes
