@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <limits>
 #include <set>
 
 #include "compiler/calibrate/stream.h"
+#include "compiler/calibrate/window_inputs.h"
 #include "compiler/ir/constant_pages.h"
 #include "compiler/quant/feedback.h"
 #include "compiler/quant/pack.h"
@@ -233,37 +232,6 @@ void collect(const ir::Graph& graph, const ir::Loop* loop, std::size_t iteration
   }
 }
 
-/// Returns the values of an input for a window of `tokens` tokens with an empty cache.
-Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>& window) {
-  const auto tokens = static_cast<std::int64_t>(window.size());
-  const auto problem = [&](const char* what) {
-    return failure(ErrorKind::kUnsupported,
-                   fmt::format("input '{}' {}", printable(value.name), what),
-                   "calibration runs decoders that read token ids; use --calibrate none");
-  };
-  std::vector<std::int64_t> dims;
-  for (const ir::Dim& dim : value.type.dims) {
-    const auto size = dim.evaluate({{"seq", tokens}, {"past", 0}});
-    if (!size) return problem("has an unknown size");
-    dims.push_back(*size);
-  }
-  if (value.name == "input_ids") return reference::i64_tensor(dims, {window.begin(), window.end()});
-  if (value.name == "position_ids") {
-    std::vector<std::int64_t> positions;
-    for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(t);
-    return reference::i64_tensor(dims, std::move(positions));
-  }
-  if (value.name == "attention_mask") {
-    std::vector<float> mask;
-    for (std::int64_t t = 0; t < tokens; ++t)
-      for (std::int64_t key = 0; key < tokens; ++key)
-        mask.push_back(key <= t ? 0.0f : std::numeric_limits<float>::lowest());
-    return reference::f32_tensor(dims, std::move(mask));
-  }
-  if (value.name.starts_with("past.")) return reference::zeros(value.type.element, dims);
-  return problem("is not one of a decoder without recurrent states");
-}
-
 }  // namespace
 
 std::vector<RoundedMatrix> matrices_of(const ir::Graph& stages) {
@@ -278,17 +246,7 @@ Result<Matrices> calibrate(const ir::Graph& stages, const Options& options) {
   std::uint64_t total = 0;
   for (const RoundedMatrix& matrix : matrices_of(stages))
     total += static_cast<std::uint64_t>(matrix.data->element_count());
-  std::vector<Values> inputs;
-  for (const ir::ValueId input : stages.inputs()) {
-    Values values;
-    for (const auto& window : options.windows) {
-      LLMC_TRY(Tensor tensor, input_of(stages.value(input), window));
-      values.push_back(std::make_shared<Tensor>(std::move(tensor)));
-    }
-    values.reserve(2 * values.size());
-    std::copy_n(values.begin(), options.windows.size(), std::back_inserter(values));
-    inputs.push_back(std::move(values));
-  }
+  LLMC_TRY(std::vector<Values> inputs, window_inputs(stages, options.windows, 2));
   WorkerPool pool(options.threads);
   Encoder encoder(options, total, pool);
   if (options.progress) options.progress(0, total);

@@ -223,7 +223,9 @@ class Streamer {
     const bool same = std::ranges::all_of(operands, [](const Values& v) { return v.size() == 1; });
     const std::size_t count = same ? 1 : windows_;
     std::vector<Values> results(node.outputs.size(), Values(count));
+    const std::vector<std::size_t> first = first_with_same(operands, count);
     LLMC_RETURN_IF_ERROR(pool_.run(count, [&](std::size_t window) -> Status {
+      if (first[window] != window) return ok_status();
       std::vector<const Tensor*> given;
       for (const Values& operand : operands) given.push_back(of_window(operand, window).get());
       auto made = lookup ? look_up(node, *constants.at(node.inputs[1].index), *given[0])
@@ -233,6 +235,8 @@ class Streamer {
         if (wanted[i]) results[i][window] = std::make_shared<Tensor>(std::move((*made)[i]));
       return ok_status();
     }));
+    for (Values& result : results)
+      for (std::size_t window = 0; window < count; ++window) result[window] = result[first[window]];
     return results;
   }
 
@@ -298,13 +302,24 @@ class Streamer {
 
 }  // namespace
 
-Status stream(const Graph& graph, std::vector<Values> inputs, std::size_t windows,
-              Products& products, WorkerPool& pool) {
-  LLMC_CHECK(inputs.size() == graph.inputs().size());
-  const std::vector<bool> none(graph.outputs().size(), false);
-  LLMC_TRY([[maybe_unused]] const auto outputs,
-           Streamer(windows, products, pool).run(graph, inputs, none, nullptr));
-  return ok_status();
+std::vector<std::size_t> first_with_same(const std::vector<Values>& operands, std::size_t windows) {
+  std::vector<std::size_t> first(windows);
+  std::map<std::vector<const Tensor*>, std::size_t> seen;
+  for (std::size_t window = 0; window < windows; ++window) {
+    std::vector<const Tensor*> given;
+    for (const Values& operand : operands) given.push_back(of_window(operand, window).get());
+    first[window] = seen.emplace(std::move(given), window).first->second;
+  }
+  return first;
+}
+
+Result<Values> stream(const Graph& graph, std::vector<Values> inputs, std::size_t windows,
+                      Products& products, WorkerPool& pool, bool wants_output) {
+  LLMC_CHECK(inputs.size() == graph.inputs().size() && !graph.outputs().empty());
+  std::vector<bool> wanted(graph.outputs().size(), false);
+  wanted[0] = wants_output;
+  LLMC_TRY(auto outputs, Streamer(windows, products, pool).run(graph, inputs, wanted, nullptr));
+  return std::move(outputs[0]);
 }
 
 }  // namespace llmc::calibrate

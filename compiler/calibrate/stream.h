@@ -13,12 +13,16 @@
 namespace llmc::calibrate {
 
 using TensorPtr = std::shared_ptr<const reference::Tensor>;
-/// One tensor for each window, or one for all.
+/// One tensor for each window, or one for all. Windows may share tensors.
 using Values = std::vector<TensorPtr>;
 
 inline const TensorPtr& of_window(const Values& values, std::size_t window) {
   return values[values.size() == 1 ? 0 : window];
 }
+
+/// Returns, for each of `windows` windows, the first one with the same operands: the same objects,
+/// not only equal values. An operator needs to be evaluated for these only.
+std::vector<std::size_t> first_with_same(const std::vector<Values>& operands, std::size_t windows);
 
 /// Evaluates products with constant weights, whose inputs it may look at.
 class Products {
@@ -36,10 +40,11 @@ class Products {
                                           const std::vector<Values>& operands) = 0;
 };
 
-/// Runs `graph` up to the last product that is wanted. `inputs` are in the order of its inputs.
-/// Where the graph picks the last row of a sequence for the products after it (the head of a
-/// decoder), they have all rows.
-Status stream(const ir::Graph& graph, std::vector<Values> inputs, std::size_t windows,
-              Products& products, WorkerPool& pool);
+/// Runs `graph` up to the last product that is wanted, and returns its first output if that is
+/// wanted, else nothing. `inputs` are in the order of its inputs. Windows whose operands are the
+/// same objects share the results of operators other than products. Where the graph picks the last
+/// row of a sequence for the products after it (the head of a decoder), they have all rows.
+Result<Values> stream(const ir::Graph& graph, std::vector<Values> inputs, std::size_t windows,
+                      Products& products, WorkerPool& pool, bool wants_output = false);
 
 }  // namespace llmc::calibrate

@@ -1,0 +1,62 @@
+#include "compiler/calibrate/window_inputs.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace llmc::calibrate {
+namespace {
+
+using reference::Tensor;
+
+/// Returns the values of an input for a window of `tokens` tokens with an empty cache.
+Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>& window) {
+  const auto tokens = static_cast<std::int64_t>(window.size());
+  const auto problem = [&](const char* what) {
+    return failure(ErrorKind::kUnsupported,
+                   fmt::format("input '{}' {}", printable(value.name), what),
+                   "only decoders that read token ids are run on a text: without --calibrate, "
+                   "--fit and --max-kl none is needed");
+  };
+  std::vector<std::int64_t> dims;
+  for (const ir::Dim& dim : value.type.dims) {
+    const auto size = dim.evaluate({{"seq", tokens}, {"past", 0}});
+    if (!size) return problem("has an unknown size");
+    dims.push_back(*size);
+  }
+  if (value.name == "input_ids") return reference::i64_tensor(dims, {window.begin(), window.end()});
+  if (value.name == "position_ids") {
+    std::vector<std::int64_t> positions;
+    for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(t);
+    return reference::i64_tensor(dims, std::move(positions));
+  }
+  if (value.name == "attention_mask") {
+    std::vector<float> mask;
+    for (std::int64_t t = 0; t < tokens; ++t)
+      for (std::int64_t key = 0; key < tokens; ++key)
+        mask.push_back(key <= t ? 0.0f : std::numeric_limits<float>::lowest());
+    return reference::f32_tensor(dims, std::move(mask));
+  }
+  if (value.name.starts_with("past.")) return reference::zeros(value.type.element, dims);
+  return problem("is not one of a decoder without recurrent states");
+}
+
+}  // namespace
+
+Result<std::vector<Values>> window_inputs(const ir::Graph& stages,
+                                          std::span<const std::vector<std::int32_t>> windows,
+                                          std::size_t copies) {
+  std::vector<Values> inputs;
+  for (const ir::ValueId input : stages.inputs()) {
+    Values values, all;
+    for (const auto& window : windows) {
+      LLMC_TRY(Tensor tensor, input_of(stages.value(input), window));
+      values.push_back(std::make_shared<Tensor>(std::move(tensor)));
+    }
+    for (std::size_t i = 0; i < copies; ++i) all.insert(all.end(), values.begin(), values.end());
+    inputs.push_back(std::move(all));
+  }
+  return inputs;
+}
+
+}  // namespace llmc::calibrate

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compiler/calibrate/stream.h"
+#include "compiler/ir/graph.h"
+
+namespace llmc::calibrate {
+
+/// Returns the inputs of a stage-level decoder for windows of token ids with empty caches, in the
+/// order of the graph's inputs; each has the windows `copies` times. Fails with kUnsupported if the
+/// graph has other inputs than a decoder without recurrent states.
+Result<std::vector<Values>> window_inputs(const ir::Graph& stages,
+                                          std::span<const std::vector<std::int32_t>> windows,
+                                          std::size_t copies);
+
+}  // namespace llmc::calibrate
