@@ -4,11 +4,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 
 #include "compiler/driver/cache.h"
+#include "compiler/driver/calibration_text.h"
 #include "compiler/emit/source.h"
 #include "compiler/ir/text.h"
 #include "compiler/support/atomic_output.h"
@@ -21,94 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMatricesFile = "matrices.bin";
-/// Minimum number of tokens: fewer say nothing about the inputs of a matrix.
-constexpr std::size_t kFewestTokens = 64;
 
 std::uint64_t hash_of(std::string_view text) {
   return XXH3_64bits(text.data(), text.size());
-}
-
-Diagnostic bad_text(const CalibrationText& given, std::string message, std::string hint) {
-  return file_failure(ErrorKind::kBadInput, given.source, std::move(message), std::move(hint));
-}
-
-/// Parses token ids between blanks and commas; nullopt for other text.
-std::optional<std::vector<std::int32_t>> parse_ids(std::string_view text) {
-  std::vector<std::int32_t> ids;
-  constexpr std::string_view kBetween = ", \t\r\n";
-  for (std::size_t at = 0;;) {
-    at = text.find_first_not_of(kBetween, at);
-    if (at == text.npos) return ids;
-    std::int32_t id = -1;
-    const char* const end = text.data() + text.size();
-    const auto [next, error] = std::from_chars(text.data() + at, end, id);
-    if (error != std::errc{} || id < 0) return std::nullopt;
-    ids.push_back(id);
-    at = static_cast<std::size_t>(next - text.data());
-    if (next != end && kBetween.find(*next) == kBetween.npos) return std::nullopt;
-  }
-}
-
-/// Returns the part of a text that is long enough for `tokens` tokens, in whole characters.
-std::string_view part_of(std::string_view text, std::uint32_t tokens) {
-  constexpr std::size_t kMostBytesPerToken = 64;
-  std::size_t end = std::min(text.size(), tokens * kMostBytesPerToken);
-  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end;
-  return text.substr(0, end);
-}
-
-/// Returns the text as ids.
-Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
-                                         const hosted::Tokenizer* tokenizer,
-                                         const std::string& refused, std::uint32_t tokens) {
-  if (tokenizer)
-    return tokenizer->encode(part_of(given.text, tokens),
-                             {.add_prefix = false, .parse_special = false});
-  if (auto ids = parse_ids(given.text)) return *std::move(ids);
-  return bad_text(given,
-                  refused.empty() ? "the model has no tokenizer for the calibration's text"
-                                  : fmt::format("the model's tokenizer was refused: {}", refused),
-                  "without a tokenizer, the file must be a list of token ids; --calibrate self "
-                  "needs no text");
-}
-
-/// Checks that the ids are enough, and the model's.
-Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids,
-                 std::int64_t vocabulary, std::uint32_t tokens) {
-  if (ids.size() < kFewestTokens)
-    return bad_text(given,
-                    fmt::format("the calibration's text has {} tokens, fewer than {}", ids.size(),
-                                kFewestTokens),
-                    fmt::format("give a text of some pages; {} tokens are read of it", tokens));
-  for (const std::int32_t id : ids)
-    if (id >= vocabulary)
-      return bad_text(given,
-                      fmt::format("token id {} is not below the vocabulary of {}", id, vocabulary),
-                      "check that text and tokenizer belong to the model");
-  return ok_status();
-}
-
-/// Returns a hash of what is read, or of what determines the text that the model writes.
-std::uint64_t hash_of_ids(std::span<const std::int32_t> ids, std::int32_t bos,
-                          std::uint32_t tokens) {
-  const std::uint64_t seed = static_cast<std::uint64_t>(static_cast<std::uint32_t>(bos)) << 32;
-  return XXH3_64bits_withSeed(ids.data(), ids.size_bytes(), seed | tokens);
-}
-
-/// Cuts ids into windows, each of which begins with `bos` if it is not negative.
-std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t>& ids,
-                                                  std::int32_t bos, std::uint32_t size,
-                                                  std::uint32_t tokens) {
-  std::vector<std::vector<std::int32_t>> windows;
-  if (size < 2) bos = -1;  // there is room for one token
-  const std::size_t count = std::min<std::size_t>(ids.size(), tokens);
-  for (std::size_t at = 0; at < count;) {
-    std::vector<std::int32_t>& window = windows.emplace_back();
-    if (bos >= 0) window.push_back(bos);
-    while (at < count && window.size() < size) window.push_back(ids[at++]);
-  }
-  return windows;
 }
 
 /// Returns the matrices in a file of the cache; empty if it is damaged.
@@ -165,7 +80,7 @@ std::uint32_t calibration_tokens(std::uint64_t weights) {
 std::string calibration_key(const CompileOptions& options) {
   if (!options.calibration || !ir::is_quantized(options.quant.format)) return {};
   const CalibrationText& given = *options.calibration;
-  return given.write ? given.source : fmt::format("text-{:016x}", hash_of(given.text));
+  return text_key(given);
 }
 
 Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOptions& options,
@@ -189,7 +104,7 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
   for (const calibrate::RoundedMatrix& matrix : wanted)
     weights += static_cast<std::uint64_t>(matrix.data->element_count());
   const std::uint32_t tokens = calibration_tokens(weights);
-  const std::int32_t bos = tokenizer ? tokenizer->bos().value_or(-1) : -1;
+  const std::int32_t bos = bos_of(tokenizer);
   std::vector<std::int32_t> ids;
   if (!given.write) {
     LLMC_TRY(ids, ids_of(given, tokenizer, refused, tokens));

@@ -32,13 +32,21 @@ struct SystemPrompt {
   std::string source;  // file name, for messages
 };
 
-/// The text with which quantized matrices are calibrated.
+/// A text with which quantized matrices are calibrated, or formats are measured.
 struct CalibrationText {
   std::string source;  // file name, for messages; "self": the model writes the text
   std::string text;    // content of the file
   /// If set, returns a text of `tokens` token ids, and `text` is unused. The result depends only on
   /// the model and the arguments; `bos` is the id with which texts begin, or -1.
   std::function<Result<std::vector<std::int32_t>>(std::int32_t bos, std::uint32_t tokens)> write;
+};
+
+/// A limit for which the format of each matrix is chosen: of the bytes of the weights, or of what
+/// rounding them costs.
+struct WeightBudget {
+  std::uint64_t bytes = 0;  // of all weights; 0: the limit is `max_kl`
+  double max_kl = 0;        // mean KL divergence from the model, in nats
+  CalibrationText text;     // with which the divergence is measured
 };
 
 struct CompileOptions {
@@ -94,6 +102,7 @@ struct CompileOptions {
   /// Decoders: the prompt whose keys and values are computed at compile time and stored in the
   /// library.
   std::optional<SystemPrompt> system_prompt;
+  std::optional<WeightBudget> budget;          // decoders: chooses formats in place of `quant`
   std::optional<CalibrationText> calibration;  // decoders: none: weights are rounded by themselves
   bool want_ir = false;  // whether `on_pass` gets the graph's text; otherwise it is empty
   /// Called after each pass with its name and its duration in seconds.

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
+#include "compiler/driver/budget.h"
 #include "compiler/driver/calibration.h"
 #include "compiler/driver/chat_files.h"
 #include "compiler/driver/dims.h"
+#include "compiler/driver/encoder_source.h"
 #include "compiler/driver/golden.h"
 #include "compiler/driver/grammar_source.h"
 #include "compiler/driver/image_config.h"
@@ -20,7 +21,6 @@
 #include "compiler/target/device.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
-#include "passes/size_limit.h"
 #include "runtime/hosted/grammar/model_vocabulary.h"
 
 namespace llmc::driver {
@@ -142,76 +142,6 @@ bool may_leave_out(const Error& error, const CompileOptions& options) {
   return options.dims.empty() && (kind == ErrorKind::kUnsupported || kind == ErrorKind::kUsage);
 }
 
-/// Returns the largest n in 0 .. max with f(n) <= limit; f does not decrease.
-template <class F>
-std::int64_t last_at_most(std::int64_t limit, std::int64_t max, const F& f) {
-  std::int64_t low = 0, high = max;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low + 1) / 2;
-    if (f(middle) <= limit) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
-
-/// Returns the limits of the number of tokens or frames of a source: up to the given maximum, or a
-/// default that fits the encoder's positions. Fails with kUsage if the encoder has fewer positions
-/// than requested, or a fixed number of frames.
-Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptions& options) {
-  const ir::TensorType& input = encoder.value(encoder.inputs().front()).type;
-  const ir::Dim source = ir::Dim::symbol("source");
-  const bool is_samples = std::ranges::all_of(
-      input.dims, [](const ir::Dim& dim) { return dim.constant().value_or(1) == 1; });
-  if (ir::element_count(input)) {
-    const std::int64_t frames = *input.dims.back().constant();
-    if (options.source_max == 0 || options.source_max == frames) return plan::DimRange(frames);
-    return usage_error(fmt::format("the encoder reads {} frames, no other number", frames),
-                       "leave out --source-ctx");
-  }
-  const ir::Dim rows = encoder.value(encoder.outputs().front()).type.dims[2];
-  const auto rows_of = [&](std::int64_t n) { return rows.evaluate({{"source", n}}).value_or(0); };
-  const std::int64_t positions =
-      std::max<std::int64_t>(1, passes::size_limit(encoder, rows).value_or(plan::kMaxContext));
-  const std::int64_t most = last_at_most(positions, plan::kMaxContext, rows_of);
-  const std::int64_t least = last_at_most(0, plan::kMaxContext, rows_of) + 1;
-  const std::int64_t usual = input.element == ir::ElementType::kI64 ? CompileOptions::kDefaultSource
-                             : is_samples ? CompileOptions::kDefaultSamples
-                                          : CompileOptions::kDefaultFrames;
-  const std::int64_t wanted = options.source_max == 0 ? std::min(most, usual) : options.source_max;
-  if (wanted > most)
-    return usage_error(fmt::format("the encoder has only {} positions", positions),
-                       fmt::format("use --source-ctx {} or less", most));
-  if (wanted < least)
-    return usage_error(fmt::format("a source of {} frames has no rows", wanted),
-                       fmt::format("use --source-ctx {} or more", least));
-  return plan::DimRange(least, wanted);
-}
-
-/// Fails with kBadInput if an id with which texts begin is outside the decoder's vocabulary.
-Status check_start_ids(std::span<const std::int32_t> ids, std::int64_t vocabulary,
-                       const std::filesystem::path& model) {
-  for (const std::int32_t id : ids)
-    if (id >= vocabulary)
-      return file_failure(
-          ErrorKind::kBadInput, model.string(),
-          fmt::format("the start token {} is not below the vocabulary of {}", id, vocabulary),
-          "correct decoder_start_token_id, forced_bos_token_id and forced_decoder_ids in "
-          "generation_config.json and config.json: they may belong to another model");
-  return ok_status();
-}
-
-/// Returns the size of the encoder's vocabulary; 0 if it reads features.
-std::uint32_t source_vocabulary(const ir::Graph& encoder) {
-  const ir::ValueId input = encoder.inputs().front();
-  if (encoder.value(input).type.element != ir::ElementType::kI64) return 0;
-  constexpr std::int64_t kMostIds = std::numeric_limits<std::int32_t>::max();
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-      passes::vocabulary_limit(encoder, input).value_or(kMostIds), 1, kMostIds));
-}
-
 Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encoder,
                                                        plan::PlanOptions planned) {
   planned.name += encoder.is_image ? "_image" : "_encoder";
@@ -260,6 +190,9 @@ Result<Prepared> prepare_plain(const CompileOptions& options, Source source,
   if (options.system_prompt)
     return usage_error("a system prompt needs a decoder; this graph is compiled as a function",
                        "leave out --system-prompt and --system-prompt-tokens");
+  if (options.budget)
+    return usage_error("--fit and --max-kl need a decoder; this graph is compiled as a function",
+                       "choose a format with --quant");
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (!options.quant_given) planned.quant.clear();
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(source.model.module.graph()), source.dims));
@@ -295,7 +228,7 @@ Diagnostic unknown_device(const std::string& name) {
 
 Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   plan::PlanOptions planned;
-  planned.quant = passes::quant_name(options.quant);
+  planned.quant = options.budget ? budget_key(options) : passes::quant_name(options.quant);
   planned.calibration = calibration_key(options);
   planned.requantize = options.requantize;
   planned.name = options.name.empty() ? emit::derive_name(options.model) : options.name;
@@ -354,10 +287,10 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   LLMC_RETURN_IF_ERROR(read_system_prompt(options, prepared, planned));
 
   report(progress, "passes", 0, 0);
-  LLMC_TRY(
-      const ir::Graph stages,
-      run_passes(prepared.model.graph(), options,
-                 {.options = {.weights = options.quant, .context = plan::context_of(planned)}}));
+  const passes::QuantScheme scheme = options.budget ? ir::WeightFormat::kQ8 : options.quant;
+  LLMC_TRY(ir::Graph stages,
+           run_passes(prepared.model.graph(), options,
+                      {.options = {.weights = scheme, .context = plan::context_of(planned)}}));
   std::optional<EncoderGraph> encoder;
   if (const ir::Graph* const graph = prepared.model.module.encoder()) {
     LLMC_TRY(const plan::DimRange range, source_range(*graph, options));
@@ -394,6 +327,22 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
                        "leave --dim out");
   }
   clock.finish("passes");
+  std::map<const ir::Constant*, double> shares;
+  if (options.budget) {
+    if (encoder)
+      return failure(ErrorKind::kUnsupported,
+                     "--fit and --max-kl choose formats of decoders without an encoder",
+                     "choose a format with --quant");
+    LLMC_TRY(FittedGraph fitted,
+             fit_formats(stages,
+                         {options, prepared.model, prepared.content.tokenizer.get(),
+                          planned.tokenizer_refused, planned, targets.front()},
+                         progress));
+    stages = std::move(fitted.stages);
+    planned.budget = std::move(fitted.report);
+    shares = std::move(fitted.shares);
+    clock.finish("measure");
+  }
   report(progress, "plan", 0, 0);
   const auto plans_with = [&](const EncoderGraph* of) {
     return plan_targets(stages, planned, options, targets, nullptr, of);
@@ -407,6 +356,7 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   }
   if (!plans.ok()) return std::move(plans).error();
   prepared.plans = *std::move(plans);
+  use_shares(shares, prepared.plans);
   clock.finish("plan");
   // It takes minutes: after all that may refuse the model.
   LLMC_TRY(const calibrate::Matrices matrices,

@@ -40,6 +40,11 @@ Result<double> measure_steps(const exec::NativeModel& native,
 
 }  // namespace
 
+std::string Mode::weights_text() const {
+  if (fit > 0) return fmt::format("fit {}", fit);
+  return max_kl > 0 ? fmt::format("max-kl {}", max_kl) : passes::quant_name(quant);
+}
+
 double Comparison::bits_per_weight(std::uint64_t bytes) const {
   if (weights_per_token == 0) return 0;
   return 8 * static_cast<double>(bytes) / static_cast<double>(weights_per_token);
@@ -56,7 +61,11 @@ Result<Comparison> compare_modes(const CompareOptions& options, const driver::Pr
     exec::NativeOptions native = options.native;
     native.compile.quant = mode.quant;
     native.compile.kv = mode.kv;
-    if (!ir::is_quantized(mode.quant.format)) native.compile.calibration.reset();
+    if (mode.has_budget()) {
+      native.compile.budget = driver::WeightBudget{mode.fit, mode.max_kl, options.budget_text};
+    } else if (!ir::is_quantized(mode.quant.format)) {
+      native.compile.calibration.reset();
+    }
     LLMC_TRY(const auto tested, exec::load_native(native, progress));
     const driver::BundleFacts& facts = tested->bundle_facts();
     CompareRow row{.mode = mode,
@@ -66,8 +75,8 @@ Result<Comparison> compare_modes(const CompareOptions& options, const driver::Pr
                    .quality = {},
                    .depth = static_cast<std::uint32_t>(prompt.size())};
     const std::string phase =
-        fmt::format("{}, kv {} ({} of {})", passes::quant_name(mode.quant),
-                    plan::to_string(mode.kv), result.rows.size() + 1, options.modes.size());
+        fmt::format("{}, kv {} ({} of {})", mode.weights_text(), plan::to_string(mode.kv),
+                    result.rows.size() + 1, options.modes.size());
     LLMC_TRY(row.quality, measure_perplexity(*tested, base.get(), options.text, options.threads,
                                              phase, progress));
     LLMC_TRY(row.step_seconds, measure_steps(*tested, prompt, options));

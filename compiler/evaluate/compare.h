@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "compiler/evaluate/perplexity.h"
@@ -12,7 +13,12 @@ namespace llmc::evaluate {
 /// A combination of weight and cache formats.
 struct Mode {
   passes::QuantScheme quant = passes::kQ4Mixed;
+  std::uint64_t fit = 0;  // in place of `quant`: a budget of bytes, or of divergence
+  double max_kl = 0;
   KvFormats kv = {};
+  bool has_budget() const { return fit > 0 || max_kl > 0; }
+  /// Returns, for example, "q4m", "fit 12582912" or "max-kl 0.02".
+  std::string weights_text() const;
   bool operator==(const Mode&) const = default;
 };
 
@@ -21,6 +27,7 @@ struct CompareOptions {
   std::uint32_t threads = 1;
   MeasuredText text;
   std::vector<Mode> modes;
+  driver::CalibrationText budget_text;  // with which formats of budgets are measured
   std::uint32_t steps = 64;  // number of greedy decode steps; their median time is reported
 };
 

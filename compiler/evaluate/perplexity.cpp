@@ -125,6 +125,7 @@ exec::NativeOptions base_options(exec::NativeOptions options) {
   options.compile.kv = {};
   options.compile.calibration.reset();
   options.compile.requantize = false;
+  options.compile.budget.reset();
   return options;
 }
 

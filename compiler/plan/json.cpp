@@ -27,6 +27,7 @@ Json weight_json(const PackedWeight& weight) {
   json["offset"] = weight.offset;
   json["bytes"] = weight.bytes;
   json["bits_per_weight"] = std::stod(fmt::format("{:.3f}", weight.bits_per_weight()));
+  if (weight.loss_share >= 0) json["loss_share"] = weight.loss_share;
   return json;
 }
 
@@ -113,6 +114,28 @@ void add_loops(Json& json, const Program& program) {
                    {"operators", work.operators}};
 }
 
+Json budget_json(const BudgetReport& budget) {
+  Json json;
+  if (budget.bytes > 0) {
+    json["fit"] = budget.bytes;
+  } else {
+    json["max_kl"] = budget.max_kl;
+  }
+  json["weights"] = budget.weights_bytes;
+  json["estimated_kl"] = budget.estimated_kl;
+  json["measured_kl"] = budget.measured_kl;
+  json["measured_tokens"] = budget.tokens;
+  for (const BudgetReport::Matrices& matrices : budget.matrices) {
+    Json one{{"role", matrices.role}, {"origin", matrices.origin}};
+    if (matrices.first_layer >= 0) one["layers"] = {matrices.first_layer, matrices.last_layer};
+    one["format"] = matrices.format;
+    one["bytes"] = matrices.bytes;
+    one["loss_share"] = matrices.share;
+    json["matrices"].push_back(std::move(one));
+  }
+  return json;
+}
+
 /// Adds the section of an accelerator: its regions and what crosses their borders.
 void add_accelerator(Json& json, const Plan& plan) {
   const Partition& partition = *plan.partition;
@@ -187,6 +210,7 @@ void add_decoder(Json& json, const Plan& plan) {
     json["grammar"] = {{"kind", options.grammar_kind}, {"bytes", options.grammar_bytes}};
   if (!options.prompt_template.empty()) json["prompt_template"] = options.prompt_template;
   if (!options.golden.empty()) json["golden"] = options.golden;
+  if (options.budget) json["budget"] = budget_json(*options.budget);
   json["bytes"] = {{"weights", plan.weights_bytes},
                    {"weights_per_token", plan.weights_per_token_bytes},
                    {"arena", plan.arena_bytes},

@@ -43,6 +43,25 @@ struct ImagePixels {
   std::array<double, 3> mean{0, 0, 0}, deviation{1, 1, 1};
 };
 
+/// The formats that --fit or --max-kl chose (driver/budget.h).
+struct BudgetReport {
+  std::uint64_t bytes = 0;  // of --fit; 0: --max-kl
+  double max_kl = 0;
+  std::uint64_t weights_bytes = 0;  // of the model
+  double estimated_kl = 0;          // sum of the losses of the matrices alone, in nats
+  double measured_kl = 0;           // with all matrices rounded, activations not
+  std::uint32_t tokens = 0;         // of the text that was read
+  /// The same matrix of successive layers.
+  struct Matrices {
+    std::string role, origin;                        // origin: untrusted text
+    std::int64_t first_layer = -1, last_layer = -1;  // -1: outside of the layers
+    std::string format;
+    std::uint64_t bytes = 0;
+    double share = 0;  // of estimated_kl
+  };
+  std::vector<Matrices> matrices;
+};
+
 struct PlanOptions {
   const target::Target* target = nullptr;
   std::string name;  // a valid C identifier (emit/names.h)
@@ -96,6 +115,7 @@ struct PlanOptions {
   /// Recorded in plan.json for `llmc verify` on a bundle: the requested weight format, and the
   /// golden hashes stored with the model for this format.
   std::string quant;
+  std::optional<BudgetReport> budget;
   std::string calibration;  // which text weights were calibrated with (driver/calibration.h)
   bool requantize = false;  // --requantize
   std::map<std::string, std::string> golden;

@@ -64,6 +64,7 @@ struct PackedWeight {
   std::string source_quantization{};  // kFloat: empty; else "4-bit, blocks of 32"
   std::string requantize_reason{};    // kRequantized: why the codes were not preserved
   int code_low = 0;                   // kPreserved: the smallest code in the model
+  double loss_share = -1;             // of BudgetReport::estimated_kl; below 0: unknown
 
   /// Return the number of elements and of bytes that a token reads of a matrix or a vector.
   std::uint64_t active_elements() const {

@@ -10,8 +10,20 @@ CLI::Option* add_calibrate(CLI::App& app, std::string& calibrate) {
   return app
       .add_option("--calibrate", calibrate,
                   "Text for which weights are rounded: a file (-: standard input), self: the "
-                  "model writes it, or none (default: none)")
+                  "model writes it, or none (default: none); with --fit and --max-kl also the "
+                  "text that measures formats (default: self)")
       ->type_name("FILE");
+}
+
+driver::CalibrationText own_calibration_text(const driver::CompileOptions& compile) {
+  driver::CalibrationText text;
+  text.source = "self";
+  text.write = [compile](std::int32_t bos, std::uint32_t tokens) {
+    exec::NativeOptions options;
+    options.compile = compile;
+    return exec::own_text(options, bos, driver::kCalibrationWindow, tokens);
+  };
+  return text;
 }
 
 Status apply_calibrate(const std::string& calibrate, driver::CompileOptions& compile) {
@@ -19,12 +31,7 @@ Status apply_calibrate(const std::string& calibrate, driver::CompileOptions& com
   if (calibrate.empty()) return usage_error("--calibrate is empty", "give a file, self or none");
   driver::CalibrationText text;
   if (calibrate == "self") {
-    text.source = calibrate;
-    text.write = [compile](std::int32_t bos, std::uint32_t tokens) {
-      exec::NativeOptions options;
-      options.compile = compile;
-      return exec::own_text(options, bos, driver::kCalibrationWindow, tokens);
-    };
+    text = own_calibration_text(compile);
   } else {
     text.source = calibrate == "-" ? "standard input" : calibrate;
     LLMC_TRY(text.text, read_text(calibrate));

@@ -193,12 +193,13 @@ Result<int> bench(const BenchCommand& command, const CLI::App& app, const Global
 
   // The options of a bundle's compilation are unknown here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
-  const BenchTables tables{.report = report,
-                           .limits = limits,
-                           .model = command.model.model,
-                           .quant = bundle ? "" : command.model.quant,
-                           .repetitions = command.repetitions,
-                           .layers = command.layers};
+  const BenchTables tables{
+      .report = report,
+      .limits = limits,
+      .model = command.model.model,
+      .quant = bundle ? "" : format_text(command.model.budget, command.model.quant),
+      .repetitions = command.repetitions,
+      .layers = command.layers};
   if (globals.json || command.format == TableFormat::kJson) {
     print_json(tables.json());
     return 0;

@@ -55,14 +55,28 @@ Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
     }
   }
   std::vector<evaluate::Mode> modes;
-  for (const std::string& name : split(command.formats)) {
-    LLMC_TRY(const passes::QuantScheme format, parse_quant(name));
+  const auto add = [&](evaluate::Mode mode) {
     std::vector<KvFormats> beside = caches;
-    if (beside.empty()) beside.push_back(plan::default_kv_formats(format.format));
+    if (beside.empty()) beside.push_back(plan::default_kv_formats(mode.quant.format));
     for (const KvFormats kv : beside) {
-      const evaluate::Mode mode{format, kv};
+      mode.kv = kv;
       if (std::ranges::count(modes, mode) == 0) modes.push_back(mode);
     }
+  };
+  for (const std::string& name : split(command.formats)) {
+    LLMC_TRY(const passes::QuantScheme format, parse_quant(name));
+    add({.quant = format});
+  }
+  const BudgetOptions& budget = command.model.budget;
+  for (const std::string& size :
+       budget.fit.empty() ? std::vector<std::string>() : split(budget.fit)) {
+    LLMC_TRY(const std::uint64_t fit, parse_fit(size));
+    add({.fit = fit});
+  }
+  for (const std::string& nats :
+       budget.max_kl.empty() ? std::vector<std::string>() : split(budget.max_kl)) {
+    LLMC_TRY(const double max_kl, parse_max_kl(nats));
+    add({.max_kl = max_kl});
   }
   return modes;
 }
@@ -127,6 +141,7 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
                                    .threads = command.threads,
                                    .text = std::move(text),
                                    .modes = modes,
+                                   .budget_text = measuring_text(native.compile),
                                    .steps = command.steps};
   LLMC_RETURN_IF_ERROR(fit_context(command.model, command.steps, options.text.windows,
                                    options.native.compile, globals));

@@ -47,6 +47,7 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
   line.clear();
   // The options of a bundle's compilation are unknown here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
+  const std::string format = format_text(command.model.budget, command.model.quant);
   const std::string kv = plan::to_string(options.native.compile.kv);
   const std::int32_t bos = options.text.windows.bos;
   const auto& divergence = report.divergence;
@@ -55,7 +56,7 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
               {"perplexity_standard_error", report.perplexity.error},
               {"mean_nll", report.mean_loss.value},
               {"standard_error", report.mean_loss.error},
-              {"quant", bundle ? Json(nullptr) : Json(command.model.quant)},
+              {"quant", bundle ? Json(nullptr) : Json(format)},
               {"kv", bundle ? Json(nullptr) : Json(kv)},
               {"target", report.target}};
     json.update(windows_json(command.text, report, bos));
@@ -69,7 +70,7 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
   print(divergence ? fmt::format("{:<22}", "perplexity") + result + divergence_text(*divergence)
                    : result);
   const std::string made_of =
-      bundle ? "a bundle for " + report.target : fmt::format("{}, kv {}", command.model.quant, kv);
+      bundle ? "a bundle for " + report.target : fmt::format("{}, kv {}", format, kv);
   note(globals,
        fmt::format("{}: {}; {:.1f} tokens/s", made_of, windows_text(command.text, report, bos),
                    static_cast<double>(report.predicted) / report.seconds));

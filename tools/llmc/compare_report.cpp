@@ -51,7 +51,7 @@ std::vector<std::string> texts(const Cells& cells, const evaluate::Comparison& c
 
 Json row_json(const evaluate::CompareRow& row, double bits) {
   const evaluate::PerplexityReport& q = row.quality;
-  return Json{{"quant", passes::quant_name(row.mode.quant)},
+  return Json{{"quant", row.mode.weights_text()},
               {"kv", plan::to_string(row.mode.kv)},
               {"weight_bytes", row.weight_bytes},
               {"weight_bytes_per_token", row.weight_bytes_per_token},
@@ -100,7 +100,7 @@ Table compare_table(TableFormat format, Peers peers) {
 
 std::vector<std::string> compare_cells(const evaluate::Comparison& comparison) {
   const evaluate::CompareRow& row = comparison.rows.back();
-  return texts({.weights = std::string(passes::quant_name(row.mode.quant)),
+  return texts({.weights = std::string(row.mode.weights_text()),
                 .cache = plan::to_string(row.mode.kv),
                 .bytes = row.weight_bytes,
                 .bytes_per_token = row.weight_bytes_per_token,
@@ -156,7 +156,7 @@ Result<std::string> compare_chart(const evaluate::Comparison& comparison, Peers 
     }
   };
   for (const evaluate::CompareRow& row : rows) {
-    std::string name(passes::quant_name(row.mode.quant));
+    std::string name(row.mode.weights_text());
     if (!one_cache) name += " " + plan::to_string(row.mode.kv);
     add("llmc", std::move(name), row.weight_bytes_per_token, row.quality.divergence->kl.value);
   }

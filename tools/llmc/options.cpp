@@ -178,6 +178,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   }
   fixed(app.add_flag("--requantize", c.requantize,
                      "Round matrices that have integer codes to the weight format, too"));
+  for (CLI::Option* const option : add_budget(app, options.budget, lists)) fixed(option);
   fixed(add_opt_level(app, options.opt_level));
   options.ctx_option =
       add_token_count(
@@ -244,8 +245,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                   ->needs(accelerate));
   fixed(number("--threads-max", c.threads_max, plan::kMaxThreads,
                "Maximum threads; each one needs scratch memory in the arena"));
-  if (use == ModelUse::kPlan) return;
   of_decoders(add_calibrate(app, options.calibrate));
+  if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM")
       ->group("Compilation");
@@ -372,6 +373,8 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
     LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
   }
   LLMC_RETURN_IF_ERROR(apply_calibrate(options.calibrate, result));
+  if (options.use != ModelUse::kCompare) LLMC_RETURN_IF_ERROR(apply_budget(options.budget, result));
+  if (options.use == ModelUse::kPlan) result.calibration.reset();  // it does not change sizes
   return result;
 }
 

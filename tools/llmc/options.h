@@ -7,6 +7,7 @@
 
 #include "compiler/exec/native.h"
 #include "compiler/plan/plan.h"
+#include "tools/llmc/budget_options.h"
 #include "tools/llmc/cli.h"
 
 /// Options shared by several commands.
@@ -31,6 +32,7 @@ struct ModelOptions {
   std::string opt_level = "3";
   driver::CompileOptions compile;
   std::string calibrate = "none";
+  BudgetOptions budget;
   bool no_cache = false;
   std::string emulator;
   std::string opencl_device;

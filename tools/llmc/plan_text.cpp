@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <map>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tools/llmc/cli.h"
@@ -83,6 +86,60 @@ std::string cache_text(const Json& plan) {
                      blocks_text(kv.at("blocks").get<std::uint64_t>()), kv.value("block", block),
                      human_bytes(kv.at("token_bytes").get<std::uint64_t>()),
                      printable(options.at("kv").get<std::string>(), 40));
+}
+
+/// What --fit or --max-kl chose: a line for successive layers of a matrix with one format.
+std::string budget_text(const Json& budget) {
+  const auto estimated = budget.at("estimated_kl").get<double>();
+  std::string text = fmt::format(
+      "{:<11} {}: KL divergence of rounding the weights {:.6f} nats estimated, {:.6f} measured on "
+      "{} tokens\n",
+      "formats",
+      budget.contains("fit") ? fmt::format("--fit {}", budget.at("fit").get<std::uint64_t>())
+                             : fmt::format("--max-kl {}", budget.at("max_kl").get<double>()),
+      estimated, budget.at("measured_kl").get<double>(),
+      budget.at("measured_tokens").get<std::uint64_t>());
+  struct Line {
+    std::string role, format;
+    std::int64_t first = -1, last = -1;
+    std::uint64_t bytes = 0;
+    double share = 0;
+    std::size_t place = 0;
+  };
+  std::vector<Line> lines;
+  for (const Json& one : budget.at("matrices")) {
+    Line line{one.at("role").get<std::string>(), one.at("format").get<std::string>()};
+    if (one.contains("layers")) {
+      line.first = one.at("layers").at(0).get<std::int64_t>();
+      line.last = one.at("layers").at(1).get<std::int64_t>();
+    }
+    const auto before = std::ranges::find_if(lines, [&](const Line& other) {
+      return line.first > 0 && other.role == line.role && other.format == line.format &&
+             other.last + 1 == line.first;
+    });
+    Line& joined = before == lines.end() ? lines.emplace_back(line) : *before;
+    joined.last = line.last;
+    joined.bytes += one.at("bytes").get<std::uint64_t>();
+    joined.share += one.at("loss_share").get<double>();
+  }
+  std::map<std::string, std::size_t> order;  // of roles
+  for (Line& line : lines) {
+    order.emplace(line.role, order.size());
+    line.place = static_cast<std::size_t>(&line - lines.data());
+  }
+  std::ranges::sort(lines, {}, [&](const Line& line) {
+    return std::tuple(order.at(line.role), line.first, line.place);
+  });
+  for (const Line& line : lines) {
+    const std::string layers = line.first < 0 ? ""
+                               : line.first == line.last
+                                   ? fmt::format("layer {}", line.first)
+                                   : fmt::format("layers {}-{}", line.first, line.last);
+    text += fmt::format("  {:<13} {:<13} {:<3} {:>12} bytes  {:5.1f} % of the divergence\n",
+                        printable(line.role, 40), layers, printable(line.format, 10), line.bytes,
+                        100 * line.share);
+  }
+  return text;
 }
 
 /// The dims of an input or output; of open ones their names.
@@ -214,6 +271,7 @@ std::string plan_text(const Json& plan) {
                                   bits_each(share.bytes, share.numbers), share.roles_text(),
                                   share.history.empty() ? "" : "; ", printable(share.history)));
   }
+  if (plan.contains("budget")) text += budget_text(plan.at("budget"));
   if (plan.contains("prompt")) {
     const Json& prompt = plan.at("prompt");
     text += size_line("prompt", prompt.at("bytes").get<std::uint64_t>(),
@@ -334,13 +392,17 @@ Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& op
   const std::string_view unit(next, static_cast<std::size_t>(end - next));
   double factor = 0;
   if (unit.empty() || unit == "B") factor = 1;
+  if (unit == "KB") factor = 1e3;
+  if (unit == "MB") factor = 1e6;
+  if (unit == "GB") factor = 1e9;
   if (unit == "K" || unit == "KiB" || unit == "k") factor = 1024;
   if (unit == "M" || unit == "MiB") factor = 1024.0 * 1024;
   if (unit == "G" || unit == "GiB") factor = 1024.0 * 1024 * 1024;
   const double bytes = number * factor;
   if (error != std::errc{} || factor == 0 || !(bytes >= 1) || bytes > 1e18) {
-    return usage_error(fmt::format("{} {} is not a size", option, printable(text)),
-                       "give bytes, or a number with K, M or G, such as 64M");
+    return usage_error(
+        fmt::format("{} {} is not a size", option, printable(text)),
+        "give bytes, or a number with K, M or G, such as 64M (times 1024) or 64MB (1000)");
   }
   return static_cast<std::uint64_t>(bytes);
 }

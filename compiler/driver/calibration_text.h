@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/compile_options.h"
+#include "runtime/hosted/tokenizer.h"
+
+/// The text of --calibrate as windows of token ids.
+namespace llmc::driver {
+
+/// Returns the text as ids, at least the first `tokens`. `refused`: why the model's tokenizer is
+/// not used. Fails with kBadInput if there is no tokenizer and the text is not a list of ids.
+Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
+                                         const hosted::Tokenizer* tokenizer,
+                                         const std::string& refused, std::uint32_t tokens);
+/// Fails with kBadInput if there are fewer than 64 ids, or if one is not the model's. `tokens`: how
+/// many are read.
+Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids,
+                 std::int64_t vocabulary, std::uint32_t tokens);
+
+/// Returns the id with which texts begin; -1: none.
+std::int32_t bos_of(const hosted::Tokenizer* tokenizer);
+/// Cuts at most `tokens` ids into windows of `size` tokens, each of which begins with `bos` if it
+/// is not negative.
+std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t>& ids,
+                                                  std::int32_t bos, std::uint32_t size,
+                                                  std::uint32_t tokens);
+
+/// Returns a hash of what is read, or of what determines the text that the model writes.
+std::uint64_t hash_of_ids(std::span<const std::int32_t> ids, std::int32_t bos,
+                          std::uint32_t tokens);
+/// Returns a word that changes with the text: "self" or "text-" and a hash.
+std::string text_key(const CalibrationText& given);
+
+}  // namespace llmc::driver

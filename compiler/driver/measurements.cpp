@@ -1,0 +1,167 @@
+#include "compiler/driver/measurements.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "compiler/driver/cache.h"
+#include "compiler/driver/calibration_text.h"
+#include "compiler/emit/source.h"
+#include "compiler/ir/text.h"
+#include "compiler/support/atomic_output.h"
+#include "compiler/support/check.h"
+#include "compiler/support/file.h"
+
+namespace llmc::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNumbersFile = "numbers.bin";
+/// Tokens of a window.
+constexpr std::uint32_t kMeasuredWindow = 128;
+
+/// Returns the number of tokens for matrices of so many weights: 1024, and less for large models.
+std::uint32_t tokens_for(std::uint64_t weights, std::size_t matrices) {
+  // A token is computed by half of the layers, on average, for each matrix that is rounded.
+  constexpr std::uint64_t kWork = 400'000'000'000;
+  constexpr std::uint64_t kFewest = kMeasuredWindow, kMost = 8 * kMeasuredWindow;
+  const std::uint64_t each = std::max<std::uint64_t>(weights / 2 * matrices, 1);
+  const std::uint64_t tokens = std::clamp(kWork / each, kFewest, kMost);
+  return static_cast<std::uint32_t>(tokens / kMeasuredWindow * kMeasuredWindow);
+}
+
+/// Returns `count` numbers of an entry of the cache; empty if it is missing or damaged.
+std::vector<double> read_numbers(const fs::path& entry, std::size_t count) {
+  const std::size_t bytes = count * sizeof(double);
+  const auto text = read_file(entry / kNumbersFile, bytes + sizeof(std::uint64_t));
+  std::uint64_t hash = 0;
+  if (!text.ok() || text->size() != bytes + sizeof hash) return {};
+  std::memcpy(&hash, text->data(), sizeof hash);
+  if (hash != XXH3_64bits(text->data() + sizeof hash, bytes)) return {};
+  std::vector<double> numbers(count);
+  std::memcpy(numbers.data(), text->data() + sizeof hash, bytes);
+  return numbers;
+}
+
+/// Writes numbers as an entry of the cache. A failure only means that they are not kept.
+void keep_numbers(const fs::path& entry, const std::vector<double>& numbers) {
+  const std::size_t bytes = numbers.size() * sizeof(double);
+  const std::uint64_t hash = XXH3_64bits(numbers.data(), bytes);
+  std::string content(sizeof hash + bytes, '\0');
+  std::memcpy(content.data(), &hash, sizeof hash);
+  std::memcpy(content.data() + sizeof hash, numbers.data(), bytes);
+  auto folder = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
+  if (!folder.ok() || !write_file(folder->path() / kNumbersFile, content).ok()) return;
+  const Status committed = folder->commit();
+  if (committed.ok()) touch_entry(entry);
+}
+
+/// Returns the numbers of this key from the cache, or computes and keeps them.
+template <class F>
+Result<std::vector<double>> cached(const std::string& key, std::size_t count, const F& compute) {
+  fs::path entry;
+  if (const fs::path cache = cache_folder(); !cache.empty()) {
+    const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+    entry = cache / fmt::format("{:016x}{:016x}-measurement", hash.high64, hash.low64);
+    if (std::vector<double> numbers = read_numbers(entry, count); !numbers.empty()) {
+      touch_entry(entry);
+      return numbers;
+    }
+  }
+  LLMC_TRY(std::vector<double> numbers, compute());
+  LLMC_CHECK(numbers.size() == count);
+  if (!entry.empty()) keep_numbers(entry, numbers);
+  return numbers;
+}
+
+}  // namespace
+
+Measurements::Measurements(const ir::Graph& stages, std::vector<ir::ConstantPtr> matrices,
+                           const FitInput& input, const Progress& progress)
+    : stages_(stages), matrices_(std::move(matrices)), input_(input), progress_(progress) {}
+
+Result<std::unique_ptr<Measurements>> Measurements::start(const ir::Graph& stages,
+                                                          std::vector<ir::ConstantPtr> matrices,
+                                                          const FitInput& input,
+                                                          const Progress& progress) {
+  report(progress, "measure", 0, 0);
+  std::unique_ptr<Measurements> made(
+      new Measurements(stages, std::move(matrices), input, progress));
+  std::uint64_t weights = 0;
+  for (const ir::ConstantPtr& matrix : made->matrices_)
+    weights += static_cast<std::uint64_t>(matrix->element_count());
+  made->tokens_ = tokens_for(weights, made->matrices_.size());
+  const CalibrationText& text = input.options.budget->text;
+  if (!text.write) {
+    LLMC_TRY(made->ids_, ids_of(text, input.tokenizer, input.refused, made->tokens_));
+    LLMC_RETURN_IF_ERROR(
+        check_ids(text, made->ids_, input.model.module.vocabulary(), made->tokens_));
+  }
+  LLMC_TRY(const std::string content, importer::content_hash(input.model));
+  const std::string graph = ir::print(stages);
+  made->key_ = fmt::format("{} {} {} {:016x} {} {} {:016x}", emit::kCompilerVersion, own_identity(),
+                           content, XXH3_64bits(graph.data(), graph.size()), text_key(text),
+                           plan::context_of(input.planned),
+                           hash_of_ids(made->ids_, bos_of(input.tokenizer), made->tokens_));
+  return made;
+}
+
+Result<calibrate::MeasureOptions> Measurements::options() {
+  const CalibrationText& text = input_.options.budget->text;
+  if (windows_.empty()) {
+    const std::int32_t bos = bos_of(input_.tokenizer);
+    std::vector<std::int32_t> ids = ids_;
+    if (text.write) {
+      LLMC_TRY(ids, text.write(bos, tokens_));
+      LLMC_RETURN_IF_ERROR(check_ids(text, ids, input_.model.module.vocabulary(), tokens_));
+    }
+    const std::uint32_t size = std::min(kMeasuredWindow, plan::context_of(input_.planned));
+    windows_ = windows_of(ids, text.write ? -1 : bos, size, tokens_);
+  }
+  calibrate::MeasureOptions options;
+  options.windows = windows_;
+  options.progress = [this](std::uint64_t done, std::uint64_t total) {
+    report(progress_, "measure", done, total);
+  };
+  return options;
+}
+
+Result<std::vector<calibrate::Losses>> Measurements::losses() {
+  std::vector<calibrate::Losses> losses(matrices_.size());
+  const std::size_t width = losses.front().size();
+  const auto compute = [&]() -> Result<std::vector<double>> {
+    LLMC_TRY(const auto how, options());
+    LLMC_TRY(const auto measured, calibrate::measure_losses(stages_, matrices_, how));
+    std::vector<double> numbers;
+    for (const calibrate::Losses& loss : measured)
+      numbers.insert(numbers.end(), loss.begin(), loss.end());
+    return numbers;
+  };
+  LLMC_TRY(const std::vector<double> numbers,
+           cached(key_ + " losses", matrices_.size() * width, compute));
+  for (std::size_t i = 0; i < numbers.size(); ++i) losses[i / width][i % width] = numbers[i];
+  return losses;
+}
+
+Result<double> Measurements::divergence(const std::vector<ir::WeightFormat>& formats) {
+  calibrate::Rounded rounded;
+  std::string name = key_;
+  for (std::size_t i = 0; i < matrices_.size(); ++i) {
+    rounded[matrices_[i].get()] = formats[i];
+    name += fmt::format(" {}", static_cast<int>(formats[i]));
+  }
+  const auto compute = [&]() -> Result<std::vector<double>> {
+    report(progress_, "measure", 0, 0);
+    LLMC_TRY(const auto how, options());
+    LLMC_TRY(const double divergence, calibrate::measure_divergence(stages_, rounded, how));
+    return std::vector<double>{divergence};
+  };
+  LLMC_TRY(const std::vector<double> numbers, cached(name, 1, compute));
+  return numbers.front();
+}
+
+}  // namespace llmc::driver

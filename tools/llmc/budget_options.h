@@ -1,0 +1,36 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/compile_options.h"
+#include "tools/llmc/cli.h"
+
+namespace llmc::cli {
+
+/// --fit and --max-kl: budgets for which the formats of matrices are chosen.
+struct BudgetOptions {
+  std::string fit, max_kl;  // empty: not given
+};
+
+/// Adds the options; `lists`: for lists of budgets. Returns them.
+std::vector<CLI::Option*> add_budget(CLI::App& app, BudgetOptions& options, bool lists);
+
+/// Parse the values of --fit and --max-kl. Fail with kUsage for other text.
+Result<std::uint64_t> parse_fit(const std::string& text);
+Result<double> parse_max_kl(const std::string& text);
+
+/// Returns the text that measures formats: that of --calibrate, else one that the model writes.
+/// Call it when compile.calibration and all options of the compilation but the budget are set.
+driver::CalibrationText measuring_text(const driver::CompileOptions& compile);
+
+/// Sets compile.budget. Fails with kUsage for other text, and if both options are given, or one and
+/// --quant.
+Status apply_budget(const BudgetOptions& options, driver::CompileOptions& compile);
+
+/// Returns "fit 12MiB", "max-kl 0.02", or `quant` without a budget.
+std::string format_text(const BudgetOptions& options, const std::string& quant);
+
+}  // namespace llmc::cli
