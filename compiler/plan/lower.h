@@ -213,6 +213,8 @@ class Lowerer {
   bool splits_values(Scope& scope, const ir::Node& node, const ir::QkvProjection& op,
                      std::int64_t query_key_rows, std::int64_t rows);
   WeightRef global_weight(PackedWeight weight);
+  /// Stores a weight that is no field of a loop, with a label of its own, unless it is stored.
+  WeightRef labelled_weight(const ir::Node& node, const ConstantBinding& constant, WeightSpec spec);
   const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
   std::string unique_label(Scope& scope, const std::string& label);
   /// Indices of the operands of a node's norm.

@@ -215,24 +215,21 @@ WeightRef Lowerer::global_weight(PackedWeight weight) {
   return {it->second, false};
 }
 
+WeightRef Lowerer::labelled_weight(const ir::Node& node, const ConstantBinding& constant,
+                                   WeightSpec spec) {
+  const auto found = global_weights_.size();
+  spec.label = is_plain_ ? unique_name(constant.name, spec.label) : unique_global_label(spec.label);
+  auto weight = packed(node, constant, spec);
+  if (weight) preserve_quantization({&*weight, 1}, spec.format);
+  const WeightRef ref = weight ? global_weight(std::move(*weight)) : WeightRef{};
+  if (global_weights_.size() == found) global_labels_.erase(spec.label);  // was already stored
+  return ref;
+}
+
 WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index, WeightSpec spec) {
   const ValueBinding& source = input(scope, node, index);
-  if (const auto* constant = std::get_if<ConstantBinding>(&source)) {
-    const auto found = global_weights_.size();
-    if (scope.loop) {  // a constant from outside the loop
-      spec.label = unique_global_label(spec.label);
-    } else if (is_plain_) {
-      spec.label = unique_name(constant->name, spec.label);
-    } else {
-      spec.label = unique_label(scope, spec.label);
-    }
-    auto weight = packed(node, *constant, spec);
-    if (weight) preserve_quantization({&*weight, 1}, spec.format);
-    const std::string label = spec.label;
-    const WeightRef ref = weight ? global_weight(std::move(*weight)) : WeightRef{};
-    if (global_weights_.size() == found) global_labels_.erase(label);  // was already stored
-    return ref;
-  }
+  if (const auto* constant = std::get_if<ConstantBinding>(&source))
+    return labelled_weight(node, *constant, std::move(spec));
   const auto* parameter = std::get_if<ParameterBinding>(&source);
   if (!parameter || !scope.op) {
     if (present(node, index)) unsupported(node, "an operand is computed where a weight is needed");
@@ -246,10 +243,8 @@ WeightRef Lowerer::weight(Scope& scope, const ir::Node& node, std::size_t index,
     const auto& names = scope.op->parameter_names;
     return p < names.size() && i < names[p].size() ? names[p][i] : std::string();
   };
-  if (spec.use == WeightUse::kVector && spec.order == RowOrder::kPlain && all_equal(constants)) {
-    auto weight = packed(node, {constants.front(), name_of(0)}, spec);
-    return weight ? global_weight(std::move(*weight)) : WeightRef{};
-  }
+  if (spec.use == WeightUse::kVector && spec.order == RowOrder::kPlain && all_equal(constants))
+    return labelled_weight(node, {constants.front(), name_of(0), {}}, std::move(spec));
   spec.label = unique_label(scope, spec.label);
   LoopStage::Field field{.name = spec.label};
   std::vector<PackedWeight> weights;

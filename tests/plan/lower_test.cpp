@@ -9,6 +9,7 @@
 #include "compiler/plan/program.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/pipeline.h"
+#include "passes/split_loop.h"
 #include "tests/plan/family_graph.h"
 #include "tests/plan/stage_graph.h"
 
@@ -147,6 +148,21 @@ TEST(Lower, NarrowModelsKeepMoreBits) {
   EXPECT_EQ(wide["qkv"], "q4");
   EXPECT_EQ(wide["down"], "q4");
   EXPECT_EQ(wide["head"], "q6");
+}
+
+TEST(Lower, WeightsOfLoopsOfOneLayerHaveLabelsOfTheirOwn) {
+  ir::Graph graph = stage_graph();
+  const auto is_loop = [](const ir::Node& node) { return ir::op_as<ir::Loop>(&node) != nullptr; };
+  const auto loop = std::ranges::find_if(graph.nodes(), is_loop) - graph.nodes().begin();
+  const std::vector<std::int64_t> counts{1, 1};
+  const Program p =
+      lowered(passes::split_loop(std::move(graph), static_cast<std::size_t>(loop), counts));
+  std::map<std::string, std::size_t> labels;  // of weights that are no fields of a loop
+  for (const PackedWeight& weight : p.weights)
+    if (weight.layer < 0) ++labels[weight.label];
+  EXPECT_EQ(labels["qkv_norm"], 1u);
+  EXPECT_EQ(labels["qkv_norm_2"], 1u);
+  for (const auto& [label, count] : labels) EXPECT_EQ(count, 1u) << label;
 }
 
 TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {
