@@ -15,8 +15,7 @@ Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>&
   const auto problem = [&](const char* what) {
     return failure(ErrorKind::kUnsupported,
                    fmt::format("input '{}' {}", printable(value.name), what),
-                   "only decoders that read token ids are run on a text: without --calibrate, "
-                   "--fit and --max-kl none is needed");
+                   "leave out --calibrate, --fit and --max-kl: they run decoders of token ids");
   };
   std::vector<std::int64_t> dims;
   for (const ir::Dim& dim : value.type.dims) {

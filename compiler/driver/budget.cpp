@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/calibrate/sensitivity.h"
+#include "compiler/calibrate/window_inputs.h"
 #include "compiler/driver/calibration_text.h"
 #include "compiler/driver/measurements.h"
 #include "compiler/support/check.h"
@@ -81,6 +82,8 @@ class Fitter {
       return failure(ErrorKind::kUnsupported,
                      "--max-kl cannot measure what rounding the model's experts costs",
                      "use --fit, which gives them q4");
+    const std::vector<std::int32_t> token[] = {{0}};
+    LLMC_RETURN_IF_ERROR(calibrate::window_inputs(stages_, token, 1));  // refuses other models
     LLMC_RETURN_IF_ERROR(find_candidates());
     if (budget_.bytes > 0 && budget_.bytes < least_bytes_) return over_budget();
     LLMC_RETURN_IF_ERROR(measure());
@@ -150,9 +153,10 @@ class Fitter {
       candidates_.push_back(std::move(candidate));
     }
     if (candidates_.empty())
-      return failure(ErrorKind::kUnsupported,
-                     "the model has no matrix whose format --fit and --max-kl could choose",
-                     "matrices that are quantized in the model keep their codes: leave it out");
+      return failure(
+          ErrorKind::kUnsupported,
+          "the model has no matrix whose format --fit and --max-kl could choose",
+          "leave the option out: matrices that are quantized in the model keep their codes");
     return ok_status();
   }
 

@@ -24,7 +24,7 @@ class Budget : public ::testing::Test {
   ProgramRun run(const std::string& command, Arguments more,
                  const std::string& model = tinyfable().string()) {
     more.insert(more.begin(), {command, model});
-    return llmc(more, {"XDG_CACHE_HOME=" + (folder_.path() / "cache").string()});
+    return llmc(more);  // in the program's cache: what is measured serves all tests
   }
   /// A plan whose formats are measured with the shipped text.
   Json plan(Arguments more) {
@@ -104,7 +104,7 @@ TEST_F(Budget, TheCompiledModelHasThePlansFormatsAndTheSameBitsOnEveryTarget) {
   ASSERT_EQ(compiled.code, 0) << compiled.err;
   std::set<std::string> hashes;
   for (const char* target : {"generic", "avx2"}) {
-    const std::string bundle = (fs::path(out) / target).string();
+    const std::string bundle = (fs::path(out) / (std::string("tinyfable-") + target)).string();
     const auto text = read_file(fs::path(bundle) / "tinyfable.plan.json");
     ASSERT_TRUE(text.ok());
     const Json made = Json::parse(*text);
@@ -134,6 +134,21 @@ TEST_F(Budget, OptionsThatExcludeEachOther) {
   refused({"--max-kl=-1"}, "--max-kl takes a number above 0");
   refused({"--fit=much"}, "--fit much is not a size");
   refused({"--fit=1M", "--function"}, "need a decoder");
+}
+
+TEST_F(Budget, ModelsThatCannotBeMeasuredAreRefused) {
+  const fs::path samples = shared_folder() / "onnx-samples";
+  if (!fs::exists(samples)) GTEST_SKIP() << "there is no " << samples;
+  const auto refused = [&](const char* sample, const std::string& option,
+                           const std::string& message) {
+    const ProgramRun ran = run("plan", {option}, (samples / sample).string());
+    EXPECT_EQ(ran.code, 4) << sample << ": " << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(message));
+  };
+  refused("s2s-t5-ts18", "--fit=1M", "decoders without an encoder");
+  refused("arch-mamba2-ts18-eager", "--fit=1M", "a decoder without recurrent states");
+  refused("arch-mixtral-ts18-eager", "--max-kl=1", "rounding the model's experts");
+  refused("hfq-llama-ts18-int4-asym32", "--fit=1M", "no matrix whose format");
 }
 
 }  // namespace
