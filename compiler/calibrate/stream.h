@@ -33,8 +33,9 @@ class Products {
   virtual bool wants(const ir::Node& node, const ir::Constant& weight) const = 0;
   /// Looks at the operands of a product that is reached. The operand of the weight has only its
   /// dims.
-  virtual Status visit(const ir::Node& node, const ir::ConstantPtr& weight,
-                       const std::vector<Values>& operands) = 0;
+  virtual Status visit(const ir::Node&, const ir::ConstantPtr&, const std::vector<Values>&) {
+    return ok_status();
+  }
   /// Returns the results of a product that other nodes read, [result][window], after visit().
   virtual Result<std::vector<Values>> run(const ir::Node& node, const ir::ConstantPtr& weight,
                                           const std::vector<Values>& operands) = 0;

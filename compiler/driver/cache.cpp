@@ -106,9 +106,9 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
   std::vector<std::string> words = options.cflags;
   if (const auto& prompt = options.system_prompt)
     words.insert(words.end(), {prompt->text, fmt::format("{}", fmt::join(prompt->ids, ","))});
-  words.insert(words.end(), {dim_flags(options.dims), options.accelerate, calibration_key(options),
-                             options.requantize ? "requantize" : "",
-                             options.budget ? budget_key(options) : ""});
+  words.insert(words.end(),
+               {dim_flags(options.dims), options.accelerate, calibration_key(options),
+                options.requantize ? "requantize" : "", options.budget ? budget_key(options) : ""});
   words.insert(words.end(), {options.name, emit::derive_name(model.path), toolchain.compiler});
   for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());

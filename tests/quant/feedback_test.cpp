@@ -37,7 +37,7 @@ Moments moments_of(const std::vector<float>& x, std::size_t columns, std::size_t
   return moments;
 }
 
-constexpr WeightKind kKinds[] = {WeightKind::kQ4, coded_weight(kSixBits), WeightKind::kQ8};
+constexpr WeightKind kEncodedKinds[] = {WeightKind::kQ4, coded_weight(kSixBits), WeightKind::kQ8};
 std::string name_of(WeightKind kind) {
   return kind == WeightKind::kQ4 ? "q4" : kind == WeightKind::kQ8 ? "q8" : "q6";
 }
@@ -160,7 +160,7 @@ TEST(Feedback, FactorsTheMomentsWithDamping) {
 }
 
 TEST(Feedback, RoundsEachColumnWithTheErrorsOfThoseBefore) {
-  for (const WeightKind kind : kKinds) {
+  for (const WeightKind kind : kEncodedKinds) {
     for (const std::size_t n : {std::size_t{32}, std::size_t{100}}) {
       const Moments moments = moments_of(correlated(3 * n, n, 5), n);
       WorkerPool pool(1);
@@ -193,7 +193,7 @@ TEST(Feedback, ErrorsOfProductsAreMuchLessThanWithoutIt) {
   const std::vector<float> x = correlated(600, n, 7), weights = gaussian(rows * n, 8);
   WorkerPool pool(1);
   const Feedback feedback(moments_of(x, n), 0.01, pool);
-  for (const WeightKind kind : kKinds) {
+  for (const WeightKind kind : kEncodedKinds) {
     const auto error = [&](const std::vector<std::byte>& panels) {
       return product_error(x, x, weights, decoded(kind, panels, rows, n), n);
     };
@@ -213,7 +213,7 @@ TEST(Feedback, CorrectsChangesOfTheInputs) {
   Moments alone(n), with_changes(n);
   alone.add(x, pool);
   with_changes.add(x, exact, pool);
-  for (const WeightKind kind : kKinds) {
+  for (const WeightKind kind : kEncodedKinds) {
     const auto error = [&](const Moments& moments) {
       const auto panels = rounded(Feedback(moments, 0.01, pool), kind, weights);
       return product_error(exact, x, weights, decoded(kind, panels, rows, n), n);
@@ -225,7 +225,7 @@ TEST(Feedback, CorrectsChangesOfTheInputs) {
 TEST(Feedback, IsTheSameForAnyNumberOfThreads) {
   const std::size_t n = 160, rows = 33;
   const std::vector<float> x = correlated(300, n, 9), weights = gaussian(rows * n, 10);
-  for (const WeightKind kind : kKinds) {
+  for (const WeightKind kind : kEncodedKinds) {
     std::vector<std::vector<std::byte>> results;
     for (const std::size_t threads : {1, 2, 3}) {
       WorkerPool pool(threads);
@@ -265,7 +265,7 @@ TEST(Feedback, AcceptsSingularAndEmptyMoments) {
   for (const std::vector<float>& x : {one, std::vector<float>(n, 0.0f)}) {
     for (const double damping : {0.01, 0.0}) {
       const Feedback feedback(moments_of(x, n), damping, pool);
-      for (const WeightKind kind : kKinds) {
+      for (const WeightKind kind : kEncodedKinds) {
         const auto error = [&](const std::vector<std::byte>& panels) {
           return product_error(x, x, weights, decoded(kind, panels, rows, n), n);
         };
@@ -281,7 +281,7 @@ TEST(Feedback, RowsOfZerosStayZeros) {
   const std::size_t n = 40;
   WorkerPool pool(1);
   const Feedback feedback(moments_of(correlated(100, n, 13), n), 0.01, pool);
-  for (const WeightKind kind : kKinds)
+  for (const WeightKind kind : kEncodedKinds)
     EXPECT_EQ(rounded(feedback, kind, std::vector<float>(n)),
               rounded_alone(kind, std::vector<float>(n), n))
         << name_of(kind);
@@ -292,7 +292,7 @@ TEST(Feedback, SymmetricCodesReachTheEndsOfTheRange) {
   const std::size_t n = 64;
   WorkerPool pool(1);
   const Feedback feedback(moments_of(gaussian(200 * n, 17), n), 0.01, pool);
-  for (const WeightKind kind : {kKinds[1], kKinds[2]}) {
+  for (const WeightKind kind : {kEncodedKinds[1], kEncodedKinds[2]}) {
     for (const float size : {largest_weight(kind), 1e-6f, 3e-7f, 1e-8f, 1e-38f}) {
       std::vector<float> weights(n, size);
       for (std::size_t k = 0; k < n; k += 3) weights[k] = -size / 2;
@@ -318,7 +318,7 @@ TEST(EncodedMatrix, IsPackedInAnotherOrderOfRows) {
   for (const std::int64_t row : order)
     for (std::size_t k = 0; k < n; ++k)
       reordered.push_back(row < 0 ? 0.0f : weights[static_cast<std::size_t>(row) * n + k]);
-  for (const WeightKind kind : kKinds) {
+  for (const WeightKind kind : kEncodedKinds) {
     EncodedMatrix matrix(kind, rows, n);
     for (const std::size_t first : {16u, 0u, 8u}) {
       const std::size_t count = std::min<std::size_t>(8, rows - first);

@@ -100,7 +100,7 @@ Table compare_table(TableFormat format, Peers peers) {
 
 std::vector<std::string> compare_cells(const evaluate::Comparison& comparison) {
   const evaluate::CompareRow& row = comparison.rows.back();
-  return texts({.weights = std::string(row.mode.weights_text()),
+  return texts({.weights = row.mode.weights_text(),
                 .cache = plan::to_string(row.mode.kv),
                 .bytes = row.weight_bytes,
                 .bytes_per_token = row.weight_bytes_per_token,
