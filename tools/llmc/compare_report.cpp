@@ -51,16 +51,12 @@ std::vector<std::string> texts(const Cells& cells, const evaluate::Comparison& c
 
 Json row_json(const evaluate::CompareRow& row, double bits) {
   const evaluate::PerplexityReport& q = row.quality;
-  return Json{{"quant", row.mode.weights_text()},
-              {"kv", plan::to_string(row.mode.kv)},
-              {"weight_bytes", row.weight_bytes},
-              {"weight_bytes_per_token", row.weight_bytes_per_token},
-              {"bits_per_weight", bits},
-              {"cache_bytes_per_token", row.cache_bytes_per_token},
-              {"perplexity", q.perplexity.value},
-              {"perplexity_standard_error", q.perplexity.error},
-              {"kl", cli::to_json(*q.divergence)},
-              {"step_seconds", row.step_seconds}};
+  return Json{
+      {"quant", row.mode.weights_text()},  {"kv", plan::to_string(row.mode.kv)},
+      {"weight_bytes", row.weight_bytes},  {"weight_bytes_per_token", row.weight_bytes_per_token},
+      {"bits_per_weight", bits},           {"cache_bytes_per_token", row.cache_bytes_per_token},
+      {"perplexity", q.perplexity.value},  {"perplexity_standard_error", q.perplexity.error},
+      {"kl", cli::to_json(*q.divergence)}, {"step_seconds", row.step_seconds}};
 }
 
 Json row_json(const evaluate::PeerRow& row, double bits) {
