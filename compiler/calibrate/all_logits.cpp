@@ -1,7 +1,8 @@
-#include <algorithm>
-#include <set>
+#include "compiler/calibrate/all_logits.h"
 
-#include "compiler/calibrate/sensitivity.h"
+#include <algorithm>
+#include <map>
+#include <set>
 
 namespace llmc::calibrate {
 namespace {

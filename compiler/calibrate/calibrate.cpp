@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/calibrate/all_logits.h"
 #include "compiler/calibrate/stream.h"
 #include "compiler/calibrate/window_inputs.h"
 #include "compiler/ir/constant_pages.h"
@@ -246,12 +247,12 @@ Result<Matrices> calibrate(const ir::Graph& stages, const Options& options) {
   std::uint64_t total = 0;
   for (const RoundedMatrix& matrix : matrices_of(stages))
     total += static_cast<std::uint64_t>(matrix.data->element_count());
-  LLMC_TRY(std::vector<Values> inputs, window_inputs(stages, options.windows, 2));
+  const ir::Graph graph = with_all_logits(stages);
+  LLMC_TRY(std::vector<Values> inputs, window_inputs(graph, options.windows, 2));
   WorkerPool pool(options.threads);
   Encoder encoder(options, total, pool);
   if (options.progress) options.progress(0, total);
-  LLMC_RETURN_IF_ERROR(
-      stream(stages, std::move(inputs), 2 * options.windows.size(), encoder, pool));
+  LLMC_RETURN_IF_ERROR(stream(graph, std::move(inputs), 2 * options.windows.size(), encoder, pool));
   return encoder.take();
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "compiler/calibrate/all_logits.h"
 #include "compiler/calibrate/rounding.h"
 #include "compiler/calibrate/stream.h"
 #include "compiler/calibrate/window_inputs.h"

@@ -52,8 +52,4 @@ Result<std::vector<Losses>> measure_losses(const ir::Graph& stages,
 Result<double> measure_divergence(const ir::Graph& stages, const Rounded& rounded,
                                   const MeasureOptions& options);
 
-/// Returns the graph without the selection of the last row: it computes logits for every token.
-/// Types of values may be those of one row.
-ir::Graph with_all_logits(ir::Graph stages);
-
 }  // namespace llmc::calibrate

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
 
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/check.h"
@@ -37,71 +36,6 @@ bool is_product(const Node& node) {
          std::holds_alternative<ir::QkvProjection>(node.op);
 }
 
-/// Returns whether the node is x[…, -1, …] on the dim of tokens.
-bool picks_last_row(const Graph& graph, const Node& node,
-                    const std::map<std::uint32_t, ConstantPtr>& constants) {
-  const auto* gather = std::get_if<ir::Gather>(&node.op);
-  if (gather == nullptr) return false;
-  const ir::TensorType& type = graph.value(node.inputs[0]).type;
-  const auto index = constants.find(node.inputs[1].index);
-  if (index == constants.end() || index->second->element_count() != 1) return false;
-  const auto values = ir::to_integers(*index->second);
-  const auto rank = static_cast<std::int64_t>(type.rank());
-  const std::int64_t axis = gather->axis + (gather->axis < 0 ? rank : 0);
-  return values.ok() && values->front() == -1 && axis >= 0 && axis + 1 < rank &&
-         type.dims[static_cast<std::size_t>(axis)] == ir::Dim::symbol("seq") &&
-         std::ranges::count_if(type.dims, [](const ir::Dim& dim) { return dim != 1; }) == 2;
-}
-
-bool is_row_view(const Graph& graph, const Node& node) {
-  const bool view = std::holds_alternative<ir::Reshape>(node.op) ||
-                    std::holds_alternative<ir::Squeeze>(node.op) ||
-                    std::holds_alternative<ir::Unsqueeze>(node.op);
-  const auto& from = graph.value(node.inputs[0]).type.dims;
-  const auto& to = graph.value(node.outputs[0]).type.dims;
-  return view && !from.empty() && !to.empty() && from.back() == to.back();
-}
-
-bool is_row_by_row(const Node& node) {
-  constexpr std::size_t kResidual = 4;
-  if (std::holds_alternative<ir::Linear>(node.op))
-    return node.inputs.size() <= kResidual || !node.inputs[kResidual].exists();
-  return std::holds_alternative<ir::RmsNorm>(node.op) ||
-         std::holds_alternative<ir::LayerNorm>(node.op);
-}
-
-/// Returns the results of nodes that pick the last row, and of views of it, if all other wanted
-/// nodes after them compute each row by itself; nothing if not.
-std::set<std::uint32_t> last_row_views(const Graph& graph, const std::vector<bool>& wanted,
-                                       const std::map<std::uint32_t, ConstantPtr>& constants) {
-  std::set<std::uint32_t> views, rows;
-  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
-    const Node& node = graph.nodes()[n];
-    const bool reads = std::ranges::any_of(
-        node.inputs, [&](ValueId input) { return input.exists() && rows.contains(input.index); });
-    const bool picks = picks_last_row(graph, node, constants);
-    if (!wanted[n] || (!picks && !reads)) continue;
-    if (picks || is_row_view(graph, node))
-      views.insert(node.outputs[0].index);
-    else if (!is_row_by_row(node))
-      return {};
-    for (const ValueId output : node.outputs) rows.insert(output.index);
-  }
-  return views;
-}
-
-/// Returns [tokens, width] tensors of all rows.
-Values rows_of(const Values& values) {
-  Values rows;
-  for (const TensorPtr& value : values) {
-    auto tensor = std::make_shared<Tensor>(*value);
-    const std::int64_t width = tensor->dims.back();
-    tensor->dims = {width > 0 ? tensor->count() / width : 0, width};
-    rows.push_back(std::move(tensor));
-  }
-  return rows;
-}
-
 class Streamer {
  public:
   Streamer(std::size_t windows, Products& products, WorkerPool& pool)
@@ -116,18 +50,13 @@ class Streamer {
       if (ConstantPtr data = constant_of(node, around))
         constants[node.outputs[0].index] = std::move(data);
     const auto [wanted, last] = uses(graph, wanted_outputs, constants);
-    const std::set<std::uint32_t> row_views =
-        around == nullptr ? last_row_views(graph, wanted, constants) : std::set<std::uint32_t>();
     std::vector<Values> values(graph.values().size());
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (last[graph.inputs()[i].index] > 0) values[graph.inputs()[i].index] = inputs[i];
     for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
       const Node& node = graph.nodes()[n];
       if (!wanted[n] || constants.contains(node.outputs[0].index)) continue;
-      const bool all_rows = row_views.contains(node.outputs[0].index);
-      LLMC_TRY(auto results,
-               all_rows ? Result<std::vector<Values>>({rows_of(values[node.inputs[0].index])})
-                        : run_node(node, values, constants, wanted_of(node, last)));
+      LLMC_TRY(auto results, run_node(node, values, constants, wanted_of(node, last)));
       for (std::size_t i = 0; i < node.outputs.size(); ++i)
         if (last[node.outputs[i].index] > 0) values[node.outputs[i].index] = std::move(results[i]);
       for (const ValueId input : node.inputs)

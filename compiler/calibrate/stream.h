@@ -43,8 +43,7 @@ class Products {
 
 /// Runs `graph` up to the last product that is wanted, and returns its first output if that is
 /// wanted, else nothing. `inputs` are in the order of its inputs. Windows whose operands are the
-/// same objects share the results of operators other than products. Where the graph picks the last
-/// row of a sequence for the products after it (the head of a decoder), they have all rows.
+/// same objects share the results of operators other than products.
 Result<Values> stream(const ir::Graph& graph, std::vector<Values> inputs, std::size_t windows,
                       Products& products, WorkerPool& pool, bool wants_output = false);
 
