@@ -160,7 +160,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("-c", "--ctx", type=int, default=256, help="tokens of a window (default: %(default)s)")
     parser.add_argument("-t", "--threads", type=int, default=os.cpu_count(), help="default: %(default)s")
     parser.add_argument("--types", default=TYPES, help="of llama-quantize, with pure or wide after them (default: %(default)s)")
-    parser.add_argument("--quant", default="f32,q8,q6,q4", help="formats of llmc (default: %(default)s)")
+    parser.add_argument("--quant", default="f32,q8,q6,q4m,q4", help="formats of llmc (default: %(default)s)")
+    parser.add_argument("--fit", help="budgets of llmc, as llmc compare takes them: 15MB,21MB")
     parser.add_argument("--peer", type=Path, default=Path("llama.json"), help="file for llama.cpp's rows (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="take --peer as it is and measure llmc alone, which needs no root")
     parser.add_argument("--svg", type=Path, help="file for the chart")
@@ -198,7 +199,7 @@ def main() -> int:
     if not args.keep:
         measure_peer(args)
     command = [args.llmc, "compare", args.model, *measured(args), "--steps", "128", "--kv", "f32", "--quant", args.quant, "--peer", args.peer,
-               "-o", "json", *(["--svg", args.svg] if args.svg else [])]
+               "-o", "json", *(["--fit", args.fit] if args.fit else []), *(["--svg", args.svg] if args.svg else [])]
     say("llmc reads the text")
     report = json.loads(run(command).stdout)
     if args.json:
