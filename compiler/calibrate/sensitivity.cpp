@@ -250,16 +250,17 @@ std::vector<Product> products_of(const ir::Graph& stages) {
       constants[node.outputs[0]] = constant->data;
     } else if (const auto* loop = std::get_if<ir::Loop>(&node.op)) {
       for (std::int64_t i = 0; i < loop->count; ++i) {
-        std::map<ir::ValueId, std::size_t> parameters;
+        std::map<ir::ValueId, ir::ConstantPtr> inside;  // a constant is that of all iterations
         for (std::size_t j = 0; j < loop->body->nodes().size(); ++j) {
           const ir::Node& inner = loop->body->nodes()[j];
           if (const auto* parameter = std::get_if<ir::Parameter>(&inner.op))
-            parameters[inner.outputs[0]] = static_cast<std::size_t>(parameter->index);
+            inside[inner.outputs[0]] = loop->parameters[static_cast<std::size_t>(parameter->index)]
+                                                       [static_cast<std::size_t>(i)];
+          if (const auto* shared = std::get_if<ir::ConstantOp>(&inner.op))
+            inside[inner.outputs[0]] = shared->data;
           const auto weight =
-              is_matrix_product(inner) ? parameters.find(inner.inputs[1]) : parameters.end();
-          if (weight != parameters.end())
-            found.push_back(
-                {n, i, j, loop->parameters[weight->second][static_cast<std::size_t>(i)]});
+              is_matrix_product(inner) ? inside.find(inner.inputs[1]) : inside.end();
+          if (weight != inside.end()) found.push_back({n, i, j, weight->second});
         }
       }
     } else if (is_matrix_product(node)) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "compiler/calibrate/sensitivity.h"
 #include "compiler/calibrate/window_inputs.h"
@@ -85,7 +86,7 @@ class Fitter {
     const std::vector<std::int32_t> token[] = {{0}};
     LLMC_RETURN_IF_ERROR(calibrate::window_inputs(stages_, token, 1));  // refuses other models
     LLMC_RETURN_IF_ERROR(find_candidates());
-    if (budget_.bytes > 0 && budget_.bytes < least_bytes_) return over_budget();
+    if (budget_.bytes > 0 && budget_.bytes < least_bytes_) return over_budget(least_bytes_);
     LLMC_RETURN_IF_ERROR(measure());
     make_units();
     return budget_.bytes > 0 ? fit_bytes() : fit_divergence();
@@ -160,12 +161,13 @@ class Fitter {
     return ok_status();
   }
 
-  Diagnostic over_budget() const {
+  /// `least`: more than the budget.
+  Diagnostic over_budget(std::uint64_t least) const {
     return {
         .kind = ErrorKind::kOverBudget,
         .message = fmt::format("the weights need at least {} bytes, {} more than the {} of --fit",
-                               least_bytes_, least_bytes_ - budget_.bytes, budget_.bytes),
-        .hint = fmt::format("use --fit {} or more", least_bytes_)};
+                               least, least - budget_.bytes, budget_.bytes),
+        .hint = fmt::format("use --fit {} or more", least)};
   }
 
   /// Measures the losses of all candidates.
@@ -174,7 +176,11 @@ class Fitter {
     for (const Candidate& candidate : candidates_) matrices.push_back(candidate.product.weight);
     LLMC_TRY(measurements_, Measurements::start(stages_, matrices, input_, progress_));
     LLMC_TRY(const std::vector<Losses> losses, measurements_->losses());
-    for (std::size_t i = 0; i < candidates_.size(); ++i) candidates_[i].losses = losses[i];
+    // A matrix is rounded for all products that read it: its loss is that of the first.
+    std::set<const ir::Constant*> seen;
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      if (seen.insert(candidates_[i].product.weight.get()).second)
+        candidates_[i].losses = losses[i];
     return ok_status();
   }
 
@@ -208,6 +214,7 @@ class Fitter {
       }
       at = end;
     }
+    join_shared();
     for (const Unit& unit : units_) {
       ChoiceUnit& choice = choices_.emplace_back();
       for (const std::size_t i : unit.candidates) {
@@ -217,6 +224,37 @@ class Fitter {
         }
       }
     }
+  }
+
+  /// Joins units that share a matrix: it has one format.
+  void join_shared() {
+    std::map<const ir::Constant*, std::size_t> unit_of;
+    std::vector<Unit> joined;
+    for (Unit& unit : units_) {
+      std::size_t target = joined.size();
+      for (const std::size_t i : unit.candidates)
+        if (const auto found = unit_of.find(candidates_[i].product.weight.get());
+            found != unit_of.end())
+          target = std::min(target, found->second);
+      if (target == joined.size()) joined.emplace_back();
+      // Also those that were apart before this unit.
+      std::set<std::size_t> others;
+      for (const std::size_t i : unit.candidates) {
+        const auto [place, added] = unit_of.emplace(candidates_[i].product.weight.get(), target);
+        if (!added && place->second != target) others.insert(place->second);
+      }
+      auto& all = joined[target].candidates;
+      all.insert(all.end(), unit.candidates.begin(), unit.candidates.end());
+      for (const std::size_t other : others) {
+        auto& moved = joined[other].candidates;
+        all.insert(all.end(), moved.begin(), moved.end());
+        moved.clear();
+      }
+      for (const std::size_t i : all) unit_of[candidates_[i].product.weight.get()] = target;
+      std::ranges::sort(all);
+    }
+    std::erase_if(joined, [](const Unit& unit) { return unit.candidates.empty(); });
+    units_ = std::move(joined);
   }
 
   /// Returns the graph with a format for each unit: loops are split where formats change.
@@ -276,31 +314,34 @@ class Fitter {
       LLMC_TRY(const plan::Plan plan, planned(graph));
       if (plan.weights_bytes <= budget_.bytes) return finish(std::move(graph), formats, plan);
       // A constant that all layers share is stored once for each loop.
-      if (budget == least_bytes_) return over_budget();
+      if (budget == least_bytes_) return over_budget(plan.weights_bytes);
       const std::uint64_t excess = plan.weights_bytes - budget_.bytes;
       budget = budget - least_bytes_ > excess ? budget - excess : least_bytes_;
     }
   }
 
   Result<FittedGraph> fit_divergence() {
-    double target = budget_.max_kl;
-    for (int i = 0; i < kMaxMeasured; ++i) {
-      const Formats formats = calibrate::least_bytes(choices_, target);
-      LLMC_TRY(const double measured, divergence_of(formats));
+    const Formats finest(choices_.size(), kChoices.size() - 1);
+    double target = budget_.max_kl, measured = 0;
+    Formats formats;
+    for (int i = 0; i <= kMaxMeasured; ++i) {
+      const Formats before = std::exchange(formats, calibrate::least_bytes(choices_, target));
+      if (i == kMaxMeasured || formats == before) formats = finest;
+      LLMC_TRY(measured, divergence_of(formats));
       if (measured <= budget_.max_kl) {
         ir::Graph graph = with_formats(formats);
         LLMC_TRY(const plan::Plan plan, planned(graph));
         return finish(std::move(graph), formats, plan);
       }
+      if (formats == finest) break;
       const double estimated = calibrate::loss_of(choices_, formats);
       target = 0.95 * std::min(target, estimated) * budget_.max_kl / measured;
     }
-    LLMC_TRY(const double least, divergence_of(Formats(choices_.size(), kChoices.size() - 1)));
     return Diagnostic{
         .kind = ErrorKind::kOverBudget,
         .message = fmt::format("no choice of formats has a divergence of {} nats: with q8 for all "
                                "matrices it is {:.6f}",
-                               budget_.max_kl, least),
+                               budget_.max_kl, measured),
         .hint = "use a larger --max-kl, or --quant=f16"};
   }
 

@@ -110,6 +110,11 @@ Result<std::unique_ptr<Measurements>> Measurements::start(const ir::Graph& stage
   return made;
 }
 
+std::uint32_t Measurements::tokens() const {
+  if (input_.options.budget->text.write) return tokens_;
+  return static_cast<std::uint32_t>(std::min<std::size_t>(ids_.size(), tokens_));
+}
+
 Result<calibrate::MeasureOptions> Measurements::options() {
   const CalibrationText& text = input_.options.budget->text;
   if (windows_.empty()) {

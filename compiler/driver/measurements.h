@@ -25,8 +25,8 @@ class Measurements {
   Result<std::vector<calibrate::Losses>> losses();
   /// Returns the mean divergence with these formats, one for each matrix.
   Result<double> divergence(const std::vector<ir::WeightFormat>& formats);
-  /// Returns the maximum number of tokens of the text.
-  std::uint32_t tokens() const { return tokens_; }
+  /// Returns the number of tokens of the text that are read.
+  std::uint32_t tokens() const;
 
  private:
   Measurements(const ir::Graph& stages, std::vector<ir::ConstantPtr> matrices,

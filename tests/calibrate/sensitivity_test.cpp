@@ -85,6 +85,26 @@ TEST(ProductsOf, ListsLayersInOrderAndTheHead) {
   EXPECT_EQ(std::get<ir::Linear>(node_of(graph, products[2]).op).function, ir::ActivationFn::kRelu);
 }
 
+TEST(ProductsOf, AMatrixOfAllLayersIsListedForEach) {
+  std::string text = kSmallModel;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  replace(R"(,
+      ["w3" f32[64, 96] random(4, 0.3), "w4" f32[64, 96] random(5, 0.3)])",
+          "");
+  replace("%w1 = parameter {index = 1} : f32[64, 96]", "%w1 = constant f32[64, 96] random(4, 0.3)");
+  const ir::Graph graph = graph_of(text);
+  const std::vector<Product> products = products_of(graph);
+  ASSERT_EQ(products.size(), 5u);
+  EXPECT_EQ(products[1].weight->describe(), "random(4, 0.3)");
+  EXPECT_EQ(products[1].weight, products[3].weight);
+  EXPECT_EQ(products[1].iteration, 0);
+  EXPECT_EQ(products[3].iteration, 1);
+}
+
 /// Divergences in double from the interpreter, with a matrix of the text replaced by its rounding.
 TEST(MeasureLosses, AreDivergencesOfTheModelWithOneRoundedMatrix) {
   // The same model by hand: the matrices are inputs, and all tokens have logits.

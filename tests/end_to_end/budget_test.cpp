@@ -66,8 +66,7 @@ TEST_F(Budget, FitChoosesFormatsWithinTheBytes) {
     std::set<std::string> formats;
     for (const Json& weight : planned["weights"])
       if (weight.contains("loss_share")) formats.insert(weight["format"].get<std::string>());
-    EXPECT_EQ(formats.size(), bytes == most ? 1u : formats.size());
-    if (bytes == most) EXPECT_EQ(*formats.begin(), "q8");
+    if (bytes == most) EXPECT_EQ(formats, std::set<std::string>{"q8"});
     if (bytes != least && bytes != most) EXPECT_GT(formats.size(), 1u);
   }
 }
@@ -114,7 +113,8 @@ TEST_F(Budget, TheCompiledModelHasThePlansFormatsAndTheSameBitsOnEveryTarget) {
       EXPECT_EQ(made["weights"][i]["format"], planned["weights"][i]["format"]);
     if (!target::runs_here(**target::find(target))) continue;
     const ProgramRun verified =
-        run("verify", {"--model", tinyfable().string(), "--short", "--json"}, bundle);
+        run("verify", {"--model", tinyfable().string(), "--short", "--no-require-golden", "--json"},
+            bundle);
     ASSERT_EQ(verified.code, 0) << verified.err;
     hashes.insert(Json::parse(verified.out)["runs"][0]["hash"].get<std::string>());
   }

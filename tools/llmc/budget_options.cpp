@@ -10,15 +10,21 @@
 namespace llmc::cli {
 
 std::vector<CLI::Option*> add_budget(CLI::App& app, BudgetOptions& options, bool lists) {
-  const std::string of = lists ? "Budgets of bytes, such as 12MB,14MB: each" : "Budget: the";
-  return {app.add_option("--fit", options.fit,
-                         of + " format of each matrix, q4, q6 or q8, is chosen so that all "
-                              "weights have at most these bytes, such as 12MiB")
-              ->type_name(lists ? "LIST" : "SIZE"),
-          app.add_option("--max-kl", options.max_kl,
-                         "The same for the mean KL divergence in nats that rounding the weights "
-                         "causes, such as 0.02")
-              ->type_name(lists ? "LIST" : "X")};
+  options.fit_option =
+      app.add_option("--fit", options.fit,
+                     lists
+                         ? "Sizes such as 12MB,14MB: chooses q4, q6 or q8 for each matrix so that "
+                           "all weights have at most so many bytes"
+                         : "Size such as 12MiB: chooses q4, q6 or q8 for each matrix so that all "
+                           "weights have at most so many bytes")
+          ->type_name(lists ? "LIST" : "SIZE");
+  options.max_kl_option =
+      app.add_option(
+             "--max-kl", options.max_kl,
+             "The same for the mean KL divergence in nats that rounding the weights causes, "
+             "such as 0.02")
+          ->type_name(lists ? "LIST" : "X");
+  return {options.fit_option, options.max_kl_option};
 }
 
 Result<std::uint64_t> parse_fit(const std::string& text) {
@@ -41,15 +47,15 @@ driver::CalibrationText measuring_text(const driver::CompileOptions& compile) {
 }
 
 Status apply_budget(const BudgetOptions& options, driver::CompileOptions& compile) {
-  if (options.fit.empty() && options.max_kl.empty()) return ok_status();
-  if (!options.fit.empty() && !options.max_kl.empty())
+  if (!options.has_fit() && !options.has_max_kl()) return ok_status();
+  if (options.has_fit() && options.has_max_kl())
     return usage_error("--fit and --max-kl cannot be combined", "leave out one of them");
-  const char* const name = options.fit.empty() ? "--max-kl" : "--fit";
+  const char* const name = options.has_fit() ? "--fit" : "--max-kl";
   if (compile.quant_given)
     return usage_error(fmt::format("{} chooses the formats that --quant sets", name),
                        "leave out one of them");
   driver::WeightBudget budget;
-  if (options.fit.empty()) {
+  if (!options.has_fit()) {
     LLMC_TRY(budget.max_kl, parse_max_kl(options.max_kl));
   } else {
     LLMC_TRY(budget.bytes, parse_fit(options.fit));
@@ -60,8 +66,8 @@ Status apply_budget(const BudgetOptions& options, driver::CompileOptions& compil
 }
 
 std::string format_text(const BudgetOptions& options, const std::string& quant) {
-  if (!options.fit.empty()) return "fit " + options.fit;
-  return options.max_kl.empty() ? quant : "max-kl " + options.max_kl;
+  if (options.has_fit()) return "fit " + options.fit;
+  return options.has_max_kl() ? "max-kl " + options.max_kl : quant;
 }
 
 }  // namespace llmc::cli

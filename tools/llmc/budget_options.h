@@ -12,7 +12,11 @@ namespace llmc::cli {
 
 /// --fit and --max-kl: budgets for which the formats of matrices are chosen.
 struct BudgetOptions {
-  std::string fit, max_kl;  // empty: not given
+  CLI::Option *fit_option = nullptr, *max_kl_option = nullptr;
+  std::string fit, max_kl;
+
+  bool has_fit() const { return fit_option != nullptr && fit_option->count() > 0; }
+  bool has_max_kl() const { return max_kl_option != nullptr && max_kl_option->count() > 0; }
 };
 
 /// Adds the options; `lists`: for lists of budgets. Returns them.

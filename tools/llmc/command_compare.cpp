@@ -69,12 +69,12 @@ Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
   }
   const BudgetOptions& budget = command.model.budget;
   for (const std::string& size :
-       budget.fit.empty() ? std::vector<std::string>() : split(budget.fit)) {
+       budget.has_fit() ? split(budget.fit) : std::vector<std::string>()) {
     LLMC_TRY(const std::uint64_t fit, parse_fit(size));
     add({.fit = fit});
   }
   for (const std::string& nats :
-       budget.max_kl.empty() ? std::vector<std::string>() : split(budget.max_kl)) {
+       budget.has_max_kl() ? split(budget.max_kl) : std::vector<std::string>()) {
     LLMC_TRY(const double max_kl, parse_max_kl(nats));
     add({.max_kl = max_kl});
   }
