@@ -325,7 +325,7 @@ TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
     EXPECT_THAT(*svg, HasSubstr(text));
   EXPECT_EQ(folder.entries(), 2u) << "no temporary file is left";
   // `llmc plan` says the same bytes, `llmc ppl` the same quality.
-  const ProgramRun planned = llmc({"plan", kModel, "--kv=K=int8,V=fp8", "--json"});
+  const ProgramRun planned = llmc({"plan", kModel, "--quant=q4", "--kv=K=int8,V=fp8", "--json"});
   const auto plan = nlohmann::json::parse(planned.out);
   EXPECT_EQ(q4["weight_bytes_per_token"], plan["bytes"]["weights_per_token"]);
   EXPECT_EQ(q4["cache_bytes_per_token"], plan["kv"]["token_bytes"]);
