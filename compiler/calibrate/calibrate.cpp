@@ -6,12 +6,13 @@
 #include <set>
 
 #include "compiler/calibrate/all_logits.h"
+#include "compiler/calibrate/matrix_products.h"
+#include "compiler/calibrate/rounding.h"
 #include "compiler/calibrate/stream.h"
 #include "compiler/calibrate/window_inputs.h"
 #include "compiler/ir/constant_pages.h"
 #include "compiler/quant/feedback.h"
 #include "compiler/quant/pack.h"
-#include "compiler/quant/products.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/check.h"
 
@@ -19,13 +20,10 @@ namespace llmc::calibrate {
 namespace {
 
 using ir::ConstantPtr;
-using quant::MatrixView;
 using reference::Tensor;
 
 /// Added to the diagonal of the moments, as a part of its mean.
 constexpr double kDamping = 0.1;
-/// Number of rows that a thread encodes at a time, a multiple of those of a panel.
-constexpr std::size_t kRowsAtOnce = 64;
 /// Number of windows whose inputs of a matrix are in memory at a time.
 constexpr std::size_t kWindowsAtOnce = 16;
 
@@ -39,16 +37,7 @@ std::optional<WeightKind> kind_of(const ir::Node& node) {
     const ir::WeightFormat value = qkv->value_format;
     if (value == ir::WeightFormat::kUnset || value == qkv->format) format = qkv->format;
   }
-  switch (format) {
-    case ir::WeightFormat::kQ4:
-      return WeightKind::kQ4;
-    case ir::WeightFormat::kQ6:
-      return coded_weight(kSixBits);
-    case ir::WeightFormat::kQ8:
-      return WeightKind::kQ8;
-    default:
-      return std::nullopt;
-  }
+  return rounded_kind(format);
 }
 
 /// Returns whether the codes of the weight are chosen here.
@@ -74,25 +63,19 @@ class Encoder final : public Products {
   }
   Result<std::vector<Values>> run(const ir::Node& node, const ConstantPtr& weight,
                                   const std::vector<Values>& operands) override {
-    const auto rows = static_cast<std::size_t>(weight->dims()[0]);
     const auto columns = static_cast<std::size_t>(weight->dims()[1]);
-    std::vector<float> own(rows * columns), rounded;
-    LLMC_RETURN_IF_ERROR(read_turned(*weight, false, own));
-    if (encoded_.contains(weight.get())) {
-      rounded.resize(own.size());
-      LLMC_RETURN_IF_ERROR(read_turned(*weight, true, rounded));
+    LLMC_TRY(const std::vector<float> own,
+             read_transposed(*weight, ir::WeightFormat::kUnset, pool_));
+    std::vector<float> rounded;
+    if (const auto found = encoded_.find(weight.get()); found != encoded_.end()) {
+      const quant::EncodedMatrix& matrix = *found->second;
+      const auto read = [&](std::size_t first, std::span<float> values) {
+        quant::unpack_panels(matrix.kind(), matrix.panels(first, values.size() / columns), columns,
+                             values);
+        return ok_status();
+      };
+      LLMC_TRY(rounded, read_transposed(*weight, pool_, read));
     }
-    const auto multiply = [&](std::span<const float> x, std::span<float> y,
-                              const std::vector<float>& turned) {
-      const MatrixView<const float> w{turned.data(), columns, rows, rows};
-      const std::size_t tokens = x.size() / columns;
-      std::vector<float> inputs(x.size());
-      quant::transpose({x.data(), tokens, columns, columns},
-                       {inputs.data(), columns, tokens, tokens});
-      std::ranges::fill(y, 0.0f);
-      quant::add_products({inputs.data(), columns, tokens, tokens}, w,
-                          {y.data(), tokens, rows, rows});
-    };
     std::vector<Values> results(node.outputs.size(), Values(2 * options_.windows.size()));
     LLMC_RETURN_IF_ERROR(
         for_windows(operands, 0, 2 * options_.windows.size(),
@@ -100,7 +83,7 @@ class Encoder final : public Products {
                       const bool as_model = window < options_.windows.size() || rounded.empty();
                       reference::InterpreterOptions how;
                       how.product = [&](std::span<const float> x, std::span<float> y) {
-                        multiply(x, y, as_model ? own : rounded);
+                        multiply(x, as_model ? own : rounded, columns, y);
                       };
                       LLMC_TRY(auto made, reference::evaluate_node(node, given, how));
                       for (std::size_t i = 0; i < results.size(); ++i)
@@ -181,30 +164,6 @@ class Encoder final : public Products {
     return ok_status();
   }
 
-  /// Reads the rounded weights, or those of the model for other matrices, transposed.
-  Status read_turned(const ir::Constant& weight, bool rounded, std::span<float> turned) {
-    const auto rows = static_cast<std::size_t>(weight.dims()[0]);
-    const auto columns = static_cast<std::size_t>(weight.dims()[1]);
-    const auto found = rounded ? encoded_.find(&weight) : encoded_.end();
-    const std::size_t parts = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
-    const Status read = pool_.run(parts, [&](std::size_t part) -> Status {
-      const std::size_t first = part * kRowsAtOnce, count = std::min(kRowsAtOnce, rows - first);
-      std::vector<float> values(count * columns);
-      if (found == encoded_.end()) {
-        weight.read_rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count),
-                         values);
-      } else {
-        quant::unpack_panels(found->second->kind(), found->second->panels(first, count), columns,
-                             values);
-      }
-      quant::transpose({values.data(), count, columns, columns},
-                       {turned.data() + first, columns, count, rows});
-      return ok_status();
-    });
-    ir::drop_pages(weight);
-    return read;
-  }
-
   const Options& options_;
   const std::uint64_t total_;
   WorkerPool& pool_;
@@ -212,33 +171,16 @@ class Encoder final : public Products {
   std::uint64_t done_ = 0;
 };
 
-void collect(const ir::Graph& graph, const ir::Loop* loop, std::size_t iteration,
-             std::vector<RoundedMatrix>& found, std::set<const ir::Constant*>& seen) {
-  std::map<std::uint32_t, ConstantPtr> constants;
-  for (const ir::Node& node : graph.nodes()) {
-    if (const auto* constant = std::get_if<ir::ConstantOp>(&node.op)) {
-      constants[node.outputs[0].index] = constant->data;
-    } else if (const auto* parameter = std::get_if<ir::Parameter>(&node.op); parameter && loop) {
-      constants[node.outputs[0].index] =
-          loop->parameters.at(static_cast<std::size_t>(parameter->index)).at(iteration);
-    } else if (const auto* inner = std::get_if<ir::Loop>(&node.op); inner && inner->body) {
-      for (std::size_t i = 0; i < static_cast<std::size_t>(inner->count); ++i)
-        collect(*inner->body, inner, i, found, seen);
-    } else if (const auto kind = kind_of(node)) {
-      const auto weight = constants.find(node.inputs[1].index);
-      if (weight != constants.end() && is_encoded(node, *weight->second) &&
-          seen.insert(weight->second.get()).second)
-        found.push_back({weight->second, *kind});
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<RoundedMatrix> matrices_of(const ir::Graph& stages) {
   std::vector<RoundedMatrix> found;
   std::set<const ir::Constant*> seen;
-  collect(stages, nullptr, 0, found, seen);
+  for (const Product& product : products_of(stages)) {
+    const ir::Node& node = node_of(stages, product);
+    if (is_encoded(node, *product.weight) && seen.insert(product.weight.get()).second)
+      found.push_back({product.weight, *kind_of(node)});
+  }
   return found;
 }
 

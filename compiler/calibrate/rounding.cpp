@@ -3,68 +3,61 @@
 #include <algorithm>
 
 #include "compiler/ir/constant_pages.h"
+#include "compiler/quant/pack.h"
 #include "compiler/quant/products.h"
-#include "compiler/quant/q4.h"
-#include "compiler/quant/q8.h"
-#include "compiler/quant/symmetric.h"
-#include "compiler/support/check.h"
 
 namespace llmc::calibrate {
-namespace {
 
-/// Number of rows that a thread reads at a time.
-constexpr std::size_t kRowsRead = 64;
-
-float largest_weight(ir::WeightFormat format) {
-  if (format == ir::WeightFormat::kQ4) return quant::kLargestQ4Weight;
-  return format == ir::WeightFormat::kQ6 ? quant::largest_symmetric_weight(kSixBits)
-                                         : quant::kLargestQ8Weight;
+std::optional<WeightKind> rounded_kind(ir::WeightFormat format) {
+  switch (format) {
+    case ir::WeightFormat::kQ4:
+      return WeightKind::kQ4;
+    case ir::WeightFormat::kQ6:
+      return coded_weight(kSixBits);
+    case ir::WeightFormat::kQ8:
+      return WeightKind::kQ8;
+    default:
+      return std::nullopt;
+  }
 }
 
-}  // namespace
-
-bool round_row(ir::WeightFormat format, std::span<float> row) {
-  const float largest = largest_weight(format);
-  if (!std::ranges::all_of(row, [&](float w) { return w <= largest && w >= -largest; }))
-    return false;
-  if (format == ir::WeightFormat::kQ4) {
-    quant::Q4Row encoded;
-    quant::encode_q4_row(row, {}, encoded);
-    quant::decode_q4_row(encoded, row);
-    return true;
-  }
-  static_assert(kSixBits.block == 32);
-  quant::ScaledRow encoded;
-  if (format == ir::WeightFormat::kQ6) {
-    quant::encode_symmetric_row(kSixBits, row, encoded);
-  } else {
-    LLMC_CHECK(format == ir::WeightFormat::kQ8);
-    quant::encode_q8_row(row, encoded);
-  }
-  quant::decode_scaled_row(encoded, row);
-  return true;
+Status round_rows(WeightKind kind, std::span<float> rows, std::size_t columns) {
+  std::vector<std::byte> panels(weight_bytes(kind, rows.size() / columns, columns));
+  LLMC_RETURN_IF_ERROR(quant::pack_panels(kind, rows, columns, 0, panels));
+  quant::unpack_panels(kind, panels, columns, rows);
+  return ok_status();
 }
 
-Result<std::vector<float>> read_transposed(const ir::Constant& matrix, ir::WeightFormat format,
-                                           WorkerPool& pool) {
+Result<std::vector<float>> read_transposed(const ir::Constant& matrix, WorkerPool& pool,
+                                           const RowReader& read) {
   const auto rows = static_cast<std::size_t>(matrix.dims()[0]);
   const auto columns = static_cast<std::size_t>(matrix.dims()[1]);
   std::vector<float> transposed(rows * columns);
-  const Status read = pool.run((rows + kRowsRead - 1) / kRowsRead, [&](std::size_t part) -> Status {
-    const std::size_t first = part * kRowsRead, count = std::min(kRowsRead, rows - first);
+  const std::size_t parts = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  const Status done = pool.run(parts, [&](std::size_t part) -> Status {
+    const std::size_t first = part * kRowsAtOnce, count = std::min(kRowsAtOnce, rows - first);
     std::vector<float> values(count * columns);
-    matrix.read_rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), values);
-    for (std::size_t r = 0; r < count && format != ir::WeightFormat::kUnset; ++r)
-      if (!round_row(format, std::span(values).subspan(r * columns, columns)))
-        return failure(ErrorKind::kBadInput, "a weight is not finite or too large to be rounded",
-                       "the model's file is damaged, or try --quant=f32");
+    LLMC_RETURN_IF_ERROR(read(first, values));
     quant::transpose({values.data(), count, columns, columns},
                      {transposed.data() + first, columns, count, rows});
     return ok_status();
   });
   ir::drop_pages(matrix);
-  LLMC_RETURN_IF_ERROR(read);
+  LLMC_RETURN_IF_ERROR(done);
   return transposed;
+}
+
+Result<std::vector<float>> read_transposed(const ir::Constant& matrix, ir::WeightFormat format,
+                                           WorkerPool& pool) {
+  const auto columns = static_cast<std::size_t>(matrix.dims()[1]);
+  const std::optional<WeightKind> kind = rounded_kind(format);
+  return read_transposed(matrix, pool, [&](std::size_t first, std::span<float> values) -> Status {
+    matrix.read_rows(static_cast<std::int64_t>(first),
+                     static_cast<std::int64_t>(values.size() / columns), values);
+    if (!kind || round_rows(*kind, values, columns).ok()) return ok_status();
+    return failure(ErrorKind::kBadInput, "a weight is not finite or too large to be rounded",
+                   "the model's file is damaged, or try --quant=f32");
+  });
 }
 
 void multiply(std::span<const float> x, std::span<const float> transposed, std::size_t columns,

@@ -1,21 +1,34 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "compiler/ir/constant.h"
 #include "compiler/ir/op.h"
+#include "compiler/quant/encoded_matrix.h"
 #include "compiler/support/worker_pool.h"
 
 /// Matrices as a compiled model multiplies by them.
 namespace llmc::calibrate {
 
-/// Rounds a row of weights to a format, without a text (quant/): kQ4, kQ6 or kQ8. Returns false if
-/// a weight is not finite or too large for the format.
-bool round_row(ir::WeightFormat format, std::span<float> row);
+/// Number of rows that a thread reads or encodes at a time, a multiple of those of a panel.
+inline constexpr std::size_t kRowsAtOnce = 64;
 
-/// Reads a matrix with two dims, rounds its rows unless `format` is kUnset, and transposes it:
-/// [columns, rows]. Fails with kBadInput if it cannot be rounded.
+/// Returns the kind of matrices in kQ4, kQ6 or kQ8; nullopt for other formats.
+std::optional<WeightKind> rounded_kind(ir::WeightFormat format);
+
+/// Rounds rows of `columns` weights, without a text (quant/). Fails with kBadInput if a weight is
+/// not finite or too large for the format.
+Status round_rows(WeightKind kind, std::span<float> rows, std::size_t columns);
+
+/// Reads a matrix with two dims and transposes it: [columns, rows]. read(first, values) sets the
+/// rows from `first` on; it is called in parallel, for kRowsAtOnce rows or those that are left.
+using RowReader = std::function<Status(std::size_t first, std::span<float> values)>;
+Result<std::vector<float>> read_transposed(const ir::Constant& matrix, WorkerPool& pool,
+                                           const RowReader& read);
+/// The same, where rows are those of the matrix, rounded unless `format` is kUnset.
 Result<std::vector<float>> read_transposed(const ir::Constant& matrix, ir::WeightFormat format,
                                            WorkerPool& pool);
 

@@ -6,24 +6,13 @@
 #include <vector>
 
 #include "compiler/calibrate/choice.h"
+#include "compiler/calibrate/matrix_products.h"
 #include "compiler/ir/graph.h"
 #include "compiler/support/result.h"
 
 /// Measures what rounding matrices costs: the KL divergence of the model with them from the model,
 /// in nats, while both read a text.
 namespace llmc::calibrate {
-
-/// A Linear or QkvProjection with a constant weight.
-struct Product {
-  std::size_t node = 0;         // in the graph: the product, or the Loop whose body has it
-  std::int64_t iteration = -1;  // of that loop; -1: outside of loops
-  std::size_t inner = 0;        // the product in the body
-  ir::ConstantPtr weight;
-};
-/// Returns the products of a stage-level graph in the order of execution.
-std::vector<Product> products_of(const ir::Graph& stages);
-/// Returns the node of a product.
-const ir::Node& node_of(const ir::Graph& stages, const Product& product);
 
 struct MeasureOptions {
   /// Token ids; each window begins with empty caches.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "compiler/calibrate/matrix_products.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/check.h"
 
@@ -29,11 +30,6 @@ ConstantPtr constant_of(const Node& node, const Iteration* around) {
   const auto* parameter = std::get_if<ir::Parameter>(&node.op);
   if (parameter == nullptr || around == nullptr) return nullptr;
   return around->loop.parameters.at(static_cast<std::size_t>(parameter->index)).at(around->index);
-}
-
-bool is_product(const Node& node) {
-  return std::holds_alternative<ir::Linear>(node.op) ||
-         std::holds_alternative<ir::QkvProjection>(node.op);
 }
 
 class Streamer {
@@ -77,7 +73,7 @@ class Streamer {
 
   /// Returns whether the node, or one in its body, is a product that is wanted.
   bool has_wanted(const Node& node, const std::map<std::uint32_t, ConstantPtr>& constants) const {
-    if (is_product(node)) {
+    if (is_matrix_product(node)) {
       const auto weight = constants.find(node.inputs[1].index);
       return weight != constants.end() && products_.wants(node, *weight->second);
     }
@@ -121,7 +117,7 @@ class Streamer {
   Result<std::vector<Values>> run_node(const Node& node, const std::vector<Values>& values,
                                        const std::map<std::uint32_t, ConstantPtr>& constants,
                                        const std::vector<bool>& wanted) {
-    const bool product = is_product(node);
+    const bool product = is_matrix_product(node);
     std::vector<Values> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];

@@ -134,7 +134,8 @@ graph @model(%input_ids: i64[seq], %w1: f32[96, 64], %w3: f32[64, 96], %w2: f32[
       std::vector<float> values = ir::to_floats(*matrices[m]);
       const auto columns = static_cast<std::size_t>(matrices[m]->dims()[1]);
       for (std::size_t at = 0; m == rounded && at < values.size(); at += columns)
-        EXPECT_TRUE(round_row(ir::WeightFormat::kQ4, std::span(values).subspan(at, columns)));
+        EXPECT_TRUE(
+            round_rows(WeightKind::kQ4, std::span(values).subspan(at, columns), columns).ok());
       given.push_back(reference::f32_tensor(matrices[m]->dims(), std::move(values)));
     }
     auto results = interpreter.evaluate(given);

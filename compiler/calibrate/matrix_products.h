@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+/// The products of a stage-level graph whose weights are constants.
+namespace llmc::calibrate {
+
+/// Returns whether the node is a Linear or QkvProjection.
+bool is_matrix_product(const ir::Node& node);
+
+/// A Linear or QkvProjection with a constant weight.
+struct Product {
+  std::size_t node = 0;         // in the graph: the product, or the Loop whose body has it
+  std::int64_t iteration = -1;  // of that loop; -1: outside of loops
+  std::size_t inner = 0;        // the product in the body
+  ir::ConstantPtr weight;
+};
+/// Returns the products of a stage-level graph in the order of execution.
+std::vector<Product> products_of(const ir::Graph& stages);
+/// Returns the node of a product.
+const ir::Node& node_of(const ir::Graph& stages, const Product& product);
+
+}  // namespace llmc::calibrate
