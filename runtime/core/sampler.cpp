@@ -41,11 +41,6 @@ bool has_largest(const SamplerInput& at) {
   return finite(at.logits[at.best]) && (at.guide == nullptr || finite(at.guide[at.guide_best]));
 }
 
-/// Returns whether mirostat is on; greedy sampling does not use it.
-bool mirostat_on(const llmc_sampling& sampling) {
-  return sampling.mirostat != 0 && sampling.temperature > 0.0f;
-}
-
 /// Calls take(stage) for each enabled stage, in the order of the parameters.
 template <class Take>
 void each_stage(const llmc_sampling& sampling, Take take) {

@@ -36,6 +36,11 @@ struct SamplerStage {
 /// Returns the stage with the name LLMC_SAMPLER_…; NULL if there is none.
 const SamplerStage* find_stage(uint8_t name);
 
+/// Returns whether mirostat is on; greedy sampling does not use it.
+inline bool mirostat_on(const llmc_sampling& sampling) {
+  return sampling.mirostat != 0 && sampling.temperature > 0.0f;
+}
+
 // Functions of the stages.
 bool penalties_on(const llmc_sampling& sampling);
 bool dry_on(const llmc_sampling& sampling);

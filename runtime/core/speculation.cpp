@@ -30,10 +30,8 @@ struct StopIds {
 /// Returns the maximum number of tokens, at most `n`, that can be appended together, so that the
 /// last of them can be dropped again and all have the bits that they have alone.
 uint32_t max_chain(const llmc_session& session, const Sequence& sequence, size_t n) {
-  const llmc_sampling& sampling = sequence.sampling;
-  const bool mirostat = sampling.mirostat != 0 && sampling.temperature > 0.0f;
   if (session.model->shards > 0 || session.model->by_length != 0 || sequence.state != nullptr ||
-      sequence.constraints.guidance.on || mirostat)
+      sequence.constraints.guidance.on || mirostat_on(sequence.sampling))
     return 1;
   const uint32_t room = session.cache.room(sequence.cached);
   const uint32_t most = room < session.chunk ? room : session.chunk;
