@@ -102,7 +102,7 @@ class Fitter {
     return plan::make_plan(stages, options);
   }
 
-  /// Returns the graph with formats for the candidates: one, or one for each unit.
+  /// Returns the graph with one format for all products.
   ir::Graph with_format(WeightFormat format) const {
     ir::Graph graph = stages_;
     for (const Product& product : calibrate::products_of(stages_)) set_in(graph, product, format);
@@ -202,9 +202,8 @@ class Fitter {
       std::vector<std::vector<double>> losses(layers);
       for (std::size_t i = at; i < end; ++i)
         losses[(i - at) / slots].push_back(candidates_[i].losses.front());
-      ranges_[node] = calibrate::similar_ranges(losses, kMaxLayerRanges);
       std::size_t first = 0;
-      for (const std::int64_t count : ranges_[node]) {
+      for (const std::int64_t count : calibrate::similar_ranges(losses, kMaxLayerRanges)) {
         for (std::size_t slot = 0; slot < slots; ++slot) {
           Unit& unit = units_.emplace_back();
           for (std::size_t layer = first; layer < first + static_cast<std::size_t>(count); ++layer)
@@ -228,33 +227,27 @@ class Fitter {
 
   /// Joins units that share a matrix: it has one format.
   void join_shared() {
-    std::map<const ir::Constant*, std::size_t> unit_of;
-    std::vector<Unit> joined;
-    for (Unit& unit : units_) {
-      std::size_t target = joined.size();
-      for (const std::size_t i : unit.candidates)
-        if (const auto found = unit_of.find(candidates_[i].product.weight.get());
-            found != unit_of.end())
-          target = std::min(target, found->second);
-      if (target == joined.size()) joined.emplace_back();
-      // Also those that were apart before this unit.
-      std::set<std::size_t> others;
-      for (const std::size_t i : unit.candidates) {
-        const auto [place, added] = unit_of.emplace(candidates_[i].product.weight.get(), target);
-        if (!added && place->second != target) others.insert(place->second);
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      // All later ones, again after each that was joined.
+      for (std::size_t other = u + 1; other < units_.size();) {
+        if (!share_matrix(units_[u], units_[other])) {
+          ++other;
+          continue;
+        }
+        auto& all = units_[u].candidates;
+        all.insert(all.end(), units_[other].candidates.begin(), units_[other].candidates.end());
+        std::ranges::sort(all);
+        units_.erase(units_.begin() + static_cast<std::ptrdiff_t>(other));
+        other = u + 1;
       }
-      auto& all = joined[target].candidates;
-      all.insert(all.end(), unit.candidates.begin(), unit.candidates.end());
-      for (const std::size_t other : others) {
-        auto& moved = joined[other].candidates;
-        all.insert(all.end(), moved.begin(), moved.end());
-        moved.clear();
-      }
-      for (const std::size_t i : all) unit_of[candidates_[i].product.weight.get()] = target;
-      std::ranges::sort(all);
     }
-    std::erase_if(joined, [](const Unit& unit) { return unit.candidates.empty(); });
-    units_ = std::move(joined);
+  }
+  bool share_matrix(const Unit& a, const Unit& b) const {
+    const auto weight = [&](std::size_t i) { return candidates_[i].product.weight; };
+    return std::ranges::any_of(a.candidates, [&](std::size_t i) {
+      return std::ranges::any_of(b.candidates,
+                                 [&](std::size_t j) { return weight(i) == weight(j); });
+    });
   }
 
   /// Returns the graph with a format for each unit: loops are split where formats change.
@@ -395,7 +388,6 @@ class Fitter {
   const bool has_experts_;
   std::vector<Candidate> candidates_;
   std::uint64_t least_bytes_ = 0, other_bytes_ = 0;  // all weights in q4; without the candidates
-  std::map<std::size_t, std::vector<std::int64_t>> ranges_;  // by the node of the loop
   std::vector<Unit> units_;
   std::vector<ChoiceUnit> choices_;
   std::unique_ptr<Measurements> measurements_;
