@@ -4,68 +4,52 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 #include "compiler/driver/cache.h"
+#include "compiler/driver/cached_content.h"
 #include "compiler/driver/calibration_text.h"
 #include "compiler/emit/source.h"
 #include "compiler/ir/text.h"
-#include "compiler/support/atomic_output.h"
-#include "compiler/support/file.h"
-#include "compiler/support/mapped_file.h"
 
 namespace llmc::driver {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMatricesFile = "matrices.bin";
-
 std::uint64_t hash_of(std::string_view text) {
   return XXH3_64bits(text.data(), text.size());
 }
 
-/// Returns the matrices in a file of the cache; empty if it is damaged.
+/// Returns the matrices in a file of the cache; empty if it is missing or damaged.
 calibrate::Matrices read_matrices(const fs::path& file,
                                   const std::vector<calibrate::RoundedMatrix>& wanted) {
   calibrate::Matrices matrices;
-  const auto mapped = MappedFile::open(file);
-  if (!mapped.ok()) return matrices;
-  std::span<const std::byte> rest = (*mapped)->bytes();
-  std::uint64_t hash = 0;
-  if (rest.size() < sizeof hash) return matrices;
-  std::memcpy(&hash, rest.data(), sizeof hash);
-  rest = rest.subspan(sizeof hash);
-  if (hash != XXH3_64bits(rest.data(), rest.size())) return matrices;
+  const std::optional<CachedContent> content = read_content(file);
+  if (!content) return matrices;
+  std::span<const std::byte> rest = content->bytes;
   for (const calibrate::RoundedMatrix& matrix : wanted) {
     const auto rows = static_cast<std::size_t>(matrix.data->dims()[0]);
     const auto columns = static_cast<std::size_t>(matrix.data->dims()[1]);
     const std::size_t bytes = weight_bytes(matrix.kind, rows, columns);
     if (bytes > rest.size()) return {};
     matrices[matrix.data.get()] = std::make_shared<quant::EncodedMatrix>(
-        matrix.kind, rows, columns, *mapped, rest.first(bytes));
+        matrix.kind, rows, columns, content->owner, rest.first(bytes));
     rest = rest.subspan(bytes);
   }
   if (!rest.empty()) matrices.clear();
   return matrices;
 }
 
-/// Writes the matrices as an entry of the cache. A failure only means that they are not kept.
-void keep_matrices(const fs::path& entry, const std::vector<calibrate::RoundedMatrix>& wanted,
+/// Writes the matrices as a file of the cache. A failure only means that they are not kept.
+void keep_matrices(const fs::path& file, const std::vector<calibrate::RoundedMatrix>& wanted,
                    const calibrate::Matrices& matrices) {
-  std::string content(sizeof(std::uint64_t), '\0');
+  std::vector<std::byte> content;
   for (const calibrate::RoundedMatrix& matrix : wanted) {
     const auto bytes = matrices.at(matrix.data.get())->bytes();
-    content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    content.insert(content.end(), bytes.begin(), bytes.end());
   }
-  const std::uint64_t hash = hash_of(std::string_view(content).substr(sizeof(std::uint64_t)));
-  std::memcpy(content.data(), &hash, sizeof hash);
-  auto folder = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
-  if (folder.ok() && write_file(folder->path() / kMatricesFile, content).ok()) {
-    const Status committed = folder->commit();
-    if (committed.ok()) touch_entry(entry);
-  }
+  keep_content(file, content);
 }
 
 }  // namespace
@@ -110,19 +94,15 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
     LLMC_TRY(ids, ids_of(given, tokenizer, refused, tokens));
     LLMC_RETURN_IF_ERROR(check_ids(given, ids, model.module.vocabulary(), tokens));
   }
-  fs::path entry;
-  if (const fs::path cache = cache_folder(); !cache.empty()) {
+  fs::path file;
+  if (!cache_folder().empty()) {
     LLMC_TRY(const std::string content, importer::content_hash(model));
     const std::string key = fmt::format(
         "{} {} {} {:016x} {} {} {:016x}", emit::kCompilerVersion, own_identity(), content,
         hash_of(ir::print(stages)), calibration_key(options), size, hash_of_ids(ids, bos, tokens));
-    const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-    entry = cache / fmt::format("{:016x}{:016x}-calibration", hash.high64, hash.low64);
-    matrices = read_matrices(entry / kMatricesFile, wanted);
-    if (!matrices.empty()) {
-      touch_entry(entry);
-      return matrices;
-    }
+    file = cache_file(key, "calibration", "matrices.bin");
+    matrices = read_matrices(file, wanted);
+    if (!matrices.empty()) return matrices;
   }
   if (given.write) {
     LLMC_TRY(ids, given.write(bos, tokens));
@@ -134,7 +114,7 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
     report(progress, "calibrate", done, total);
   };
   LLMC_TRY(matrices, calibrate::calibrate(stages, run));
-  if (!entry.empty()) keep_matrices(entry, wanted, matrices);
+  if (!file.empty()) keep_matrices(file, wanted, matrices);
   return matrices;
 }
 

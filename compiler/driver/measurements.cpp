@@ -8,19 +8,15 @@
 #include <filesystem>
 
 #include "compiler/driver/cache.h"
+#include "compiler/driver/cached_content.h"
 #include "compiler/driver/calibration_text.h"
 #include "compiler/emit/source.h"
 #include "compiler/ir/text.h"
-#include "compiler/support/atomic_output.h"
 #include "compiler/support/check.h"
-#include "compiler/support/file.h"
 
 namespace llmc::driver {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kNumbersFile = "numbers.bin";
 /// Tokens of a window.
 constexpr std::uint32_t kMeasuredWindow = 128;
 
@@ -34,47 +30,19 @@ std::uint32_t tokens_for(std::uint64_t weights, std::size_t matrices) {
   return static_cast<std::uint32_t>(tokens / kMeasuredWindow * kMeasuredWindow);
 }
 
-/// Returns `count` numbers of an entry of the cache; empty if it is missing or damaged.
-std::vector<double> read_numbers(const fs::path& entry, std::size_t count) {
-  const std::size_t bytes = count * sizeof(double);
-  const auto text = read_file(entry / kNumbersFile, bytes + sizeof(std::uint64_t));
-  std::uint64_t hash = 0;
-  if (!text.ok() || text->size() != bytes + sizeof hash) return {};
-  std::memcpy(&hash, text->data(), sizeof hash);
-  if (hash != XXH3_64bits(text->data() + sizeof hash, bytes)) return {};
-  std::vector<double> numbers(count);
-  std::memcpy(numbers.data(), text->data() + sizeof hash, bytes);
-  return numbers;
-}
-
-/// Writes numbers as an entry of the cache. A failure only means that they are not kept.
-void keep_numbers(const fs::path& entry, const std::vector<double>& numbers) {
-  const std::size_t bytes = numbers.size() * sizeof(double);
-  const std::uint64_t hash = XXH3_64bits(numbers.data(), bytes);
-  std::string content(sizeof hash + bytes, '\0');
-  std::memcpy(content.data(), &hash, sizeof hash);
-  std::memcpy(content.data() + sizeof hash, numbers.data(), bytes);
-  auto folder = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
-  if (!folder.ok() || !write_file(folder->path() / kNumbersFile, content).ok()) return;
-  const Status committed = folder->commit();
-  if (committed.ok()) touch_entry(entry);
-}
-
 /// Returns the numbers of this key from the cache, or computes and keeps them.
 template <class F>
 Result<std::vector<double>> cached(const std::string& key, std::size_t count, const F& compute) {
-  fs::path entry;
-  if (const fs::path cache = cache_folder(); !cache.empty()) {
-    const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-    entry = cache / fmt::format("{:016x}{:016x}-measurement", hash.high64, hash.low64);
-    if (std::vector<double> numbers = read_numbers(entry, count); !numbers.empty()) {
-      touch_entry(entry);
-      return numbers;
-    }
+  const std::filesystem::path file = cache_file(key, "measurement", "numbers.bin");
+  if (const auto content = read_content(file);
+      content && content->bytes.size() == count * sizeof(double)) {
+    std::vector<double> numbers(count);
+    std::memcpy(numbers.data(), content->bytes.data(), content->bytes.size());
+    return numbers;
   }
   LLMC_TRY(std::vector<double> numbers, compute());
   LLMC_CHECK(numbers.size() == count);
-  if (!entry.empty()) keep_numbers(entry, numbers);
+  keep_content(file, std::as_bytes(std::span(numbers)));
   return numbers;
 }
 
