@@ -72,7 +72,7 @@ TEST_F(Lookup, TextsLogitsAndStatesAreThoseOfSingleSteps) {
     const auto saved = read_file(state);
     ASSERT_TRUE(expected.ok() && saved.ok());
     EXPECT_TRUE(*saved == *expected) << shown;
-    // The text goes on in the same way.
+    // A run that loads either state generates the same tokens.
     const std::vector<std::string> more{"-p",           "",    "-n",           "8",  "--temp", "0",
                                         "--load-state", state, "--save-state", state};
     const nlohmann::json rest = text_of(more, "8");
