@@ -159,7 +159,7 @@ def main():
     llmc = sys.argv[1]
     targets = sys.argv[2:]
     if not targets:
-        rows = json.loads(text_of(llmc, "targets", "--json"))
+        rows = json.loads(text_of(llmc, "targets", "--json"))["targets"]
         # Level 1 has one row for each architecture: that of its first target.
         first = {t["triple"]: t["name"] for t in reversed(rows)}.values()
         targets = [f"{t['name']}@{level}" for level in LEVELS for t in rows

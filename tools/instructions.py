@@ -130,7 +130,7 @@ class Counter:
         self.plugins = os.path.join(cross, "plugins")
         if not os.path.exists(os.path.join(self.plugins, "count.so")):
             raise Failure(f"{self.plugins}/count.so is missing; run tools/instructions/setup.sh once")
-        self.targets = {t["name"]: t for t in json.loads(run([options.llmc, "targets", "--json"]))}
+        self.targets = {t["name"]: t for t in json.loads(run([options.llmc, "targets", "--json"]))["targets"]}
 
     def compile(self, target, level):
         bundle = os.path.join(self.folder, f"{target}-{level}")

@@ -12,6 +12,7 @@
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support/opencl.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -26,7 +27,7 @@ TEST(TargetsCommand, SaysWhatCompilesAndRunsHereAndHow) {
   const auto ran =
       llmc({"targets", "--json"}, {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + cross.string()});
   ASSERT_EQ(ran.code, 0) << ran.err;
-  const Json list = Json::parse(ran.out);
+  const Json list = Json::parse(ran.out)["targets"];
   ASSERT_EQ(list.size(), target::all().size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     const target::Target& t = target::all()[i];
@@ -44,6 +45,22 @@ TEST(TargetsCommand, SaysWhatCompilesAndRunsHereAndHow) {
   }
 }
 
+TEST(TargetsCommand, ListsOpenClDevices) {
+  const auto text = llmc({"targets"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  const auto ran = llmc({"targets", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json devices = Json::parse(ran.out)["opencl"];
+  ASSERT_TRUE(devices.is_array());
+  if (missing_opencl().empty()) EXPECT_FALSE(devices.empty());
+  EXPECT_THAT(text.out, HasSubstr("accelerator opencl:"));
+  for (const Json& device : devices) {
+    EXPECT_THAT(text.out, HasSubstr(device["name"].get<std::string>()));
+    EXPECT_FALSE(device["versions"].get<std::string>().empty());
+    EXPECT_EQ(device["usable"], !device.contains("problem"));
+  }
+}
+
 TEST(TargetsCommand, TriesEmulators) {
   testing::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() / "bin");
@@ -55,7 +72,8 @@ TEST(TargetsCommand, TriesEmulators) {
   const auto ran = llmc({"targets", "--json"},
                         {"-u", "LLMC_EMULATOR", "LLMC_CROSS_DIR=" + folder.path().string()});
   ASSERT_EQ(ran.code, 0) << ran.err;
-  for (const Json& row : Json::parse(ran.out)) {
+  const Json list = Json::parse(ran.out)["targets"];
+  for (const Json& row : list) {
     if (row["name"] != "lasx" && row["triple"] != "aarch64-linux-gnu") continue;
     EXPECT_EQ(row["runs"], false) << row["name"];
     const auto problem = row["run_problem"].get<std::string>();
@@ -83,7 +101,8 @@ TEST(TargetsCommand, AsksTheCompilerItself) {
                    "case \"$*\" in *loongarch64*) echo no such target >&2; exit 1;; esac");
   const auto ran = llmc({"targets", "--json", "--cc", cc});
   ASSERT_EQ(ran.code, 0) << ran.err;
-  for (const Json& row : Json::parse(ran.out)) {
+  const Json list = Json::parse(ran.out)["targets"];
+  for (const Json& row : list) {
     EXPECT_EQ(row["compiles"], row["name"] != "lasx") << row["name"];
     if (row["name"] == "lasx") {
       EXPECT_THAT(row["compile_problem"].get<std::string>(), HasSubstr("no such target"));

@@ -82,16 +82,30 @@ void print_text(const target::Target& t, const Abilities& can) {
   line("", can.run_hint);
 }
 
-/// The OpenCL devices that --accelerate opencl can take.
-std::string opencl_text() {
+/// Prints the OpenCL devices that --accelerate opencl can take.
+void print_opencl() {
   const auto api = hosted::opencl::load_api();
-  if (!api.ok()) return fmt::format("accelerator opencl: {}\n", api.failure().message);
-  std::string text = "accelerator opencl:\n";
+  if (!api.ok()) return print(fmt::format("accelerator opencl: {}\n", api.failure().message));
+  print("accelerator opencl:\n");
   const auto devices = hosted::opencl::list_devices(**api);
   for (const hosted::opencl::FoundDevice& device : devices)
-    text += fmt::format("  {}{}\n", printable(device.name),
-                        device.obstacle.empty() ? "" : ": no: " + device.obstacle);
-  return devices.empty() ? text + "  no device\n" : text;
+    print(fmt::format("  {}{}\n", printable(device.name),
+                      device.obstacle.empty() ? "" : ": no: " + device.obstacle));
+  if (devices.empty()) print("  no device\n");
+}
+
+Json opencl_rows() {
+  Json rows = Json::array();
+  const auto api = hosted::opencl::load_api();
+  if (!api.ok()) return rows;
+  for (const hosted::opencl::FoundDevice& device : hosted::opencl::list_devices(**api)) {
+    rows.push_back({{"name", printable(device.name)},
+                    {"versions", printable(device.versions)},
+                    {"usable", device.obstacle.empty()},
+                    {"shares_memory", device.shares_memory}});
+    if (!device.obstacle.empty()) rows.back()["problem"] = device.obstacle;
+  }
+  return rows;
 }
 
 int targets(const Globals& globals, const std::string& cc) {
@@ -105,9 +119,9 @@ int targets(const Globals& globals, const std::string& cc) {
     }
   }
   if (globals.json) {
-    print_json(list);
+    print_json({{"targets", list}, {"opencl", opencl_rows()}});
   } else {
-    print(opencl_text());
+    print_opencl();
   }
   return 0;
 }

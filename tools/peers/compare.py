@@ -92,7 +92,7 @@ def shapes(args) -> dict:
 
 def native_targets(args) -> list:
     """Targets that this processor runs and llama.cpp has a backend for, as `llmc targets` orders them: the best one last."""
-    known = json.loads(run([args.llmc, "targets", "--json"]).stdout)
+    known = json.loads(run([args.llmc, "targets", "--json"]).stdout)["targets"]
     return [t["name"] for t in known if t["runs"] and t["run_with"] == "natively" and t["name"] in BACKENDS]
 
 

@@ -160,7 +160,7 @@ def main() -> int:
     if not args.llmc.exists():
         raise Misused(f"{args.llmc} is missing: build it, or name the folder with --build")
     if not args.target:
-        known = json.loads(run([args.llmc, "targets", "--json"]).stdout)
+        known = json.loads(run([args.llmc, "targets", "--json"]).stdout)["targets"]
         args.target = [t["name"] for t in known if t["runs"] and t["run_with"] == "natively"][-1]
     prepare_chroot(args, needs_onnx=True)
     results = []
