@@ -239,6 +239,8 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
         std::max(plan.memory.scratch_bytes, round_up(encoders.image->arena_bytes, kAlignment));
     plan.image_encoder = std::move(encoders.image);
   }
+  if (plan.partition)
+    plan.memory.scratch_bytes = round_up(plan.memory.scratch_bytes, std::uint64_t{LLMC_PAGE_BYTES});
   plan.state_bytes = program.state_bytes();
   kv.block_bytes =
       kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, kv.block, options.kv);

@@ -157,14 +157,15 @@ TEST(Partition, DoesNotChangeTheHashOfThePlan) {
   EXPECT_NE(program_hash(with->program), with->program_hash);
 }
 
-TEST(Partition, EveryChunkInFlightHasScratch) {
+TEST(Partition, EveryChunkInFlightHasPagesOfScratch) {
   PlanOptions options = options_for(&reference());
-  options.in_flight = 1;
-  const auto one = make_plan(tests::stage_graph(), options);
-  options.in_flight = 3;
-  const auto three = make_plan(tests::stage_graph(), options);
-  ASSERT_TRUE(one.ok() && three.ok());
-  EXPECT_EQ(three->arena_bytes, one->arena_bytes + 2 * one->memory.scratch_bytes);
+  options.in_flight = 2;
+  const auto two = make_plan(tests::stage_graph(), options);
+  options.in_flight = 5;
+  const auto five = make_plan(tests::stage_graph(), options);
+  ASSERT_TRUE(two.ok() && five.ok());
+  EXPECT_EQ(five->arena_bytes, two->arena_bytes + 3 * two->memory.scratch_bytes);
+  EXPECT_EQ(two->memory.scratch_bytes % 4096, 0u);
   for (const std::uint32_t bad : {0u, kMaxInFlight + 1}) {
     options.in_flight = bad;
     const auto refused = make_plan(tests::stage_graph(), options);

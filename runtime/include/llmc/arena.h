@@ -29,6 +29,8 @@
 #define LLMC_SEQUENCE_BYTES 512u
 /* Number of bytes reserved for an address, the same on every target, and for an llmc_segment. */
 #define LLMC_ADDRESS_BYTES 8u
+/* Size of a page, in which a device can use memory where it is. */
+#define LLMC_PAGE_BYTES 4096u
 #define LLMC_SEGMENT_BYTES 48u
 /* Bytes that the runtime stores about each row of logits: a generation (u64) and the id with the
  * largest logit (u32). */
@@ -94,6 +96,9 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
   at.tokens = llmc_arena_after(at.candidates, needs.vocab, LLMC_CANDIDATE_BYTES);
   at.scratch =
       llmc_arena_after(at.tokens, (uint64_t)needs.ctx + 2 * (uint64_t)needs.batch, sizeof(int32_t));
+  /* Chunks in flight begin with a page: a device can use them where they are. */
+  if (needs.in_flight > 1 && at.scratch < UINT64_MAX - LLMC_PAGE_BYTES)
+    at.scratch = (at.scratch + LLMC_PAGE_BYTES - 1) / LLMC_PAGE_BYTES * LLMC_PAGE_BYTES;
   at.source_notes = llmc_arena_after(at.scratch, needs.scratch_bytes, needs.in_flight);
   at.sources = llmc_arena_after(at.source_notes, needs.sources, LLMC_SOURCE_NOTE_BYTES);
   at.states = llmc_arena_after(at.sources, needs.sources, needs.source_bytes);
