@@ -32,6 +32,7 @@ llmc_status llmc_opencl_device_create(const llmc_opencl_options* options,
   return guarded([&] {
     OpenClOptions chosen;
     if (options != nullptr && options->device != nullptr) chosen.device = options->device;
+    if (options != nullptr && options->kernels != nullptr) chosen.kernels = options->kernels;
     if (options != nullptr) chosen.copies = options->copies != 0;
     auto made = OpenClDevice::create(chosen);
     if (!made) {

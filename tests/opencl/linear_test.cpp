@@ -131,8 +131,11 @@ struct Inputs {
     if (op.y == out) step.cross(out, width, false);
     step.cross(out, width, true);
     ASSERT_EQ(step.run(device, weights, kRows), LLMC_DEVICE_DONE);
-    for (std::size_t i = 0; i < want.size(); ++i)
-      ASSERT_EQ(bits_of(step.rows(out)[i]), bits_of(want[i])) << norm_kind << ", " << i;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      const float found = step.rows(out)[i];
+      if (std::isnan(want[i]) && std::isnan(found)) continue;  // with any payload
+      ASSERT_EQ(bits_of(found), bits_of(want[i])) << norm_kind << ", " << i;
+    }
   }
 };
 

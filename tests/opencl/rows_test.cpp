@@ -198,7 +198,7 @@ TEST(OpenClDevice, RefusesWhatItCannotDo) {
 TEST(OpenClDevice, InC) {
   const llmc_device* device = nullptr;
   char message[200] = "before";
-  llmc_opencl_options options{.size = 1, .copies = 0, .device = nullptr};
+  llmc_opencl_options options{.size = 1, .copies = 0, .device = nullptr, .kernels = nullptr};
   EXPECT_EQ(llmc_opencl_device_create(nullptr, nullptr, nullptr, 0), LLMC_ERROR_ARGUMENT);
   EXPECT_EQ(llmc_opencl_device_create(&options, &device, message, sizeof message),
             LLMC_ERROR_VERSION);

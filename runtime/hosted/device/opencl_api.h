@@ -17,16 +17,22 @@ using Bits = std::uint64_t;
 enum Constant : std::uint32_t {
   kPlatformName = 0x0902,
   kDeviceType = 0x1000,
+  kDeviceMaxGroup = 0x1004,
   kDeviceMaxAllocation = 0x1010,
   kDeviceSingleFp = 0x101B,
   kDeviceLittleEndian = 0x1026,
   kDeviceAvailable = 0x1027,
   kDeviceName = 0x102B,
+  kDriverVersion = 0x102D,
   kDeviceVersion = 0x102F,
+  kDeviceExtensions = 0x1030,
   kDeviceUnifiedMemory = 0x1035,
+  kProgramBinarySizes = 0x1165,
+  kProgramBinaries = 0x1166,
   kBuildLog = 0x1183,
-  kKernelGroup = 0x11B0,
   kEventStatus = 0x11D3,
+  kDeviceComputeMajor = 0x4000,  // of cl_nv_device_attribute_query
+  kDeviceComputeMinor = 0x4001,
 };
 inline constexpr Bits kTypeCpu = 1 << 1, kTypeAll = 0xFFFFFFFF;
 inline constexpr Bits kReadWrite = 1 << 0, kReadOnly = 1 << 2, kUseHostMemory = 1 << 3;
@@ -49,13 +55,14 @@ inline constexpr Bits kFpDenormals = 1 << 0, kFpInfinities = 1 << 1, kFpToNeares
   F(ReleaseMemObject, std::int32_t, Handle)                                                      \
   F(CreateProgramWithSource, Handle, Handle, std::uint32_t, const char**, const std::size_t*,    \
     std::int32_t*)                                                                               \
+  F(CreateProgramWithBinary, Handle, Handle, std::uint32_t, const Handle*, const std::size_t*,   \
+    const unsigned char**, std::int32_t*, std::int32_t*)                                         \
+  F(GetProgramInfo, std::int32_t, Handle, std::uint32_t, std::size_t, void*, std::size_t*)       \
   F(BuildProgram, std::int32_t, Handle, std::uint32_t, const Handle*, const char*, void*, void*) \
   F(GetProgramBuildInfo, std::int32_t, Handle, Handle, std::uint32_t, std::size_t, void*,        \
     std::size_t*)                                                                                \
   F(ReleaseProgram, std::int32_t, Handle)                                                        \
   F(CreateKernel, Handle, Handle, const char*, std::int32_t*)                                    \
-  F(GetKernelWorkGroupInfo, std::int32_t, Handle, Handle, std::uint32_t, std::size_t, void*,     \
-    std::size_t*)                                                                                \
   F(ReleaseKernel, std::int32_t, Handle)                                                         \
   F(SetKernelArg, std::int32_t, Handle, std::uint32_t, std::size_t, const void*)                 \
   F(EnqueueNDRangeKernel, std::int32_t, Handle, Handle, std::uint32_t, const std::size_t*,       \
@@ -69,6 +76,7 @@ inline constexpr Bits kFpDenormals = 1 << 0, kFpInfinities = 1 << 1, kFpToNeares
   F(EnqueueUnmapMemObject, std::int32_t, Handle, Handle, void*, std::uint32_t, const Handle*,    \
     Handle*)                                                                                     \
   F(EnqueueMarkerWithWaitList, std::int32_t, Handle, std::uint32_t, const Handle*, Handle*)      \
+  F(EnqueueBarrierWithWaitList, std::int32_t, Handle, std::uint32_t, const Handle*, Handle*)     \
   F(Flush, std::int32_t, Handle)                                                                 \
   F(Finish, std::int32_t, Handle)                                                                \
   F(WaitForEvents, std::int32_t, std::uint32_t, const Handle*)                                   \

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/hosted/device/opencl_find.h"
+#include "llmc/arena.h"
 
 namespace llmc::hosted {
 namespace {
@@ -27,7 +27,7 @@ bool is_linear(const llmc_device_op& op) {
 
 }  // namespace
 
-OpenClDevice::OpenClDevice(const Api& api)
+OpenClDevice::OpenClDevice(const Api& api, const OpenClOptions& options)
     : api_(api),
       device_{.abi = LLMC_DEVICE_ABI,
               .size = sizeof(llmc_device),
@@ -47,21 +47,18 @@ OpenClDevice::OpenClDevice(const Api& api)
               .release = [](void* user) { static_cast<OpenClDevice*>(user)->release(); },
               .message = [](void* user) -> const char* {
                 return static_cast<OpenClDevice*>(user)->message_.c_str();
-              }} {}
+              }},
+      kernels_(options.kernels) {}
 
 Outcome<std::unique_ptr<OpenClDevice>> OpenClDevice::create(const OpenClOptions& options) {
   const auto api = load_api();
   if (!api) return api.failure();
   const auto found = find_device(**api, options.device);
   if (!found) return found.failure();
-  std::unique_ptr<OpenClDevice> device(new OpenClDevice(**api));
-  device->name_ = found->name;
+  std::unique_ptr<OpenClDevice> device(new OpenClDevice(**api, options));
   device->can_share_ = found->shares_memory && !options.copies;
-  device->is_cpu_ = found->is_cpu;
-  device->max_allocation_ = found->max_allocation;
   try {
-    device->open(found->id);
-    device->check_rounding();
+    device->open(*found);
   } catch (const DeviceError& error) {
     return Failure{LLMC_ERROR_DEVICE, found->name + ": " + error.message};
   }
@@ -70,26 +67,39 @@ Outcome<std::unique_ptr<OpenClDevice>> OpenClDevice::create(const OpenClOptions&
 
 OpenClDevice::~OpenClDevice() {
   release();
-  for (auto& [format, program] : programs_) {
-    for (const Handle made : {program.linear, program.gated})
-      if (made != nullptr) api_.ReleaseKernel(made);
-    if (program.program != nullptr) api_.ReleaseProgram(program.program);
-  }
-  for (const Handle made : {norm_, quantize_, unpack_, elementwise_})
-    if (made != nullptr) api_.ReleaseKernel(made);
-  if (rows_program_ != nullptr) api_.ReleaseProgram(rows_program_);
-  if (queue_ != nullptr) api_.ReleaseCommandQueue(queue_);
+  for (const auto& [format, program] : programs_) release(program);
+  release_rows();
+  for (const Handle queue : {queue_, results_queue_})
+    if (queue != nullptr) api_.ReleaseCommandQueue(queue);
   if (context_ != nullptr) api_.ReleaseContext(context_);
 }
 
-void OpenClDevice::open(Handle device) {
-  id_ = device;
+void OpenClDevice::open(const FoundDevice& found) {
+  id_ = found.id;
+  name_ = found.name;
+  versions_ = found.versions;
+  is_cpu_ = found.is_cpu;
+  max_allocation_ = found.max_allocation;
+  byte_products_ = found.byte_products;
+  while (product_group_ > kMinGroupY && product_group_ * kGroupX > found.max_group)
+    product_group_ /= 2;
   std::int32_t code = 0;
   context_ = api_.CreateContext(nullptr, 1, &id_, nullptr, nullptr, &code);
   check(code, "clCreateContext");
-  queue_ = api_.CreateCommandQueue(context_, id_, 0, &code);
-  check(code, "clCreateCommandQueue");
-  build_rows();
+  for (Handle* queue : {&queue_, &results_queue_}) {
+    *queue = api_.CreateCommandQueue(context_, id_, 0, &code);
+    check(code, "clCreateCommandQueue");
+  }
+  try {
+    build_rows();
+    check_arithmetic();
+  } catch (const DeviceError&) {
+    if (byte_products_ == ByteProducts::kPlain) throw;
+    release_rows();
+    byte_products_ = ByteProducts::kPlain;
+    build_rows();
+    check_arithmetic();
+  }
 }
 
 Handle OpenClDevice::buffer(Bits flags, std::size_t bytes, const void* host) {
@@ -135,6 +145,7 @@ llmc_status OpenClDevice::prepare(const llmc_model& model, const void* weights, 
     release();
     return LLMC_ERROR_DEVICE;
   }
+  kernels_.save();
   model_ = &model;
   weights_ = static_cast<const unsigned char*>(weights);
   return LLMC_OK;
@@ -169,17 +180,15 @@ void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* 
     scales = std::max(scales, model.chunk * ceil_div(op.k, 256) * sizeof(float));
     normed = std::max(normed, std::uint64_t{model.chunk} * op.k * sizeof(float));
   }
-  const bool any_weight = end > 0;
-  weights_begin_ = any_weight ? begin : 0;
-  const unsigned char* const first = weights + weights_begin_;
-  constexpr std::uintptr_t kPage = 4096;
   const auto is_page = [](const unsigned char* memory) {
-    return reinterpret_cast<std::uintptr_t>(memory) % kPage == 0;
+    return reinterpret_cast<std::uintptr_t>(memory) % LLMC_PAGE_BYTES == 0;
   };
-  shares_memory_ =
-      can_share_ && any_weight &&
-      (is_cpu_ || (is_page(first) && is_page(scratch) && model.scratch_bytes % kPage == 0));
-  const std::size_t weight_bytes = any_weight ? end - begin : sizeof(float);
+  const bool any_weight = end > 0;
+  weights_begin_ = !any_weight ? 0 : is_page(weights) ? begin - begin % LLMC_PAGE_BYTES : begin;
+  const unsigned char* const first = weights + weights_begin_;
+  const bool has_pages = is_page(scratch) && model.scratch_bytes % LLMC_PAGE_BYTES == 0;
+  shares_memory_ = can_share_ && any_weight && (is_cpu_ || (is_page(first) && has_pages));
+  const std::size_t weight_bytes = any_weight ? end - weights_begin_ : sizeof(float);
   weights_buffer_ = buffer(kReadOnly, weight_bytes, shares_memory_ ? first : nullptr);
   if (!shares_memory_ && any_weight)
     check(api_.EnqueueWriteBuffer(queue_, weights_buffer_, 1, 0, weight_bytes, first, 0, nullptr,
@@ -189,6 +198,7 @@ void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* 
   sums_ = buffer(kReadWrite, sums, nullptr);
   scales_ = buffer(kReadWrite, scales, nullptr);
   normed_ = buffer(kReadWrite, normed, nullptr);
+  if (!shares_memory_ && has_pages) register_scratch(scratch, scratch_bytes);
   slots_.reserve(scratch_bytes / model.scratch_bytes);
   for (std::uint64_t at = 0; at + model.scratch_bytes <= scratch_bytes; at += model.scratch_bytes) {
     slots_.push_back({.host = scratch + at, .bytes = model.scratch_bytes});
@@ -198,15 +208,32 @@ void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* 
   }
 }
 
+/// Makes rows cross at the full speed of the bus: drivers copy from and to memory that they know
+/// without the processor. It stays mapped by the CPU.
+void OpenClDevice::register_scratch(unsigned char* scratch, std::uint64_t bytes) {
+  std::int32_t code = 0;
+  registered_ = api_.CreateBuffer(context_, kReadWrite | kUseHostMemory, bytes, scratch, &code);
+  if (code != 0) {  // works without
+    registered_ = nullptr;
+    return;
+  }
+  registered_at_ = api_.EnqueueMapBuffer(queue_, registered_, 1, kMapRead | kMapWrite, 0, bytes, 0,
+                                         nullptr, nullptr, &code);
+  check(code, "clEnqueueMapBuffer");
+}
+
 void OpenClDevice::release() {
   cancel();
+  if (registered_at_ != nullptr)
+    api_.EnqueueUnmapMemObject(queue_, registered_, registered_at_, 0, nullptr, nullptr);
+  registered_at_ = nullptr;
   for (Slot& slot : slots_) {
     unmap(slot);
     if (slot.buffer != nullptr) api_.ReleaseMemObject(slot.buffer);
   }
   slots_.clear();
   if (queue_ != nullptr) api_.Finish(queue_);
-  for (Handle* memory : {&weights_buffer_, &codes_, &sums_, &scales_, &normed_}) {
+  for (Handle* memory : {&weights_buffer_, &codes_, &sums_, &scales_, &normed_, &registered_}) {
     if (*memory != nullptr) api_.ReleaseMemObject(*memory);
     *memory = nullptr;
   }
@@ -236,43 +263,62 @@ std::uint64_t OpenClDevice::submit(const llmc_device_job& job) {
     if (job.model != model_ || job.run->weights != weights_ || slot == slots_.end())
       throw DeviceError{"another session was initialised with it"};
     if (free == std::end(jobs_)) throw DeviceError{"too many jobs are in progress"};
-    enqueue(job, *slot);
-    check(api_.EnqueueMarkerWithWaitList(queue_, 0, nullptr, &free->event),
+    const Handle last = enqueue(job, *slot);
+    check(api_.EnqueueMarkerWithWaitList(last, 0, nullptr, &free->event),
           "clEnqueueMarkerWithWaitList");
     free->slot = &*slot;
     free->ticket = ++tickets_;
-    check(api_.Flush(queue_), "clFlush");
+    check(api_.Flush(last), "clFlush");
   });
   return submitted ? free->ticket : 0;
 }
 
-void OpenClDevice::enqueue(const llmc_device_job& job, Slot& slot) {
+/// Returns the queue in which the job ends. The rows of its last step cross in a queue of their
+/// own, while the device computes the next job, which has the scratch of another chunk.
+opencl::Handle OpenClDevice::enqueue(const llmc_device_job& job, Slot& slot) {
   const llmc_device_program& program = *model_->device_program;
   check(unmap(slot), "clEnqueueUnmapMemObject");
   for (std::uint32_t step = job.first_step; step < job.end_step; ++step) {
-    const auto copies = [&](std::uint32_t from_device) {
+    const auto copies = [&](std::uint32_t from_device, Handle queue) {
       if (shares_memory_) return;
       for (std::uint32_t i = program.step_copies[step]; i < program.step_copies[step + 1]; ++i)
         if (program.copies[i].from_device == from_device)
-          copy(program.copies[i], slot, job.run->count);
+          copy(program.copies[i], queue, slot, job.run->count);
     };
-    copies(0);
+    copies(0, queue_);
     for (std::uint32_t i = program.step_ops[step]; i < program.step_ops[step + 1]; ++i)
       run(program.ops[i], slot, job.run->count);
-    copies(1);
+    if (step + 1 < job.end_step) {
+      copies(1, queue_);
+    } else if (!shares_memory_) {
+      wait_in(results_queue_);
+      copies(1, results_queue_);
+    }
   }
   map(slot, false);
+  return shares_memory_ ? queue_ : results_queue_;
 }
 
-void OpenClDevice::copy(const llmc_device_copy& copy, Slot& slot, std::uint32_t count) {
+/// Makes the commands that follow in `queue` wait for those that queue_ has now.
+void OpenClDevice::wait_in(Handle queue) {
+  Handle event = nullptr;
+  check(api_.EnqueueMarkerWithWaitList(queue_, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+  const std::int32_t code = api_.EnqueueBarrierWithWaitList(queue, 1, &event, nullptr);
+  api_.ReleaseEvent(event);
+  check(code, "clEnqueueBarrierWithWaitList");
+  check(api_.Flush(queue_), "clFlush");
+}
+
+void OpenClDevice::copy(const llmc_device_copy& copy, Handle queue, Slot& slot,
+                        std::uint32_t count) {
   const std::size_t bytes = std::size_t{copy.row_bytes} * count;
   unsigned char* const host = slot.host + copy.offset;
   if (copy.from_device != 0) {
-    check(api_.EnqueueReadBuffer(queue_, slot.buffer, 0, copy.offset, bytes, host, 0, nullptr,
+    check(api_.EnqueueReadBuffer(queue, slot.buffer, 0, copy.offset, bytes, host, 0, nullptr,
                                  nullptr),
           "clEnqueueReadBuffer");
   } else {
-    check(api_.EnqueueWriteBuffer(queue_, slot.buffer, 0, copy.offset, bytes, host, 0, nullptr,
+    check(api_.EnqueueWriteBuffer(queue, slot.buffer, 0, copy.offset, bytes, host, 0, nullptr,
                                   nullptr),
           "clEnqueueWriteBuffer");
   }
@@ -319,24 +365,22 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
     launch(quantize_, {ceil_div(op.k, 256) * 32, count}, &kQuantizeGroup, rows, x, codes_, sums_,
            scales_, op.k, std::uint32_t{op.matrix.hadamard});
   }
-  const bool gated = op.kind == LLMC_OP_GATED_LINEAR;
   std::uint32_t first_row = 0;
   for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2}) {
     if (matrix->offset == LLMC_DEVICE_NONE) continue;
     const Program& program = product_program(*matrix);
-    const std::size_t work = gated ? matrix->rows / 2 : matrix->rows;
-    // The largest group of whole panels that divides the rows.
-    Sizes group{program.group, 1};
-    while (work % group.x != 0) group.x /= 2;
-    const Sizes global{work, ceil_div(count, kProductRows)};
+    const Sizes group{kGroupX, product_group_};
+    const Sizes global{ceil_div(matrix->rows, kTileRows) * kGroupX,
+                       ceil_div(count, kItemRows * product_group_) * product_group_};
     const std::uint64_t offset = in_weights(matrix->offset), bias = in_weights(op.bias);
     const std::uint32_t function = op.function;
-    if (gated) {
-      launch(program.gated, global, &group, weights_buffer_, offset, codes_, sums_, scales_, rows,
-             x, op.k, count, op.n, bias, function, slot.buffer, op.out);
+    if (op.kind == LLMC_OP_GATED_LINEAR) {
+      launch(program.gated, global, &group, weights_buffer_, offset, matrix->rows, codes_, sums_,
+             scales_, rows, x, op.k, count, op.n, bias, function, slot.buffer, op.out);
     } else {
-      launch(program.linear, global, &group, weights_buffer_, offset, first_row, codes_, sums_,
-             scales_, rows, x, op.k, count, op.n, bias, function, slot.buffer, op.y, op.out);
+      launch(program.linear, global, &group, weights_buffer_, offset, matrix->rows, first_row,
+             codes_, sums_, scales_, rows, x, op.k, count, op.n, bias, function, slot.buffer, op.y,
+             op.out);
     }
     first_row += matrix->rows;
   }
@@ -369,8 +413,9 @@ int OpenClDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
 
 /// Commands of OpenCL cannot be taken back: waits for them.
 void OpenClDevice::cancel() {
-  if (queue_ == nullptr) return;
-  const std::int32_t finished = api_.Finish(queue_);
+  if (results_queue_ == nullptr) return;
+  std::int32_t finished = api_.Finish(queue_);
+  if (const std::int32_t code = api_.Finish(results_queue_); finished == 0) finished = code;
   for (Job& job : jobs_) {
     if (job.event != nullptr) api_.ReleaseEvent(job.event);
     job = {};

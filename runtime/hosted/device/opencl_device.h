@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,6 +10,8 @@
 
 #include "llmc/device.h"
 #include "runtime/hosted/device/opencl_api.h"
+#include "runtime/hosted/device/opencl_cache.h"
+#include "runtime/hosted/device/opencl_find.h"
 #include "runtime/hosted/outcome.h"
 
 namespace llmc::hosted {
@@ -16,6 +19,7 @@ namespace llmc::hosted {
 struct OpenClOptions {
   std::string device = {};  // a part of "platform: device"; empty: the first GPU, else the first
   bool copies = false;      // does not share the CPU's memory, even if the device could
+  std::filesystem::path kernels = {};  // file that keeps the compiled kernels; empty: none
 };
 
 /// The accelerator `opencl`: any OpenCL 1.2 device whose arithmetic is correctly rounded. Regions
@@ -43,14 +47,13 @@ class OpenClDevice {
 
  private:
   using Handle = opencl::Handle;
-  /// Rows that a work item of a product computes.
-  static constexpr std::uint32_t kProductRows = 8;
+  /// What a group of a product computes: opencl_products.h.
+  static constexpr std::uint32_t kGroupX = 16, kMinGroupY = 2, kTileRows = 64, kItemRows = 4;
   /// FORMAT, BITS, BLOCK, SCALE_BYTES, ZERO of opencl_products.h.
   using Format =
       std::tuple<std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t>;
   struct Program {
     Handle program = nullptr, linear = nullptr, gated = nullptr;
-    std::size_t group = 64;  // largest number of work items that share a group; at least a panel
   };
   /// The scratch of a chunk.
   struct Slot {
@@ -65,10 +68,11 @@ class OpenClDevice {
     Slot* slot = nullptr;
   };
 
-  explicit OpenClDevice(const opencl::Api& api);
-  void open(Handle device);
+  OpenClDevice(const opencl::Api& api, const OpenClOptions& options);
+  void open(const opencl::FoundDevice& found);
   void build_rows();
-  void check_rounding();
+  void release_rows();
+  void check_arithmetic();
   llmc_status prepare(const llmc_model& model, const void* weights, void* scratch,
                       std::uint64_t scratch_bytes);
   std::uint64_t submit(const llmc_device_job& job);
@@ -78,16 +82,22 @@ class OpenClDevice {
 
   Handle buffer(opencl::Bits flags, std::size_t bytes, const void* host);
   Handle build(const std::string& source, const std::string& options);
+  Handle load_program(std::uint64_t key, const std::string& options);
+  void keep_program(std::uint64_t key, Handle program);
   Handle kernel(Handle program, const char* name);
   const Program& product_program(const llmc_device_matrix& matrix);
-  void enqueue(const llmc_device_job& job, Slot& slot);
+  Program build_products(const llmc_device_matrix& matrix);
+  void release(const Program& program);
+  Handle enqueue(const llmc_device_job& job, Slot& slot);
   void run(const llmc_device_op& op, Slot& slot, std::uint32_t count);
   void run_linear(const llmc_device_op& op, Slot& slot, std::uint32_t count);
-  void copy(const llmc_device_copy& copy, Slot& slot, std::uint32_t count);
+  void copy(const llmc_device_copy& copy, Handle queue, Slot& slot, std::uint32_t count);
+  void wait_in(Handle queue);
   void map(Slot& slot, bool blocking);
   std::int32_t unmap(Slot& slot);
   void prepare_memory(const llmc_model& model, const unsigned char* weights, unsigned char* scratch,
                       std::uint64_t scratch_bytes);
+  void register_scratch(unsigned char* scratch, std::uint64_t bytes);
   void check_op(const llmc_device_op& op);
   /// Calls `body`. Returns false and keeps the reason if it fails.
   template <class Body>
@@ -119,14 +129,18 @@ class OpenClDevice {
 
   const opencl::Api& api_;
   llmc_device device_{};
-  std::string name_, message_;
+  std::string name_, versions_, message_;
   bool can_share_ = false, is_cpu_ = false;
-  bool shares_memory_ = false;  // of the session's scratch and weights
+  opencl::ByteProducts byte_products_ = opencl::ByteProducts::kPlain;
+  std::size_t product_group_ = 8;  // GROUP_Y of opencl_products.h
+  bool shares_memory_ = false;     // of the session's scratch and weights
   std::uint64_t max_allocation_ = 0;
   std::uint64_t copied_bytes_ = 0;
   Handle id_ = nullptr, context_ = nullptr, queue_ = nullptr;
+  Handle results_queue_ = nullptr;  // of rows that cross to the CPU at the end of a job
   Handle rows_program_ = nullptr, norm_ = nullptr, quantize_ = nullptr, unpack_ = nullptr,
          elementwise_ = nullptr;
+  opencl::ProgramCache kernels_;
   std::map<Format, Program> programs_;
 
   // Of the session that was initialised last.
@@ -136,6 +150,8 @@ class OpenClDevice {
   Handle weights_buffer_ = nullptr;
   Handle codes_ = nullptr, sums_ = nullptr, scales_ = nullptr;  // the quantized input of a product
   Handle normed_ = nullptr;                                     // the normalised input
+  Handle registered_ = nullptr;                                 // all scratch, if rows are copied
+  void* registered_at_ = nullptr;
   std::vector<Slot> slots_;
   std::uint64_t tickets_ = 0;
   Job jobs_[LLMC_MAX_IN_FLIGHT] = {};

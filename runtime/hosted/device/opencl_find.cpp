@@ -17,9 +17,25 @@ std::optional<T> info(const Api& api, Handle device, Constant what) {
 }
 
 std::string device_text(const Api& api, Handle device, Constant what) {
-  char text[256] = {};
-  if (api.GetDeviceInfo(device, what, sizeof text - 1, text, nullptr) != 0) return "unknown";
-  return text;
+  std::size_t bytes = 0;
+  if (api.GetDeviceInfo(device, what, 0, nullptr, &bytes) != 0) return "unknown";
+  std::string text(bytes, '\0');
+  if (api.GetDeviceInfo(device, what, bytes, text.data(), nullptr) != 0) return "unknown";
+  return text.c_str();  // ends with a zero
+}
+
+/// Returns what computes sums of four products of bytes.
+ByteProducts byte_products(const Api& api, Handle device) {
+  const std::string extensions = " " + device_text(api, device, kDeviceExtensions) + " ";
+  const auto has = [&](const char* name) {
+    return extensions.find(" " + std::string(name) + " ") != std::string::npos;
+  };
+  if (has("cl_khr_integer_dot_product")) return ByteProducts::kExtension;
+  if (!has("cl_nv_device_attribute_query")) return ByteProducts::kPlain;
+  const std::uint32_t version =
+      info<std::uint32_t>(api, device, kDeviceComputeMajor).value_or(0) * 10 +
+      info<std::uint32_t>(api, device, kDeviceComputeMinor).value_or(0);
+  return version >= 61 ? ByteProducts::kPtx : ByteProducts::kPlain;
 }
 
 /// Returns why a device cannot be used; empty if it can.
@@ -58,9 +74,13 @@ std::vector<FoundDevice> list_devices(const Api& api) {
       found.push_back(
           {.id = id,
            .name = std::string(platform) + ": " + device_text(api, id, kDeviceName),
+           .versions =
+               device_text(api, id, kDeviceVersion) + ", " + device_text(api, id, kDriverVersion),
            .is_cpu = (info<Bits>(api, id, kDeviceType).value_or(0) & kTypeCpu) != 0,
            .shares_memory = info<std::uint32_t>(api, id, kDeviceUnifiedMemory).value_or(0) != 0,
            .max_allocation = info<std::uint64_t>(api, id, kDeviceMaxAllocation).value_or(0),
+           .max_group = info<std::size_t>(api, id, kDeviceMaxGroup).value_or(1),
+           .byte_products = byte_products(api, id),
            .obstacle = obstacle(api, id)});
     }
   }

@@ -7,12 +7,22 @@
 
 namespace llmc::hosted::opencl {
 
+/// How the kernels compute sums of four products of bytes; the values of their BYTE_PRODUCTS.
+enum class ByteProducts {
+  kPlain = 0,
+  kExtension = 1,  // cl_khr_integer_dot_product
+  kPtx = 2,        // an instruction of NVIDIA's processors
+};
+
 struct FoundDevice {
   Handle id = nullptr;
-  std::string name;  // "platform: device"
+  std::string name;      // "platform: device"
+  std::string versions;  // of the device and its driver
   bool is_cpu = false;
   bool shares_memory = false;        // with the CPU
   std::uint64_t max_allocation = 0;  // bytes of one buffer
+  std::size_t max_group = 1;         // work items of a group
+  ByteProducts byte_products = ByteProducts::kPlain;
   /// Why it cannot compute the bits of docs/numerics.md, whose floats are correctly rounded, with
   /// subnormals; empty if it can.
   std::string obstacle;

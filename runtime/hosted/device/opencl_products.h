@@ -5,9 +5,22 @@
 namespace llmc::hosted {
 
 /// Products of a matrix format, after kOpenClRows (opencl_rows.h). FORMAT is 0 (f32), 1 (f16), 2
-/// (q4) or 3 (coded); coded matrices define BITS, BLOCK, SCALE_BYTES and ZERO. A work item computes
-/// TOKENS rows of the result for one row of the matrix; eight of them share a panel.
+/// (q4) or 3 (coded); coded matrices define BITS, BLOCK, SCALE_BYTES and ZERO.
+///
+/// A group of 16 x GROUP_Y work items computes a tile of the result: 64 packed rows of the matrix,
+/// which are eight panels, for 4 * GROUP_Y rows of the input. Step by step it copies eight words
+/// of each row to local memory, 32 codes or 8 floats: of the matrix, decoded, and of the input. A
+/// work item multiplies four rows with four.
 inline constexpr char kOpenClProducts[] = R"CL(
+#define ITEMS (16 * GROUP_Y)
+#define TILE_ROWS 64
+#define TILE_TOKENS (4 * GROUP_Y)
+/* Words between two words of a row in local memory, a multiple of 4; as few conflicts of banks as
+ * possible. */
+#define ROW_STRIDE (TILE_ROWS + 4)
+#define TOKEN_STRIDE (TILE_TOKENS + 4)
+#define TILE_WORDS (8 * (ROW_STRIDE + TOKEN_STRIDE))
+
 uint blocks_of(uint k) { return (k + 31) / 32; }
 uint blocks_in(uint k, uint super) { return min(blocks_of(k) - super * 8, 8u); }
 ulong round_up(ulong a, ulong b) { return (a + b - 1) / b * b; }
@@ -18,25 +31,45 @@ typedef struct {
   __global const short* sums;
   __global const float* scales;
   __global const float* rows;
-  uint k, token[TOKENS];
+  uint k, count;
 } Input;
 
-#if FORMAT == 0 || FORMAT == 1
-ulong panel_bytes(uint k) { return round_up((ulong)k * 8 * (FORMAT == 0 ? 4 : 2), 64); }
+/* What a work item multiplies: rows r of the tile's panels, with rows `token` + t of the input. */
+typedef struct {
+  __global const uchar* panel[2]; /* of rows 0 and 1, and of rows 2 and 3 */
+  uint lane;                      /* of row 0 in its panel */
+  uint token[4];                  /* rows after the last one are the last one */
+} Place;
 
-void product(__global const uchar* panel, uint lane, const Input* in, float* y) {
-  for (uint t = 0; t < TOKENS; ++t) y[t] = 0.0f;
-  for (uint k = 0; k < in->k; ++k) {
+#if FORMAT == 0 || FORMAT == 1
+typedef float Sum;
+ulong panel_bytes(uint k) { return round_up((ulong)k * 8 * (FORMAT == 0 ? 4 : 2), 64); }
+uint steps_of(uint k) { return (k + 7) / 8; }
+
+float weight(__global const uchar* panel, uint k, uint lane) {
 #if FORMAT == 0
-    const float w = ((__global const float*)panel)[k * 8 + lane];
+  return ((__global const float*)panel)[k * 8 + lane];
 #else
-    const float w = vload_half(k * 8 + lane, (__global const half*)panel);
+  return vload_half(k * 8 + lane, (__global const half*)panel);
 #endif
-    for (uint t = 0; t < TOKENS; ++t)
-      y[t] = fma(in->rows[(ulong)in->token[t] * in->k + k], w, y[t]);
-  }
 }
+
+/* Words 2 * v and 2 * v + 1 of a step of one row. */
+uint2 load_weights(__global const uchar* panel, uint k, uint step, uint v, uint lane) {
+  const uint at = step * 8 + v * 2;
+  return (uint2)(at < k ? as_uint(weight(panel, at, lane)) : 0,
+                 at + 1 < k ? as_uint(weight(panel, at + 1, lane)) : 0);
+}
+uint2 load_inputs(const Input* in, uint token, uint step, uint v) {
+  const uint at = step * 8 + v * 2;
+  __global const float* row = in->rows + (ulong)token * in->k;
+  return (uint2)(at < in->k ? as_uint(row[at]) : 0, at + 1 < in->k ? as_uint(row[at + 1]) : 0);
+}
+
+float multiply(uint w, uint a, float sum) { return fma(as_float(a), as_float(w), sum); }
 #else
+typedef int Sum;
+uint steps_of(uint k) { return blocks_of(k); }
 
 #if FORMAT == 2
 #define BITS 4
@@ -59,128 +92,213 @@ ulong panel_bytes(uint k) {
   return HEADER + last * super_bytes(8) + super_bytes(blocks_in(k, last));
 }
 
-/* Loads 16 codes of a row, half of a block: four words of four bytes. */
-void load_codes(__global const uchar* codes, uint half_block, uint lane, uint* w) {
+/* Words 2 * v and 2 * v + 1 of block `step` of one row, 4 codes each. Codes of q4 are multiplied
+ * with the scale of their block, which gives at most 225. */
+uint2 load_weights(__global const uchar* panel, uint k, uint step, uint v, uint lane) {
+  const uint s = step / 8, b = step % 8;
+  __global const uchar* codes = panel + HEADER + s * super_bytes(8);
+  __global const uint* block = (__global const uint*)codes + b * (8 * BITS) + lane;
 #if BITS == 8
-  __global const uint* words = (__global const uint*)codes + (half_block * 4) * 8 + lane;
-  for (uint i = 0; i < 4; ++i) w[i] = words[i * 8];
+  return (uint2)(block[v * 16], block[v * 16 + 8]);
 #else
-  const uint block_words = BITS == 4 ? 32 : 48;
-  __global const uint* block = (__global const uint*)codes + half_block / 2 * block_words + lane;
-  const uint v = half_block % 2 * 2;
-  w[0] = block[v * 8] & 0x0f0f0f0fu;
-  w[1] = block[v * 8] >> 4 & 0x0f0f0f0fu;
-  w[2] = block[v * 8 + 8] & 0x0f0f0f0fu;
-  w[3] = block[v * 8 + 8] >> 4 & 0x0f0f0f0fu;
+  const uint word = block[v * 8];
+  uint2 pair = (uint2)(word, word >> 4) & 0x0f0f0f0fu;
 #if BITS == 6
-  const uint upper = block[32 + half_block % 2 * 8];
-  for (uint i = 0; i < 4; ++i) w[i] |= (upper >> (2 * i) & 0x03030303u) << 4;
+  const uint upper = block[32 + v / 2 * 8] >> (v % 2 * 4);
+  pair |= ((uint2)(upper, upper >> 2) & 0x03030303u) << 4;
 #endif
+#if FORMAT == 2
+  pair *= (uint)(codes[blocks_in(k, s) * 128 + b / 2 * 8 + lane] >> (b % 2 * 4) & 15);
+#endif
+  return pair;
 #endif
 }
+uint2 load_inputs(const Input* in, uint token, uint step, uint v) {
+  const ulong row = (ulong)token * blocks_of(in->k) * 32;
+  return ((__global const uint2*)(in->codes + row + step * 32))[v];
+}
 
-int dot4(uint w, uint a) {
+int multiply(uint w, uint a, int sum) {
 #if BITS == 8
-  const int4 c = convert_int4(as_char4(w));
+  return dot_signed(w, a, sum);
 #else
-  const int4 c = convert_int4(as_uchar4(w));
+  return dot_unsigned(w, a, sum);
 #endif
-  const int4 p = c * convert_int4(as_char4(a));
-  return (p.x + p.y) + (p.z + p.w);
 }
 
-void dot16(const uint* w, const Input* in, uint half_block, int* sum) {
-  for (uint t = 0; t < TOKENS; ++t) {
-    const uint4 a = vload4(half_block, (__global const uint*)(in->codes + (ulong)in->token[t] * blocks_of(in->k) * 32));
-    sum[t] += (dot4(w[0], a.x) + dot4(w[1], a.y)) + (dot4(w[2], a.z) + dot4(w[3], a.w));
-  }
+/* The sum of the 16 codes `half_block` of an input row. */
+int sum16(const Input* in, uint token, uint half_block) {
+  return in->sums[(ulong)token * blocks_of(in->k) * 2 + half_block];
 }
-
-int sum16(const Input* in, uint t, uint half_block) {
-  return in->sums[(ulong)in->token[t] * blocks_of(in->k) * 2 + half_block];
-}
-
-float scale_of(const Input* in, uint t, uint super) {
-  return in->scales[(ulong)in->token[t] * ((in->k + SUPER - 1) / SUPER) + super];
+float scale_of(const Input* in, uint token, uint super) {
+  return in->scales[(ulong)token * ((in->k + SUPER - 1) / SUPER) + super];
 }
 
 #if FORMAT == 2
-void product(__global const uchar* panel, uint lane, const Input* in, float* y) {
-  const float scale = as_float((uint)((__global const ushort*)panel)[lane] << 16);
-  const float low = as_float((uint)((__global const ushort*)panel)[8 + lane] << 16);
-  for (uint t = 0; t < TOKENS; ++t) y[t] = 0.0f;
-  for (uint s = 0; s * 8 < blocks_of(in->k); ++s) {
-    const uint blocks = blocks_in(in->k, s);
-    __global const uchar* codes = panel + HEADER + s * super_bytes(8);
-    __global const uchar* scales = codes + blocks * 128;
-    __global const uchar* mins = scales + (blocks + 1) / 2 * 8;
-    int i1[TOKENS], i2[TOKENS];
-    for (uint t = 0; t < TOKENS; ++t) i1[t] = i2[t] = 0;
-    for (uint b = 0; b < blocks; ++b) {
-      const int c = scales[b / 2 * 8 + lane] >> (b % 2 * 4) & 15;
-      const int alone = b + 1 == blocks && b % 2 == 0;
-      const int m = mins[b / 2 * 16 + (alone ? lane : lane * 2 + b % 2)];
-      int sum[TOKENS];
-      for (uint t = 0; t < TOKENS; ++t) sum[t] = 0;
-      for (uint h = 2 * b; h < 2 * b + 2; ++h) {
-        uint w[4];
-        load_codes(codes, h, lane, w);
-        dot16(w, in, s * 16 + h, sum);
-      }
-      for (uint t = 0; t < TOKENS; ++t) {
-        i1[t] += c * sum[t];
-        i2[t] += m * (sum16(in, t, s * 16 + 2 * b) + sum16(in, t, s * 16 + 2 * b + 1));
-      }
+/* Adds a superblock, whose products are `sum`, to the results. */
+void end_super(const Input* in, const Place* place, uint s, int sum[4][4], float y[4][4]) {
+  const uint blocks = blocks_in(in->k, s);
+  const ulong mins_at = HEADER + s * super_bytes(8) + blocks * 128 + (blocks + 1) / 2 * 8;
+  int least[4][4];
+  for (uint r = 0; r < 4; ++r)
+    for (uint t = 0; t < 4; ++t) least[r][t] = 0;
+  for (uint b = 0; b < blocks; ++b) {
+    int total[4];
+    for (uint t = 0; t < 4; ++t)
+      total[t] = sum16(in, place->token[t], s * 16 + 2 * b) +
+                 sum16(in, place->token[t], s * 16 + 2 * b + 1);
+    const int alone = b + 1 == blocks && b % 2 == 0;
+    for (uint r = 0; r < 4; ++r) {
+      const uint lane = place->lane + r % 2;
+      const int m = place->panel[r / 2][mins_at + b / 2 * 16 + (alone ? lane : lane * 2 + b % 2)];
+      for (uint t = 0; t < 4; ++t) least[r][t] += m * total[t];
     }
-    for (uint t = 0; t < TOKENS; ++t) {
-      const float least = low * (float)i2[t];
-      y[t] = fma(scale_of(in, t, s), fma(scale, (float)i1[t], least), y[t]);
-    }
+  }
+  for (uint r = 0; r < 4; ++r) {
+    __global const ushort* header = (__global const ushort*)place->panel[r / 2];
+    const float scale = as_float((uint)header[place->lane + r % 2] << 16);
+    const float low = as_float((uint)header[8 + place->lane + r % 2] << 16);
+    for (uint t = 0; t < 4; ++t)
+      y[r][t] = fma(scale_of(in, place->token[t], s),
+                    fma(scale, (float)sum[r][t], low * (float)least[r][t]), y[r][t]);
   }
 }
 #else
-void product(__global const uchar* panel, uint lane, const Input* in, float* y) {
+/* Adds the last group of weights of steps up to `step`, whose products are `sum`, to those of the
+ * superblock. */
+void end_group(const Input* in, const Place* place, uint step, uint half_block, int sum[4][4],
+               float part[4][4]) {
   /* What the stored codes are larger than the codes, and the zero point of formats without. */
   const int offset = BITS == 6 ? 32 : BITS == 8 && ZERO == 2 ? -128 : 0;
-  for (uint t = 0; t < TOKENS; ++t) y[t] = 0.0f;
-  for (uint s = 0; s * 8 < blocks_of(in->k); ++s) {
-    const uint blocks = blocks_in(in->k, s);
-    __global const uchar* codes = panel + s * super_bytes(8);
-    __global const uchar* scales = codes + blocks * 32 * BITS;
+  const uint s = step / 8, blocks = blocks_in(in->k, s);
+  const uint end = step % 8 * 2 + half_block + 1, group = (end - 1) / (BLOCK / 16);
+  const ulong scales = s * super_bytes(8) + blocks * 32 * BITS;
+  int total[4];
+  for (uint t = 0; t < 4; ++t) {
+    total[t] = 0;
+    if (offset != 0 || ZERO != 0 || BITS == 4)
+      for (uint h = group * (BLOCK / 16); h < end; ++h)
+        total[t] += sum16(in, place->token[t], s * 16 + h);
+  }
+  for (uint r = 0; r < 4; ++r) {
+    const uint at = group * 8 + place->lane + r % 2;
+    const float d = NUMBER(at, place->panel[r / 2] + scales);
 #if ZERO != 0
-    __global const uchar* zeros = scales + groups_of(blocks) * 8 * SCALE_BYTES;
+    __global const uchar* zeros =
+        place->panel[r / 2] + scales + groups_of(blocks) * 8 * SCALE_BYTES;
 #endif
-    float part[TOKENS];
-    for (uint t = 0; t < TOKENS; ++t) part[t] = 0.0f;
-    for (uint group = 0; group < groups_of(blocks); ++group) {
-      int sum[TOKENS], total[TOKENS];
-      for (uint t = 0; t < TOKENS; ++t) sum[t] = total[t] = 0;
-      const uint end = min((group + 1) * (BLOCK / 16), blocks * 2);
-      for (uint h = group * (BLOCK / 16); h < end; ++h) {
-        uint w[4];
-        load_codes(codes, h, lane, w);
-        dot16(w, in, s * 16 + h, sum);
-        for (uint t = 0; t < TOKENS; ++t) total[t] += sum16(in, t, s * 16 + h);
-      }
-      const uint at = group * 8 + lane;
-      const float d = NUMBER(at, scales);
 #if ZERO == 2
-      const float z = NUMBER(at, zeros);
+    const float z = NUMBER(at, zeros);
 #elif ZERO == 1
-      const float z = (float)((int)zeros[at] - (BITS == 8 ? 128 : 0));
+    const float z = (float)((int)zeros[at] - (BITS == 8 ? 128 : 0));
 #else
-      const float z = BITS == 4 ? 8.0f : 0.0f;
+    const float z = BITS == 4 ? 8.0f : 0.0f;
 #endif
-      for (uint t = 0; t < TOKENS; ++t) {
-        const float products = (float)(sum[t] - offset * total[t]);
-        part[t] = fma(d, fma(-z, (float)total[t], products), part[t]);
-      }
+    for (uint t = 0; t < 4; ++t) {
+      const float products = (float)(sum[r][t] - offset * total[t]);
+      part[r][t] = fma(d, fma(-z, (float)total[t], products), part[r][t]);
+      sum[r][t] = 0;
     }
-    for (uint t = 0; t < TOKENS; ++t) y[t] = fma(scale_of(in, t, s), part[t], y[t]);
   }
 }
 #endif
 #endif
+
+#define MULTIPLY(r, word)                        \
+  sum[r][0] = multiply(word, a.x, sum[r][0]);    \
+  sum[r][1] = multiply(word, a.y, sum[r][1]);    \
+  sum[r][2] = multiply(word, a.z, sum[r][2]);    \
+  sum[r][3] = multiply(word, a.w, sum[r][3]);
+
+/* Adds the products of words `begin` .. `end` - 1 of a step. */
+void multiply_words(__local const uint* tile, uint begin, uint end, Sum sum[4][4]) {
+  for (uint i = begin; i < end; ++i) {
+    const uint4 w = *(__local const uint4*)(tile + i * ROW_STRIDE + get_local_id(0) * 4);
+    const uint4 a = *(__local const uint4*)(tile + 8 * ROW_STRIDE + i * TOKEN_STRIDE +
+                                            get_local_id(1) * 4);
+    MULTIPLY(0, w.x)
+    MULTIPLY(1, w.y)
+    MULTIPLY(2, w.z)
+    MULTIPLY(3, w.w)
+  }
+}
+
+/* Computes y[r][t], rows r of a work item's place in the tile for rows t of the input. Rows that
+ * the matrix or the input do not have are undefined. `tiles` has 2 * TILE_WORDS words. */
+void product(__global const uchar* matrix, uint rows, const Input* in, __local uint* tiles,
+             float y[4][4]) {
+  const uint k = in->k, x = get_local_id(0), item = (uint)get_local_id(1) * 16 + x;
+  const uint y_item = get_local_id(1), first_token = (uint)get_group_id(1) * TILE_TOKENS;
+  const uint first_panel = (uint)get_group_id(0) * 8, last_panel = rows / 8 - 1;
+  Place place;
+  for (uint i = 0; i < 2; ++i)
+    place.panel[i] = matrix + min(first_panel + x / 4 * 2 + i, last_panel) * panel_bytes(k);
+  place.lane = x % 4 * 2;
+  for (uint t = 0; t < 4; ++t)
+    place.token[t] = min(first_token + y_item * 4 + t, in->count - 1);
+  const int used = first_token + y_item * 4 < in->count;
+  Sum sum[4][4];
+  float part[4][4];
+  for (uint r = 0; r < 4; ++r)
+    for (uint t = 0; t < 4; ++t) sum[r][t] = part[r][t] = y[r][t] = 0;
+
+  /* Pairs of words that this work item copies: `item` and each ITEMS after it of the 4 pairs of a
+   * row in a step. */
+  const uint v = item / 8 % 4, lane = item % 8;
+  __global const uchar* from[256 / ITEMS];
+  uint to[256 / ITEMS];
+  for (uint i = 0; i < 256 / ITEMS; ++i) {
+    const uint panel = (item + i * ITEMS) / 32;
+    from[i] = matrix + min(first_panel + panel, last_panel) * panel_bytes(k);
+    /* The place of work item x has its four rows side by side. */
+    to[i] = v * 2 * ROW_STRIDE + panel / 2 * 16 + lane / 2 * 4 + panel % 2 * 2 + lane % 2;
+  }
+  const uint token = min(first_token + item / 4, in->count - 1);
+  const uint to_token = 8 * ROW_STRIDE + item % 4 * 2 * TOKEN_STRIDE + item / 4;
+
+  uint2 weights[256 / ITEMS], inputs = load_inputs(in, token, 0, item % 4);
+  for (uint i = 0; i < 256 / ITEMS; ++i) weights[i] = load_weights(from[i], k, 0, v, lane);
+  for (uint step = 0; step < steps_of(k); ++step) {
+    __local uint* tile = tiles + step % 2 * TILE_WORDS;
+    for (uint i = 0; i < 256 / ITEMS; ++i) {
+      tile[to[i]] = weights[i].x;
+      tile[to[i] + ROW_STRIDE] = weights[i].y;
+    }
+    tile[to_token] = inputs.x;
+    tile[to_token + TOKEN_STRIDE] = inputs.y;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    /* The next step's words arrive while this one's are multiplied. */
+    if (step + 1 < steps_of(k)) {
+      inputs = load_inputs(in, token, step + 1, item % 4);
+      for (uint i = 0; i < 256 / ITEMS; ++i)
+        weights[i] = load_weights(from[i], k, step + 1, v, lane);
+    }
+    if (!used) continue;
+#if FORMAT == 0 || FORMAT == 1
+    multiply_words(tile, 0, min(k - step * 8, 8u), y);
+#elif FORMAT == 2
+    multiply_words(tile, 0, 8, sum);
+    if (step % 8 == 7 || step + 1 == steps_of(k)) {
+      end_super(in, &place, step / 8, sum, y);
+      for (uint r = 0; r < 4; ++r)
+        for (uint t = 0; t < 4; ++t) sum[r][t] = 0;
+    }
+#else
+    const int last = step % 8 == 7 || step + 1 == steps_of(k);
+    multiply_words(tile, 0, 4, sum);
+    if (BLOCK == 16) end_group(in, &place, step, 0, sum, part);
+    multiply_words(tile, 4, 8, sum);
+    if (BLOCK <= 32 || last || (step + 1) % (BLOCK / 32) == 0)
+      end_group(in, &place, step, 1, sum, part);
+    if (last)
+      for (uint r = 0; r < 4; ++r)
+        for (uint t = 0; t < 4; ++t) {
+          y[r][t] = fma(scale_of(in, place.token[t], step / 8), part[r][t], y[r][t]);
+          part[r][t] = 0.0f;
+        }
+#endif
+  }
+}
 
 Input input_of(__global const char* codes, __global const short* sums, __global const float* scales,
                __global const uchar* in, ulong x, uint k, uint count) {
@@ -190,8 +308,7 @@ Input input_of(__global const char* codes, __global const short* sums, __global 
   input.scales = scales;
   input.rows = (__global const float*)(in + x);
   input.k = k;
-  for (uint t = 0; t < TOKENS; ++t)
-    input.token[t] = min((uint)get_global_id(1) * TOKENS + t, count - 1);
+  input.count = count;
   return input;
 }
 
@@ -199,45 +316,54 @@ float add_bias(float v, __global const uchar* weights, ulong bias, uint packed_r
   return bias == NONE ? v : v + ((__global const float*)(weights + bias))[packed_row];
 }
 
-/* Rows first_row .. of the result, f32[count][n]. */
-__kernel void linear(__global const uchar* weights, ulong matrix, uint first_row,
-                     __global const char* codes, __global const short* sums,
-                     __global const float* scales, __global const uchar* in, ulong x, uint k,
-                     uint count, uint n, ulong bias, uint function, __global uchar* scratch, ulong y,
-                     ulong out) {
-  const uint row = get_global_id(0), packed_row = first_row + row;
+/* Rows first_row .. of the result, f32[count][n], from a matrix of `rows` packed rows. */
+__kernel __attribute__((reqd_work_group_size(16, GROUP_Y, 1)))
+void linear(__global const uchar* weights, ulong matrix, uint rows, uint first_row,
+            __global const char* codes, __global const short* sums, __global const float* scales,
+            __global const uchar* in, ulong x, uint k, uint count, uint n, ulong bias,
+            uint function, __global uchar* scratch, ulong y, ulong out) {
+  __local uint tiles[2 * TILE_WORDS] __attribute__((aligned(16)));
   const Input input = input_of(codes, sums, scales, in, x, k, count);
-  float v[TOKENS];
-  product(weights + matrix + row / 8 * panel_bytes(k), row % 8, &input, v);
-  if (packed_row >= n) return;
-  for (uint t = 0; t < TOKENS; ++t) {
-    const uint token = get_global_id(1) * TOKENS + t;
-    if (token >= count) return;
-    const ulong at = (ulong)token * n + packed_row;
-    float result = apply(function, add_bias(v[t], weights, bias, packed_row));
-    if (y != NONE) result = ((__global const float*)(scratch + y))[at] + result;
-    ((__global float*)(scratch + out))[at] = result;
+  float v[4][4];
+  product(weights + matrix, rows, &input, tiles, v);
+  const uint item = get_local_id(0);
+  for (uint r = 0; r < 4; ++r) {
+    const uint row =
+        get_group_id(0) * TILE_ROWS + item / 4 * 16 + r / 2 * 8 + item % 4 * 2 + r % 2;
+    const uint packed_row = first_row + row;
+    for (uint t = 0; t < 4; ++t) {
+      const uint token = get_global_id(1) * 4 + t;
+      if (row >= rows || packed_row >= n || token >= count) continue;
+      const ulong at = (ulong)token * n + packed_row;
+      float result = apply(function, add_bias(v[r][t], weights, bias, packed_row));
+      if (y != NONE) result = ((__global const float*)(scratch + y))[at] + result;
+      ((__global float*)(scratch + out))[at] = result;
+    }
   }
 }
 
 /* f(gate) * up, f32[count][n / 2]. */
-__kernel void gated_linear(__global const uchar* weights, ulong matrix,
-                           __global const char* codes, __global const short* sums,
-                           __global const float* scales, __global const uchar* in, ulong x, uint k,
-                           uint count, uint n, ulong bias, uint function, __global uchar* scratch,
-                           ulong out) {
-  const uint column = get_global_id(0), lane = column % 8, gate_row = column / 8 * 16 + lane;
+__kernel __attribute__((reqd_work_group_size(16, GROUP_Y, 1)))
+void gated_linear(__global const uchar* weights, ulong matrix, uint rows,
+                  __global const char* codes, __global const short* sums,
+                  __global const float* scales, __global const uchar* in, ulong x, uint k,
+                  uint count, uint n, ulong bias, uint function, __global uchar* scratch,
+                  ulong out) {
+  __local uint tiles[2 * TILE_WORDS] __attribute__((aligned(16)));
   const Input input = input_of(codes, sums, scales, in, x, k, count);
-  float gate[TOKENS], up[TOKENS];
-  product(weights + matrix + column / 8 * 2 * panel_bytes(k), lane, &input, gate);
-  product(weights + matrix + (column / 8 * 2 + 1) * panel_bytes(k), lane, &input, up);
-  if (column >= n / 2) return;
-  for (uint t = 0; t < TOKENS; ++t) {
-    const uint token = get_global_id(1) * TOKENS + t;
-    if (token >= count) return;
-    const float g = apply(function, add_bias(gate[t], weights, bias, gate_row));
-    ((__global float*)(scratch + out))[(ulong)token * (n / 2) + column] =
-        g * add_bias(up[t], weights, bias, gate_row + 8);
+  float v[4][4]; /* of two gates, then of their two ups */
+  product(weights + matrix, rows, &input, tiles, v);
+  const uint item = get_local_id(0);
+  for (uint r = 0; r < 2; ++r) {
+    const uint panels = get_group_id(0) * 4 + item / 4, lane = item % 4 * 2 + r;
+    const uint column = panels * 8 + lane, gate_row = panels * 16 + lane;
+    for (uint t = 0; t < 4; ++t) {
+      const uint token = get_global_id(1) * 4 + t;
+      if (gate_row >= rows || column >= n / 2 || token >= count) continue;
+      const float g = apply(function, add_bias(v[r][t], weights, bias, gate_row));
+      ((__global float*)(scratch + out))[(ulong)token * (n / 2) + column] =
+          g * add_bias(v[r + 2][t], weights, bias, gate_row + 8);
+    }
   }
 }
 )CL";

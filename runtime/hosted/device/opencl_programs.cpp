@@ -1,4 +1,5 @@
 #include <cstring>
+#include <iterator>
 
 #include "runtime/hosted/device/opencl_device.h"
 #include "runtime/hosted/device/opencl_products.h"
@@ -10,7 +11,8 @@ namespace {
 
 using namespace opencl;
 
-constexpr char kBuildOptions[] = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt";
+constexpr char kBuildOptions[] =
+    "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DBYTE_PRODUCTS=";
 
 // The numbers that kOpenClRows knows.
 static_assert(LLMC_FUNCTION_IDENTITY == 0 && LLMC_FUNCTION_NEG == 1 && LLMC_FUNCTION_ABS == 2 &&
@@ -34,18 +36,35 @@ void OpenClDevice::build_rows() {
   elementwise_ = kernel(rows_program_, "elementwise");
 }
 
-/// Fails if the device's arithmetic does not round as docs/numerics.md requires, whatever it
-/// declares.
-void OpenClDevice::check_rounding() {
-  // 1 + 2^-12, whose square rounds to 1 + 2^-11; the smallest normal number; 2^-24 as f16.
-  const float in[] = {0x1.001p0f, 0x1.001p0f, -1, 3, 0x1p-126f, 0};
-  std::uint32_t words[6];
+void OpenClDevice::release_rows() {
+  for (Handle* made : {&norm_, &quantize_, &unpack_, &elementwise_}) {
+    if (*made != nullptr) api_.ReleaseKernel(*made);
+    *made = nullptr;
+  }
+  if (rows_program_ != nullptr) api_.ReleaseProgram(rows_program_);
+  rows_program_ = nullptr;
+}
+
+/// Fails if the device's arithmetic is not that of docs/numerics.md, whatever it declares.
+void OpenClDevice::check_arithmetic() {
+  // 1 + 2^-12, whose square rounds to 1 + 2^-11; the smallest normal number; 2^-24 as f16; bytes
+  // 200, 1, 128, 255 (without signs), and -128, 127, -2, -127.
+  const float in[8] = {0x1.001p0f, 0x1.001p0f, -1, 3, 0x1p-126f};
+  std::uint32_t words[8];
   std::memcpy(words, in, sizeof words);
   words[5] = 1;
-  constexpr std::uint32_t kExpected[] = {0x3A000000, 0x3A000400, 0x3EAAB555,
-                                         0x3FDDB3D7, 0x00400000, 0x33800000};
-  std::uint32_t out[6] = {};
-  const Handle program_kernel = kernel(rows_program_, "rounding");
+  words[6] = 0xFF8001C8;
+  words[7] = 0x81FE7F80;
+  constexpr std::uint32_t kExpected[] = {0x3A000000,
+                                         0x3A000400,
+                                         0x3EAAB555,
+                                         0x3FDDB3D7,
+                                         0x00400000,
+                                         0x33800000,
+                                         std::uint32_t{0} - 58107,
+                                         7685};
+  std::uint32_t out[std::size(kExpected)] = {};
+  const Handle program_kernel = kernel(rows_program_, "arithmetic");
   Handle source = nullptr, results = nullptr;
   std::string failure;
   try {
@@ -57,7 +76,7 @@ void OpenClDevice::check_rounding() {
     check(api_.EnqueueReadBuffer(queue_, results, 1, 0, sizeof out, out, 0, nullptr, nullptr),
           "clEnqueueReadBuffer");
     if (std::memcmp(out, kExpected, sizeof out) != 0)
-      failure = "its arithmetic does not round as llmc's numerics require";
+      failure = "its arithmetic is not what llmc's numerics require";
   } catch (const DeviceError& error) {
     failure = error.message;
   }
@@ -67,13 +86,21 @@ void OpenClDevice::check_rounding() {
   if (!failure.empty()) throw DeviceError{failure};
 }
 
-Handle OpenClDevice::build(const std::string& source, const std::string& options) {
+/// Compiles a program, or takes it from the file of compiled kernels.
+Handle OpenClDevice::build(const std::string& source, const std::string& more_options) {
+  const std::string options =
+      kBuildOptions + std::to_string(static_cast<int>(byte_products_)) + more_options;
+  const std::uint64_t key = hash_of(name_ + "\n" + versions_ + "\n" + options + "\n" + source);
+  if (const Handle loaded = load_program(key, options)) return loaded;
   std::int32_t code = 0;
   const char* text = source.c_str();
   const Handle program = api_.CreateProgramWithSource(context_, 1, &text, nullptr, &code);
   check(code, "clCreateProgramWithSource");
-  code = api_.BuildProgram(program, 1, &id_, (kBuildOptions + options).c_str(), nullptr, nullptr);
-  if (code == 0) return program;
+  code = api_.BuildProgram(program, 1, &id_, options.c_str(), nullptr, nullptr);
+  if (code == 0) {
+    keep_program(key, program);
+    return program;
+  }
   std::size_t bytes = 0;
   std::string log;
   if (api_.GetProgramBuildInfo(program, id_, kBuildLog, 0, nullptr, &bytes) == 0) {
@@ -86,6 +113,34 @@ Handle OpenClDevice::build(const std::string& source, const std::string& options
                     log.c_str()};
 }
 
+/// Returns nullptr if the file does not have it, or the driver does not take it.
+Handle OpenClDevice::load_program(std::uint64_t key, const std::string& options) {
+  const std::string* const kept = kernels_.find(key);
+  if (kept == nullptr) return nullptr;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(kept->data());
+  const std::size_t size = kept->size();
+  std::int32_t status = 0, code = 0;
+  const Handle program =
+      api_.CreateProgramWithBinary(context_, 1, &id_, &size, &bytes, &status, &code);
+  if (code != 0) return nullptr;
+  if (status == 0 && api_.BuildProgram(program, 1, &id_, options.c_str(), nullptr, nullptr) == 0)
+    return program;
+  api_.ReleaseProgram(program);
+  return nullptr;
+}
+
+void OpenClDevice::keep_program(std::uint64_t key, Handle program) {
+  std::size_t size = 0;
+  if (!kernels_.enabled() ||
+      api_.GetProgramInfo(program, kProgramBinarySizes, sizeof size, &size, nullptr) != 0 ||
+      size == 0)
+    return;
+  std::string binary(size, '\0');
+  char* bytes = binary.data();
+  if (api_.GetProgramInfo(program, kProgramBinaries, sizeof bytes, &bytes, nullptr) == 0)
+    kernels_.add(key, std::move(binary));
+}
+
 Handle OpenClDevice::kernel(Handle program, const char* name) {
   std::int32_t code = 0;
   const Handle made = api_.CreateKernel(program, name, &code);
@@ -96,10 +151,20 @@ Handle OpenClDevice::kernel(Handle program, const char* name) {
 const OpenClDevice::Program& OpenClDevice::product_program(const llmc_device_matrix& matrix) {
   const Format format{matrix.kind, matrix.bits, matrix.block, matrix.scale_bytes, matrix.zero};
   const auto [at, is_new] = programs_.try_emplace(format);
-  Program& made = at->second;
-  if (!is_new && made.gated != nullptr) return made;
-  std::string options = " -DTOKENS=" + std::to_string(kProductRows);
-  const auto define = [&](const char* name, unsigned value) {
+  if (is_new) {
+    try {
+      at->second = build_products(matrix);
+    } catch (const DeviceError&) {
+      programs_.erase(at);
+      throw;
+    }
+  }
+  return at->second;
+}
+
+OpenClDevice::Program OpenClDevice::build_products(const llmc_device_matrix& matrix) {
+  std::string options;
+  const auto define = [&](const char* name, std::size_t value) {
     options += std::string(" -D") + name + "=" + std::to_string(value);
   };
   define("FORMAT", matrix.kind);
@@ -109,17 +174,23 @@ const OpenClDevice::Program& OpenClDevice::product_program(const llmc_device_mat
     define("SCALE_BYTES", matrix.scale_bytes);
     define("ZERO", matrix.zero);
   }
-  if (made.program == nullptr)
+  define("GROUP_Y", product_group_);
+  Program made;
+  try {
     made.program = build(std::string(kOpenClRows) + kOpenClProducts, options);
-  if (made.linear == nullptr) made.linear = kernel(made.program, "linear");
-  made.gated = kernel(made.program, "gated_linear");
-  for (const Handle built : {made.linear, made.gated}) {
-    std::size_t largest = 0;
-    check(api_.GetKernelWorkGroupInfo(built, id_, kKernelGroup, sizeof largest, &largest, nullptr),
-          "clGetKernelWorkGroupInfo");
-    while (made.group > largest && made.group > 8) made.group /= 2;
+    made.linear = kernel(made.program, "linear");
+    made.gated = kernel(made.program, "gated_linear");
+  } catch (const DeviceError&) {
+    release(made);
+    throw;
   }
   return made;
+}
+
+void OpenClDevice::release(const Program& program) {
+  for (const Handle made : {program.linear, program.gated})
+    if (made != nullptr) api_.ReleaseKernel(made);
+  if (program.program != nullptr) api_.ReleaseProgram(program.program);
 }
 
 void OpenClDevice::enqueue(Handle kernel, Sizes global, const Sizes* local) {

@@ -13,6 +13,34 @@ inline constexpr char kOpenClRows[] = R"CL(
 #define SUPER 256
 #define MAGIC 12582912.0f
 
+/* sum and the products of four bytes of w with four signed bytes of a. BYTE_PRODUCTS: ByteProducts
+ * of opencl_find.h. */
+#if BYTE_PRODUCTS == 2
+int dot_unsigned(uint w, uint a, int sum) {
+  int result;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(w), "r"(a), "r"(sum));
+  return result;
+}
+int dot_signed(uint w, uint a, int sum) {
+  int result;
+  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(w), "r"(a), "r"(sum));
+  return result;
+}
+#elif BYTE_PRODUCTS == 1
+int dot_unsigned(uint w, uint a, int sum) { return sum + dot_4x8packed_us_int(w, a); }
+int dot_signed(uint w, uint a, int sum) { return sum + dot_4x8packed_ss_int(w, a); }
+#else
+int byte_product(int w, uint a) { return w * (char)a; }
+int dot_unsigned(uint w, uint a, int sum) {
+  return sum + ((byte_product((uchar)w, a) + byte_product((uchar)(w >> 8), a >> 8)) +
+                (byte_product((uchar)(w >> 16), a >> 16) + byte_product(w >> 24, a >> 24)));
+}
+int dot_signed(uint w, uint a, int sum) {
+  return sum + ((byte_product((char)w, a) + byte_product((char)(w >> 8), a >> 8)) +
+                (byte_product((char)(w >> 16), a >> 16) + byte_product((char)(w >> 24), a >> 24)));
+}
+#endif
+
 float exp_exact(float x) {
   const float shifted = fma(x, 1.44269504f, MAGIC);
   const float n = shifted - MAGIC;
@@ -111,7 +139,8 @@ float reduce(__local float* lanes, float v) {
          ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-/* A group of 8 work items normalises one row of n. */
+/* A group of 8 work items normalises one row of n. The loops are unrolled, so that a GPU waits for
+ * 16 loads at a time. */
 __kernel __attribute__((reqd_work_group_size(8, 1, 1)))
 void norm_rows(__global const uchar* weights, __global const uchar* in, ulong x, ulong y,
                __global uchar* results, ulong out, ulong weight, ulong bias, float epsilon, uint n,
@@ -124,15 +153,18 @@ void norm_rows(__global const uchar* weights, __global const uchar* in, ulong x,
   float mean = 0.0f;
   if (layer_norm) {
     float sum = 0.0f;
+#pragma unroll 16
     for (uint i = j; i < n; i += 8) sum = sum + source[i];
     mean = reduce(lanes, sum) / (float)n;
   }
   float squares = 0.0f;
+#pragma unroll 16
   for (uint i = j; i < n; i += 8) {
     const float v = layer_norm ? source[i] - mean : source[i];
     squares = fma(v, v, squares);
   }
   const float inverse = 1.0f / sqrt(reduce(lanes, squares) / (float)n + epsilon);
+#pragma unroll 16
   for (uint i = j; i < n; i += 8) {
     float v = ((layer_norm ? source[i] - mean : source[i]) * inverse) * scale[i];
     if (bias != NONE) v = v + ((__global const float*)(weights + bias))[i];
@@ -253,8 +285,8 @@ __kernel void elementwise(__global const uchar* weights, __global uchar* scratch
                                                        : apply(function, a);
 }
 
-/* Operations whose results show whether the device rounds as the numerics require. */
-__kernel void rounding(__global const float* in, __global float* out) {
+/* Operations whose results show whether the device computes as the numerics require. */
+__kernel void arithmetic(__global const float* in, __global float* out) {
   const float a = in[0], b = in[1], c = in[2];
   const float product = a * b;
   out[0] = product + c;
@@ -263,6 +295,8 @@ __kernel void rounding(__global const float* in, __global float* out) {
   out[3] = sqrt(in[3]);
   out[4] = in[4] * 0.5f;
   out[5] = vload_half(0, (__global const half*)(in + 5));
+  out[6] = as_float(dot_unsigned(as_uint(in[6]), as_uint(in[7]), 7));
+  out[7] = as_float(dot_signed(as_uint(in[6]), as_uint(in[7]), 7));
 }
 )CL";
 

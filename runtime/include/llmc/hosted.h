@@ -43,6 +43,10 @@ typedef struct llmc_opencl_options {
   uint32_t size;      /* sizeof(llmc_opencl_options) */
   uint32_t copies;    /* non-zero: copies rows and weights even if the device shares the memory */
   const char* device; /* a part of its name, "platform: device"; NULL: any */
+  /* A file in which a session that is initialised with the device keeps the kernels that the driver
+   * has compiled, for the next time; NULL: none. It may be absent. Only the application may be able
+   * to write it: the driver trusts its content. */
+  const char* kernels;
 } llmc_opencl_options;
 /* Creates the device `opencl` for llmc_config.device: a GPU or another processor with OpenCL 1.2.
  * The system's libOpenCL.so.1 is loaded. `options` may be NULL. Fails with LLMC_ERROR_DEVICE if
