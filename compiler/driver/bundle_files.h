@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/plan/parts.h"
@@ -19,6 +20,10 @@ namespace llmc::driver {
 /// nullopt if it is not a bundle, or contains two.
 std::optional<std::string> bundle_name(const std::filesystem::path& folder);
 
+/// The end of the name of the file in which a run on an OpenCL device keeps the compiled kernels:
+/// NAME.opencl.bin. A bundle can do without it.
+inline constexpr std::string_view kKernelsSuffix = ".opencl.bin";
+
 /// Returns whether `folder` appears to be a bundle, complete or damaged: it contains a
 /// NAME.plan.json and no .onnx file.
 bool looks_like_bundle(const std::filesystem::path& folder);
@@ -26,7 +31,8 @@ bool looks_like_bundle(const std::filesystem::path& folder);
 /// Returns the check that AtomicDirectory runs before it replaces a folder, so that llmc deletes
 /// only its own output. The check rejects a folder that is or contains `model`, the model to
 /// compile. It accepts an empty folder, and a bundle with no entries other than the files that its
-/// plan.json lists and their folders. Otherwise its error names an entry that is not listed.
+/// plan.json lists, their folders, and compiled kernels. Otherwise its error names an entry that is
+/// not listed.
 AtomicDirectory::MayReplace replaces_bundle(const std::filesystem::path& model);
 
 /// Writes src/build.sh and makes it executable for everyone who can read it. The folder src must

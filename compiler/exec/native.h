@@ -51,6 +51,9 @@ struct LinkedModel {
   std::shared_ptr<const FolderLock> in_use;
 
   std::filesystem::path weights_file() const { return bundle / (facts.name + ".weights.bin"); }
+  std::filesystem::path kernels_file() const {
+    return bundle / (facts.name + std::string(driver::kKernelsSuffix));
+  }
 };
 
 /// A compiled model that is loaded, or whose runner can be started. Owns its temporary files.

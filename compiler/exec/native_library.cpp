@@ -62,6 +62,7 @@ class LoadedModel final : public NativeModel {
         opencl_(std::move(opencl)),
         weights_(std::move(weights)),
         library_(std::move(library)) {
+    opencl_.kernels = NativeModel::linked().kernels_file();
     const llmc_model& model = library_->model();
     const std::size_t embedded = model.weights == nullptr ? 0 : model.weights_bytes;
     const std::span<const std::byte> read =
@@ -114,7 +115,7 @@ class LoadedModel final : public NativeModel {
                          .grammar = library_->grammar()};
   }
 
-  const hosted::OpenClOptions opencl_;
+  hosted::OpenClOptions opencl_;
   const std::optional<hosted::MappedWeights> weights_;  // set if the weights are in a file
   const std::unique_ptr<hosted::ModelLibrary> library_;
 };
