@@ -273,15 +273,17 @@ TEST(ArenaLayout, PartsFollowEachOtherAligned) {
   EXPECT_EQ(at.logits, at.logits_notes + 64);
   EXPECT_EQ(at.candidates, at.logits + 128);  // 3 x 7 floats
   EXPECT_EQ(at.tokens, at.candidates + 64);
-  EXPECT_EQ(at.scratch, at.tokens + 128);           // 17 + 3 ids
-  EXPECT_EQ(at.source_notes, at.scratch + 2 * 64);  // of two chunks
-  EXPECT_EQ(at.sources, at.source_notes + 128);     // 5 of 16 bytes
-  EXPECT_EQ(at.states, at.sources + 512);           // 5 of 100 bytes
+  EXPECT_EQ(at.scratch, (at.tokens + 128 + 4095) / 4096 * 4096);  // 17 + 3 ids; a page
+  EXPECT_EQ(at.source_notes, at.scratch + 2 * 64);                // of two chunks
+  EXPECT_EQ(at.sources, at.source_notes + 128);                   // 5 of 16 bytes
+  EXPECT_EQ(at.states, at.sources + 512);                         // 5 of 100 bytes
   EXPECT_EQ(at.kv_pool, at.states + 2 * 192);
   EXPECT_EQ(at.total, at.kv_pool + 5 * 256);
-  static_assert(llmc_arena_layout_of({10, 6, 10, 1, 1, 10, 1, 64, 64, 0, 0, 0, 1}).total %
-                    LLMC_ALIGNMENT ==
-                0);
+  // A single chunk follows the tokens directly.
+  constexpr llmc_arena_layout one =
+      llmc_arena_layout_of({10, 6, 10, 1, 1, 10, 1, 64, 64, 0, 0, 0, 1});
+  static_assert(one.total % LLMC_ALIGNMENT == 0);
+  EXPECT_EQ(one.scratch, one.tokens + 64);
 }
 
 TEST(ArenaLayout, HugeNumbersSaturate) {
