@@ -28,9 +28,9 @@ configuration=(-DLLMC_BUILD_TESTS=ON -DLLMC_UNITY_BUILD=ON -DLLMC_TEST_SHARDS=4)
 
 # What reads foreign input, and the runtime, is tested under sanitizers; kernels and end-to-end tests,
 # which have no input but their own and take minutes when instrumented, in the release build. What
-# computes floats, and the runtime's promises about allocations, are tested in both.
-once=(llmc_tests_{support,ir,onnx,bad_inputs,passes,plan,emit,grammar,driver,evaluate,bench})
-sanitized=("${once[@]}" llmc_tests_{quant,reference,runtime})
+# computes floats, and the core, which promises not to allocate, are tested in both.
+once=(llmc_tests_{support,ir,onnx,bad_inputs,passes,plan,emit,grammar,hosted,driver,evaluate,bench})
+sanitized=("${once[@]}" llmc_tests_{quant,reference,core})
 echo "== build with address and undefined-behaviour sanitizers"
 # Without debug information: reports name functions, and places of undefined behaviour all the same.
 cmake --preset dev "${configuration[@]}" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 >/dev/null
