@@ -57,6 +57,15 @@ TEST(ReplacesBundle, RefusesFoldersWithOtherFiles) {
   EXPECT_FALSE(may_replace(folder.path()));
 }
 
+TEST(ReplacesBundle, WithTheKernelsOfItsRuns) {
+  testing::TemporaryFolder folder;
+  write_bundle(folder.path());
+  write(folder.path() / "tiny.opencl.bin");
+  EXPECT_TRUE(may_replace(folder.path()));
+  write(folder.path() / "src/tiny.opencl.bin");
+  EXPECT_FALSE(may_replace(folder.path()));
+}
+
 TEST(ReplacesBundle, SearchesSubfolders) {
   for (const char* mine :
        {"src/my_notes.cpp", "src/llmc/mine.h", "src/llmc/kernels/deep/er.txt", ".git/config"}) {
