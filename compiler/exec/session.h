@@ -124,6 +124,16 @@ class Session {
     tokens.resize(count);
     return tokens;
   }
+  /// The same with the tokens of `draft` (llmc_step_draft). Not under an emulator.
+  Result<std::vector<std::int32_t>> step_draft(std::span<const std::int32_t> draft,
+                                               std::span<const std::int32_t> stop_ids) {
+    std::vector<std::int32_t> tokens(std::max<std::size_t>(draft.size(), 1));
+    LLMC_TRY(const std::size_t count,
+             get<std::size_t>(&Api::step_draft, draft.data(), draft.size(), stop_ids.data(),
+                              stop_ids.size(), tokens.data()));
+    tokens.resize(count);
+    return tokens;
+  }
   std::uint32_t position() const {
     return static_cast<std::uint32_t>(api().position(handle_.session));
   }

@@ -32,7 +32,8 @@ namespace llmc::hosted {
   F(position) F(rewind) F(reset) F(slide) F(state_bytes) F(state_save) F(state_load)         \
   F(select) F(new_sequence) F(fork) F(release) F(free_blocks)                                \
   F(grammar_init) F(set_grammar) F(text_state) F(status_text)                                \
-  F(beams_init) F(beams_step) F(beams_count) F(beams_result) F(beams_end) F(step_lookup)
+  F(beams_init) F(beams_step) F(beams_count) F(beams_result) F(beams_end) F(step_lookup) \
+  F(step_draft) F(tokens)
 // clang-format on
 
 /// Pointers to these functions in a loaded library, which has its own copy and version of the

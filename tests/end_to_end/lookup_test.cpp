@@ -1,4 +1,4 @@
-// --lookup: texts of several tokens per pass beside those of single steps.
+// --lookup and --draft: texts of several tokens per pass beside those of single steps.
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,20 +26,35 @@ class Lookup : public ::testing::Test {
       "Clara had a red ball. She liked the ball. Clara had a red ball. She liked the ball. Clara "
       "had";
 
+  static std::string compiled(driver::CompileOptions options) {
+    const auto made = driver::compile_model(options);
+    if (!made.ok()) expect_ok(made.error());
+    return options.out_dir.string();
+  }
   static const std::string& bundle() {
     static const testing::TemporaryFolder folder;
     static const std::string path = [] {
       auto options = quick(tinyfable(), folder.path() / "fable");
       options.batch = 8;
-      const auto compiled = driver::compile_model(options);
-      if (!compiled.ok()) expect_ok(compiled.error());
-      return options.out_dir.string();
+      return compiled(options);
+    }();
+    return path;
+  }
+  /// The same model with other weights, as one that drafts.
+  static const std::string& draft() {
+    static const testing::TemporaryFolder folder;
+    static const std::string path = [] {
+      auto options = quick(tinyfable(), folder.path() / "draft");
+      options.quant = ir::WeightFormat::kQ4;
+      return compiled(options);
     }();
     return path;
   }
 
+  /// `lookup`: tokens of a pass, or a bundle that drafts.
   static nlohmann::json text_of(std::vector<std::string> arguments, const std::string& lookup) {
-    arguments.insert(arguments.begin(), {"run", bundle(), "--json", "-q", "--lookup", lookup});
+    arguments.insert(arguments.begin(), {"run", bundle(), "--json", "-q",
+                                         lookup.size() > 2 ? "--draft" : "--lookup", lookup});
     const ProgramRun ran = llmc(arguments);
     EXPECT_EQ(ran.code, 0) << ran.err;
     nlohmann::json line = nlohmann::json::parse(last_line(ran.out));
@@ -48,6 +63,14 @@ class Lookup : public ::testing::Test {
     return line;
   }
 };
+
+/// The number after `name` in the closing note.
+double tokens_per_pass(const ProgramRun& ran, const std::string& name) {
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const std::size_t at = ran.err.find(name + ": ");
+  EXPECT_NE(at, std::string::npos) << ran.err;
+  return at == std::string::npos ? 0 : std::stod(ran.err.substr(at + name.size() + 2));
+}
 
 TEST_F(Lookup, TextsLogitsAndStatesAreThoseOfSingleSteps) {
   const testing::TemporaryFolder folder;
@@ -68,10 +91,13 @@ TEST_F(Lookup, TextsLogitsAndStatesAreThoseOfSingleSteps) {
     const nlohmann::json steps = text_of(run, "1");
     const auto expected = read_file(state);
     const std::string shown = fmt::format("{}", fmt::join(run, " "));
-    EXPECT_EQ(text_of(run, "8"), steps) << shown;
-    const auto saved = read_file(state);
-    ASSERT_TRUE(expected.ok() && saved.ok());
-    EXPECT_TRUE(*saved == *expected) << shown;
+    ASSERT_TRUE(expected.ok());
+    for (const std::string& lookup : {draft(), std::string("8")}) {
+      EXPECT_EQ(text_of(run, lookup), steps) << lookup << ": " << shown;
+      const auto saved = read_file(state);
+      ASSERT_TRUE(saved.ok());
+      EXPECT_TRUE(*saved == *expected) << lookup << ": " << shown;
+    }
     // A run that loads either state generates the same tokens.
     const std::vector<std::string> more{"-p",           "",    "-n",           "8",  "--temp", "0",
                                         "--load-state", state, "--save-state", state};
@@ -84,10 +110,30 @@ TEST_F(Lookup, TextsLogitsAndStatesAreThoseOfSingleSteps) {
 TEST_F(Lookup, PassesAreFewerThanTokens) {
   const ProgramRun ran = llmc({"run", bundle(), "-p", kPrompt, "-n", "60", "--temp", "0",
                                "--lookup", "8", "--grammar", "root ::= (\" had a red ball.\"){9}"});
-  ASSERT_EQ(ran.code, 0) << ran.err;
-  const std::size_t at = ran.err.find("lookup: ");
-  ASSERT_NE(at, std::string::npos) << ran.err;
-  EXPECT_GT(std::stod(ran.err.substr(at + 8)), 1.2) << ran.err;
+  EXPECT_GT(tokens_per_pass(ran, "lookup"), 1.2);
+}
+
+TEST_F(Lookup, DraftsOfAModelAreAppended) {
+  // The first passes have drafts, later ones where that is faster.
+  for (const char* temperature : {"0", "0.8"}) {
+    const ProgramRun ran = llmc({"run", bundle(), "-p", kPrompt, "-n", "60", "--temp", temperature,
+                                 "--seed", "5", "--draft", draft()});
+    EXPECT_GT(tokens_per_pass(ran, "draft"), 1.04) << temperature;
+  }
+}
+
+TEST_F(Lookup, RefusesModelsThatCannotDraft) {
+  const testing::TemporaryFolder folder;
+  const auto refused = [&](const std::string& draft, int code) {
+    const ProgramRun ran =
+        llmc({"run", bundle(), "-p", kPrompt, "-n", "4", "--draft", draft});
+    EXPECT_EQ(ran.code, code) << ran.err;
+    return ran.err;
+  };
+  const ModelFolder other;
+  EXPECT_THAT(refused(compiled(quick(other.path(), folder.path() / "other")), 2),
+              HasSubstr("its vocabulary has"));
+  EXPECT_THAT(refused((folder.path() / "none").string(), 3), HasSubstr("none"));
 }
 
 TEST_F(Lookup, AConversationIsThatOfSingleSteps) {
@@ -96,14 +142,19 @@ TEST_F(Lookup, AConversationIsThatOfSingleSteps) {
   const std::string text(kPrompt);
   ASSERT_TRUE(write_file(input, text + "\n" + text + "\n\n/reset\n" + text + "\n").ok());
   const auto answers = [&](const std::string& lookup, const std::string& stop) {
-    EXPECT_TRUE(write_file(config, "{\"lookup\": " + lookup + "}").ok());
+    const std::string name = lookup.size() > 2 ? "draft" : "lookup";
+    const std::string value = lookup.size() > 2 ? "\"" + lookup + "\"" : lookup;
+    EXPECT_TRUE(write_file(config, "{\"" + name + "\": " + value + "}").ok());
     return output_of({"sh", "-c",
                       "exec " LLMC_PROGRAM " chat '" + bundle() +
                           "' -q --no-template -n 16 --temp 0.5 " + "--seed 8 --stop '" + stop +
                           "' --config '" + config.string() + "' < '" + input.string() + "'"});
   };
-  for (const char* stop : {"nothing", "said", "a"})
-    EXPECT_EQ(answers("8", stop), answers("1", stop)) << stop;
+  for (const char* stop : {"nothing", "said", "a"}) {
+    const std::string steps = answers("1", stop);
+    EXPECT_EQ(answers("8", stop), steps) << stop;
+    EXPECT_EQ(answers(draft(), stop), steps) << stop;
+  }
 }
 
 TEST_F(Lookup, RefusesWhatItDoesNotWorkWith) {
@@ -117,6 +168,12 @@ TEST_F(Lookup, RefusesWhatItDoesNotWorkWith) {
   EXPECT_THAT(refused({"--beams", "2"}), HasSubstr("--beams"));
   EXPECT_THAT(refused({"--cfg-scale", "2", "--cfg-negative-prompt", "x"}),
               HasSubstr("--cfg-scale"));
+  const ProgramRun emulated = llmc({"run", tinyfable().string(), "-p", kPrompt, "--target=lasx",
+                                    "--cflag=-O1", "--draft", draft(), "-n", "1"},
+                                   {"LLMC_CROSS_DIR=" + cross_folder().string()});
+  EXPECT_NE(emulated.code, 0);
+  if (executable(**target::find("lasx")))
+    EXPECT_THAT(emulated.err, HasSubstr("--draft needs a model that runs in this process"));
   const ProgramRun many = llmc({"run", bundle(), "-p", kPrompt, "--lookup", "9"});
   EXPECT_EQ(many.code, 2) << many.err;
   EXPECT_THAT(many.err, HasSubstr("--batch=9"));

@@ -90,12 +90,20 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
            grammar_for(command.grammar, source, command.model, model, tokenizer.get(), globals));
   LLMC_TRY(const auto compiled, compiled_prompt(*native));
   const auto stop_ids = format.stop_ids();
+  std::unique_ptr<DraftModel> drafts;
+  if (!command.lookup.draft_model.empty()) {
+    LLMC_TRY(drafts,
+             DraftModel::load(command.lookup.draft_model, command.model, *native,
+                              {.threads = threads, .cores = command.cores}, command.sampling,
+                              tokenizer.get(), command.lookup.tokens, globals));
+  }
   NativeSequence sequence(*session, model, std::move(grammar),
                           {*session,
                            model,
                            command.lookup,
                            command.sampling.sampling,
-                           {stop_ids.begin(), stop_ids.end()}});
+                           {stop_ids.begin(), stop_ids.end()},
+                           drafts.get()});
   hosted::Conversation conversation(sequence, format, compiled.begun);
   conversation.set_system(command.system_option->count() > 0 ? command.system : compiled.message);
   note_idle_sampling(command.sampling, globals);

@@ -227,8 +227,9 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
                                      : on_ranks                   ? "ranks"
                                                                   : nullptr;
   if (command.lookup.on() && without_lookup != nullptr)
-    return usage_error(fmt::format("--lookup does not work with {}", without_lookup),
-                       "leave out one of them");
+    return usage_error(
+        fmt::format("{} does not work with {}", command.lookup.name(), without_lookup),
+        "leave out one of them");
   const bool states = !command.load_state.empty() || !command.save_state.empty();
   if (states && (command.guidance.on() || command.source.count() > 1))
     return usage_error(fmt::format("--load-state and --save-state do not take {}",
@@ -326,10 +327,11 @@ Result<int> run(RunCommand& command, const Globals& globals) {
     return usage_error("a grammar takes a single source", "add --no-grammar");
   if (prompts.sources.size() > 1)
     return run_sources(command, *native, prompts, tokenizer.get(), stops, shown_prompt, globals);
-  LLMC_TRY(const auto result,
-           command.beams.on()
-               ? search_beams(command, *native, prompts, tokenizer.get(), stops, output)
-               : generate(command, *native, prompts, tokenizer.get(), stops, grammar, output));
+  LLMC_TRY(
+      const auto result,
+      command.beams.on()
+          ? search_beams(command, *native, prompts, tokenizer.get(), stops, output)
+          : generate(command, *native, prompts, tokenizer.get(), stops, grammar, output, globals));
   if (!finish_stdout()) return 0;  // main() reports it and sets the exit code
   const double generated = static_cast<double>(result.ids.size());
   const double prompt_rate = static_cast<double>(prompts.text.size()) / result.prompt_seconds;

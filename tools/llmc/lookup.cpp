@@ -12,17 +12,23 @@ void add_lookup_option(CLI::App& app, LookupOptions& options) {
       app, "--lookup", options.tokens, 1, kMaxTokens,
       "Tokens that one pass over the weights may append, with drafts from the text itself; the "
       "text is the same, 1: no drafts (default: 1)");
+  app.add_option("--draft", options.draft_model,
+                 "Model whose tokens are the drafts, with the same tokenizer; passes have up to "
+                 "--lookup tokens (then default: 8)")
+      ->type_name("MODEL");
 }
 
-void make_room_for_lookup(const LookupOptions& options, driver::CompileOptions& compile) {
+void make_room_for_lookup(LookupOptions& options, driver::CompileOptions& compile) {
+  constexpr std::uint32_t kDrafted = 8;
+  if (!options.draft_model.empty() && options.option->count() == 0) options.tokens = kDrafted;
   compile.batch = std::max(compile.batch, options.tokens);
 }
 
 Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model) {
   if (!options.on() || options.tokens <= model.batch) return ok_status();
   return usage_error(
-      fmt::format("--lookup {} needs a bundle with a batch of {}; it has {}", options.tokens,
-                  options.tokens, model.batch),
+      fmt::format("passes of {} tokens ({}) need a bundle with a batch of {}; it has {}",
+                  options.tokens, options.name(), options.tokens, model.batch),
       fmt::format("compile it with --batch={}, or use a smaller --lookup", options.tokens));
 }
 
@@ -32,8 +38,10 @@ Result<std::int32_t> LookupText::sample(std::size_t wanted) {
   // A full context has no room for the token that is sampled.
   if (max_tokens_ <= 1 || wanted <= 1 || session_.position() >= context_) return session_.sample();
   const std::uint32_t before = session_.position();
-  LLMC_TRY(const std::vector<std::int32_t> tokens,
-           session_.step_lookup(std::min<std::size_t>(max_tokens_, wanted), stop_ids_));
+  const std::size_t most = std::min<std::size_t>(max_tokens_, wanted);
+  LLMC_TRY(const std::vector<std::int32_t> tokens, drafts_ != nullptr
+                                                       ? drafts_->step(session_, most, stop_ids_)
+                                                       : session_.step_lookup(most, stop_ids_));
   const std::uint32_t appended = session_.position() - before;
   ahead_.assign(tokens.begin(), tokens.begin() + appended);
   if (appended < tokens.size()) stop_ = tokens.back();
@@ -73,9 +81,9 @@ Status LookupText::rewind(std::size_t position) {
   return session_.call(&exec::Api::rewind, position);
 }
 
-std::string lookup_text(const LookupText& text) {
+std::string lookup_text(const LookupText& text, const LookupOptions& options) {
   if (text.passes() == 0) return {};
-  return fmt::format("; lookup: {:.2f} tokens per pass",
+  return fmt::format("; {}: {:.2f} tokens per pass", options.name() + 2,
                      static_cast<double>(text.tokens()) / static_cast<double>(text.passes()));
 }
 

@@ -7,21 +7,25 @@
 #include <vector>
 
 #include "compiler/exec/native.h"
+#include "tools/llmc/draft_model.h"
 #include "tools/llmc/options.h"
 
-/// Speculative decoding with drafts from the text itself (--lookup).
+/// Speculative decoding with drafts from the text itself (--lookup) or another model (--draft).
 namespace llmc::cli {
 
 struct LookupOptions {
   CLI::Option* option = nullptr;
   std::uint32_t tokens = 1;  // maximum number of tokens of a pass; 1: no drafts
+  std::string draft_model;   // empty: drafts come from the text
 
   bool on() const { return tokens > 1; }
+  /// Returns the option that turned it on, for messages.
+  const char* name() const { return draft_model.empty() ? "--lookup" : "--draft"; }
 };
 
 void add_lookup_option(CLI::App& app, LookupOptions& options);
-/// Increases the batch of `compile` to the tokens of a pass.
-void make_room_for_lookup(const LookupOptions& options, driver::CompileOptions& compile);
+/// Sets what was not given, and increases the batch of `compile` to the tokens of a pass.
+void make_room_for_lookup(LookupOptions& options, driver::CompileOptions& compile);
 /// Fails with kUsage if the model's batch is smaller than a pass.
 Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model);
 
@@ -31,13 +35,15 @@ Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model)
 class LookupText {
  public:
   /// `stop_ids`: no draft goes beyond them. Models and sampling parameters with which drafts are
-  /// not used (speculation.h) take single steps.
+  /// not used (speculation.h) take single steps. `drafts`: nullptr: drafts come from the text.
   LookupText(exec::Session& session, const exec::ModelFacts& model, const LookupOptions& options,
-             const llmc_sampling& sampling, std::vector<std::int32_t> stop_ids)
+             const llmc_sampling& sampling, std::vector<std::int32_t> stop_ids,
+             DraftModel* drafts = nullptr)
       : session_(session),
         context_(model.ctx),
         max_tokens_(model.single_steps != 0 || sampling.mirostat != 0 ? 1 : options.tokens),
-        stop_ids_(std::move(stop_ids)) {}
+        stop_ids_(std::move(stop_ids)),
+        drafts_(drafts) {}
 
   /// Returns the next token of the text, of which at most `wanted` are needed.
   Result<std::int32_t> sample(std::size_t wanted = SIZE_MAX);
@@ -64,13 +70,14 @@ class LookupText {
   const std::uint32_t context_;
   const std::uint32_t max_tokens_;
   const std::vector<std::int32_t> stop_ids_;
+  DraftModel* const drafts_;
   std::deque<std::int32_t> ahead_;    // in the session, not in the text
   std::optional<std::int32_t> stop_;  // the stop token that was chosen after them
   std::uint32_t row_ = 0;             // of the text's last token in the last pass, plus 1; 0: none
   std::uint64_t passes_ = 0, tokens_ = 0;
 };
 
-/// Returns "; lookup: 2.4 tokens per pass"; empty without passes.
-std::string lookup_text(const LookupText& text);
+/// Returns "; lookup: 2.4 tokens per pass", or with "draft"; empty without passes.
+std::string lookup_text(const LookupText& text, const LookupOptions& options);
 
 }  // namespace llmc::cli

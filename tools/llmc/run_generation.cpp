@@ -81,7 +81,7 @@ std::string after_compiled_in(std::uint32_t tokens) {
 Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
                            const RunStops& stops, const std::optional<std::string>& grammar,
-                           const RunOutput& output) {
+                           const RunOutput& output, const Globals& globals) {
   const exec::ModelFacts& model = native.model();
   LLMC_TRY(const std::uint32_t threads, threads_for(command.threads, model.threads_max));
   LLMC_RETURN_IF_ERROR(check_length(command, prompts, model));
@@ -103,8 +103,14 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   RunResult result;
   evaluate::LogitHash hash;  // of all logit vectors of the run
   GuidedText guided(*session);
+  std::unique_ptr<DraftModel> drafts;
+  if (!command.lookup.draft_model.empty()) {
+    LLMC_TRY(drafts,
+             DraftModel::load(command.lookup.draft_model, command.model, native, start_options,
+                              sampling(false), tokenizer, command.lookup.tokens, globals));
+  }
   LookupText text(*session, model, command.lookup, command.sampling.sampling,
-                  command.ignore_eos ? std::vector<std::int32_t>() : stops.ids);
+                  command.ignore_eos ? std::vector<std::int32_t>() : stops.ids, drafts.get());
   auto start = RunClock::now();
   for (const exec::EncoderInput& source : prompts.sources)
     LLMC_RETURN_IF_ERROR(session->encode(source));
@@ -196,7 +202,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   }
   result.generation_seconds = seconds_since_start(start);
   result.hash = hash.text();
-  result.lookup = lookup_text(text);
+  result.lookup = lookup_text(text, command.lookup);
   if (!command.save_state.empty()) {
     LLMC_RETURN_IF_ERROR(text.drop_ahead(last_token));
     LLMC_TRY(const std::string state, session->save_state());

@@ -123,6 +123,6 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
 Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
                            const RunStops& stops, const std::optional<std::string>& grammar,
-                           const RunOutput& output);
+                           const RunOutput& output, const Globals& globals);
 
 }  // namespace llmc::cli

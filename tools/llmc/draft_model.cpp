@@ -1,0 +1,105 @@
+#include "tools/llmc/draft_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace llmc::cli {
+
+void DraftPace::note(double seconds, std::uint32_t tokens) {
+  if (std::exchange(is_first_, false)) return;  // it also waits for the pages of weights
+  Passes& passes = drafts_ ? with_ : without_;
+  passes.seconds += seconds;
+  passes.tokens += tokens;
+  if (++count_ < limit_) return;
+  count_ = 0;
+  if (is_trial_) {
+    is_trial_ = false;
+    drafts_ = with_.per_token() < without_.per_token();
+    limit_ = kLong;
+    (drafts_ ? with_ : without_) = {};
+  } else {
+    is_trial_ = true;
+    drafts_ = !drafts_;
+    limit_ = kTrial;
+    (drafts_ ? with_ : without_) = {};
+  }
+}
+
+Result<std::unique_ptr<DraftModel>> DraftModel::load(const std::string& path, ModelOptions like,
+                                                     const exec::NativeModel& model,
+                                                     const exec::SessionOptions& options,
+                                                     const SamplingOptions& sampling,
+                                                     const hosted::Tokenizer* tokenizer,
+                                                     std::uint32_t most, const Globals& globals) {
+  if (!model.emulator().empty() || globals.ranks != nullptr)
+    return usage_error("--draft needs a model that runs in this process",
+                       "leave out --draft, or choose a --target of this processor");
+  like.model = path;
+  like.compile.batch = 1;
+  like.fixed.clear();  // without effect on a bundle
+  LLMC_TRY(auto native, cli::load(like, globals));
+  const exec::ModelFacts& facts = native->model();
+  const auto refuse = [&](const std::string& why) {
+    return usage_error(fmt::format("--draft {}: {}", printable(path, 200), why),
+                       "name a smaller model with the same tokenizer, or use --lookup alone");
+  };
+  if (facts.vocab != model.model().vocab)
+    return refuse(fmt::format("its vocabulary has {} tokens, that of the model {}", facts.vocab,
+                              model.model().vocab));
+  if (facts.source_max != 0) return refuse("it is an encoder-decoder");
+  if (facts.single_steps != 0) return refuse("it cannot drop tokens of its text again");
+  exec::SessionOptions own = options;
+  own.threads = std::min(options.threads, facts.threads_max);
+  own.begin = LLMC_BEGIN_EMPTY;
+  own.chunk = 0;
+  LLMC_TRY(auto session, native->start(own));
+  LLMC_RETURN_IF_ERROR(use_sampling(sampling, tokenizer, facts.vocab, *session));
+  return std::unique_ptr<DraftModel>(new DraftModel(std::move(native), std::move(session), most));
+}
+
+Result<std::vector<std::int32_t>> DraftModel::draft(exec::Session& session, std::size_t most) {
+  std::vector<std::int32_t> text(session.position()), tokens;
+  if (text.empty() || text.size() + most > model_->model().ctx) return tokens;
+  LLMC_RETURN_IF_ERROR(session.call(&exec::Api::tokens, 0, text.data(), text.size()));
+  constexpr std::int32_t kEmbedding = -1;
+  if (std::ranges::find(text, kEmbedding) != text.end()) return tokens;
+  // The last token of the text is appended in any case: its logits are needed.
+  const auto same =
+      static_cast<std::size_t>(std::ranges::mismatch(tokens_, text).in2 - text.begin());
+  const std::size_t kept = std::min(same, text.size() - 1);
+  tokens_.resize(kept);
+  LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, kept));
+  LLMC_RETURN_IF_ERROR(session_->prefill(std::span(text).subspan(kept)));
+  tokens_ = std::move(text);
+  while (tokens.size() + 1 < most) {
+    LLMC_TRY(const std::int32_t token, session_->step());
+    tokens.push_back(token);
+    tokens_.push_back(token);
+  }
+  LLMC_TRY(const std::int32_t last, session_->sample());
+  tokens.push_back(last);
+  return tokens;
+}
+
+Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::size_t most,
+                                                   std::span<const std::int32_t> stop_ids) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const std::uint32_t before = session.position();
+  std::vector<std::int32_t> drafted;
+  if (pace_.drafts()) {
+    LLMC_TRY(drafted, draft(session, std::min(most, length_)));
+  }
+  LLMC_TRY(const std::vector<std::int32_t> tokens, session.step_draft(drafted, stop_ids));
+  const std::uint32_t appended = session.position() - before;
+  if (!drafted.empty())
+    length_ = appended == drafted.size() ? std::min(2 * length_, most_)
+                                         : std::min<std::size_t>(appended + 1, most_);
+  pace_.note(std::chrono::duration<double>(Clock::now() - start).count(), std::max(appended, 1u));
+  return tokens;
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compiler/exec/native.h"
+#include "tools/llmc/options.h"
+#include "tools/llmc/sampling_options.h"
+
+namespace llmc::cli {
+
+/// Decides whether drafts pay: compares the time per token of passes with and without drafts, first
+/// after a few passes of each, then again from time to time.
+class DraftPace {
+ public:
+  /// Returns whether the next pass is one with a draft.
+  bool drafts() const { return drafts_; }
+  void note(double seconds, std::uint32_t tokens);
+
+ private:
+  struct Passes {
+    double seconds = 0;
+    std::uint32_t tokens = 0;
+    double per_token() const { return seconds / tokens; }
+  };
+  static constexpr std::uint32_t kTrial = 4, kLong = 64;  // passes
+
+  Passes with_, without_;
+  bool drafts_ = true, is_trial_ = false, is_first_ = true;
+  std::uint32_t count_ = 0, limit_ = kTrial;
+};
+
+/// A smaller model whose tokens are drafts of another one's (--draft). It samples as that one does,
+/// with the same random draws.
+class DraftModel {
+ public:
+  /// Loads `path`, compiled with the options of `like`, for drafts of up to `most` tokens for
+  /// `model`. Fails with kUsage if its vocabulary has another size, or if it is an encoder-decoder
+  /// or cannot drop tokens again, and like load().
+  static Result<std::unique_ptr<DraftModel>> load(const std::string& path, ModelOptions like,
+                                                  const exec::NativeModel& model,
+                                                  const exec::SessionOptions& options,
+                                                  const SamplingOptions& sampling,
+                                                  const hosted::Tokenizer* tokenizer,
+                                                  std::uint32_t most, const Globals& globals);
+
+  /// Chooses and appends up to `most` tokens to the selected sequence of `session` in one pass.
+  /// Tokens are those of llmc_step_draft.
+  Result<std::vector<std::int32_t>> step(exec::Session& session, std::size_t most,
+                                         std::span<const std::int32_t> stop_ids);
+
+ private:
+  DraftModel(std::unique_ptr<exec::NativeModel> model, std::unique_ptr<exec::Session> session,
+             std::uint32_t most)
+      : model_(std::move(model)), session_(std::move(session)), most_(most), length_(most) {}
+  Result<std::vector<std::int32_t>> draft(exec::Session& session, std::size_t most);
+
+  std::unique_ptr<exec::NativeModel> model_;
+  std::unique_ptr<exec::Session> session_;
+  std::vector<std::int32_t> tokens_;  // of its session
+  std::size_t most_, length_;         // of a draft
+  DraftPace pace_;
+};
+
+}  // namespace llmc::cli
