@@ -239,7 +239,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
         std::max(plan.memory.scratch_bytes, round_up(encoders.image->arena_bytes, kAlignment));
     plan.image_encoder = std::move(encoders.image);
   }
-  if (plan.partition)
+  if (plan.in_flight() > 1)
     plan.memory.scratch_bytes = round_up(plan.memory.scratch_bytes, std::uint64_t{LLMC_PAGE_BYTES});
   plan.state_bytes = program.state_bytes();
   kv.block_bytes =

@@ -11,7 +11,8 @@
  *           | states [sequences][state_bytes]
  *           | KV pool [blocks][kv_block_bytes]
  *
- * Every part starts at a multiple of 64 bytes. Valid C99 and C++ (constant expressions in C++).
+ * Every part starts at a multiple of 64 bytes, the scratch of several chunks at one of 4096.
+ * Valid C99 and C++ (constant expressions in C++).
  */
 #ifndef LLMC_ARENA_H
 #define LLMC_ARENA_H
@@ -29,9 +30,9 @@
 #define LLMC_SEQUENCE_BYTES 512u
 /* Number of bytes reserved for an address, the same on every target, and for an llmc_segment. */
 #define LLMC_ADDRESS_BYTES 8u
-/* Size of a page, in which a device can use memory where it is. */
-#define LLMC_PAGE_BYTES 4096u
 #define LLMC_SEGMENT_BYTES 48u
+/* Alignment that GPUs need to use memory of the host without a copy. */
+#define LLMC_PAGE_BYTES 4096u
 /* Bytes that the runtime stores about each row of logits: a generation (u64) and the id with the
  * largest logit (u32). */
 #define LLMC_LOGITS_NOTE_BYTES 12u
