@@ -94,10 +94,14 @@ void print_opencl() {
   if (devices.empty()) print("  no device\n");
 }
 
-Json opencl_rows() {
-  Json rows = Json::array();
+/// Adds "opencl", the list of these devices, and "opencl_problem" if there is no OpenCL.
+void add_opencl(Json& json) {
+  Json& rows = json["opencl"] = Json::array();
   const auto api = hosted::opencl::load_api();
-  if (!api.ok()) return rows;
+  if (!api.ok()) {
+    json["opencl_problem"] = api.failure().message;
+    return;
+  }
   for (const hosted::opencl::FoundDevice& device : hosted::opencl::list_devices(**api)) {
     rows.push_back({{"name", printable(device.name)},
                     {"versions", printable(device.versions)},
@@ -105,7 +109,6 @@ Json opencl_rows() {
                     {"shares_memory", device.shares_memory}});
     if (!device.obstacle.empty()) rows.back()["problem"] = device.obstacle;
   }
-  return rows;
 }
 
 int targets(const Globals& globals, const std::string& cc) {
@@ -119,7 +122,9 @@ int targets(const Globals& globals, const std::string& cc) {
     }
   }
   if (globals.json) {
-    print_json({{"targets", list}, {"opencl", opencl_rows()}});
+    Json json{{"targets", std::move(list)}};
+    add_opencl(json);
+    print_json(json);
   } else {
     print_opencl();
   }
