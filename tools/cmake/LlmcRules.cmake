@@ -26,8 +26,8 @@ target_compile_options(llmc_options INTERFACE
 target_include_directories(llmc_options INTERFACE
   ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_SOURCE_DIR}/templates)
 if(LLMC_SANITIZE)
-  # An access through a null pointer ends a program anyway; to check each one, and the types of objects
-  # with virtual functions, takes an eighth of the compiler's time.
+  # Without the checks of null pointers, through which an access ends the program anyway, and of the
+  # types of objects with virtual functions: they take an eighth of the compiler's time.
   target_compile_options(llmc_options INTERFACE -fsanitize=address,undefined -fno-sanitize=null,vptr
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(llmc_options INTERFACE -fsanitize=address,undefined)
