@@ -88,7 +88,8 @@ std::optional<fs::path> first_foreign(const fs::path& folder, std::error_code& e
   std::set<fs::path> files, folders;
   nlohmann::json json;
   if (const auto name = bundle_name(folder)) {
-    files.insert(*name + std::string(kKernelsSuffix));
+    const std::string kernels = *name + std::string(kKernelsSuffix);
+    files.insert({kernels, kernels + ".tmp"});
     const auto text = read_file(folder / (*name + std::string(kPlanSuffix)), kMaxPlanBytes);
     if (text.ok()) json = nlohmann::json::parse(*text, nullptr, false);
   }

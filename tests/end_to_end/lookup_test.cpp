@@ -125,8 +125,7 @@ TEST_F(Lookup, DraftsOfAModelAreAppended) {
 TEST_F(Lookup, RefusesModelsThatCannotDraft) {
   const testing::TemporaryFolder folder;
   const auto refused = [&](const std::string& draft, int code) {
-    const ProgramRun ran =
-        llmc({"run", bundle(), "-p", kPrompt, "-n", "4", "--draft", draft});
+    const ProgramRun ran = llmc({"run", bundle(), "-p", kPrompt, "-n", "4", "--draft", draft});
     EXPECT_EQ(ran.code, code) << ran.err;
     return ran.err;
   };

@@ -11,7 +11,6 @@ namespace llmc::test {
 namespace {
 
 namespace fs = std::filesystem;
-using hosted::opencl::ProgramCache;
 
 class KernelsFile : public testing::Test {
  protected:
@@ -34,57 +33,6 @@ class KernelsFile : public testing::Test {
       fs::path(testing::TempDir()) / ("llmc-kernels-" + std::to_string(::getpid()));
 };
 
-TEST_F(KernelsFile, KeepsProgramsThatAreUsed) {
-  ProgramCache first(file());
-  EXPECT_EQ(first.find(1), nullptr);
-  first.save();
-  EXPECT_FALSE(fs::exists(file())) << "nothing to keep";
-  first.add(1, std::string("one\0two", 7));
-  first.add(2, "");
-  first.save();
-  ProgramCache second(file());
-  ASSERT_NE(second.find(1), nullptr);
-  EXPECT_EQ(*second.find(1), std::string("one\0two", 7));
-  second.add(3, "three");
-  second.save();
-  ProgramCache third(file());
-  EXPECT_NE(third.find(1), nullptr);
-  EXPECT_NE(third.find(3), nullptr);
-  EXPECT_EQ(third.find(2), nullptr) << "not used the second time";
-  EXPECT_EQ(entries(), 1u);
-}
-
-TEST_F(KernelsFile, DamagedOnesAreEmpty) {
-  {
-    ProgramCache cache(file());
-    cache.add(1, "program");
-    cache.save();
-  }
-  const std::string whole = content();
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    write(whole.substr(0, length));
-    EXPECT_EQ(ProgramCache(file()).find(1), nullptr) << length;
-  }
-  for (std::size_t at = 0; at < whole.size(); ++at) {
-    std::string damaged = whole;
-    damaged[at] = static_cast<char>(damaged[at] ^ 1);
-    write(damaged);
-    EXPECT_EQ(ProgramCache(file()).find(1), nullptr) << at;
-  }
-  write(whole);
-  EXPECT_NE(ProgramCache(file()).find(1), nullptr);
-}
-
-TEST_F(KernelsFile, PlacesThatCannotBeWrittenAreIgnored) {
-  for (const fs::path& path : {fs::path(), file() / "below", fs::path("/proc/none/kernels")}) {
-    ProgramCache cache(path);
-    cache.add(1, "program");
-    cache.save();
-    EXPECT_EQ(ProgramCache(path).find(1), nullptr);
-  }
-  EXPECT_EQ(entries(), 0u);
-}
-
 /// A product, and the programs that it needs.
 void multiply(const fs::path& kernels) {
   constexpr std::size_t kN = 8, kK = 32;
@@ -100,6 +48,8 @@ void multiply(const fs::path& kernels) {
   step.op.matrix.offset = weights.add(data.data(), data.size());
   step.op.matrix.bytes = data.size();
   step.op.matrix.rows = kN;
+  step.cross(0, kK * 4, false);
+  step.cross(step.op.out, kN * 4, true);
   ASSERT_EQ(step.run(device, weights, 1), LLMC_DEVICE_DONE);
   for (std::size_t i = 0; i < kN; ++i) {
     float want = 0;
@@ -121,6 +71,26 @@ TEST_F(KernelsFile, OfADeviceIsReadAndReplaced) {
   multiply(file());
   EXPECT_GT(content().size(), 1000u);
   EXPECT_EQ(entries(), 1u);
+}
+
+/// A file of programs that the driver does not take.
+TEST_F(KernelsFile, OfAnotherCompilerIsReplaced) {
+  if (const std::string missing = tests::missing_opencl(); !missing.empty())
+    GTEST_SKIP() << missing;
+  multiply(file());
+  std::string other = content();
+  constexpr std::size_t kSum = 15, kFirst = kSum + 8;
+  for (std::size_t at = kFirst; at < other.size();) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, &other[at + 8], sizeof size);
+    std::fill_n(other.begin() + static_cast<std::ptrdiff_t>(at + 16), size, 'x');
+    at += 16 + size;
+  }
+  const std::uint64_t sum = hosted::opencl::hash_of(std::string_view(other).substr(kFirst));
+  std::memcpy(&other[kSum], &sum, sizeof sum);
+  write(other);
+  multiply(file());
+  EXPECT_NE(content(), other);
 }
 
 }  // namespace

@@ -96,6 +96,38 @@ TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
   }
 }
 
+/// Several tiles of rows and of tokens, the last ones incomplete. `groups`: limits of work items.
+template <class C>
+void expect_tiles(std::initializer_list<std::size_t> groups) {
+  using W = typename C::W;
+  constexpr std::uint32_t kTokens = 70;
+  const auto data = make_weight<W>(C::N, 7);
+  const auto x = random_floats(kTokens * C::K, 9, 3);
+  const auto want = reference_products<C>(data.data(), x);
+  for (const std::size_t group : groups) {
+    LLMC_NEED_OPENCL(device, {.device = {}, .copies = true, .kernels = {}, .max_group = group});
+    Weights weights;
+    const std::size_t out = round_up(x.size() * 4, 64);
+    OneStep step(kTokens, out + round_up(want.size() * 4, 64));
+    std::memcpy(step.scratch.data(), x.data(), x.size() * 4);
+    step.op = operation(LLMC_OP_LINEAR, C::N, C::K);
+    step.op.out = out;
+    step.op.matrix =
+        matrix_of<W>(weights.add(data.data(), data.size()), data.size(), packed_rows(C::N));
+    step.cross(0, C::K * 4, false);
+    step.cross(out, C::N * 4, true);
+    ASSERT_EQ(step.run(device, weights, kTokens), LLMC_DEVICE_DONE);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(bits_of(step.rows(out)[i]), bits_of(want[i]))
+          << "groups of " << group << ", token " << i / C::N << ", row " << i % C::N;
+  }
+}
+TEST(OpenClTiles, HaveTheDocumentedBits) {
+  expect_tiles<Case<WeightKind::kQ4, 140, 300>>({32, 1024});
+  expect_tiles<Case<WeightKind::kF32, 140, 77>>({64});
+  expect_tiles<Coded<4, 128, kHalf, kZeroInteger, 140, 300>>({1024});
+}
+
 constexpr std::size_t kN = 24, kK = 288;
 using FourBits = Case<WeightKind::kQ4, kN, kK>;
 using EightBits = Case<WeightKind::kQ8, kN, kK>;

@@ -30,6 +30,7 @@ enum Constant : std::uint32_t {
   kProgramBinarySizes = 0x1165,
   kProgramBinaries = 0x1166,
   kBuildLog = 0x1183,
+  kKernelGroup = 0x11B0,
   kEventStatus = 0x11D3,
   kDeviceComputeMajor = 0x4000,  // of cl_nv_device_attribute_query
   kDeviceComputeMinor = 0x4001,
@@ -63,6 +64,8 @@ inline constexpr Bits kFpDenormals = 1 << 0, kFpInfinities = 1 << 1, kFpToNeares
     std::size_t*)                                                                                \
   F(ReleaseProgram, std::int32_t, Handle)                                                        \
   F(CreateKernel, Handle, Handle, const char*, std::int32_t*)                                    \
+  F(GetKernelWorkGroupInfo, std::int32_t, Handle, Handle, std::uint32_t, std::size_t, void*,     \
+    std::size_t*)                                                                                \
   F(ReleaseKernel, std::int32_t, Handle)                                                         \
   F(SetKernelArg, std::int32_t, Handle, std::uint32_t, std::size_t, const void*)                 \
   F(EnqueueNDRangeKernel, std::int32_t, Handle, Handle, std::uint32_t, const std::size_t*,       \

@@ -1,7 +1,5 @@
 #include "runtime/hosted/device/opencl_cache.h"
 
-#include <unistd.h>
-
 #include <cstring>
 #include <fstream>
 #include <system_error>
@@ -13,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "llmc kernels 1\n";
-/// Larger files are not those of this class.
+/// Larger files are ignored.
 constexpr std::uintmax_t kMaxBytes = 64u << 20;
 
 void append(std::string& text, std::uint64_t number) {
@@ -57,7 +55,8 @@ void ProgramCache::read() {
   while (rest.size() >= 16) {
     const std::uint64_t key = take(rest), size = take(rest);
     if (size > rest.size()) return;
-    entries_[key].program = rest.substr(0, size);
+    entries_[key] = {
+        .program = std::string(rest.substr(0, size)), .used = false, .from_file = true};
     rest.remove_prefix(size);
   }
 }
@@ -70,13 +69,28 @@ const std::string* ProgramCache::find(std::uint64_t key) {
 }
 
 void ProgramCache::add(std::uint64_t key, std::string program) {
-  entries_[key] = {.program = std::move(program), .used = true};
+  entries_[key] = {.program = std::move(program), .used = true, .from_file = false};
   changed_ = true;
 }
 
-void ProgramCache::save() {
+bool ProgramCache::forget() {
+  bool any = false;
+  for (const auto& [key, entry] : entries_) any = any || (entry.used && entry.from_file);
+  entries_.clear();
+  return any;
+}
+
+void ProgramCache::save() noexcept {
   if (!enabled() || !changed_) return;
   changed_ = false;
+  try {
+    write();
+  } catch (...) {  // out of memory
+    changed_ = true;
+  }
+}
+
+void ProgramCache::write() const {
   std::string rest;
   for (const auto& [key, entry] : entries_) {
     if (!entry.used) continue;
@@ -86,7 +100,9 @@ void ProgramCache::save() {
   }
   std::string head(kMagic);
   append(head, hash_of(rest));
-  const fs::path temporary = path_.string() + "." + std::to_string(::getpid()) + ".tmp";
+  // Of two processes that write at the same time, one may spoil the other's file: then its checksum
+  // is wrong.
+  const fs::path temporary = path_.string() + ".tmp";
   std::error_code error;
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);

@@ -58,7 +58,7 @@ Outcome<std::unique_ptr<OpenClDevice>> OpenClDevice::create(const OpenClOptions&
   std::unique_ptr<OpenClDevice> device(new OpenClDevice(**api, options));
   device->can_share_ = found->shares_memory && !options.copies;
   try {
-    device->open(*found);
+    device->open(*found, options.max_group);
   } catch (const DeviceError& error) {
     return Failure{LLMC_ERROR_DEVICE, found->name + ": " + error.message};
   }
@@ -74,15 +74,15 @@ OpenClDevice::~OpenClDevice() {
   if (context_ != nullptr) api_.ReleaseContext(context_);
 }
 
-void OpenClDevice::open(const FoundDevice& found) {
+void OpenClDevice::open(const FoundDevice& found, std::size_t max_group) {
   id_ = found.id;
   name_ = found.name;
   versions_ = found.versions;
   is_cpu_ = found.is_cpu;
   max_allocation_ = found.max_allocation;
   byte_products_ = found.byte_products;
-  while (product_group_ > kMinGroupY && product_group_ * kGroupX > found.max_group)
-    product_group_ /= 2;
+  const std::size_t largest = std::min(found.max_group, max_group);
+  while (largest_group_ > kMinGroupY && largest_group_ * kGroupX > largest) largest_group_ /= 2;
   std::int32_t code = 0;
   context_ = api_.CreateContext(nullptr, 1, &id_, nullptr, nullptr, &code);
   check(code, "clCreateContext");
@@ -90,15 +90,16 @@ void OpenClDevice::open(const FoundDevice& found) {
     *queue = api_.CreateCommandQueue(context_, id_, 0, &code);
     check(code, "clCreateCommandQueue");
   }
-  try {
-    build_rows();
-    check_arithmetic();
-  } catch (const DeviceError&) {
-    if (byte_products_ == ByteProducts::kPlain) throw;
-    release_rows();
-    byte_products_ = ByteProducts::kPlain;
-    build_rows();
-    check_arithmetic();
+  for (;;) {
+    try {
+      build_rows();
+      return check_arithmetic();
+    } catch (const DeviceError&) {
+      release_rows();
+      if (kernels_.forget()) continue;  // again, from the source
+      if (byte_products_ == ByteProducts::kPlain) throw;
+      byte_products_ = ByteProducts::kPlain;
+    }
   }
 }
 
@@ -198,7 +199,6 @@ void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* 
   sums_ = buffer(kReadWrite, sums, nullptr);
   scales_ = buffer(kReadWrite, scales, nullptr);
   normed_ = buffer(kReadWrite, normed, nullptr);
-  if (!shares_memory_ && has_pages) register_scratch(scratch, scratch_bytes);
   slots_.reserve(scratch_bytes / model.scratch_bytes);
   for (std::uint64_t at = 0; at + model.scratch_bytes <= scratch_bytes; at += model.scratch_bytes) {
     slots_.push_back({.host = scratch + at, .bytes = model.scratch_bytes});
@@ -206,11 +206,11 @@ void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* 
     slot.buffer = buffer(kReadWrite, slot.bytes, shares_memory_ ? slot.host : nullptr);
     map(slot, true);
   }
+  if (!shares_memory_ && has_pages) register_scratch(scratch, scratch_bytes);
 }
 
-/// Makes rows cross at the full speed of the bus: drivers copy from and to memory that they know
-/// without the processor. The CPU has it mapped all the time. Without success, rows cross as
-/// others.
+/// Tells the driver where rows cross, so that it can pin this memory and transfer them by DMA. The
+/// CPU has it mapped all the time. If this fails, rows are transferred like any others.
 void OpenClDevice::register_scratch(unsigned char* scratch, std::uint64_t bytes) {
   std::int32_t code = 0;
   registered_ = api_.CreateBuffer(context_, kReadWrite | kUseHostMemory, bytes, scratch, &code);
@@ -263,50 +263,51 @@ std::uint64_t OpenClDevice::submit(const llmc_device_job& job) {
     if (job.model != model_ || job.run->weights != weights_ || slot == slots_.end())
       throw DeviceError{"another session was initialised with it"};
     if (free == std::end(jobs_)) throw DeviceError{"too many jobs are in progress"};
-    const Handle last = enqueue(job, *slot);
-    check(api_.EnqueueMarkerWithWaitList(last, 0, nullptr, &free->event),
-          "clEnqueueMarkerWithWaitList");
+    free->event = enqueue(job, *slot).release();
     free->slot = &*slot;
     free->ticket = ++tickets_;
-    check(api_.Flush(last), "clFlush");
+    check(api_.Flush(shares_memory_ ? queue_ : results_queue_), "clFlush");
   });
   return submitted ? free->ticket : 0;
 }
 
-/// Returns the queue in which the job ends. The rows of its last step cross in a queue of their
-/// own, while the device computes the next job, which has the scratch of another chunk.
-opencl::Handle OpenClDevice::enqueue(const llmc_device_job& job, Slot& slot) {
+/// Returns the event of the job's end. The rows of its last step cross in a queue of their own,
+/// while the device computes the next job, which has the scratch of another chunk.
+OpenClDevice::Event OpenClDevice::enqueue(const llmc_device_job& job, Slot& slot) {
   const llmc_device_program& program = *model_->device_program;
+  const auto copies = [&](std::uint32_t step, std::uint32_t from_device, Handle queue) {
+    if (shares_memory_) return;
+    for (std::uint32_t i = program.step_copies[step]; i < program.step_copies[step + 1]; ++i)
+      if (program.copies[i].from_device == from_device)
+        copy(program.copies[i], queue, slot, job.run->count);
+  };
   check(unmap(slot), "clEnqueueUnmapMemObject");
   for (std::uint32_t step = job.first_step; step < job.end_step; ++step) {
-    const auto copies = [&](std::uint32_t from_device, Handle queue) {
-      if (shares_memory_) return;
-      for (std::uint32_t i = program.step_copies[step]; i < program.step_copies[step + 1]; ++i)
-        if (program.copies[i].from_device == from_device)
-          copy(program.copies[i], queue, slot, job.run->count);
-    };
-    copies(0, queue_);
+    copies(step, 0, queue_);
     for (std::uint32_t i = program.step_ops[step]; i < program.step_ops[step + 1]; ++i)
       run(program.ops[i], slot, job.run->count);
-    if (step + 1 < job.end_step) {
-      copies(1, queue_);
-    } else if (!shares_memory_) {
-      wait_in(results_queue_);
-      copies(1, results_queue_);
-    }
+    if (step + 1 < job.end_step) copies(step, 1, queue_);
   }
   map(slot, false);
-  return shares_memory_ ? queue_ : results_queue_;
+  Event computed = marker(queue_);
+  if (shares_memory_) return computed;
+  const Handle waits = computed.get();
+  check(api_.EnqueueBarrierWithWaitList(results_queue_, 1, &waits, nullptr),
+        "clEnqueueBarrierWithWaitList");
+  check(api_.Flush(queue_), "clFlush");
+  copies(job.end_step - 1, 1, results_queue_);
+  const Event copied = marker(results_queue_);
+  const Handle both[] = {computed.get(), copied.get()};
+  return marker(results_queue_, both);  // fails if one of them does
 }
 
-/// Makes the commands that follow in `queue` wait for those that queue_ has now.
-void OpenClDevice::wait_in(Handle queue) {
+/// Returns an event that ends with `waits`; without them, with all commands in the queue.
+OpenClDevice::Event OpenClDevice::marker(Handle queue, std::span<const Handle> waits) {
   Handle event = nullptr;
-  check(api_.EnqueueMarkerWithWaitList(queue_, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
-  const std::int32_t code = api_.EnqueueBarrierWithWaitList(queue, 1, &event, nullptr);
-  api_.ReleaseEvent(event);
-  check(code, "clEnqueueBarrierWithWaitList");
-  check(api_.Flush(queue_), "clFlush");
+  check(api_.EnqueueMarkerWithWaitList(queue, static_cast<std::uint32_t>(waits.size()),
+                                       waits.empty() ? nullptr : waits.data(), &event),
+        "clEnqueueMarkerWithWaitList");
+  return Event(event, ReleaseEvent{&api_});
 }
 
 void OpenClDevice::copy(const llmc_device_copy& copy, Handle queue, Slot& slot,
@@ -369,9 +370,9 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
   for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2}) {
     if (matrix->offset == LLMC_DEVICE_NONE) continue;
     const Program& program = product_program(*matrix);
-    const Sizes group{kGroupX, product_group_};
+    const Sizes group{kGroupX, program.group};
     const Sizes global{ceil_div(matrix->rows, kTileRows) * kGroupX,
-                       ceil_div(count, kItemRows * product_group_) * product_group_};
+                       ceil_div(count, kItemRows * program.group) * program.group};
     const std::uint64_t offset = in_weights(matrix->offset), bias = in_weights(op.bias);
     const std::uint32_t function = op.function;
     if (op.kind == LLMC_OP_GATED_LINEAR) {
@@ -402,6 +403,8 @@ int OpenClDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
     if (Clock::now() >= end) return LLMC_DEVICE_RUNNING;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
+  // Polling does not order the memory of the host and of other queues; a wait does.
+  if (status == 0) status = api_.WaitForEvents(1, &job->event);
   api_.ReleaseEvent(job->event);
   Slot& slot = *job->slot;
   *job = {};

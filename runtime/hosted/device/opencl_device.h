@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,6 +21,7 @@ struct OpenClOptions {
   std::string device = {};  // a part of "platform: device"; empty: the first GPU, else the first
   bool copies = false;      // does not share the CPU's memory, even if the device could
   std::filesystem::path kernels = {};  // file that keeps the compiled kernels; empty: none
+  std::size_t max_group = SIZE_MAX;    // work items of a group in products, at least 32
 };
 
 /// The accelerator `opencl`: any OpenCL 1.2 device whose arithmetic is correctly rounded. Regions
@@ -54,6 +56,7 @@ class OpenClDevice {
       std::tuple<std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t>;
   struct Program {
     Handle program = nullptr, linear = nullptr, gated = nullptr;
+    std::size_t group = 0;  // GROUP_Y of opencl_products.h
   };
   /// The scratch of a chunk.
   struct Slot {
@@ -62,6 +65,11 @@ class OpenClDevice {
     Handle buffer = nullptr;
     bool mapped = false;  // by the CPU
   };
+  struct ReleaseEvent {
+    const opencl::Api* api;
+    void operator()(void* event) const { api->ReleaseEvent(event); }
+  };
+  using Event = std::unique_ptr<void, ReleaseEvent>;
   struct Job {
     std::uint64_t ticket = 0;  // 0: unused
     Handle event = nullptr;
@@ -69,7 +77,7 @@ class OpenClDevice {
   };
 
   OpenClDevice(const opencl::Api& api, const OpenClOptions& options);
-  void open(const opencl::FoundDevice& found);
+  void open(const opencl::FoundDevice& found, std::size_t max_group);
   void build_rows();
   void release_rows();
   void check_arithmetic();
@@ -86,13 +94,14 @@ class OpenClDevice {
   void keep_program(std::uint64_t key, Handle program);
   Handle kernel(Handle program, const char* name);
   const Program& product_program(const llmc_device_matrix& matrix);
-  Program build_products(const llmc_device_matrix& matrix);
+  Program build_products(const llmc_device_matrix& matrix, std::size_t group);
+  bool fits(const Program& program);
   void release(const Program& program);
-  Handle enqueue(const llmc_device_job& job, Slot& slot);
+  Event enqueue(const llmc_device_job& job, Slot& slot);
   void run(const llmc_device_op& op, Slot& slot, std::uint32_t count);
   void run_linear(const llmc_device_op& op, Slot& slot, std::uint32_t count);
   void copy(const llmc_device_copy& copy, Handle queue, Slot& slot, std::uint32_t count);
-  void wait_in(Handle queue);
+  Event marker(Handle queue, std::span<const Handle> waits = {});
   void map(Slot& slot, bool blocking);
   std::int32_t unmap(Slot& slot);
   void prepare_memory(const llmc_model& model, const unsigned char* weights, unsigned char* scratch,
@@ -132,7 +141,7 @@ class OpenClDevice {
   std::string name_, versions_, message_;
   bool can_share_ = false, is_cpu_ = false;
   opencl::ByteProducts byte_products_ = opencl::ByteProducts::kPlain;
-  std::size_t product_group_ = 8;  // GROUP_Y of opencl_products.h
+  std::size_t largest_group_ = 8;  // GROUP_Y of opencl_products.h
   bool shares_memory_ = false;     // of the session's scratch and weights
   std::uint64_t max_allocation_ = 0;
   std::uint64_t copied_bytes_ = 0;

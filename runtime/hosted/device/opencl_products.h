@@ -15,8 +15,8 @@ inline constexpr char kOpenClProducts[] = R"CL(
 #define ITEMS (16 * GROUP_Y)
 #define TILE_ROWS 64
 #define TILE_TOKENS (4 * GROUP_Y)
-/* Words between two words of a row in local memory, a multiple of 4; as few conflicts of banks as
- * possible. */
+/* Words between two words of a row in local memory: a multiple of 4, and not of 32, so that the
+ * stores of a group use different banks. */
 #define ROW_STRIDE (TILE_ROWS + 4)
 #define TOKEN_STRIDE (TILE_TOKENS + 4)
 #define TILE_WORDS (8 * (ROW_STRIDE + TOKEN_STRIDE))
@@ -34,7 +34,7 @@ typedef struct {
   uint k, count;
 } Input;
 
-/* What a work item multiplies: rows r of the tile's panels, with rows `token` + t of the input. */
+/* What a work item multiplies: rows r of the tile's panels, with rows token[t] of the input. */
 typedef struct {
   __global const uchar* panel[2]; /* of rows 0 and 1, and of rows 2 and 3 */
   uint lane;                      /* of row 0 in its panel */
@@ -288,7 +288,7 @@ void product(__global const uchar* matrix, uint rows, const Input* in, __local u
     multiply_words(tile, 0, 4, sum);
     if (BLOCK == 16) end_group(in, &place, step, 0, sum, part);
     multiply_words(tile, 4, 8, sum);
-    if (BLOCK <= 32 || last || (step + 1) % (BLOCK / 32) == 0)
+    if (last || (step + 1) % (BLOCK <= 32 ? 1 : BLOCK / 32) == 0)
       end_group(in, &place, step, 1, sum, part);
     if (last)
       for (uint r = 0; r < 4; ++r)

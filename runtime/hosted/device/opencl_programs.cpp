@@ -135,10 +135,13 @@ void OpenClDevice::keep_program(std::uint64_t key, Handle program) {
       api_.GetProgramInfo(program, kProgramBinarySizes, sizeof size, &size, nullptr) != 0 ||
       size == 0)
     return;
-  std::string binary(size, '\0');
-  char* bytes = binary.data();
-  if (api_.GetProgramInfo(program, kProgramBinaries, sizeof bytes, &bytes, nullptr) == 0)
-    kernels_.add(key, std::move(binary));
+  try {
+    std::string binary(size, '\0');
+    char* bytes = binary.data();
+    if (api_.GetProgramInfo(program, kProgramBinaries, sizeof bytes, &bytes, nullptr) == 0)
+      kernels_.add(key, std::move(binary));
+  } catch (...) {  // out of memory: it is not kept
+  }
 }
 
 Handle OpenClDevice::kernel(Handle program, const char* name) {
@@ -150,19 +153,25 @@ Handle OpenClDevice::kernel(Handle program, const char* name) {
 
 const OpenClDevice::Program& OpenClDevice::product_program(const llmc_device_matrix& matrix) {
   const Format format{matrix.kind, matrix.bits, matrix.block, matrix.scale_bytes, matrix.zero};
-  const auto [at, is_new] = programs_.try_emplace(format);
-  if (is_new) {
+  if (const auto found = programs_.find(format); found != programs_.end()) return found->second;
+  // A kernel may need so many registers that its groups must be smaller than the device's largest.
+  for (std::size_t group = largest_group_;; group /= 2) {
     try {
-      at->second = build_products(matrix);
+      const Program made = build_products(matrix, group);
+      if (fits(made) || group == kMinGroupY) return programs_.emplace(format, made).first->second;
+      release(made);
     } catch (const DeviceError&) {
-      programs_.erase(at);
-      throw;
+      if (kernels_.forget()) {
+        group = 2 * largest_group_;  // again, from the source
+      } else if (group == kMinGroupY) {
+        throw;
+      }
     }
   }
-  return at->second;
 }
 
-OpenClDevice::Program OpenClDevice::build_products(const llmc_device_matrix& matrix) {
+OpenClDevice::Program OpenClDevice::build_products(const llmc_device_matrix& matrix,
+                                                   std::size_t group) {
   std::string options;
   const auto define = [&](const char* name, std::size_t value) {
     options += std::string(" -D") + name + "=" + std::to_string(value);
@@ -174,17 +183,29 @@ OpenClDevice::Program OpenClDevice::build_products(const llmc_device_matrix& mat
     define("SCALE_BYTES", matrix.scale_bytes);
     define("ZERO", matrix.zero);
   }
-  define("GROUP_Y", product_group_);
+  define("GROUP_Y", group);
   Program made;
+  made.group = group;
   try {
     made.program = build(std::string(kOpenClRows) + kOpenClProducts, options);
     made.linear = kernel(made.program, "linear");
     made.gated = kernel(made.program, "gated_linear");
-  } catch (const DeviceError&) {
+  } catch (...) {
     release(made);
     throw;
   }
   return made;
+}
+
+/// Returns whether the device can run the groups of both kernels.
+bool OpenClDevice::fits(const Program& program) {
+  for (const Handle made : {program.linear, program.gated}) {
+    std::size_t largest = 0;
+    check(api_.GetKernelWorkGroupInfo(made, id_, kKernelGroup, sizeof largest, &largest, nullptr),
+          "clGetKernelWorkGroupInfo");
+    if (largest < program.group * kGroupX) return false;
+  }
+  return true;
 }
 
 void OpenClDevice::release(const Program& program) {

@@ -286,17 +286,17 @@ __kernel void elementwise(__global const uchar* weights, __global uchar* scratch
 }
 
 /* Operations whose results show whether the device computes as the numerics require. */
-__kernel void arithmetic(__global const float* in, __global float* out) {
-  const float a = in[0], b = in[1], c = in[2];
-  const float product = a * b;
-  out[0] = product + c;
-  out[1] = fma(a, b, c);
-  out[2] = a / in[3];
-  out[3] = sqrt(in[3]);
-  out[4] = in[4] * 0.5f;
-  out[5] = vload_half(0, (__global const half*)(in + 5));
-  out[6] = as_float(dot_unsigned(as_uint(in[6]), as_uint(in[7]), 7));
-  out[7] = as_float(dot_signed(as_uint(in[6]), as_uint(in[7]), 7));
+__kernel void arithmetic(__global const uint* in, __global uint* out) {
+  const float a = as_float(in[0]), b = as_float(in[1]), c = as_float(in[2]);
+  const float product = a * b, three = as_float(in[3]);
+  out[0] = as_uint(product + c);
+  out[1] = as_uint(fma(a, b, c));
+  out[2] = as_uint(a / three);
+  out[3] = as_uint(sqrt(three));
+  out[4] = as_uint(as_float(in[4]) * 0.5f);
+  out[5] = as_uint(vload_half(0, (__global const half*)(in + 5)));
+  out[6] = (uint)dot_unsigned(in[6], in[7], 7);
+  out[7] = (uint)dot_signed(in[6], in[7], 7);
 }
 )CL";
 

@@ -43,9 +43,9 @@ typedef struct llmc_opencl_options {
   uint32_t size;      /* sizeof(llmc_opencl_options) */
   uint32_t copies;    /* non-zero: copies rows and weights even if the device shares the memory */
   const char* device; /* a part of its name, "platform: device"; NULL: any */
-  /* A file in which a session that is initialised with the device keeps the kernels that the driver
-   * has compiled, for the next time; NULL: none. It may be absent. Only the application may be able
-   * to write it: the driver trusts its content. */
+  /* A file that keeps the kernels that the driver has compiled; NULL: none. It may be absent. It is
+   * read when the device is created, and written when a session that uses it is initialised. Only
+   * the application may be able to write it: the driver trusts its content. */
   const char* kernels;
 } llmc_opencl_options;
 /* Creates the device `opencl` for llmc_config.device: a GPU or another processor with OpenCL 1.2.
