@@ -10,18 +10,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "llmc kernels 1\n";
+constexpr std::string_view kKernelsMagic = "llmc kernels 1\n";
 /// Larger files are ignored.
-constexpr std::uintmax_t kMaxBytes = 64u << 20;
+constexpr std::uintmax_t kMaxKernelsBytes = 64u << 20;
 
-void append(std::string& text, std::uint64_t number) {
+void append_number(std::string& text, std::uint64_t number) {
   char bytes[sizeof number];
   std::memcpy(bytes, &number, sizeof number);
   text.append(bytes, sizeof bytes);
 }
 
 /// Takes a number from the start of `text`; 0 if it is too short.
-std::uint64_t take(std::string_view& text) {
+std::uint64_t take_number(std::string_view& text) {
   std::uint64_t number = 0;
   if (text.size() < sizeof number) return 0;
   std::memcpy(&number, text.data(), sizeof number);
@@ -43,17 +43,17 @@ ProgramCache::ProgramCache(fs::path path) : path_(std::move(path)) {
 
 void ProgramCache::read() {
   std::error_code error;
-  if (!fs::is_regular_file(path_, error) || fs::file_size(path_, error) > kMaxBytes || error)
+  if (!fs::is_regular_file(path_, error) || fs::file_size(path_, error) > kMaxKernelsBytes || error)
     return;
   std::ifstream file(path_, std::ios::binary);
   const std::string content{std::istreambuf_iterator<char>(file), {}};
   std::string_view rest = content;
-  if (!rest.starts_with(kMagic)) return;
-  rest.remove_prefix(kMagic.size());
-  const std::uint64_t sum = take(rest);
+  if (!rest.starts_with(kKernelsMagic)) return;
+  rest.remove_prefix(kKernelsMagic.size());
+  const std::uint64_t sum = take_number(rest);
   if (sum != hash_of(rest)) return;
   while (rest.size() >= 16) {
-    const std::uint64_t key = take(rest), size = take(rest);
+    const std::uint64_t key = take_number(rest), size = take_number(rest);
     if (size > rest.size()) return;
     entries_[key] = {
         .program = std::string(rest.substr(0, size)), .used = false, .from_file = true};
@@ -94,12 +94,12 @@ void ProgramCache::write() const {
   std::string rest;
   for (const auto& [key, entry] : entries_) {
     if (!entry.used) continue;
-    append(rest, key);
-    append(rest, entry.program.size());
+    append_number(rest, key);
+    append_number(rest, entry.program.size());
     rest += entry.program;
   }
-  std::string head(kMagic);
-  append(head, hash_of(rest));
+  std::string head(kKernelsMagic);
+  append_number(head, hash_of(rest));
   // Of two processes that write at the same time, one may spoil the other's file: then its checksum
   // is wrong.
   const fs::path temporary = path_.string() + ".tmp";
