@@ -173,6 +173,10 @@ TEST_F(Lookup, RefusesWhatItDoesNotWorkWith) {
   EXPECT_NE(emulated.code, 0);
   if (executable(**target::find("lasx")))
     EXPECT_THAT(emulated.err, HasSubstr("--draft needs a model that runs in this process"));
+  const ProgramRun single =
+      llmc({"run", bundle(), "-p", kPrompt, "--lookup", "1", "--draft", draft()});
+  EXPECT_EQ(single.code, 2) << single.err;
+  EXPECT_THAT(single.err, HasSubstr("--draft has no effect"));
   const ProgramRun many = llmc({"run", bundle(), "-p", kPrompt, "--lookup", "9"});
   EXPECT_EQ(many.code, 2) << many.err;
   EXPECT_THAT(many.err, HasSubstr("--batch=9"));

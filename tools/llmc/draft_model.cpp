@@ -39,6 +39,11 @@ Result<std::unique_ptr<DraftModel>> DraftModel::load(const std::string& path, Mo
                        "leave out --draft, or choose a --target of this processor");
   like.model = path;
   like.compile.batch = 1;
+  like.compile.accelerate.clear();
+  like.opencl_device.clear();
+  // Its texts are not shown: it need not be rounded well.
+  like.calibrate = "none";
+  like.budget = {};
   like.fixed.clear();  // without effect on a bundle
   LLMC_TRY(auto native, cli::load(like, globals));
   const exec::ModelFacts& facts = native->model();

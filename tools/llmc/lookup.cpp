@@ -25,6 +25,9 @@ void make_room_for_lookup(LookupOptions& options, driver::CompileOptions& compil
 }
 
 Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model) {
+  if (!options.draft_model.empty() && !options.on())
+    return usage_error("--draft has no effect with --lookup 1",
+                       "leave out one of them, or let a pass have more tokens");
   if (!options.on() || options.tokens <= model.batch) return ok_status();
   return usage_error(
       fmt::format("passes of {} tokens ({}) need a bundle with a batch of {}; it has {}",
