@@ -1,5 +1,5 @@
 // The file in which an OpenCL device keeps its compiled kernels.
-#include <unistd.h>
+#include "tests/support/kernels_file.h"
 
 #include <filesystem>
 #include <fstream>
@@ -12,26 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class KernelsFile : public testing::Test {
- protected:
-  void SetUp() override { fs::create_directory(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path file() const { return folder_ / "model.opencl.bin"; }
-  std::string content() const {
-    std::ifstream in(file(), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void write(const std::string& text) const {
-    std::ofstream(file(), std::ios::binary | std::ios::trunc) << text;
-  }
-  std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {}));
-  }
-
- private:
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("llmc-kernels-" + std::to_string(::getpid()));
-};
+using KernelsFile = tests::KernelsFile;
 
 /// A product, and the programs that it needs.
 void multiply(const fs::path& kernels) {

@@ -2,36 +2,17 @@
 #include "runtime/hosted/device/opencl_cache.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
+
+#include "tests/support/kernels_file.h"
 
 namespace llmc::hosted::opencl {
 namespace {
 
 namespace fs = std::filesystem;
 
-class ProgramCacheFile : public testing::Test {
- protected:
-  void SetUp() override { fs::create_directory(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path file() const { return folder_ / "model.opencl.bin"; }
-  std::string content() const {
-    std::ifstream in(file(), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void write(const std::string& text) const {
-    std::ofstream(file(), std::ios::binary | std::ios::trunc) << text;
-  }
-  std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {}));
-  }
-
- private:
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("llmc-programs-" + std::to_string(::getpid()));
-};
+using ProgramCacheFile = tests::KernelsFile;
 
 TEST_F(ProgramCacheFile, KeepsProgramsThatAreUsed) {
   ProgramCache first(file());
