@@ -90,13 +90,10 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
            grammar_for(command.grammar, source, command.model, model, tokenizer.get(), globals));
   LLMC_TRY(const auto compiled, compiled_prompt(*native));
   const auto stop_ids = format.stop_ids();
-  std::unique_ptr<DraftModel> drafts;
-  if (!command.lookup.draft_model.empty()) {
-    LLMC_TRY(drafts,
-             DraftModel::load(command.lookup.draft_model, command.model, *native,
-                              {.threads = threads, .cores = command.cores}, command.sampling,
-                              tokenizer.get(), command.lookup.tokens, globals));
-  }
+  LLMC_TRY(const auto drafts,
+           DraftModel::load(command.lookup.draft_model, command.model, *native,
+                            {.threads = threads, .cores = command.cores}, command.sampling,
+                            tokenizer.get(), command.lookup.tokens, globals));
   NativeSequence sequence(*session, model, std::move(grammar),
                           {*session,
                            model,

@@ -34,6 +34,7 @@ Result<std::unique_ptr<DraftModel>> DraftModel::load(const std::string& path, Mo
                                                      const SamplingOptions& sampling,
                                                      const hosted::Tokenizer* tokenizer,
                                                      std::uint32_t most, const Globals& globals) {
+  if (path.empty()) return std::unique_ptr<DraftModel>();
   if (!model.emulator().empty() || globals.ranks != nullptr)
     return usage_error("--draft needs a model that runs in this process",
                        "leave out --draft, or choose a --target of this processor");

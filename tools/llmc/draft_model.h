@@ -38,7 +38,7 @@ class DraftModel {
  public:
   /// Loads `path`, compiled with the options of `like`, for drafts of up to `most` tokens for
   /// `model`. Fails with kUsage if its vocabulary has another size, or if it is an encoder-decoder
-  /// or cannot drop tokens again, and like load().
+  /// or cannot drop tokens again, and like load(). Returns nullptr if `path` is empty.
   static Result<std::unique_ptr<DraftModel>> load(const std::string& path, ModelOptions like,
                                                   const exec::NativeModel& model,
                                                   const exec::SessionOptions& options,

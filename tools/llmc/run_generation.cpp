@@ -103,12 +103,9 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   RunResult result;
   evaluate::LogitHash hash;  // of all logit vectors of the run
   GuidedText guided(*session);
-  std::unique_ptr<DraftModel> drafts;
-  if (!command.lookup.draft_model.empty()) {
-    LLMC_TRY(drafts,
-             DraftModel::load(command.lookup.draft_model, command.model, native, start_options,
-                              sampling(false), tokenizer, command.lookup.tokens, globals));
-  }
+  LLMC_TRY(const auto drafts,
+           DraftModel::load(command.lookup.draft_model, command.model, native, start_options,
+                            sampling(false), tokenizer, command.lookup.tokens, globals));
   LookupText text(*session, model, command.lookup, command.sampling.sampling,
                   command.ignore_eos ? std::vector<std::int32_t>() : stops.ids, drafts.get());
   auto start = RunClock::now();
