@@ -31,9 +31,11 @@ llmc_status llmc_opencl_device_create(const llmc_opencl_options* options,
   if (options != nullptr && options->size != sizeof *options) return LLMC_ERROR_VERSION;
   return guarded([&] {
     OpenClOptions chosen;
-    if (options != nullptr && options->device != nullptr) chosen.device = options->device;
-    if (options != nullptr && options->kernels != nullptr) chosen.kernels = options->kernels;
-    if (options != nullptr) chosen.copies = options->copies != 0;
+    if (options != nullptr) {
+      chosen.copies = options->copies != 0;
+      if (options->device != nullptr) chosen.device = options->device;
+      if (options->kernels != nullptr) chosen.kernels = options->kernels;
+    }
     auto made = OpenClDevice::create(chosen);
     if (!made) {
       const Failure& failed = made.failure();
