@@ -10,6 +10,7 @@
 #include "tests/end_to_end/last_line.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support_onnx/tiny_encoder_decoder.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// A text that repeats itself, and its bundle with a batch of 8.
 class Lookup : public ::testing::Test {
@@ -120,6 +122,46 @@ TEST_F(Lookup, DraftsOfAModelAreAppended) {
                                  "--seed", "5", "--draft", draft()});
     EXPECT_GT(tokens_per_pass(ran, "draft"), 1.04) << temperature;
   }
+}
+
+TEST_F(Lookup, OptionsOfTheModelAreNotThoseOfTheDraft) {
+  // Sources are of the encoder.
+  const testing::TemporaryFolder folder;
+  testing::write_tiny_encoder_decoder(folder.path());
+  const ModelFolder decoder({.vocabulary = 24});
+  const auto ids = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> run{"run",
+                                 folder.path().string(),
+                                 "--source-ids",
+                                 "3,4,5",
+                                 "--ids",
+                                 "2",
+                                 "-n",
+                                 "6",
+                                 "--temp",
+                                 "0",
+                                 "-q",
+                                 "--ignore-eos",
+                                 "--target",
+                                 "generic",
+                                 "--cflag=-O0",
+                                 "--source-ctx",
+                                 "16",
+                                 "--sources",
+                                 "2"};
+    run.insert(run.end(), more.begin(), more.end());
+    const ProgramRun ran = llmc(run);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out;
+  };
+  EXPECT_EQ(ids({"--draft", decoder.path().string()}), ids({}));
+  // The context may be longer than the one that the draft was trained for.
+  const ModelFolder large({.vocabulary = 1100});
+  const ProgramRun ran =
+      llmc({"run", large.path().string(), "--ids", "5", "-n", "4", "-c", "512", "--target",
+            "generic", "--cflag=-O0", "--quant", "q4", "--draft", tinyfable().string()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.err, Not(HasSubstr("was trained for")));
 }
 
 TEST_F(Lookup, RefusesModelsThatCannotDraft) {

@@ -7,6 +7,35 @@
 #include <utility>
 
 namespace llmc::cli {
+namespace {
+
+/// Returns the options with which `path` is compiled, to draft for a model with a context of `ctx`.
+ModelOptions options_of_draft(ModelOptions like, const std::string& path, std::uint32_t ctx) {
+  const driver::CompileOptions defaults;
+  driver::CompileOptions& compile = like.compile;
+  like.model = path;
+  like.fixed.clear();  // without effect on a bundle
+  // A draft in a context longer than its model was trained for is of no use.
+  compile.ctx = ctx;
+  compile.ctx_given = false;
+  // It has a single sequence, which begins empty.
+  compile.sequences = defaults.sequences;
+  compile.batch = defaults.batch;
+  compile.pool = defaults.pool;
+  compile.sources = defaults.sources;
+  compile.source_max = defaults.source_max;
+  compile.dims = defaults.dims;
+  compile.system_prompt = defaults.system_prompt;
+  compile.accelerate = defaults.accelerate;
+  compile.in_flight = defaults.in_flight;
+  like.opencl_device.clear();
+  // Its texts are not shown: it need not be rounded well.
+  like.calibrate = "none";
+  like.budget = {};
+  return like;
+}
+
+}  // namespace
 
 void DraftPace::note(double seconds, std::uint32_t tokens) {
   if (std::exchange(is_first_, false)) return;  // it also waits for the pages of weights
@@ -28,25 +57,17 @@ void DraftPace::note(double seconds, std::uint32_t tokens) {
   }
 }
 
-Result<std::unique_ptr<DraftModel>> DraftModel::load(const std::string& path, ModelOptions like,
-                                                     const exec::NativeModel& model,
-                                                     const exec::SessionOptions& options,
-                                                     const SamplingOptions& sampling,
-                                                     const hosted::Tokenizer* tokenizer,
-                                                     std::uint32_t most, const Globals& globals) {
+Result<std::unique_ptr<DraftModel>> DraftModel::load(
+    const std::string& path, const ModelOptions& like, const exec::NativeModel& model,
+    const exec::SessionOptions& options, const SamplingOptions& sampling,
+    const hosted::Tokenizer* tokenizer, std::uint32_t most, const Globals& globals) {
   if (path.empty()) return std::unique_ptr<DraftModel>();
   if (!model.emulator().empty() || globals.ranks != nullptr)
     return usage_error("--draft needs a model that runs in this process",
                        "leave out --draft, or choose a --target of this processor");
-  like.model = path;
-  like.compile.batch = 1;
-  like.compile.accelerate.clear();
-  like.opencl_device.clear();
-  // Its texts are not shown: it need not be rounded well.
-  like.calibrate = "none";
-  like.budget = {};
-  like.fixed.clear();  // without effect on a bundle
-  LLMC_TRY(auto native, cli::load(like, globals));
+  auto loaded = cli::load(options_of_draft(like, path, model.model().ctx), globals);
+  if (!loaded.ok()) return std::move(loaded).error().in_file(path);
+  auto native = *std::move(loaded);
   const exec::ModelFacts& facts = native->model();
   const auto refuse = [&](const std::string& why) {
     return usage_error(fmt::format("--draft {}: {}", printable(path, 200), why),

@@ -36,10 +36,11 @@ class DraftPace {
 /// with the same random draws.
 class DraftModel {
  public:
-  /// Loads `path`, compiled with the options of `like`, for drafts of up to `most` tokens for
-  /// `model`. Fails with kUsage if its vocabulary has another size, or if it is an encoder-decoder
-  /// or cannot drop tokens again, and like load(). Returns nullptr if `path` is empty.
-  static Result<std::unique_ptr<DraftModel>> load(const std::string& path, ModelOptions like,
+  /// Loads `path`, compiled for the target, formats and context of `like` and `model`, for drafts
+  /// of up to `most` tokens for `model`. Fails with kUsage if its vocabulary has another size, or
+  /// if it is an encoder-decoder or cannot drop tokens again, and like load(). Returns nullptr if
+  /// `path` is empty.
+  static Result<std::unique_ptr<DraftModel>> load(const std::string& path, const ModelOptions& like,
                                                   const exec::NativeModel& model,
                                                   const exec::SessionOptions& options,
                                                   const SamplingOptions& sampling,
