@@ -124,6 +124,13 @@ TEST_F(Lookup, DraftsOfAModelAreAppended) {
   }
 }
 
+TEST_F(Lookup, DraftsFollowTheTokenThatIsAlreadyKnown) {
+  // This draft model seldom guesses the next token, but tokens after a known one.
+  const ProgramRun ran = llmc({"run", bundle(), "-p", kPrompt, "-n", "7", "--temp", "1.2", "--seed",
+                               "5", "--ignore-eos", "--draft", draft()});
+  EXPECT_GT(tokens_per_pass(ran, "draft"), 1.04);
+}
+
 TEST_F(Lookup, OptionsOfTheModelAreNotThoseOfTheDraft) {
   // Sources are of the encoder.
   const testing::TemporaryFolder folder;

@@ -87,12 +87,11 @@ Result<std::unique_ptr<DraftModel>> DraftModel::load(
   return std::unique_ptr<DraftModel>(new DraftModel(std::move(native), std::move(session), most));
 }
 
-Result<std::vector<std::int32_t>> DraftModel::draft(exec::Session& session, std::size_t most) {
-  std::vector<std::int32_t> text(session.position()), tokens;
-  if (text.empty() || text.size() + most > model_->model().ctx) return tokens;
-  LLMC_RETURN_IF_ERROR(session.call(&exec::Api::tokens, 0, text.data(), text.size()));
+Status DraftModel::append_draft(std::vector<std::int32_t> text, std::size_t most,
+                                std::vector<std::int32_t>& draft) {
+  if (text.size() + most > model_->model().ctx) return ok_status();
   constexpr std::int32_t kEmbedding = -1;
-  if (std::ranges::find(text, kEmbedding) != text.end()) return tokens;
+  if (std::ranges::find(text, kEmbedding) != text.end()) return ok_status();
   // The last token of the text is appended in any case: its logits are needed.
   const auto same =
       static_cast<std::size_t>(std::ranges::mismatch(tokens_, text).in2 - text.begin());
@@ -101,14 +100,13 @@ Result<std::vector<std::int32_t>> DraftModel::draft(exec::Session& session, std:
   LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, kept));
   LLMC_RETURN_IF_ERROR(session_->prefill(std::span(text).subspan(kept)));
   tokens_ = std::move(text);
-  while (tokens.size() + 1 < most) {
-    LLMC_TRY(const std::int32_t token, session_->step());
-    tokens.push_back(token);
-    tokens_.push_back(token);
+  while (draft.size() < most) {
+    const bool is_last = draft.size() + 1 == most;
+    LLMC_TRY(const std::int32_t token, is_last ? session_->sample() : session_->step());
+    draft.push_back(token);
+    if (!is_last) tokens_.push_back(token);
   }
-  LLMC_TRY(const std::int32_t last, session_->sample());
-  tokens.push_back(last);
-  return tokens;
+  return ok_status();
 }
 
 Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::size_t most,
@@ -116,15 +114,22 @@ Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   const std::uint32_t before = session.position();
-  std::vector<std::int32_t> drafted;
+  std::vector<std::int32_t> draft;
   if (pace_.drafts()) {
-    LLMC_TRY(drafted, draft(session, std::min(most, length_)));
+    // The next token is already known: only those after it are guessed.
+    LLMC_TRY(const std::int32_t next, session.sample());
+    draft.push_back(next);
+    if (std::ranges::find(stop_ids, next) == stop_ids.end()) {
+      std::vector<std::int32_t> text(before);
+      LLMC_RETURN_IF_ERROR(session.call(&exec::Api::tokens, 0, text.data(), text.size()));
+      text.push_back(next);
+      LLMC_RETURN_IF_ERROR(append_draft(std::move(text), std::min(most, length_), draft));
+    }
   }
-  LLMC_TRY(const std::vector<std::int32_t> tokens, session.step_draft(drafted, stop_ids));
+  LLMC_TRY(const std::vector<std::int32_t> tokens, session.step_draft(draft, stop_ids));
   const std::uint32_t appended = session.position() - before;
-  if (!drafted.empty())
-    length_ = appended == drafted.size() ? std::min(2 * length_, most_)
-                                         : std::min<std::size_t>(appended + 1, most_);
+  if (draft.size() > 1)
+    length_ = std::min<std::size_t>(appended == draft.size() ? 2 * length_ : appended + 1, most_);
   pace_.note(std::chrono::duration<double>(Clock::now() - start).count(), std::max(appended, 1u));
   return tokens;
 }

@@ -56,7 +56,9 @@ class DraftModel {
   DraftModel(std::unique_ptr<exec::NativeModel> model, std::unique_ptr<exec::Session> session,
              std::uint32_t most)
       : model_(std::move(model)), session_(std::move(session)), most_(most), length_(most) {}
-  Result<std::vector<std::int32_t>> draft(exec::Session& session, std::size_t most);
+  /// Appends tokens that probably follow `text` to `draft`, until it has `most` tokens.
+  Status append_draft(std::vector<std::int32_t> text, std::size_t most,
+                      std::vector<std::int32_t>& draft);
 
   std::unique_ptr<exec::NativeModel> model_;
   std::unique_ptr<exec::Session> session_;

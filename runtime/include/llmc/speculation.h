@@ -29,14 +29,14 @@ extern "C" {
 #endif
 
 /* Appends the next token and as many of the drafted ones as llmc_step would choose. `draft` has `n`
- * tokens that probably follow, beginning with the next one, for example those that a smaller model
- * with the same tokenizer chose. `tokens` receives 1 to max(n, 1) tokens and *count their number.
- * They are in the cache, except one of the `stop_count` tokens `stop_ids`: the first that is chosen
- * is the last of `tokens` and is not appended, as if llmc_sample had returned it. To cut a text at
- * an earlier token, use llmc_rewind. llmc_last_chunk is then the number of appended tokens, except
- * where tokens are appended one at a time.
- * Fails like llmc_step; *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a drafted token
- * is not in the vocabulary. */
+ * tokens that probably follow: the next one, which llmc_sample returns, then for example those that
+ * a smaller model with the same tokenizer chooses after it. `tokens` receives 1 to max(n, 1) tokens
+ * and *count their number. They are in the cache, except one of the `stop_count` tokens `stop_ids`:
+ * the first that is chosen is the last of `tokens` and is not appended, as if llmc_sample had
+ * returned it. To cut a text at an earlier token, use llmc_rewind. llmc_last_chunk is then the
+ * number of appended tokens, except where tokens are appended one at a time. Fails like llmc_step;
+ * *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a drafted token is not in the
+ * vocabulary. */
 llmc_status llmc_step_draft(llmc_session* session, const int32_t* draft, size_t n,
                             const int32_t* stop_ids, size_t stop_count, int32_t* tokens,
                             size_t* count);
