@@ -131,6 +131,17 @@ TEST_F(Lookup, DraftsFollowTheTokenThatIsAlreadyKnown) {
   EXPECT_GT(tokens_per_pass(ran, "draft"), 1.04);
 }
 
+TEST_F(Lookup, ADraftModelThatFailsLeavesTheText) {
+  const testing::TemporaryFolder folder;
+  auto options = quick(tinyfable(), folder.path() / "small");
+  options.pool = 1;  // of 32 tokens
+  const std::string small = compiled(options);
+  for (const char* prompt : {"Clara had", kPrompt}) {
+    const std::vector<std::string> run{"-p", prompt, "-n", "60", "--temp", "0"};
+    EXPECT_EQ(text_of(run, small), text_of(run, "1")) << prompt;
+  }
+}
+
 TEST_F(Lookup, OptionsOfTheModelAreNotThoseOfTheDraft) {
   // Sources are of the encoder.
   const testing::TemporaryFolder folder;

@@ -87,26 +87,28 @@ Result<std::unique_ptr<DraftModel>> DraftModel::load(
   return std::unique_ptr<DraftModel>(new DraftModel(std::move(native), std::move(session), most));
 }
 
-Status DraftModel::append_draft(std::vector<std::int32_t> text, std::size_t most,
-                                std::vector<std::int32_t>& draft) {
-  if (text.size() + most > model_->model().ctx) return ok_status();
+bool DraftModel::append_draft(std::vector<std::int32_t> text, std::size_t most,
+                              std::vector<std::int32_t>& draft) {
+  if (text.size() + most > model_->model().ctx) return false;
   constexpr std::int32_t kEmbedding = -1;
-  if (std::ranges::find(text, kEmbedding) != text.end()) return ok_status();
+  if (std::ranges::find(text, kEmbedding) != text.end()) return false;
   // The last token of the text is appended in any case: its logits are needed.
   const auto same =
       static_cast<std::size_t>(std::ranges::mismatch(tokens_, text).in2 - text.begin());
   const std::size_t kept = std::min(same, text.size() - 1);
   tokens_.resize(kept);
-  LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, kept));
-  LLMC_RETURN_IF_ERROR(session_->prefill(std::span(text).subspan(kept)));
+  if (!session_->call(&exec::Api::rewind, kept).ok()) return false;
+  if (!session_->prefill(std::span(text).subspan(kept)).ok()) return false;
+  const bool catches_up = text.size() - kept > most_;
   tokens_ = std::move(text);
   while (draft.size() < most) {
     const bool is_last = draft.size() + 1 == most;
-    LLMC_TRY(const std::int32_t token, is_last ? session_->sample() : session_->step());
-    draft.push_back(token);
-    if (!is_last) tokens_.push_back(token);
+    const auto token = is_last ? session_->sample() : session_->step();
+    if (!token.ok()) break;
+    draft.push_back(*token);
+    if (!is_last) tokens_.push_back(*token);
   }
-  return ok_status();
+  return catches_up;
 }
 
 Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::size_t most,
@@ -115,6 +117,7 @@ Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::
   const Clock::time_point start = Clock::now();
   const std::uint32_t before = session.position();
   std::vector<std::int32_t> draft;
+  bool catches_up = false;
   if (pace_.drafts()) {
     // The next token is already known: only those after it are guessed.
     LLMC_TRY(const std::int32_t next, session.sample());
@@ -123,14 +126,15 @@ Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::
       std::vector<std::int32_t> text(before);
       LLMC_RETURN_IF_ERROR(session.call(&exec::Api::tokens, 0, text.data(), text.size()));
       text.push_back(next);
-      LLMC_RETURN_IF_ERROR(append_draft(std::move(text), std::min(most, length_), draft));
+      catches_up = append_draft(std::move(text), std::min(most, length_), draft);
     }
   }
   LLMC_TRY(const std::vector<std::int32_t> tokens, session.step_draft(draft, stop_ids));
   const std::uint32_t appended = session.position() - before;
   if (draft.size() > 1)
     length_ = std::min<std::size_t>(appended == draft.size() ? 2 * length_ : appended + 1, most_);
-  pace_.note(std::chrono::duration<double>(Clock::now() - start).count(), std::max(appended, 1u));
+  if (!catches_up)  // other passes with drafts take less time
+    pace_.note(std::chrono::duration<double>(Clock::now() - start).count(), std::max(appended, 1u));
   return tokens;
 }
 

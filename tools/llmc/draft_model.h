@@ -17,6 +17,7 @@ class DraftPace {
  public:
   /// Returns whether the next pass is one with a draft.
   bool drafts() const { return drafts_; }
+  /// Adds a pass that appended `tokens`.
   void note(double seconds, std::uint32_t tokens);
 
  private:
@@ -56,9 +57,11 @@ class DraftModel {
   DraftModel(std::unique_ptr<exec::NativeModel> model, std::unique_ptr<exec::Session> session,
              std::uint32_t most)
       : model_(std::move(model)), session_(std::move(session)), most_(most), length_(most) {}
-  /// Appends tokens that probably follow `text` to `draft`, until it has `most` tokens.
-  Status append_draft(std::vector<std::int32_t> text, std::size_t most,
-                      std::vector<std::int32_t>& draft);
+  /// Appends tokens that probably follow `text` to `draft`, until it has `most` tokens. If the
+  /// session fails, for example because its pool of blocks is full, the draft stays shorter.
+  /// Returns whether the session had to append more tokens than a draft has.
+  bool append_draft(std::vector<std::int32_t> text, std::size_t most,
+                    std::vector<std::int32_t>& draft);
 
   std::unique_ptr<exec::NativeModel> model_;
   std::unique_ptr<exec::Session> session_;
