@@ -11,6 +11,7 @@
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
 #include "tests/support_onnx/tiny_encoder_decoder.h"
+#include "tests/support_onnx/tiny_recurrent.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -182,6 +183,29 @@ TEST_F(Lookup, OptionsOfTheModelAreNotThoseOfTheDraft) {
   EXPECT_THAT(ran.err, Not(HasSubstr("was trained for")));
 }
 
+TEST_F(Lookup, SaysWhereDraftsAreNotUsed) {
+  const testing::TemporaryFolder folder;
+  const std::string recurrent = (folder.path() / "model.onnx").string();
+  testing::tiny_recurrent({}).save(recurrent);
+  const auto said = [](std::vector<std::string> run, std::string_view draft) {
+    run.insert(run.end(), {"-n", "4", "--target", "generic", "--cflag=-O0"});
+    run.insert(run.end(),
+               {draft.empty() ? "--lookup" : "--draft", draft.empty() ? "8" : std::string(draft)});
+    const ProgramRun ran = llmc(run);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_THAT(ran.err, Not(HasSubstr("per pass")));
+    return ran.err;
+  };
+  const std::vector<std::string> run{"run", recurrent, "--ids", "1,2"};
+  EXPECT_THAT(said(run, {}), HasSubstr("--lookup has no effect on a model with recurrent states"));
+  EXPECT_THAT(said(run, recurrent), HasSubstr("--draft has no effect on a model with"));
+  const ProgramRun mirostat = llmc({"run", bundle(), "-p", "Clara", "-n", "4", "--temp", "0.8",
+                                    "--mirostat", "2", "--draft", draft()});
+  EXPECT_EQ(mirostat.code, 0) << mirostat.err;
+  EXPECT_THAT(mirostat.err, HasSubstr("--draft has no effect with --mirostat"));
+  EXPECT_THAT(mirostat.err, Not(HasSubstr("per pass")));
+}
+
 TEST_F(Lookup, RefusesModelsThatCannotDraft) {
   const testing::TemporaryFolder folder;
   const auto refused = [&](const std::string& draft, int code) {
@@ -193,6 +217,19 @@ TEST_F(Lookup, RefusesModelsThatCannotDraft) {
   EXPECT_THAT(refused(compiled(quick(other.path(), folder.path() / "other")), 2),
               HasSubstr("its vocabulary has"));
   EXPECT_THAT(refused((folder.path() / "none").string(), 3), HasSubstr("none"));
+  // Of another kind.
+  const ModelFolder small({.vocabulary = 24});
+  const auto refused_by_small = [&](const fs::path& draft) {
+    const ProgramRun ran = llmc({"run", small.path().string(), "--ids", "1", "-n", "4", "--target",
+                                 "generic", "--cflag=-O0", "--draft", draft.string()});
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(draft.string()));
+    return ran.err;
+  };
+  testing::write_tiny_encoder_decoder(folder.path() / "s2s");
+  EXPECT_THAT(refused_by_small(folder.path() / "s2s"), HasSubstr("it is an encoder-decoder"));
+  testing::tiny_recurrent({}).save(folder.path() / "model.onnx");
+  EXPECT_THAT(refused_by_small(folder.path() / "model.onnx"), HasSubstr("it has recurrent states"));
 }
 
 TEST_F(Lookup, AConversationIsThatOfSingleSteps) {

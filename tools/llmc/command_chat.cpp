@@ -81,7 +81,7 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   LLMC_TRY(const auto format, make_format(command, description, *tokenizer, settings.no_template));
   LLMC_TRY(const auto native, load(command.model, globals));
   const exec::ModelFacts& model = native->model();
-  LLMC_RETURN_IF_ERROR(check_lookup(command.lookup, model));
+  LLMC_RETURN_IF_ERROR(check_lookup(command.lookup, model, command.sampling.sampling, globals));
   LLMC_TRY(const auto threads, threads_for(command.threads, model.threads_max));
   LLMC_TRY(const auto session, native->start({.threads = threads, .cores = command.cores}));
   LLMC_RETURN_IF_ERROR(use_sampling(command.sampling, tokenizer.get(), model.vocab, *session));
@@ -94,13 +94,9 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
            DraftModel::load(command.lookup.draft_model, command.model, *native,
                             {.threads = threads, .cores = command.cores}, command.sampling,
                             tokenizer.get(), command.lookup.tokens, globals));
-  NativeSequence sequence(*session, model, std::move(grammar),
-                          {*session,
-                           model,
-                           command.lookup,
-                           command.sampling.sampling,
-                           {stop_ids.begin(), stop_ids.end()},
-                           drafts.get()});
+  NativeSequence sequence(
+      *session, model, std::move(grammar),
+      {*session, model, command.lookup, {stop_ids.begin(), stop_ids.end()}, drafts.get()});
   hosted::Conversation conversation(sequence, format, compiled.begun);
   conversation.set_system(command.system_option->count() > 0 ? command.system : compiled.message);
   note_idle_sampling(command.sampling, globals);

@@ -306,7 +306,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   LLMC_TRY(const auto native, load(command.model, globals));
   const exec::ModelFacts& model = native->model();
   LLMC_RETURN_IF_ERROR(check_guidance(command.guidance, model));
-  LLMC_RETURN_IF_ERROR(check_lookup(command.lookup, model));
+  LLMC_RETURN_IF_ERROR(check_lookup(command.lookup, model, command.sampling.sampling, globals));
   LLMC_TRY(const auto prompts, run_prompts(command,
                                            {.prompt = prompt,
                                             .negative = negative,

@@ -77,7 +77,7 @@ Result<std::unique_ptr<DraftModel>> DraftModel::load(
     return refuse(fmt::format("its vocabulary has {} tokens, that of the model {}", facts.vocab,
                               model.model().vocab));
   if (facts.source_max != 0) return refuse("it is an encoder-decoder");
-  if (facts.single_steps != 0) return refuse("it cannot drop tokens of its text again");
+  if (facts.single_steps != 0) return refuse(fmt::format("it has {}", kSingleStepsReason));
   exec::SessionOptions own = options;
   own.threads = std::min(options.threads, facts.threads_max);
   own.begin = LLMC_BEGIN_EMPTY;

@@ -33,14 +33,18 @@ class DraftPace {
   std::uint32_t count_ = 0, limit_ = kTrial;
 };
 
+/// Why models take single steps (ModelFacts::single_steps), after "it has".
+inline constexpr const char* kSingleStepsReason =
+    "recurrent states, or position scales that depend on the length of the text";
+
 /// A smaller model whose tokens are drafts of another one's (--draft). It samples as that one does,
 /// with the same random draws.
 class DraftModel {
  public:
   /// Loads `path`, compiled for the target, formats and context of `like` and `model`, for drafts
   /// of up to `most` tokens for `model`. Fails with kUsage if its vocabulary has another size, or
-  /// if it is an encoder-decoder or cannot drop tokens again, and like load(). Returns nullptr if
-  /// `path` is empty.
+  /// if it is an encoder-decoder or takes single steps (ModelFacts::single_steps), and like load().
+  /// Returns nullptr if `path` is empty.
   static Result<std::unique_ptr<DraftModel>> load(const std::string& path, const ModelOptions& like,
                                                   const exec::NativeModel& model,
                                                   const exec::SessionOptions& options,

@@ -24,11 +24,22 @@ void make_room_for_lookup(LookupOptions& options, driver::CompileOptions& compil
   compile.batch = std::max(compile.batch, options.tokens);
 }
 
-Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model) {
+Status check_lookup(LookupOptions& options, const exec::ModelFacts& model,
+                    const llmc_sampling& sampling, const Globals& globals) {
   if (!options.draft_model.empty() && !options.on())
     return usage_error("--draft has no effect with --lookup 1",
                        "leave out one of them, or let a pass have more tokens");
-  if (!options.on() || options.tokens <= model.batch) return ok_status();
+  if (!options.on()) return ok_status();
+  if (model.single_steps != 0 || sampling.mirostat != 0) {
+    remark(globals, fmt::format("{} has no effect {}", options.name(),
+                                model.single_steps != 0
+                                    ? fmt::format("on a model with {}", kSingleStepsReason)
+                                    : "with --mirostat"));
+    options.tokens = 1;
+    options.draft_model.clear();
+    return ok_status();
+  }
+  if (options.tokens <= model.batch) return ok_status();
   return usage_error(
       fmt::format("passes of {} tokens ({}) need a bundle with a batch of {}; it has {}",
                   options.tokens, options.name(), options.tokens, model.batch),

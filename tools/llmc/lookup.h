@@ -26,22 +26,22 @@ struct LookupOptions {
 void add_lookup_option(CLI::App& app, LookupOptions& options);
 /// Sets what was not given, and increases the batch of `compile` to the tokens of a pass.
 void make_room_for_lookup(LookupOptions& options, driver::CompileOptions& compile);
-/// Fails with kUsage if the model's batch is smaller than a pass.
-Status check_lookup(const LookupOptions& options, const exec::ModelFacts& model);
+/// Turns `options` off, with a note, for a model and sampling parameters with which drafts are not
+/// used (speculation.h). Fails with kUsage if the model's batch is smaller than a pass.
+Status check_lookup(LookupOptions& options, const exec::ModelFacts& model,
+                    const llmc_sampling& sampling, const Globals& globals);
 
 /// The selected sequence of a session, which may be ahead of the text that sample() and append()
 /// have shown: it then has the next tokens already. The text, its logits and what can be appended
 /// to it are those of a session without lookup.
 class LookupText {
  public:
-  /// `stop_ids`: no draft goes beyond them. Models and sampling parameters with which drafts are
-  /// not used (speculation.h) take single steps. `drafts`: nullptr: drafts come from the text.
+  /// `stop_ids`: no draft goes beyond them. `drafts`: nullptr: drafts come from the text.
   LookupText(exec::Session& session, const exec::ModelFacts& model, const LookupOptions& options,
-             const llmc_sampling& sampling, std::vector<std::int32_t> stop_ids,
-             DraftModel* drafts = nullptr)
+             std::vector<std::int32_t> stop_ids, DraftModel* drafts = nullptr)
       : session_(session),
         context_(model.ctx),
-        max_tokens_(model.single_steps != 0 || sampling.mirostat != 0 ? 1 : options.tokens),
+        max_tokens_(options.tokens),
         stop_ids_(std::move(stop_ids)),
         drafts_(drafts) {}
 

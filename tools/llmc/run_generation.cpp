@@ -106,7 +106,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   LLMC_TRY(const auto drafts,
            DraftModel::load(command.lookup.draft_model, command.model, native, start_options,
                             sampling(false), tokenizer, command.lookup.tokens, globals));
-  LookupText text(*session, model, command.lookup, command.sampling.sampling,
+  LookupText text(*session, model, command.lookup,
                   command.ignore_eos ? std::vector<std::int32_t>() : stops.ids, drafts.get());
   auto start = RunClock::now();
   for (const exec::EncoderInput& source : prompts.sources)
