@@ -216,7 +216,13 @@ TEST_F(Lookup, RefusesModelsThatCannotDraft) {
   const ModelFolder other;
   EXPECT_THAT(refused(compiled(quick(other.path(), folder.path() / "other")), 2),
               HasSubstr("its vocabulary has"));
-  EXPECT_THAT(refused((folder.path() / "none").string(), 3), HasSubstr("none"));
+  EXPECT_THAT(refused("", 2), HasSubstr("--draft is empty"));
+  // Before the model is compiled.
+  const std::string none = (folder.path() / "none").string();
+  const ProgramRun early = llmc({"run", other.path().string(), "--ids", "1", "--no-cache", "--cc",
+                                 "/bin/false", "--draft", none});
+  EXPECT_EQ(early.code, 3) << early.err;
+  EXPECT_THAT(early.err, HasSubstr(none));
   // Of another kind.
   const ModelFolder small({.vocabulary = 24});
   const auto refused_by_small = [&](const fs::path& draft) {

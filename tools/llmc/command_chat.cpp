@@ -68,7 +68,7 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
 
 Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   if (!command.config.empty()) LLMC_RETURN_IF_ERROR(apply_config_file(app, command.config));
-  make_room_for_lookup(command.lookup, command.model.compile);
+  LLMC_RETURN_IF_ERROR(prepare_lookup(command.lookup, command.model.compile));
   if (command.count == 0) {
     return usage_error("-n 0: answers would be empty", "use -n -1, the default, for no limit");
   }

@@ -419,10 +419,10 @@ Action add_run(CLI::App& app, const Globals& globals) {
       ->excludes(chat);
   app.add_flag("--no-display-prompt", command->hide_prompt, "Do not print the prompt");
   app.add_flag("--no-cache", command->model.no_cache, "Do not use the cache of compiled models");
-  return [command, &globals] {
+  return [command, &globals]() -> Result<int> {
     make_room_for_guide(command->guidance, command->model.compile);
     make_room_for_beams(command->beams, command->model.compile);
-    make_room_for_lookup(command->lookup, command->model.compile);
+    LLMC_RETURN_IF_ERROR(prepare_lookup(command->lookup, command->model.compile));
     make_room_for_sources(command->source, command->model.compile);
     return run(*command, globals);
   };

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "compiler/support/file.h"
 
 namespace llmc::cli {
 
@@ -12,23 +16,33 @@ void add_lookup_option(CLI::App& app, LookupOptions& options) {
       app, "--lookup", options.tokens, 1, kMaxTokens,
       "Tokens that one pass over the weights may append, with drafts from the text itself; the "
       "text is the same, 1: no drafts (default: 1)");
-  app.add_option("--draft", options.draft_model,
-                 "Model whose tokens are the drafts, with the same tokenizer; passes have up to "
-                 "--lookup tokens (then default: 8)")
-      ->type_name("MODEL");
+  options.draft_option =
+      app.add_option("--draft", options.draft_model,
+                     "Model whose tokens are the drafts, with the same tokenizer; passes have up "
+                     "to --lookup tokens (then default: 8)")
+          ->type_name("MODEL");
 }
 
-void make_room_for_lookup(LookupOptions& options, driver::CompileOptions& compile) {
+Status prepare_lookup(LookupOptions& options, driver::CompileOptions& compile) {
   constexpr std::uint32_t kDrafted = 8;
-  if (!options.draft_model.empty() && options.option->count() == 0) options.tokens = kDrafted;
+  if (options.draft_option->count() > 0) {
+    if (options.option->count() == 0) options.tokens = kDrafted;
+    std::error_code error;
+    if (options.draft_model.empty())
+      return usage_error("--draft is empty", "name a model, or leave it out");
+    if (!options.on())
+      return usage_error("--draft has no effect with --lookup 1",
+                         "leave out one of them, or let a pass have more tokens");
+    // A wrong path is reported before the model is compiled.
+    if (!std::filesystem::exists(options.draft_model, error))
+      return system_error(options.draft_model, "open", error ? error.value() : ENOENT);
+  }
   compile.batch = std::max(compile.batch, options.tokens);
+  return ok_status();
 }
 
 Status check_lookup(LookupOptions& options, const exec::ModelFacts& model,
                     const llmc_sampling& sampling, const Globals& globals) {
-  if (!options.draft_model.empty() && !options.on())
-    return usage_error("--draft has no effect with --lookup 1",
-                       "leave out one of them, or let a pass have more tokens");
   if (!options.on()) return ok_status();
   if (model.single_steps != 0 || sampling.mirostat != 0) {
     remark(globals, fmt::format("{} has no effect {}", options.name(),

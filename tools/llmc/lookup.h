@@ -15,6 +15,7 @@ namespace llmc::cli {
 
 struct LookupOptions {
   CLI::Option* option = nullptr;
+  CLI::Option* draft_option = nullptr;
   std::uint32_t tokens = 1;  // maximum number of tokens of a pass; 1: no drafts
   std::string draft_model;   // empty: drafts come from the text
 
@@ -24,8 +25,10 @@ struct LookupOptions {
 };
 
 void add_lookup_option(CLI::App& app, LookupOptions& options);
-/// Sets what was not given, and increases the batch of `compile` to the tokens of a pass.
-void make_room_for_lookup(LookupOptions& options, driver::CompileOptions& compile);
+/// Sets what was not given, and increases the batch of `compile` to the tokens of a pass. Fails
+/// with kUsage if --draft is empty or excluded by --lookup 1, and with kBadInput if its path does
+/// not exist.
+Status prepare_lookup(LookupOptions& options, driver::CompileOptions& compile);
 /// Turns `options` off, with a note, for a model and sampling parameters with which drafts are not
 /// used (speculation.h). Fails with kUsage if the model's batch is smaller than a pass.
 Status check_lookup(LookupOptions& options, const exec::ModelFacts& model,
