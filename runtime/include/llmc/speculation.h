@@ -14,7 +14,7 @@
  *
  * Tokens are appended one at a time, as by llmc_step, where they could not be dropped again or
  * would have other bits: with guidance, mirostat, recurrent states, or position scales that depend
- * on the length of the call (LongRoPE), in shards, and when the context is full.
+ * on the length of the call (LongRoPE), and when the context is full.
  */
 #ifndef LLMC_SPECULATION_H
 #define LLMC_SPECULATION_H

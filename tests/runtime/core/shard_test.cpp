@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "llmc/shards.h"
+#include "llmc/speculation.h"
 #include "tests/runtime/core/fake_model.h"
 
 namespace llmc::fake {
@@ -31,6 +32,27 @@ TEST(Shard, OtherCallsThatRunTokensAreRefused) {
   const std::vector<float> row = rows_of({3});
   EXPECT_EQ(llmc_append_embeddings(session, row.data(), 1, nullptr), LLMC_ERROR_SHARD);
   EXPECT_EQ(llmc_position(session), 0u);
+}
+
+TEST(Shard, TheLastOneTakesNoSteps) {
+  llmc_model m = shard_model(1, 2);
+  m.forward = [](const llmc_run* run) {  // the fake has rows or tokens, not both
+    llmc_run of_tokens = *run;
+    of_tokens.embeddings = nullptr;
+    forward<kBlock>(&of_tokens);
+  };
+  const Session last(config(), m);
+  const std::vector<std::int32_t> ids = prompt(4);
+  const std::vector<float> rows(4 * kLanes * 2);
+  ASSERT_EQ(llmc_forward_hidden(last, ids.data(), rows.data(), 4, 0, nullptr), LLMC_OK);
+  std::int32_t draft[3] = {0, 1, 2}, tokens[3];
+  std::size_t count = 7;
+  ASSERT_EQ(llmc_sample(last, draft), LLMC_OK);
+  EXPECT_EQ(llmc_step(last, tokens), LLMC_ERROR_SHARD);
+  EXPECT_EQ(llmc_step_draft(last, draft, 3, nullptr, 0, tokens, &count), LLMC_ERROR_SHARD);
+  EXPECT_EQ(count, 0u);
+  EXPECT_EQ(llmc_step_lookup(last, 3, nullptr, 0, tokens, &count), LLMC_ERROR_SHARD);
+  EXPECT_EQ(llmc_position(last), 4u);
 }
 
 TEST(Shard, ArgumentsAreChecked) {
