@@ -147,11 +147,11 @@ TEST_P(OpenClRows, NormsOfPartsAndGates) {
 }
 
 TEST(OpenClDevice, RefusesWhatItCannotDo) {
-  const auto missing = hosted::OpenClDevice::create({.device = "no such device"});
-  ASSERT_FALSE(missing.ok());
-  EXPECT_EQ(missing.failure().status, LLMC_ERROR_DEVICE);
+  const auto none = hosted::OpenClDevice::create({.device = "no such device"});
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.failure().status, LLMC_ERROR_DEVICE);
   LLMC_NEED_OPENCL(device, {});
-  EXPECT_THAT(missing.failure().message, testing::HasSubstr(device.name()));
+  EXPECT_THAT(none.failure().message, testing::HasSubstr(device.name()));
   // A model without a description of its regions; one of another version.
   llmc_model model{};
   const llmc_device& functions = device.device();
