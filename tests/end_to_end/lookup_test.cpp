@@ -211,6 +211,7 @@ TEST_F(Lookup, RefusesModelsThatCannotDraft) {
   const auto refused = [&](const std::string& draft, int code) {
     const ProgramRun ran = llmc({"run", bundle(), "-p", kPrompt, "-n", "4", "--draft", draft});
     EXPECT_EQ(ran.code, code) << ran.err;
+    EXPECT_EQ(ran.out, "") << "the prompt is printed when the model is ready";
     return ran.err;
   };
   const ModelFolder other;

@@ -44,6 +44,9 @@ TEST_F(RunCommand, ContinuesASavedText) {
   EXPECT_EQ(first + text({"-p", "", "-n", "7", "--load-state", state}), all);
   const ProgramRun forged = run({"-p", "", "--load-state", file("forged", "state")});
   EXPECT_EQ(forged.code, 3) << forged.err;
+  EXPECT_THAT(forged.err, HasSubstr("/forged: the bytes are not a saved state"));
+  EXPECT_THAT(run({"-p", "x", "--load-state", file("forged", "state")}).out, "")
+      << "the prompt is printed when nothing can be refused any more";
   const ProgramRun missing = run({"-p", "", "--load-state", state + "-not"});
   EXPECT_EQ(missing.code, 3) << missing.err;
 }

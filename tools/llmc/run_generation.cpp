@@ -25,6 +25,15 @@ std::string state_file(const std::string& file, const exec::ModelFacts& model) {
   return model.shards == 0 ? file : fmt::format("{}.{}", file, model.shard);
 }
 
+/// Loads a saved text. Errors name its file.
+Status load_state(exec::Session& session, const std::string& file) {
+  LLMC_TRY(const std::string state, read_file(file));
+  const Status loaded = session.load_state(state);
+  if (loaded.ok() || loaded.error().first().kind != ErrorKind::kBadInput) return loaded;
+  return file_failure(ErrorKind::kBadInput, file, loaded.error().first().message,
+                      "give a file that --save-state wrote with the same model and formats");
+}
+
 /// Appends the prompt: its tokens, and the rows of its images. After a saved text it does not begin
 /// one.
 Status prefill(exec::Session& session, const RunPrompts& prompts, bool continues) {
@@ -98,14 +107,13 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   LLMC_RETURN_IF_ERROR(use_sampling(sampling(true), tokenizer, model.vocab, *session));
   // Set before the prompt to report errors early, and again after it, where the grammar starts.
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
-  if (output.begin) output.begin();
+  LLMC_TRY(const auto drafts,
+           DraftModel::load(command.lookup.draft_model, command.model, native, start_options,
+                            sampling(false), tokenizer, command.lookup.tokens, globals));
 
   RunResult result;
   evaluate::LogitHash hash;  // of all logit vectors of the run
   GuidedText guided(*session);
-  LLMC_TRY(const auto drafts,
-           DraftModel::load(command.lookup.draft_model, command.model, native, start_options,
-                            sampling(false), tokenizer, command.lookup.tokens, globals));
   LookupText text(*session, model, command.lookup,
                   command.ignore_eos ? std::vector<std::int32_t>() : stops.ids, drafts.get());
   auto start = RunClock::now();
@@ -114,11 +122,10 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   const double encoder_seconds = seconds_since_start(start);
   if (command.guidance.on())
     LLMC_RETURN_IF_ERROR(guided.guide_away_from(prompts.negative, command.guidance.scale));
+  if (!command.load_state.empty())
+    LLMC_RETURN_IF_ERROR(load_state(*session, state_file(command.load_state, model)));
+  if (output.begin) output.begin();
   start = RunClock::now();
-  if (!command.load_state.empty()) {
-    LLMC_TRY(const std::string state, read_file(state_file(command.load_state, model)));
-    LLMC_RETURN_IF_ERROR(session->load_state(state));
-  }
   LLMC_RETURN_IF_ERROR(prefill(*session, prompts, !command.load_state.empty()));
   result.prompt_seconds = encoder_seconds + seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
