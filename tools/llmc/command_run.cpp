@@ -114,6 +114,7 @@ Json summary(const RunResult& result, const RunPrompts& prompts, const RunComman
     json["system_prompt_tokens"] = tokens;
   if (command.logprobs > 0)
     json["logprobs"] = logprobs_json(result.ids, result.logprobs, tokenizer);
+  if (result.tokens_per_pass > 0) json["tokens_per_pass"] = result.tokens_per_pass;
   return json;
 }
 
@@ -357,7 +358,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
       fmt::format(
           "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s{}; {}; {}{}",
           prompts.text.size(), after_compiled_in(compiled_in(prompts, model)), prompt_rate,
-          result.ids.size(), rate, result.lookup,
+          result.ids.size(), rate, lookup_text(result.tokens_per_pass, command.lookup),
           stop_reason(result, model.ctx, grammar.has_value()), model.target,
           result.beams.empty() ? seed_text(command.sampling) : std::string()));
   return 0;

@@ -57,7 +57,8 @@ Status check_lookup(LookupOptions& options, const exec::ModelFacts& model,
   return usage_error(
       fmt::format("passes of {} tokens ({}) need a bundle with a batch of {}; it has {}",
                   options.tokens, options.name(), options.tokens, model.batch),
-      fmt::format("compile it with --batch={}, or use a smaller --lookup", options.tokens));
+      fmt::format("compile it with --batch={}{}", options.tokens,
+                  model.batch > 1 ? fmt::format(", or use --lookup {}", model.batch) : ""));
 }
 
 Result<std::int32_t> LookupText::sample(std::size_t wanted) {
@@ -109,10 +110,9 @@ Status LookupText::rewind(std::size_t position) {
   return session_.call(&exec::Api::rewind, position);
 }
 
-std::string lookup_text(const LookupText& text, const LookupOptions& options) {
-  if (text.passes() == 0) return {};
-  return fmt::format("; {}: {:.2f} tokens per pass", options.name() + 2,
-                     static_cast<double>(text.tokens()) / static_cast<double>(text.passes()));
+std::string lookup_text(double tokens_per_pass, const LookupOptions& options) {
+  if (tokens_per_pass == 0) return {};
+  return fmt::format("; {}: {:.2f} tokens per pass", options.name() + 2, tokens_per_pass);
 }
 
 }  // namespace llmc::cli

@@ -64,9 +64,10 @@ class LookupText {
   /// Drops the tokens of the text from `position` on.
   Status rewind(std::size_t position);
 
-  /// Passes with lookup so far, and the tokens that they appended.
-  std::uint64_t passes() const { return passes_; }
-  std::uint64_t tokens() const { return tokens_; }
+  /// Returns how many tokens a pass has appended so far; 0 without passes.
+  double tokens_per_pass() const {
+    return passes_ == 0 ? 0 : static_cast<double>(tokens_) / static_cast<double>(passes_);
+  }
 
  private:
   exec::Session& session_;
@@ -77,10 +78,10 @@ class LookupText {
   std::deque<std::int32_t> ahead_;    // in the session, not in the text
   std::optional<std::int32_t> stop_;  // the stop token that was chosen after them
   std::uint32_t row_ = 0;             // of the text's last token in the last pass, plus 1; 0: none
-  std::uint64_t passes_ = 0, tokens_ = 0;
+  std::uint64_t passes_ = 0, tokens_ = 0;  // that the passes appended
 };
 
-/// Returns "; lookup: 2.4 tokens per pass", or with "draft"; empty without passes.
-std::string lookup_text(const LookupText& text, const LookupOptions& options);
+/// Returns "; lookup: 2.4 tokens per pass", or with "draft"; empty for 0.
+std::string lookup_text(double tokens_per_pass, const LookupOptions& options);
 
 }  // namespace llmc::cli

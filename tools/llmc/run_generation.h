@@ -91,7 +91,7 @@ struct RunResult {
   // With a grammar: whether the grammar allows the text to end here; nullopt: unknown.
   std::optional<bool> complete;
   double prompt_seconds = 0, generation_seconds = 0;
-  std::string lookup;  // lookup_text(), for notes
+  double tokens_per_pass = 0;  // with --lookup or --draft; 0: no pass
 };
 
 /// Receives the text while it is generated. Empty functions are not called.
