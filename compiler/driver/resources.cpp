@@ -68,7 +68,9 @@ const std::vector<Resource>& resources() {
 }
 
 std::string bundle_path(std::string_view path) {
-  for (const std::string_view header : {"llmc/llmc.h", "llmc/embeddings.h", "llmc/run.h"})
+  // What programs include; the others are for the library's sources and for devices.
+  for (const std::string_view header : {"llmc/beams.h", "llmc/embeddings.h", "llmc/llmc.h",
+                                        "llmc/run.h", "llmc/shards.h", "llmc/speculation.h"})
     if (path == fmt::format("runtime/include/{}", header)) return std::string(header);
   for (const std::string_view folder : {kTemplates, kHeaders}) {
     if (path.starts_with(folder)) return "src/llmc/" + std::string(path.substr(folder.size()));

@@ -26,7 +26,8 @@ TEST(Resources, ABundleGetsTheClosureOfItsIncludes) {
   }
   for (const char* needed :
        {"src/llmc/kernels.h", "src/llmc/simd/avx2.h", "src/llmc/simd/generic.h", "src/llmc/model.h",
-        "llmc/llmc.h", "llmc/embeddings.h", "src/core/session.cpp"}) {
+        "llmc/beams.h", "llmc/embeddings.h", "llmc/llmc.h", "llmc/shards.h", "llmc/speculation.h",
+        "src/core/session.cpp"}) {
     EXPECT_TRUE(paths.contains(needed)) << needed;
   }
   EXPECT_FALSE(paths.contains("src/llmc/hosted.h")) << "nothing of an operating system";
