@@ -1,4 +1,5 @@
 // The commands of llmc with encoder-decoders.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class EncoderDecoderCommand : public ::testing::Test {
  protected:
@@ -49,6 +51,21 @@ TEST_F(EncoderDecoderCommand, RunStartsAsTheModelsFilesSay) {
   EXPECT_EQ(by_files["logits_hash"], by_ids["logits_hash"]);
   const json other = summary(run_quick({"--source-ids", "5,17,4", "--ids", "2,5", "--json"}));
   EXPECT_NE(other["logits_hash"], by_ids["logits_hash"]);
+}
+
+TEST_F(EncoderDecoderCommand, IdsBeforeAStopTokenAreNotCalledBlank) {
+  const auto run = [&](const char* form) {
+    return run_quick({"--source-ids", "5,17,3", "--ids", "2,5", "--ignore-eos", form});
+  };
+  const json ids = summary(run("--json"))["ids"];
+  const auto other = std::ranges::find_if(ids, [&](const json& id) { return id != ids[0]; });
+  ASSERT_NE(other, ids.end()) << ids;
+  write("generation_config.json", fmt::format(R"({{"eos_token_id": {}}})", other->get<int>()));
+  const ProgramRun stopped = run_quick({"--source-ids", "5,17,3", "--ids", "2,5"});
+  ASSERT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_NE(stopped.out, "\n");
+  EXPECT_THAT(stopped.err, HasSubstr("ended with a stop token"));
+  EXPECT_THAT(stopped.err, Not(HasSubstr("no text was generated"))) << "there is no tokenizer";
 }
 
 TEST_F(EncoderDecoderCommand, StartTokensOutsideTheVocabularyAreRefused) {

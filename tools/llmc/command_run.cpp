@@ -49,7 +49,9 @@ void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& 
 /// Prints a note if no text was generated.
 void note_empty(const RunResult& result, const RunCommand& command, bool has_template,
                 const hosted::Tokenizer* tokenizer, const Globals& globals) {
-  const bool blank = result.text.find_first_not_of(" \t\r\n") == result.text.npos;
+  const bool blank = tokenizer == nullptr
+                         ? result.ids.empty()
+                         : result.text.find_first_not_of(" \t\r\n") == result.text.npos;
   if (result.stopped != hosted::Stopped::kStopToken || !blank) return;
   const std::string name = tokenizer == nullptr
                                ? fmt::to_string(result.stop_token)
