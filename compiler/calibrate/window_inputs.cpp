@@ -14,8 +14,10 @@ Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>&
   const auto tokens = static_cast<std::int64_t>(window.size());
   const auto problem = [&](const char* what) {
     return failure(ErrorKind::kUnsupported,
-                   fmt::format("input '{}' {}", printable(value.name), what),
-                   "leave out --calibrate, --fit and --max-kl: they run decoders of token ids");
+                   fmt::format("--calibrate, --fit and --max-kl run decoders of token ids without "
+                               "recurrent states: input '{}' {}",
+                               printable(value.name), what),
+                   "leave them out, and choose a format with --quant");
   };
   std::vector<std::int64_t> dims;
   for (const ir::Dim& dim : value.type.dims) {
@@ -37,7 +39,7 @@ Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>&
     return reference::f32_tensor(dims, std::move(mask));
   }
   if (value.name.starts_with("past.")) return reference::zeros(value.type.element, dims);
-  return problem("is not one of a decoder without recurrent states");
+  return problem(value.name.starts_with("state.") ? "is a state" : "is another one");
 }
 
 }  // namespace

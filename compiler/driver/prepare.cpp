@@ -293,6 +293,9 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
                       {.options = {.weights = scheme, .context = plan::context_of(planned)}}));
   std::optional<EncoderGraph> encoder;
   if (const ir::Graph* const graph = prepared.model.module.encoder()) {
+    if (options.calibration)
+      return failure(ErrorKind::kUnsupported, "--calibrate runs decoders without an encoder",
+                     "leave it out");
     LLMC_TRY(const plan::DimRange range, source_range(*graph, options));
     planned.source_min = static_cast<std::uint32_t>(range.min);
     planned.source_max = static_cast<std::uint32_t>(range.max);

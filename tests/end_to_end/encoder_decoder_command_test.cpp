@@ -166,6 +166,16 @@ TEST_F(EncoderDecoderCommand, GuidanceAttendsToTheSource) {
   EXPECT_EQ(guided["ids"].size(), 6u);
 }
 
+TEST_F(EncoderDecoderCommand, CalibrationIsRefusedBeforeATextIsRead) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  const ProgramRun ran =
+      llmc({"compile", model(), "--calibrate", "self", "--cflag=-O0", "-o", out.string()});
+  EXPECT_EQ(ran.code, 4);
+  EXPECT_THAT(ran.err, HasSubstr("--calibrate runs decoders without an encoder"));
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
 TEST_F(EncoderDecoderCommand, PlanAndInspectShowBothParts) {
   const ProgramRun plan = llmc({"plan", model(), "--source-ctx", "64", "--json"});
   ASSERT_EQ(plan.code, 0) << plan.err;
