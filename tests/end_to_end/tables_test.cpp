@@ -1,4 +1,5 @@
 // Forms of tables, and the benchmark of functions.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,6 +94,24 @@ TEST(Tables, CsvHasUniqueTitlesWithUnitsAndPlainNumbers) {
                                                "KL nats", "KL +- nats", "same top %", "step ms"}));
   ASSERT_EQ(rows[1].size(), rows[0].size());
   EXPECT_EQ(rows[1][10], "100.00");
+}
+
+TEST(Tables, NamesOfBudgetsAreAligned) {
+  const ModelFolder model({.layers = 1});
+  std::string ids = "1";
+  for (int i = 0; i < 100; ++i) ids += fmt::format(",{}", 2 + i % 7);
+  const ProgramRun ran =
+      llmc({"compare", model.path().string(), "--ids", ids, "--window=8", "--chunks=1", "--steps=1",
+            "--quant=q8", "--fit=1000kB", "--target=generic", "--cflag=-O0", "-q"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  std::istringstream lines(ran.out);
+  std::string head, quant, fit;
+  std::getline(lines, head);
+  std::getline(lines, quant);
+  std::getline(lines, fit);
+  EXPECT_THAT(fit, HasSubstr("fit 1000000 "));
+  EXPECT_EQ(fit.find("f16"), head.find("cache")) << ran.out;
+  EXPECT_EQ(quant.find("f16"), head.find("cache")) << ran.out;
 }
 
 TEST(Tables, OutputForProgramsHoldsTheTableAlone) {

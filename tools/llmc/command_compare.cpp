@@ -147,7 +147,7 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
                                    options.native.compile, globals));
   const bool json = globals.json || command.format == TableFormat::kJson;
   Progress line(globals);
-  const Table table = compare_table(command.format, peers);
+  const Table table = compare_table(command.format, modes, peers);
   // Print each row when it is complete: later ones may take long or fail.
   const auto row_done = [&](const evaluate::Comparison& so_far) -> Status {
     line.clear();

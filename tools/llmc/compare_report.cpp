@@ -73,9 +73,10 @@ Json row_json(const evaluate::PeerRow& row, double bits) {
 
 }  // namespace
 
-Table compare_table(TableFormat format, Peers peers) {
+Table compare_table(TableFormat format, std::span<const evaluate::Mode> modes, Peers peers) {
   using Align = Column::Align;
   std::size_t widest = 7;
+  for (const evaluate::Mode& mode : modes) widest = std::max(widest, mode.weights_text().size());
   for (const evaluate::PeerFile& peer : peers) {
     for (const evaluate::PeerRow& row : peer.rows)
       widest = std::max(widest, peer_name(peer, row).size());

@@ -14,9 +14,9 @@ namespace llmc::cli {
 
 using Peers = std::span<const evaluate::PeerFile>;
 
-/// Returns the table without rows. Widths fit the names of formats, also of the peers, and the
-/// numbers of large models.
-Table compare_table(TableFormat format, Peers peers);
+/// Returns the table without rows. Widths fit the names of the modes and of the peers' formats, and
+/// the numbers of large models.
+Table compare_table(TableFormat format, std::span<const evaluate::Mode> modes, Peers peers);
 
 /// Return the cells of the comparison's last row, and of a peer's row.
 std::vector<std::string> compare_cells(const evaluate::Comparison& comparison);
