@@ -61,7 +61,9 @@ std::vector<FormatShare> shares_of(const Json& weights) {
 }
 
 std::string size_line(std::string_view what, std::uint64_t bytes, std::string_view why) {
-  return fmt::format("{:<11} {:>12} bytes  {:>10}  {}\n", what, bytes, human_bytes(bytes), why);
+  const std::size_t digits = what.size() < 23 ? 23 - std::max<std::size_t>(what.size(), 11) : 0;
+  return fmt::format("{:<11} {:>{}} bytes  {:>10}  {}\n", what, bytes, digits, human_bytes(bytes),
+                     why);
 }
 
 double bits_each(std::uint64_t bytes, std::uint64_t numbers) {
