@@ -73,7 +73,7 @@ TEST_F(Budget, FitChoosesFormatsWithinTheBytes) {
 
 TEST_F(Budget, ATooSmallOneNamesTheLeast) {
   const std::uint64_t least = [&] {
-    const ProgramRun ran = run("plan", {"--fit", "100KB", "--calibrate", text()});
+    const ProgramRun ran = run("plan", {"--fit", "100kB", "--calibrate", text()});
     EXPECT_EQ(ran.code, 5);
     EXPECT_THAT(ran.err, AllOf(HasSubstr("the weights need at least "), HasSubstr("use --fit ")));
     return std::stoull(ran.err.substr(ran.err.find("at least ") + 9));

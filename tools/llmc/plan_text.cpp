@@ -394,7 +394,7 @@ Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& op
   const std::string_view unit(next, static_cast<std::size_t>(end - next));
   double factor = 0;
   if (unit.empty() || unit == "B") factor = 1;
-  if (unit == "KB") factor = 1e3;
+  if (unit == "KB" || unit == "kB") factor = 1e3;
   if (unit == "MB") factor = 1e6;
   if (unit == "GB") factor = 1e9;
   if (unit == "K" || unit == "KiB" || unit == "k") factor = 1024;
