@@ -334,15 +334,6 @@ std::vector<Warning> warnings(const Plan& plan) {
     warning.hint = fmt::format("--ctx {} is the model's own", options.trained_ctx);
     found.push_back(std::move(warning));
   }
-  if (options.batch > options.sequences) {
-    found.push_back({fmt::format("--batch {} is more than --sequences {}: no more than {} can be "
-                                 "stepped together, and the rest of the batch is room for logits "
-                                 "of a prompt's tokens alone",
-                                 options.batch, options.sequences, options.sequences),
-                     fmt::format("--sequences {} has as many sequences, --batch {} takes less "
-                                 "memory",
-                                 options.batch, options.sequences)});
-  }
   if (plan.encoder && options.sources > options.sequences) {
     found.push_back({fmt::format("--sources {} is more than --sequences {}: a sequence attends to "
                                  "one source",

@@ -224,7 +224,7 @@ struct Warning {
 /// Returns the warning that a context of `tokens` tokens exceeds the `trained_ctx` tokens of
 /// training. `what` names it in the message: "a context" or "a window".
 Warning beyond_training(std::string_view what, std::uint64_t tokens, std::uint32_t trained_ctx);
-/// Returns the warnings about the plan's context, batch and pool; none for a plain graph.
+/// Returns the warnings about the plan's context, sources and pool; none for a plain graph.
 std::vector<Warning> warnings(const Plan& plan);
 
 /// Returns the content of NAME.plan.json: sizes, offsets and hashes. `weights_hash` is the xxh64 of

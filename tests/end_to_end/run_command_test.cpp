@@ -359,7 +359,7 @@ TEST_F(RunCommand, PlansWarnOfSizesThatCanHardlyBeMeant) {
   };
   EXPECT_EQ(plan({"--sequences", "4", "--batch", "4", "--pool", "8"}), "");
   const std::string batch = plan({"--batch", "8", "--sequences", "2"});
-  EXPECT_THAT(batch, HasSubstr("warning: --batch 8 is more than --sequences 2"));
+  EXPECT_THAT(batch, HasSubstr("note: --batch 8 is more than --sequences 2"));
   EXPECT_THAT(batch, HasSubstr("hint: --sequences 8"));
   const std::string pool = plan({"--pool", "2", "--sequences", "4"});
   EXPECT_THAT(pool, HasSubstr("warning: --pool 2 holds 64 tokens, and the context is 256"));

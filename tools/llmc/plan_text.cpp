@@ -384,6 +384,13 @@ void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
 void note_warnings(const Globals& globals, const plan::Plan& plan) {
   for (const plan::Warning& warning : plan::warnings(plan))
     note(globals, fmt::format("llmc: warning: {}\nhint: {}", warning.message, warning.hint));
+  const plan::PlanOptions& options = plan.options;
+  if (!plan.program.is_plain() && options.batch > options.sequences)
+    remark(globals,
+           fmt::format("--batch {} is more than --sequences {}: only passes of several tokens "
+                       "(--lookup, --draft) use the rest\nhint: --sequences {} has as many "
+                       "sequences, --batch {} takes less memory",
+                       options.batch, options.sequences, options.batch, options.sequences));
 }
 
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option) {

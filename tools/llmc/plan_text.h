@@ -26,7 +26,7 @@ std::string loops_text(const Json& loops);
 /// kUsage, with `option` in the message, for other text.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
-/// Prints plan::warnings().
+/// Prints plan::warnings(), and a note if the batch is larger than what is stepped together.
 void note_warnings(const Globals& globals, const plan::Plan& plan);
 /// Prints the number of matrices to which --requantize applies.
 void note_requantized(const Globals& globals, const plan::Rounding& rounding);
