@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <vector>
 
 #include "compiler/support/subprocess.h"
 
@@ -49,8 +51,8 @@ Result<std::optional<Emulator>> named(const std::string& command, std::string_vi
 }
 
 std::string no_emulator_hint() {
-  return "`llmc targets` lists targets that run here; qemu cannot emulate this one: give another "
-         "emulator by --emulator";
+  return "use a target that runs here (llmc targets), or give an emulator by --emulator; qemu "
+         "cannot emulate this one";
 }
 
 }  // namespace
@@ -82,17 +84,18 @@ Result<std::optional<Emulator>> find_emulator(const target::Target& target,
     return named(command, "LLMC_EMULATOR");
   const std::string program(target.emulator);
   if (target.architecture == target::host_architecture()) {
-    std::string needed;
+    std::vector<std::string_view> missing;
+    const auto& here = target::best_here().features;
     for (const std::string_view feature : target.features)
-      needed += fmt::format("{}{}", needed.empty() ? "" : ", ", feature);
+      if (std::ranges::find(here, feature) == here.end()) missing.push_back(feature);
     return failure(
         ErrorKind::kUnsupported,
-        fmt::format("this machine cannot run code for {}: the CPU lacks at least one of {}",
-                    target::described(target), needed),
+        fmt::format("this machine cannot run code for {}: the CPU lacks {}{}",
+                    target::described(target), missing.size() == 1 ? "" : "at least one of ",
+                    fmt::join(missing, ", ")),
         program.empty()
             ? no_emulator_hint()
-            : fmt::format("`llmc targets` lists targets that run here; use --emulator '{} -cpu "
-                          "{}' to emulate the target",
+            : fmt::format("use a target that runs here (llmc targets), or --emulator '{} -cpu {}'",
                           program, target.emulated_cpu));
   }
   if (program.empty()) {
