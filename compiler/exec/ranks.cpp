@@ -352,9 +352,9 @@ void set_functions(Api& api) {
 
 Status check_shards(Ranks& ranks, const ModelFacts& model, std::uint64_t source_hash) {
   if (model.shards != ranks.count())
-    return usage_error(
-        fmt::format("{} ranks for a model of {} shards", ranks.count(), model.shards),
-        fmt::format("mpirun -n {}", model.shards));
+    return usage_error(fmt::format("{} rank{} for a model of {} shards", ranks.count(),
+                                   ranks.count() == 1 ? "" : "s", model.shards),
+                       fmt::format("mpirun -n {}", model.shards));
   struct Same {
     std::uint32_t vocab, hidden, ctx, chunk, sequences, batch, kv_heads, head_dim;
     std::uint64_t program_hash, source_hash;

@@ -111,16 +111,27 @@ Result<std::optional<ModelFile>> encoder_decoder(const std::vector<std::string>&
   return std::optional(std::move(file));
 }
 
-/// Returns the folders snapshots/COMMIT of an entry of Hugging Face's cache, sorted.
-std::vector<std::string> snapshots_in(const fs::path& path) {
+/// Returns the folders in `path`, sorted.
+std::vector<std::string> folders_in(const fs::path& path) {
   std::vector<std::string> found;
   std::error_code error;
-  for (fs::directory_iterator it(path / "snapshots", error), end; !error && it != end;
-       it.increment(error)) {
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
     std::error_code unknown;
     if (it->is_directory(unknown)) found.push_back(it->path().string());
   }
   std::ranges::sort(found);
+  return found;
+}
+
+/// Returns the bundles in `path`, of several targets or shards.
+std::vector<std::string> bundles_in(const fs::path& path) {
+  std::vector<std::string> found = folders_in(path);
+  std::erase_if(found, [](const std::string& folder) {
+    std::error_code error;
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+      if (it->path().filename().string().ends_with(".plan.json")) return false;
+    return true;
+  });
   return found;
 }
 
@@ -137,7 +148,16 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
     d.hint = "give the path of the model's file";
     return d;
   }
-  if (const std::vector<std::string> snapshots = snapshots_in(path); !snapshots.empty()) {
+  if (const auto bundles = bundles_in(path); !bundles.empty()) {
+    d.message += "; it has the bundles " + list_of(bundles);
+    d.hint = fs::path(bundles.front()).filename() == "stage-0"
+                 ? "run the shards of a model together: mpirun -n " +
+                       std::to_string(bundles.size()) + " llmc-mpi-run run " +
+                       printable(path.string(), 400)
+                 : "give one of them";
+    return d;
+  }
+  if (const auto snapshots = folders_in(path / "snapshots"); !snapshots.empty()) {
     d.message += "; it is an entry of the Hugging Face cache";
     d.hint = "give one of its snapshots: " + list_of(snapshots);
     return d;

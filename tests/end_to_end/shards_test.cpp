@@ -268,6 +268,7 @@ TEST(StagesOption, PlanShowsEachAndTooManyAreRefused) {
   for (const char* const wrong : {"1", "x", "2,3", "-2"}) {
     const ProgramRun ran = llmc({"plan", tinyfable().string(), std::string("--stages=") + wrong});
     EXPECT_EQ(ran.code, 2) << wrong;
+    EXPECT_THAT(ran.err, HasSubstr("--stages takes a number from 2 to 1024, or auto, not '"));
   }
 }
 

@@ -111,6 +111,20 @@ TEST(FindModel, NamesTheSnapshotsOfACacheEntry) {
   EXPECT_THAT(d.hint, HasSubstr((folder.path() / "snapshots/0123").string()));
 }
 
+TEST(FindModel, NamesTheBundlesOfAFolder) {
+  {
+    const testing::TemporaryFolder folder;
+    const Diagnostic d =
+        folder_refusal(folder, {"m-avx2/m.plan.json", "m-lasx/m.plan.json", "other/notes.json"});
+    EXPECT_THAT(d.message, HasSubstr((folder.path() / "m-lasx").string()));
+    EXPECT_THAT(d.message, ::testing::Not(HasSubstr("other")));
+    EXPECT_EQ(d.hint, "give one of them");
+  }
+  const testing::TemporaryFolder folder;
+  EXPECT_THAT(folder_refusal(folder, {"stage-0/m.plan.json", "stage-1/m.plan.json"}).hint,
+              HasSubstr("mpirun -n 2 llmc-mpi-run run " + folder.path().string()));
+}
+
 TEST(ImportModel, NamesOtherFormats) {
   const testing::TemporaryFolder folder;
   const auto refused = [&](const char* name, std::string_view content) {

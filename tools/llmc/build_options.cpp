@@ -66,9 +66,11 @@ Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
   if (source.is_function)
     return usage_error("--stages needs a decoder with a cache", "leave out --stages");
   if (options.stages != "auto") {
-    LLMC_TRY(const auto counts, parse_counts(options.stages, "--stages", kMaxStages, 2));
-    if (counts.size() == 1) return shards(counts.front(), false);
-    return usage_error("--stages takes one number, or auto", "each shard is for one machine");
+    const auto counts = parse_counts(options.stages, "--stages", kMaxStages, 2);
+    if (counts.ok() && counts->size() == 1) return shards(counts->front(), false);
+    return usage_error(fmt::format("--stages takes a number from 2 to {}, or auto, not '{}'",
+                                   kMaxStages, printable(options.stages, 80)),
+                       "each shard is for one machine");
   }
   if (max_ram == 0)
     return usage_error("--stages auto needs --max-ram",
