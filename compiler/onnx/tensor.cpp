@@ -86,7 +86,8 @@ Result<ir::ConstantPtr> external_constant(FileSet& files, const Context& c) {
   auto mapped = files.map(location, FileRole::kExternalData);
   if (!mapped.ok()) {
     const Diagnostic& why = mapped.error().first();
-    return c.bad("external data '" + printable(location) + "': " + why.message, why.hint);
+    return c.bad("external data '" + printable(location) + "': " + why.message,
+                 "the file belongs in the folder of the model's file; copy it there");
   }
   if (length != c.size_bytes)
     return c.bad("external data has length " + std::to_string(length) + ", but " + c.shape_text() +
