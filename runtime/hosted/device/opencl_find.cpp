@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 namespace llmc::hosted::opencl {
 namespace {
@@ -54,6 +55,12 @@ std::string obstacle(const Api& api, Handle device) {
   return {};
 }
 
+/// Returns whether `name` contains `part`, without regard to the case of ASCII letters.
+bool contains(std::string_view name, std::string_view part) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return part.empty() || !std::ranges::search(name, part, {}, lower, lower).empty();
+}
+
 }  // namespace
 
 std::vector<FoundDevice> list_devices(const Api& api) {
@@ -91,7 +98,7 @@ Outcome<FoundDevice> find_device(const Api& api, const std::string& part) {
   std::optional<FoundDevice> best;
   std::string others;
   for (const FoundDevice& device : list_devices(api)) {
-    if (device.obstacle.empty() && device.name.find(part) != std::string::npos) {
+    if (device.obstacle.empty() && contains(device.name, part)) {
       if (!device.is_cpu) return device;
       if (!best) best = device;
       continue;
@@ -102,11 +109,13 @@ Outcome<FoundDevice> find_device(const Api& api, const std::string& part) {
   }
   if (best) return *best;
   std::string message =
-      part.empty() ? "no OpenCL device can be used" : "no OpenCL device has the name " + part;
+      part.empty() ? "no OpenCL device can be used" : "no OpenCL device has a name with " + part;
   if (!others.empty()) message += "; there are: " + others;
   return Failure{.status = LLMC_ERROR_DEVICE,
                  .message = message,
-                 .hint = others.empty() ? "install the OpenCL driver of your device" : ""};
+                 .hint = others.empty() ? "install the OpenCL driver of your device"
+                         : part.empty() ? ""
+                                        : "give a part of one of these names"};
 }
 
 }  // namespace llmc::hosted::opencl

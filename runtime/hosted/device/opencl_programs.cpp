@@ -12,7 +12,7 @@ namespace {
 using namespace opencl;
 
 constexpr char kBuildOptions[] =
-    "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DBYTE_PRODUCTS=";
+    "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DBYTE_PRODUCTS=";
 
 // The numbers that kOpenClRows knows.
 static_assert(LLMC_FUNCTION_IDENTITY == 0 && LLMC_FUNCTION_NEG == 1 && LLMC_FUNCTION_ABS == 2 &&
