@@ -11,8 +11,7 @@ std::string schedule_text(const plan::Schedule& s) {
       "  total     {:.3f} ms, {:.2f} x the bound of {:.3f} ms; device busy {:.0f} %, cpu {:.0f} %\n"
       "  overlap   {:.2f} x as fast as one after the other ({:.3f} ms + {:.3f} ms), {:.2f} x as "
       "fast as the CPU alone\n"
-      "  attention {:.3g} multiply-adds in chunks, {:.3g} without: 2 S² D H + 2 C S D H, 4 S² D H "
-      "operations\n",
+      "  attention {:.3g} multiply-adds in chunks, {:.3g} of all tokens to all\n",
       s.tokens, s.chunks, s.chunk, plan::timeline_text(s), ms(s.total), s.total / s.bound,
       ms(s.bound), 100 * s.device / s.total, 100 * s.cpu / s.total, (s.cpu + s.device) / s.total,
       ms(s.cpu), ms(s.device), s.cpu_alone / s.total, s.attention_chunks, s.attention_whole);

@@ -263,7 +263,7 @@ Result<int> identity(const IdentityCommand& command, const Globals& globals) {
 
 Action add_identity(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<IdentityCommand>();
-  app.add_option("MODEL", command->models, "Folders of split ONNX blocks, or .onnx files")
+  app.add_option("MODEL", command->models, "Folders of models, or .onnx files")
       ->required()
       ->type_name("");
   app.add_option("--quant", command->formats, "Weight formats (default: q4m)")->type_name("LIST");
