@@ -105,6 +105,38 @@ void prompt(const char* name, std::uint32_t tokens) {
               100 * macs / seconds / peak);
 }
 
+/// `tokens` tokens through matrices that leave every cache: seconds per weight beside the roof, the
+/// larger of a plain read of the weights and of the arithmetic alone.
+template <class W>
+void batch(const char* name, std::uint32_t tokens) {
+  constexpr std::size_t kMatrices = (std::size_t{128} << 20) / W::bytes;
+  constexpr std::size_t kBytes = kMatrices * W::bytes;
+  const Memory weights = filled(kBytes), x = filled(tokens * W::kColumns * 4);
+  const Memory y = filled(tokens * W::kRows * 4);
+  const Memory work = filled(linear_work_bytes(W::kKind, W::kColumns, 1, tokens, 1));
+  const llmc_run run = make_run(tokens);
+  const double macs = static_cast<double>(W::kRows) * W::kColumns * tokens * kMatrices;
+  const auto multiply = [&](std::size_t matrices) {
+    for (std::size_t i = 0; i < kMatrices; ++i) {
+      linear(KernelContext{&run, tokens, work.get()},
+             Rows<W::kColumns>{reinterpret_cast<float*>(x.get())},
+             W{weights.get() + i % matrices * W::bytes},
+             Store<W::kRows>{reinterpret_cast<float*>(y.get())});
+    }
+  };
+  double arithmetic_macs = 0;
+  const auto [all, cached, read, sequence] = fastest_of(
+      15, [&] { multiply(kMatrices); }, [&] { multiply(1); },
+      [&] { sink = read_all(weights.get(), kBytes, 4); },
+      [&] { arithmetic_macs = arithmetic<W::kQuantized>(); });
+  const double roof = std::max(read, macs / (arithmetic_macs / sequence));
+  std::printf(
+      "%-4s M=%-3u %5zu x %-5zu %7.2f GMAC/s %6.2f GB/s, in caches %7.2f GMAC/s; roof %7.2f "
+      "GMAC/s %5.1f %%\n",
+      name, tokens, W::kRows, W::kColumns, macs / all * 1e-9, kBytes / all * 1e-9,
+      macs / cached * 1e-9, macs / roof * 1e-9, 100 * roof / all);
+}
+
 /// Attention of `tokens` new tokens at the end of a context.
 template <class Shape>
 void attend(std::uint32_t tokens, std::uint32_t context) {
@@ -203,6 +235,14 @@ void all_prompts() {
   prompt<WeightF32<1024, 1024>>("f32", 64);
 }
 
+void all_batches() {
+  for (const std::uint32_t tokens : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 12u, 16u}) {
+    batch<WeightQ4<2048, 1024>>("q4", tokens);
+    batch<WeightQ6<2048, 1024>>("q6", tokens);
+    batch<WeightQ8<2048, 1024>>("q8", tokens);
+  }
+}
+
 template <KvFormats kFormats>
 void attend_in(const char* name) {
   std::printf("cache in %s\n", name);
@@ -243,6 +283,7 @@ int main(int count, char** arguments) {
   };
   if (wanted("generation")) llmc::bench::all_generation();
   if (wanted("prompt")) llmc::bench::all_prompts();
+  if (wanted("batch")) llmc::bench::all_batches();
   if (wanted("attention")) llmc::bench::all_attention();
   if (wanted("cache")) llmc::bench::all_caches();
   return 0;
