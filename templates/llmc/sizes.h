@@ -32,8 +32,10 @@ constexpr size_t packed_qkv_rows(size_t heads, size_t kv_heads, size_t head_dim)
 inline constexpr size_t kTokenStrip = 128;
 /// Number of panels computed before their results are stored.
 inline constexpr size_t kPanelGroup = 4;
-/// Number of streams from which one token's product reads weights concurrently.
+/// Number of streams from which the product of one token, or of few, reads weights concurrently.
 inline constexpr size_t kStreams = 4;
+/// Largest number of tokens that are few on a target.
+inline constexpr size_t kFewRows = 16;
 
 /// Layout of a quantized activation of `tokens` rows: i8 codes [pairs of blocks][2][tokens][32] (or
 /// as in kernels/quantize.h), then sums of each pair of blocks i16 [pairs][tokens][2], then f32
@@ -65,12 +67,13 @@ constexpr size_t qkv_unit_panels(size_t head_dim) {
   return ceil_div(head_dim, kPanelRows);
 }
 /// Returns the size of one worker's results before the epilogue: f32 [panels][strip][8], or
-/// [streams][unit][8] for one token.
+/// [streams][unit][tokens][8] for few tokens.
 constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
   const size_t group = round_up(kPanelGroup > unit_panels ? kPanelGroup : unit_panels, unit_panels);
   const size_t strip = tokens < kTokenStrip ? tokens : kTokenStrip;
-  const size_t several = group * strip, single = kStreams * unit_panels;
-  return (several > single ? several : single) * kPanelRows * sizeof(float);
+  const size_t few = kStreams * unit_panels * (tokens < kFewRows ? tokens : kFewRows);
+  const size_t several = group * strip;
+  return (several > few ? several : few) * kPanelRows * sizeof(float);
 }
 /// Returns the size of the work area of a linear() call. `unit_panels` is 1 for Store and AddTo,
 /// gated_unit_panels(), or qkv_unit_panels(head_dim).

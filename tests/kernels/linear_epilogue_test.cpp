@@ -136,7 +136,7 @@ TEST(LinearFusedTest, GatedTakesGateAndUpPanelsInTurn) {
 }
 
 template <class Config>
-void check_qkv(bool rotate, bool norm = false) {
+void check_qkv(bool rotate, bool norm, std::uint32_t tokens) {
   constexpr std::size_t K = 64, kDim = Config::kHeadDim, kPadded = Config::kPadded;
   using W = WeightQ8<packed_qkv_rows(Config::kHeads, Config::kKvHeads, kDim), K>;
   // Rows past head_dim of each head are padding: zero weights and bias.
@@ -155,15 +155,15 @@ void check_qkv(bool rotate, bool norm = false) {
       q8_set_scale(to, K, row % 8, b, load_u16(from + q8_scale_position(K, row % 8, b)));
     }
   }
-  constexpr std::uint32_t kTokens = 19, kPosition = 13, kLayer = 1;
-  const auto x = random_floats(kTokens * K, 23);
+  constexpr std::uint32_t kPosition = 13, kLayer = 1;
+  const auto x = random_floats(tokens * K, 23);
   const auto frequencies = random_floats(Config::kRotation.dims / 2 + 1, 24);
   Cache<Config> cache(64);
-  TestRun run = make_run(kTokens, 3, kPosition);
+  TestRun run = make_run(tokens, 3, kPosition);
   run.segment().blocks = cache.blocks();
-  Aligned<float> table(kTokens * Config::kRotation.dims + 1), q(kTokens * Config::kHeads * kDim);
-  Aligned<float> rows(kTokens * W::kRows);
-  const KernelContext context{&run, kTokens, nullptr};
+  Aligned<float> table(tokens * Config::kRotation.dims + 1), q(tokens * Config::kHeads * kDim);
+  Aligned<float> rows(tokens * W::kRows);
+  const KernelContext context{&run, tokens, nullptr};
   rope_angles<Config::kRotation.dims>(context, frequencies.data(), table.data());
   run_linear(run, Rows<K>{x.data()}, W{data.data()}, Store<W::kRows>{rows.data(), bias.data()});
   const auto q_norm = random_floats(kDim, 25), k_norm = random_floats(kDim, 26);
@@ -174,7 +174,7 @@ void check_qkv(bool rotate, bool norm = false) {
   } else {
     run_linear(run, Rows<K>{x.data()}, W{data.data()}, plain);
   }
-  for (std::size_t t = 0; t < kTokens; ++t) {
+  for (std::size_t t = 0; t < tokens; ++t) {
     for (std::size_t h = 0; h < Config::kHeads + 2 * Config::kKvHeads; ++h) {
       float want[kPadded];
       std::memcpy(want, rows.data() + t * W::kRows + h * kPadded, sizeof(want));
@@ -205,7 +205,12 @@ void check_qkv(bool rotate, bool norm = false) {
       EXPECT_EQ(cache.value(kLayer, 0, kPosition + t, d).number, 0.0f);
     }
   }
-  EXPECT_TRUE(cache.untouched(kLayer, kPosition, kPosition + kTokens));
+  EXPECT_TRUE(cache.untouched(kLayer, kPosition, kPosition + tokens));
+}
+template <class Config>
+void check_qkv(bool rotate, bool norm = false) {
+  check_qkv<Config>(rotate, norm, 19);
+  check_qkv<Config>(rotate, norm, 5);
 }
 
 TEST(LinearFusedTest, QkvRotatesAndStoresIntoBlocks) {

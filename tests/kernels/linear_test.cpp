@@ -7,7 +7,7 @@
 namespace llmc::test {
 namespace {
 
-constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 32, 70, 134};
+constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 32, 70, 134};
 
 template <class T>
 class LinearTest : public testing::Test {};

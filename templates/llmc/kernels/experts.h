@@ -121,7 +121,7 @@ struct ExpertProduct {
     } else if (count == 1) {
       task.gemv(matrix, panels, 0, rows, tile);
     } else {
-      task.tiled(panels, tile);
+      task.several(panels, tile);
     }
   }
 };
@@ -188,7 +188,7 @@ inline void expert_linear(const KernelContext& context, const float* x, const in
                         bias,
                         order_by_expert<kExperts>(ids, rows, context.work),
                         buffers + workers * kBufferBytes};
-  constexpr size_t kFewRows = 16;  // are not worth a barrier
+  // Few rows are not worth a barrier.
   ExpertPrepareTask<Product> prepare{
       product, WorkPartition(run, rows, rows <= kFewRows ? 1 : workers), buffers, kBufferBytes};
   for_each_worker(run, prepare);
@@ -197,7 +197,7 @@ inline void expert_linear(const KernelContext& context, const float* x, const in
   const size_t per_row = used == 0 ? 0 : ceil_div(rows, used);
   const WorkPartition partition(run, used * kPanels,
                                 workers_for(run, used * Product::Matrix::bytes, per_row),
-                                rows > used ? kPanelGroup : kWeightStreams);
+                                rows > used ? kStreams : kWeightStreams);
   ExpertTask<Product> task{product, partition, tiles, tile_bytes};
   for_each_worker(run, task);
 }

@@ -1,10 +1,9 @@
 #pragma once
 
 #include "llmc/kernels/epilogue.h"
-#include "llmc/kernels/norm.h"
-#include "llmc/kernels/product_coded_vnni.h"
+#include "llmc/kernels/linear_input.h"
+#include "llmc/kernels/product_few.h"
 #include "llmc/kernels/product_float.h"
-#include "llmc/kernels/product_q4_exact.h"
 #include "llmc/kernels/product_reference.h"
 #include "llmc/sizes.h"
 
@@ -17,102 +16,6 @@
 /// number of workers or tokens.
 namespace llmc {
 inline namespace LLMC_ISA {
-
-/// x f32[tokens][K]
-template <size_t K>
-struct Rows {
-  static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = false;
-  const float* x;
-
-  LLMC_INLINE const float* row(size_t token, float*) const { return x + token * K; }
-};
-
-/// Rows that quantize_rows() has quantized.
-template <size_t K>
-struct QuantizedRows {
-  static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = false;
-  const uint8_t* x;
-};
-
-/// x / sqrt(mean(x^2) + eps) * weight
-template <size_t K>
-struct RmsNorm {
-  static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = true;
-  const float* x;
-  const float* weight;
-  float eps;
-
-  LLMC_INLINE const float* row(size_t token, float* buffer) const {
-    rms_norm_row<K>(x + token * K, weight, eps, buffer);
-    return buffer;
-  }
-};
-
-/// (x - mean) / sqrt(variance + eps) * weight + bias
-template <size_t K>
-struct LayerNorm {
-  static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = true;
-  const float* x;
-  const float* weight;
-  const float* bias;
-  float eps;
-
-  LLMC_INLINE const float* row(size_t token, float* buffer) const {
-    layer_norm_row<K>(x + token * K, weight, bias, eps, buffer);
-    return buffer;
-  }
-};
-
-/// Converts rows of a source to the format that the product reads: quantized rows, or normalized
-/// float rows at a distance of kRowBytes.
-template <class Source, class Weight>
-struct LinearInput {
-  static constexpr size_t K = Weight::kColumns;
-  static constexpr size_t kRowBytes = round_up(K * sizeof(float), kAlignment);
-  static_assert(Source::kColumns == K, "source and weight disagree about K");
-
-  /// Prepares row `token` of `tokens` rows in `area`. `buffer` has room for one row.
-  static LLMC_INLINE void prepare(const Source& source, size_t token, size_t tokens,
-                                  unsigned char* area, float* buffer) {
-    if constexpr (__is_same(Source, QuantizedRows<K>)) {
-      static_assert(Weight::kQuantized, "the weight takes rows of floats");
-      copy_quantized_row<K>(source.x + token * quantized_bytes(K, 1), quantized_at<K>(area, tokens),
-                            token);
-    } else if constexpr (Weight::kQuantized) {
-      quantize_row<K, Weight::kBasis>(source.row(token, buffer), quantized_at<K>(area, tokens),
-                                      token);
-    } else if constexpr (Source::kNormalised) {
-      source.row(token, reinterpret_cast<float*>(area + token * kRowBytes));
-    }
-  }
-};
-
-/// Tokens [token, token + count) of a stage's prepared rows.
-template <class Source>
-struct PreparedRows {
-  const Source& source;
-  unsigned char* input;
-  size_t tokens, token, count;
-
-  /// Return the first row as floats, and the distance between rows in floats.
-  template <class Weight>
-  LLMC_INLINE const float* floats() const {
-    if constexpr (Source::kNormalised) {
-      return reinterpret_cast<const float*>(input) + token * stride<Weight>();
-    } else {
-      return source.x + token * Source::kColumns;
-    }
-  }
-  template <class Weight>
-  static constexpr size_t stride() {
-    return Source::kNormalised ? LinearInput<Source, Weight>::kRowBytes / sizeof(float)
-                               : Source::kColumns;
-  }
-};
 
 /// Computes the products of `panels` consecutive panels from `panel` on, and stores them in
 /// tile[panels][count][8].
@@ -174,6 +77,27 @@ LLMC_INLINE void panels_gemv(const uint8_t* panel, size_t stride, const Prepared
   }
 }
 
+/// Computes the products of few tokens with panels that are read concurrently. The results of
+/// panels are `y_stride` floats apart: y[count][8].
+template <class W, class Source>
+LLMC_INLINE void panels_few(const PanelStreams& streams, const PreparedRows<Source>& rows, float* y,
+                            size_t y_stride) {
+  constexpr size_t K = W::kColumns;
+  const Quantized x = quantized_at<K>(rows.input, rows.tokens);
+  if constexpr (W::kKind != WeightKind::kQ4) {
+    constexpr CodedFormat kFormat = coded_format(W::kKind);
+    if constexpr (has_vnni_codes(kFormat)) {
+      vnni_codes_few<VnniVector, kFormat>(streams, K, x, rows.token, rows.count, y, y_stride);
+    } else {
+      few_products<CodedFew<kFormat>>(streams, K, x, rows.token, rows.count, y, y_stride);
+    }
+  } else if constexpr (kExactPanels) {
+    q4_exact_few<ExactPanels>(streams, K, x, rows.token, rows.count, y, y_stride);
+  } else {
+    few_products<Q4Few>(streams, K, x, rows.token, rows.count, y, y_stride);
+  }
+}
+
 /// Computes y[8] of one panel and one prepared row, without tiling.
 template <class W, class Source>
 LLMC_INLINE void panel_reference(const uint8_t* panel, const PreparedRows<Source>& rows,
@@ -199,6 +123,7 @@ struct LinearTask {
   static constexpr size_t kUnitPanels = Epilogue::kUnitPanels;
   static constexpr size_t kUnits = Weight::kPanels / kUnitPanels;
   static constexpr size_t kGroup = kPanelGroup > kUnitPanels ? kPanelGroup / kUnitPanels : 1;
+  static constexpr bool kHasFew = kFewTokens > 0 && Weight::kQuantized;
   static constexpr bool kPrepared = Weight::kQuantized || Source::kNormalised;
   static_assert(Weight::kPanels % kUnitPanels == 0, "packed rows do not fit the epilogue");
 
@@ -220,7 +145,7 @@ struct LinearTask {
       const PreparedRows<Source> rows{source, area, tokens, 0, tokens};
       for (; units.begin < units.end; units = partition.next()) {
         if constexpr (kTiled) {
-          tiled(units, tile);
+          several(units, tile);
         } else {
           reference(weight, units, 0, rows, tile);
         }
@@ -242,13 +167,31 @@ struct LinearTask {
     }
   }
 
-  /// Processes several tokens. A panel's weights stay in the cache for a strip of tokens.
+  /// Processes several tokens.
+  LLMC_INLINE void several(Range range, float* tile) const {
+    if constexpr (kHasFew) {
+      if (tokens <= kFewLimit) {
+        few(weight, range, 0, PreparedRows<Source>{source, area, tokens, 0, tokens}, tile);
+        return;
+      }
+    }
+    tiled(range, tile);
+  }
+
+  /// A panel's weights stay in the cache for a strip of tokens.
   LLMC_INLINE void tiled(Range range, float* tile) const {
+    // Strips of about the same size, so that none has few tokens; groups of tokens end with a
+    // strip.
+    const size_t strips = ceil_div(tokens, kTokenStrip);
+    const auto first_token = [&](size_t strip) LLMC_INLINE_LAMBDA {
+      const size_t whole = strip * kTokenStrip;
+      return kActivationTokens == 1 ? tokens * strip / strips : whole < tokens ? whole : tokens;
+    };
     for (size_t unit = range.begin; unit < range.end; unit += kGroup) {
       const size_t left = range.end - unit;
       const size_t units = left < kGroup ? left : kGroup;
-      for (size_t token = 0; token < tokens; token += kTokenStrip) {
-        const size_t count = tokens - token < kTokenStrip ? tokens - token : kTokenStrip;
+      for (size_t strip = 0; strip < strips; ++strip) {
+        const size_t token = first_token(strip), count = first_token(strip + 1) - token;
         panel_products(weight, unit * kUnitPanels, units * kUnitPanels,
                        PreparedRows<Source>{source, area, tokens, token, count}, tile);
         // Store results token by token, because adjacent units of a row share cache lines.
@@ -301,6 +244,40 @@ struct LinearTask {
     each_matrix(matrix, range, first,
                 [&](const auto& part, Range units, size_t unit)
                     LLMC_INLINE_LAMBDA { gemv(part, units, unit, rows, tile); });
+  }
+
+  /// Processes few tokens. Splits the range into kStreams parts, as gemv() does.
+  template <WeightKind Kind, size_t N, Basis basis>
+  LLMC_INLINE void few(const llmc::Weight<Kind, N, K, basis>& matrix, Range range, size_t first,
+                       const PreparedRows<Source>& rows, float* tile) const {
+    using W = llmc::Weight<Kind, N, K, basis>;
+    const size_t panel_floats = rows.count * kPanelRows;
+    const size_t part = (range.end - range.begin) / kStreams;
+    const size_t rest = range.begin + part * kStreams;
+    // The units of the parts, then those that remain, which are adjacent.
+    for (size_t i = 0; i < part + (rest < range.end); ++i) {
+      const size_t unit = i < part ? range.begin + i : rest;
+      const size_t distance = i < part ? part : 1, streams = i < part ? kStreams : range.end - rest;
+      for (size_t p = 0; p < kUnitPanels; ++p) {
+        panels_few<W>({matrix.panel(unit * kUnitPanels + p),
+                       distance * kUnitPanels * W::kPanelBytes, streams},
+                      rows, tile + p * panel_floats, kUnitPanels * panel_floats);
+      }
+      for (size_t t = 0; t < rows.count; ++t) {
+        for (size_t stream = 0; stream < streams; ++stream) {
+          epilogue.finish(run, first + unit + stream * distance,
+                          tile + stream * kUnitPanels * panel_floats + t * kPanelRows, panel_floats,
+                          t);
+        }
+      }
+    }
+  }
+  template <class First, class Second>
+  LLMC_INLINE void few(const Joined<First, Second>& matrix, Range range, size_t first,
+                       const PreparedRows<Source>& rows, float* tile) const {
+    each_matrix(matrix, range, first,
+                [&](const auto& part, Range units, size_t unit)
+                    LLMC_INLINE_LAMBDA { few(part, units, unit, rows, tile); });
   }
 
   /// Processes all tokens without tiling, unit by unit.
@@ -381,7 +358,9 @@ inline void linear(const KernelContext& context, const Source& source, const Wei
     for_each_worker(context.run, prepare);
   }
   const size_t bytes = Weight::kPanels * weight_panel_bytes(Weight::kKind, K);
-  const size_t granule = tokens > 1 ? Task::kGroup : kWeightStreams;
+  const size_t granule = tokens == 1                            ? kWeightStreams
+                         : Task::kHasFew && tokens <= kFewLimit ? kStreams
+                                                                : Task::kGroup;
   const WorkPartition partition(context.run, Task::kUnits, workers_for(context.run, bytes, tokens),
                                 granule);
   Task task{context.run, source, weight, epilogue, tokens, partition, area, tiles};

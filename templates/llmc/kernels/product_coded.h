@@ -284,9 +284,11 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
   }
 }
 
-/// Sums over a group for a tile of kTokens tokens.
+/// Sums over a group for a tile of kTokens tokens. Codes have one byte each.
 template <class Exact, CodedFormat kFormat, size_t kTokens, bool kSquares>
 struct CodedSums {
+  static constexpr size_t kBlockBytes = kPanelRows * kBlock;
+  static constexpr bool kCentred = CodedShape<kFormat>::kCentred;
   I32x8 sum[kTokens];
 
   LLMC_INLINE void begin() {
@@ -301,6 +303,8 @@ struct CodedSums {
 };
 template <class Exact, CodedFormat kFormat, size_t kTokens>
 struct CodedSums<Exact, kFormat, kTokens, true> {
+  static constexpr size_t kBlockBytes = kPanelRows * kBlock;
+  static constexpr bool kCentred = CodedShape<kFormat>::kCentred;
   static constexpr bool kSigned = !CodedShape<kFormat>::kNibbles || CodedShape<kFormat>::kCentred;
   typename Exact::template Tile<kTokens, kSigned> tile;
 
@@ -312,33 +316,33 @@ struct CodedSums<Exact, kFormat, kTokens, true> {
 };
 
 /// Adds the products of one superblock with kTokens tokens from `token` on to y[token][8]. `codes`
-/// have one byte each.
-template <CodedFormat kFormat, size_t kTokens>
+/// are what Sums reads.
+template <CodedFormat kFormat, size_t kTokens,
+          class Sums = CodedSums<ExactPanels, kFormat, kTokens, kSquareTiles>>
 LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, size_t blocks,
                                   const Quantized& x, size_t s, size_t token, float* y) {
   using Shape = CodedShape<kFormat>;
-  constexpr size_t kBlockCodes = kPanelRows * kBlock;
   const uint8_t* scales = super + coded_scale_offset(kFormat, blocks);
   const uint8_t* zeros = super + coded_zero_offset(kFormat, blocks);
   F32x8 part[kTokens];
   for (size_t t = 0; t < kTokens; ++t) part[t] = zero_f32();
   const auto group = [&](size_t first, size_t count, size_t half) LLMC_INLINE_LAMBDA {
-    CodedSums<ExactPanels, kFormat, kTokens, kSquareTiles> sum;
+    Sums sum;
     sum.begin();
 #pragma clang loop unroll(disable)
     for (size_t b = first; b < first + count; ++b) {
-      sum.add(codes + b * kBlockCodes + half * (kBlockCodes / 2),
+      sum.add(codes + b * Sums::kBlockBytes + half * (Sums::kBlockBytes / 2),
               activation_codes(x, s * kBlocksPerSuper + b, token), half * (kBlock / 2));
     }
     const F32x8 scale = coded_numbers<kFormat>(scales);
     F32x8 activations = zero_f32();
-    if constexpr ((Shape::kSums && !Shape::kCentred) || Shape::kOffset) {
+    if constexpr ((Shape::kSums && !Sums::kCentred) || Shape::kOffset) {
       activations = coded_tile_activations<kFormat, kTokens>(x, token, s * kBlocksPerSuper + first,
                                                              count, half);
     }
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
-      const F32x8 difference = coded_difference<kFormat, Shape::kCentred, Shape::kOffset>(
+      const F32x8 difference = coded_difference<kFormat, Sums::kCentred, Shape::kOffset>(
           sum.rows(t), splat_lane(activations, t), zeros);
       part[t] = fma(scale, difference, part[t]);
     }
@@ -379,19 +383,6 @@ LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t
   }
 }
 
-template <CodedFormat kFormat, size_t kRest>
-LLMC_INLINE void coded_super_rest(size_t rest, const uint8_t* codes, const uint8_t* super,
-                                  size_t blocks, const Quantized& x, size_t s, size_t token,
-                                  float* y) {
-  if constexpr (kRest > 0) {
-    if (rest == kRest) {
-      coded_super_tile<kFormat, kRest>(codes, super, blocks, x, s, token, y);
-    } else {
-      coded_super_rest<kFormat, kRest - 1>(rest, codes, super, blocks, x, s, token, y);
-    }
-  }
-}
-
 /// Computes y[panels][count][8] for up to kPanelGroup consecutive panels and the tokens [token,
 /// token + count). A tile of activations is used for the same superblock of all panels while it is
 /// in the L1 cache.
@@ -428,17 +419,12 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
     const auto codes_of = [&](size_t p) LLMC_INLINE_LAMBDA {
       return kUnpacked ? unpacked[kUnpacked ? p : 0].codes : super + p * kPanelBytes;
     };
-    size_t t = 0;
-    for (; t + kTile <= count; t += kTile) {
+    each_strip_tile<kTile>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
       for (size_t p = 0; p < panels; ++p) {
-        coded_super_tile<kFormat, kTile>(codes_of(p), super + p * kPanelBytes, blocks, x, s,
-                                         token + t, y + p * y_stride + t * kPanelRows);
+        coded_super_tile<kFormat, kTokens>(codes_of(p), super + p * kPanelBytes, blocks, x, s,
+                                           token + t, y + p * y_stride + t * kPanelRows);
       }
-    }
-    for (size_t p = 0; p < panels && t < count; ++p) {
-      coded_super_rest<kFormat, kTile - 1>(count - t, codes_of(p), super + p * kPanelBytes, blocks,
-                                           x, s, token + t, y + p * y_stride + t * kPanelRows);
-    }
+    });
   }
 }
 

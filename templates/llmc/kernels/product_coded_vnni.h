@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/product_coded.h"
+#include "llmc/tiles/each.h"
 
 /// Products of 6- and 8-bit codes without zero points with several tokens, on registers of several
 /// panels (kVnniCodes). The arithmetic is that of product_coded.h; codes are stored with an offset
@@ -8,6 +9,9 @@
 ///
 /// V is the SIMD header's VnniVector (simd/vnni_exact.h), with
 ///
+///     plus<n>(codes)                     bytes + n
+///     with_upper<j>(low, upper)          as that of simd/vec.h
+///     join(F32x8 (&)[kPanels])           the floats of panels as one vector
 ///     add_products(part, scale, i)       part + scale * float(i), by fma
 ///     add_part(y, A, part)               y + A * part, by fma
 namespace llmc {
@@ -20,20 +24,41 @@ constexpr bool has_vnni_codes(CodedFormat f) {
   return kVnniCodes && f.bits != 4 && f.block >= kBlock && f.zero == CodedZero::kNone;
 }
 
+/// The offset of the stored codes.
+template <CodedFormat kFormat>
+inline constexpr int kVnniOffset =
+    kFormat.bits == 8 ? kZeroPoint8 : CodedShape<kFormat>::kZeroPoint;
+
+/// Of each block and token: -offset times the sum of the block's activations.
+template <size_t kMost>
+struct VnniStarts {
+  alignas(64) int32_t blocks[kBlocksPerSuper][kMost];
+
+  LLMC_INLINE void set(int offset, const Quantized& x, size_t s, size_t count_blocks, size_t token,
+                       size_t count) {
+    for (size_t b = 0; b < count_blocks; b += 2) {
+      const int16_t* sums = x.sums + ((s * kBlocksPerSuper + b) / 2 * x.tokens + token) * 2;
+      for (size_t t = 0; t < count; ++t) {
+        blocks[b][t] = -offset * sums[t * 2];
+        blocks[b + 1][t] = -offset * sums[t * 2 + 1];
+      }
+    }
+  }
+};
+
 template <class V, CodedFormat kFormat>
 struct VnniCodes {
   static constexpr size_t kVectors = kPanelGroup / V::kPanels, kLanes = V::kPanels * kPanelRows;
   static constexpr size_t kStepBytes = kLanes * 4;  // 4 codes of each row
   static constexpr size_t kGroupBlocks = CodedShape<kFormat>::kGroupBlocks;
-  static constexpr int kOffset = kFormat.bits == 8 ? kZeroPoint8 : CodedShape<kFormat>::kZeroPoint;
+  static constexpr int kOffset = kVnniOffset<kFormat>;
   static constexpr size_t kTileVectors = V::kTileVectors;
   static constexpr size_t kTokenStride = kBlock * kActivationBlocks;  // bytes of activations
   static_assert(kVectors % kTileVectors == 0, "panels are whole tiles");
 
   alignas(64) uint8_t codes[kVectors][kSuper / 4][kStepBytes];  // [k / 4][row][4]
   alignas(64) float scales[kVectors][kBlocksPerSuper][kLanes];  // of each group
-  /// Of each token: -kOffset times the sum of each block's activations.
-  alignas(64) int32_t starts[kBlocksPerSuper][kTokenStrip];
+  VnniStarts<kTokenStrip> starts;
 
   /// Unpacks a superblock of panel `p`.
   LLMC_INLINE void unpack(size_t p, const uint8_t* super, size_t blocks) {
@@ -50,16 +75,6 @@ struct VnniCodes {
     for (size_t g = 0; g < ceil_div(blocks, kGroupBlocks); ++g) {
       store(scales[v][g] + lane, coded_numbers<kFormat>(from));
       from += kPanelRows * coded_number_bytes(kFormat);
-    }
-  }
-
-  LLMC_INLINE void start(const Quantized& x, size_t s, size_t blocks, size_t token, size_t count) {
-    for (size_t b = 0; b < blocks; b += 2) {
-      const int16_t* sums = x.sums + ((s * kBlocksPerSuper + b) / 2 * x.tokens + token) * 2;
-      for (size_t t = 0; t < count; ++t) {
-        starts[b][t] = -kOffset * sums[t * 2];
-        starts[b + 1][t] = -kOffset * sums[t * 2 + 1];
-      }
     }
   }
 
@@ -89,7 +104,7 @@ struct VnniCodes {
         const uint8_t* codes = group.codes[first_vector][b * 8];
 #pragma clang loop unroll(full)
         for (size_t i = 0; i < kTokens; ++i) {
-          const Int begin = V::splat4(group.starts[b] + t + i);
+          const Int begin = V::splat4(group.starts.blocks[b] + t + i);
 #pragma clang loop unroll(full)
           for (size_t v = 0; v < kTileVectors; ++v) {
             sum[i][v] = kGroupBlocks == 1 ? begin : V::add(sum[i][v], begin);
@@ -111,8 +126,7 @@ struct VnniCodes {
             }
           }
         }
-        a +=
-            kActivationBlocks == 2 && b % 2 == 0 ? 32 : block_stride - (kActivationBlocks - 1) * 32;
+        a = next_activations(a, b, block_stride);
       }
 #pragma clang loop unroll(full)
       for (size_t v = 0; v < kTileVectors; ++v) {
@@ -134,15 +148,6 @@ struct VnniCodes {
     }
   }
 
-  template <size_t kTokens, class... Args>
-  static LLMC_INLINE void sized_tile(size_t tokens, const Args&... args) {
-    if (tokens == kTokens) {
-      tile<kTokens>(args...);
-    } else if constexpr (kTokens > 1) {
-      sized_tile<kTokens - 1>(tokens, args...);
-    }
-  }
-
   /// Adds the products of the superblock with `count` tokens to rows[panel][token][8]. Meanwhile
   /// prefetches the superblock of each panel at `next`: at once, all these lines would have to wait
   /// for each other.
@@ -150,18 +155,13 @@ struct VnniCodes {
                             size_t count, bool first, float* const* rows,
                             const uint8_t* const* next) const {
     constexpr size_t kLines = ceil_div(coded_super_bytes(kFormat, kBlocksPerSuper), kAlignment);
-    // Tiles have about the same size, because small ones have too few independent sums.
-    const size_t tiles = ceil_div(count, kVnniByteTokens);
-    for (size_t i = 0; i < tiles; ++i) {
-      const size_t t = count * i / tiles, end = count * (i + 1) / tiles;
-      for (size_t line = kLines * i / tiles; line < kLines * (i + 1) / tiles; ++line) {
+    each_strip_tile<kVnniByteTokens>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
+      for (size_t line = kLines * t / count; line < kLines * (t + kTokens) / count; ++line) {
         for (size_t p = 0; p < kPanelGroup; ++p) prefetch(next[p] + line * kAlignment);
       }
-      for (size_t v = 0; v < kVectors; v += kTileVectors) {
-        sized_tile<kVnniByteTokens>(end - t, *this, v, a, block_stride, scale, blocks, t, first,
-                                    rows);
-      }
-    }
+      for (size_t v = 0; v < kVectors; v += kTileVectors)
+        tile<kTokens>(*this, v, a, block_stride, scale, blocks, t, first, rows);
+    });
   }
 };
 
@@ -188,10 +188,161 @@ LLMC_NOINLINE inline void vnni_codes_group(const uint8_t* panel, size_t k, size_
                                : panel + (kPanelGroup + p) * panel_bytes;
       group.unpack(p, from + offset, blocks);
     }
-    group.start(x, s, blocks, token, count);
+    group.starts.set(kVnniOffset<kFormat>, x, s, blocks, token, count);
     group.multiply(activation_codes(x, s * kBlocksPerSuper, token),
                    x.tokens * kBlock * kActivationBlocks, x.scales + s * x.tokens + token, blocks,
                    count, s == 0, rows, next);
+  }
+}
+
+/// Products with few tokens (product_few.h) of kStreams panels.
+template <class V, CodedFormat kFormat>
+struct VnniFew {
+  static constexpr size_t kVectors = kStreams / V::kPanels, kTileVectors = V::kTileVectors;
+  static constexpr size_t kGroupBlocks = CodedShape<kFormat>::kGroupBlocks;
+  static constexpr size_t kTokenStride = kBlock * kActivationBlocks;
+  /// Bytes of a superblock to prefetch with each of its blocks.
+  static constexpr size_t kFetchBytes =
+      ceil_div(coded_super_bytes(kFormat, kBlocksPerSuper), kBlocksPerSuper);
+
+  const uint8_t *supers[kStreams], *next[kStreams];
+  VnniStarts<kFewRows> starts;
+
+  /// Returns the codes of k = 8i, … and k = 8i + 4, … of a block in `v`.
+  static LLMC_INLINE void load_codes(const uint8_t* const* blocks, size_t i,
+                                     decltype(V::zero()) (&v)[2]) {
+    const auto at = [&](size_t offset) LLMC_INLINE_LAMBDA {
+      const uint8_t* rows[V::kPanels];
+      for (size_t p = 0; p < V::kPanels; ++p) rows[p] = blocks[p] + offset;
+      return V::load_rows(rows);
+    };
+    if constexpr (kFormat.bits == 8) {
+      v[0] = V::template plus<kVnniOffset<kFormat>>(at(i * 64));
+      v[1] = V::template plus<kVnniOffset<kFormat>>(at(i * 64 + 32));
+    } else {
+      const auto packed = at(i * 32), upper = at(kSixLowerBytes + i / 2 * 32);
+      const auto low = V::low(packed), high = V::high(packed);
+      v[0] = i % 2 == 0 ? V::template with_upper<0>(low, upper)
+                        : V::template with_upper<2>(low, upper);
+      v[1] = i % 2 == 0 ? V::template with_upper<1>(high, upper)
+                        : V::template with_upper<3>(high, upper);
+    }
+  }
+
+  /// As VnniCodes::tile().
+  template <size_t kTokens>
+  static LLMC_NOINLINE void tile(const VnniFew& few, size_t first_vector, const int8_t* a,
+                                 size_t block_stride, const float* scales, size_t blocks, size_t t,
+                                 bool first, float* const* rows) {
+    using Int = decltype(V::zero());
+    using Float = decltype(V::load_floats(nullptr));
+    constexpr size_t kTilePanels = kTileVectors * V::kPanels;
+    Float part[kTokens][kTileVectors];
+    for (auto& token : part) {
+      for (Float& p : token) p = V::load_y(rows, 0, true);
+    }
+    a += t * kTokenStride;
+    const uint8_t *codes[kTilePanels], *numbers[kTilePanels], *next[kTilePanels];
+    for (size_t p = 0; p < kTilePanels; ++p) {
+      codes[p] = few.supers[first_vector * V::kPanels + p];
+      numbers[p] = codes[p] + coded_scale_offset(kFormat, blocks);
+      next[p] = few.next[first_vector * V::kPanels + p];
+    }
+#pragma clang loop unroll(disable)
+    for (size_t b = 0; b < blocks;) {
+      Int sum[kTokens][kTileVectors];
+      for (auto& token : sum) {
+        for (Int& s : token) s = V::zero();
+      }
+      const size_t end = blocks - b < kGroupBlocks ? blocks : b + kGroupBlocks;
+#pragma clang loop unroll(disable)
+      for (; b < end; ++b) {
+#pragma clang loop unroll(full)
+        for (size_t p = 0; p < kTilePanels; ++p) {
+          for (size_t i = 0; i < kFetchBytes; i += kAlignment) prefetch(next[p] + i);
+          next[p] += kFetchBytes;
+        }
+#pragma clang loop unroll(full)
+        for (size_t i = 0; i < kTokens; ++i) {
+          const Int begin = V::splat4(few.starts.blocks[b] + t + i);
+#pragma clang loop unroll(full)
+          for (size_t v = 0; v < kTileVectors; ++v) {
+            sum[i][v] = kGroupBlocks == 1 ? begin : V::add(sum[i][v], begin);
+          }
+        }
+#pragma clang loop unroll(full)
+        for (size_t q = 0; q < 4; ++q) {
+          Int weights[kTileVectors][2];
+#pragma clang loop unroll(full)
+          for (size_t v = 0; v < kTileVectors; ++v)
+            load_codes(codes + v * V::kPanels, q, weights[v]);
+#pragma clang loop unroll(full)
+          for (size_t j = 0; j < 2; ++j) {
+#pragma clang loop unroll(full)
+            for (size_t i = 0; i < kTokens; ++i) {
+              const Int four = V::splat4(a + i * kTokenStride + q * 8 + j * 4);
+#pragma clang loop unroll(full)
+              for (size_t v = 0; v < kTileVectors; ++v) {
+                sum[i][v] = V::dot_bytes(sum[i][v], weights[v][j], four);
+              }
+            }
+          }
+        }
+        for (size_t p = 0; p < kTilePanels; ++p) codes[p] += coded_block_bytes(kFormat);
+        a = next_activations(a, b, block_stride);
+      }
+#pragma clang loop unroll(full)
+      for (size_t v = 0; v < kTileVectors; ++v) {
+        F32x8 scale[V::kPanels];
+        for (size_t p = 0; p < V::kPanels; ++p) {
+          scale[p] = coded_numbers<kFormat>(numbers[v * V::kPanels + p]);
+          numbers[v * V::kPanels + p] += kPanelRows * coded_number_bytes(kFormat);
+        }
+#pragma clang loop unroll(full)
+        for (size_t i = 0; i < kTokens; ++i) {
+          part[i][v] = V::add_products(part[i][v], V::join(scale), sum[i][v]);
+        }
+      }
+    }
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < kTileVectors; ++v) {
+      float* const* y = rows + (first_vector + v) * V::kPanels;
+#pragma clang loop unroll(full)
+      for (size_t i = 0; i < kTokens; ++i) {
+        const size_t at = (t + i) * kPanelRows;
+        V::store_y(y, at, V::add_part(V::load_y(y, at, first), scales[t + i], part[i][v]));
+      }
+    }
+  }
+};
+
+/// Does the same as few_products() (product_few.h).
+template <class V, CodedFormat kFormat>
+LLMC_NOINLINE inline void vnni_codes_few(const PanelStreams streams, size_t k, const Quantized x,
+                                         size_t token, size_t count, float* y, size_t y_stride) {
+  using Few = VnniFew<V, kFormat>;
+  const size_t panel_bytes = coded_panel_bytes(kFormat, k), supers = super_count(k);
+  alignas(kAlignment) float spare[kFewRows * kPanelRows];
+  float* rows[kStreams];
+  for (size_t p = 0; p < kStreams; ++p) rows[p] = p < streams.count ? y + p * y_stride : spare;
+  Few few;
+  for (size_t s = 0; s < supers; ++s) {
+    const size_t offset = coded_super_offset(kFormat, s), blocks = blocks_in_super(k, s);
+    const StreamPlace ahead = stream_place(s + kFewSupersAhead, supers);
+    for (size_t p = 0; p < kStreams; ++p) {
+      // Missing panels are replaced by the last one, whose extra results are ignored.
+      const uint8_t* from = streams.panel(p < streams.count ? p : streams.count - 1);
+      few.supers[p] = from + offset;
+      few.next[p] = from + ahead.panels * panel_bytes + coded_super_offset(kFormat, ahead.super);
+    }
+    few.starts.set(kVnniOffset<kFormat>, x, s, blocks, token, count);
+    each_few_tile<kVnniByteTokens>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
+      for (size_t v = 0; v < Few::kVectors; v += Few::kTileVectors) {
+        Few::template tile<kTokens>(few, v, activation_codes(x, s * kBlocksPerSuper, token),
+                                    x.tokens * kBlock * kActivationBlocks,
+                                    x.scales + s * x.tokens + token, blocks, t, s == 0, rows);
+      }
+    });
   }
 }
 

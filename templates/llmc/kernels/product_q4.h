@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/quantize.h"
+#include "llmc/tiles/each.h"
 
 /// Products of panels (8 rows) of q4 weights with quantized activations:
 ///
@@ -21,6 +22,22 @@ struct Q4Fold {
 };
 LLMC_INLINE Q4Fold q4_fold(const uint8_t* panel) {
   return {load_bf16(panel), load_bf16(panel + kPanelRows * sizeof(uint16_t))};
+}
+
+/// Panels that are read concurrently: `count`, at most kStreams, at a distance of `stride` bytes. A
+/// stream goes on with the next panel.
+struct PanelStreams {
+  const uint8_t* first;
+  size_t stride, count;
+  LLMC_INLINE const uint8_t* panel(size_t i) const { return first + i * stride; }
+};
+
+/// A superblock of a stream: of the panel that comes `panels` panels later.
+struct StreamPlace {
+  size_t panels, super;
+};
+LLMC_INLINE StreamPlace stream_place(size_t super, size_t supers) {
+  return {super / supers, super % supers};
 }
 
 /// Returns the mins of blocks 2*pair and 2*pair + 1 of a superblock. The second block may be
@@ -229,20 +246,6 @@ LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* pan
   }
 }
 
-/// Does the same for the last `rest` tokens of a strip, at most kRest.
-template <size_t K, size_t kPanels, size_t kRest>
-LLMC_INLINE void q4_super_rest(size_t rest, const UnpackedCodes* unpacked, const uint8_t* panel,
-                               size_t blocks, const Quantized& x, size_t s, size_t token, float* y,
-                               size_t y_stride) {
-  if constexpr (kRest > 0) {
-    if (rest == kRest) {
-      q4_super_tile<K, kPanels, kRest>(unpacked, panel, blocks, x, s, token, y, y_stride);
-    } else {
-      q4_super_rest<K, kPanels, kRest - 1>(rest, unpacked, panel, blocks, x, s, token, y, y_stride);
-    }
-  }
-}
-
 /// Computes y[panels][count][8] for up to kPanelGroup consecutive panels and the tokens [token,
 /// token + count). A tile of activations is used for the same superblock of all panels while it is
 /// in the L1 cache.
@@ -261,22 +264,18 @@ LLMC_NOINLINE inline void q4_panels_tokens(const uint8_t* panel, size_t panels, 
     for (size_t p = 0; p < panels; ++p) {
       q4_unpack(super + p * kPanelBytes, blocks, next + p * kPanelBytes, unpacked[p]);
     }
-    const auto tile = [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
+    each_strip_tile<kTokenTile>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
+      float* const out = y + t * kPanelRows;
       size_t p = 0;
       for (; p + kPanelTile <= panels; p += kPanelTile) {
-        q4_super_rest<K, kPanelTile, kTokens>(
-            kTokens == kTokenTile ? kTokens : count - t, unpacked + p, panel + p * kPanelBytes,
-            blocks, x, s, token + t, y + p * y_stride + t * kPanelRows, y_stride);
+        q4_super_tile<K, kPanelTile, kTokens>(unpacked + p, panel + p * kPanelBytes, blocks, x, s,
+                                              token + t, out + p * y_stride, y_stride);
       }
       for (; kPanelTile > 1 && p < panels; ++p) {
-        q4_super_rest<K, 1, kTokens>(kTokens == kTokenTile ? kTokens : count - t, unpacked + p,
-                                     panel + p * kPanelBytes, blocks, x, s, token + t,
-                                     y + p * y_stride + t * kPanelRows, y_stride);
+        q4_super_tile<K, 1, kTokens>(unpacked + p, panel + p * kPanelBytes, blocks, x, s, token + t,
+                                     out + p * y_stride, y_stride);
       }
-    };
-    size_t t = 0;
-    for (; t + kTokenTile <= count; t += kTokenTile) tile.template operator()<kTokenTile>(t);
-    if (t < count) tile.template operator()<kTokenTile - 1>(t);
+    });
   }
 }
 

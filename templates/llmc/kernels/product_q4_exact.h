@@ -20,7 +20,8 @@
 /// The other kind unpacks kPanelGroup adjacent panels, for registers and tiles wider than a panel
 /// (kPanels = kPanelGroup; simd/vnni_exact.h):
 ///
-///     run(Q4ExactSource, count, rows)    all superblocks by a strip of tokens
+///     run(Q4ExactSource, count, rows)        all superblocks by a strip of tokens
+///     run_few(Q4ExactSource, count, rows)    the same for few tokens (product_few.h)
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -89,30 +90,18 @@ LLMC_INLINE void q4_exact_tiles(const Q4Exact* unpacked, const uint8_t* panel, s
   }
 }
 
-template <class Exact, size_t kRest>
-LLMC_INLINE void q4_exact_rest(size_t rest, const Q4Exact* unpacked, const uint8_t* panel,
-                               size_t panel_bytes, size_t panels, size_t blocks, const Quantized& x,
-                               size_t s, size_t token, float* y, size_t y_stride) {
-  if (rest == kRest) {
-    q4_exact_tiles<Exact, kRest>(unpacked, panel, panel_bytes, panels, blocks, x, s, token, y,
-                                 y_stride);
-  } else if constexpr (kRest > 1) {
-    q4_exact_rest<Exact, kRest - 1>(rest, unpacked, panel, panel_bytes, panels, blocks, x, s, token,
-                                    y, y_stride);
-  }
-}
-
 /// Up to kPanelGroup panels of `k` columns and their activations. Missing panels are replaced by
-/// the last one, whose extra results are ignored.
+/// the last one, whose extra results are ignored. Prefetches superblocks `ahead` further, in the
+/// panel and then in the one `step` bytes after it.
 template <class Exact>
 class Q4ExactSource {
  public:
   alignas(kAlignment) float scale[kPanelGroup * kPanelRows];  // S and M of the rows
   alignas(kAlignment) float min[kPanelGroup * kPanelRows];
 
-  LLMC_INLINE Q4ExactSource(const uint8_t* panel, size_t k, size_t panels, const Quantized& x,
-                            size_t token)
-      : panel_(panel), k_(k), panels_(panels), x_(x), token_(token) {
+  LLMC_INLINE Q4ExactSource(const PanelStreams& panels, size_t step, size_t ahead, size_t k,
+                            const Quantized& x, size_t token)
+      : panels_(panels), step_(step), ahead_(ahead), k_(k), x_(x), token_(token) {
     for (size_t p = 0; p < kPanelGroup; ++p) {
       const Q4Fold fold = q4_fold(at(p));
       store(scale + p * kPanelRows, fold.scale);
@@ -126,10 +115,10 @@ class Q4ExactSource {
     weights.blocks = blocks(s);
     weights.scale_offset = q4_scale_offset(weights.blocks);
     weights.min_offset = q4_min_offset(weights.blocks);
+    const StreamPlace ahead = stream_place(s + ahead_, supers());
     for (size_t p = 0; p < kPanelGroup; ++p) {
       weights.supers[p] = at(p) + q4_super_offset(s);
-      weights.next[p] = s + 1 < supers() ? at(p) + q4_super_offset(s + 1)
-                                         : panel_ + (kPanelGroup + p) * q4_panel_bytes(k_);
+      weights.next[p] = at(p) + ahead.panels * step_ + q4_super_offset(ahead.super);
     }
     return weights;
   }
@@ -148,10 +137,10 @@ class Q4ExactSource {
 
  private:
   LLMC_INLINE const uint8_t* at(size_t p) const {
-    return panel_ + (p < panels_ ? p : panels_ - 1) * q4_panel_bytes(k_);
+    return panels_.panel(p < panels_.count ? p : panels_.count - 1);
   }
-  const uint8_t* panel_;
-  size_t k_, panels_;
+  const PanelStreams panels_;
+  size_t step_, ahead_, k_;
   const Quantized& x_;
   size_t token_;
 };
@@ -166,7 +155,22 @@ LLMC_NOINLINE inline void q4_exact_group(const uint8_t* panel, size_t k, size_t 
   for (size_t p = 0; p < kPanelGroup; ++p) {
     rows[p] = p < panels ? y + p * count * kPanelRows : spare;
   }
-  Exact::run(Q4ExactSource<Exact>(panel, k, panels, x, token), count, rows);
+  const size_t panel_bytes = q4_panel_bytes(k);
+  Exact::run(
+      Q4ExactSource<Exact>({panel, panel_bytes, panels}, kPanelGroup * panel_bytes, 1, k, x, token),
+      count, rows);
+}
+
+/// Does the same as few_products() (product_few.h).
+template <class Exact>
+LLMC_NOINLINE inline void q4_exact_few(const PanelStreams streams, size_t k, const Quantized x,
+                                       size_t token, size_t count, float* y, size_t y_stride) {
+  static_assert(kPanelGroup == kStreams, "streams are unpacked together");
+  alignas(kAlignment) float spare[kFewRows * kPanelRows];
+  float* rows[kStreams];
+  for (size_t p = 0; p < kStreams; ++p) rows[p] = p < streams.count ? y + p * y_stride : spare;
+  Exact::run_few(Q4ExactSource<Exact>(streams, q4_panel_bytes(k), kFewSupersAhead, k, x, token),
+                 count, rows);
 }
 
 /// Does the same as q4_panels_tokens(). `token` must be the first of a group of tokens
@@ -187,15 +191,10 @@ LLMC_NOINLINE inline void q4_exact_panels_tokens(const uint8_t* panel, size_t pa
     for (size_t p = 0; p < panels; ++p) {
       q4_exact_unpack<Exact>(super + p * kPanelBytes, blocks, next + p * kPanelBytes, unpacked[p]);
     }
-    size_t t = 0;
-    for (; t + kTokenTile <= count; t += kTokenTile) {
-      q4_exact_tiles<Exact, kTokenTile>(unpacked, panel, kPanelBytes, panels, blocks, x, s,
-                                        token + t, y + t * kPanelRows, y_stride);
-    }
-    if (t < count) {
-      q4_exact_rest<Exact, kTokenTile - 1>(count - t, unpacked, panel, kPanelBytes, panels, blocks,
-                                           x, s, token + t, y + t * kPanelRows, y_stride);
-    }
+    each_strip_tile<kTokenTile>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
+      q4_exact_tiles<Exact, kTokens>(unpacked, panel, kPanelBytes, panels, blocks, x, s, token + t,
+                                     y + t * kPanelRows, y_stride);
+    });
   }
 }
 

@@ -134,6 +134,21 @@ struct VnniVector {
     _mm256_storeu_ps(y[0] + at, _mm512_castps512_ps256(v));
     _mm256_storeu_ps(y[1] + at, _mm512_extractf32x8_ps(v, 1));
   }
+  template <int n>
+  static LLMC_INLINE __m512i plus(__m512i v) {
+    return _mm512_add_epi8(v, _mm512_set1_epi8(static_cast<char>(n)));
+  }
+  template <int kUpper>
+  static LLMC_INLINE __m512i with_upper(__m512i low, __m512i upper) {
+    constexpr int kShift = 4 - 2 * kUpper;
+    const __m512i moved = kShift > 0   ? _mm512_slli_epi16(upper, kShift > 0 ? kShift : 0)
+                          : kShift < 0 ? _mm512_srli_epi16(upper, kShift < 0 ? -kShift : 0)
+                                       : upper;
+    return _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(0x30)));
+  }
+  static LLMC_INLINE __m512 join(const F32x8 (&panels)[kPanels]) {
+    return llmc::join(panels[0], panels[1]).v;
+  }
   static LLMC_INLINE __m512i add(__m512i a, __m512i b) { return _mm512_add_epi32(a, b); }
   static LLMC_INLINE __m512 add_products(__m512 part, __m512 scale, __m512i products) {
     return _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(products), part);

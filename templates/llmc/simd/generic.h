@@ -51,7 +51,7 @@ LLMC_INLINE void native_fma_lanes(const F32& a, const F32& b, F32& c) {
 inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivationBlocks = 1;
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false, kByteCodes = false, kVnniCodes = false;
-inline constexpr size_t kVnniByteTokens = 0;
+inline constexpr size_t kVnniByteTokens = 0, kFewTokens = 0, kFewLimit = 0;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 inline constexpr bool kPrefetches = true;
 

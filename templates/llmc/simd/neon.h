@@ -17,7 +17,7 @@ inline namespace LLMC_ISA {
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kPanelTile = 1;
 inline constexpr bool kExactPanels = true, kSignedCodes = true, kByteCodes = false,
                       kVnniCodes = false;
-inline constexpr size_t kVnniByteTokens = 0;
+inline constexpr size_t kVnniByteTokens = 0, kFewTokens = 0, kFewLimit = 0;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
 inline constexpr bool kPrefetches = false;
 #ifdef LLMC_I8MM

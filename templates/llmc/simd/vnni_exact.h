@@ -1,5 +1,7 @@
 #pragma once
 
+#include "llmc/tiles/each.h"
+
 /// Exact panels (kernels/product_q4_exact.h) with x86's dot products of bytes. Included by the SIMD
 /// headers of these targets, which define the vector type:
 ///
@@ -42,6 +44,8 @@ struct VnniPanels {
   using Weights = ExactWeights;
   static constexpr size_t kVectors = kPanels / V::kPanels;
   static constexpr size_t kVectorBytes = V::kPanels * 32;
+  static constexpr size_t kBlockBytes = 128;  // packed nibbles of a block
+  static constexpr size_t kFetchBytes = 144;  // of a block, with its part of scales and mins
   static_assert(kVectors % V::kTileVectors == 0, "panels are whole tiles");
 
   /// For a superblock of kPanels panels: [vector][pair of blocks][row] i16 [2]
@@ -85,6 +89,22 @@ struct VnniPanels {
     }
   }
 
+  /// Does the same for few tokens. Codes are unpacked in registers, for each tile.
+  template <class Source>
+  static LLMC_INLINE void run_few(const Source& source, size_t count, float* const* rows) {
+    Mins mins;
+    for (size_t s = 0; s < source.supers(); ++s) {
+      const ExactWeights weights = source.weights(s);
+      const ExactActivations x = source.activations(s);
+      unpack_mins(weights, mins);
+      each_few_tile<kFewTokens>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
+        for (size_t v = 0; v < kVectors; v += V::kTileVectors) {
+          few_tile<kTokens>(weights, mins, v, source.scale, source.min, x, t, s == 0, rows);
+        }
+      });
+    }
+  }
+
  private:
   /// Unpacks block `b` of the superblock's codes in all panels. A missing block becomes zeros.
   static LLMC_INLINE void unpack_block(const ExactWeights& from, size_t b, Group& out) {
@@ -93,10 +113,10 @@ struct VnniPanels {
       for (size_t p = 0; p < V::kPanels; ++p) {
         const uint8_t* super = from.supers[v * V::kPanels + p];
         const uint8_t* next = from.next[v * V::kPanels + p];
-        codes[p] = super + b * 128;
+        codes[p] = super + b * kBlockBytes;
         scales[p] = super + from.scale_offset + b / 2 * 8;
-        prefetch(next + b * 144);
-        prefetch(next + b * 144 + 64);
+        prefetch(next + b * kFetchBytes);
+        prefetch(next + b * kFetchBytes + 64);
       }
       uint8_t* bytes = out.codes[v][b * 8];
       if (b >= from.blocks) {
@@ -139,16 +159,11 @@ struct VnniPanels {
   static LLMC_INLINE void multiply(const Group& group, const Source& source,
                                    const ExactActivations& x, size_t blocks, size_t count,
                                    bool first, float* const* rows) {
-    // Tiles have about the same size, because small ones have too few independent sums to use the
-    // multipliers fully.
-    const size_t tiles = (count + V::kTileTokens - 1) / V::kTileTokens;
-    for (size_t i = 0; i < tiles; ++i) {
-      const size_t t = count * i / tiles, end = count * (i + 1) / tiles;
+    each_strip_tile<V::kTileTokens>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
       for (size_t v = 0; v < kVectors; v += V::kTileVectors) {
-        sized_tile<V::kTileTokens>(end - t, group, v, source.scale, source.min, x, blocks, t, first,
-                                   rows);
+        tile<kTokens>(group, v, source.scale, source.min, x, blocks, t, first, rows);
       }
-    }
+    });
   }
 
   /// Unpacks one block of packed nibbles [4][8 rows][4] of each panel.
@@ -164,19 +179,83 @@ struct VnniPanels {
     }
   }
 
+  /// Adds the products of a superblock, of the vectors of rows from `first_vector` on, with kTokens
+  /// tokens from `t` on. Not inlined, so that all matrices of a model share the function.
   template <size_t kTokens>
-  static LLMC_INLINE void sized_tile(size_t tokens, const Group& group, size_t v,
-                                     const float* scales, const float* minima,
-                                     const ExactActivations& x, size_t blocks, size_t t, bool first,
+  static LLMC_NOINLINE void few_tile(const ExactWeights& from, const Mins& mins,
+                                     size_t first_vector, const float* scales, const float* minima,
+                                     const ExactActivations& x, size_t t, bool first,
                                      float* const* rows) {
-    if (tokens == kTokens) {
-      tile<kTokens>(group, v, scales, minima, x, blocks, t, first, rows);
-    } else if constexpr (kTokens > 1) {
-      sized_tile<kTokens - 1>(tokens, group, v, scales, minima, x, blocks, t, first, rows);
+    using Int = decltype(V::zero());
+    constexpr size_t kTilePanels = V::kTileVectors * V::kPanels;
+    Int sum[kTokens][V::kTileVectors];
+    for (auto& token : sum) {
+      for (Int& s : token) s = V::zero();
+    }
+    const uint8_t *codes[kTilePanels], *block_scales[kTilePanels], *next[kTilePanels];
+    for (size_t p = 0; p < kTilePanels; ++p) {
+      codes[p] = from.supers[first_vector * V::kPanels + p];
+      block_scales[p] = codes[p] + from.scale_offset;
+      next[p] = from.next[first_vector * V::kPanels + p];
+    }
+    const int8_t* a = x.codes + t * kTokenBytes;
+#pragma clang loop unroll(disable)
+    for (size_t b = 0; b < from.blocks; ++b) {
+      Int scale[V::kTileVectors];
+#pragma clang loop unroll(full)
+      for (size_t v = 0; v < V::kTileVectors; ++v) {
+        const Int both = V::spread(block_scales + v * V::kPanels);
+        scale[v] = V::in_halves(b % 2 == 0 ? V::low(both) : V::high(both));
+      }
+#pragma clang loop unroll(full)
+      for (size_t p = 0; p < kTilePanels; ++p) {
+        prefetch(next[p]);
+        prefetch(next[p] + 64);
+        next[p] += kFetchBytes;
+        block_scales[p] += b % 2 * 8;
+      }
+#pragma clang loop unroll(full)
+      for (size_t i = 0; i < 4; ++i) {
+        Int weights[2][V::kTileVectors];  // the low nibbles, the high ones
+#pragma clang loop unroll(full)
+        for (size_t v = 0; v < V::kTileVectors; ++v) {
+          const Int both = V::load_rows(codes + v * V::kPanels);
+          weights[0][v] = V::scaled(V::low(both), scale[v]);
+          weights[1][v] = V::scaled(V::high(both), scale[v]);
+        }
+        for (size_t p = 0; p < kTilePanels; ++p) codes[p] += 32;
+#pragma clang loop unroll(full)
+        for (size_t j = 0; j < 2; ++j) {
+#pragma clang loop unroll(full)
+          for (size_t k = 0; k < kTokens; ++k) {
+            const Int four = V::splat4(a + k * kTokenBytes + i * 8 + j * 4);
+#pragma clang loop unroll(full)
+            for (size_t v = 0; v < V::kTileVectors; ++v) {
+              sum[k][v] = V::dot_bytes(sum[k][v], weights[j][v], four);
+            }
+          }
+        }
+      }
+      a = next_activations(a, b, x.block_stride);
+    }
+    fold_all<kTokens>(sum, mins, first_vector, scales, minima, x, t, first, rows);
+  }
+
+  template <size_t kTokens, class Int>
+  static LLMC_INLINE void fold_all(const Int (&sum)[kTokens][V::kTileVectors], const Mins& mins,
+                                   size_t first_vector, const float* scales, const float* minima,
+                                   const ExactActivations& x, size_t t, bool first,
+                                   float* const* rows) {
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < V::kTileVectors; ++v) {
+      const size_t vector = first_vector + v;
+      fold<kTokens>(rows + vector * V::kPanels, t, mins.pairs[vector],
+                    scales + vector * V::kPanels * 8, minima + vector * V::kPanels * 8, x, first,
+                    [&](size_t i) LLMC_INLINE_LAMBDA { return sum[i][v]; });
     }
   }
 
-  /// Not inlined, so that all matrices of a model share the function.
+  /// Does the same from unpacked codes.
   template <size_t kTokens>
   static LLMC_NOINLINE void tile(const Group& group, size_t first_vector, const float* scales,
                                  const float* minima, const ExactActivations& x, size_t blocks,
@@ -207,16 +286,9 @@ struct VnniPanels {
         }
       }
       codes += 8 * kVectorBytes;
-      a +=
-          kActivationBlocks == 2 && b % 2 == 0 ? 32 : x.block_stride - (kActivationBlocks - 1) * 32;
+      a = next_activations(a, b, x.block_stride);
     }
-#pragma clang loop unroll(full)
-    for (size_t v = 0; v < V::kTileVectors; ++v) {
-      const size_t vector = first_vector + v;
-      fold<kTokens>(rows + vector * V::kPanels, t, group.mins.pairs[vector],
-                    scales + vector * V::kPanels * 8, minima + vector * V::kPanels * 8, x, first,
-                    [&](size_t i) LLMC_INLINE_LAMBDA { return sum[i][v]; });
-    }
+    fold_all<kTokens>(sum, group.mins, first_vector, scales, minima, x, t, first, rows);
   }
 };
 

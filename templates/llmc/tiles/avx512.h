@@ -16,6 +16,8 @@ inline constexpr size_t kVnniByteTokens = 6;
 inline constexpr size_t kByteTile = 8;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 12, kFloatPanels = 2;
+// Quantized weights, few tokens
+inline constexpr size_t kFewTokens = 8, kFewLimit = 16;
 // One token
 inline constexpr size_t kWeightStreams = 4;
 

@@ -15,6 +15,8 @@ inline constexpr size_t kVnniTokens = 6, kVnniVectors = 2;
 inline constexpr size_t kByteTile = 4;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 2;
+// Quantized weights, few tokens
+inline constexpr size_t kFewTokens = 4, kFewLimit = 16;
 // One token
 inline constexpr size_t kWeightStreams = 4;
 

@@ -1,0 +1,171 @@
+#pragma once
+
+#include "llmc/kernels/product_coded_vnni.h"
+#include "llmc/kernels/product_q4_exact.h"
+#include "llmc/tiles/each.h"
+
+/// Products of quantized weights with few tokens, 2 to kFewLimit: steps of a batch and drafts of
+/// speculation. Weights are read like those of one token, as a few long streams with prefetching.
+/// Codes are unpacked in registers for a tile of up to kFewTokens tokens, because storing them
+/// costs as much as two tokens. The arithmetic is that of product_q4.h and product_coded.h.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+static_assert(kFewTokens == 0 || (kFewTokens > 2 && kActivationTokens == 1),
+              "a tile has at least two tokens, in the layout of tokens alone");
+static_assert(kFewLimit <= kFewRows, "tiles of results are too small");
+
+/// Computes sum_k c a of one block, or with kVectors = 2 of half a block from k = `at` on, from the
+/// packed nibbles for kTokens tokens.
+template <size_t kTokens, size_t kVectors = 4>
+LLMC_INLINE void q4_block_few(const uint8_t* block, const int8_t* a, size_t at, size_t ahead,
+                              BlockSum (&sum)[kTokens]) {
+#pragma clang loop unroll(full)
+  for (size_t v = 0; v < kVectors; ++v) {
+    if (v % 2 == 0) prefetch_stream(block + v * 32 + ahead);
+    const Codes both = load_codes(block + v * 32), low = low_nibbles(both);
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) {
+      const Activation4 four = load_activation(a, activation_offset(1, t, at + v * 8));
+      sum[t] = v == 0 ? mul_u4(low, four) : mac_u4(sum[t], low, four);
+    }
+    const Codes high = high_nibbles(both);
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) {
+      const Activation4 four = load_activation(a, activation_offset(1, t, at + v * 8 + 4));
+      sum[t] = mac_u4(sum[t], high, four);
+    }
+  }
+}
+
+/// A superblock of q4.
+struct Q4Few {
+  static constexpr size_t panel_bytes(size_t k) { return q4_panel_bytes(k); }
+
+  /// Adds the products of superblock `s` of one panel with kTokens tokens from `token` on to
+  /// y[token][8]. Prefetches what is `ahead` bytes further.
+  template <size_t kTokens>
+  static LLMC_INLINE void multiply(const uint8_t* panel, size_t k, size_t s, size_t ahead,
+                                   const Quantized& x, size_t token, float* y) {
+    const size_t blocks = blocks_in_super(k, s);
+    const uint8_t* super = panel + q4_super_offset(s);
+    const uint8_t* scales = super + q4_scale_offset(blocks);
+    const uint8_t* mins = super + q4_min_offset(blocks);
+    I32x8 i1[kTokens], i2[kTokens];
+    for (size_t t = 0; t < kTokens; ++t) i1[t] = zero_i32();
+    const auto add_block = [&](size_t b, BlockScale scale) LLMC_INLINE_LAMBDA {
+      BlockSum sum[kTokens];
+      q4_block_few(super + b * kQ4BlockCodeBytes,
+                   activation_codes(x, s * kBlocksPerSuper + b, token), 0, ahead, sum);
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], scale);
+    };
+    const auto scales_at = [&](size_t b) LLMC_INLINE_LAMBDA {
+      return load_scale_pair(scales + b / 2 * kPanelRows);
+    };
+#pragma clang loop unroll(disable)
+    for (size_t b = 0; b < blocks; b += 2) {
+      add_block(b, even_scale(scales_at(b)));
+      if (b + 1 < blocks) add_block(b + 1, odd_scale(scales_at(b)));
+    }
+
+    for (size_t t = 0; t < kTokens; ++t) i2[t] = zero_i32();
+    const int16_t* sums = x.sums + (s * (kBlocksPerSuper / 2) * x.tokens + token) * 2;
+#pragma clang loop unroll(disable)
+    for (size_t pair = 0; pair < ceil_div(blocks, 2); ++pair, sums += x.tokens * 2) {
+      const PairMin min = q4_min_pair(mins, blocks, pair);
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kTokens; ++t) i2[t] = add_mins(i2[t], min, sums + t * 2);
+    }
+    const Q4Fold fold = q4_fold(panel);
+    const float* activation_scales = x.scales + s * x.tokens + token;
+#pragma clang loop unroll(full)
+    for (size_t t = 0; t < kTokens; ++t) {
+      float* out = y + t * kPanelRows;
+      store(out, fold(load(out), activation_scales[t], i1[t], i2[t]));
+    }
+  }
+};
+
+/// Sums over a group (CodedSums) from the packed codes of the weights.
+template <CodedFormat kFormat, size_t kTokens>
+struct PackedSums {
+  static constexpr size_t kBlockBytes = coded_block_bytes(kFormat);
+  static constexpr bool kCentred = false;
+  I32x8 sum[kTokens];
+
+  LLMC_INLINE void begin() {
+    for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
+  }
+  LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
+    if constexpr (CodedShape<kFormat>::kNibbles) {
+      BlockSum part[kTokens];
+      q4_block_few<kTokens, CodedShape<kFormat>::kHalves ? 2 : 4>(codes, a, at, kFewAhead, part);
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
+    } else if constexpr (CodedShape<kFormat>::kSix) {
+      add_six(codes, a);
+    } else {
+      constexpr size_t kHere = CodedShape<kFormat>::kHalves ? kBlockBytes / 2 : kBlockBytes;
+      for (size_t i = 0; i < kHere; i += 64) prefetch_stream(codes + i + kFewAhead);
+      coded_block_sums<kFormat>(codes, a, at, sum);
+    }
+  }
+  LLMC_INLINE I32x8 rows(size_t t) const { return sum[t]; }
+
+ private:
+  LLMC_INLINE void add_six(const uint8_t* block, const int8_t* a) {
+    prefetch_stream(block + kSixLowerBytes + kFewAhead);
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < 4; ++v) {
+      if (v % 2 == 0) prefetch_stream(block + v * 32 + kFewAhead);
+      const Codes packed = load_codes(block + v * 32);
+      const Codes upper = load_codes(block + kSixLowerBytes + v / 2 * 32);
+      const Codes low = low_nibbles(packed), high = high_nibbles(packed);
+      const Codes c = v % 2 == 0 ? with_upper<0>(low, upper) : with_upper<2>(low, upper);
+      const Codes d = v % 2 == 0 ? with_upper<1>(high, upper) : with_upper<3>(high, upper);
+#pragma clang loop unroll(full)
+      for (size_t t = 0; t < kTokens; ++t) {
+        sum[t] = dot_u6(sum[t], c, load_activation(a, activation_offset(1, t, v * 8)), d,
+                        load_activation(a, activation_offset(1, t, v * 8 + 4)));
+      }
+    }
+  }
+};
+
+/// A superblock of coded weights: as Q4Few.
+template <CodedFormat kFormat>
+struct CodedFew {
+  static constexpr size_t panel_bytes(size_t k) { return coded_panel_bytes(kFormat, k); }
+
+  template <size_t kTokens>
+  static LLMC_INLINE void multiply(const uint8_t* panel, size_t k, size_t s, size_t,
+                                   const Quantized& x, size_t token, float* y) {
+    const uint8_t* super = panel + coded_super_offset(kFormat, s);
+    coded_super_tile<kFormat, kTokens, PackedSums<kFormat, kTokens>>(
+        super, super, blocks_in_super(k, s), x, s, token, y);
+  }
+};
+
+/// Computes the products of kStreams or fewer panels of `k` columns with `count` tokens from
+/// `token` on: y[stream][count][8], streams y_stride floats apart. One function for all matrices of
+/// a format.
+template <class Few>
+LLMC_NOINLINE inline void few_products(const PanelStreams streams, size_t k, const Quantized x,
+                                       size_t token, size_t count, float* y, size_t y_stride) {
+  for (size_t p = 0; p < streams.count; ++p) {
+    for (size_t i = 0; i < count * kPanelRows; i += kPanelRows)
+      store(y + p * y_stride + i, zero_f32());
+  }
+  for (size_t s = 0; s < super_count(k); ++s) {
+    for (size_t p = 0; p < streams.count; ++p) {
+      each_few_tile<kFewTokens>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
+        Few::template multiply<kTokens>(streams.panel(p), k, s, t == 0 ? kFewAhead : 0, x,
+                                        token + t, y + p * y_stride + t * kPanelRows);
+      });
+    }
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "llmc/sizes.h"
+
+/// How products go through tokens and activations. Included after the constants of the SIMD header.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Returns the codes of the block after `b` of a token. `block_stride` is the distance from its
+/// kActivationBlocks adjacent blocks to the next ones (kernels/quantize.h).
+LLMC_INLINE const int8_t* next_activations(const int8_t* a, size_t b, size_t block_stride) {
+  return a + (kActivationBlocks == 2 && b % 2 == 0
+                  ? kBlock
+                  : block_stride - (kActivationBlocks - 1) * kBlock);
+}
+
+template <size_t kSize, size_t kLeast, class F>
+LLMC_INLINE void call_tile(size_t size, size_t first, F f) {
+  if (size == kSize) {
+    f.template operator()<kSize>(first);
+  } else if constexpr (kSize > kLeast) {
+    call_tile<kSize - 1, kLeast>(size, first, f);
+  }
+}
+
+/// Calls f.operator()<size>(first) for each tile of `count` tokens. Tiles have at most kTile tokens
+/// and about the same size, because small ones have too few independent sums to use the multipliers
+/// fully; where activations are stored in groups, each is a group. kLeast is a size that no tile is
+/// below.
+template <size_t kTile, size_t kLeast, class F>
+LLMC_INLINE void each_tile(size_t count, F f) {
+  const size_t tiles = ceil_div(count, kTile);
+  const size_t least = kActivationTokens > 1 ? kTile : count / tiles;
+  const size_t larger = kActivationTokens > 1 ? 0 : count - least * tiles;
+  size_t first = 0;
+  for (size_t i = 0; i < tiles; ++i) {
+    const size_t size = i < larger ? least + 1 : least, left = count - first;
+    call_tile<kTile, kLeast>(size < left ? size : left, first, f);
+    first += size;
+  }
+}
+
+/// Returns a size that no tile of `count` or more tokens is below, at most kTokenStrip.
+constexpr size_t least_tile(size_t tile, size_t count) {
+  size_t least = tile;
+  for (; count <= kTokenStrip; ++count) {
+    const size_t size = count / ceil_div(count, tile);
+    least = size < least ? size : least;
+  }
+  return least;
+}
+
+/// Does the same for few tokens (kFewLimit), at least two.
+template <size_t kTile, class F>
+LLMC_INLINE void each_few_tile(size_t count, F f) {
+  each_tile<kTile, least_tile(kTile, 2)>(count, f);
+}
+/// Does the same for the tokens of a strip, more than kFewLimit.
+template <size_t kTile, class F>
+LLMC_INLINE void each_strip_tile(size_t count, F f) {
+  each_tile<kTile, least_tile(kTile, kFewLimit + 1)>(count, f);
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
