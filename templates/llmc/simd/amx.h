@@ -5,8 +5,8 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-// For the tokens that remain after the tiles.
-inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
+// Of the tiles for few tokens; AMX's own are below.
+inline constexpr size_t kVnniTokens = kFewTokens, kVnniVectors = 2;
 inline constexpr size_t kActivationBlocks = LLMC_OPT_LEVEL == 3 ? 2 : 1;  // a tile row is 64 k
 
 }  // namespace LLMC_ISA
@@ -33,13 +33,10 @@ struct ExactPanels : VnniPanels<VnniVector> {
   using V = VnniVector;
   static constexpr size_t kTileTokens = 16, kTileRows = 16, kRows = 2 * kTileRows;
   static_assert(kVectors == 2, "a square has two tiles of rows");
+  static_assert(kFewLimit >= kTileTokens, "a strip has more tokens than a tile");
 
   template <class Source>
   static LLMC_INLINE void run(const Source& source, size_t count, float* const* rows) {
-    if (count <= V::kTileTokens) {
-      VnniPanels::run(source, count, rows);
-      return;
-    }
     Group group;
     Mins mins[2];
     Square squares[2];
@@ -48,7 +45,7 @@ struct ExactPanels : VnniPanels<VnniVector> {
       for (size_t r = 0; r < kRows; r += 8) store(y[t] + r, zero_f32());
     }
     const Fold<Source> fold{source, y};
-    configure(count < kTileTokens ? count : kTileTokens);
+    configure();
     const size_t tiles = (count + kTileTokens - 1) / kTileTokens;
     size_t next = 0;
     for (size_t s = 0; s < source.supers(); ++s) {
@@ -111,12 +108,10 @@ struct ExactPanels : VnniPanels<VnniVector> {
         // The last tile begins earlier, so that it ends with the last token and all tiles have the
         // same size.
         const size_t at = (tile + i) * kTileTokens;
-        const size_t over = count < kTileTokens         ? 0
-                            : at + kTileTokens <= count ? 0
-                                                        : at + kTileTokens - count;
+        const size_t over = at + kTileTokens <= count ? 0 : at + kTileTokens - count;
         token[i] = at - over;
         begins[i] = over;
-        ends[i] = i == 1 && !two ? 0 : count < kTileTokens ? count : kTileTokens;
+        ends[i] = i == 1 && !two ? 0 : kTileTokens;
       }
     }
     LLMC_INLINE void store(bool two) {
@@ -190,13 +185,13 @@ struct ExactPanels : VnniPanels<VnniVector> {
     _tile_zero(3);
   }
   /// Tiles 0 to 5 have one row per token; tiles 6 and 7 have one row per 4 of 64 k.
-  static LLMC_INLINE void configure(size_t tokens) {
+  static LLMC_INLINE void configure() {
     alignas(64) struct {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};
       uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
       uint8_t rows[16] = {};
     } shapes;
-    for (size_t i = 0; i < 8; ++i) shapes.rows[i] = static_cast<uint8_t>(i < 6 ? tokens : 16);
+    for (size_t i = 0; i < 8; ++i) shapes.rows[i] = i < 6 ? kTileTokens : kTileRows;
     _tile_loadconfig(&shapes);
   }
 };
