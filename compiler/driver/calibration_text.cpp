@@ -7,6 +7,8 @@
 #include <charconv>
 #include <optional>
 
+#include "compiler/support/counted.h"
+
 namespace llmc::driver {
 namespace {
 
@@ -63,8 +65,8 @@ Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids
                  std::int64_t vocabulary, std::uint32_t tokens) {
   if (ids.size() < kFewestTokens)
     return bad_text(given,
-                    fmt::format("the calibration's text has {} tokens, fewer than {}", ids.size(),
-                                kFewestTokens),
+                    fmt::format("the calibration's text has {}, fewer than {}",
+                                counted(ids.size(), "token"), kFewestTokens),
                     fmt::format("give a text of some pages; {} tokens are read of it", tokens));
   for (const std::int32_t id : ids)
     if (id >= vocabulary)

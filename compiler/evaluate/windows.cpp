@@ -5,13 +5,15 @@
 #include <algorithm>
 
 #include "compiler/support/check.h"
+#include "compiler/support/counted.h"
 
 namespace llmc::evaluate {
 namespace {
 
 Diagnostic too_short(std::size_t tokens, std::uint32_t width, const char* hint) {
-  return failure(ErrorKind::kBadInput,
-                 fmt::format("the text has {} tokens, but a window needs {}", tokens, width), hint);
+  return failure(
+      ErrorKind::kBadInput,
+      fmt::format("the text has {}, but a window needs {}", counted(tokens, "token"), width), hint);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/support/check.h"
+#include "compiler/support/counted.h"
 #include "llmc/model.h"
 
 namespace llmc::exec {
@@ -352,9 +353,9 @@ void set_functions(Api& api) {
 
 Status check_shards(Ranks& ranks, const ModelFacts& model, std::uint64_t source_hash) {
   if (model.shards != ranks.count())
-    return usage_error(fmt::format("{} rank{} for a model of {} shards", ranks.count(),
-                                   ranks.count() == 1 ? "" : "s", model.shards),
-                       fmt::format("mpirun -n {}", model.shards));
+    return usage_error(
+        fmt::format("{} for a model of {} shards", counted(ranks.count(), "rank"), model.shards),
+        fmt::format("mpirun -n {}", model.shards));
   struct Same {
     std::uint32_t vocab, hidden, ctx, chunk, sequences, batch, kv_heads, head_dim;
     std::uint64_t program_hash, source_hash;

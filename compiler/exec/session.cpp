@@ -8,6 +8,7 @@
 
 #include "compiler/driver/library_status.h"
 #include "compiler/exec/ranks.h"
+#include "compiler/support/counted.h"
 
 namespace llmc::exec {
 
@@ -19,8 +20,8 @@ struct Session::Grammar {
 Status Session::check_room(std::size_t tokens) const {
   if (slides_ || tokens <= context_ - position()) return ok_status();
   return file_failure(ErrorKind::kBadInput, path_.string(),
-                      fmt::format("{} tokens do not fit: {} of {} context tokens are in use",
-                                  tokens, position(), context_),
+                      fmt::format("no room for {}: {} of {} context tokens are in use",
+                                  counted(tokens, "token"), position(), context_),
                       "compile with a larger --ctx");
 }
 

@@ -6,6 +6,7 @@
 
 #include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/identifier.h"
 
 namespace llmc::plan {
@@ -40,8 +41,7 @@ std::vector<Diagnostic> merge_repeated(const std::vector<Diagnostic>& all) {
     counts.push_back(0);
   }
   for (std::size_t i = 0; i < merged.size(); ++i) {
-    if (counts[i] > 0)
-      merged[i].message += fmt::format(" ({} more node{})", counts[i], counts[i] == 1 ? "" : "s");
+    if (counts[i] > 0) merged[i].message += " (" + counted(counts[i], "more node") + ")";
   }
   return merged;
 }

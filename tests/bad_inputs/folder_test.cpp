@@ -45,7 +45,7 @@ std::vector<BadInput> folder_inputs() {
       {"MiddleBlockMissing",
        [](const fs::path& folder) { fs::rename(folder / "block_1.onnx", folder / "block_2.onnx"); },
        bad, "block_1.onnx", "is missing, but there is block_2.onnx"},
-      {"LastBlockMissing", remove("block_1.onnx"), bad, "llm_config.json", "holds 1 blocks"},
+      {"LastBlockMissing", remove("block_1.onnx"), bad, "llm_config.json", "holds 1 block"},
       {"OneBlockTooMany",
        [](const fs::path& folder) { fs::copy(folder / "block_1.onnx", folder / "block_2.onnx"); },
        bad, "llm_config.json", "holds 3 blocks"},
@@ -101,7 +101,7 @@ std::vector<BadInput> folder_inputs() {
          fs::remove(folder / "block_1.onnx");
          fs::create_directory(folder / "block_1.onnx");
        },
-       bad, "llm_config.json", "holds 1 blocks"},
+       bad, "llm_config.json", "holds 1 block"},
       {"BlocksOfTwoModels",
        [](const fs::path& folder) {
          TinyLlamaConfig other;

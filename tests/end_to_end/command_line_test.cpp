@@ -278,7 +278,7 @@ TEST_F(CommandLine, ThePromptIsShownOnlyWhenItIsRun) {
   EXPECT_EQ(ran.code, 3);
   EXPECT_EQ(ran.out, "");
   EXPECT_THAT(ran.err, HasSubstr(bundle().string()));
-  EXPECT_THAT(ran.err, HasSubstr("do not fit the context of 384"));
+  EXPECT_THAT(ran.err, HasSubstr("does not fit the context of 384"));
 }
 
 TEST_F(CommandLine, APromptFromAFileIsShownAsOneFromTheCommandLine) {

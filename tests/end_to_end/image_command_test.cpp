@@ -130,7 +130,7 @@ TEST_F(ImageCommand, RefusesImagesThatDoNotFit) {
   refused({"--ids", "3,20", "--image", raw, "--image", raw}, 2, "2 images are given");
   refused({"--ids", "3,20", "--image", raw, "--cfg-scale", "2", "--cfg-negative-prompt", "a"}, 2,
           "--cfg-scale does not take images");
-  refused({"--ids", "3,20", "--image", raw, "--ctx", "4"}, 3, "5 tokens do not fit the context");
+  refused({"--ids", "3,20", "--image", raw, "--ctx", "4"}, 3, "5 tokens does not fit the context");
   refused({"--ids", "3,20", "--image", raw, "--dim", "batch_size=1..2"}, 2, "of fixed sizes");
   EXPECT_TRUE(write_file(vision + "/preprocessor_config.json",
                          R"({"image_mean": [0, 0, 0], "image_std": [1, 0, 1]})")

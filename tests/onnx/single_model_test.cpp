@@ -238,7 +238,7 @@ TEST(HuggingFaceModel, RefusesAFixedNumberOfTokens) {
   const auto model = importer::import_model(folder.path());
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.error().first().kind, ErrorKind::kUnsupported);
-  EXPECT_NE(model.error().first().message.find("fixed sequence length of 1 tokens"),
+  EXPECT_NE(model.error().first().message.find("fixed sequence length of 1 token"),
             std::string::npos);
 }
 

@@ -6,6 +6,7 @@
 
 #include "compiler/bench/bench.h"
 #include "compiler/bench/grammar_bench.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/statistics.h"
 #include "tools/llmc/text.h"
 
@@ -49,9 +50,9 @@ Result<bench::GrammarBenchReport> measure(const GrammarOptions& grammar, const M
   if (prompt.empty()) prompt.push_back(0);
   Progress line(globals);
   line.update("steps", 0, 0);
-  about = fmt::format("{}, {} tokens in the vocabulary, {} bytes of tables, {} thread{}",
-                      native->model().target, native->model().vocab, tables->size(), threads,
-                      threads == 1 ? "" : "s");
+  about =
+      fmt::format("{}, {} tokens in the vocabulary, {} bytes of tables, {}", native->model().target,
+                  native->model().vocab, tables->size(), counted(threads, "thread"));
   return bench::bench_grammar(*native, *tables, prompt,
                               {.threads = threads,
                                .cores = options.cores,
@@ -93,8 +94,10 @@ Result<int> bench_grammar(const GrammarOptions& grammar, const ModelOptions& mod
                fmt::format("`{}`", before(report, *tokenizer, steps.worst()))});
   }
   print(table.text());
-  note(globals, fmt::format("{}; {} steps of {} texts, each the minimum of {} runs", about,
-                            report.greedy.step.size(), report.texts.size(), options.repetitions));
+  note(globals,
+       fmt::format("{}; {} of {}, each the minimum of {}", about,
+                   counted(report.greedy.step.size(), "step"), counted(report.texts.size(), "text"),
+                   counted(options.repetitions, "run")));
   return 0;
 }
 

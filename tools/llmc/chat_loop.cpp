@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "compiler/support/counted.h"
 #include "compiler/support/file.h"
 #include "compiler/support/mapped_file.h"
 #include "runtime/hosted/tokenizer/utf8.h"
@@ -324,7 +325,7 @@ ChatLoop::Next ChatLoop::save(const std::string& words) {
     return problem(usage_error("/save --cache needs a file",
                                "write /save --cache FILE, or ./--cache for a file of that name"));
   }
-  std::string what = fmt::format("{} messages", conversation_.messages().size());
+  std::string what = counted(conversation_.messages().size(), "message");
   std::string text;
   if (with_cache) {
     const auto cache = conversation_.save_cache();
@@ -348,8 +349,8 @@ ChatLoop::Next ChatLoop::load(const std::string& path) {
   if (!text.ok()) return problem(text.error());
   if (const auto bad = conversation_.load(*text, path))
     return failed(*bad, "/load needs a file written by /save");
-  print_note(
-      fmt::format("loaded {} messages from {}", conversation_.messages().size(), printable(path)));
+  print_note(fmt::format("loaded {} from {}", counted(conversation_.messages().size(), "message"),
+                         printable(path)));
   load_cache(*text, path);
   return Next::kGoOn;
 }
@@ -374,7 +375,7 @@ void ChatLoop::load_cache(const std::string& text, const std::string& path) {
     const auto error = sequence_.take_error();
     return not_taken(error ? error->first().message : bad->message);
   }
-  print_note(fmt::format("{} tokens are in the cache", conversation_.tokens()));
+  print_note("the cache has " + counted(conversation_.tokens(), "token"));
 }
 
 ChatLoop::Next ChatLoop::too_long() {

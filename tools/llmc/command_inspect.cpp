@@ -8,6 +8,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
 #include "compiler/onnx/inspect.h"
+#include "compiler/support/counted.h"
 #include "passes/pipeline.h"
 #include "passes/recognise.h"
 #include "tools/llmc/bundle_text.h"
@@ -170,8 +171,9 @@ void show_graphs(const Facts& facts, bool all) {
     std::string opsets;
     for (const auto& [domain, version] : o.opsets)
       opsets += fmt::format(" {}{}", domain.empty() ? "opset " : printable(domain) + " ", version);
-    print(fmt::format("{}:{}, {}, {} nodes, {} of weights\n", printable(o.file), opsets,
-                      printable(o.producer), o.nodes, human_bytes(o.weight_bytes)));
+    print(fmt::format("{}:{}, {}, {}, {} of weights\n", printable(o.file), opsets,
+                      printable(o.producer), counted(o.nodes, "node"),
+                      human_bytes(o.weight_bytes)));
     // Align the names of a file; a longer name shifts only its own line.
     std::size_t width = 18;
     for (const auto* values : {&o.inputs, &o.outputs})
@@ -185,7 +187,7 @@ void show_graphs(const Facts& facts, bool all) {
     show("in", o.inputs);
     show("out", o.outputs);
   }
-  print(fmt::format("operators, {} nodes in total\n ", nodes));
+  print(fmt::format("operators, {} in total\n ", counted(nodes, "node")));
   std::vector<std::pair<std::string, std::int64_t>> sorted(operators.begin(), operators.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     return std::tie(b.second, a.first) < std::tie(a.second, b.first);
@@ -243,9 +245,12 @@ void show_architecture(const passes::ModelProperties& a) {
     return line;
   };
   for (const auto& [window, count] : a.windows)
-    if (window > 0) print(fmt::format("  window: {} tokens in {} attentions\n", window, count));
+    if (window > 0)
+      print(fmt::format("  window: {} in {}\n", counted(window, "token"),
+                        counted(count, "attention")));
   for (const auto& [chunk, count] : a.chunks)
-    print(fmt::format("  chunks: {} tokens in {} attentions\n", chunk, count));
+    print(
+        fmt::format("  chunks: {} in {}\n", counted(chunk, "token"), counted(count, "attention")));
   if (a.softcap > 0) print(fmt::format("  scores capped at {:g}\n", a.softcap));
   if (!a.activations.empty()) print(fmt::format("  mlp:{}\n", counts(a.activations)));
   if (a.experts > 0) print(fmt::format("  experts: {}\n", a.experts));

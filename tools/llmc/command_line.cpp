@@ -17,6 +17,7 @@
 
 #include "compiler/onnx/model.h"
 #include "compiler/support/atomic_output.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/nearest.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/spellings.h"
@@ -159,9 +160,9 @@ void note_parse_counts(const Globals& globals) {
   if (globals.verbose == 0 || counts.empty()) return;
   int times = 0;
   for (const auto& [file, count] : counts) times = std::max(times, count);
-  remark(globals, fmt::format("parsed {}: {} ONNX file{}",
-                              times == 1 ? "once" : fmt::format("up to {} times", times),
-                              counts.size(), counts.size() == 1 ? "" : "s"));
+  remark(globals,
+         fmt::format("parsed {}: {}", times == 1 ? "once" : fmt::format("up to {} times", times),
+                     counted(counts.size(), "ONNX file")));
 }
 
 /// Omits the lists of options that exclude each other, and the values of negated flags.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/driver/chat_files.h"
+#include "compiler/support/counted.h"
 #include "tools/llmc/beams.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/huge_page_options.h"
@@ -59,8 +60,7 @@ void note_empty(const RunResult& result, const RunCommand& command, bool has_tem
   std::string text = fmt::format(
       "no text was generated: {} with the stop token {}",
       result.ids.empty() ? "the model stopped immediately"
-                         : fmt::format("the model stopped after {} blank token{}",
-                                       result.ids.size(), result.ids.size() == 1 ? "" : "s"),
+                         : "the model stopped after " + counted(result.ids.size(), "blank token"),
       name);
   if (has_template && !command.chat)
     text += "\nhint: the model has a chat template: use --chat for an answer to the prompt";
@@ -156,10 +156,11 @@ Result<int> run_sources(const RunCommand& command, const exec::NativeModel& nati
     return 0;
   }
   flush_stdout();
-  note(globals, fmt::format("{} sources: {:.2f} s to encode them and the prompts; generated: {} "
-                            "tokens, {:.0f} tokens/s; {}{}",
-                            results.size(), results.front().prompt_seconds, generated, rate,
-                            model.target, seed_text(command.sampling)));
+  note(globals,
+       fmt::format("{} sources: {:.2f} s to encode them and the prompts; generated: {}, "
+                   "{:.0f} tokens/s; {}{}",
+                   results.size(), results.front().prompt_seconds, counted(generated, "token"),
+                   rate, model.target, seed_text(command.sampling)));
   return 0;
 }
 

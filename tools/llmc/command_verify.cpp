@@ -8,6 +8,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/evaluate/verify.h"
 #include "compiler/plan/weight_formats.h"
+#include "compiler/support/counted.h"
 #include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/options.h"
@@ -146,11 +147,11 @@ void print_points(const evaluate::VerifyReport& report, TableFormat format) {
 
 /// "200 prompt tokens and 4 steps in 7 KV blocks and 3 chunks of at most 128: reference, hash, …"
 std::string coverage_text(const evaluate::VerifyRun& run) {
-  std::string text = fmt::format(
-      "{}: {} prompt tokens and {} steps in {} KV block{} and {} chunk{} of at most {}: {}",
-      run.name, run.prompt_tokens, run.steps, run.kv_blocks, run.kv_blocks == 1 ? "" : "s",
-      run.chunks, run.chunks == 1 ? "" : "s", run.chunk,
-      run.reference ? "reference, hash" : "hash");
+  std::string text =
+      fmt::format("{}: {} and {} in {} and {} of at most {}: {}", run.name,
+                  counted(run.prompt_tokens, "prompt token"), counted(run.steps, "step"),
+                  counted(run.kv_blocks, "KV block"), counted(run.chunks, "chunk"), run.chunk,
+                  run.reference ? "reference, hash" : "hash");
   if (run.other_chunk != 0)
     text += fmt::format(", {} bits in chunks of {}", run.chunks_ok() ? "the same" : "OTHER",
                         run.other_chunk);

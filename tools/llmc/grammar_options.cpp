@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "compiler/driver/chat_files.h"
+#include "compiler/support/counted.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
@@ -123,8 +124,8 @@ Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
   if (globals.verbose > 0) {
     const hosted::grammar::TableFacts& facts = tables.facts;
     line.clear();
-    note(globals, fmt::format("grammar: {} bytes of tables, {} states, {} masks", facts.bytes,
-                              facts.states, facts.masks));
+    note(globals, fmt::format("grammar: {} bytes of tables, {}, {}", facts.bytes,
+                              counted(facts.states, "state"), counted(facts.masks, "mask")));
   }
   return std::optional(std::move(tables.bytes));
 }

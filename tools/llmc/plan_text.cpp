@@ -10,17 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/support/counted.h"
 #include "tools/llmc/cli.h"
 #include "tools/llmc/function_text.h"
 
 namespace llmc::cli {
 
 namespace {
-
-/// "1 block", "12 blocks"
-std::string blocks_text(std::uint64_t blocks) {
-  return fmt::format("{} block{}", blocks, blocks == 1 ? "" : "s");
-}
 
 /// Weights with the same format and history.
 struct FormatShare {
@@ -83,11 +79,12 @@ std::string cache_text(const Json& plan) {
   const std::uint64_t block = options.at("cache") == "contiguous"
                                   ? std::uint64_t{ctx}
                                   : options.at("block").get<std::uint64_t>();
-  return fmt::format("{}{} tokens{} in {} of {}, {} per token in {}",
-                     sequences == 1 ? "" : fmt::format("{} sequences of ", sequences), ctx, why,
-                     blocks_text(kv.at("blocks").get<std::uint64_t>()), kv.value("block", block),
-                     human_bytes(kv.at("token_bytes").get<std::uint64_t>()),
-                     printable(options.at("kv").get<std::string>(), 40));
+  return fmt::format(
+      "{}{}{} in {} of {}, {} per token in {}",
+      sequences == 1 ? "" : fmt::format("{} sequences of ", sequences), counted(ctx, "token"), why,
+      counted(kv.at("blocks").get<std::uint64_t>(), "block"), kv.value("block", block),
+      human_bytes(kv.at("token_bytes").get<std::uint64_t>()),
+      printable(options.at("kv").get<std::string>(), 40));
 }
 
 /// What --fit or --max-kl chose: a line for successive layers of a matrix with one format.
@@ -247,10 +244,10 @@ std::string plan_text(const Json& plan) {
   const auto size = [&](const char* name) { return bytes.at(name).get<std::uint64_t>(); };
   std::string text;
   if (plan.contains("shard"))
-    text += fmt::format("shard       {} of {}: {} layers\n",
-                        plan.at("shard").at("index").get<std::uint32_t>(),
-                        plan.at("shard").at("count").get<std::uint32_t>(),
-                        plan.at("model").at("layers").get<std::uint32_t>());
+    text +=
+        fmt::format("shard       {} of {}: {}\n", plan.at("shard").at("index").get<std::uint32_t>(),
+                    plan.at("shard").at("count").get<std::uint32_t>(),
+                    counted(plan.at("model").at("layers").get<std::uint32_t>(), "layer"));
   if (plain)
     text += open_dims_text(plan.value("open_dims", Json::array())) +
             ports_text("input", plan.at("inputs")) + ports_text("output", plan.at("outputs"));
@@ -277,9 +274,9 @@ std::string plan_text(const Json& plan) {
   if (plan.contains("prompt")) {
     const Json& prompt = plan.at("prompt");
     text += size_line("prompt", prompt.at("bytes").get<std::uint64_t>(),
-                      fmt::format("{} tokens in {}, read-only, stored with the weights",
-                                  prompt.at("tokens").get<std::uint64_t>(),
-                                  blocks_text(prompt.at("blocks").get<std::uint64_t>())));
+                      fmt::format("{} in {}, read-only, stored with the weights",
+                                  counted(prompt.at("tokens").get<std::uint64_t>(), "token"),
+                                  counted(prompt.at("blocks").get<std::uint64_t>(), "block")));
   }
   if (plan.contains("loops")) {
     const Json& loops = plan.at("loops");
@@ -303,22 +300,24 @@ std::string plan_text(const Json& plan) {
   const auto threads = plan.at("options").at("threads_max").get<std::uint32_t>();
   if (plain) {
     text += size_line("arena", size("arena"),
-                      fmt::format("all memory of a call on up to {} threads; {} without reuse",
-                                  threads, human_bytes(size("values"))));
+                      fmt::format("all memory of a call on up to {}; {} without reuse",
+                                  counted(threads, "thread"), human_bytes(size("values"))));
   } else {
     text += size_line("arena", size("arena"), "all memory of a session, of which");
     text += size_line("  cache", size("kv"), cache_text(plan));
     if (plan.contains("states")) {
       const Json& states = plan.at("states");
-      text += size_line(
-          "  states", size("states"),
-          fmt::format("{} recurrent states, {} B a sequence", states.at("count").get<std::size_t>(),
-                      states.at("sequence_bytes").get<std::uint64_t>()));
+      text +=
+          size_line("  states", size("states"),
+                    fmt::format("{}, {} B a sequence",
+                                counted(states.at("count").get<std::size_t>(), "recurrent state"),
+                                states.at("sequence_bytes").get<std::uint64_t>()));
     }
-    text += size_line("  scratch", size("scratch"),
-                      fmt::format("chunks of {} tokens{}, up to {} threads",
-                                  plan.at("options").at("chunk").get<std::uint32_t>(),
-                                  in_flight_text(plan), threads));
+    text +=
+        size_line("  scratch", size("scratch"),
+                  fmt::format("chunks of {}{}, up to {}",
+                              counted(plan.at("options").at("chunk").get<std::uint32_t>(), "token"),
+                              in_flight_text(plan), counted(threads, "thread")));
     if (plan.contains("source")) {
       const Json& source = plan.at("source");
       const std::string unit =

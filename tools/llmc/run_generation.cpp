@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "compiler/evaluate/logits.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/file.h"
 #include "runtime/hosted/chat/stop_texts.h"
 
@@ -74,8 +75,8 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
   const std::size_t longest = std::max(tokens, prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
   return file_failure(ErrorKind::kBadInput, command.model.model,
-                      fmt::format("the prompt's {} tokens do not fit the context of {}{}", longest,
-                                  model.ctx, after_compiled_in(before)),
+                      fmt::format("a prompt of {} does not fit the context of {}{}",
+                                  counted(longest, "token"), model.ctx, after_compiled_in(before)),
                       "use a shorter prompt, or compile with a larger --ctx");
 }
 
@@ -84,7 +85,7 @@ std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& mod
 }
 
 std::string after_compiled_in(std::uint32_t tokens) {
-  return tokens == 0 ? std::string() : fmt::format(" after {} compiled-in tokens", tokens);
+  return tokens == 0 ? std::string() : " after " + counted(tokens, "compiled-in token");
 }
 
 Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,

@@ -6,6 +6,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/trained_context.h"
+#include "compiler/support/counted.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
@@ -107,9 +108,9 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::Win
 
 std::string windows_text(const TextOptions& options, const evaluate::PerplexityReport& report,
                          std::int32_t bos) {
-  std::string text = fmt::format("{} {} of {} tokens{}", report.windows,
-                                 report.windows == 1 ? "window" : "windows", report.window,
-                                 bos >= 0 ? " with a BOS token" : "");
+  std::string text =
+      fmt::format("{} of {}{}", counted(report.windows, "window"), counted(report.window, "token"),
+                  bos >= 0 ? " with a BOS token" : "");
   if (options.stride > 0) {
     text += fmt::format(", {} tokens apart, the last {} of each", options.stride, options.stride);
   } else {

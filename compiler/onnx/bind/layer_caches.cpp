@@ -7,6 +7,7 @@
 #include "compiler/onnx/bind/one_token.h"
 #include "compiler/onnx/bind/source_states.h"
 #include "compiler/onnx/operators.h"
+#include "compiler/support/counted.h"
 
 namespace llmc::importer {
 namespace {
@@ -263,10 +264,9 @@ Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Par
   if (!*found) return none;
   const FoundCaches& caches = **found;
   if (caches.fixed_tokens > 0) {
-    return part.unsupported("was exported for a fixed sequence length of " +
-                                std::to_string(caches.fixed_tokens) + " tokens",
-                            "export it with a symbolic sequence length (dynamic axes)",
-                            caches.layers[0].key);
+    return part.unsupported(
+        "was exported for a fixed sequence length of " + counted(caches.fixed_tokens, "token"),
+        "export it with a symbolic sequence length (dynamic axes)", caches.layers[0].key);
   }
   const auto logits = logits_of(part, roles, caches);
   if (!logits) return none;

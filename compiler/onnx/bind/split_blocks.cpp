@@ -3,6 +3,7 @@
 #include "compiler/onnx/bind/bind.h"
 #include "compiler/onnx/bind/decoder.h"
 #include "compiler/onnx/operators.h"
+#include "compiler/support/counted.h"
 
 namespace llmc::importer {
 namespace {
@@ -129,7 +130,7 @@ Result<ImportedModel> bind_split_blocks(FileSet& files, const FolderContents& co
   if (config.layers && *config.layers != shape.layers) {
     return file_failure(ErrorKind::kBadInput, *contents.config,
                         "'layer_nums' is " + std::to_string(*config.layers) +
-                            ", but the folder holds " + std::to_string(shape.layers) + " blocks",
+                            ", but the folder holds " + counted(shape.layers, "block"),
                         "copy the missing blocks, or correct the configuration");
   }
   LLMC_TRY(shape.hidden, find_hidden(config, parts.blocks[0]));
