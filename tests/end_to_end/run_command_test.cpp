@@ -51,6 +51,19 @@ TEST_F(RunCommand, ContinuesASavedText) {
   EXPECT_EQ(missing.code, 3) << missing.err;
 }
 
+TEST_F(RunCommand, ChecksThePlaceOfAStateBeforeItGenerates) {
+  const auto refused = [](const std::string& state, const char* message) {
+    const ProgramRun ran = run({"-p", kPrompt, "-n", "5", "--save-state", state});
+    EXPECT_EQ(ran.code, 2) << state;
+    EXPECT_EQ(ran.out, "") << "nothing was generated";
+    EXPECT_THAT(ran.err, HasSubstr(message));
+  };
+  refused("/nowhere/state",
+          "/nowhere/state: the folder /nowhere does not exist\nhint: create it, "
+          "or use another --save-state");
+  refused(folder_->path().string(), "--save-state takes the name of a file");
+}
+
 TEST_F(RunCommand, TakesSmallerChunks) {
   const auto hash = [](const char* chunk) {
     return result({"-p", kPrompt, "-n", "4", "--chunk", chunk})["logits_hash"];

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <set>
 
+#include "compiler/support/file.h"
 #include "compiler/support/signal_cleanup.h"
 
 namespace llmc::cli {
@@ -132,6 +134,24 @@ std::function<void(const Diagnostic&)> warn_once(const Globals& globals) {
     if (stderr_is_terminal()) text.insert(0, "\r\x1b[K");  // over a progress line
     note(globals, text);
   };
+}
+
+Status check_output_file(std::string_view option, const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return ok_status();
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    return file_failure(ErrorKind::kUsage, path, "is a folder",
+                        fmt::format("{} takes the name of a file", option));
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (!fs::is_directory(folder, error))
+    return file_failure(ErrorKind::kUsage, path,
+                        "the folder " + printable(folder.string()) + " does not exist",
+                        fmt::format("create it, or use another {}", option));
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    return system_error(folder, "create files", errno);
+  return ok_status();
 }
 
 std::string human_bytes(std::uint64_t bytes) {

@@ -83,20 +83,8 @@ Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
 
 /// Checks options before anything is compiled: --svg needs a place, and something to draw.
 Status check_svg(const CompareCommand& command, const std::vector<evaluate::Mode>& modes) {
-  namespace fs = std::filesystem;
   if (command.svg.empty()) return ok_status();
-  const fs::path path = command.svg;
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    return file_failure(ErrorKind::kUsage, command.svg, "is a folder",
-                        "--svg takes the name of a file");
-  }
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  if (!fs::is_directory(folder, error)) {
-    return file_failure(ErrorKind::kUsage, command.svg,
-                        "the folder " + printable(folder.string()) + " does not exist",
-                        "create it, or use another --svg");
-  }
+  LLMC_RETURN_IF_ERROR(check_output_file("--svg", command.svg));
   constexpr evaluate::Mode kBase{.quant = ir::WeightFormat::kF32, .kv = {}};
   const auto differs = [&](const evaluate::Mode& mode) { return mode != kBase; };
   if (!command.peers.empty() || std::ranges::any_of(modes, differs)) return ok_status();

@@ -62,6 +62,7 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
   if (!plan_command.svg.empty() &&
       (command.model.target.find(',') != std::string::npos || !command.stages.empty()))
     return usage_error("--timeline-svg draws one plan", "give one target, without --stages");
+  LLMC_RETURN_IF_ERROR(check_output_file("--timeline-svg", plan_command.svg));
   if (driver::looks_like_bundle(command.model.model)) {
     LLMC_RETURN_IF_ERROR(compile_options(command.model));
     LLMC_RETURN_IF_ERROR(check_bundle_options(command));

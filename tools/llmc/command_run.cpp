@@ -239,6 +239,7 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
     return usage_error(fmt::format("--load-state and --save-state do not take {}",
                                    command.guidance.on() ? "--cfg-scale" : "several sources"),
                        "leave them out");
+  LLMC_RETURN_IF_ERROR(check_output_file("--save-state", command.save_state));
   return check_guidance(command.guidance);
 }
 

@@ -88,6 +88,7 @@ void print_kernel(const bench::TunedKernel& kernel, TableFormat format) {
 
 Result<int> tune(const TuneCommand& command, const Globals& globals) {
   LLMC_TRY(const auto target, checked_target(command.target));
+  LLMC_RETURN_IF_ERROR(check_output_file("--header", command.output));
   bench::TuneOptions options;
   options.bench.target = target;
   options.bench.cc = command.cc;
