@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "compiler/calibrate/window_inputs.h"
 #include "compiler/driver/cache.h"
 #include "compiler/driver/cached_content.h"
 #include "compiler/driver/calibration_text.h"
@@ -68,7 +69,7 @@ std::string calibration_key(const CompileOptions& options) {
 }
 
 Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOptions& options,
-                                       const importer::ImportedModel& model,
+                                       Purpose purpose, const importer::ImportedModel& model,
                                        const hosted::Tokenizer* tokenizer,
                                        const std::string& refused, std::uint32_t context,
                                        const Progress& progress) {
@@ -82,6 +83,8 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
                                  .hint = "--quant=q4, q6 and q8 round matrices of floats"});
     return matrices;
   }
+  const std::vector<std::int32_t> token[] = {{0}};
+  LLMC_RETURN_IF_ERROR(calibrate::window_inputs(stages, token, 1));  // before a text is written
   report(progress, "calibrate", 0, 0);
   const std::uint32_t size = std::min(kCalibrationWindow, context);
   std::uint64_t weights = 0;
@@ -94,6 +97,7 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
     LLMC_TRY(ids, ids_of(given, tokenizer, refused, tokens));
     LLMC_RETURN_IF_ERROR(check_ids(given, ids, model.module.vocabulary(), tokens));
   }
+  if (purpose == Purpose::kPlan) return matrices;
   fs::path file;
   if (!cache_folder().empty()) {
     LLMC_TRY(const std::string content, importer::content_hash(model));

@@ -19,13 +19,16 @@ inline constexpr std::uint32_t kCalibrationWindow = 256;
 /// so many weights: 8192 for large models, and up to 32768 for small ones.
 std::uint32_t calibration_tokens(std::uint64_t weights);
 
+/// Plans do not depend on the encoded matrices: for them a calibration is only checked.
+enum class Purpose { kPlan, kCompile };
+
 /// Returns the encoded matrices of `stages`, the graph after the passes; nothing without
-/// options.calibration. Keeps the result in the cache folder, if there is one: its key depends on
-/// the model, the graph and the text. `refused`: why the model's tokenizer is not used. Fails with
-/// kBadInput if the text is too short, or if it is not a list of ids and there is no tokenizer, and
-/// like calibrate().
+/// options.calibration and to plan. Keeps the result in the cache folder, if there is one: its key
+/// depends on the model, the graph and the text. `refused`: why the model's tokenizer is not used.
+/// Fails with kBadInput if the text is too short, or if it is not a list of ids and there is no
+/// tokenizer, and like calibrate().
 Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOptions& options,
-                                       const importer::ImportedModel& model,
+                                       Purpose purpose, const importer::ImportedModel& model,
                                        const hosted::Tokenizer* tokenizer,
                                        const std::string& refused, std::uint32_t context,
                                        const Progress& progress);

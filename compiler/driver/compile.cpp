@@ -159,7 +159,8 @@ Result<std::vector<Bundle>> compile_model(const CompileOptions& options, Source 
   LLMC_TRY(const Toolchain toolchain, find_toolchain(options.cc));
   std::vector<PhaseTime> times;
   PhaseClock clock(times);
-  LLMC_TRY(Prepared prepared, prepare(options, std::move(source), targets, progress, clock));
+  LLMC_TRY(Prepared prepared,
+           prepare(options, std::move(source), targets, Purpose::kCompile, progress, clock));
   return write_bundles(options, folders, toolchain, std::move(prepared), std::move(times),
                        progress);
 }
@@ -175,7 +176,8 @@ Result<Bundle> compile_model(const CompileOptions& options, const Progress& prog
   PhaseClock clock(times);
   LLMC_TRY(Source source, import_given(options, progress));
   clock.finish("import");
-  LLMC_TRY(Prepared prepared, prepare(options, std::move(source), targets, progress, clock));
+  LLMC_TRY(Prepared prepared,
+           prepare(options, std::move(source), targets, Purpose::kCompile, progress, clock));
   LLMC_TRY(
       std::vector<Bundle> bundles,
       write_bundles(options, folders, toolchain, std::move(prepared), std::move(times), progress));
@@ -197,7 +199,8 @@ Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options, Source
   LLMC_RETURN_IF_ERROR(check_options(options, targets));
   std::vector<PhaseTime> times;
   PhaseClock clock(times);
-  LLMC_TRY(Prepared prepared, prepare(options, std::move(source), targets, progress, clock));
+  LLMC_TRY(Prepared prepared,
+           prepare(options, std::move(source), targets, Purpose::kPlan, progress, clock));
   return std::move(prepared.plans);
 }
 

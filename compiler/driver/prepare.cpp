@@ -259,8 +259,8 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
 }
 
 Result<Prepared> prepare(const CompileOptions& options, Source source,
-                         std::span<const std::string> targets, const Progress& progress,
-                         PhaseClock& clock) {
+                         std::span<const std::string> targets, Purpose purpose,
+                         const Progress& progress, PhaseClock& clock) {
   if (source.is_function)
     return prepare_plain(options, std::move(source), targets, progress, clock);
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
@@ -363,7 +363,7 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   clock.finish("plan");
   // It takes minutes: after all that may refuse the model.
   LLMC_TRY(const calibrate::Matrices matrices,
-           calibrated(stages, options, prepared.model, prepared.content.tokenizer.get(),
+           calibrated(stages, options, purpose, prepared.model, prepared.content.tokenizer.get(),
                       planned.tokenizer_refused, plan::context_of(planned), progress));
   use_encoded(matrices, prepared.plans);
   if (options.calibration) clock.finish("calibrate");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/driver/bundle_writer.h"
+#include "compiler/driver/calibration.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/source.h"
 
@@ -42,8 +43,8 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options);
 /// Reads the tokenizer, chat description and grammar, runs the passes, and makes one plan per
 /// target. Fails like compile_model().
 Result<Prepared> prepare(const CompileOptions& options, Source source,
-                         std::span<const std::string> targets, const Progress& progress,
-                         PhaseClock& clock);
+                         std::span<const std::string> targets, Purpose purpose,
+                         const Progress& progress, PhaseClock& clock);
 /// Prepares the stage-level graph of a decoder.
 Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& options);
 

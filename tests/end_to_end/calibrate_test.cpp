@@ -7,6 +7,7 @@
 #include "compiler/support/file.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support_onnx/tiny_recurrent.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -123,6 +124,29 @@ TEST_F(CalibrateCommand, WarnsWhereNoMatrixIsRounded) {
   const ProgramRun ran = compile(part(0, 1), "f16", {"--quant=f16"});
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.err, HasSubstr("no matrix is rounded"));
+  const ProgramRun planned =
+      llmc({"plan", tinyfable().string(), "--calibrate", part(0, 1), "--quant=f16"});
+  EXPECT_EQ(planned.code, 0);
+  EXPECT_THAT(planned.err, HasSubstr("no matrix is rounded"));
+}
+
+TEST_F(CalibrateCommand, PlansAreCheckedButNotCalibrated) {
+  const auto plan = [](Arguments more) {
+    more.insert(more.begin(), {"plan", tinyfable().string(), "--json"});
+    const ProgramRun ran = llmc(more, {"PATH="});  // no clang: the model does not write a text
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return nlohmann::json::parse(ran.out, nullptr, false);
+  };
+  EXPECT_EQ(plan({"--calibrate=self"})["bytes"], plan({})["bytes"]);
+  const ProgramRun brief =
+      llmc({"plan", tinyfable().string(), "--calibrate", file("short.txt", "Once")});
+  EXPECT_EQ(brief.code, 3);
+  EXPECT_THAT(brief.err, HasSubstr("fewer than 64"));
+  const std::string recurrent = (folder_.path() / "model.onnx").string();
+  testing::tiny_recurrent({}).save(recurrent);
+  const ProgramRun states = llmc({"plan", recurrent, "--calibrate=self"});
+  EXPECT_EQ(states.code, 4);
+  EXPECT_THAT(states.err, HasSubstr("is a state"));
 }
 
 }  // namespace

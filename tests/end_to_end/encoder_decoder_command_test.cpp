@@ -174,6 +174,9 @@ TEST_F(EncoderDecoderCommand, CalibrationIsRefusedBeforeATextIsRead) {
   EXPECT_EQ(ran.code, 4);
   EXPECT_THAT(ran.err, HasSubstr("--calibrate runs decoders without an encoder"));
   EXPECT_FALSE(std::filesystem::exists(out));
+  const ProgramRun planned = llmc({"plan", model(), "--calibrate", "self"});
+  EXPECT_EQ(planned.code, 4);
+  EXPECT_EQ(planned.err, ran.err);
 }
 
 TEST_F(EncoderDecoderCommand, PlanAndInspectShowBothParts) {

@@ -374,7 +374,6 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   }
   LLMC_RETURN_IF_ERROR(apply_calibrate(options.calibrate, result));
   if (options.use != ModelUse::kCompare) LLMC_RETURN_IF_ERROR(apply_budget(options.budget, result));
-  if (options.use == ModelUse::kPlan) result.calibration.reset();  // it does not change sizes
   return result;
 }
 
