@@ -191,8 +191,9 @@ Result<Prepared> prepare_plain(const CompileOptions& options, Source source,
     return usage_error("a system prompt needs a decoder; this graph is compiled as a function",
                        "leave out --system-prompt and --system-prompt-tokens");
   if (options.budget)
-    return usage_error("--fit and --max-kl need a decoder; this graph is compiled as a function",
-                       "choose a format with --quant");
+    return failure(ErrorKind::kUnsupported,
+                   "--fit and --max-kl need a decoder; this graph is compiled as a function",
+                   "choose a format with --quant");
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (!options.quant_given) planned.quant.clear();
   LLMC_TRY(const ir::Graph graph, bind_dims(std::move(source.model.module.graph()), source.dims));
