@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "compiler/support/file.h"
 #include "tests/end_to_end/cross.h"
@@ -19,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -121,6 +123,31 @@ TEST_F(Lookup, PassesAreFewerThanTokens) {
             "root ::= (\" had a red ball.\"){9}", "--json", "-q"});
   ASSERT_EQ(json.code, 0) << json.err;
   EXPECT_NEAR(nlohmann::json::parse(last_line(json.out)).at("tokens_per_pass"), tokens, 0.01);
+}
+
+TEST_F(Lookup, ChatShowsTokensPerPass) {
+  const testing::TemporaryFolder folder;
+  const auto chat = [&](const std::string& more) {
+    return run_program(
+        {write_script(folder.path() / "chat",
+                      fmt::format("printf '{}\\n/stats\\n' | {} chat {} -n 40 --temp 0 {}", kPrompt,
+                                  LLMC_PROGRAM, bundle(), more))});
+  };
+  const ProgramRun shown = chat("--lookup 8");
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.err,
+              ContainsRegex("tokens/s; lookup: [1-8]\\.[0-9][0-9] tokens per pass; prompt"));
+  EXPECT_THAT(shown.out,
+              ContainsRegex("answers  .* tokens/s; lookup: [1-8]\\.[0-9][0-9] tokens per"));
+  const ProgramRun json = chat("--json --draft " + draft());
+  ASSERT_EQ(json.code, 0) << json.err;
+  std::istringstream lines(json.out);
+  std::string answer, stats;
+  ASSERT_TRUE(std::getline(lines, answer) && std::getline(lines, stats)) << json.out;
+  const double tokens = nlohmann::json::parse(answer).at("tokens_per_pass");
+  EXPECT_GE(tokens, 1);
+  EXPECT_EQ(nlohmann::json::parse(stats).at("stats").at("tokens_per_pass"), tokens);
+  EXPECT_THAT(chat("").err, Not(HasSubstr("per pass")));
 }
 
 TEST_F(Lookup, DraftsOfAModelAreAppended) {

@@ -203,6 +203,7 @@ ChatLoop::Next ChatLoop::answer() {
       return finish_stdout();
     };
   }
+  const LookupPasses passes = sequence_.passes();
   const auto result = conversation_.answer(options);
   if (interrupts_ != nullptr) interrupts_->take();
   if (!globals_.json && result) print("\n");
@@ -213,7 +214,7 @@ ChatLoop::Next ChatLoop::answer() {
     print_note("cancelled; your message was removed");
     return Next::kGoOn;
   }
-  report(*result);
+  report(*result, sequence_.passes().since(passes));
   return Next::kGoOn;
 }
 
@@ -241,7 +242,7 @@ std::string ChatLoop::why(const hosted::Answer& answer) const {
   }
 }
 
-void ChatLoop::report(const hosted::Answer& answer) {
+void ChatLoop::report(const hosted::Answer& answer, const LookupPasses& passes) {
   ++totals_.answers;
   totals_.tokens += answer.tokens;
   totals_.seconds += answer.seconds;
@@ -249,26 +250,27 @@ void ChatLoop::report(const hosted::Answer& answer) {
   totals_.kept_tokens += answer.kept_tokens;
   totals_.prompt_seconds += answer.prompt_seconds;
   if (globals_.json) {
-    const Json json{{"text", answer.text},
-                    {"stopped", stop_name(answer.why)},
-                    {"tokens", answer.tokens},
-                    {"prompt_tokens", answer.prompt_tokens},
-                    {"kept_tokens", answer.kept_tokens},
-                    {"context_tokens", conversation_.tokens()},
-                    {"forgotten_messages", answer.forgotten},
-                    {"prompt_tokens_per_second", rate(answer.prompt_tokens, answer.prompt_seconds)},
-                    {"tokens_per_second", rate(answer.tokens, answer.seconds)}};
+    Json json{{"text", answer.text},
+              {"stopped", stop_name(answer.why)},
+              {"tokens", answer.tokens},
+              {"prompt_tokens", answer.prompt_tokens},
+              {"kept_tokens", answer.kept_tokens},
+              {"context_tokens", conversation_.tokens()},
+              {"forgotten_messages", answer.forgotten},
+              {"prompt_tokens_per_second", rate(answer.prompt_tokens, answer.prompt_seconds)},
+              {"tokens_per_second", rate(answer.tokens, answer.seconds)}};
+    if (passes.count > 0) json["tokens_per_pass"] = passes.tokens_per_pass();
     print_json_line(json);
     return;
   }
   print_note(fmt::format(
-      "{} tokens, {:.0f} tokens/s; prompt: {} new tokens, {:.0f} tokens/s, {} reused from the "
-      "cache{}",
-      answer.tokens, rate(answer.tokens, answer.seconds), answer.prompt_tokens,
-      rate(answer.prompt_tokens, answer.prompt_seconds), answer.kept_tokens, why(answer)));
-  if (answer.forgotten > 0) {
-    print_note(fmt::format("the context was full: dropped {} old messages", answer.forgotten));
-  }
+      "{}, {:.0f} tokens/s{}; prompt: {}, {:.0f} tokens/s, {} reused from the cache{}",
+      counted(answer.tokens, "token"), rate(answer.tokens, answer.seconds),
+      lookup_text(passes.tokens_per_pass(), settings_.lookup),
+      counted(answer.prompt_tokens, "new token"), rate(answer.prompt_tokens, answer.prompt_seconds),
+      answer.kept_tokens, why(answer)));
+  if (answer.forgotten > 0)
+    print_note("the context was full: dropped " + counted(answer.forgotten, "old message"));
 }
 
 ChatLoop::Next ChatLoop::problem(const Error& error) {
@@ -403,27 +405,29 @@ void ChatLoop::system(const std::string& text) {
 }
 
 void ChatLoop::stats() const {
+  const double per_pass = sequence_.passes().tokens_per_pass();
   if (globals_.json) {
-    return print_json_line(
-        {{"stats",
-          {{"context_tokens", conversation_.tokens()},
-           {"context", sequence_.context()},
-           {"messages", conversation_.messages().size()},
-           {"answers", totals_.answers},
-           {"tokens", totals_.tokens},
-           {"tokens_per_second", rate(totals_.tokens, totals_.seconds)},
-           {"prompt_tokens", totals_.prompt_tokens},
-           {"prompt_tokens_per_second", rate(totals_.prompt_tokens, totals_.prompt_seconds)},
-           {"kept_tokens", totals_.kept_tokens}}}});
+    Json stats{{"context_tokens", conversation_.tokens()},
+               {"context", sequence_.context()},
+               {"messages", conversation_.messages().size()},
+               {"answers", totals_.answers},
+               {"tokens", totals_.tokens},
+               {"tokens_per_second", rate(totals_.tokens, totals_.seconds)},
+               {"prompt_tokens", totals_.prompt_tokens},
+               {"prompt_tokens_per_second", rate(totals_.prompt_tokens, totals_.prompt_seconds)},
+               {"kept_tokens", totals_.kept_tokens}};
+    if (per_pass > 0) stats["tokens_per_pass"] = per_pass;
+    return print_json_line({{"stats", std::move(stats)}});
   }
   print(
       fmt::format("context       {} of {} tokens\n", conversation_.tokens(), sequence_.context()));
   print(fmt::format("messages      {}\n", conversation_.messages().size()));
-  print(fmt::format("answers       {}: {} tokens, {:.0f} tokens/s\n", totals_.answers,
-                    totals_.tokens, rate(totals_.tokens, totals_.seconds)));
-  print(fmt::format("prompts       {} new tokens, {:.0f} tokens/s; {} reused from the cache\n",
-                    totals_.prompt_tokens, rate(totals_.prompt_tokens, totals_.prompt_seconds),
-                    totals_.kept_tokens));
+  print(fmt::format("answers       {}: {}, {:.0f} tokens/s{}\n", totals_.answers,
+                    counted(totals_.tokens, "token"), rate(totals_.tokens, totals_.seconds),
+                    lookup_text(per_pass, settings_.lookup)));
+  print(fmt::format("prompts       {}, {:.0f} tokens/s; {} reused from the cache\n",
+                    counted(totals_.prompt_tokens, "new token"),
+                    rate(totals_.prompt_tokens, totals_.prompt_seconds), totals_.kept_tokens));
 }
 
 }  // namespace llmc::cli

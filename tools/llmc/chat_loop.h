@@ -17,6 +17,7 @@ struct ChatSettings {
   std::size_t max_tokens = 0;
   std::vector<std::string> stop_texts;
   bool forgets_oldest = false;  // see hosted::AnswerOptions
+  std::string lookup;           // LookupOptions::name()
 };
 
 /// Reads messages, prints answers and executes /commands until the input ends.
@@ -49,7 +50,8 @@ class ChatLoop {
   Next answer();
   Next failed(const hosted::Failure& failure, const std::string& hint = {});
   Next problem(const Error& error);
-  void report(const hosted::Answer& answer);
+  /// `passes`: those of the answer.
+  void report(const hosted::Answer& answer, const LookupPasses& passes);
   std::string why(const hosted::Answer& answer) const;
   std::string full_hint(bool taken_back) const;
 

@@ -107,6 +107,7 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   settings.max_tokens = command.count > 0 ? static_cast<std::size_t>(command.count) : 0;
   settings.stop_texts = command.stop_texts;
   settings.forgets_oldest = command.forgets_oldest;
+  settings.lookup = command.lookup.name();
   std::optional<Interrupts> interrupts;
   std::unique_ptr<LineReader> lines;
   const bool once = command.prompt_option->count() > 0;

@@ -357,14 +357,14 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   print(logprobs_text(result.ids, result.logprobs, tokenizer.get()));
   flush_stdout();  // before the note, if both streams go to the same place
   note_empty(result, command, has_template, tokenizer.get(), globals);
-  note(
-      globals,
-      fmt::format(
-          "prompt: {} tokens{}, {:.0f} tokens/s; generated: {} tokens, {:.0f} tokens/s{}; {}; {}{}",
-          prompts.text.size(), after_compiled_in(compiled_in(prompts, model)), prompt_rate,
-          result.ids.size(), rate, lookup_text(result.tokens_per_pass, command.lookup),
-          stop_reason(result, model.ctx, grammar.has_value()), model.target,
-          result.beams.empty() ? seed_text(command.sampling) : std::string()));
+  note(globals,
+       fmt::format("prompt: {}{}, {:.0f} tokens/s; generated: {}, {:.0f} tokens/s{}; {}; {}{}",
+                   counted(prompts.text.size(), "token"),
+                   after_compiled_in(compiled_in(prompts, model)), prompt_rate,
+                   counted(result.ids.size(), "token"), rate,
+                   lookup_text(result.tokens_per_pass, command.lookup.name()),
+                   stop_reason(result, model.ctx, grammar.has_value()), model.target,
+                   result.beams.empty() ? seed_text(command.sampling) : std::string()));
   return 0;
 }
 

@@ -75,8 +75,8 @@ Result<std::int32_t> LookupText::sample(std::size_t wanted) {
   ahead_.assign(tokens.begin(), tokens.begin() + appended);
   if (appended < tokens.size()) stop_ = tokens.back();
   row_ = 0;
-  if (appended > 0) ++passes_;
-  tokens_ += appended;
+  if (appended > 0) ++passes_.count;
+  passes_.tokens += appended;
   return tokens.front();
 }
 
@@ -110,9 +110,9 @@ Status LookupText::rewind(std::size_t position) {
   return session_.call(&exec::Api::rewind, position);
 }
 
-std::string lookup_text(double tokens_per_pass, const LookupOptions& options) {
+std::string lookup_text(double tokens_per_pass, std::string_view name) {
   if (tokens_per_pass == 0) return {};
-  return fmt::format("; {}: {:.2f} tokens per pass", options.name() + 2, tokens_per_pass);
+  return fmt::format("; {}: {:.2f} tokens per pass", name.substr(2), tokens_per_pass);
 }
 
 }  // namespace llmc::cli

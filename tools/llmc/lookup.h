@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "compiler/exec/native.h"
@@ -33,6 +34,19 @@ Status prepare_lookup(LookupOptions& options, driver::CompileOptions& compile);
 /// used (speculation.h). Fails with kUsage if the model's batch is smaller than a pass.
 Status check_lookup(LookupOptions& options, const exec::ModelFacts& model,
                     const llmc_sampling& sampling, const Globals& globals);
+
+/// Passes that had drafts or could have had some.
+struct LookupPasses {
+  std::uint64_t count = 0, tokens = 0;  // tokens: that they appended
+
+  /// Returns 0 without passes.
+  double tokens_per_pass() const {
+    return count == 0 ? 0 : static_cast<double>(tokens) / static_cast<double>(count);
+  }
+  LookupPasses since(const LookupPasses& before) const {
+    return {count - before.count, tokens - before.tokens};
+  }
+};
 
 /// The selected sequence of a session, which may be ahead of the text that sample() and append()
 /// have shown: it then has the next tokens already. The text, its logits and what can be appended
@@ -64,10 +78,8 @@ class LookupText {
   /// Drops the tokens of the text from `position` on.
   Status rewind(std::size_t position);
 
-  /// Returns how many tokens a pass has appended so far; 0 without passes.
-  double tokens_per_pass() const {
-    return passes_ == 0 ? 0 : static_cast<double>(tokens_) / static_cast<double>(passes_);
-  }
+  /// Returns the passes so far; none without drafts.
+  const LookupPasses& passes() const { return passes_; }
 
  private:
   exec::Session& session_;
@@ -78,10 +90,10 @@ class LookupText {
   std::deque<std::int32_t> ahead_;    // in the session, not in the text
   std::optional<std::int32_t> stop_;  // the stop token that was chosen after them
   std::uint32_t row_ = 0;             // of the text's last token in the last pass, plus 1; 0: none
-  std::uint64_t passes_ = 0, tokens_ = 0;  // that the passes appended
+  LookupPasses passes_;
 };
 
-/// Returns "; lookup: 2.4 tokens per pass", or with "draft"; empty for 0.
-std::string lookup_text(double tokens_per_pass, const LookupOptions& options);
+/// Returns "; lookup: 2.4 tokens per pass"; empty for 0. `name`: LookupOptions::name().
+std::string lookup_text(double tokens_per_pass, std::string_view name);
 
 }  // namespace llmc::cli

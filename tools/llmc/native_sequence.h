@@ -58,6 +58,8 @@ class NativeSequence final : public hosted::Sequence {
     const llmc_status status = noted(text_.rewind(0));
     return status == LLMC_OK ? noted(session_.call(&exec::Api::reset)) : status;
   }
+  /// Returns the passes with --lookup or --draft.
+  const LookupPasses& passes() const { return text_.passes(); }
   std::size_t position() const override { return text_.position(); }
   std::size_t context() const override { return model_.ctx; }
   std::size_t chunk() const override { return model_.chunk; }

@@ -207,7 +207,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   }
   result.generation_seconds = seconds_since_start(start);
   result.hash = hash.text();
-  result.tokens_per_pass = text.tokens_per_pass();
+  result.tokens_per_pass = text.passes().tokens_per_pass();
   if (!command.save_state.empty()) {
     LLMC_RETURN_IF_ERROR(text.drop_ahead(last_token));
     LLMC_TRY(const std::string state, session->save_state());
