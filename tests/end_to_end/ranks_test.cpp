@@ -147,6 +147,18 @@ TEST_F(Ranks, ContinueASavedText) {
   EXPECT_THAT(lost.err, HasSubstr("rank 1 failed, which ends all ranks"));
 }
 
+TEST_F(Ranks, HaveTheirOwnHelp) {
+  const ProgramRun all = run_program({kMpiRun, "--help"});
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("llmc-mpi-run COMMAND --help"));
+  EXPECT_THAT(run_program({kMpiRun, "run", "--help"}).out, HasSubstr("Usage: llmc-mpi-run run"));
+  for (const std::string command : {"run", "bench"}) {
+    const ProgramRun missing = run_program({kMpiRun, command, "/nowhere/model", "-p", "8"});
+    EXPECT_EQ(missing.code, 3) << missing.err;
+    EXPECT_THAT(missing.err, HasSubstr("/nowhere/model: cannot open"));
+  }
+}
+
 TEST_F(Ranks, FailTogether) {
   const std::vector<std::string> run{"-p", "Once", "-n", "100", "--ignore-eos"};
   const auto expect = [](const ProgramRun& ran, int code, const std::string& words) {
@@ -157,7 +169,7 @@ TEST_F(Ranks, FailTogether) {
   expect(on_ranks(2, "run", run), 2, "2 ranks for a model of 3 shards");
   expect(on_ranks(4, "run", run), 2, "has no stage-3: mpirun -n takes as many ranks as shards");
   expect(on_ranks(3, "run", {}), 2, "a prompt is required");
-  expect(on_ranks(3, "compile", {}), 2, "unknown command 'compile'");
+  expect(on_ranks(3, "compile", {}), 2, "unknown command 'compile'\nhint: llmc-mpi-run --help");
   expect(on_ranks(3, "run", {"-p", "a", "--beams", "2"}), 2, "--beams does not run on ranks");
   expect(on_ranks(3, "run", {"-p", "a", "--context-shift"}), 2, "--context-shift does not run");
   const ProgramRun one = llmc({"run", (stages() / "stage-0").string(), "-p", "Once"});

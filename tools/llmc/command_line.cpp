@@ -30,7 +30,7 @@ struct Entry {
   const char* summary;
   Command add;
   const char* examples;
-  bool of_ranks = false;  // also of llmc-mpi-run
+  const char* rank_examples = nullptr;  // of llmc-mpi-run, if it has the command
 };
 
 constexpr Entry kCommands[] = {
@@ -48,7 +48,7 @@ constexpr Entry kCommands[] = {
      "  llmc run MODEL -p \"Once upon a time\" -n 64\n"
      "  llmc run MODEL --chat -f question.txt --temp 0.7\n"
      "  llmc run MODEL -p \"Yes or no? \" --grammar 'root ::= \"yes\" | \"no\"'",
-     true},
+     "  mpirun -n 2 llmc-mpi-run run MODEL -p \"Once upon a time\" -n 64"},
     {"chat", "Chat with a model or a compiled bundle", add_chat,
      "  llmc chat MODEL\n"
      "  llmc chat MODEL --system \"Be brief.\" --context-shift\n"
@@ -65,11 +65,11 @@ constexpr Entry kCommands[] = {
      "  llmc bench MODEL -p 128,512 -n 64 -t 1,4\n"
      "  llmc bench MODEL --layers -o md\n"
      "  llmc bench --kernel gemm --format q4 --shape 4096x4096x1",
-     true},
+     "  mpirun -n 2 llmc-mpi-run bench MODEL -p 128,512 -n 64 -t 1,4"},
     {"ppl", "Measure a model's perplexity on a text", add_ppl,
      "  llmc ppl MODEL --text wiki.txt\n"
      "  llmc ppl MODEL --text wiki.txt --quant q8 --kl",
-     true},
+     "  mpirun -n 2 llmc-mpi-run ppl MODEL --text wiki.txt"},
     {"compare", "Compare formats of weights and cache: bytes, quality, step time", add_compare,
      "  llmc compare MODEL --text wiki.txt\n"
      "  llmc compare MODEL --text wiki.txt --quant q4,q8 --kv f16,int8\n"
@@ -88,10 +88,29 @@ constexpr Entry kCommands[] = {
      "  llmc targets --cc clang++-18 --json"},
 };
 
-/// Returns the folder of a rank's shard in the folder of all.
+/// llmc, or llmc-mpi-run.
+struct Program {
+  explicit Program(bool on_ranks)
+      : on_ranks(on_ranks),
+        name(on_ranks ? "llmc-mpi-run" : "llmc"),
+        summary(name + (on_ranks ? ": runs a model in shards (llmc compile --stages N), each on a "
+                                   "rank of MPI"
+                                 : ": compiles a language model in ONNX form to a native static "
+                                   "library")),
+        page(on_ranks ? "docs/distributed.md" : "docs/cli.md") {}
+  bool has(const Entry& entry) const { return !on_ranks || entry.rank_examples != nullptr; }
+
+  bool on_ranks;
+  std::string name, summary;
+  const char* page;
+};
+
+/// Returns the folder of a rank's shard in the folder of all. The command reports that `folder` is
+/// missing.
 std::string shard_folder(const std::string& folder, std::uint32_t rank) {
   const std::filesystem::path shard = std::filesystem::path(folder) / fmt::format("stage-{}", rank);
   std::error_code ignored;
+  if (!std::filesystem::exists(folder, ignored)) return folder;
   if (std::filesystem::is_directory(shard, ignored)) return shard.string();
   const bool has_shards = std::filesystem::is_directory(shard.parent_path() / "stage-0", ignored);
   throw CLI::ValidationError(fmt::format("{} has no stage-{}: {}", printable(folder), rank,
@@ -100,17 +119,17 @@ std::string shard_folder(const std::string& folder, std::uint32_t rank) {
 }
 
 /// The error of an unknown command, with a suggestion.
-std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv, bool on_ranks) {
+std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv, const Program& program) {
   if (argc < 2 || argv[1][0] == '-') return std::nullopt;
   const std::string_view word = argv[1];
   std::vector<std::string_view> names;
   for (const Entry& entry : kCommands)
-    if (entry.of_ranks || !on_ranks) names.emplace_back(entry.name);
+    if (program.has(entry)) names.emplace_back(entry.name);
   if (std::ranges::count(names, word) != 0) return std::nullopt;
   const std::string_view meant = llmc::nearest(word, names);
   return llmc::usage_error(fmt::format("unknown command '{}'", llmc::printable(word, 80)),
-                           meant.empty() ? "llmc --help lists the commands"
-                                         : fmt::format("did you mean llmc {}?", meant));
+                           meant.empty() ? fmt::format("{} --help lists the commands", program.name)
+                                         : fmt::format("did you mean {} {}?", program.name, meant));
 }
 
 /// A predicate for options of the command `name` that take the next argument as their value.
@@ -128,7 +147,9 @@ TakesValue options_with_values(const CLI::App& app, const std::string& name) {
 
 /// The error of an unexpected argument.
 llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument, bool is_option) {
-  const std::string where = command.get_parent() == nullptr ? "llmc" : "llmc " + command.get_name();
+  const CLI::App* const parent = command.get_parent();
+  const std::string where =
+      (parent == nullptr ? "" : parent->get_name() + " ") + command.get_name();
   std::string hint = where + " --help lists the options";
   if (!is_option) {
     return llmc::usage_error(fmt::format("unexpected argument '{}'", llmc::printable(argument, 80)),
@@ -179,13 +200,15 @@ class HelpFormatter : public CLI::Formatter {
 };
 
 int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
-  CLI::App app{"llmc: compiles a language model in ONNX form to a native static library", "llmc"};
-  app.set_version_flag("--version", "llmc " LLMC_VERSION);
+  const Program program(ranks != nullptr);
+  CLI::App app{program.summary, program.name};
+  app.set_version_flag("--version", program.name + " " LLMC_VERSION);
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  app.footer(with_docs_folder(
-      "llmc COMMAND --help lists a command's options. Documentation: docs/cli.md"));
+  app.footer(
+      with_docs_folder(fmt::format("{} COMMAND --help lists a command's options. Documentation: {}",
+                                   program.name, program.page)));
   const std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
   // Arguments after -- are not options.
   const auto is_option = [&all](const std::string& argument) {
@@ -201,7 +224,8 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
     if (const auto left = root->remaining(true); extra && !commands.empty() && !left.empty())
       return llmc::format(unexpected(*commands.front(), left.front(), is_option(left.front()))) +
              "\n";
-    const std::string where = commands.empty() ? "llmc" : "llmc " + commands.front()->get_name();
+    const std::string where =
+        root->get_name() + (commands.empty() ? "" : " " + commands.front()->get_name());
     const bool no_command = commands.empty() && error.get_name() == "RequiredError";
     return fmt::format("llmc: error: {}\nhint: {} --help lists the options\n",
                        no_command ? "a command is required" : llmc::printable(error.what(), 1000),
@@ -211,7 +235,7 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
   globals.ranks = ranks;
   Action action;
   for (const Entry& entry : kCommands) {
-    if (ranks != nullptr && !entry.of_ranks) continue;
+    if (!program.has(entry)) continue;
     CLI::App* command = app.add_subcommand(entry.name, entry.summary);
     command->group("Commands");
     command->add_flag("--json", globals.json, "Results as JSON on stdout");
@@ -224,9 +248,10 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
       };
       command->get_option("MODEL")->transform(shard, "", "");
     }
-    command->footer(std::string("Examples:\n") + entry.examples + tokens_footer(*command));
+    const char* const examples = ranks != nullptr ? entry.rank_examples : entry.examples;
+    command->footer(std::string("Examples:\n") + examples + tokens_footer(*command));
   }
-  if (const auto wrong = unknown_command(argc, argv, ranks != nullptr)) return fail(*wrong);
+  if (const auto wrong = unknown_command(argc, argv, program)) return fail(*wrong);
   auto spelled = spell(all, options_with_values(app, all.empty() ? "" : all.front()));
   if (!spelled.ok()) return fail(spelled.error());
   try {
