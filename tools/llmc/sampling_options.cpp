@@ -153,9 +153,11 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
                                   "Random seed, -1: random, and printed (default: -1)")),
            [] { return false; })
       ->type_name("N");
-  grouped(app.add_option_function<std::string>(
-              "--samplers", [&s](const std::string& text) { set_order(text, s); },
-              "Sampler stages in order, separated by ';', or 2024 or today (default: all)"))
+  grouped(
+      app.add_option_function<std::string>(
+          "--samplers", [&s](const std::string& text) { set_order(text, s); },
+          "Sampler stages in order, separated by ';'; today, 2024: llama.cpp's order at that time "
+          "(default: one that contains both)"))
       ->type_name("STAGES");
   options.temperature = shared("--temp", "temperature",
                                "Temperature, 0: greedy; a model's files may recommend other values "
