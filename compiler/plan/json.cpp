@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "compiler/plan/parts.h"
 #include "compiler/plan/plan.h"
@@ -114,7 +116,7 @@ void add_loops(Json& json, const Program& program) {
                    {"operators", work.operators}};
 }
 
-Json budget_json(const BudgetReport& budget) {
+Json budget_json(const BudgetReport& budget, std::span<const PackedWeight> weights) {
   Json json;
   if (budget.bytes > 0) {
     json["fit"] = budget.bytes;
@@ -125,6 +127,10 @@ Json budget_json(const BudgetReport& budget) {
   json["estimated_kl"] = budget.estimated_kl;
   json["measured_kl"] = budget.measured_kl;
   json["measured_tokens"] = budget.tokens;
+  const auto experts = std::ranges::find_if(weights, [](const PackedWeight& weight) {
+    return weight.use == WeightUse::kMatrix && weight.active_rows > 0;
+  });
+  if (experts != weights.end()) json["experts"] = experts->format_name();  // not measured
   for (const BudgetReport::Matrices& matrices : budget.matrices) {
     Json one{{"role", matrices.role}, {"origin", matrices.origin}};
     if (matrices.first_layer >= 0) one["layers"] = {matrices.first_layer, matrices.last_layer};
@@ -210,7 +216,7 @@ void add_decoder(Json& json, const Plan& plan) {
     json["grammar"] = {{"kind", options.grammar_kind}, {"bytes", options.grammar_bytes}};
   if (!options.prompt_template.empty()) json["prompt_template"] = options.prompt_template;
   if (!options.golden.empty()) json["golden"] = options.golden;
-  if (options.budget) json["budget"] = budget_json(*options.budget);
+  if (options.budget) json["budget"] = budget_json(*options.budget, program.weights);
   json["bytes"] = {{"weights", plan.weights_bytes},
                    {"weights_per_token", plan.weights_per_token_bytes},
                    {"arena", plan.arena_bytes},

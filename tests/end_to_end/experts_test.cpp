@@ -1,4 +1,5 @@
 // Decoders whose tokens choose experts.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/onnx/model.h"
+#include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/last_line.h"
@@ -37,6 +39,17 @@ class Experts : public ::testing::Test {
 
   const testing::TemporaryFolder folder_;
 };
+
+TEST_F(Experts, AreNotPartOfABudgetsDivergence) {
+  std::string ids;
+  for (const std::int32_t id : prompt()) ids += fmt::format("{0} {0} ", id);
+  const std::string text = (folder_.path() / "ids.txt").string();
+  ASSERT_TRUE(write_file(text, ids).ok());
+  const std::vector<std::string> plan{"plan", model(), "--fit", "100M", "--calibrate", text};
+  const ProgramRun shown = llmc(plan);
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("\n  experts have q4; neither divergence counts"));
+}
 
 TEST_F(Experts, GenerateWhatTheGraphComputes) {
   const auto exact = load(options_for(model(), "generic", ir::WeightFormat::kF32));
