@@ -4,6 +4,7 @@
     sudo tools/peers/compare.py                          # Qwen1.5-0.5B, 2 and 1 threads: about 30 minutes
     sudo tools/peers/compare.py --targets avx2 --threads 2 --rounds 5 --tests pp128,tg64
     sudo tools/peers/compare.py --models qwen1.5-0.5b,qwen1.5-1.8b --json all.json
+    sudo tools/peers/compare.py --threads 2 --shapes '' --tests tg32@4096,pp128@4096    # behind 4096 tokens
 
 What happens:
  1. The first time, tools/peers/setup.sh puts llama.cpp and onnxruntime, as Debian packages them, into a chroot in --folder (1 GB).
@@ -12,7 +13,8 @@ What happens:
  3. Rounds: one after the other, each contestant runs all tests. llama.cpp runs with each quantization and, of its CPU backends, the
     one of the instruction set it is compared in, and no other in sight: haswell for avx2, alderlake for avxvnni, icelake for avx512,
     sapphirerapids for amx. What the machine does in the meantime (look at the load that is printed) happens to all of them; a ratio is
-    taken within a round, and the median, the least and the greatest of the rounds are printed.
+    taken within a round, and the median, the least and the greatest of the rounds are printed. Behind other tokens llama.cpp runs
+    with flash attention; both caches are f16.
  4. Products alone (products.py): llama.cpp's in Q4_1 and f32, and onnxruntime's MatMulNBits (4 bits, blocks of 32, accuracy level 4),
     beside `llmc bench --kernel gemm` in q4 and f32.
 
@@ -32,6 +34,7 @@ from support import BACKENDS, Failed, Misused, clock, cpu_backend, load, prepare
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 QUANTS = ["Q4_0", "Q4_1", "Q4_K_M"]
+CONTEXT = 2048  # of llmc's bundles, unless tests need more
 SHAPE_NUMBERS = ["hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocabulary", "experts", "used"]
 
 
@@ -96,19 +99,19 @@ def native_targets(args) -> list:
     return [t["name"] for t in known if t["runs"] and t["run_with"] == "natively" and t["name"] in BACKENDS]
 
 
-def prepare_llmc(args, shape: dict, target: str) -> Path:
+def prepare_llmc(args, shape: dict, target: str, context: int) -> Path:
     name = shape["name"]
     model = args.folder / "llmc" / name
     if not (model / "llm_config.json").exists():
         say(f"{name}: writing the ONNX model")
         model.parent.mkdir(parents=True, exist_ok=True)
         run([args.build / "llmc-random-model", shape["known_as"], "--layers", shape["layers"], "-o", model])
-    bundle = args.folder / "llmc" / f"{name}-{target}"
+    bundle = args.folder / "llmc" / (f"{name}-{target}" + (f"-{context}" if context > CONTEXT else ""))
     plans = list(bundle.glob("*.plan.json"))
     if not plans or plans[0].stat().st_mtime < args.llmc.stat().st_mtime:
         say(f"{name}: compiling for {target}")
         shutil.rmtree(bundle, ignore_errors=True)
-        run([args.llmc, "compile", model, "--target", target, "--weights=file", "-q", "-o", bundle])
+        run([args.llmc, "compile", model, "--target", target, "--weights=file", "-q", "-c", context, "-o", bundle])
     return bundle
 
 
@@ -132,7 +135,7 @@ def prepare_gguf(args, shape: dict, quant: str) -> None:
 # ---- contestants: each returns {"pp128": [tokens/s, ...], ...}
 
 
-def run_llama(args, name: str, quant: str, backend: str, threads: int, prompts: list, generations: list) -> dict:
+def run_llama(args, name: str, quant: str, backend: str, threads: int, depth: int, prompts: list, generations: list) -> dict:
     sid = args.folder / "sid"
     library = cpu_backend(args, backend)
     alone = args.folder / f"only-{backend}"
@@ -140,6 +143,8 @@ def run_llama(args, name: str, quant: str, backend: str, threads: int, prompts: 
     shutil.copy(library, alone)
     argv = ["llama-bench", "-m", f"/models/{name}-{quant}.gguf", "-t", threads, "-o", "jsonl", "-r", args.repetitions, "-v",
             "-p", ",".join(map(str, prompts)) or "0", "-n", ",".join(map(str, generations)) or "0"]
+    if depth:
+        argv += ["-d", depth, "-fa", "1"]
     # The other backends are hidden behind a mount that nobody else sees.
     script = 'mount --make-rprivate / && mount --bind "$0" "$1" && exec chroot "$2" "${@:3}"'
     done = run(["unshare", "-m", "bash", "-c", script, alone, library.parent, sid, *argv], env=clock(args))
@@ -151,37 +156,45 @@ def run_llama(args, name: str, quant: str, backend: str, threads: int, prompts: 
             continue
         row = json.loads(line)
         test = f"pp{row['n_prompt']}" if row["n_gen"] == 0 else f"tg{row['n_gen']}"
-        rates[test] = row["samples_ts"]
+        rates[at_depth(test, depth)] = row["samples_ts"]
     return rates
 
 
-def run_llmc(args, bundle: Path, threads: int, prompts: list, generations: list, limits: dict) -> dict:
-    done = run([args.llmc, "bench", bundle, "-t", threads, "-r", args.repetitions, "-o", "json", "-p",
+def run_llmc(args, bundle: Path, threads: int, depth: int, prompts: list, generations: list, limits: dict) -> dict:
+    done = run([args.llmc, "bench", bundle, "-t", threads, "-r", args.repetitions, "-o", "json", "-d", depth, "-p",
                 ",".join(map(str, prompts)) or "0", "-n", ",".join(map(str, generations)) or "0"], env=clock(args))
     report = json.loads(done.stdout)
     rates = {}
     for row in report["results"]:
-        rates[row["test"]] = [row["tokens"] / seconds for seconds in row["seconds"]]
+        test = row["test"].replace(" @ d", "@")
+        rates[test] = [row["tokens"] / seconds for seconds in row["seconds"]]
         for key in ("ratio_to_read_bandwidth", "ratio_to_peak", "read_bandwidth_bytes_per_second", "peak_macs_per_second"):
             if key in row:
-                limits.setdefault(f"{report['target']}/{row['test']}/{threads}/{key}", []).append(row[key])
+                limits.setdefault(f"{report['target']}/{test}/{threads}/{key}", []).append(row[key])
     return rates
 
 
-def parse_tests(text: str) -> tuple:
-    prompts, generations = [], []
+def at_depth(test: str, depth: int) -> str:
+    return f"{test}@{depth}" if depth else test
+
+
+def parse_tests(text: str) -> dict:
+    """The lengths of prompts and of generated texts for each depth, the number of tokens before them."""
+    tests = {}
     for word in text.split(","):
-        match = re.fullmatch(r"(pp|tg)([1-9]\d{0,4})", word)
+        match = re.fullmatch(r"(pp|tg)([1-9]\d{0,4})(?:@(\d{1,5}))?", word)
         if not match:
-            raise Misused(f"--tests {text}: write tests as llama-bench names them, such as pp18,pp128,tg64")
+            raise Misused(f"--tests {text}: write tests as llama-bench names them, such as pp18,pp128,tg64, with @TOKENS behind others")
+        prompts, generations = tests.setdefault(int(match.group(3) or 0), ([], []))
         (prompts if match.group(1) == "pp" else generations).append(int(match.group(2)))
-    return prompts, generations
+    return tests
 
 
 def compare_model(args, shape: dict, targets: list) -> dict:
     name = shape["name"]
-    prompts, generations = parse_tests(args.tests)
-    bundles = {target: prepare_llmc(args, shape, target) for target in targets}
+    tests = parse_tests(args.tests)
+    context = max([CONTEXT] + [depth + n for depth, lengths in tests.items() for n in sum(lengths, [])])
+    bundles = {target: prepare_llmc(args, shape, target, context) for target in targets}
     for quant in args.quants:
         prepare_gguf(args, shape, quant)
     contestants = [("llmc", target) for target in targets]
@@ -197,12 +210,13 @@ def compare_model(args, shape: dict, targets: list) -> dict:
                 for kind, what in contestants[turn:] + contestants[:turn]:
                     say(f"{name}: round {number + 1} of {args.rounds}, {threads} threads, {kind} {what} (load {load():.1f})")
                     loads.append(load())
-                    if kind == "llmc":
-                        rates = run_llmc(args, bundles[what], threads, prompts, generations, limits)
-                    else:
-                        rates = run_llama(args, name, kind, what, threads, prompts, generations)
-                    for test, samples in rates.items():
-                        this[f"{threads}/{kind}/{what}/{test}"] = statistics.median(samples)
+                    for depth, lengths in tests.items():
+                        if kind == "llmc":
+                            rates = run_llmc(args, bundles[what], threads, depth, *lengths, limits)
+                        else:
+                            rates = run_llama(args, name, kind, what, threads, depth, *lengths)
+                        for test, samples in rates.items():
+                            this[f"{threads}/{kind}/{what}/{test}"] = statistics.median(samples)
         except KeyboardInterrupt:
             if not rounds:
                 raise
@@ -214,7 +228,8 @@ def compare_model(args, shape: dict, targets: list) -> dict:
             args.json.write_text(json.dumps({"model": name, "rounds so far": rounds, "load": loads}, indent=1), encoding="utf-8")
     return {"model": name, "targets": targets, "threads": args.threads, "quants": args.quants, "rounds": rounds, "limits": limits,
             "load": [min(loads), statistics.median(loads), max(loads)],
-            "tests": [f"pp{n}" for n in prompts] + [f"tg{n}" for n in generations]}
+            "tests": [at_depth(f"{kind}{n}", depth) for depth, lengths in tests.items()
+                      for kind, numbers in zip(("pp", "tg"), lengths) for n in numbers]}
 
 
 # ---- tables
