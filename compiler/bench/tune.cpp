@@ -27,7 +27,7 @@ struct Kernel {
   std::vector<Choice> choices;
 };
 
-/// Returns the kernels. The numbers of tokens leave a remainder in every tile, like most prompts.
+/// Returns the kernels. The prompts leave a remainder in every tile, like most prompts.
 /// With one token, the weights exceed the second-level cache.
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
@@ -46,10 +46,10 @@ const std::vector<Kernel>& kernels() {
        WeightKind::kF32,
        {.rows = 1024, .columns = 1024, .tokens = 100},
        {{"kFloatTokens", {2, 3, 4, 6, 8, 12}}, {"kFloatPanels", {1, 2, 4}}}},
-      {"q4, a batch of 8",
+      {"q4, a batch of 16",
        WeightKind::kQ4,
-       {.rows = 4096, .columns = 4096, .tokens = 8},
-       {{"kFewTokens", {3, 4, 5, 6, 8}}}},
+       {.rows = 4096, .columns = 4096, .tokens = 16},
+       {{"kFewTokens", {3, 4, 6, 8}}}},
       {"q4, one token",
        WeightKind::kQ4,
        {.rows = 16384, .columns = 4096, .tokens = 1},

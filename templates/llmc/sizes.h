@@ -34,7 +34,7 @@ inline constexpr size_t kTokenStrip = 128;
 inline constexpr size_t kPanelGroup = 4;
 /// Number of streams from which the product of one token, or of few, reads weights concurrently.
 inline constexpr size_t kStreams = 4;
-/// Largest number of tokens that are few on a target.
+/// Maximum of kFewLimit over all targets, which bounds buffers of results.
 inline constexpr size_t kFewRows = 16;
 
 /// Layout of a quantized activation of `tokens` rows: i8 codes [pairs of blocks][2][tokens][32] (or

@@ -112,20 +112,20 @@ TEST(CodedLoops, StayInRegistersWithVnni) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Q4Loops,
-                         ::testing::Values(Loops{"avx2", "q4_panels_tokens", 0.108, 0.170},
-                                           // A tile of all 11 tokens, which 32 are cut into.
-                                           Loops{"avxvnni", "VnniPanels.*tileILm6E", 0.054, 0.170},
-                                           Loops{"avx512", "VnniPanels.*tileILm11E", 0.0255, 0.170},
-                                           Loops{"arm64", "q4_exact_panels_tokens", 0.0735, 0.185},
-                                           Loops{"arm64-i8mm", "q4_exact_panels_tokens", 0.044,
-                                                 0.185},
-                                           Loops{"lasx", "q4_panels_tokens", 0.099, 0.147}),
-                         [](const auto& info) {
-                           std::string name = info.param.target;
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Targets, Q4Loops,
+    ::testing::Values(Loops{"avx2", "q4_panels_tokens", 0.108, 0.170},
+                      // A tile of all 11 tokens, which 32 are cut into.
+                      Loops{"avxvnni", "VnniPanels.*4tileILm6E", 0.054, 0.170},
+                      Loops{"avx512", "VnniPanels.*4tileILm11E", 0.0255, 0.170},
+                      Loops{"arm64", "q4_exact_panels_tokens", 0.0735, 0.185},
+                      Loops{"arm64-i8mm", "q4_exact_panels_tokens", 0.044, 0.185},
+                      Loops{"lasx", "q4_panels_tokens", 0.099, 0.147}),
+    [](const auto& info) {
+      std::string name = info.param.target;
+      std::erase(name, '-');
+      return name;
+    });
 
 }  // namespace
 }  // namespace llmc::tests

@@ -225,7 +225,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
                                  void (*report)(void*, const LlmcKernelBits*), void* user) {
   using namespace llmc;
   Bits bits{memory, report, user};
-  constexpr uint32_t kTokens[] = {1, 2, 5, 6, 7, 9, 32, 134};
+  constexpr uint32_t kTokens[] = {1, 2, 3, 4, 5, 6, 7, 9, 16, 32, 134};
   for (const uint32_t tokens : kTokens) {
     for (uint32_t threads = 1; threads <= 4; ++threads) {
       if (tokens > 9 && threads != (tokens == 32 ? 1 : 4)) continue;  // 134: more than a strip

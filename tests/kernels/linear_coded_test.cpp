@@ -8,7 +8,7 @@
 namespace llmc::test {
 namespace {
 
-constexpr std::uint32_t kCodedTokens[] = {1, 2, 3, 5, 6, 7, 11, 130};
+constexpr std::uint32_t kCodedTokens[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 17, 130};
 
 template <std::uint32_t kBits, std::uint32_t kBlockWidth, CodedScale kScale, CodedZero kZero,
           std::size_t kN, std::size_t kK>

@@ -211,6 +211,7 @@ template <class Config>
 void check_qkv(bool rotate, bool norm = false) {
   check_qkv<Config>(rotate, norm, 19);
   check_qkv<Config>(rotate, norm, 5);
+  check_qkv<Config>(rotate, norm, 16);
 }
 
 TEST(LinearFusedTest, QkvRotatesAndStoresIntoBlocks) {
@@ -233,7 +234,7 @@ void check_joined() {
   const auto first = make_weight<First>(First::kRows, 41);
   const auto second = make_weight<Second>(Second::kRows, 42);
   const auto bias = random_floats(N, 43);
-  for (const std::uint32_t tokens : {1u, 7u, 130u}) {
+  for (const std::uint32_t tokens : {1u, 2u, 7u, 16u, 130u}) {
     const auto x = random_floats(tokens * K, 44);
     const TestRun run = make_run(tokens, 3);
     Aligned<float> y(tokens * N), a(tokens * First::kRows), b(tokens * Second::kRows);

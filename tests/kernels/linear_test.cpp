@@ -7,20 +7,20 @@
 namespace llmc::test {
 namespace {
 
-constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 32, 70, 134};
+constexpr std::uint32_t kTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 32, 70, 129, 144};
 
 template <class T>
 class LinearTest : public testing::Test {};
 
 using LinearCases = testing::Types<
-    Case<WeightKind::kQ4, 8, 32>, Case<WeightKind::kQ4, 24, 256>, Case<WeightKind::kQ4, 13, 77>,
+    Case<WeightKind::kQ4, 8, 32>, Case<WeightKind::kQ4, 88, 256>, Case<WeightKind::kQ4, 13, 77>,
     Case<WeightKind::kQ4, 40, 288>, Case<WeightKind::kQ4, 17, 511>, Case<WeightKind::kQ4, 64, 1100>,
-    Case<WeightKind::kQ4, 9, 1>, Case<WeightKind::kQ8, 8, 32>, Case<WeightKind::kQ8, 24, 256>,
+    Case<WeightKind::kQ4, 9, 1>, Case<WeightKind::kQ8, 8, 32>, Case<WeightKind::kQ8, 88, 256>,
     Case<WeightKind::kQ8, 13, 77>, Case<WeightKind::kQ8, 40, 288>, Case<WeightKind::kQ8, 17, 511>,
     Case<WeightKind::kF16, 8, 32>, Case<WeightKind::kF16, 13, 77>, Case<WeightKind::kF16, 56, 261>,
     Case<WeightKind::kF32, 8, 32>, Case<WeightKind::kF32, 13, 77>, Case<WeightKind::kF32, 56, 261>,
     Case<WeightKind::kF32, 9, 1>, Case<WeightKind::kQ4, 40, 288, Basis::kHadamard>,
-    Case<coded_weight(kSixBits), 24, 480, Basis::kHadamard>,
+    Case<coded_weight(kSixBits), 88, 480, Basis::kHadamard>,
     Case<WeightKind::kQ8, 13, 77, Basis::kHadamard>,
     Case<WeightKind::kQ8, 17, 511, Basis::kHadamard>,
     Case<WeightKind::kQ8, 24, 640, Basis::kHadamard>>;

@@ -22,6 +22,7 @@ import onnx
 import onnxruntime
 
 BLOCK, BITS = 32, 6
+SCALE_BITS = 16 / BLOCK  # an f16 scale for each block
 
 
 def session(path):
@@ -34,7 +35,7 @@ def session(path):
 
 
 def hidden_rows(folder, ids):
-    """The head's inputs behind each of `ids`."""
+    """The head's inputs after each of `ids`."""
     width = json.loads((folder / "llm_config.json").read_text())["hidden_size"]
     table = np.fromfile(folder / "embeddings_bf16.bin", dtype=np.uint16).astype(np.uint32) << 16
     x = table.view(np.float32).reshape(-1, width)[ids].reshape(len(ids), 1, width)
@@ -102,7 +103,7 @@ def main():
                 for k in (1, args.top):
                     least = np.partition(known_sums - bound, -k, axis=1)[:, -k]
                     kept.append(((known_sums + bound) >= least[:, None]).mean())
-                share = [(known + part * (BITS - known)) / BITS for part in kept]
+                share = [(known + SCALE_BITS + part * (BITS - known)) / (BITS + SCALE_BITS) for part in kept]
                 print(f"{basis:9} {known} of {BITS} bits, bound by {name:6}: greedy keeps {kept[0]:7.4%}, reads "
                       f"{share[0]:.3f}; top {args.top} keeps {kept[1]:7.4%}, reads {share[1]:.3f}")
 

@@ -95,8 +95,8 @@ struct QkvRope {
   const float* rope = nullptr;
   const float* bias = nullptr;
 
-  LLMC_NOINLINE void finish(const llmc_run* run, size_t unit, const float* tile,
-                            size_t panel_stride, size_t token) const {
+  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
+                          size_t token) const {
     float row[Config::kPadded];
     load_head(unit, tile, panel_stride, row);
     store_head(run, unit, row, token);
@@ -142,8 +142,8 @@ struct QkvNormRope {
   const float* k_norm;
   float eps;
 
-  LLMC_NOINLINE void finish(const llmc_run* run, size_t unit, const float* tile,
-                            size_t panel_stride, size_t token) const {
+  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
+                          size_t token) const {
     float row[Config::kPadded];
     qkv.load_head(unit, tile, panel_stride, row);
     if (unit < Config::kHeads + Config::kKvHeads) {

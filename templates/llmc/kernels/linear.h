@@ -115,6 +115,7 @@ LLMC_INLINE void panel_reference(const uint8_t* panel, const PreparedRows<Source
 }
 
 static_assert(kWeightStreams <= kStreams, "tiles are too small");
+static_assert(kPanelGroup == kStreams, "ranges are multiples of both");
 
 template <class Source, class Weight, class Epilogue>
 struct LinearTask {
@@ -180,8 +181,8 @@ struct LinearTask {
 
   /// A panel's weights stay in the cache for a strip of tokens.
   LLMC_INLINE void tiled(Range range, float* tile) const {
-    // Strips of about the same size, so that none has few tokens; groups of tokens end with a
-    // strip.
+    // Strips have about the same size, so that none has few tokens. Where activations are stored in
+    // groups of tokens, a strip is a whole number of groups.
     const size_t strips = ceil_div(tokens, kTokenStrip);
     const auto first_token = [&](size_t strip) LLMC_INLINE_LAMBDA {
       const size_t whole = strip * kTokenStrip;
@@ -246,31 +247,41 @@ struct LinearTask {
                     LLMC_INLINE_LAMBDA { gemv(part, units, unit, rows, tile); });
   }
 
-  /// Processes few tokens. Splits the range into kStreams parts, as gemv() does.
+  /// Processes few tokens. Splits the range into kStreams parts, as gemv() does. The panels of the
+  /// units that remain are adjacent.
   template <WeightKind Kind, size_t N, Basis basis>
   LLMC_INLINE void few(const llmc::Weight<Kind, N, K, basis>& matrix, Range range, size_t first,
                        const PreparedRows<Source>& rows, float* tile) const {
     using W = llmc::Weight<Kind, N, K, basis>;
-    const size_t panel_floats = rows.count * kPanelRows;
+    const size_t panel_floats = rows.count * kPanelRows, unit_floats = kUnitPanels * panel_floats;
     const size_t part = (range.end - range.begin) / kStreams;
-    const size_t rest = range.begin + part * kStreams;
-    // The units of the parts, then those that remain, which are adjacent.
-    for (size_t i = 0; i < part + (rest < range.end); ++i) {
-      const size_t unit = i < part ? range.begin + i : rest;
-      const size_t distance = i < part ? part : 1, streams = i < part ? kStreams : range.end - rest;
-      for (size_t p = 0; p < kUnitPanels; ++p) {
-        panels_few<W>({matrix.panel(unit * kUnitPanels + p),
-                       distance * kUnitPanels * W::kPanelBytes, streams},
-                      rows, tile + p * panel_floats, kUnitPanels * panel_floats);
-      }
+    // Finishes `count` units at a distance of `distance` units.
+    const auto finish = [&](size_t unit, size_t count, size_t distance) LLMC_INLINE_LAMBDA {
       for (size_t t = 0; t < rows.count; ++t) {
-        for (size_t stream = 0; stream < streams; ++stream) {
-          epilogue.finish(run, first + unit + stream * distance,
-                          tile + stream * kUnitPanels * panel_floats + t * kPanelRows, panel_floats,
-                          t);
+        for (size_t i = 0; i < count; ++i) {
+          epilogue.finish(run, first + unit + i * distance, tile + i * unit_floats + t * kPanelRows,
+                          panel_floats, rows.token + t);
         }
       }
+    };
+    for (size_t i = 0; i < part; ++i) {
+      const size_t unit = range.begin + i;
+      for (size_t p = 0; p < kUnitPanels; ++p) {
+        panels_few<W>(
+            {matrix.panel(unit * kUnitPanels + p), part * kUnitPanels * W::kPanelBytes, kStreams},
+            rows, tile + p * panel_floats, unit_floats);
+      }
+      finish(unit, kStreams, part);
     }
+    const size_t rest = range.begin + part * kStreams;
+    const size_t panels = (range.end - rest) * kUnitPanels;
+    for (size_t p = 0; p < panels; p += kStreams) {
+      const size_t left = panels - p;
+      panels_few<W>(
+          {matrix.panel(rest * kUnitPanels + p), W::kPanelBytes, left < kStreams ? left : kStreams},
+          rows, tile + p * panel_floats, panel_floats);
+    }
+    if (panels > 0) finish(rest, range.end - rest, 1);
   }
   template <class First, class Second>
   LLMC_INLINE void few(const Joined<First, Second>& matrix, Range range, size_t first,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/product_coded.h"
-#include "llmc/tiles/each.h"
+#include "llmc/kernels/token_tiles.h"
 
 /// Products of 6- and 8-bit codes without zero points with several tokens, on registers of several
 /// panels (kVnniCodes). The arithmetic is that of product_coded.h; codes are stored with an offset
@@ -30,13 +30,13 @@ inline constexpr int kVnniOffset =
     kFormat.bits == 8 ? kZeroPoint8 : CodedShape<kFormat>::kZeroPoint;
 
 /// Of each block and token: -offset times the sum of the block's activations.
-template <size_t kMost>
+template <size_t kMaxTokens>
 struct VnniStarts {
-  alignas(64) int32_t blocks[kBlocksPerSuper][kMost];
+  alignas(64) int32_t blocks[kBlocksPerSuper][kMaxTokens];
 
-  LLMC_INLINE void set(int offset, const Quantized& x, size_t s, size_t count_blocks, size_t token,
+  LLMC_INLINE void set(int offset, const Quantized& x, size_t s, size_t block_count, size_t token,
                        size_t count) {
-    for (size_t b = 0; b < count_blocks; b += 2) {
+    for (size_t b = 0; b < block_count; b += 2) {
       const int16_t* sums = x.sums + ((s * kBlocksPerSuper + b) / 2 * x.tokens + token) * 2;
       for (size_t t = 0; t < count; ++t) {
         blocks[b][t] = -offset * sums[t * 2];
@@ -229,7 +229,7 @@ struct VnniFew {
     }
   }
 
-  /// As VnniCodes::tile().
+  /// Does the same as VnniCodes::tile() from the packed codes.
   template <size_t kTokens>
   static LLMC_NOINLINE void tile(const VnniFew& few, size_t first_vector, const int8_t* a,
                                  size_t block_stride, const float* scales, size_t blocks, size_t t,

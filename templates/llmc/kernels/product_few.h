@@ -2,27 +2,29 @@
 
 #include "llmc/kernels/product_coded_vnni.h"
 #include "llmc/kernels/product_q4_exact.h"
-#include "llmc/tiles/each.h"
+#include "llmc/kernels/token_tiles.h"
 
 /// Products of quantized weights with few tokens, 2 to kFewLimit: steps of a batch and drafts of
 /// speculation. Weights are read like those of one token, as a few long streams with prefetching.
-/// Codes are unpacked in registers for a tile of up to kFewTokens tokens, because storing them
-/// costs as much as two tokens. The arithmetic is that of product_q4.h and product_coded.h.
+/// Codes are unpacked in registers for a tile of up to kFewTokens tokens (kVnniByteTokens with
+/// kVnniCodes), because storing them costs as much as two tokens. The arithmetic is that of
+/// product_q4.h and product_coded.h.
 namespace llmc {
 inline namespace LLMC_ISA {
 
+static_assert((kFewTokens == 0) == (kFewLimit == 0), "a target has both or neither");
 static_assert(kFewTokens == 0 || (kFewTokens > 2 && kActivationTokens == 1),
-              "a tile has at least two tokens, in the layout of tokens alone");
-static_assert(kFewLimit <= kFewRows, "tiles of results are too small");
+              "tiles of two leave one of three tokens; activations are those of tokens alone");
+static_assert(kFewLimit <= kFewRows, "buffers of results are too small");
 
 /// Computes sum_k c a of one block, or with kVectors = 2 of half a block from k = `at` on, from the
 /// packed nibbles for kTokens tokens.
 template <size_t kTokens, size_t kVectors = 4>
-LLMC_INLINE void q4_block_few(const uint8_t* block, const int8_t* a, size_t at, size_t ahead,
+LLMC_INLINE void q4_block_few(const uint8_t* block, const int8_t* a, size_t at,
                               BlockSum (&sum)[kTokens]) {
 #pragma clang loop unroll(full)
   for (size_t v = 0; v < kVectors; ++v) {
-    if (v % 2 == 0) prefetch_stream(block + v * 32 + ahead);
+    if (v % 2 == 0) prefetch_stream(block + v * 32 + kFewAhead);
     const Codes both = load_codes(block + v * 32), low = low_nibbles(both);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
@@ -40,13 +42,11 @@ LLMC_INLINE void q4_block_few(const uint8_t* block, const int8_t* a, size_t at, 
 
 /// A superblock of q4.
 struct Q4Few {
-  static constexpr size_t panel_bytes(size_t k) { return q4_panel_bytes(k); }
-
   /// Adds the products of superblock `s` of one panel with kTokens tokens from `token` on to
-  /// y[token][8]. Prefetches what is `ahead` bytes further.
+  /// y[token][8].
   template <size_t kTokens>
-  static LLMC_INLINE void multiply(const uint8_t* panel, size_t k, size_t s, size_t ahead,
-                                   const Quantized& x, size_t token, float* y) {
+  static LLMC_INLINE void multiply(const uint8_t* panel, size_t k, size_t s, const Quantized& x,
+                                   size_t token, float* y) {
     const size_t blocks = blocks_in_super(k, s);
     const uint8_t* super = panel + q4_super_offset(s);
     const uint8_t* scales = super + q4_scale_offset(blocks);
@@ -56,7 +56,7 @@ struct Q4Few {
     const auto add_block = [&](size_t b, BlockScale scale) LLMC_INLINE_LAMBDA {
       BlockSum sum[kTokens];
       q4_block_few(super + b * kQ4BlockCodeBytes,
-                   activation_codes(x, s * kBlocksPerSuper + b, token), 0, ahead, sum);
+                   activation_codes(x, s * kBlocksPerSuper + b, token), 0, sum);
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) i1[t] = add_scaled(i1[t], sum[t], scale);
     };
@@ -100,7 +100,7 @@ struct PackedSums {
   LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
     if constexpr (CodedShape<kFormat>::kNibbles) {
       BlockSum part[kTokens];
-      q4_block_few<kTokens, CodedShape<kFormat>::kHalves ? 2 : 4>(codes, a, at, kFewAhead, part);
+      q4_block_few<kTokens, CodedShape<kFormat>::kHalves ? 2 : 4>(codes, a, at, part);
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
     } else if constexpr (CodedShape<kFormat>::kSix) {
@@ -136,11 +136,9 @@ struct PackedSums {
 /// A superblock of coded weights: as Q4Few.
 template <CodedFormat kFormat>
 struct CodedFew {
-  static constexpr size_t panel_bytes(size_t k) { return coded_panel_bytes(kFormat, k); }
-
   template <size_t kTokens>
-  static LLMC_INLINE void multiply(const uint8_t* panel, size_t k, size_t s, size_t,
-                                   const Quantized& x, size_t token, float* y) {
+  static LLMC_INLINE void multiply(const uint8_t* panel, size_t k, size_t s, const Quantized& x,
+                                   size_t token, float* y) {
     const uint8_t* super = panel + coded_super_offset(kFormat, s);
     coded_super_tile<kFormat, kTokens, PackedSums<kFormat, kTokens>>(
         super, super, blocks_in_super(k, s), x, s, token, y);
@@ -160,8 +158,8 @@ LLMC_NOINLINE inline void few_products(const PanelStreams streams, size_t k, con
   for (size_t s = 0; s < super_count(k); ++s) {
     for (size_t p = 0; p < streams.count; ++p) {
       each_few_tile<kFewTokens>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
-        Few::template multiply<kTokens>(streams.panel(p), k, s, t == 0 ? kFewAhead : 0, x,
-                                        token + t, y + p * y_stride + t * kPanelRows);
+        Few::template multiply<kTokens>(streams.panel(p), k, s, x, token + t,
+                                        y + p * y_stride + t * kPanelRows);
       });
     }
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/quantize.h"
-#include "llmc/tiles/each.h"
+#include "llmc/kernels/token_tiles.h"
 
 /// Products of panels (8 rows) of q4 weights with quantized activations:
 ///
@@ -32,10 +32,11 @@ struct PanelStreams {
   LLMC_INLINE const uint8_t* panel(size_t i) const { return first + i * stride; }
 };
 
-/// A superblock of a stream: of the panel that comes `panels` panels later.
+/// A superblock of a stream: `super` of the panel that the stream reads `panels` panels later.
 struct StreamPlace {
   size_t panels, super;
 };
+/// Returns the place of superblock `super`, counted from the current panel's first one.
 LLMC_INLINE StreamPlace stream_place(size_t super, size_t supers) {
   return {super / supers, super % supers};
 }

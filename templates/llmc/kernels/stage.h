@@ -37,7 +37,8 @@ LLMC_INLINE uint32_t last_position_of(const llmc_run* run, size_t row) {
 /// Prefetch distance of a weight stream in bytes: about the amount of data that arrives during one
 /// access to main memory.
 inline constexpr size_t kPrefetchAhead = 2048;
-/// The same for few tokens, in bytes or in superblocks. Superblocks of the streams are read in
+/// The same for few tokens: in bytes (product_few.h), or in superblocks where panels are unpacked
+/// together (product_q4_exact.h, product_coded_vnni.h). Superblocks of the streams are read in
 /// turn, so the distance is larger.
 inline constexpr size_t kFewAhead = 4096, kFewSupersAhead = 2;
 

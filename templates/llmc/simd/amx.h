@@ -5,7 +5,7 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-// Of the tiles for few tokens; AMX's own are below.
+// Of the tiles for few tokens.
 inline constexpr size_t kVnniTokens = kFewTokens, kVnniVectors = 2;
 inline constexpr size_t kActivationBlocks = LLMC_OPT_LEVEL == 3 ? 2 : 1;  // a tile row is 64 k
 
@@ -33,7 +33,6 @@ struct ExactPanels : VnniPanels<VnniVector> {
   using V = VnniVector;
   static constexpr size_t kTileTokens = 16, kTileRows = 16, kRows = 2 * kTileRows;
   static_assert(kVectors == 2, "a square has two tiles of rows");
-  static_assert(kFewLimit >= kTileTokens, "a strip has more tokens than a tile");
 
   template <class Source>
   static LLMC_INLINE void run(const Source& source, size_t count, float* const* rows) {
@@ -45,7 +44,7 @@ struct ExactPanels : VnniPanels<VnniVector> {
       for (size_t r = 0; r < kRows; r += 8) store(y[t] + r, zero_f32());
     }
     const Fold<Source> fold{source, y};
-    configure();
+    configure(count < kTileTokens ? count : kTileTokens);
     const size_t tiles = (count + kTileTokens - 1) / kTileTokens;
     size_t next = 0;
     for (size_t s = 0; s < source.supers(); ++s) {
@@ -108,10 +107,12 @@ struct ExactPanels : VnniPanels<VnniVector> {
         // The last tile begins earlier, so that it ends with the last token and all tiles have the
         // same size.
         const size_t at = (tile + i) * kTileTokens;
-        const size_t over = at + kTileTokens <= count ? 0 : at + kTileTokens - count;
+        const size_t over = count < kTileTokens         ? 0
+                            : at + kTileTokens <= count ? 0
+                                                        : at + kTileTokens - count;
         token[i] = at - over;
         begins[i] = over;
-        ends[i] = i == 1 && !two ? 0 : kTileTokens;
+        ends[i] = i == 1 && !two ? 0 : count < kTileTokens ? count : kTileTokens;
       }
     }
     LLMC_INLINE void store(bool two) {
@@ -185,13 +186,13 @@ struct ExactPanels : VnniPanels<VnniVector> {
     _tile_zero(3);
   }
   /// Tiles 0 to 5 have one row per token; tiles 6 and 7 have one row per 4 of 64 k.
-  static LLMC_INLINE void configure() {
+  static LLMC_INLINE void configure(size_t tokens) {
     alignas(64) struct {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};
       uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
       uint8_t rows[16] = {};
     } shapes;
-    for (size_t i = 0; i < 8; ++i) shapes.rows[i] = i < 6 ? kTileTokens : kTileRows;
+    for (size_t i = 0; i < 8; ++i) shapes.rows[i] = static_cast<uint8_t>(i < 6 ? tokens : 16);
     _tile_loadconfig(&shapes);
   }
 };

@@ -16,6 +16,7 @@ inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivation
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = true, kByteCodes = false, kVnniCodes = false;
 inline constexpr size_t kVnniByteTokens = 0;
+inline constexpr size_t kFewTokens = 4, kFewLimit = 4;  // more take less time in the other tiles
 inline constexpr size_t kAttentionSums = 24, kAttentionRowTile = 6;
 inline constexpr bool kPrefetches = false;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "llmc/tiles/each.h"
+#include "llmc/kernels/token_tiles.h"
 
 /// Exact panels (kernels/product_q4_exact.h) with x86's dot products of bytes. Included by the SIMD
 /// headers of these targets, which define the vector type:
@@ -44,7 +44,7 @@ struct VnniPanels {
   using Weights = ExactWeights;
   static constexpr size_t kVectors = kPanels / V::kPanels;
   static constexpr size_t kVectorBytes = V::kPanels * 32;
-  static constexpr size_t kBlockBytes = 128;  // packed nibbles of a block
+  static constexpr size_t kBlockBytes = kQ4BlockCodeBytes;
   static constexpr size_t kFetchBytes = 144;  // of a block, with its part of scales and mins
   static_assert(kVectors % V::kTileVectors == 0, "panels are whole tiles");
 
@@ -241,6 +241,7 @@ struct VnniPanels {
     fold_all<kTokens>(sum, mins, first_vector, scales, minima, x, t, first, rows);
   }
 
+  /// Accumulates the sums of a tile.
   template <size_t kTokens, class Int>
   static LLMC_INLINE void fold_all(const Int (&sum)[kTokens][V::kTileVectors], const Mins& mins,
                                    size_t first_vector, const float* scales, const float* minima,
@@ -255,7 +256,7 @@ struct VnniPanels {
     }
   }
 
-  /// Does the same from unpacked codes.
+  /// Does the same as few_tile() from unpacked codes.
   template <size_t kTokens>
   static LLMC_NOINLINE void tile(const Group& group, size_t first_vector, const float* scales,
                                  const float* minima, const ExactActivations& x, size_t blocks,

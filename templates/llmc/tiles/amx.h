@@ -12,10 +12,10 @@ inline namespace LLMC_ISA {
 // 6- and 8-bit codes, several tokens; kByteTile: with zero points or blocks of 16
 inline constexpr size_t kVnniByteTokens = 6;
 inline constexpr size_t kByteTile = 8;
-// f16 and f32, several tokens: few, because their rows can fall into one set of a cache
+// f16 and f32, several tokens: as on AVX-512, not measured with AMX
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 4;
-// Quantized weights, few tokens
-inline constexpr size_t kFewTokens = 8, kFewLimit = 16;
+// Quantized weights, few tokens: up to 12 AVX-512 is faster than AMX's tiles
+inline constexpr size_t kFewTokens = 6, kFewLimit = 12;
 // One token
 inline constexpr size_t kWeightStreams = 4;
 

@@ -14,7 +14,7 @@ inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
 // 6- and 8-bit codes, several tokens; kByteTile: with zero points or blocks of 16
 inline constexpr size_t kVnniByteTokens = 6;
 inline constexpr size_t kByteTile = 8;
-// f16 and f32, several tokens: few, because their rows can fall into one set of a cache
+// f16 and f32, several tokens: rows at distances of a power of two share a set of the first cache
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 4;
 // Quantized weights, few tokens
 inline constexpr size_t kFewTokens = 8, kFewLimit = 16;

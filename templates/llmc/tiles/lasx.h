@@ -16,8 +16,6 @@ inline constexpr size_t kTokenTile = 4, kPanelTile = 2;
 inline constexpr size_t kByteTile = 8;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 4, kFloatPanels = 4;
-// Quantized weights, few tokens
-inline constexpr size_t kFewTokens = 4, kFewLimit = 4;
 // One token
 inline constexpr size_t kWeightStreams = 4;
 

@@ -14,19 +14,21 @@ LLMC_INLINE const int8_t* next_activations(const int8_t* a, size_t b, size_t blo
                   : block_stride - (kActivationBlocks - 1) * kBlock);
 }
 
+/// Calls f.operator()<size>(first). `size` is in [kLeast, kSize].
 template <size_t kSize, size_t kLeast, class F>
 LLMC_INLINE void call_tile(size_t size, size_t first, F f) {
   if (size == kSize) {
     f.template operator()<kSize>(first);
   } else if constexpr (kSize > kLeast) {
     call_tile<kSize - 1, kLeast>(size, first, f);
+  } else {
+    __builtin_trap();
   }
 }
 
 /// Calls f.operator()<size>(first) for each tile of `count` tokens. Tiles have at most kTile tokens
 /// and about the same size, because small ones have too few independent sums to use the multipliers
-/// fully; where activations are stored in groups, each is a group. kLeast is a size that no tile is
-/// below.
+/// fully; where activations are stored in groups, each is a group. No tile is smaller than kLeast.
 template <size_t kTile, size_t kLeast, class F>
 LLMC_INLINE void each_tile(size_t count, F f) {
   const size_t tiles = ceil_div(count, kTile);
@@ -40,7 +42,8 @@ LLMC_INLINE void each_tile(size_t count, F f) {
   }
 }
 
-/// Returns a size that no tile of `count` or more tokens is below, at most kTokenStrip.
+/// Returns the size of the smallest tile of each_tile() for `count` to kTokenStrip tokens, where
+/// activations are not stored in groups.
 constexpr size_t least_tile(size_t tile, size_t count) {
   size_t least = tile;
   for (; count <= kTokenStrip; ++count) {
@@ -50,12 +53,12 @@ constexpr size_t least_tile(size_t tile, size_t count) {
   return least;
 }
 
-/// Does the same for few tokens (kFewLimit), at least two.
+/// Calls each_tile() for 2 to kFewLimit tokens.
 template <size_t kTile, class F>
 LLMC_INLINE void each_few_tile(size_t count, F f) {
   each_tile<kTile, least_tile(kTile, 2)>(count, f);
 }
-/// Does the same for the tokens of a strip, more than kFewLimit.
+/// Calls each_tile() for the tokens of a strip, more than kFewLimit.
 template <size_t kTile, class F>
 LLMC_INLINE void each_strip_tile(size_t count, F f) {
   each_tile<kTile, least_tile(kTile, kFewLimit + 1)>(count, f);
