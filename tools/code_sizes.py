@@ -67,21 +67,21 @@ class Bundle:
         return int(match[1]) if match else None
 
     def stages(self, kind):
-        """Bytes of linear stages of a kind, without their products: of plain ones, of those with a
-        gate; of preparing rows; and of a stage's call."""
-        plain, gated, prepares = [], [], []
+        """Bytes of linear stages of a kind, without their products: of plain ones, of those that
+        store q, k and v, of those with a gate; of preparing rows; and of a stage's call."""
+        plain, qkv, gated, prepares = [], [], [], []
         calls = 0
         for size, name in self.functions:
             if self.kind(name) != kind:
                 continue
             if re.search(r"(^|\s)LinearTask<.*::work", name):
-                (gated if " Gated<" in name else plain).append(size)
+                (qkv if "QkvRope" in name else gated if " Gated<" in name else plain).append(size)
             elif re.search(r"(^|\s)PrepareTask<.*::work", name):
                 prepares.append(size)
             elif re.search(r"(^|\s)linear<", name):
                 calls += size
-        count = len(plain) + len(gated)
-        return plain, gated, prepares, calls / count if count else 0
+        count = len(plain) + len(qkv) + len(gated)
+        return plain, qkv, gated, prepares, calls / count if count else 0
 
     def products(self, kind):
         """Bytes for each number of columns, and of what they share."""
@@ -91,9 +91,9 @@ class Bundle:
                 continue
             short = re.sub(r"^(void|float|int|unsigned \w+) ", "", name)
             if kind == 3:
-                mine = re.match(r"q4_|.*Panels?<.*>::|.*ExactPanels|few_products<Q4Few", short)
+                mine = re.match(r"q4_|.*Panels?<.*>::|.*ExactPanels", short)
             elif kind == 2:
-                mine = re.match(r"coded_|vnni_codes|VnniCodes|VnniFew|few_products<CodedFew", short)
+                mine = re.match(r"coded_|codes_group|CodeTiles", short)
             else:
                 mine = re.match(r"float_\w+<\(WeightKind\)%d" % kind, short)
             if not mine:
@@ -113,13 +113,14 @@ def row(llmc, target, level):
         made = list(pool.map(lambda b: Bundle(llmc, target, level, *b), BUNDLES))
     by = dict(zip(BUNDLES, made))
     float_model = by["f32", "f32"]
-    stage, prepare, product, shared, gated_more = [], [], [], [], []
+    stage, prepare, product, shared, qkv_more, gated_more = [], [], [], [], [], []
     for k, name in enumerate(KINDS):
-        plain, gated, prepares, call = by[name, "f32"].stages(k)
+        plain, qkv, gated, prepares, call = by[name, "f32"].stages(k)
         if not plain and not gated:
             sys.exit(f"{target} at level {level}: no stage of {name} was found")
         if plain:
             average = sum(plain) / len(plain)
+            qkv_more.append(sum(qkv) / len(qkv) - average)
             gated_more.append(sum(gated) / len(gated) - average)
         else:  # q4 of a narrow model has one with a gate alone
             average = sum(gated) / len(gated) - gated_more[-1]
@@ -130,13 +131,12 @@ def row(llmc, target, level):
         shared.append(once)
     attention = sum(size for size, name in float_model.functions
                     if re.search(r"(^|\s)(Attention|attend|attention)", name))
-    qkv = sum(size for size, name in float_model.functions if re.search(r"Rope<.*::finish\(", name))
-    gate = sum(gated_more) / len(gated_more)
+    qkv, gate = sum(qkv_more) / len(qkv_more), sum(gated_more) / len(gated_more)
     # What is left of the float model, which has two numbers of columns.
-    plain, gated, prepares, call = float_model.stages(0)
-    tasks = plain + gated
+    plain, own_qkv, gated, prepares, call = float_model.stages(0)
+    tasks = plain + own_qkv + gated
     base = float_model.total - float_model.core - sum(tasks) - sum(prepares) - call * len(tasks)
-    base -= attention + qkv + product[0] * 2 + shared[0]
+    base -= attention + product[0] * 2 + shared[0]
     base -= sum(size for size, name in float_model.functions if "kLayerWeights" in name)
     t = {kv: by["f32", kv].total - float_model.total for quant, kv in BUNDLES if quant == "f32"}
     int8_value = t["int8"] - t["K=int8,V=f32"]

@@ -18,8 +18,8 @@ struct CodeSizes {
   std::uint32_t core;       // the runtime's core
   std::uint32_t base;       // code that every model has once: embedding, angles, saved states
   std::uint32_t attention;  // each kind of attention over an f32 cache
-  std::uint32_t qkv;        // storing q, k and v
-  std::uint32_t gated;      // extra code of linear stages that have a gate
+  std::uint32_t qkv,
+      gated;  // extra code of linear stages that store q, k and v, or that have a gate
   // Indexed by WeightKind: a linear stage without its products; the preparation of its rows; its
   // products, for each number of columns; the code shared by all of these.
   std::uint32_t stage[4], prepare[4], product[4], shared[4];
@@ -90,7 +90,7 @@ class Counter {
     if (prepared && first(kPrepare, kind, w.packed_rows, w.columns, source))
       bytes_ += sizes_.prepare[c];
     if (first(kProduct, kind, w.columns, 0, 0)) bytes_ += sizes_.product[c];
-    if (first(kShared, kind, 0, 0, 0)) bytes_ += sizes_.shared[c];
+    if (first(kShared, static_cast<int>(c), 0, 0, 0)) bytes_ += sizes_.shared[c];
   }
 
   void add(const LinearStage& s, std::size_t) {
@@ -98,16 +98,14 @@ class Counter {
     add_linear(weight(s.weight), s.norm, static_cast<int>(s.epilogue), gated ? sizes_.gated : 0);
     if (s.more_rows.exists()) add_linear(weight(s.more_rows), s.norm, 0, 0);
   }
-  void add(const QkvFinishStage&, std::size_t) { add_qkv_finish(); }
-  void add(const QkvStage& s, std::size_t) {
-    constexpr int kForm = 7;
-    add_linear(weight(s.weight), s.norm, kForm, 0);
-    if (s.value_weight.exists()) add_linear(weight(s.value_weight), s.norm, kForm, 0);
-    add_qkv_finish();
-  }
-  void add_qkv_finish() {
+  void add(const QkvFinishStage&, std::size_t) {
     constexpr int kFinish = 1;
     if (first(kShared, -kFinish, 0, 0, 0)) bytes_ += sizes_.qkv;
+  }
+  void add(const QkvStage& s, std::size_t) {
+    constexpr int kForm = 7;
+    add_linear(weight(s.weight), s.norm, kForm, sizes_.qkv);
+    if (s.value_weight.exists()) add_linear(weight(s.value_weight), s.norm, kForm, 0);
   }
   void add(const AttentionStage& s, std::size_t) {
     if (first(kAttention, s.softcap > 0 ? 1 : 0, s.window, s.chunked ? 1 : 0, 0)) add_attention();

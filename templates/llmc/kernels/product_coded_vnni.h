@@ -46,6 +46,33 @@ struct VnniStarts {
   }
 };
 
+/// Adds the starts of a block, one for each token, to the sums; with kFirst, sets them.
+template <class V, bool kFirst, size_t kTokens, class Int>
+LLMC_INLINE void start_block(Int (&sum)[kTokens][V::kTileVectors], const int32_t* starts) {
+#pragma clang loop unroll(full)
+  for (size_t t = 0; t < kTokens; ++t) {
+    const Int start = V::splat4(starts + t);
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < V::kTileVectors; ++v)
+      sum[t][v] = kFirst ? start : V::add(sum[t][v], start);
+  }
+}
+/// Adds a superblock's parts, times the activations' scales, to rows[panel][token][8] from token
+/// `t` on. If `first` is set, these are assumed to be zero.
+template <class V, size_t kTokens, class Float>
+LLMC_INLINE void add_parts(const Float (&part)[kTokens][V::kTileVectors], float* const* rows,
+                           const float* scales, size_t t, bool first) {
+#pragma clang loop unroll(full)
+  for (size_t v = 0; v < V::kTileVectors; ++v) {
+    float* const* y = rows + v * V::kPanels;
+#pragma clang loop unroll(full)
+    for (size_t i = 0; i < kTokens; ++i) {
+      const size_t at = (t + i) * kPanelRows;
+      V::store_y(y, at, V::add_part(V::load_y(y, at, first), scales[t + i], part[i][v]));
+    }
+  }
+}
+
 template <class V, CodedFormat kFormat>
 struct VnniCodes {
   static constexpr size_t kVectors = kPanelGroup / V::kPanels, kLanes = V::kPanels * kPanelRows;
@@ -53,7 +80,6 @@ struct VnniCodes {
   static constexpr size_t kGroupBlocks = CodedShape<kFormat>::kGroupBlocks;
   static constexpr int kOffset = kVnniOffset<kFormat>;
   static constexpr size_t kTileVectors = V::kTileVectors;
-  static constexpr size_t kTokenStride = kBlock * kActivationBlocks;  // bytes of activations
   static_assert(kVectors % kTileVectors == 0, "panels are whole tiles");
 
   alignas(64) uint8_t codes[kVectors][kSuper / 4][kStepBytes];  // [k / 4][row][4]
@@ -90,7 +116,7 @@ struct VnniCodes {
     for (auto& token : part) {
       for (Float& p : token) p = V::load_y(rows, 0, true);
     }
-    a += t * kTokenStride;
+    a += t * kTokenBytes;
 #pragma clang loop unroll(disable)
     for (size_t b = 0; b < blocks;) {
       Int sum[kTokens][kTileVectors];
@@ -102,14 +128,7 @@ struct VnniCodes {
 #pragma clang loop unroll(disable)
       for (; b < end; ++b) {
         const uint8_t* codes = group.codes[first_vector][b * 8];
-#pragma clang loop unroll(full)
-        for (size_t i = 0; i < kTokens; ++i) {
-          const Int begin = V::splat4(group.starts.blocks[b] + t + i);
-#pragma clang loop unroll(full)
-          for (size_t v = 0; v < kTileVectors; ++v) {
-            sum[i][v] = kGroupBlocks == 1 ? begin : V::add(sum[i][v], begin);
-          }
-        }
+        start_block<V, kGroupBlocks == 1>(sum, group.starts.blocks[b] + t);
 #pragma clang loop unroll(full)
         for (size_t q = 0; q < 8; ++q) {
           Int weights[kTileVectors];
@@ -117,14 +136,7 @@ struct VnniCodes {
           for (size_t v = 0; v < kTileVectors; ++v) {
             weights[v] = V::load(codes + v * sizeof(group.codes[0]) + q * kStepBytes);
           }
-#pragma clang loop unroll(full)
-          for (size_t i = 0; i < kTokens; ++i) {
-            const Int four = V::splat4(a + i * kTokenStride + q * 4);
-#pragma clang loop unroll(full)
-            for (size_t v = 0; v < kTileVectors; ++v) {
-              sum[i][v] = V::dot_bytes(sum[i][v], weights[v], four);
-            }
-          }
+          add_dots<V>(sum, weights, a + q * 4);
         }
         a = next_activations(a, b, block_stride);
       }
@@ -137,15 +149,7 @@ struct VnniCodes {
         }
       }
     }
-#pragma clang loop unroll(full)
-    for (size_t v = 0; v < kTileVectors; ++v) {
-      float* const* y = rows + (first_vector + v) * V::kPanels;
-#pragma clang loop unroll(full)
-      for (size_t i = 0; i < kTokens; ++i) {
-        const size_t at = (t + i) * kPanelRows;
-        V::store_y(y, at, V::add_part(V::load_y(y, at, first), scales[t + i], part[i][v]));
-      }
-    }
+    add_parts<V>(part, rows + first_vector * V::kPanels, scales, t, first);
   }
 
   /// Adds the products of the superblock with `count` tokens to rows[panel][token][8]. Meanwhile
@@ -200,7 +204,6 @@ template <class V, CodedFormat kFormat>
 struct VnniFew {
   static constexpr size_t kVectors = kStreams / V::kPanels, kTileVectors = V::kTileVectors;
   static constexpr size_t kGroupBlocks = CodedShape<kFormat>::kGroupBlocks;
-  static constexpr size_t kTokenStride = kBlock * kActivationBlocks;
   /// Bytes of a superblock to prefetch with each of its blocks.
   static constexpr size_t kFetchBytes =
       ceil_div(coded_super_bytes(kFormat, kBlocksPerSuper), kBlocksPerSuper);
@@ -208,24 +211,25 @@ struct VnniFew {
   const uint8_t *supers[kStreams], *next[kStreams];
   VnniStarts<kFewRows> starts;
 
-  /// Returns the codes of k = 8i, … and k = 8i + 4, … of a block in `v`.
-  static LLMC_INLINE void load_codes(const uint8_t* const* blocks, size_t i,
-                                     decltype(V::zero()) (&v)[2]) {
+  /// Loads the codes of k = 8i, … and of k = 8i + 4, … of a block.
+  template <class Int>
+  static LLMC_INLINE void load_codes(const uint8_t* const* blocks, size_t i, Int& first,
+                                     Int& second) {
     const auto at = [&](size_t offset) LLMC_INLINE_LAMBDA {
       const uint8_t* rows[V::kPanels];
       for (size_t p = 0; p < V::kPanels; ++p) rows[p] = blocks[p] + offset;
       return V::load_rows(rows);
     };
     if constexpr (kFormat.bits == 8) {
-      v[0] = V::template plus<kVnniOffset<kFormat>>(at(i * 64));
-      v[1] = V::template plus<kVnniOffset<kFormat>>(at(i * 64 + 32));
+      first = V::template plus<kVnniOffset<kFormat>>(at(i * 64));
+      second = V::template plus<kVnniOffset<kFormat>>(at(i * 64 + 32));
     } else {
-      const auto packed = at(i * 32), upper = at(kSixLowerBytes + i / 2 * 32);
-      const auto low = V::low(packed), high = V::high(packed);
-      v[0] = i % 2 == 0 ? V::template with_upper<0>(low, upper)
-                        : V::template with_upper<2>(low, upper);
-      v[1] = i % 2 == 0 ? V::template with_upper<1>(high, upper)
-                        : V::template with_upper<3>(high, upper);
+      const Int packed = at(i * 32), upper = at(kSixLowerBytes + i / 2 * 32);
+      const Int low = V::low(packed), high = V::high(packed);
+      first = i % 2 == 0 ? V::template with_upper<0>(low, upper)
+                         : V::template with_upper<2>(low, upper);
+      second = i % 2 == 0 ? V::template with_upper<1>(high, upper)
+                          : V::template with_upper<3>(high, upper);
     }
   }
 
@@ -241,7 +245,7 @@ struct VnniFew {
     for (auto& token : part) {
       for (Float& p : token) p = V::load_y(rows, 0, true);
     }
-    a += t * kTokenStride;
+    a += t * kTokenBytes;
     const uint8_t *codes[kTilePanels], *numbers[kTilePanels], *next[kTilePanels];
     for (size_t p = 0; p < kTilePanels; ++p) {
       codes[p] = few.supers[first_vector * V::kPanels + p];
@@ -262,31 +266,15 @@ struct VnniFew {
           for (size_t i = 0; i < kFetchBytes; i += kAlignment) prefetch(next[p] + i);
           next[p] += kFetchBytes;
         }
-#pragma clang loop unroll(full)
-        for (size_t i = 0; i < kTokens; ++i) {
-          const Int begin = V::splat4(few.starts.blocks[b] + t + i);
-#pragma clang loop unroll(full)
-          for (size_t v = 0; v < kTileVectors; ++v) {
-            sum[i][v] = kGroupBlocks == 1 ? begin : V::add(sum[i][v], begin);
-          }
-        }
+        start_block<V, kGroupBlocks == 1>(sum, few.starts.blocks[b] + t);
 #pragma clang loop unroll(full)
         for (size_t q = 0; q < 4; ++q) {
-          Int weights[kTileVectors][2];
+          Int weights[2][kTileVectors];
 #pragma clang loop unroll(full)
           for (size_t v = 0; v < kTileVectors; ++v)
-            load_codes(codes + v * V::kPanels, q, weights[v]);
-#pragma clang loop unroll(full)
-          for (size_t j = 0; j < 2; ++j) {
-#pragma clang loop unroll(full)
-            for (size_t i = 0; i < kTokens; ++i) {
-              const Int four = V::splat4(a + i * kTokenStride + q * 8 + j * 4);
-#pragma clang loop unroll(full)
-              for (size_t v = 0; v < kTileVectors; ++v) {
-                sum[i][v] = V::dot_bytes(sum[i][v], weights[v][j], four);
-              }
-            }
-          }
+            load_codes(codes + v * V::kPanels, q, weights[0][v], weights[1][v]);
+          add_dots<V>(sum, weights[0], a + q * 8);
+          add_dots<V>(sum, weights[1], a + q * 8 + 4);
         }
         for (size_t p = 0; p < kTilePanels; ++p) codes[p] += coded_block_bytes(kFormat);
         a = next_activations(a, b, block_stride);
@@ -304,15 +292,7 @@ struct VnniFew {
         }
       }
     }
-#pragma clang loop unroll(full)
-    for (size_t v = 0; v < kTileVectors; ++v) {
-      float* const* y = rows + (first_vector + v) * V::kPanels;
-#pragma clang loop unroll(full)
-      for (size_t i = 0; i < kTokens; ++i) {
-        const size_t at = (t + i) * kPanelRows;
-        V::store_y(y, at, V::add_part(V::load_y(y, at, first), scales[t + i], part[i][v]));
-      }
-    }
+    add_parts<V>(part, rows + first_vector * V::kPanels, scales, t, first);
   }
 };
 

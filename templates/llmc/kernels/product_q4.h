@@ -24,8 +24,7 @@ LLMC_INLINE Q4Fold q4_fold(const uint8_t* panel) {
   return {load_bf16(panel), load_bf16(panel + kPanelRows * sizeof(uint16_t))};
 }
 
-/// Panels that are read concurrently: `count`, at most kStreams, at a distance of `stride` bytes. A
-/// stream goes on with the next panel.
+/// Panels that are read concurrently: `count`, at most kStreams, at a distance of `stride` bytes.
 struct PanelStreams {
   const uint8_t* first;
   size_t stride, count;

@@ -6,12 +6,30 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
+/// Distance of the codes of adjacent tokens, where they are not stored in groups.
+inline constexpr size_t kTokenBytes = kBlock * kActivationBlocks;
+
 /// Returns the codes of the block after `b` of a token. `block_stride` is the distance from its
 /// kActivationBlocks adjacent blocks to the next ones (kernels/quantize.h).
 LLMC_INLINE const int8_t* next_activations(const int8_t* a, size_t b, size_t block_stride) {
   return a + (kActivationBlocks == 2 && b % 2 == 0
                   ? kBlock
                   : block_stride - (kActivationBlocks - 1) * kBlock);
+}
+
+/// Adds the products of four k: a vector of four codes of each row by the activations at `a` of
+/// kTokens tokens, which are kTokenBytes apart.
+template <class V, size_t kTokens, class Int>
+LLMC_INLINE void add_dots(Int (&sum)[kTokens][V::kTileVectors],
+                          const Int (&weights)[V::kTileVectors], const int8_t* a) {
+#pragma clang loop unroll(full)
+  for (size_t t = 0; t < kTokens; ++t) {
+    const Int four = V::splat4(a + t * kTokenBytes);
+#pragma clang loop unroll(full)
+    for (size_t v = 0; v < V::kTileVectors; ++v) {
+      sum[t][v] = V::dot_bytes(sum[t][v], weights[v], four);
+    }
+  }
 }
 
 /// Calls f.operator()<size>(first). `size` is in [kLeast, kSize].

@@ -70,9 +70,8 @@
 /// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
 /// kVnniTokens, kVnniVectors    the tile of q4 with simd/vnni_exact.h
 /// kVnniByteTokens              tokens of that of 6- and 8-bit codes; 0 without kVnniCodes
-/// kFewTokens      tokens of the tiles of kernels/product_few.h (6- and 8-bit codes with
-/// kVnniCodes:
-///                 kVnniByteTokens): 3 or more; 0: it is not used
+/// kFewTokens      tokens of the tiles of kernels/product_few.h, 3 or more; 0: it is not used. With
+///                 kVnniCodes, 6- and 8-bit codes have kVnniByteTokens
 /// kFewLimit       largest number of tokens for which it is used, at most kFewRows (sizes.h)
 /// kAttentionSums  F32x8 sums that attention keeps in registers in addition to its operands
 /// kAttentionRowTile    maximum query rows that share a load of keys or values: 6 or 12

@@ -35,8 +35,6 @@ struct ExactWeights {
   size_t blocks, scale_offset, min_offset;
 };
 
-inline constexpr size_t kTokenBytes = 32 * kActivationBlocks;
-
 template <class V>
 struct VnniPanels {
   static constexpr size_t kPanels = 4;  // unpacked together
@@ -224,17 +222,8 @@ struct VnniPanels {
           weights[1][v] = V::scaled(V::high(both), scale[v]);
         }
         for (size_t p = 0; p < kTilePanels; ++p) codes[p] += 32;
-#pragma clang loop unroll(full)
-        for (size_t j = 0; j < 2; ++j) {
-#pragma clang loop unroll(full)
-          for (size_t k = 0; k < kTokens; ++k) {
-            const Int four = V::splat4(a + k * kTokenBytes + i * 8 + j * 4);
-#pragma clang loop unroll(full)
-            for (size_t v = 0; v < V::kTileVectors; ++v) {
-              sum[k][v] = V::dot_bytes(sum[k][v], weights[j][v], four);
-            }
-          }
-        }
+        add_dots<V>(sum, weights[0], a + i * 8);
+        add_dots<V>(sum, weights[1], a + i * 8 + 4);
       }
       a = next_activations(a, b, x.block_stride);
     }
@@ -277,14 +266,7 @@ struct VnniPanels {
         for (size_t v = 0; v < V::kTileVectors; ++v) {
           weights[v] = V::load(codes + v * sizeof(group.codes[0]) + q * kVectorBytes);
         }
-#pragma clang loop unroll(full)
-        for (size_t i = 0; i < kTokens; ++i) {
-          const Int four = V::splat4(a + i * kTokenBytes + q * 4);
-#pragma clang loop unroll(full)
-          for (size_t v = 0; v < V::kTileVectors; ++v) {
-            sum[i][v] = V::dot_bytes(sum[i][v], weights[v], four);
-          }
-        }
+        add_dots<V>(sum, weights, a + q * 4);
       }
       codes += 8 * kVectorBytes;
       a = next_activations(a, b, x.block_stride);
