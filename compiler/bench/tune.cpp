@@ -27,8 +27,8 @@ struct Kernel {
   std::vector<Choice> choices;
 };
 
-/// Returns the kernels. The prompts leave a remainder in every tile, like most prompts.
-/// With one token, the weights exceed the second-level cache.
+/// Returns the kernels. The numbers of tokens of prompts leave a remainder in every tile, as most
+/// do. With one token, the weights exceed the second-level cache.
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
       {"q4, a prompt of 100 tokens",
