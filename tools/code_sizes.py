@@ -91,9 +91,9 @@ class Bundle:
                 continue
             short = re.sub(r"^(void|float|int|unsigned \w+) ", "", name)
             if kind == 3:
-                mine = re.match(r"q4_|.*Panels?<.*>::|.*ExactPanels", short)
+                mine = re.match(r"q4_|.*Panels?<.*>::|.*ExactPanels|few_products<Q4Few", short)
             elif kind == 2:
-                mine = re.match(r"coded_|codes_group|CodeTiles", short)
+                mine = re.match(r"coded_|vnni_codes|VnniCodes|VnniFew|few_products<CodedFew", short)
             else:
                 mine = re.match(r"float_\w+<\(WeightKind\)%d" % kind, short)
             if not mine:

@@ -90,7 +90,7 @@ class Counter {
     if (prepared && first(kPrepare, kind, w.packed_rows, w.columns, source))
       bytes_ += sizes_.prepare[c];
     if (first(kProduct, kind, w.columns, 0, 0)) bytes_ += sizes_.product[c];
-    if (first(kShared, static_cast<int>(c), 0, 0, 0)) bytes_ += sizes_.shared[c];
+    if (first(kShared, kind, 0, 0, 0)) bytes_ += sizes_.shared[c];
   }
 
   void add(const LinearStage& s, std::size_t) {
