@@ -4,8 +4,7 @@ namespace llmc::core {
 
 double total_weight(const Candidates& candidates) {
   double total = 0.0;
-  for (uint32_t i = 0; i < candidates.count; ++i)
-    total += weight(candidates, candidates.entries[i]);
+  each_weight(candidates, [&](uint32_t, double weight) { total += weight; });
   return total;
 }
 
@@ -33,13 +32,12 @@ void select_best(Candidate* entries, uint32_t count, uint32_t n) {
 
 Drawn draw(Candidates& candidates, double uniform) {
   double total = 0.0;
-  for (uint32_t i = 0; i < candidates.count; ++i) {
+  each_weight(candidates, [&](uint32_t i, double weight) {
     // Replace the logit with the weight, rounded to float, so that the second pass need not compute
     // the exponential again.
-    Candidate& candidate = candidates.entries[i];
-    candidate.logit = static_cast<float>(weight(candidates, candidate));
-    total += double{candidate.logit};
-  }
+    candidates.entries[i].logit = static_cast<float>(weight);
+    total += double{candidates.entries[i].logit};
+  });
   const double wanted = uniform * total;
   double reached = 0.0;
   const Candidate* drawn = candidates.entries;

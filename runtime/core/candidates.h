@@ -35,6 +35,13 @@ struct Candidates {
 inline double weight(const Candidates& candidates, const Candidate& candidate) {
   return exact_exp(double{candidate.logit} - double{candidates.best});
 }
+/// Calls take(i, weight of entry i) for all entries, in their order.
+template <class Take>
+void each_weight(const Candidates& candidates, Take take) {
+  const double best = double{candidates.best};
+  const auto below = [&](uint32_t i) { return double{candidates.entries[i].logit} - best; };
+  each_exp(candidates.count, below, take);
+}
 /// Returns the sum of all weights, added in the order of the entries.
 double total_weight(const Candidates& candidates);
 /// Returns the maximum logit; -infinity if no token can be drawn.

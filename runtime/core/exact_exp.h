@@ -29,13 +29,28 @@ inline double exact_exp(double x) {
                                            1.0 / 2.0,
                                            1.0,
                                            1.0};
-  if (!(x >= -708.0)) return 0.0;
-  const double n = (x * kLog2E + kRound) - kRound;
+  const bool in_range = x >= -708.0;
+  if (!in_range) x = 0.0;
+  const double rounded = x * kLog2E + kRound;  // its low bits are those of n
+  const double n = rounded - kRound;
   const double r = (x - n * kLn2High) - n * kLn2Low;
   double sum = 0.0;
   for (const double term : kInverseFactorials) sum = sum * r + term;
-  const uint64_t exponent = static_cast<uint64_t>(static_cast<int64_t>(n) + 1023) << 52;
-  return sum * __builtin_bit_cast(double, exponent);
+  const uint64_t exponent = (__builtin_bit_cast(uint64_t, rounded) + 1023) << 52;
+  return in_range ? sum * __builtin_bit_cast(double, exponent) : 0.0;
+}
+
+/// Calls take(i, e^x(i)) for i = 0 .. count - 1, in this order. Computes the exponentials of a
+/// block first, because compilers vectorize that.
+template <class X, class Take>
+void each_exp(uint32_t count, const X& x, Take take) {
+  constexpr uint32_t kBlock = 64;
+  double powers[kBlock];
+  for (uint32_t first = 0; first < count; first += kBlock) {
+    const uint32_t left = count - first < kBlock ? count - first : kBlock;
+    for (uint32_t i = 0; i < left; ++i) powers[i] = exact_exp(x(first + i));
+    for (uint32_t i = 0; i < left; ++i) take(first + i, powers[i]);
+  }
 }
 
 }  // namespace llmc::core

@@ -137,7 +137,9 @@ llmc_status best_allowed(const SamplerInput& at, Candidate* room, int32_t* token
 double log_sum(const float* logits, uint32_t vocab, uint32_t best) {
   const double largest = double{logits[best]};
   double total = 0.0;
-  for (uint32_t i = 0; i < vocab; ++i) total += exact_exp(double{logits[i]} - largest);
+  each_exp(
+      vocab, [&](uint32_t i) { return double{logits[i]} - largest; },
+      [&](uint32_t, double power) { total += power; });
   return largest + exact_log(total);
 }
 

@@ -106,13 +106,11 @@ bool typical_p_on(const llmc_sampling& sampling) {
 
 void apply_typical_p(Candidates& candidates, const SamplerContext& context) {
   double total = 0.0, moment = 0.0;
-  for (uint32_t i = 0; i < candidates.count; ++i) {
-    const Candidate& candidate = candidates.entries[i];
-    const double w = weight(candidates, candidate);
-    if (w == 0.0) continue;
-    total += w;
-    moment += w * (double{candidate.logit} - double{candidates.best});
-  }
+  each_weight(candidates, [&](uint32_t i, double weight) {
+    if (weight == 0.0) return;
+    total += weight;
+    moment += weight * (double{candidates.entries[i].logit} - double{candidates.best});
+  });
   const double enough = double{context.sampling.typical_p} * total;
   InOrder<MoreTypical> typical(candidates, {moment / total, candidates.best}, 0);
   uint32_t kept = 0;
@@ -156,10 +154,9 @@ void apply_min_p(Candidates& candidates, const SamplerContext& context) {
   const float min_p = context.sampling.min_p;
   const double least = min_p < 1.0f ? double{min_p} : 1.0;
   uint32_t kept = 0;
-  for (uint32_t i = 0; i < candidates.count; ++i) {
-    if (weight(candidates, candidates.entries[i]) >= least)
-      candidates.entries[kept++] = candidates.entries[i];
-  }
+  each_weight(candidates, [&](uint32_t i, double weight) {
+    if (weight >= least) candidates.entries[kept++] = candidates.entries[i];
+  });
   if (kept < candidates.count) candidates.by_id = false;
   candidates.count = kept;  // the most likely token has weight 1 and is always kept
 }
