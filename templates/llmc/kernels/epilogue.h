@@ -77,6 +77,13 @@ struct Gated {
   }
 };
 
+/// Makes the compiler keep an array in memory between its use as vectors and as single floats. Else
+/// clang 19 moves floats from vector to vector, with wrong shuffles on LASX (docs/kernels.md).
+template <size_t kCount>
+LLMC_INLINE void keep_in_memory(float* row) {
+  asm volatile("" : "+m"(*reinterpret_cast<float(*)[kCount]>(row)));
+}
+
 /// An AttentionShape, and the rotation of its q and k heads.
 template <class Shape, Rotation kRotationV = Rotation{.dims = Shape::kHeadDim}>
 struct QkvConfig : Shape {
@@ -113,6 +120,7 @@ struct QkvRope {
   /// Rotates a head and stores it in q or in the cache.
   LLMC_INLINE void store_head(const llmc_run* run, size_t unit, float* row, size_t token) const {
     constexpr size_t kHeads = Config::kHeads, kKvHeads = Config::kKvHeads;
+    keep_in_memory<Config::kPadded>(row);
     if (rope != nullptr && unit < kHeads + kKvHeads) {
       rope_row<Config::kRotation>(row, angles_of<Config::kRotation>(run, rope, token));
     }

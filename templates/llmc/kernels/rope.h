@@ -40,7 +40,7 @@ LLMC_INLINE const float* angles_of(const llmc_run* run, const float* table, size
 
 /// Rotates one head of one token in place; `angles` is a row of the table.
 template <Rotation kRotation>
-LLMC_INLINE void rope_row(float* x, const float* angles) {
+LLMC_INLINE void rope_row(float* x, const float* __restrict angles) {
   constexpr bool kInterleaved = kRotation.interleaved;
   constexpr size_t kHalf = kRotation.dims / 2;
   for (size_t i = 0; i < kHalf; ++i) {
