@@ -197,6 +197,8 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
   using Shape = CodedShape<kFormat>;
   constexpr size_t kNumbers = kPanelRows * coded_number_bytes(kFormat);
   constexpr size_t kZeros = kPanelRows * coded_zero_bytes(kFormat);
+  constexpr size_t kNumberOffset = coded_scale_offset(kFormat, kBlocksPerSuper);
+  constexpr size_t kNumberBytes = coded_super_bytes(kFormat, kBlocksPerSuper) - kNumberOffset;
   F32x8 total[kPanels];
   for (size_t p = 0; p < kPanels; ++p) total[p] = zero_f32();
   for (size_t s = 0; s < super_count(K); ++s) {
@@ -231,7 +233,10 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
       group(b, blocks - b < Shape::kGroupBlocks ? blocks - b : Shape::kGroupBlocks, 0);
       if constexpr (Shape::kHalves) group(b, 1, 1);
     }
-    for (size_t p = 0; p < kPanels; ++p) total[p] = fma(splat(x.scales[s]), part[p], total[p]);
+    for (size_t p = 0; p < kPanels; ++p) {
+      prefetch_numbers<kNumberBytes>(codes + kNumberOffset + p * stride);
+      total[p] = fma(splat(x.scales[s]), part[p], total[p]);
+    }
   }
   for (size_t p = 0; p < kPanels; ++p) store(y + p * y_stride, total[p]);
 }

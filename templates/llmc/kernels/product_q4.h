@@ -104,6 +104,7 @@ LLMC_INLINE void q4_super_gemv(const uint8_t* panel, size_t stride, size_t s, co
     for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
       i2 = add_mins(i2, q4_min_pair(mins + p * stride, kBlocks, pair), sums + 2 * pair);
     }
+    prefetch_numbers<q4_super_bytes(kBlocks) - q4_scale_offset(kBlocks)>(scales + p * stride);
     sum[p] = q4_fold(panel + p * stride)(sum[p], x.scales[s], i1[p], i2);
   }
 }

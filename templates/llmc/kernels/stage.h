@@ -36,11 +36,18 @@ LLMC_INLINE uint32_t last_position_of(const llmc_run* run, size_t row) {
 
 /// Prefetch distance of a weight stream in bytes: about the amount of data that arrives during one
 /// access to main memory.
-inline constexpr size_t kPrefetchAhead = 2048;
+inline constexpr size_t kPrefetchAhead = 3072;
 /// The same for few tokens: in bytes (product_few.h), or in superblocks where panels are unpacked
 /// together (product_q4_exact.h, product_coded_vnni.h). Superblocks of the streams are read in
 /// turn, so the distance is larger.
 inline constexpr size_t kFewAhead = 4096, kFewSupersAhead = 2;
+
+/// Prefetches the kBytes at `numbers` + kPrefetchAhead: with the scales, zero points or mins of a
+/// superblock as `numbers`, the part of the stream that the loop over its codes does not prefetch.
+template <size_t kBytes>
+LLMC_INLINE void prefetch_numbers(const uint8_t* numbers) {
+  for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(numbers + i + kPrefetchAhead);
+}
 
 struct Range {
   size_t begin, end;

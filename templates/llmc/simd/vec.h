@@ -58,7 +58,8 @@
 ///                                                     kSignedCodes -32..31, too
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         hint: load into all cache levels
-/// prefetch_stream(p)                                  hint for a stream of weights read once;
+/// prefetch_stream(p)                                  hint for a stream of weights read once, and
+///                                                     perhaps for what follows p some KB later;
 ///                                                     no-op if hardware does it
 /// prefetch_tile(p)                                    the same for data that is read several KB
 ///                                                     later: into the second-level cache, where

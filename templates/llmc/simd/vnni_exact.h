@@ -207,8 +207,8 @@ struct VnniPanels {
       }
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kTilePanels; ++p) {
-        prefetch(next[p]);
-        prefetch(next[p] + 64);
+        prefetch_stream(next[p]);
+        prefetch_stream(next[p] + 64);
         next[p] += kFetchBytes;
         block_scales[p] += b % 2 * 8;
       }
