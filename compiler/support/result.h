@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "compiler/support/check.h"
@@ -13,10 +12,14 @@ namespace llmc {
 /// One or more diagnostics of a failed operation. Never empty.
 class Error {
  public:
-  Error(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }  // NOLINT
-  explicit Error(std::vector<Diagnostic> diagnostics) : diagnostics_(std::move(diagnostics)) {
-    LLMC_CHECK(!diagnostics_.empty());
-  }
+  Error(Diagnostic diagnostic);  // NOLINT
+  explicit Error(std::vector<Diagnostic> diagnostics);
+  // Not inline: every function that returns a Result has them on several paths.
+  Error(const Error& other);
+  Error(Error&& other) noexcept;
+  Error& operator=(const Error& other);
+  Error& operator=(Error&& other) noexcept;
+  ~Error();
   const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
   const Diagnostic& first() const { return diagnostics_.front(); }
   /// Sets `file` in the diagnostics that have none, so that inner functions need not know the
@@ -31,30 +34,32 @@ class Error {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// A value, or the Error that prevented it.
+/// A value, or the Error that prevented it. (Compiling a std::variant of them for every T takes
+/// longer.)
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
-  Result(Diagnostic d) : Result(Error(std::move(d))) {}                      // NOLINT
+  Result(T value) : value_(std::move(value)) {}          // NOLINT
+  Result(Error error) : error_(std::move(error)) {}      // NOLINT
+  Result(Diagnostic d) : Result(Error(std::move(d))) {}  // NOLINT
 
-  bool ok() const { return state_.index() == 0; }
+  bool ok() const { return value_.has_value(); }
   explicit operator bool() const { return ok(); }
-  T& value() & { return check(), std::get<0>(state_); }
-  const T& value() const& { return check(), std::get<0>(state_); }
-  T&& value() && { return check(), std::get<0>(std::move(state_)); }
+  T& value() & { return check(), *value_; }
+  const T& value() const& { return check(), *value_; }
+  T&& value() && { return check(), *std::move(value_); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  const Error& error() const& { return LLMC_CHECK(!ok()), std::get<1>(state_); }
-  Error&& error() && { return LLMC_CHECK(!ok()), std::get<1>(std::move(state_)); }
+  const Error& error() const& { return LLMC_CHECK(!ok()), *error_; }
+  Error&& error() && { return LLMC_CHECK(!ok()), *std::move(error_); }
 
  private:
   void check() const { LLMC_CHECK(ok()); }
-  std::variant<T, Error> state_;
+  std::optional<T> value_;
+  std::optional<Error> error_;
 };
 
 /// The result of an operation that returns no value.
