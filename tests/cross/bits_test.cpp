@@ -54,9 +54,10 @@ TEST(CrossBits, AnotherArchitectureComputesTheBitsOfGeneric) {
   std::istringstream out(printed->standard_output);
   Lines found;
   for (std::string line; std::getline(out, line);) found.push_back(line);
-  // Of level 3 all that generic has, of the lower ones those for their tokens and threads.
+  // Of level 3 all that generic has, of the lower ones those for their tokens and threads, of
+  // arm64-i8mm the products.
   if (std::getenv("LLMC_PRINT_BITS_OF_LEVEL_3") != nullptr) ASSERT_EQ(found.size(), generic.size());
-  ASSERT_GT(found.size(), 150u);
+  ASSERT_GT(found.size(), 120u);
   auto at = generic.begin();
   for (const std::string& line : found) {
     at = std::find(at, generic.end(), line);

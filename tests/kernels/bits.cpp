@@ -13,8 +13,8 @@ template <size_t Rows, size_t K>
 using Coded8 = WeightCoded<8, 16, CodedScale::kF32, CodedZero::kFloat, Rows, K>;
 
 // Together every way of reading keys and values.
-constexpr KvFormats kMixed{KvFormat::kF16, KvFormat::kInt8};
-constexpr KvFormats kSmall{KvFormat::kInt8, KvFormat::kFp8};
+[[maybe_unused]] constexpr KvFormats kMixed{KvFormat::kF16, KvFormat::kInt8};
+[[maybe_unused]] constexpr KvFormats kSmall{KvFormat::kInt8, KvFormat::kFp8};
 
 // What is not the kernels' own is compiled once, not into every function that is measured.
 [[gnu::noinline]] void fill_rows(WeightKind kind, unsigned char* data, size_t bytes, size_t rows,
@@ -247,6 +247,7 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<WeightF32<48, 77>, 24>("f32", "f32 norm swiglu");
       bits.experts<WeightKind::kQ4>("q4 experts");
       bits.experts<WeightKind::kF32>("f32 experts");
+#ifndef LLMC_BITS_OF_PRODUCTS  // of a target that has the rest from another one
       bits.stages();
       // Attention has no tiles of tokens: these are about threads, and chunks that end anywhere.
       if (threads == 2 || threads == 3 || tokens == 5 || tokens == 6) continue;
@@ -259,8 +260,10 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend_to_source<KvFormats{}>("attention to a source", 150);
       bits.attend_to_source<{KvFormat::kInt8, KvFormat::kInt8}>("attention to a source in int8",
                                                                 129);
+#endif
     }
   }
+#ifndef LLMC_BITS_OF_PRODUCTS
   // A long cache: chunk, threads and block size may change, the bits may not.
   constexpr uint32_t kChunks[] = {1, 64, 333};
   for (const uint32_t tokens : kChunks) {
@@ -276,4 +279,5 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.attend<8, Window>("long attention with a window, a bias", 530);
     }
   }
+#endif
 }
