@@ -18,6 +18,7 @@ evaluate::VerifyReport verified(const fs::path& model, ir::WeightFormat format,
   evaluate::VerifyOptions options;
   options.prompt = std::move(prompt);
   options.native.compile = options_for(model, "avx2", format);
+  options.native.compile.cflags = {"-O1"};  // running them takes longer than compiling
   const auto report = evaluate::verify_model(options);
   if (!report.ok()) {
     expect_ok(report.error());
