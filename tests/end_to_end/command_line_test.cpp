@@ -364,7 +364,7 @@ TEST_F(CommandLine, ShowsWhereBytesAndBitsGo) {
 }
 
 TEST_F(CommandLine, VerifySaysWhichLimitIsMeant) {
-  const ProgramRun ran = llmc({"verify", tinyfable().string(), "--target=generic", "--cflag=-O1"});
+  const ProgramRun ran = llmc({"verify", tinyfable().string(), "--target=generic", "--cflag=-O0"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("nats (limit 5e-01)"));
   EXPECT_THAT(ran.out, HasSubstr("rounding the weights to q4"));

@@ -192,7 +192,8 @@ TEST(PplCommand, PrintsTheErrorBesideTheResult) {
 
 TEST(PplCommand, WindowsLongerThanTheModelWasTrainedForAreAWarning) {
   const auto warned = [](std::vector<std::string> more) {
-    more.insert(more.begin(), {"ppl", kModel, kFast, "--text", kText, "--chunks", "1", "--json"});
+    more.insert(more.begin(),
+                {"ppl", kModel, "--cflag=-O0", "--text", kText, "--chunks", "1", "--json"});
     const ProgramRun ran = llmc(more);
     EXPECT_EQ(ran.code, 0) << ran.err;
     return std::pair(nlohmann::json::parse(ran.out, nullptr, false)["window"], ran.err);
