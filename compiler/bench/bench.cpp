@@ -294,6 +294,14 @@ double BenchReport::macs(const BenchResult& result, const plan::Products& p) con
   return static_cast<double>(p.macs) * (once ? 1.0 : static_cast<double>(result.all_tokens()));
 }
 
+double BenchReport::cache_bytes_read(const BenchResult& result) const {
+  double bytes = 0;
+  for (const plan::CacheReads& reads : cache_reads)
+    for (std::uint32_t i = 0; i < result.tokens; ++i)
+      bytes += static_cast<double>(reads.bytes_at(std::uint64_t{result.depth} + i));
+  return bytes * result.sequences;
+}
+
 Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progress& progress) {
   LLMC_CHECK(!options.threads.empty() && !options.depths.empty() && options.repetitions > 0);
   LLMC_TRY(const auto native, exec::load_native(options.native, progress));
@@ -305,6 +313,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
                      .arena_bytes = facts.arena_bytes,
                      .cache_bytes = facts.cache_bytes,
                      .products = facts.products,
+                     .cache_reads = facts.cache_reads,
                      .target = model.target,
                      .opt_level = facts.opt_level,
                      .emulator = native->emulator(),

@@ -242,8 +242,13 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     }
     if (json.contains("grammar"))
       facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
-    if (json.contains("kv"))
-      facts.cache_token_bytes = json.at("kv").at("token_bytes").get<std::uint64_t>();
+    if (const auto kv = json.find("kv"); kv != json.end()) {
+      facts.cache_token_bytes = kv->at("token_bytes").get<std::uint64_t>();
+      for (const auto& reads : kv->value("reads", nlohmann::json::array()))
+        facts.cache_reads.push_back({.window = reads.at("window").get<std::uint64_t>(),
+                                     .chunked = reads.at("chunked").get<bool>(),
+                                     .key_bytes = reads.at("key_bytes").get<std::uint64_t>()});
+    }
     facts.quant = json.at("options").value("quant", "");
     facts.calibration = json.at("options").value("calibration", "");
     facts.requantize = json.at("options").value("requantize", false);

@@ -84,6 +84,7 @@ struct BundleFacts {
   std::uint64_t cache_token_bytes = 0;             // 0 in bundles of older versions
   plan::Rounding rounding;                         // empty in bundles of older versions
   std::vector<plan::Products> products;            // empty in bundles of older versions
+  std::vector<plan::CacheReads> cache_reads;       // empty in bundles of older versions
   plan::SoundFeatures sound = {};                  // of an encoder of sound
   bool frames_first = false;                       // plan::frames_first
   std::vector<ImageInput> image_inputs;            // of the image encoder; empty: there is none

@@ -235,6 +235,9 @@ void add_decoder(Json& json, const Plan& plan) {
                 {"token_bytes", plan.kv.token_bytes()},
                 {"keys", kv_format_name(options.kv.keys)},
                 {"values", kv_format_name(options.kv.values)}};
+  for (const CacheReads& reads : cache_reads_of(program, options.kv, plan.kv.block))
+    json["kv"]["reads"].push_back(
+        {{"window", reads.window}, {"chunked", reads.chunked}, {"key_bytes", reads.key_bytes}});
   if (plan.encoder) {
     const Plan& encoder = *plan.encoder;
     json["source"] = {{"min", options.source_min},

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/support/check.h"
+#include "llmc/sizes.h"
 
 namespace llmc::plan {
 namespace {
@@ -135,6 +136,24 @@ class PartSizes {
   std::map<std::pair<Part, std::string>, Products> found_;
 };
 
+void add_cache_reads(const std::vector<Stage>& stages, std::uint64_t count, KvFormats formats,
+                     std::uint32_t block, std::vector<CacheReads>& all) {
+  for (const Stage& stage : stages) {
+    if (const auto* loop = std::get_if<LoopStage>(&stage.op))
+      add_cache_reads(loop->body, loop->count, formats, block, all);
+    const auto* attention = std::get_if<AttentionStage>(&stage.op);
+    if (attention == nullptr) continue;
+    auto at = std::ranges::find_if(all, [&](const CacheReads& reads) {
+      return reads.window == attention->window && reads.chunked == attention->chunked;
+    });
+    if (at == all.end())
+      at = all.insert(at, {.window = attention->window, .chunked = attention->chunked});
+    const AttentionShape& shape = attention->shape;
+    at->key_bytes +=
+        count * (kv_layer_bytes(shape.kv_heads, shape.head_dim, block, formats) / block);
+  }
+}
+
 /// Adds up the nests and tiled calls of a program.
 class NestWorkSum {
  public:
@@ -247,6 +266,19 @@ std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,
     add(qkv->value_weight);
   }
   return sum;
+}
+
+std::uint64_t CacheReads::bytes_at(std::uint64_t position) const {
+  std::uint64_t keys = position + 1;
+  if (window > 0) keys = chunked ? position % window + 1 : std::min(keys, window);
+  return keys * key_bytes;
+}
+
+std::vector<CacheReads> cache_reads_of(const Program& program, KvFormats formats,
+                                       std::uint32_t block) {
+  std::vector<CacheReads> all;
+  add_cache_reads(program.forward, 1, formats, block, all);
+  return all;
 }
 
 std::vector<Products> products_of(const Program& program) {

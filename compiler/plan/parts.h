@@ -35,6 +35,21 @@ struct Products {
 /// ran for every token, although in a prompt it runs for the last token only.
 std::vector<Products> products_of(const Program& program);
 
+/// What attention reads of a sequence's cache for one token: keys and values of the layers whose
+/// attention has the same window.
+struct CacheReads {
+  std::uint64_t window = 0;  // as in AttentionStage
+  bool chunked = false;
+  std::uint64_t key_bytes = 0;  // of one token's keys and values in all these layers
+
+  /// Returns the bytes that are read for the token at `position`.
+  std::uint64_t bytes_at(std::uint64_t position) const;
+};
+/// Returns the reads of a decoder's step, without those of an encoder's states. `block` is the
+/// number of tokens of a block.
+std::vector<CacheReads> cache_reads_of(const Program& program, KvFormats formats,
+                                       std::uint32_t block);
+
 /// Returns the multiply-adds of a stage's matrix products per row. `loop`: the loop whose body
 /// contains the stage, or nullptr.
 std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,

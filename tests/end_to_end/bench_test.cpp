@@ -241,6 +241,11 @@ TEST_F(BenchCommand, PrintsOneRowForEachTest) {
     EXPECT_EQ(row.contains("ratio_to_read_bandwidth"), !prompt);
     EXPECT_EQ(row.contains("steps"), !prompt);
     EXPECT_FALSE(row.contains("parts"));
+    if (prompt) continue;
+    // A step reads the weights, and 1024 bytes of keys and values for each token up to its own.
+    const double keys = row["depth"].get<double>() + 1.5;
+    EXPECT_NEAR(row["read_bytes_per_second"].get<double>() / row["tokens_per_second"].get<double>(),
+                json["weight_bytes_per_token"].get<double>() + 1024 * keys, 1);
   }
   EXPECT_THAT(tests, ElementsAre("pp3", "pp9", "tg2", "pp3 @ d5", "pp9 @ d5", "tg2 @ d5"));
 }
@@ -259,6 +264,8 @@ TEST_F(BenchCommand, LayersShowsEveryStageOfABundle) {
       shares += part["share"].get<double>();
       const bool product = names.back() != "attention" && names.back() != "rest";
       EXPECT_EQ(part.contains("macs_per_second"), product) << names.back();
+      const bool read = row["test"] == "tg6 @ d3" && names.back() != "rest";
+      EXPECT_EQ(part.contains("read_bytes_per_second"), read) << names.back();
     }
     EXPECT_THAT(
         names, ElementsAre("qkv", "attention", "attention_out", "gate_up", "down", "head", "rest"));

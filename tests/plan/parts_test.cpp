@@ -102,6 +102,19 @@ TEST(Parts, ProductsAreThoseOfTheMatrices) {
   EXPECT_LT(plan.parameters_per_token, plan.parameters);
 }
 
+TEST(Parts, CacheReadsAreTheKeysThatATokenSees) {
+  const tests::StageModel model;
+  const std::vector<CacheReads> reads = cache_reads_of(plan_of(model).program, KvFormats{}, 32);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].window, 0u);
+  EXPECT_EQ(reads[0].key_bytes, 2u * 2 * 32 * sizeof(float)) << "layers, keys and values, width";
+  const auto bytes_at = [](CacheReads of, std::uint64_t position) { return of.bytes_at(position); };
+  EXPECT_EQ(bytes_at({.key_bytes = 10}, 4), 50u);
+  EXPECT_EQ(bytes_at({.window = 3, .key_bytes = 10}, 1), 20u);
+  EXPECT_EQ(bytes_at({.window = 3, .key_bytes = 10}, 4), 30u);
+  EXPECT_EQ(bytes_at({.window = 3, .chunked = true, .key_bytes = 10}, 4), 20u);
+}
+
 NestWork work_of(const std::string& text) {
   const auto graph = ir::parse(text);
   if (!graph.ok()) ADD_FAILURE() << llmc::format(graph.error().first());

@@ -38,7 +38,7 @@ std::string test_name(const BenchResult& r) {
 
 /// Rate of a test in the resource that bounds it, and the machine's limit.
 struct Rate {
-  double reached = 0, limit = 0;  // multiply-adds or bytes of weights per second; 0: unknown
+  double reached = 0, limit = 0;  // multiply-adds or bytes read per second; 0: unknown
 
   double ratio() const { return limit > 0 ? reached / limit : 0; }
 };
@@ -60,21 +60,23 @@ Rate rate_of(const BenchResult& r, const bench::BenchReport& report, const Machi
     rate.reached = macs / r.tokens * r.tokens_per_second;
     if (least_seconds > 0) rate.limit = macs / least_seconds;
   } else {
-    // A step reads the weights once for all sequences.
+    // A step reads the weights once for all sequences, and the cache of each of them.
     const double steps_per_second = r.tokens_per_second / r.sequences;
-    rate.reached = steps_per_second * static_cast<double>(report.weight_bytes_per_token);
+    rate.reached = steps_per_second * (static_cast<double>(report.weight_bytes_per_token) +
+                                       report.cache_bytes_read(r) / r.tokens);
     if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
       rate.limit = at->second;
   }
   return rate;
 }
 
-/// Multiply-adds and bytes of one part in a whole test.
+/// Multiply-adds with weights, and bytes of weights or of the cache, of one part in a whole test.
 struct Work {
   double macs = 0, bytes = 0;
 };
 Work work_of(const bench::BenchReport& report, const BenchResult& r, Part part) {
   Work work;
+  if (part == Part::kAttention && !is_prompt(r)) work.bytes = report.cache_bytes_read(r);
   for (const plan::Products& p : report.products) {
     if (p.part != part) continue;
     work.macs += report.macs(r, p);
@@ -91,10 +93,9 @@ Json parts_json(const bench::BenchReport& report, const BenchResult& r) {
               {"seconds", seconds},
               {"share", seconds / r.parts->total()}};
     const Work work = work_of(report, r, part_at(i));
-    if (work.macs > 0 && seconds > 0) {
-      part["macs_per_second"] = work.macs / seconds;
-      if (!is_prompt(r)) part["weight_bytes_per_second"] = work.bytes / seconds;
-    }
+    if (work.macs > 0 && seconds > 0) part["macs_per_second"] = work.macs / seconds;
+    if (work.bytes > 0 && seconds > 0 && !is_prompt(r))
+      part["read_bytes_per_second"] = work.bytes / seconds;
     parts.push_back(std::move(part));
   }
   return parts;
@@ -252,7 +253,7 @@ Json BenchTables::json() const {
       row["ratio_to_peak"] = rate.ratio();
     }
     if (!is_prompt(r) && !r.uncached) {
-      row["weight_bytes_per_second"] = rate.reached;
+      row["read_bytes_per_second"] = rate.reached;
       if (rate.limit > 0) row["ratio_to_read_bandwidth"] = rate.ratio();
     }
     if (r.parts) row["parts"] = parts_json(report, r);
@@ -299,8 +300,9 @@ std::string BenchTables::explanation() const {
                       report.emulator);
   }
   text += fmt::format(
-      "\n{}\nlimits: memory bandwidth of the same number of threads{}, measured before and after; "
-      "weights that fit the caches can exceed 100 %",
+      "\n{}\nlimits: memory bandwidth of the same number of threads{}, measured before and after, "
+      "beside the weights and cached keys and values that a step reads; what fits the CPU's caches "
+      "can exceed 100 %",
       huge_pages_text(report.huge_pages), report.huge_pages.weights > 0 ? " in huge pages" : "");
   for (const exec::DeviceUse& device : report.devices) text += "\n" + device_text(device);
   if (layers) {
