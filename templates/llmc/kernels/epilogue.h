@@ -77,8 +77,9 @@ struct Gated {
   }
 };
 
-/// Makes the compiler keep an array in memory between its use as vectors and as single floats. Else
-/// clang 19 moves floats from vector to vector, with wrong shuffles on LASX (docs/kernels.md).
+/// Makes the compiler load an array from memory after this, not from vectors that it has in
+/// registers. Else clang 19 moves floats from vector to vector where single floats are rotated,
+/// with wrong shuffles on LASX (docs/kernels.md).
 template <size_t kCount>
 LLMC_INLINE void keep_in_memory(float* row) {
   asm volatile("" : "+m"(*reinterpret_cast<float(*)[kCount]>(row)));

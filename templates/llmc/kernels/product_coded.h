@@ -136,7 +136,7 @@ LLMC_INLINE void unpack_block(const uint8_t* block, Put put) {
 }
 
 /// Adds sum_k c a of one 6-bit block of each stream, where c are the stored codes.
-template <size_t kPanels>
+template <bool kFar, size_t kPanels>
 LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
                                 I32x8 (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
@@ -147,9 +147,9 @@ LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       const uint8_t* at = block + p * stride + u * 64;
-      prefetch_stream(at + kPrefetchAhead);
+      prefetch_weights<kFar>(at + kPrefetchAhead);
       const uint8_t* upper = block + p * stride + kSixLowerBytes + u * 32;
-      if (u == 0) prefetch_stream(upper + kPrefetchAhead);
+      if (u == 0) prefetch_weights<kFar>(upper + kPrefetchAhead);
       const Codes first = load_codes(at), second = load_codes(at + 32), high = load_codes(upper);
       const Codes c0 = with_upper<0>(low_nibbles(first), high);
       const Codes c1 = with_upper<1>(high_nibbles(first), high);
@@ -163,17 +163,17 @@ LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_
 
 /// Adds sum_k c a of one block (or half a block) of each stream. `a` are the activations of one
 /// token.
-template <CodedFormat kFormat, size_t kPanels>
+template <CodedFormat kFormat, bool kFar, size_t kPanels>
 LLMC_INLINE void coded_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
                                   I32x8 (&sum)[kPanels]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
     BlockSum part[kPanels];
-    q4_block_gemv<kPanels, kSteps / 2>(block, stride, a, part);
+    q4_block_gemv<kPanels, kFar, kSteps / 2>(block, stride, a, part);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) sum[p] = sum[p] + row_sums(part[p]);
   } else if constexpr (CodedShape<kFormat>::kSix) {
-    six_block_gemv<kPanels>(block, stride, a, sum);
+    six_block_gemv<kFar>(block, stride, a, sum);
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -181,7 +181,7 @@ LLMC_INLINE void coded_block_gemv(const uint8_t* block, size_t stride, const int
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) {
         const uint8_t* at = block + p * stride + v * 32;
-        if (v % 2 == 0) prefetch_stream(at + kPrefetchAhead);
+        if (v % 2 == 0) prefetch_weights<kFar>(at + kPrefetchAhead);
         sum[p] = dot_i8(sum[p], load_codes(at), activation);
       }
     }
@@ -197,8 +197,8 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
   using Shape = CodedShape<kFormat>;
   constexpr size_t kNumbers = kPanelRows * coded_number_bytes(kFormat);
   constexpr size_t kZeros = kPanelRows * coded_zero_bytes(kFormat);
-  constexpr size_t kNumberOffset = coded_scale_offset(kFormat, kBlocksPerSuper);
-  constexpr size_t kNumberBytes = coded_super_bytes(kFormat, kBlocksPerSuper) - kNumberOffset;
+  constexpr size_t kNumberBytes =
+      coded_super_bytes(kFormat, kBlocksPerSuper) - coded_scale_offset(kFormat, kBlocksPerSuper);
   F32x8 total[kPanels];
   for (size_t p = 0; p < kPanels; ++p) total[p] = zero_f32();
   for (size_t s = 0; s < super_count(K); ++s) {
@@ -213,7 +213,7 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
       for (size_t p = 0; p < kPanels; ++p) sum[p] = zero_i32();
 #pragma clang loop unroll(disable)
       for (size_t b = first; b < first + count; ++b) {
-        coded_block_gemv<kFormat>(
+        coded_block_gemv<kFormat, prefetches_far(K)>(
             codes + b * coded_block_bytes(kFormat) + half * (coded_block_bytes(kFormat) / 2),
             stride, x.codes + (s * kBlocksPerSuper + b) * kBlock + half * (kBlock / 2), sum);
       }
@@ -234,7 +234,8 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
       if constexpr (Shape::kHalves) group(b, 1, 1);
     }
     for (size_t p = 0; p < kPanels; ++p) {
-      prefetch_numbers<kNumberBytes>(codes + kNumberOffset + p * stride);
+      prefetch_numbers<kNumberBytes, prefetches_far(K)>(
+          codes + coded_scale_offset(kFormat, blocks) + p * stride);
       total[p] = fma(splat(x.scales[s]), part[p], total[p]);
     }
   }

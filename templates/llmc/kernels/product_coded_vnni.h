@@ -263,7 +263,7 @@ struct VnniFew {
       for (; b < end; ++b) {
 #pragma clang loop unroll(full)
         for (size_t p = 0; p < kTilePanels; ++p) {
-          for (size_t i = 0; i < kFetchBytes; i += kAlignment) prefetch_stream(next[p] + i);
+          for (size_t i = 0; i < kFetchBytes; i += kAlignment) prefetch_weights(next[p] + i);
           next[p] += kFetchBytes;
         }
         start_block<V, kGroupBlocks == 1>(sum, few.starts.blocks[b] + t);

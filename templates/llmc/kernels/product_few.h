@@ -24,7 +24,7 @@ LLMC_INLINE void q4_block_few(const uint8_t* block, const int8_t* a, size_t at,
                               BlockSum (&sum)[kTokens]) {
 #pragma clang loop unroll(full)
   for (size_t v = 0; v < kVectors; ++v) {
-    if (v % 2 == 0) prefetch_stream(block + v * 32 + kFewAhead);
+    if (v % 2 == 0) prefetch_weights(block + v * 32 + kFewAhead);
     const Codes both = load_codes(block + v * 32), low = low_nibbles(both);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
@@ -107,7 +107,7 @@ struct PackedSums {
       add_six(codes, a);
     } else {
       constexpr size_t kHere = CodedShape<kFormat>::kHalves ? kBlockBytes / 2 : kBlockBytes;
-      for (size_t i = 0; i < kHere; i += 64) prefetch_stream(codes + i + kFewAhead);
+      for (size_t i = 0; i < kHere; i += 64) prefetch_weights(codes + i + kFewAhead);
       coded_block_sums<kFormat>(codes, a, at, sum);
     }
   }
@@ -115,10 +115,10 @@ struct PackedSums {
 
  private:
   LLMC_INLINE void add_six(const uint8_t* block, const int8_t* a) {
-    prefetch_stream(block + kSixLowerBytes + kFewAhead);
+    prefetch_weights(block + kSixLowerBytes + kFewAhead);
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < 4; ++v) {
-      if (v % 2 == 0) prefetch_stream(block + v * 32 + kFewAhead);
+      if (v % 2 == 0) prefetch_weights(block + v * 32 + kFewAhead);
       const Codes packed = load_codes(block + v * 32);
       const Codes upper = load_codes(block + kSixLowerBytes + v / 2 * 32);
       const Codes low = low_nibbles(packed), high = high_nibbles(packed);

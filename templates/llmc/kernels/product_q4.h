@@ -49,7 +49,7 @@ LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair)
 
 /// Computes sum_k c a of one block of each stream from the packed nibbles. `a` are its 32
 /// activations. With kVectors = 2, processes half a block.
-template <size_t kPanels, size_t kVectors = 4>
+template <size_t kPanels, bool kFar, size_t kVectors = 4>
 LLMC_INLINE void q4_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
                                BlockSum (&sum)[kPanels]) {
 #pragma clang loop unroll(full)
@@ -58,7 +58,7 @@ LLMC_INLINE void q4_block_gemv(const uint8_t* block, size_t stride, const int8_t
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       const uint8_t* at = block + p * stride + v * 32;
-      if (v % 2 == 0) prefetch_stream(at + kPrefetchAhead);
+      if (v % 2 == 0) prefetch_weights<kFar>(at + kPrefetchAhead);
       const Codes both = load_codes(at);
       sum[p] = v == 0 ? mul_u4(low_nibbles(both), low) : mac_u4(sum[p], low_nibbles(both), low);
       sum[p] = mac_u4(sum[p], high_nibbles(both), high);
@@ -83,13 +83,14 @@ LLMC_INLINE void q4_super_gemv(const uint8_t* panel, size_t stride, size_t s, co
   for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
     const uint8_t* block = super + pair * 2 * kQ4BlockCodeBytes;
     const uint8_t* scale = scales + pair * kPanelRows;
-    q4_block_gemv<kPanels>(block, stride, a, block_sum);
+    q4_block_gemv<kPanels, prefetches_far(K)>(block, stride, a, block_sum);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) {
       i1[p] = add_scaled(i1[p], block_sum[p], even_scale(load_scale_pair(scale + p * stride)));
     }
     if (kBlocks % 2 == 0 || pair < kBlocks / 2) {
-      q4_block_gemv<kPanels>(block + kQ4BlockCodeBytes, stride, a + kBlock, block_sum);
+      q4_block_gemv<kPanels, prefetches_far(K)>(block + kQ4BlockCodeBytes, stride, a + kBlock,
+                                                block_sum);
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kPanels; ++p) {
         i1[p] = add_scaled(i1[p], block_sum[p], odd_scale(load_scale_pair(scale + p * stride)));
@@ -104,7 +105,8 @@ LLMC_INLINE void q4_super_gemv(const uint8_t* panel, size_t stride, size_t s, co
     for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
       i2 = add_mins(i2, q4_min_pair(mins + p * stride, kBlocks, pair), sums + 2 * pair);
     }
-    prefetch_numbers<q4_super_bytes(kBlocks) - q4_scale_offset(kBlocks)>(scales + p * stride);
+    prefetch_numbers<q4_super_bytes(kBlocks) - q4_scale_offset(kBlocks), prefetches_far(K)>(
+        scales + p * stride);
     sum[p] = q4_fold(panel + p * stride)(sum[p], x.scales[s], i1[p], i2);
   }
 }

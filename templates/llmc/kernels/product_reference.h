@@ -24,10 +24,10 @@ LLMC_INLINE F32x8 q4_super_reference(const uint8_t* panel, size_t s, const Quant
   BlockSum block[1];
   for (size_t pair = 0; pair < ceil_div(kBlocks, 2); ++pair) {
     const ScalePair scale = load_scale_pair(scales + pair * kPanelRows);
-    q4_block_gemv<1>(super + 2 * pair * kQ4BlockCodeBytes, 0, a, block);
+    q4_block_gemv<1, false>(super + 2 * pair * kQ4BlockCodeBytes, 0, a, block);
     i1 = add_scaled(i1, block[0], even_scale(scale));
     if (kBlocks % 2 == 0 || pair < kBlocks / 2) {
-      q4_block_gemv<1>(super + (2 * pair + 1) * kQ4BlockCodeBytes, 0, a + stride, block);
+      q4_block_gemv<1, false>(super + (2 * pair + 1) * kQ4BlockCodeBytes, 0, a + stride, block);
       i1 = add_scaled(i1, block[0], odd_scale(scale));
     }
     i2 = add_mins(i2, q4_min_pair(mins, kBlocks, pair), sums);
@@ -68,7 +68,7 @@ LLMC_NOINLINE inline void coded_panel_reference(const uint8_t* panel, const Quan
       I32x8 sum[1] = {zero_i32()};
       const size_t block = s * kBlocksPerSuper + first;
       for (size_t b = 0; b < count; ++b) {
-        coded_block_gemv<kFormat>(
+        coded_block_gemv<kFormat, false>(
             codes + (first + b) * coded_block_bytes(kFormat) +
                 half * (coded_block_bytes(kFormat) / 2),
             0, x.codes + ((block + b) * x.tokens + token) * kBlock + half * (kBlock / 2), sum);

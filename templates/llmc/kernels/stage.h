@@ -42,11 +42,24 @@ inline constexpr size_t kPrefetchAhead = 3072;
 /// turn, so the distance is larger.
 inline constexpr size_t kFewAhead = 4096, kFewSupersAhead = 2;
 
-/// Prefetches the kBytes at `numbers` + kPrefetchAhead: with the scales, zero points or mins of a
-/// superblock as `numbers`, the part of the stream that the loop over its codes does not prefetch.
-template <size_t kBytes>
+/// Returns whether streams of rows of `k` weights are prefetched in two steps. Models with shorter
+/// rows usually fit a cache, where the second one only takes time.
+constexpr bool prefetches_far(size_t k) {
+  return k >= 512;
+}
+/// Prefetches a line of a stream of weights, and with kFar the one at kPrefetchFarther.
+template <bool kFar = true>
+LLMC_INLINE void prefetch_weights(const uint8_t* p) {
+  prefetch_stream(p);
+  if constexpr (kFar) prefetch_tile(p + kPrefetchFarther);
+}
+/// Prefetches at most kBytes from `numbers` + kPrefetchAhead on. `numbers` are a superblock's
+/// scales, zero points or mins; the loop over the codes prefetches for codes only.
+template <size_t kBytes, bool kFar>
 LLMC_INLINE void prefetch_numbers(const uint8_t* numbers) {
-  for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_stream(numbers + i + kPrefetchAhead);
+  if constexpr (kFar) {
+    for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_weights(numbers + i + kPrefetchAhead);
+  }
 }
 
 struct Range {

@@ -304,19 +304,14 @@ LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bytes);
 }
 
-/// Distance in bytes from the data that prefetch_stream() loads into all cache levels to what it
-/// loads into the second-level cache, which can wait for more cache lines at a time.
-inline constexpr size_t kStreamFarther = 5120;
-
 LLMC_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }
-LLMC_INLINE void prefetch_tile(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
-}
 LLMC_INLINE void prefetch_stream(const void* p) {
   prefetch(p);
-  prefetch_tile(static_cast<const char*>(p) + kStreamFarther);
+}
+LLMC_INLINE void prefetch_tile(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
 }
 
 }  // namespace LLMC_ISA

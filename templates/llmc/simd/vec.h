@@ -58,8 +58,7 @@
 ///                                                     kSignedCodes -32..31, too
 ///   store_i8(p, a, b, c, d)                           32 values in -128..127 (saturated) as bytes
 /// prefetch(p)                                         hint: load into all cache levels
-/// prefetch_stream(p)                                  hint for a stream of weights read once, and
-///                                                     perhaps for what follows p some KB later;
+/// prefetch_stream(p)                                  hint for a stream of weights read once;
 ///                                                     no-op if hardware does it
 /// prefetch_tile(p)                                    the same for data that is read several KB
 ///                                                     later: into the second-level cache, where
@@ -90,7 +89,18 @@
 /// kSquareTiles    whether those of coded weights also use ExactPanels' tiles, which are then
 ///                 matrix products
 
+#include <stddef.h>
+
 #include "llmc/target.h"
+
+namespace llmc {
+inline namespace LLMC_ISA {
+/// Distance in bytes from the part of a stream of weights that is prefetched into all cache levels
+/// to the part that is prefetched into the second-level cache, which can wait for more lines of
+/// main memory at a time.
+inline constexpr size_t kPrefetchFarther = 5120;
+}  // namespace LLMC_ISA
+}  // namespace llmc
 
 #if LLMC_OPT_LEVEL == 1
 #include "llmc/simd/generic.h"

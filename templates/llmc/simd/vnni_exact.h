@@ -207,8 +207,10 @@ struct VnniPanels {
       }
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kTilePanels; ++p) {
-        prefetch_stream(next[p]);
-        prefetch_stream(next[p] + 64);
+        for (const uint8_t* line = next[p]; line <= next[p] + 64; line += 64) {
+          prefetch(line);
+          prefetch_tile(line + kPrefetchFarther);
+        }
         next[p] += kFetchBytes;
         block_scales[p] += b % 2 * 8;
       }
