@@ -298,7 +298,7 @@ double BenchReport::cache_bytes_read(const BenchResult& result) const {
   double bytes = 0;
   for (const plan::CacheReads& reads : cache_reads)
     for (std::uint32_t i = 0; i < result.tokens; ++i)
-      bytes += static_cast<double>(reads.bytes_at(std::uint64_t{result.depth} + i));
+      bytes += static_cast<double>(reads.bytes_at(result.steps.first_position + std::uint64_t{i}));
   return bytes * result.sequences;
 }
 

@@ -83,7 +83,7 @@ struct BenchReport {
   std::uint64_t arena_bytes = 0, cache_bytes = 0;  // of a session, and of its KV cache
   /// Products for one token; empty if the bundle does not list them.
   std::vector<plan::Products> products;
-  std::vector<plan::CacheReads> cache_reads;  // the same
+  std::vector<plan::CacheReads> cache_reads;  // empty if the bundle does not list them
   std::string target;
   std::uint32_t opt_level = 0;
   std::string emulator;  // the emulator's command; empty if this processor ran the code
@@ -93,8 +93,8 @@ struct BenchReport {
   /// Returns the multiply-adds with weights in a whole test; the head is computed once per prompt.
   /// Returns 0 for an encoder, which is not among the products.
   double macs(const BenchResult& result, const plan::Products& products) const;
-  /// Returns the bytes of cached keys and values that a whole generation test reads, without those
-  /// of a source.
+  /// Returns the bytes of cached keys and values that a whole generation test with the cache reads,
+  /// without those of a source.
   double cache_bytes_read(const BenchResult& result) const;
 };
 

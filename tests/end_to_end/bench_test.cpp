@@ -243,7 +243,7 @@ TEST_F(BenchCommand, PrintsOneRowForEachTest) {
     EXPECT_FALSE(row.contains("parts"));
     if (prompt) continue;
     // A step reads the weights, and 1024 bytes of keys and values for each token up to its own.
-    const double keys = row["depth"].get<double>() + 1.5;
+    const double keys = row["steps"]["first_position"].get<double>() + 1.5;
     EXPECT_NEAR(row["read_bytes_per_second"].get<double>() / row["tokens_per_second"].get<double>(),
                 json["weight_bytes_per_token"].get<double>() + 1024 * keys, 1);
   }

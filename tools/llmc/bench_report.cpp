@@ -76,6 +76,7 @@ struct Work {
 };
 Work work_of(const bench::BenchReport& report, const BenchResult& r, Part part) {
   Work work;
+  if (r.uncached) return work;
   if (part == Part::kAttention && !is_prompt(r)) work.bytes = report.cache_bytes_read(r);
   for (const plan::Products& p : report.products) {
     if (p.part != part) continue;
