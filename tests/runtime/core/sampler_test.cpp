@@ -55,6 +55,20 @@ TEST(ExactExp, AgreesWithLibm) {
     worst = std::max(worst, std::fabs(exact_exp(x) / std::exp(x) - 1.0));
   }
   EXPECT_LT(worst, 1e-14);
+  EXPECT_GT(exact_exp(-708.0), 0.0);
+  EXPECT_EQ(exact_exp(std::nextafter(-708.0, -709.0)), 0.0);
+}
+
+TEST(ExactExp, BlocksHaveTheSameBitsInOrder) {
+  for (const std::uint32_t count : {0u, 1u, 63u, 64u, 65u, 129u}) {
+    std::uint32_t next = 0;
+    const auto x = [](std::uint32_t i) { return -0.37 * i * i; };
+    each_exp(count, x, [&](std::uint32_t i, double power) {
+      EXPECT_EQ(i, next++);
+      EXPECT_EQ(power, exact_exp(x(i)));
+    });
+    EXPECT_EQ(next, count);
+  }
 }
 
 TEST(ExactLog, AgreesWithLibm) {
