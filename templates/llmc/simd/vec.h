@@ -89,18 +89,7 @@
 /// kSquareTiles    whether those of coded weights also use ExactPanels' tiles, which are then
 ///                 matrix products
 
-#include <stddef.h>
-
 #include "llmc/target.h"
-
-namespace llmc {
-inline namespace LLMC_ISA {
-/// Distance in bytes from the part of a stream of weights that is prefetched into all cache levels
-/// to the part that is prefetched into the second-level cache, which can wait for more lines of
-/// main memory at a time.
-inline constexpr size_t kPrefetchFarther = 5120;
-}  // namespace LLMC_ISA
-}  // namespace llmc
 
 #if LLMC_OPT_LEVEL == 1
 #include "llmc/simd/generic.h"
@@ -110,6 +99,7 @@ inline constexpr size_t kPrefetchFarther = 5120;
 #include LLMC_SIMD_HEADER(LLMC_TARGET)
 #endif
 
+#include "llmc/simd/weight_prefetch.h"
 #include "llmc/simd/wide.h"
 
 namespace llmc {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/token_tiles.h"
+#include "llmc/simd/weight_prefetch.h"
 
 /// Exact panels (kernels/product_q4_exact.h) with x86's dot products of bytes. Included by the SIMD
 /// headers of these targets, which define the vector type:
@@ -207,10 +208,8 @@ struct VnniPanels {
       }
 #pragma clang loop unroll(full)
       for (size_t p = 0; p < kTilePanels; ++p) {
-        for (const uint8_t* line = next[p]; line <= next[p] + 64; line += 64) {
-          prefetch(line);
-          prefetch_tile(line + kPrefetchFarther);
-        }
+        prefetch_weights(next[p]);
+        prefetch_weights(next[p] + 64);
         next[p] += kFetchBytes;
         block_scales[p] += b % 2 * 8;
       }
