@@ -18,8 +18,8 @@ struct CodeSizes {
   std::uint32_t core;       // the runtime's core
   std::uint32_t base;       // code that every model has once: embedding, angles, saved states
   std::uint32_t attention;  // each kind of attention over an f32 cache
-  std::uint32_t qkv,
-      gated;  // extra code of linear stages that store q, k and v, or that have a gate
+  std::uint32_t qkv;        // extra code of linear stages that store q, k and v
+  std::uint32_t gated;      // extra code of linear stages that have a gate
   // Indexed by WeightKind: a linear stage without its products; the preparation of its rows; its
   // products, for each number of columns; the code shared by all of these.
   std::uint32_t stage[4], prepare[4], product[4], shared[4];
