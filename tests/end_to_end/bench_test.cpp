@@ -20,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using bench::BenchResult;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -183,7 +184,7 @@ class BenchCommand : public ::testing::Test {
   static void SetUpTestSuite() {
     folder_ = new testing::TemporaryFolder;
     const auto made = llmc({"compile", tinyfable().string(), "-o", bundle(), "--target", "generic",
-                            "--cflag=-O1", "-q"});
+                            "--cflag=-O1", "--sequences", "3", "--batch", "3", "-q"});
     ASSERT_EQ(made.code, 0) << made.err;
   }
   static void TearDownTestSuite() { delete std::exchange(folder_, nullptr); }
@@ -209,8 +210,8 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
   expect_refused({"-d", "1,x"}, 2, "--n-depth");
   expect_refused({"-t", "0,1"}, 2, "--threads 0");
   expect_refused({"--n-parallel", "0"}, 2, "--n-parallel takes numbers from 1");
-  expect_refused({"--n-parallel", "1,2"}, 2,
-                 "2 sequences requested, but the model was compiled for 1");
+  expect_refused({"--n-parallel", "1,4"}, 2,
+                 "4 sequences requested, but the model was compiled for 3");
   expect_refused({"-p", "0", "-n", "0"}, 2, "nothing to measure");
   expect_refused({"-p", "18,4000"}, 2, "a prompt of 4000 tokens after 0");
   expect_refused({"-d", "2000", "-p", "64"}, 2, "a prompt of 64 tokens after 2000");
@@ -221,8 +222,8 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
 }
 
 TEST_F(BenchCommand, PrintsOneRowForEachTest) {
-  const auto ran = llmc(
-      {"bench", bundle(), "-p", "3,9", "-n", "2", "-d", "0,5", "-t", "1", "-r", "2", "-o", "json"});
+  const auto ran = llmc({"bench", bundle(), "-p", "3,9", "-n", "2", "-d", "0,5", "-t", "1", "-r",
+                         "2", "--n-parallel", "1,3", "-o", "json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto json = nlohmann::json::parse(ran.out);
   EXPECT_EQ(json["target"], "generic");
@@ -236,18 +237,31 @@ TEST_F(BenchCommand, PrintsOneRowForEachTest) {
     EXPECT_EQ(row["threads"], 1);
     EXPECT_GT(row["read_bandwidth_bytes_per_second"], 0);
     const bool prompt = tests.back().starts_with("pp");
-    EXPECT_EQ(row.contains("macs_per_second"), prompt);
-    EXPECT_EQ(row.contains("ratio_to_peak"), prompt);
+    const int sequences = row["sequences"];
+    EXPECT_EQ(row.contains("macs_per_second"), prompt || sequences > 1);
+    EXPECT_EQ(row.contains("ratio_to_peak"), prompt || sequences > 1);
     EXPECT_EQ(row.contains("ratio_to_read_bandwidth"), !prompt);
     EXPECT_EQ(row.contains("steps"), !prompt);
     EXPECT_FALSE(row.contains("parts"));
     if (prompt) continue;
     // A step reads the weights, and 1024 bytes of keys and values for each token up to its own.
-    const double keys = row["steps"]["first_position"].get<double>() + 1.5;
-    EXPECT_NEAR(row["read_bytes_per_second"].get<double>() / row["tokens_per_second"].get<double>(),
+    const double keys = sequences * (row["steps"]["first_position"].get<double>() + 1.5);
+    const double steps_per_second = row["tokens_per_second"].get<double>() / sequences;
+    EXPECT_NEAR(row["read_bytes_per_second"].get<double>() / steps_per_second,
                 json["weight_bytes_per_token"].get<double>() + 1024 * keys, 1);
   }
-  EXPECT_THAT(tests, ElementsAre("pp3", "pp9", "tg2", "pp3 @ d5", "pp9 @ d5", "tg2 @ d5"));
+  EXPECT_THAT(tests, ElementsAre("pp3", "pp9", "tg2", "tg2 x 3", "pp3 @ d5", "pp9 @ d5", "tg2 @ d5",
+                                 "tg2 x 3 @ d5"));
+}
+
+TEST_F(BenchCommand, SeveralSequencesAreBesideTheLimitThatBoundsThem) {
+  // Portable code of a model that fits the cache is far from the limit of memory.
+  const auto ran = llmc({"bench", bundle(), "-p", "0", "-n", "2", "-t", "1", "-r", "1",
+                         "--n-parallel", "1,3", "-o", "csv"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("reached GMAC/s,limit GMAC/s,reached GB/s,limit GB/s"));
+  EXPECT_THAT(ran.out, ContainsRegex("\ntg2,[^\n]*,,,[0-9.]+,[0-9.]+,[0-9]+\n"));
+  EXPECT_THAT(ran.out, ContainsRegex("\ntg2 x 3,[^\n]*,[0-9.]+,[0-9.]+,,,[0-9]+\n"));
 }
 
 TEST_F(BenchCommand, LayersShowsEveryStageOfABundle) {

@@ -36,38 +36,57 @@ std::string test_name(const BenchResult& r) {
   return r.depth == 0 ? name : fmt::format("{} @ d{}", name, r.depth);
 }
 
-/// Rate of a test in the resource that bounds it, and the machine's limit.
+/// What a test uses of a resource per second, and the machine's limit; 0: unknown.
 struct Rate {
-  double reached = 0, limit = 0;  // multiply-adds or bytes read per second; 0: unknown
+  double reached = 0, limit = 0;
 
   double ratio() const { return limit > 0 ? reached / limit : 0; }
 };
 
-Rate rate_of(const BenchResult& r, const bench::BenchReport& report, const MachineLimits& limits) {
-  Rate rate;
-  if (r.uncached) return rate;
-  if (is_prompt(r)) {
-    // The time at the limit is the sum over formats at the peak of each.
-    double macs = 0, least_seconds = 0;
-    const auto peaks = limits.macs.find(r.threads);
-    for (const plan::Products& p : report.products) {
-      macs += report.macs(r, p);
-      if (peaks == limits.macs.end()) continue;
-      const auto peak = peaks->second.find(bench::arithmetic_of(p.format));
-      if (peak != peaks->second.end() && peak->second > 0)
-        least_seconds += report.macs(r, p) / peak->second;
-    }
-    rate.reached = macs / r.tokens * r.tokens_per_second;
-    if (least_seconds > 0) rate.limit = macs / least_seconds;
-  } else {
-    // A step reads the weights once for all sequences, and the cache of each of them.
-    const double steps_per_second = r.tokens_per_second / r.sequences;
-    rate.reached = steps_per_second * (static_cast<double>(report.weight_bytes_per_token) +
-                                       report.cache_bytes_read(r) / r.tokens);
-    if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
-      rate.limit = at->second;
+/// Returns the rate of multiply-adds with weights.
+Rate mac_rate(const BenchResult& r, const bench::BenchReport& report, const MachineLimits& limits) {
+  if (r.uncached) return {};
+  // The time at the limit is the sum over formats at the peak of each.
+  double macs = 0, least_seconds = 0;
+  const auto peaks = limits.macs.find(r.threads);
+  for (const plan::Products& p : report.products) {
+    macs += report.macs(r, p);
+    if (peaks == limits.macs.end()) continue;
+    const auto peak = peaks->second.find(bench::arithmetic_of(p.format));
+    if (peak != peaks->second.end() && peak->second > 0)
+      least_seconds += report.macs(r, p) / peak->second;
   }
-  return rate;
+  return {.reached = macs / static_cast<double>(r.all_tokens()) * r.tokens_per_second,
+          .limit = least_seconds > 0 ? macs / least_seconds : 0};
+}
+
+/// Returns the rate of bytes that a generation test reads. A step reads the weights once for all
+/// sequences, and the cache of each of them.
+Rate read_rate(const BenchResult& r, const bench::BenchReport& report,
+               const MachineLimits& limits) {
+  if (r.uncached) return {};
+  const auto limit = limits.read_bytes.find(r.threads);
+  const double steps_per_second = r.tokens_per_second / r.sequences;
+  return {.reached = steps_per_second * (static_cast<double>(report.weight_bytes_per_token) +
+                                         report.cache_bytes_read(r) / r.tokens),
+          .limit = limit != limits.read_bytes.end() ? limit->second : 0};
+}
+
+/// The rate in the resource that bounds a test.
+struct Bound {
+  Rate rate;
+  bool arithmetic;  // multiply-adds, else bytes
+};
+
+/// Arithmetic bounds prompts, memory the generation of one sequence; that of several is bounded by
+/// the one that is nearer its limit.
+Bound bound_of(const BenchResult& r, const bench::BenchReport& report,
+               const MachineLimits& limits) {
+  const Rate macs = mac_rate(r, report, limits);
+  if (is_prompt(r)) return {macs, true};
+  const Rate bytes = read_rate(r, report, limits);
+  const bool arithmetic = r.sequences > 1 && macs.ratio() > bytes.ratio();
+  return {arithmetic ? macs : bytes, arithmetic};
 }
 
 /// Multiply-adds with weights, and bytes of weights or of the cache, of one part in a whole test.
@@ -131,20 +150,19 @@ Table speed_table(const BenchTables& t, TableFormat format) {
   columns.push_back({.title = "of the limit", .unit = "%"});
   Table table(format, columns);
   for (const BenchResult& r : t.report.results) {
-    const Rate rate = rate_of(r, t.report, t.limits);
-    const char* const unit = is_prompt(r) ? "GMAC/s" : "GB/s";
-    const auto number = [&](double value) {
+    const auto [rate, arithmetic] = bound_of(r, t.report, t.limits);
+    const auto number = [&, in_macs = arithmetic](double value) {
       if (value <= 0) return std::string();
       return csv ? fmt::format("{:.1f}", value * 1e-9)
-                 : fmt::format("{:.1f} {}", value * 1e-9, unit);
+                 : fmt::format("{:.1f} {}", value * 1e-9, in_macs ? "GMAC/s" : "GB/s");
     };
     std::vector<std::string> cells{
         test_name(r), fmt::to_string(r.threads), fmt::format("{:.1f}", r.tokens_per_second),
         fmt::format("{:.1f}", r.minimum), fmt::format("{:.1f}", r.maximum)};
-    if (csv && !is_prompt(r)) cells.resize(cells.size() + 2);
+    if (csv && !arithmetic) cells.resize(cells.size() + 2);
     cells.push_back(number(rate.reached));
     cells.push_back(number(rate.limit));
-    if (csv && is_prompt(r)) cells.resize(cells.size() + 2);
+    if (csv && arithmetic) cells.resize(cells.size() + 2);
     cells.push_back(rate.limit > 0 ? fmt::format("{:.0f}", 100 * rate.ratio()) : std::string());
     table.add(std::move(cells));
   }
@@ -235,7 +253,6 @@ std::string steps_table(const BenchTables& t, TableFormat format) {
 Json BenchTables::json() const {
   Json rows = Json::array();
   for (const BenchResult& r : report.results) {
-    const Rate rate = rate_of(r, report, limits);
     Json row{{"test", test_name(r)},
              {"threads", r.threads},
              {"tokens", r.tokens},
@@ -248,14 +265,18 @@ Json BenchTables::json() const {
              {"seconds", r.seconds}};
     if (const auto at = limits.read_bytes.find(r.threads); at != limits.read_bytes.end())
       row["read_bandwidth_bytes_per_second"] = at->second;
-    if (is_prompt(r) && rate.reached > 0) row["macs_per_second"] = rate.reached;
-    if (is_prompt(r) && rate.limit > 0) {
-      row["peak_macs_per_second"] = rate.limit;
-      row["ratio_to_peak"] = rate.ratio();
+    if (is_prompt(r) || r.sequences > 1) {
+      const Rate macs = mac_rate(r, report, limits);
+      if (macs.reached > 0) row["macs_per_second"] = macs.reached;
+      if (macs.limit > 0) {
+        row["peak_macs_per_second"] = macs.limit;
+        row["ratio_to_peak"] = macs.ratio();
+      }
     }
     if (!is_prompt(r) && !r.uncached) {
-      row["read_bytes_per_second"] = rate.reached;
-      if (rate.limit > 0) row["ratio_to_read_bandwidth"] = rate.ratio();
+      const Rate bytes = read_rate(r, report, limits);
+      row["read_bytes_per_second"] = bytes.reached;
+      if (bytes.limit > 0) row["ratio_to_read_bandwidth"] = bytes.ratio();
     }
     if (r.parts) row["parts"] = parts_json(report, r);
     if (!r.steps.seconds.empty()) row["steps"] = steps_json(r.steps);
