@@ -24,7 +24,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from support import Failed, Misused, chroot_python, prepare_chroot, run, run_main, say
+from support import Failed, Misused, build_program, chroot_python, prepare_chroot, run, run_main, say
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -59,12 +59,6 @@ class Chroot:
 
     def run(self, *argv, **keywords):
         return run(["chroot", self.root, *argv], **keywords)
-
-    def build_program(self) -> None:
-        libraries = next((self.root / "usr/lib").glob("*/libllama.so")).parent
-        # This machine's compiler and C library; those of the chroot are newer.
-        run(["cc", "-O2", "-D_GNU_SOURCE", "-I", self.root / "usr/include", "-o", self.folder / "llama_divergence",
-             HERE / "llama_divergence.c", libraries / "libllama.so", libraries / "libggml.so", "-lm", "-Wl,--allow-shlib-undefined"])
 
     def write_f32(self, model: Path) -> None:
         copy = self.folder / "model"
@@ -181,7 +175,7 @@ def measure_peer(args) -> None:
     windows = windows_of(args)
     with tempfile.TemporaryDirectory(dir=args.folder / "models", prefix="quality-") as work:
         chroot = Chroot(args, Path(work))
-        chroot.build_program()
+        build_program(args, "llama_divergence", chroot.folder)
         chroot.write_f32(args.model)
         rows = chroot.measure(args.types.split(","), windows)
         program = f"llama.cpp {chroot.version()}"

@@ -85,6 +85,15 @@ def prepare_chroot(args, needs_onnx: bool = False, needs_headers: bool = False) 
             run(["mount", "--bind", place, inside])
 
 
+def build_program(args, name: str, folder: Path) -> None:
+    """Builds NAME.c, which calls llama.cpp's library, in a folder that the chroot sees."""
+    root, source = args.folder / "sid", Path(__file__).resolve().parent / f"{name}.c"
+    libraries = next((root / "usr/lib").glob("*/libllama.so")).parent
+    # This machine's compiler and C library; those of the chroot are newer.
+    run(["cc", "-O2", "-D_GNU_SOURCE", "-I", root / "usr/include", "-o", folder / name, source, libraries / "libllama.so",
+         libraries / "libggml.so", "-lm", "-Wl,--allow-shlib-undefined"])
+
+
 def clock(args) -> dict:
     """The environment in which programs, inside of the chroot too, measure the time of --clock."""
     if args.clock == "wall":
