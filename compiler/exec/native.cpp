@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/cache.h"
+#include "compiler/driver/cached_content.h"
 #include "compiler/driver/library_status.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/exec/emulator.h"
@@ -28,12 +31,18 @@ namespace fs = std::filesystem;
 constexpr const char* kLibraryFile = "model.so";
 constexpr const char* kModelRunnerFile = "runner";
 constexpr const char* kBundleFolder = "bundle";
+/// Archives above this size, which contain weights, are not linked in the cache.
+constexpr std::uintmax_t kMaxKeptArchive = std::uintmax_t{64} << 20;
+
+fs::path archive_of(const fs::path& bundle, const std::string& name) {
+  return fs::absolute(bundle / ("lib" + name + ".a"));
+}
 
 /// Links the archive in `bundle` to a shared library or a runner.
 Status link_model(const std::string& cc, const target::Target& target, const std::string& name,
                   bool has_grammar, const fs::path& bundle, bool runner, const fs::path& binary) {
   LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(cc));
-  const fs::path archive = fs::absolute(bundle / ("lib" + name + ".a"));
+  const fs::path archive = archive_of(bundle, name);
   return runner ? link_model_runner(toolchain, target, archive, name, has_grammar, binary)
                 : driver::link_shared(toolchain, target, archive, binary);
 }
@@ -54,6 +63,65 @@ Status check_opencl(const NativeOptions& options, const std::string& device, boo
                      "compile it with --accelerate opencl");
 }
 
+/// Returns the path of the file that records the size of a cached binary. Runners are checked by
+/// size, because an emulator's error does not show whether the runner or the emulator is damaged.
+fs::path size_file(const fs::path& binary) {
+  return binary.string() + ".size";
+}
+
+Status note_size(const fs::path& binary) {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(binary, error);
+  if (error) return system_error(binary, "read", error.value());
+  return write_file(size_file(binary), std::to_string(bytes));
+}
+
+/// Returns whether the binary is executable and has its recorded size.
+bool has_recorded_size(const fs::path& binary) {
+  std::error_code error;
+  const fs::file_status status = fs::status(binary, error);
+  if (!fs::is_regular_file(status) ||
+      (status.permissions() & fs::perms::owner_exec) == fs::perms::none)
+    return false;
+  const auto noted = read_file(size_file(binary));
+  const std::uintmax_t bytes = fs::file_size(binary, error);
+  return noted.ok() && !error && *noted == std::to_string(bytes);
+}
+
+/// Returns the cache's entry for what is linked of an archive; empty if that is not kept.
+fs::path link_entry(const fs::path& archive, const target::Target& target,
+                    const NativeOptions& options, const char* file) {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(archive, error);
+  if (!options.use_cache || error || bytes > kMaxKeptArchive) return {};
+  const auto content = read_file(archive);
+  if (!content.ok()) return {};
+  const XXH128_hash_t hash = XXH3_128bits(content->data(), content->size());
+  const std::string key = fmt::format("{} {} {} {:016x}{:016x}", driver::own_identity(),
+                                      target.name, options.compile.cc, hash.high64, hash.low64);
+  return driver::cache_file(key, file, file).parent_path();
+}
+
+/// Makes the entry by link(folder), unless it is there, and returns its lock; nullopt if it cannot
+/// be used.
+std::optional<FolderLock> keep_linked(const fs::path& entry, const char* file,
+                                      const std::function<Status(const fs::path&)>& link,
+                                      std::uint64_t cache_limit_bytes) {
+  auto lock = FolderLock::take(entry, FolderLock::Kind::kShared);
+  if (lock && has_recorded_size(entry / file)) {
+    driver::touch_entry(entry);
+    return lock;
+  }
+  lock.reset();
+  remove_tree(entry);  // damaged, if it is there
+  auto output = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
+  if (!output.ok() || !link(output->path()).ok() || !note_size(output->path() / file).ok() ||
+      !output->commit().ok())
+    return std::nullopt;
+  driver::trim_cache(entry.parent_path(), cache_limit_bytes, entry);
+  return FolderLock::take(entry, FolderLock::Kind::kShared);
+}
+
 Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
                                                  const NativeOptions& options) {
   LLMC_TRY(driver::BundleFacts facts, driver::read_bundle(folder));
@@ -65,14 +133,29 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_TRY(const target::Target* const target, target::find(facts.target, facts.opt_level));
   LLMC_TRY(std::optional<Emulator> emulator, find_emulator(*target, options.emulator));
   LLMC_RETURN_IF_ERROR(check_opencl(options, facts.device, emulator.has_value()));
-  LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
+  const char* const file = emulator ? kModelRunnerFile : kLibraryFile;
+  const auto link = [&](const fs::path& to) {
+    return link_model(options.compile.cc, *target, facts.name, facts.grammar_bytes > 0, folder,
+                      emulator.has_value(), to / file);
+  };
   LinkedModel linked;
-  linked.path = folder;
-  linked.bundle = folder;
-  linked.binary = temporary.path() / (emulator ? kModelRunnerFile : kLibraryFile);
-  LLMC_RETURN_IF_ERROR(link_model(options.compile.cc, *target, facts.name, facts.grammar_bytes > 0,
-                                  folder, emulator.has_value(), linked.binary));
-  linked.facts = std::move(facts);
+  linked.path = linked.bundle = folder;
+  linked.facts = facts;
+  const fs::path entry = link_entry(archive_of(folder, facts.name), *target, options, file);
+  if (!entry.empty()) {
+    if (auto lock = keep_linked(entry, file, link, options.cache_limit_bytes)) {
+      LinkedModel kept = linked;
+      kept.binary = entry / file;
+      kept.in_use = std::make_shared<const FolderLock>(*std::move(lock));
+      auto loaded = load_linked(std::move(kept), emulator, options);
+      // A failure of the emulator does not mean that the entry is damaged.
+      if (loaded.ok() || loaded.error().first().kind == ErrorKind::kToolchain) return loaded;
+      remove_tree(entry);
+    }
+  }
+  LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
+  LLMC_RETURN_IF_ERROR(link(temporary.path()));
+  linked.binary = temporary.path() / file;
   // The file of a library is no longer needed when it is loaded. It is removed now, so that it does
   // not remain if the process is killed. A runner's file is needed to start each session.
   if (emulator) linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
@@ -100,31 +183,6 @@ Result<LinkedModel> linked_entry(const fs::path& folder, const fs::path& path, b
   linked.binary = folder / (runner ? kModelRunnerFile : kLibraryFile);
   LLMC_TRY(linked.facts, driver::read_bundle(linked.bundle));
   return linked;
-}
-
-/// Returns the path of the file that records the size of a cached binary. Runners are checked by
-/// size, because an emulator's error does not show whether the runner or the emulator is damaged.
-fs::path size_file(const fs::path& binary) {
-  return binary.string() + ".size";
-}
-
-Status note_size(const fs::path& binary) {
-  std::error_code error;
-  const std::uintmax_t bytes = fs::file_size(binary, error);
-  if (error) return system_error(binary, "read", error.value());
-  return write_file(size_file(binary), std::to_string(bytes));
-}
-
-/// Returns whether the binary is executable and has its recorded size.
-bool has_recorded_size(const fs::path& binary) {
-  std::error_code error;
-  const fs::file_status status = fs::status(binary, error);
-  if (!fs::is_regular_file(status) ||
-      (status.permissions() & fs::perms::owner_exec) == fs::perms::none)
-    return false;
-  const auto noted = read_file(size_file(binary));
-  const std::uintmax_t bytes = fs::file_size(binary, error);
-  return noted.ok() && !error && *noted == std::to_string(bytes);
 }
 
 }  // namespace

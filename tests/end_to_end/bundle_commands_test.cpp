@@ -43,6 +43,40 @@ void expect_advice_without_tokenizer(const fs::path& path) {
                               HasSubstr("\nhint: add tokenizer.json"), HasSubstr("--ids")));
 }
 
+TEST(BundleCommands, AreLinkedOnce) {
+  const testing::TemporaryFolder folder;
+  const std::string bundle = (folder.path() / "fable").string();
+  const std::string cache = "XDG_CACHE_HOME=" + (folder.path() / "cache").string();
+  const ProgramRun made = llmc({"compile", tinyfable().string(), "-o", bundle, "--target",
+                                "generic", "--name", "fable", "--cflag=-O0", "-q"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::string no_linker = "LLMC_CC=/nowhere/clang++";
+  const auto run = [&](const std::vector<std::string>& environment, const char* more = "-q") {
+    return llmc({"run", bundle, "-p", "Once", "-n", "3", "--temp", "0", "-q", more}, environment);
+  };
+  EXPECT_EQ(run({cache, no_linker}).code, 6);
+  const ProgramRun first = run({cache});
+  ASSERT_EQ(first.code, 0) << first.err;
+  const ProgramRun again = run({cache, no_linker});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.out, first.out);
+  EXPECT_EQ(run({cache, no_linker}, "--no-cache").code, 6);
+  // A damaged library is linked anew; where there is no cache, each run links its own.
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "cache"))
+    if (entry.path().filename() == "model.so") fs::resize_file(entry.path(), 100);
+  EXPECT_EQ(run({cache, no_linker}).code, 6);
+  EXPECT_EQ(run({cache}).out, first.out);
+  ASSERT_TRUE(write_file(folder.path() / "file", "").ok());
+  EXPECT_EQ(run({"XDG_CACHE_HOME=" + (folder.path() / "file").string()}).out, first.out);
+  // Another archive of the same name is not the one that was linked.
+  fs::remove_all(bundle);
+  ASSERT_EQ(llmc({"compile", tinyfable().string(), "-o", bundle, "--target", "generic", "--name",
+                  "fable", "--cflag=-O0", "--quant", "q8", "-q"})
+                .code,
+            0);
+  EXPECT_EQ(run({cache, no_linker}).code, 6);
+}
+
 TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   const testing::TemporaryFolder folder;
   const std::string bundle = (folder.path() / "fable").string();
