@@ -53,7 +53,7 @@ void StageClock::add(std::uint32_t part) {
 
 Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
     const exec::NativeModel& model, const driver::CompileOptions& compile,
-    exec::HugePages huge_pages, StageClock& clock) {
+    exec::HugePageOptions huge_pages, StageClock& clock) {
   if (!model.emulator().empty()) {
     return usage_error(
         "stage times need native execution, but the code runs under " + model.emulator(),

@@ -37,6 +37,6 @@ class StageClock {
 /// llmc_stage_hook, and with kToolchain if clang fails.
 Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
     const exec::NativeModel& model, const driver::CompileOptions& compile,
-    exec::HugePages huge_pages, StageClock& clock);
+    exec::HugePageOptions huge_pages, StageClock& clock);
 
 }  // namespace llmc::bench

@@ -15,8 +15,9 @@ namespace {
 constexpr std::uint32_t kMaxCopyThreads = 8;
 
 /// Returns why kAuto leaves the weights in their pages; empty if it moves them.
-std::string reason_to_keep(std::uint64_t weights, std::uint64_t arena) {
+std::string reason_to_keep(std::uint64_t weights, std::uint64_t arena, bool few_tokens) {
   if (weights < kMinHugeWeights) return "the weights are small";
+  if (few_tokens) return "few tokens are requested";
   const auto available = hosted::available_memory();
   if (available && *available < 2 * weights + arena)
     return "less than twice the memory of the weights is available";
@@ -25,17 +26,17 @@ std::string reason_to_keep(std::uint64_t weights, std::uint64_t arena) {
 
 }  // namespace
 
-HugePageUse use_huge_pages(HugePages choice, std::span<const std::byte> weights,
+HugePageUse use_huge_pages(HugePageOptions options, std::span<const std::byte> weights,
                            std::uint64_t arena_bytes) {
   HugePageUse use;
-  if (choice == HugePages::kNever) return use;
+  if (options.when == HugePages::kNever) return use;
   if (const auto page = hosted::huge_page_bytes(); !page) {
     use.reason = page.failure().message;
     return use;
   }
-  const bool always = choice == HugePages::kAlways;
+  const bool always = options.when == HugePages::kAlways;
   use.arena = always || arena_bytes >= kMinHugeArena;
-  if (!always) use.reason = reason_to_keep(weights.size(), arena_bytes);
+  if (!always) use.reason = reason_to_keep(weights.size(), arena_bytes, options.few_tokens);
   if (!use.reason.empty()) return use;
   const auto start = std::chrono::steady_clock::now();
   const auto pool = hosted::ThreadPool::create(std::min(hosted::usable_cores(), kMaxCopyThreads));

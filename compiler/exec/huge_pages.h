@@ -15,6 +15,11 @@ inline constexpr std::uint64_t kMinHugeWeights = std::uint64_t{32} << 20;
 /// The same for arenas, whose unused parts would use memory.
 inline constexpr std::uint64_t kMinHugeArena = std::uint64_t{16} << 20;
 
+struct HugePageOptions {
+  HugePages when = HugePages::kNever;
+  bool few_tokens = false;  // too few to gain what copying the weights takes
+};
+
 /// What was done.
 struct HugePageUse {
   std::uint64_t weights = 0;  // bytes of weights in huge pages, which are memory of this process
@@ -23,9 +28,10 @@ struct HugePageUse {
   std::string reason;         // why weights are not moved, or not all; empty if they are
 };
 
-/// Moves the weights of a loaded model into huge pages, if `choice` says so: kAlways, if the kernel
-/// has huge pages; kAuto, also only if the weights are large and twice their memory is available.
-HugePageUse use_huge_pages(HugePages choice, std::span<const std::byte> weights,
+/// Moves the weights of a loaded model into huge pages, if the options say so: kAlways, if the
+/// kernel has huge pages; kAuto, also only if the weights are large, twice their memory is
+/// available and more than a few tokens are expected.
+HugePageUse use_huge_pages(HugePageOptions options, std::span<const std::byte> weights,
                            std::uint64_t arena_bytes);
 
 }  // namespace llmc::exec

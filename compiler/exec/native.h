@@ -28,7 +28,7 @@ struct NativeOptions {
   /// Command of an emulator, used for any target; empty: see find_emulator().
   std::string emulator = {};
   /// Without effect on code that an emulator runs.
-  HugePages huge_pages = HugePages::kNever;
+  HugePageOptions huge_pages = {};
   /// A part of the name of the OpenCL device that computes the regions of a model that was compiled
   /// for `opencl`; empty: any. With another model, loading fails with kUsage.
   std::string opencl_device = {};

@@ -55,7 +55,7 @@ struct LoadedSession {
 class LoadedModel final : public NativeModel {
  public:
   LoadedModel(LinkedModel linked, std::optional<hosted::MappedWeights> weights,
-              std::unique_ptr<hosted::ModelLibrary> library, HugePages huge_pages,
+              std::unique_ptr<hosted::ModelLibrary> library, HugePageOptions huge_pages,
               hosted::OpenClOptions opencl)
       : NativeModel(std::move(linked),
                     runner::facts_of(library->model(), library->grammar().size()), {}),
@@ -122,7 +122,7 @@ class LoadedModel final : public NativeModel {
 
 }  // namespace
 
-Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePages huge_pages,
+Result<std::unique_ptr<NativeModel>> load_library(LinkedModel linked, HugePageOptions huge_pages,
                                                   const hosted::OpenClOptions& opencl) {
   std::optional<hosted::MappedWeights> weights;
   if (!linked.facts.embed_weights) {

@@ -18,7 +18,7 @@ class HugePagesOfModels : public ::testing::Test {
   static std::unique_ptr<exec::NativeModel> load(const std::filesystem::path& model,
                                                  HugePages huge_pages) {
     exec::NativeOptions options{.compile = options_for(model, "generic", ir::WeightFormat::kF32)};
-    options.huge_pages = huge_pages;
+    options.huge_pages.when = huge_pages;
     auto loaded = exec::load_native(options);
     if (!loaded.ok()) expect_ok(loaded.error());
     return loaded.ok() ? *std::move(loaded) : nullptr;
@@ -62,6 +62,16 @@ TEST_F(HugePagesOfModels, HaveTheSameBits) {
   ASSERT_TRUE(bundle.ok());
   EXPECT_GE(bundle->plan.weights_bytes, kEnough);
   expect_same_bits(options.out_dir);
+}
+
+TEST(HugePages, AreNotFilledForFewTokens) {
+  const std::vector<std::byte> weights(exec::kMinHugeWeights);
+  const exec::HugePageOptions few{.when = HugePages::kAuto, .few_tokens = true};
+  const auto use = exec::use_huge_pages(few, weights, exec::kMinHugeArena);
+  const auto page = hosted::huge_page_bytes();
+  EXPECT_EQ(use.weights, 0u);
+  EXPECT_EQ(use.reason, page ? "few tokens are requested" : page.failure().message);
+  EXPECT_EQ(use.arena, bool(page)) << "a prompt may be long";
 }
 
 }  // namespace

@@ -242,7 +242,7 @@ Action add_bench(CLI::App& app, const Globals& globals) {
                "Also run generation tests without the cache: all tokens in each step");
   app.add_flag("--layers", command->layers, "Times of stages, and of tokens by position");
   add_cores(app, command->cores);
-  add_huge_pages(app, command->model.huge_pages);
+  add_huge_pages(app, command->model.huge_pages.when);
   add_table_format(app, command->format);
   return [command, &app, &globals]() -> Result<int> {
     const bool kernel = !command->kernel.kernel.empty();

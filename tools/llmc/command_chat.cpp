@@ -146,7 +146,7 @@ Action add_chat(CLI::App& app, const Globals& globals) {
       ->excludes(file);
   add_threads(app, command->threads);
   add_cores(app, command->cores);
-  add_huge_pages(app, command->model.huge_pages);
+  add_huge_pages(app, command->model.huge_pages.when);
   add_sampling_options(app, command->sampling);
   add_grammar_options(app, command->grammar);
   add_no_grammar(app, command->grammar);

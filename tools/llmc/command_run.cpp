@@ -18,6 +18,9 @@
 namespace llmc::cli {
 namespace {
 
+/// Copying the weights into huge pages takes as long as what so many tokens gain.
+constexpr std::int32_t kTokensWorthCopying = 96;
+
 /// Prints a note about control tokens in `text` that are read as plain text.
 void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& text,
                          const Globals& globals) {
@@ -308,6 +311,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
     note_control_tokens(*tokenizer, prompt, globals);
     if (command.guidance.on()) note_control_tokens(*tokenizer, negative, globals);
   }
+  command.model.huge_pages.few_tokens = command.count >= 0 && command.count < kTokensWorthCopying;
   LLMC_TRY(const auto native, load(command.model, globals));
   const exec::ModelFacts& model = native->model();
   LLMC_RETURN_IF_ERROR(check_guidance(command.guidance, model));
@@ -401,7 +405,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
   add_context_options(app, command->context);
   add_threads(app, command->threads);
   add_cores(app, command->cores);
-  add_huge_pages(app, command->model.huge_pages);
+  add_huge_pages(app, command->model.huge_pages.when);
   add_sampling_options(app, command->sampling);
   add_guidance_options(app, command->guidance);
   add_grammar_options(app, command->grammar);

@@ -17,7 +17,7 @@ CLI::Option* add_huge_pages(CLI::App& app, HugePages& choice) {
       .add_option_function<std::string>(
           "--huge-pages", take,
           "Copy the weights into huge pages, which are read faster: auto: large weights, if twice "
-          "their memory is available; always; never (default: auto)")
+          "their memory is available, not for a few tokens; always; never (default: auto)")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN");
 }

@@ -9,7 +9,7 @@
 /// The option for huge pages, and notes on them.
 namespace llmc::cli {
 
-/// Adds --huge-pages auto|always|never. Sets `choice` to kAuto, the default of these commands.
+/// Adds --huge-pages auto|always|never, `choice`. Sets it to kAuto, the default of these commands.
 CLI::Option* add_huge_pages(CLI::App& app, exec::HugePages& choice);
 
 /// Returns one line: "huge pages: 283.00 MiB of weights copied in 0.08 s, arena".

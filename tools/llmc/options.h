@@ -36,7 +36,7 @@ struct ModelOptions {
   bool no_cache = false;
   std::string emulator;
   std::string opencl_device;
-  exec::HugePages huge_pages = exec::HugePages::kNever;
+  exec::HugePageOptions huge_pages = {};
   ModelUse use = ModelUse::kRun;
   std::vector<CLI::Option*> fixed;  // options that cannot change a bundle
   /// Options without effect on functions (docs/functions.md). Commands that compile functions add
