@@ -92,6 +92,14 @@ TEST_F(ChatCommand, OnATerminalLinesAreEditedAndCtrlDLeaves) {
   EXPECT_THAT(terminal.shown(), Not(HasSubstr("\x1b[1;32m"))) << "NO_COLOR";
 }
 
+TEST_F(ChatCommand, OnlyThePromptHasItsColour) {
+  Terminal terminal({LLMC_PROGRAM, "chat", bundle("plain"), "-n", "4"},
+                    {"TERM=xterm", "NO_COLOR=", "LC_ALL=C"});
+  ASSERT_TRUE(terminal.wait_for("\x1b[1;32m>\x1b[0m")) << terminal.shown();
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.wait_for_end(), 0) << terminal.shown();
+}
+
 /// Types a paste of four lines, says it, and expects one message of it.
 void expect_one_pasted_message(Terminal& terminal, const std::string& line_break,
                                const std::filesystem::path& saved) {

@@ -68,8 +68,9 @@ void ChatLoop::print_note(const std::string& text) const {
 }
 
 std::string ChatLoop::prompt(bool first) const {
-  const std::string text = first ? "> " : ". ";
-  return colour_ ? "\x1b[1;32m" + text + "\x1b[0m" : text;
+  const std::string sign = first ? ">" : ".";
+  // The blank is last: libedit omits an escape sequence at the end of a prompt.
+  return (colour_ ? "\x1b[1;32m" + sign + "\x1b[0m" : sign) + " ";
 }
 
 void ChatLoop::greet() const {
