@@ -6,7 +6,7 @@
 # FOLDER gets libllmc_hosted.a. Any compiler of C++20 will do; AR names its archiver (default:
 # llvm-ar-19, which takes objects of every architecture). Needs nlohmann-json's header, as the build
 # here does. JOINED=1 compiles all sources as one, in a fifth of the time; programs are larger then,
-# as a linker takes objects whole.
+# as a linker takes objects whole. On a command line it is before the model's archive.
 set -eu
 [ $# -eq 1 ] || {
   echo "usage: [CXX=…] [CXXFLAGS=…] [AR=…] $0 FOLDER" >&2

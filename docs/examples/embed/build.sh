@@ -53,11 +53,11 @@ x86_64-*linux*)
   ;;
 esac
 if [ -n "${LLMC_HOSTED:-}" ]; then
-  build embed_threads -I"${LLMC_INCLUDE:?}" "$here/threads.c" "$bundle/lib$name.a" "$LLMC_HOSTED" \
+  # The hosted library calls the session's functions, so it precedes the model's archive.
+  build embed_threads -I"${LLMC_INCLUDE:?}" "$here/threads.c" "$LLMC_HOSTED" "$bundle/lib$name.a" \
     -lstdc++ -lpthread -ldl -lm
-  build embed_schema -I"$LLMC_INCLUDE" "$here/schema.c" "$bundle/lib$name.a" "$LLMC_HOSTED" \
+  build embed_schema -I"$LLMC_INCLUDE" "$here/schema.c" "$LLMC_HOSTED" "$bundle/lib$name.a" \
     -lstdc++ -lpthread -ldl -lm
-  # Conversations call the session's functions, so their library precedes the model's.
   build embed_chat -I"$LLMC_INCLUDE" "$here/chat.c" "$LLMC_HOSTED" "$bundle/lib$name.a" -lstdc++ \
     -lpthread -ldl -lm
 fi
