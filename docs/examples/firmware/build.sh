@@ -43,3 +43,4 @@ cd "$out" # sections.ld has the names as they stand here
 "$ld" -nostdlib -static --gc-sections --fatal-warnings --orphan-handling=error -L "$here" \
   -T "$board/image.ld" -o firmware.elf start.o board.o main.o memory.o model/libtinyfable.a
 "$objcopy" -O binary firmware.elf firmware.bin
+echo "$PWD/firmware.bin"
