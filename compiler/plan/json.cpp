@@ -127,6 +127,7 @@ Json budget_json(const BudgetReport& budget, std::span<const PackedWeight> weigh
   json["estimated_kl"] = budget.estimated_kl;
   json["measured_kl"] = budget.measured_kl;
   json["measured_tokens"] = budget.tokens;
+  json["own_text"] = budget.own_text;
   const auto experts = std::ranges::find_if(weights, [](const PackedWeight& weight) {
     return weight.use == WeightUse::kMatrix && weight.active_rows > 0;
   });

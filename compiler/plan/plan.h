@@ -51,6 +51,7 @@ struct BudgetReport {
   double estimated_kl = 0;          // sum of the losses of the matrices alone, in nats
   double measured_kl = 0;           // with all matrices rounded, activations not
   std::uint32_t tokens = 0;         // of the text that was read
+  bool own_text = false;            // whether the model wrote it
   /// The same matrix of successive layers.
   struct Matrices {
     std::string role, origin;                        // origin: untrusted text
