@@ -315,6 +315,8 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
                      .products = facts.products,
                      .cache_reads = facts.cache_reads,
                      .target = model.target,
+                     .quant = facts.quant,
+                     .rounding = facts.rounding,
                      .opt_level = facts.opt_level,
                      .emulator = native->emulator(),
                      .huge_pages = native->huge_pages()};

@@ -10,6 +10,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/progress.h"
 #include "compiler/exec/native.h"
+#include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
 
 namespace llmc::bench {
@@ -84,7 +85,8 @@ struct BenchReport {
   /// Products for one token; empty if the bundle does not list them.
   std::vector<plan::Products> products;
   std::vector<plan::CacheReads> cache_reads;  // empty if the bundle does not list them
-  std::string target;
+  std::string target, quant;
+  plan::Rounding rounding;  // of the weights
   std::uint32_t opt_level = 0;
   std::string emulator;  // the emulator's command; empty if this processor ran the code
   exec::HugePageUse huge_pages;

@@ -157,7 +157,7 @@ class Fitter {
       return failure(
           ErrorKind::kUnsupported,
           "the model has no matrix whose format --fit and --max-kl could choose",
-          "leave the option out: matrices that are quantized in the model keep their codes");
+          "matrices with integer codes in the model keep them; --requantize rounds them, too");
     return ok_status();
   }
 
@@ -356,6 +356,7 @@ class Fitter {
     made.estimated_kl = calibrate::loss_of(choices_, formats);
     LLMC_TRY(made.measured_kl, divergence_of(formats));
     made.tokens = measurements_->tokens();
+    made.own_text = bool(budget_.text.write);
     for (std::size_t u = 0; u < units_.size(); ++u) {
       plan::BudgetReport::Matrices matrices;
       const Unit& unit = units_[u];

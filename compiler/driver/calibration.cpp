@@ -80,7 +80,8 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
   if (wanted.empty()) {
     if (options.import.on_warning)
       options.import.on_warning({.message = "--calibrate has no effect: no matrix is rounded",
-                                 .hint = "--quant=q4, q6 and q8 round matrices of floats"});
+                                 .hint = "--quant=q4, q6 and q8 round matrices of floats; with "
+                                         "--requantize also those of integer codes"});
     return matrices;
   }
   const std::vector<std::int32_t> token[] = {{0}};

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/plan/kv_format.h"
 #include "compiler/plan/plan.h"
 #include "compiler/support/check.h"
 #include "runtime/hosted/thread_pool.h"
@@ -176,6 +177,9 @@ Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
                           .windows = windows.count(),
                           .window = windows.width()};
   report.target = model.target;
+  report.quant = tested.bundle_facts().quant;
+  report.kv = plan::to_string(tested.bundle_facts().kv);
+  report.rounding = tested.bundle_facts().rounding;
   report.divergence = scores.divergence();
   report.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();

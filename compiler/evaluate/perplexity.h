@@ -11,6 +11,7 @@
 #include "compiler/evaluate/scores.h"
 #include "compiler/evaluate/windows.h"
 #include "compiler/exec/native.h"
+#include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
 
 namespace llmc::evaluate {
@@ -38,9 +39,10 @@ struct PerplexityReport {
   Estimate perplexity, mean_loss;
   std::uint64_t predicted = 0;  // number of predicted tokens that are counted
   std::size_t windows = 0;
-  std::uint32_t window = 0;  // tokens of a full window
-  double seconds = 0;        // without compilation
-  std::string target = {};
+  std::uint32_t window = 0;                      // tokens of a full window
+  double seconds = 0;                            // without compilation
+  std::string target = {}, quant = {}, kv = {};  // of the compiled model
+  plan::Rounding rounding = {};                  // of its weights
   std::optional<Divergence> divergence = std::nullopt;
 };
 

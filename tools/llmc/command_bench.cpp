@@ -16,6 +16,7 @@
 #include "tools/llmc/bench_report.h"
 #include "tools/llmc/huge_page_options.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/plan_text.h"
 
 namespace llmc::cli {
 namespace {
@@ -191,15 +192,17 @@ Result<int> bench(const BenchCommand& command, const CLI::App& app, const Global
   line.clear();
   const MachineLimits limits = samples.medians();
 
-  // The options of a bundle's compilation are unknown here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
-  const BenchTables tables{
-      .report = report,
-      .limits = limits,
-      .model = command.model.model,
-      .quant = bundle ? "" : format_text(command.model.budget, command.model.quant),
-      .repetitions = command.repetitions,
-      .layers = command.layers};
+  const std::string format =
+      bundle ? report.quant : format_text(command.model.budget, command.model.quant);
+  if (command.model.quant_option != nullptr && command.model.quant_option->count() > 0)
+    note_kept_codes(globals, report.rounding, format);
+  const BenchTables tables{.report = report,
+                           .limits = limits,
+                           .model = command.model.model,
+                           .quant = format,
+                           .repetitions = command.repetitions,
+                           .layers = command.layers};
   if (globals.json || command.format == TableFormat::kJson) {
     print_json(tables.json());
     return 0;

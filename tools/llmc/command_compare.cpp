@@ -10,6 +10,7 @@
 #include "compiler/support/file.h"
 #include "tools/llmc/compare_report.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/plan_text.h"
 #include "tools/llmc/text_options.h"
 
 namespace llmc::cli {
@@ -153,6 +154,9 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
              compare_chart(compared, peers, model_name(command.model.model)));
     LLMC_RETURN_IF_ERROR(replace_file(command.svg, svg));
   }
+  for (const evaluate::CompareRow& row : compared.rows)
+    if (row.mode.fit == 0 && row.mode.max_kl == 0)
+      note_kept_codes(globals, row.quality.rounding, row.mode.weights_text());
   const evaluate::CompareRow& first = compared.rows.front();
   const std::int32_t bos = options.text.windows.bos;
   if (json) {

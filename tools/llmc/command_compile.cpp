@@ -133,8 +133,6 @@ Status compile_source(const CompileCommand& command, const driver::CompileOption
       continue;
     }
     note(globals, target_line(*bundle.plan.options.target, chosen) + plan_text(bundle.plan));
-    if (const std::string& why = bundle.plan.options.tokenizer_refused; !why.empty())
-      remark(globals, "the bundle has no tokenizer: " + why);
     print(fmt::format("{}\n", bundle.folder.string()));
     flush_stdout();
   }

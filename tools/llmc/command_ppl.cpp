@@ -5,6 +5,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/evaluate/perplexity.h"
 #include "tools/llmc/options.h"
+#include "tools/llmc/plan_text.h"
 #include "tools/llmc/text_options.h"
 
 namespace llmc::cli {
@@ -45,10 +46,11 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
   Progress line(globals);
   LLMC_TRY(const auto report, evaluate::measure_perplexity(options, progress_of(line)));
   line.clear();
-  // The options of a bundle's compilation are unknown here.
   const bool bundle = driver::looks_like_bundle(command.model.model);
-  const std::string format = format_text(command.model.budget, command.model.quant);
-  const std::string kv = plan::to_string(options.native.compile.kv);
+  const std::string format =
+      bundle ? report.quant : format_text(command.model.budget, command.model.quant);
+  if (command.model.quant_option != nullptr && command.model.quant_option->count() > 0)
+    note_kept_codes(globals, report.rounding, format);
   const std::int32_t bos = options.text.windows.bos;
   const auto& divergence = report.divergence;
   if (globals.json) {
@@ -56,8 +58,8 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
               {"perplexity_standard_error", report.perplexity.error},
               {"mean_nll", report.mean_loss.value},
               {"standard_error", report.mean_loss.error},
-              {"quant", bundle ? Json(nullptr) : Json(format)},
-              {"kv", bundle ? Json(nullptr) : Json(kv)},
+              {"quant", format},
+              {"kv", report.kv},
               {"target", report.target}};
     json.update(windows_json(command.text, report, bos));
     json["seconds"] = report.seconds;
@@ -69,11 +71,9 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
       fmt::format("{:.4f} +- {:.4f}\n", report.perplexity.value, report.perplexity.error);
   print(divergence ? fmt::format("{:<22}", "perplexity") + result + divergence_text(*divergence)
                    : result);
-  const std::string made_of =
-      bundle ? "a bundle for " + report.target : fmt::format("{}, kv {}", format, kv);
-  note(globals,
-       fmt::format("{}: {}; {:.1f} tokens/s", made_of, windows_text(command.text, report, bos),
-                   static_cast<double>(report.predicted) / report.seconds));
+  note(globals, fmt::format("{}, kv {}: {}; {:.1f} tokens/s", format, report.kv,
+                            windows_text(command.text, report, bos),
+                            static_cast<double>(report.predicted) / report.seconds));
   return 0;
 }
 

@@ -92,12 +92,13 @@ std::string budget_text(const Json& budget) {
   const auto estimated = budget.at("estimated_kl").get<double>();
   std::string text = fmt::format(
       "{:<11} {}: KL divergence of rounding the weights {:.6f} nats estimated, {:.6f} measured on "
-      "{} tokens\n",
+      "{} tokens{}\n",
       "formats",
       budget.contains("fit") ? fmt::format("--fit {}", budget.at("fit").get<std::uint64_t>())
                              : fmt::format("--max-kl {}", budget.at("max_kl").get<double>()),
       estimated, budget.at("measured_kl").get<double>(),
-      budget.at("measured_tokens").get<std::uint64_t>());
+      budget.at("measured_tokens").get<std::uint64_t>(),
+      budget.value("own_text", false) ? " that the model wrote" : "");
   struct Line {
     std::string role, format;
     std::int64_t first = -1, last = -1;
@@ -378,15 +379,23 @@ void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
   if (rounding.kept == 0) return;
   remark(globals,
          rounding.rounded == 0
-             ? fmt::format("--quant {} has no effect: all weights keep the model's codes", quant)
-             : fmt::format("--quant {} applies to {}; {} more keep the model's codes", quant,
-                           matrices(rounding.rounded), rounding.kept));
+             ? fmt::format("--quant {} has no effect: all weights keep the model's codes "
+                           "(--requantize rounds them)",
+                           quant)
+             : fmt::format("--quant {} applies to {}; {} more keep the model's codes "
+                           "(--requantize rounds them, too)",
+                           quant, matrices(rounding.rounded), rounding.kept));
 }
 
 void note_warnings(const Globals& globals, const plan::Plan& plan) {
   for (const plan::Warning& warning : plan::warnings(plan))
     note(globals, fmt::format("llmc: warning: {}\nhint: {}", warning.message, warning.hint));
   const plan::PlanOptions& options = plan.options;
+  if (!options.tokenizer_refused.empty())
+    note(globals,
+         fmt::format("llmc: warning: the model is compiled without its tokenizer: {}\nhint: repair "
+                     "the file to run the model with text; ids work without it",
+                     printable(options.tokenizer_refused, 400)));
   if (!plan.program.is_plain() && options.batch > options.sequences)
     remark(globals,
            fmt::format("--batch {} is more than --sequences {}: only passes of several tokens "
