@@ -39,7 +39,7 @@ Result<GoldenHashes> read_golden(const fs::path& file) {
   const Diagnostic damaged{.kind = ErrorKind::kBadInput,
                            .file = file.string(),
                            .message = "not a file of golden hashes",
-                           .hint = "use --golden FILE, or --update to create it"};
+                           .hint = "verify --update writes one, also to the file of --golden"};
   if (!json.is_object() || !json.contains("hashes") || !json["hashes"].is_object()) return damaged;
   const auto numerics = json.find("numerics");
   if (numerics != json.end() && !numerics->is_string()) return damaged;

@@ -276,7 +276,9 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     auto created = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
     if (!created.ok()) {
       Diagnostic d = created.error().first();
-      d.hint = "cannot write the cache: use --no-cache, or set XDG_CACHE_HOME to a writable folder";
+      d.hint =
+          "cannot write the cache: set XDG_CACHE_HOME to a writable folder; run, chat and identity "
+          "do without with --no-cache";
       return d;
     }
     AtomicDirectory output = *std::move(created);

@@ -57,7 +57,7 @@ void add_beam_options(CLI::App& app, BeamOptions& options) {
                                "End the search when no beam is likely to become better (false), "
                                "when all have ended (true), or when none can become better "
                                "(never) (default: false)")
-                    ->transform(CLI::CheckedTransformer(stopping))
+                    ->transform(CLI::CheckedTransformer(stopping).description(""))
                     ->type_name("WHEN");
   for (CLI::Option* option : {options.option, penalty, early}) option->group("Beam search");
   penalty->needs(options.option);

@@ -313,7 +313,7 @@ std::string BenchTables::explanation() const {
       model, report.target, quant.empty() ? "" : ", " + quant, human_bytes(report.weight_bytes),
       human_bytes(report.weight_bytes_per_token), human_bytes(report.arena_bytes),
       human_bytes(report.cache_bytes),
-      repetitions == 1 ? "of one run; -r 5 shows the spread"
+      repetitions == 1 ? "one run of each test; -r 5 shows the spread"
                        : fmt::format("median, slowest and fastest of {} runs", repetitions));
   if (!report.emulator.empty()) {
     return text + fmt::format(
