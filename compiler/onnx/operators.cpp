@@ -12,11 +12,27 @@ using RuleKey = std::pair<std::string_view, std::string_view>;  // domain, name
 const std::multimap<RuleKey, OperatorRule>& all_rules() {
   static const auto* const rules = [] {
     auto* map = new std::multimap<RuleKey, OperatorRule>;
-    for (const auto& family :
-         {movement_rules(), shape_rules(), elementwise_rules(), product_rules(), activation_rules(),
-          index_rules(), reduce_rules(), norm_rules(), conv_rules(), conv_transpose_rules(),
-          pool_rules(), resize_rules(), attention_rules(), einsum_rules(), integer_rules(),
-          contrib_rules(), contrib_attention_rules(), contrib_moe_rules(), quantized_rules()})
+    for (const auto& family : {movement_rules(),
+                               shape_rules(),
+                               elementwise_rules(),
+                               product_rules(),
+                               activation_rules(),
+                               index_rules(),
+                               reduce_rules(),
+                               norm_rules(),
+                               conv_rules(),
+                               conv_transpose_rules(),
+                               pool_rules(),
+                               resize_rules(),
+                               attention_rules(),
+                               einsum_rules(),
+                               integer_rules(),
+                               contrib_rules(),
+                               contrib_attention_rules(),
+                               contrib_encoder_rules(),
+                               contrib_moe_rules(),
+                               quantized_rules(),
+                               qlinear_rules()})
       for (const auto& rule : family) map->emplace(RuleKey{rule.domain, rule.name}, rule);
     return map;
   }();

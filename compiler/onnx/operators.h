@@ -53,8 +53,10 @@ std::vector<OperatorRule> einsum_rules();
 std::vector<OperatorRule> integer_rules();
 std::vector<OperatorRule> contrib_rules();
 std::vector<OperatorRule> contrib_attention_rules();
+std::vector<OperatorRule> contrib_encoder_rules();
 std::vector<OperatorRule> contrib_moe_rules();
 std::vector<OperatorRule> quantized_rules();
+std::vector<OperatorRule> qlinear_rules();
 
 /// Returns the rule for an operator, or nullptr. If there is no rule and `versions` is not null,
 /// sets it to the supported versions of the operator ("" for an unknown operator).

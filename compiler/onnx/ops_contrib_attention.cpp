@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compiler/onnx/contrib_attention.h"
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
@@ -25,6 +26,54 @@ ValueId count_to(NodeContext& n, ValueId size) {
   const ValueId one = n.make_constant(ir::make_i64({}, {1}));
   return n.make(ir::Range{}, {zero, size, one});
 }
+
+}  // namespace
+
+ValueId attend_core(NodeContext& n, const AttentionCore& core) {
+  const ValueId k = repeated_heads(n, core.k, core.heads / core.kv_heads);
+  const ValueId v = repeated_heads(n, core.v, core.heads / core.kv_heads);
+  const ValueId turned = n.make(ir::Transpose{{0, 1, 3, 2}}, {k});
+  ValueId scores = n.make(ir::MatMul{}, {core.q, turned});
+  scores = binary(n, BinaryKind::kMul, scores, n.make_scalar(core.scale, scores));
+  if (core.softcap > 0) {
+    const ValueId cap = n.make_scalar(core.softcap, scores);
+    const ValueId small =
+        n.make(ir::Unary{UnaryKind::kTanh}, {binary(n, BinaryKind::kDiv, scores, cap)});
+    scores = binary(n, BinaryKind::kMul, small, cap);
+  }
+  if (core.bias.exists()) scores = binary(n, BinaryKind::kAdd, scores, core.bias);
+  ValueId visible = core.visible;
+  if (core.causal) {
+    const ValueId total = size_of(n, core.k, 2), count = size_of(n, core.q, 2);
+    const ValueId past = binary(n, BinaryKind::kSub, total, count);
+    const ValueId keys = count_to(n, total);
+    const ValueId queries =
+        unsqueezed(n, binary(n, BinaryKind::kAdd, count_to(n, count), past), {1});
+    ValueId seen = binary(n, BinaryKind::kLessOrEqual, keys, queries);
+    if (core.window > 0) {
+      const ValueId first = binary(n, BinaryKind::kSub, queries,
+                                   n.make_scalar(static_cast<double>(core.window), queries));
+      seen = binary(n, BinaryKind::kAnd, seen, binary(n, BinaryKind::kGreater, keys, first));
+    }
+    visible = visible.exists() ? binary(n, BinaryKind::kAnd, visible, seen) : seen;
+  }
+  if (visible.exists())
+    scores = n.make(ir::Where{}, {visible, scores, n.make_scalar(core.hidden, scores)});
+  const ValueId weights = n.make(ir::Softmax{-1}, {scores});
+  const ValueId out = n.make(ir::MatMul{}, {weights, v});
+  return reshaped(n, n.make(ir::Transpose{kSwapHeadsAndTokens}, {out}),
+                  {0, 0, core.heads * core.value_dim});
+}
+
+ValueId by_head(NodeContext& n, ValueId x, std::int64_t heads) {
+  const auto width = last_dim(n, x);
+  if (n.failed()) return ir::kNoValue;
+  if (n.rank(x) != 3 || !width || heads < 1 || *width % heads != 0)
+    return n.bad("the width of an operand is not a multiple of the number of heads"), ir::kNoValue;
+  return reshaped(n, x, {0, 0, heads, *width / heads});
+}
+
+namespace {
 
 /// Returns the rows of a table [max, n] at positions i64[B, S], as [B, S, 1, n].
 ValueId rows_at(NodeContext& n, ValueId table, ValueId positions) {
@@ -72,63 +121,6 @@ void convert_contrib_rotary_embedding(NodeContext& n) {
                       : reshaped(n, turned, {0, 0, *width}));
 }
 
-/// Operands of attention, common to all operators of this file.
-struct Core {
-  ValueId q, k, v;  // [B, heads, S, D], [B, kv_heads, T, D]
-  std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
-  double scale = 1, softcap = 0, hidden = -3.4028234663852886e38;
-  bool causal = false;
-  std::int64_t window = 0;  // number of tokens that a query attends to, including its own; 0: all
-  ValueId bias;             // added to the scores
-  ValueId visible;          // bool, broadcast to the scores
-};
-
-/// Returns softmax(scale q k^T, with softcap, bias and masks) v as [B, S, heads * D].
-ValueId attend_core(NodeContext& n, const Core& core) {
-  const ValueId k = repeated_heads(n, core.k, core.heads / core.kv_heads);
-  const ValueId v = repeated_heads(n, core.v, core.heads / core.kv_heads);
-  const ValueId turned = n.make(ir::Transpose{{0, 1, 3, 2}}, {k});
-  ValueId scores = n.make(ir::MatMul{}, {core.q, turned});
-  scores = binary(n, BinaryKind::kMul, scores, n.make_scalar(core.scale, scores));
-  if (core.softcap > 0) {
-    const ValueId cap = n.make_scalar(core.softcap, scores);
-    const ValueId small =
-        n.make(ir::Unary{UnaryKind::kTanh}, {binary(n, BinaryKind::kDiv, scores, cap)});
-    scores = binary(n, BinaryKind::kMul, small, cap);
-  }
-  if (core.bias.exists()) scores = binary(n, BinaryKind::kAdd, scores, core.bias);
-  ValueId visible = core.visible;
-  if (core.causal) {
-    const ValueId total = size_of(n, core.k, 2), count = size_of(n, core.q, 2);
-    const ValueId past = binary(n, BinaryKind::kSub, total, count);
-    const ValueId keys = count_to(n, total);
-    const ValueId queries =
-        unsqueezed(n, binary(n, BinaryKind::kAdd, count_to(n, count), past), {1});
-    ValueId seen = binary(n, BinaryKind::kLessOrEqual, keys, queries);
-    if (core.window > 0) {
-      const ValueId first = binary(n, BinaryKind::kSub, queries,
-                                   n.make_scalar(static_cast<double>(core.window), queries));
-      seen = binary(n, BinaryKind::kAnd, seen, binary(n, BinaryKind::kGreater, keys, first));
-    }
-    visible = visible.exists() ? binary(n, BinaryKind::kAnd, visible, seen) : seen;
-  }
-  if (visible.exists())
-    scores = n.make(ir::Where{}, {visible, scores, n.make_scalar(core.hidden, scores)});
-  const ValueId weights = n.make(ir::Softmax{-1}, {scores});
-  const ValueId out = n.make(ir::MatMul{}, {weights, v});
-  return reshaped(n, n.make(ir::Transpose{kSwapHeadsAndTokens}, {out}),
-                  {0, 0, core.heads * core.value_dim});
-}
-
-/// Returns x [B, S, heads * D] as [B, S, heads, D].
-ValueId by_head(NodeContext& n, ValueId x, std::int64_t heads) {
-  const auto width = last_dim(n, x);
-  if (n.failed()) return ir::kNoValue;
-  if (n.rank(x) != 3 || !width || heads < 1 || *width % heads != 0)
-    return n.bad("the width of an operand is not a multiple of the number of heads"), ir::kNoValue;
-  return reshaped(n, x, {0, 0, heads, *width / heads});
-}
-
 bool is_single_sequence(NodeContext& n, ValueId x) {
   if (n.failed()) return false;
   if (n.rank(x) > 0 && n.type(x).dims[0] == Dim(1)) return true;
@@ -139,7 +131,7 @@ bool is_single_sequence(NodeContext& n, ValueId x) {
 /// GroupQueryAttention, which is causal. q, k and v are separate, or packed in operand 0. Operands
 /// 3 and 4 are the cache. Operand 5, the number of valid tokens minus 1, determines the positions.
 void convert_group_query_attention(NodeContext& n) {
-  Core core;
+  AttentionCore core;
   core.heads = n.integer("num_heads", 0);
   core.kv_heads = n.integer("kv_num_heads", 0);
   const bool rotary = n.integer("do_rotary", 0) != 0;
@@ -218,7 +210,7 @@ void convert_group_query_attention(NodeContext& n) {
 /// MultiHeadAttention: q [B, S, N D]; k and v [B, L, N D] or [B, N, L, D]. Operand 3 is the bias of
 /// q, k and v, 4 the padding mask [B, L], 5 the bias of the scores, 6 and 7 the cache.
 void convert_multi_head_attention(NodeContext& n) {
-  Core core;
+  AttentionCore core;
   core.heads = core.kv_heads = n.integer("num_heads", 0);
   core.causal = n.integer("unidirectional", 0) != 0;
   core.hidden = n.number("mask_filter_value", -10000);

@@ -2,15 +2,37 @@
 
 #include <algorithm>
 
+#include "compiler/onnx/codes.h"
 #include "compiler/onnx/lowering.h"
 
 namespace llmc::importer {
 namespace {
 
+/// Products that are scaled back by operands of their own: which hold the scale and the zero point
+/// of the codes, and the zero point of the weight.
+struct ScaledProduct {
+  std::string_view op;
+  int scale = 0, zero = 0, weight_zero = 0;
+};
+constexpr ScaledProduct kScaledProducts[] = {{"QAttention", 3, 6, 7},
+                                             {"MatMulIntegerToFloat", 2, 4, 5}};
+
+const ScaledProduct* scaled_product_of(const onnx::NodeProto& node) {
+  const auto* found = std::ranges::find(kScaledProducts, node.op_type(), &ScaledProduct::op);
+  return found == std::end(kScaledProducts) ? nullptr : found;
+}
+
+std::string operand(const onnx::NodeProto& node, int i) {
+  return i < node.input_size() ? node.input(i) : std::string();
+}
+
 /// Returns whether `tensor` is a matrix of bytes that `node` multiplies with, or the weight of its
 /// convolution.
 bool is_weight_of(const onnx::NodeProto& node, const onnx::TensorProto& tensor) {
-  const bool matrix = node.op_type() == "MatMulInteger" && tensor.dims_size() == 2;
+  const std::string& op = node.op_type();
+  const bool matrix =
+      (op == "MatMulInteger" || op == "DynamicQuantizeMatMul" || scaled_product_of(node)) &&
+      tensor.dims_size() == 2;
   const bool window = node.op_type() == "ConvInteger" && tensor.dims_size() > 2;
   return (matrix || window) && (tensor.data_type() == onnx::TensorProto::INT8 ||
                                 tensor.data_type() == onnx::TensorProto::UINT8);
@@ -89,9 +111,18 @@ bool feeds_only_products(const onnx::NodeProto& quantize, const Readers& readers
     if (!node || node->input_size() < 3) return false;
     const onnx::TensorProto* weight = readers.tensor(node->input(1));
     if (!weight || !is_weight_of(*node, *weight)) return false;
-    if (node->input(0) != codes || node->input(2) != zero) return false;
-    if (node->input_size() > 3 && !node->input(3).empty() && !readers.tensor(node->input(3)))
-      return false;
+    const ScaledProduct* scaled = scaled_product_of(*node);
+    const int zero_at = scaled ? scaled->zero : 2,
+              weight_zero_at = scaled ? scaled->weight_zero : 3;
+    if (node->input(0) != codes || operand(*node, zero_at) != zero) return false;
+    const std::string weight_zero = operand(*node, weight_zero_at);
+    if (!weight_zero.empty() && !readers.tensor(weight_zero)) return false;
+    if (scaled) {
+      if (operand(*node, scaled->scale) != scale) return false;
+      products.insert(node);
+      scalings.insert(node);
+      continue;
+    }
     const auto* cast = readers.only(node->output(0), "Cast");
     if (!cast || !is_cast_to_float(*cast)) return false;
     const auto* scaling = readers.only(cast->output(0), "Mul");
@@ -116,6 +147,14 @@ bool feeds_only_products(const onnx::NodeProto& quantize, const Readers& readers
                      [&](const auto* node) { return all_in(node->output(0), scalings); });
 }
 
+/// Returns whether the matrix of a DynamicQuantizeMatMul, which quantizes the other operand itself,
+/// is constant.
+bool multiplies_constant(const onnx::NodeProto& node, const Readers& readers) {
+  const onnx::TensorProto* weight = readers.tensor(operand(node, 1));
+  const std::string zero = operand(node, 3);
+  return weight && is_weight_of(node, *weight) && (zero.empty() || readers.tensor(zero));
+}
+
 }  // namespace
 
 std::set<std::string> float_products(const onnx::GraphProto& graph) {
@@ -126,6 +165,8 @@ std::set<std::string> float_products(const onnx::GraphProto& graph) {
   std::set<std::string> good;
   for (const auto& node : graph.node())
     if (node.op_type() == "DynamicQuantizeLinear" && feeds_only_products(node, readers))
+      good.insert(node.output(0));
+    else if (node.op_type() == "DynamicQuantizeMatMul" && multiplies_constant(node, readers))
       good.insert(node.output(0));
   return good;
 }
@@ -138,28 +179,11 @@ void bypass_quantize(NodeContext& n) {
 }
 
 void convert_float_product(NodeContext& n) {
-  ir::QuantizedParts parts;
-  parts.codes = n.constant(1);
   n.ignore_operand(2);  // zero point: 0 for floats
+  const ir::ConstantPtr matrix = coded_matrix(n, {.codes = 1, .zero = 3});
   if (n.failed()) return;
-  if (!parts.codes || parts.codes->dims().size() != 2)
-    return n.unsupported("a matrix that is not constant is not supported here");
-  const std::int64_t columns = parts.codes->dims()[1];
-  parts.row_block = std::max<std::int64_t>(parts.codes->dims()[0], 1);
-  parts.column_block = std::max<std::int64_t>(columns, 1);
-  if (n.has(3)) {
-    const ir::ConstantPtr zero = n.constant(3);
-    const std::int64_t count = zero ? zero->element_count() : 0;
-    if (count != 1 && count != columns)
-      return n.bad("the number of its zero points is neither 1 nor the number of columns");
-    if (count == columns) parts.column_block = 1;
-    parts.zero_points = ir::reshaped(zero, {1, count});
-  }
-  const std::int64_t scales = parts.column_block == 1 ? columns : 1;
-  parts.scales = ir::make_splat(ir::ElementType::kF32, {1, scales}, 1);
-  if (!ir::is_quantized_matrix(parts)) return n.bad("its matrix and zero points do not fit");
-  n.emit(ir::MatMul{},
-         {n.in(0), n.make_constant(ir::make_quantized(std::move(parts)), n.input_name(1))});
+  if (!matrix) return n.unsupported("a matrix that is not constant is not supported here");
+  n.emit(ir::MatMul{}, {n.in(0), n.make_constant(matrix, n.input_name(1))});
 }
 
 }  // namespace llmc::importer

@@ -46,6 +46,29 @@ TEST(FloatProducts, AreThoseThatAreScaledBackOnce) {
   EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q"}));
 }
 
+TEST(FloatProducts, MayScaleTheirResultThemselves) {
+  const std::pair<const char*, std::vector<std::string>> forms[] = {
+      {"QAttention", {"q", "w", "b", "s", "ws", "", "z", "wz"}},
+      {"MatMulIntegerToFloat", {"q", "w", "s", "ws", "z", "wz"}}};
+  for (const auto& [op, operands] : forms) {
+    OnnxBuilder b = products();
+    b.raw_node(op, operands, {"u"});
+    b.float_output("u", {});
+    EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q"})) << op;
+    for (const std::string operand : {"s", "z"}) {
+      OnnxBuilder other = b;
+      for (auto& name : *other.graph().mutable_node(other.graph().node_size() - 1)->mutable_input())
+        if (name == operand) name = "x";
+      EXPECT_TRUE(importer::float_products(other.model.graph()).empty()) << op << ", " << operand;
+    }
+  }
+  OnnxBuilder b = products();
+  b.raw_node("DynamicQuantizeMatMul", {"x", "w", "ws", "wz"}, {"u"});
+  EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q", "u"}));
+  b.graph().mutable_node(b.graph().node_size() - 1)->set_input(1, "x");
+  EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q"}));
+}
+
 TEST(FloatProducts, MayHave16Bits) {
   OnnxBuilder b = products();
   for (const int node : {kCast, kCast2})

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "compiler/onnx/node_context.h"
+
+namespace llmc::importer {
+
+/// Operands of attention, common to the operators of com.microsoft.
+struct AttentionCore {
+  ir::ValueId q, k, v;  // [B, heads, S, D], [B, kv_heads, T, D]
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
+  double scale = 1, softcap = 0, hidden = -3.4028234663852886e38;
+  bool causal = false;
+  std::int64_t window = 0;  // number of tokens that a query attends to, including its own; 0: all
+  ir::ValueId bias;         // added to the scores
+  ir::ValueId visible;      // bool, broadcast to the scores
+};
+
+/// Returns softmax(scale q k^T, with softcap, bias and masks) v as [B, S, heads * D].
+ir::ValueId attend_core(NodeContext& n, const AttentionCore& core);
+
+/// Returns x [B, S, heads * D] as [B, S, heads, D].
+ir::ValueId by_head(NodeContext& n, ir::ValueId x, std::int64_t heads);
+
+}  // namespace llmc::importer
