@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/op_info.h"
+#include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/support/checked_math.h"
 
@@ -340,7 +341,7 @@ void NodeContext::refuse_unread() {
     if (!inputs_read_[i] && inputs_[i].exists())
       return unsupported("has an operand " + std::to_string(i) + elsewhere);
   for (const auto& attribute : node_.attribute())
-    if (!attributes_read_.contains(attribute.name()))
+    if (!attributes_read_.contains(attribute.name()) && !is_annotation(attribute.name(), opset_))
       return unsupported("has the attribute '" + printable(attribute.name(), 60) + "'" + elsewhere);
 }
 

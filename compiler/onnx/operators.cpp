@@ -70,6 +70,7 @@ std::optional<Diagnostic> why_unsupported(const OnnxFile& file, const onnx::Node
     return d;
   }
   for (const auto& attribute : node.attribute()) {
+    if (is_annotation(attribute.name(), opset)) continue;
     if (std::find(rule->attributes.begin(), rule->attributes.end(), attribute.name()) !=
         rule->attributes.end())
       continue;
@@ -81,6 +82,10 @@ std::optional<Diagnostic> why_unsupported(const OnnxFile& file, const onnx::Node
 }
 
 }  // namespace
+
+bool is_annotation(std::string_view attribute, std::int64_t opset) {
+  return attribute == "consumed_inputs" && opset < 6;
+}
 
 bool is_if(const onnx::NodeProto& node) {
   return node.op_type() == "If" && plain_domain(node.domain()).empty();

@@ -69,9 +69,14 @@ void convert_leaky_relu(NodeContext& n) {
   n.bind(0, below_zero(n, x, with_scalar(n, kMul, x, n.number("alpha", 0.01f))));
 }
 
+/// PRelu. Until version 6 the slope is one number, or one for each channel of x [N, C, …].
 void convert_prelu(NodeContext& n) {
   const ValueId x = n.in(0);
-  n.bind(0, below_zero(n, x, binary(n, kMul, x, n.in(1))));
+  ValueId slope = n.in(1);
+  if (n.failed()) return;
+  if (n.opset() < 7 && n.rank(slope) == 1 && known_dim(n, slope, 0) != 1 && n.rank(x) > 2)
+    slope = unsqueezed(n, slope, axis_range(1, n.rank(x) - 1));
+  n.bind(0, below_zero(n, x, binary(n, kMul, x, slope)));
 }
 
 /// Computes f(x) in f64 and rounds once. For functions whose intermediate results lose precision or
@@ -113,8 +118,8 @@ ValueId elu(NodeContext& n, ValueId x) {
 
 /// gamma · x for x > 0, gamma · alpha (exp(x) - 1) otherwise; Klambauer et al. 2017.
 ValueId selu(NodeContext& n, ValueId x) {
-  const float alpha = n.number("alpha", 1.67326319217681884765625f);
-  const float gamma = n.number("gamma", 1.05070102214813232421875f);
+  const float alpha = n.number("alpha", n.opset() < 6 ? 1.6732f : 1.67326319217681884765625f);
+  const float gamma = n.number("gamma", n.opset() < 6 ? 1.0507f : 1.05070102214813232421875f);
   const ValueId negative = with_scalar(n, kMul, exp_below_zero(n, x), alpha);
   return with_scalar(n, kMul, below_zero(n, x, negative), gamma);
 }
@@ -192,12 +197,12 @@ std::vector<OperatorRule> activation_rules() {
   return {
       {"", "Gelu", 20, kAnyLater, 1, 1, {"approximate"}, convert_gelu},
       {"", "Swish", 24, kAnyLater, 1, 1, {"alpha"}, convert_swish},
-      {"", "HardSigmoid", 6, kAnyLater, 1, 1, {"alpha", "beta"}, convert_hard_sigmoid},
+      {"", "HardSigmoid", 1, kAnyLater, 1, 1, {"alpha", "beta"}, convert_hard_sigmoid},
       {"", "HardSwish", 14, kAnyLater, 1, 1, {}, convert_hard_swish},
-      {"", "LeakyRelu", 6, kAnyLater, 1, 1, {"alpha"}, convert_leaky_relu},
-      {"", "PRelu", 7, kAnyLater, 2, 2, {}, convert_prelu},
-      {"", "Elu", 6, kAnyLater, 1, 1, {"alpha"}, convert_in_f64<elu>},
-      {"", "Selu", 6, kAnyLater, 1, 1, {"alpha", "gamma"}, convert_in_f64<selu>},
+      {"", "LeakyRelu", 1, kAnyLater, 1, 1, {"alpha"}, convert_leaky_relu},
+      {"", "PRelu", 1, kAnyLater, 2, 2, {}, convert_prelu},
+      {"", "Elu", 1, kAnyLater, 1, 1, {"alpha"}, convert_in_f64<elu>},
+      {"", "Selu", 1, kAnyLater, 1, 1, {"alpha", "gamma"}, convert_in_f64<selu>},
       {"", "Celu", 12, kAnyLater, 1, 1, {"alpha"}, convert_in_f64<celu>},
       {"", "Softplus", 1, kAnyLater, 1, 1, {}, convert_in_f64<softplus>},
       {"", "Mish", 18, kAnyLater, 1, 1, {}, convert_in_f64<mish>},

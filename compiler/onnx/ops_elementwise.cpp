@@ -22,6 +22,23 @@ void convert_binary(NodeContext& n) {
   n.emit(ir::Binary{kKind}, {n.in(0), n.in(1)});
 }
 
+/// A binary operator until version 6: the dims of operand 1 are those of operand 0 from 'axis' on,
+/// by default the last ones.
+template <BinaryKind kKind>
+void convert_old_binary(NodeContext& n) {
+  const ValueId a = n.in(0);
+  ValueId b = n.in(1);
+  const std::int64_t extra = n.rank(a) - n.rank(b);
+  const bool broadcasts = n.integer("broadcast", 0) != 0;
+  const std::int64_t axis = n.integer("axis", extra);
+  if (n.failed()) return;
+  if (broadcasts && axis != extra) {
+    if (axis < 0 || axis > extra) return n.bad("axis " + std::to_string(axis) + " does not fit");
+    b = unsqueezed(n, b, axis_range(n.rank(b), n.rank(a) - axis));
+  }
+  n.emit(ir::Binary{kKind}, {a, b});
+}
+
 /// Sum, Min and Max of any number of operands, as a chain of binary operators.
 template <BinaryKind kKind>
 void convert_variadic(NodeContext& n) {
@@ -118,47 +135,62 @@ OperatorRule two(std::string_view name, std::int64_t since, void (*convert)(Node
   return {"", name, since, kAnyLater, 2, 2, {}, convert};
 }
 
+OperatorRule before_7(std::string_view name, void (*convert)(NodeContext&)) {
+  return {"", name, 1, 6, 2, 2, {"axis", "broadcast"}, convert};
+}
+
 }  // namespace
 
-// Binary operators start at version 7, which introduced numpy's broadcasting.
+// Version 7 introduced numpy's broadcasting for binary operators.
 std::vector<OperatorRule> elementwise_rules() {
   return {
-      one("Abs", 6, convert_unary<UnaryKind::kAbs>),
-      one("Ceil", 6, convert_unary<UnaryKind::kCeil>),
+      one("Abs", 1, convert_unary<UnaryKind::kAbs>),
+      one("Ceil", 1, convert_unary<UnaryKind::kCeil>),
       one("Cos", 7, convert_unary<UnaryKind::kCos>),
       one("Erf", 9, convert_unary<UnaryKind::kErf>),
-      one("Exp", 6, convert_unary<UnaryKind::kExp>),
-      one("Floor", 6, convert_unary<UnaryKind::kFloor>),
+      one("Exp", 1, convert_unary<UnaryKind::kExp>),
+      one("Floor", 1, convert_unary<UnaryKind::kFloor>),
       {"", "IsNaN", 9, kAnyLater, 1, 1, {}, convert_unary<UnaryKind::kIsNan>},
-      one("Log", 6, convert_unary<UnaryKind::kLog>),
-      one("Neg", 6, convert_unary<UnaryKind::kNeg>),
+      one("Log", 1, convert_unary<UnaryKind::kLog>),
+      one("Neg", 1, convert_unary<UnaryKind::kNeg>),
       one("Not", 1, convert_unary<UnaryKind::kNot>),
-      one("Reciprocal", 6, convert_unary<UnaryKind::kReciprocal>),
-      one("Relu", 6, convert_unary<UnaryKind::kRelu>),
+      one("Reciprocal", 1, convert_unary<UnaryKind::kReciprocal>),
+      one("Relu", 1, convert_unary<UnaryKind::kRelu>),
       one("Round", 11, convert_unary<UnaryKind::kRound>),
-      one("Sigmoid", 6, convert_unary<UnaryKind::kSigmoid>),
+      one("Sigmoid", 1, convert_unary<UnaryKind::kSigmoid>),
       one("Sign", 9, convert_unary<UnaryKind::kSign>),
       one("Sin", 7, convert_unary<UnaryKind::kSin>),
-      one("Sqrt", 6, convert_unary<UnaryKind::kSqrt>),
-      one("Tanh", 6, convert_unary<UnaryKind::kTanh>),
+      one("Sqrt", 1, convert_unary<UnaryKind::kSqrt>),
+      one("Tanh", 1, convert_unary<UnaryKind::kTanh>),
       two("Add", 7, convert_binary<BinaryKind::kAdd>),
+      before_7("Add", convert_old_binary<BinaryKind::kAdd>),
       two("And", 7, convert_binary<BinaryKind::kAnd>),
+      before_7("And", convert_old_binary<BinaryKind::kAnd>),
       two("Div", 7, convert_binary<BinaryKind::kDiv>),
+      before_7("Div", convert_old_binary<BinaryKind::kDiv>),
       two("Equal", 7, convert_binary<BinaryKind::kEqual>),
+      before_7("Equal", convert_old_binary<BinaryKind::kEqual>),
       two("Greater", 7, convert_binary<BinaryKind::kGreater>),
+      before_7("Greater", convert_old_binary<BinaryKind::kGreater>),
       two("GreaterOrEqual", 12, convert_binary<BinaryKind::kGreaterOrEqual>),
       two("Less", 7, convert_binary<BinaryKind::kLess>),
+      before_7("Less", convert_old_binary<BinaryKind::kLess>),
       two("LessOrEqual", 12, convert_binary<BinaryKind::kLessOrEqual>),
       two("Mul", 7, convert_binary<BinaryKind::kMul>),
+      before_7("Mul", convert_old_binary<BinaryKind::kMul>),
       two("Or", 7, convert_binary<BinaryKind::kOr>),
+      before_7("Or", convert_old_binary<BinaryKind::kOr>),
       two("Xor", 7, convert_binary<BinaryKind::kXor>),
+      before_7("Xor", convert_old_binary<BinaryKind::kXor>),
       two("Sub", 7, convert_binary<BinaryKind::kSub>),
+      before_7("Sub", convert_old_binary<BinaryKind::kSub>),
       two("Pow", 7, convert_pow),
-      {"", "Max", 8, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kMax>},
-      {"", "Min", 8, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kMin>},
-      {"", "Sum", 8, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kAdd>},
-      {"", "Clip", 6, kAnyLater, 1, 3, {"min", "max"}, convert_clip},
-      {"", "Mean", 8, kAnyLater, 1, kAnyCount, {}, convert_mean},
+      before_7("Pow", convert_old_binary<BinaryKind::kPow>),
+      {"", "Max", 1, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kMax>},
+      {"", "Min", 1, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kMin>},
+      {"", "Sum", 1, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kAdd>},
+      {"", "Clip", 1, kAnyLater, 1, 3, {"min", "max"}, convert_clip},
+      {"", "Mean", 1, kAnyLater, 1, kAnyCount, {}, convert_mean},
       {"", "Mod", 10, kAnyLater, 2, 2, {"fmod"}, convert_mod},
       {"", "IsInf", 10, kAnyLater, 1, 1, {"detect_negative", "detect_positive"}, convert_is_inf},
       {"", "Where", 9, kAnyLater, 3, 3, {}, convert_where},

@@ -31,6 +31,8 @@ void convert_identity(NodeContext& n) {
 /// Dropout for inference: the identity.
 void convert_dropout(NodeContext& n) {
   const ValueId x = n.in(0);
+  if (n.opset() < 7 && n.integer("is_test", 0) == 0 && !n.failed())
+    return n.unsupported("training mode is not supported", "export the model for inference");
   // The ratio is an attribute until version 11. Inference does not use it.
   n.ignore(n.opset() < 12 ? "ratio" : "seed");
   if (n.opset() >= 12) n.ignore_operand(1);
@@ -77,7 +79,16 @@ void ignore_rounding(NodeContext& n) {
   n.ignore("round_mode");
 }
 
+/// Cast. Until version 5 the type is a name.
 void convert_cast(NodeContext& n) {
+  if (n.opset() < 6) {
+    const std::string name = n.text("to", "");
+    onnx::TensorProto::DataType type{};
+    if (n.failed()) return;
+    if (!onnx::TensorProto::DataType_Parse(name, &type))
+      return n.bad("attribute 'to' names no type");
+    return cast_to_type(n, type);
+  }
   const auto to = n.integer("to", 0);
   ignore_rounding(n);
   if (n.failed()) return;
@@ -106,17 +117,18 @@ void convert_transpose(NodeContext& n) {
   n.emit(ir::Transpose{std::move(*perm)}, {x});
 }
 
+/// Concat. Until version 3 the axis is 1 by default.
 void convert_concat(NodeContext& n) {
   const auto inputs = n.all_inputs();
   if (n.failed()) return;
-  if (!n.has_attribute("axis")) return n.bad("attribute 'axis' is missing");
-  const auto axis = n.axis("axis", 0, n.rank(inputs[0]));
+  if (n.opset() >= 4 && !n.has_attribute("axis")) return n.bad("attribute 'axis' is missing");
+  const auto axis = n.axis("axis", 1, n.rank(inputs[0]));
   if (inputs.size() == 1) return n.bind(0, inputs[0]);
   n.emit(ir::Concat{axis}, inputs);
 }
 
-/// Split. The sizes are an attribute until version 12, operand 1 from 13 on; without them a dim of
-/// known size is split into equal parts.
+/// Split. The sizes are an attribute until version 12, operand 1 in version 1 and from 13 on;
+/// without them a dim of known size is split into equal parts.
 void convert_split(NodeContext& n) {
   const ValueId x = n.in(0);
   const auto axis = n.axis("axis", 0, n.rank(x));
@@ -125,9 +137,8 @@ void convert_split(NodeContext& n) {
   if (n.opset() >= 18 && n.integer("num_outputs", parts) != parts)
     return n.bad("num_outputs differs from the number of outputs");
   std::optional<std::vector<std::int64_t>> sizes;
-  if (n.opset() < 13) {
-    sizes = n.integers("split");
-  } else if (n.has(1)) {
+  if (n.opset() < 13) sizes = n.integers("split");
+  if ((n.opset() < 2 || n.opset() >= 13) && n.has(1)) {
     sizes = n.known_integers(1);
     if (!sizes) return n.unsupported("part sizes that are not constant are not supported");
   }
@@ -185,8 +196,19 @@ void convert_gather(NodeContext& n) {
   n.emit(ir::Cast{ElementType::kF32}, {n.make(ir::Gather{axis}, {*narrow, indices})});
 }
 
+/// Tile. Until version 5 it repeats one axis: operands 1 and 2 are the number and the axis.
 void convert_tile(NodeContext& n) {
-  n.emit(ir::Tile{}, {n.in(0), n.in(1)});
+  const ValueId x = n.in(0);
+  if (n.opset() >= 6) return n.emit(ir::Tile{}, {x, n.in(1)});
+  const auto count = n.known_number(1), axis = n.known_number(2);
+  if (n.failed()) return;
+  if (!count || !axis) return n.unsupported("a repetition that is not constant is not supported");
+  std::vector<std::int64_t> repeats(static_cast<std::size_t>(n.rank(x)), 1);
+  if (!(*axis >= 0 && *axis < static_cast<double>(repeats.size()) && *count >= 0 &&
+        *count <= INT32_MAX))
+    return n.bad("repeats a dim that its operand does not have, or too often");
+  repeats[static_cast<std::size_t>(*axis)] = static_cast<std::int64_t>(*count);
+  n.emit(ir::Tile{}, {x, n.make_integers(std::move(repeats))});
 }
 
 /// Trilu. k is operand 1.
@@ -199,14 +221,15 @@ void convert_trilu(NodeContext& n) {
 std::vector<OperatorRule> movement_rules() {
   return {
       {"", "Identity", 1, kAnyLater, 1, 1, {}, convert_identity},
-      {"", "Dropout", 7, kAnyLater, 1, 3, {"ratio", "seed"}, convert_dropout},
-      {"", "Cast", 6, kAnyLater, 1, 1, {"to", "saturate", "round_mode"}, convert_cast},
+      {"", "Dropout", 1, kAnyLater, 1, 3, {"is_test", "ratio", "seed"}, convert_dropout},
+      {"", "Cast", 1, kAnyLater, 1, 1, {"to", "saturate", "round_mode"}, convert_cast},
       {"", "CastLike", 15, kAnyLater, 2, 2, {"saturate", "round_mode"}, convert_cast_like},
       {"", "Transpose", 1, kAnyLater, 1, 1, {"perm"}, convert_transpose},
-      {"", "Concat", 4, kAnyLater, 1, kAnyCount, {"axis"}, convert_concat},
-      {"", "Split", 2, kAnyLater, 1, 2, {"axis", "split", "num_outputs"}, convert_split},
+      {"", "Concat", 1, kAnyLater, 1, kAnyCount, {"axis"}, convert_concat},
+      {"", "Split", 1, kAnyLater, 1, 2, {"axis", "split", "num_outputs"}, convert_split},
       {"", "Slice", 1, kAnyLater, 1, 5, {"starts", "ends", "axes"}, convert_slice},
       {"", "Gather", 1, kAnyLater, 2, 2, {"axis"}, convert_gather},
+      {"", "Tile", 1, 5, 3, 3, {}, convert_tile},
       {"", "Tile", 6, kAnyLater, 2, 2, {}, convert_tile},
       {"", "Trilu", 14, kAnyLater, 1, 2, {"upper"}, convert_trilu},
   };

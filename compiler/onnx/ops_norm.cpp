@@ -82,7 +82,8 @@ void convert_batch_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1), bias = n.in(2), mean = n.in(3), variance = n.in(4);
   const float epsilon = n.number("epsilon", 1e-5f);
   n.ignore("momentum");  // of training
-  const bool trains = n.opset() >= 14 && n.integer("training_mode", 0) != 0;
+  const bool trains = (n.opset() >= 14 && n.integer("training_mode", 0) != 0) ||
+                      (n.opset() < 7 && n.integer("is_test", 0) == 0);
   const bool by_element = n.opset() < 9 && n.integer("spatial", 1) == 0;
   if (n.failed()) return;
   if (trains || n.output_count() > 1) return n.unsupported("training mode is not supported");
@@ -152,13 +153,13 @@ std::vector<OperatorRule> norm_rules() {
       {"", "RMSNormalization", 23, kAnyLater, 2, 2, attributes, convert_rms_norm},
       {"",
        "BatchNormalization",
-       7,
+       1,
        kAnyLater,
        5,
        5,
-       {"epsilon", "momentum", "spatial", "training_mode"},
+       {"epsilon", "is_test", "momentum", "spatial", "training_mode"},
        convert_batch_norm},
-      {"", "InstanceNormalization", 6, kAnyLater, 3, 3, {"epsilon"}, convert_instance_norm},
+      {"", "InstanceNormalization", 1, kAnyLater, 3, 3, {"epsilon"}, convert_instance_norm},
       {"",
        "GroupNormalization",
        18,

@@ -34,6 +34,7 @@ ir::Gemm gemm_of(NodeContext& n) {
   gemm.beta = n.number("beta", 1);
   gemm.trans_a = n.integer("transA", 0) != 0;
   gemm.trans_b = n.integer("transB", 0) != 0;
+  if (n.opset() < 7) n.ignore("broadcast");  // c may always be broadcast
   return gemm;
 }
 
@@ -60,7 +61,14 @@ void convert_fused_gemm(NodeContext& n) {
 std::vector<OperatorRule> product_rules() {
   return {
       {"", "MatMul", 1, kAnyLater, 2, 2, {}, convert_matmul},
-      {"", "Gemm", 7, kAnyLater, 2, 3, {"alpha", "beta", "transA", "transB"}, convert_gemm},
+      {"",
+       "Gemm",
+       1,
+       kAnyLater,
+       2,
+       3,
+       {"alpha", "beta", "broadcast", "transA", "transB"},
+       convert_gemm},
       {kContribDomain,
        "FusedGemm",
        1,

@@ -23,6 +23,7 @@ struct Interpolation {
   bool antialias = false;        ///< a dim that shrinks is filtered with a stretched kernel
   bool exclude_outside = false;  ///< elements outside the operand have weight 0
   double extrapolation = 0;      ///< result at positions outside the operand, with cropping
+  std::optional<std::vector<double>> scales = {};  ///< of all dims, if attributes give them
 
   bool crops() const { return coordinates == "tf_crop_and_resize"; }
 };
@@ -223,7 +224,10 @@ void resize(NodeContext& n, std::size_t scales_operand, std::size_t sizes_operan
     if (std::ranges::count(axes, axis) > 1)
       return n.bad("attribute 'axes' names dim " + std::to_string(axis) + " twice");
   }
-  const auto scales = resize_numbers(n, scales_operand, axes.size());
+  if (how.scales && how.scales->size() != axes.size())
+    return n.bad("has " + std::to_string(how.scales->size()) + " scales for " +
+                 std::to_string(axes.size()) + " dims");
+  const auto scales = how.scales ? how.scales : resize_numbers(n, scales_operand, axes.size());
   const auto sizes = n.failed() ? std::nullopt : resize_numbers(n, sizes_operand, axes.size());
   if (n.failed()) return;
   if (scales.has_value() == sizes.has_value()) return n.bad("needs either scales or sizes");
@@ -285,9 +289,18 @@ void convert_resize(NodeContext& n) {
   resize(n, 2, 3, how);
 }
 
-/// Upsample, which Resize replaced.
+/// Upsample, which Resize replaced. The scales are operand 1 in version 9, an attribute in 7, and
+/// those of the last two of four dims in 1.
 void convert_upsample(NodeContext& n) {
-  const Interpolation how{n.text("mode", "nearest"), "asymmetric", "floor"};
+  Interpolation how{n.text("mode", "nearest"), "asymmetric", "floor"};
+  if (n.opset() < 7) {
+    how.scales = {1, 1, n.number("height_scale", 0), n.number("width_scale", 0)};
+    if (how.mode == "bilinear") how.mode = "linear";
+  } else if (n.opset() < 9) {
+    const auto scales = n.numbers("scales");
+    if (!scales) return n.bad("attribute 'scales' is missing");
+    how.scales.emplace(scales->begin(), scales->end());
+  }
   if (!is_one_of(how.mode, {"nearest", "linear"}))
     return n.bad("attribute 'mode' is not nearest or linear");
   resize(n, 1, SIZE_MAX, how);
@@ -306,6 +319,8 @@ std::vector<OperatorRule> resize_rules() {
        {"antialias", "axes", "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside",
         "extrapolation_value", "keep_aspect_ratio_policy", "mode", "nearest_mode"},
        convert_resize},
+      {"", "Upsample", 1, 6, 1, 1, {"height_scale", "mode", "width_scale"}, convert_upsample},
+      {"", "Upsample", 7, 8, 1, 1, {"mode", "scales"}, convert_upsample},
       {"", "Upsample", 9, 9, 2, 2, {"mode"}, convert_upsample},
   };
 }

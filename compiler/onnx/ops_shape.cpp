@@ -13,6 +13,14 @@ namespace {
 using ir::ElementType;
 using ir::ValueId;
 
+/// Reshape until version 4: the shape is an attribute.
+void convert_old_reshape(NodeContext& n) {
+  auto shape = n.integers("shape");
+  if (n.failed()) return;
+  if (!shape) return n.bad("attribute 'shape' is missing");
+  n.emit(ir::Reshape{}, {n.in(0), n.make_integers(std::move(*shape))});
+}
+
 void convert_reshape(NodeContext& n) {
   n.emit(ir::Reshape{n.integer("allowzero", 0) != 0}, {n.in(0), n.in(1)});
 }
@@ -160,6 +168,7 @@ void convert_range(NodeContext& n) {
 
 std::vector<OperatorRule> shape_rules() {
   return {
+      {"", "Reshape", 1, 4, 1, 1, {"shape"}, convert_old_reshape},
       {"", "Reshape", 5, kAnyLater, 2, 2, {"allowzero"}, convert_reshape},
       {"", "Flatten", 1, kAnyLater, 1, 1, {"axis"}, convert_flatten},
       {"", "Squeeze", 1, kAnyLater, 1, 2, {"axes"}, convert_squeeze},

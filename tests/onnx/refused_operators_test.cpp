@@ -60,7 +60,7 @@ std::vector<Refused> refused() {
   return {
       {"Unknown", 15, one("NonMaxSuppression", {"x", "x"}), unsupported,
        "not a supported operator"},
-      {"OldAdd", 6, one("Add", {"x", "x"}), unsupported, "operator set 6 (only 7 and later)"},
+      {"OldErf", 8, one("Erf", {"x"}), unsupported, "operator set 8 (only 9 and later)"},
       {"UnknownAttribute", 15, one("Relu", {"x"}, {{"slope", 1.f}}), unsupported,
        "attribute 'slope'"},
       {"AttributeType", 15, one("Softmax", {"x"}, {{"axis", 1.f}}), bad,
