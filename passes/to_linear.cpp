@@ -104,7 +104,11 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
   if (!data || !result.exists() || rw.type(result).rank() == 0) return false;
   // ONNX counts negative indices from the end; token ids and positions are inputs of the graph and
   // are never negative.
-  const ValueId input = strip_views(rw, ids);
+  // A cast to i32, which onnxruntime's operators want, changes none of them.
+  ValueId input = strip_views(rw, ids);
+  const auto* cast = rw.op<ir::Cast>(input);
+  if (cast && cast->to == ir::ElementType::kI32)
+    input = strip_views(rw, rw.producer(input)->inputs[0]);
   const auto& input_dims = rw.type(input).dims;
   const auto wide =
       std::ranges::count_if(input_dims, [](const ir::Dim& d) { return !(d == ir::Dim(1)); });
