@@ -9,6 +9,7 @@
 #include "compiler/driver/toolchain.h"
 #include "compiler/ir/infer.h"
 #include "compiler/support/nearest.h"
+#include "passes/size_limit.h"
 
 namespace llmc::driver {
 namespace {
@@ -225,8 +226,10 @@ plan::DimRanges usual_dims(const ir::Graph& graph) {
         most = std::max(most, *bound);
       }
   }
-  if (!other.empty())
-    dims.emplace(other, plan::DimRange(least_size(graph, other, most, dims), most));
+  if (other.empty()) return dims;
+  const auto rows = passes::size_limit(graph, ir::Dim::symbol(other));
+  most = std::max<std::int64_t>(std::min(most, rows.value_or(most)), 1);
+  dims.emplace(other, plan::DimRange(least_size(graph, other, most, dims), most));
   return dims;
 }
 

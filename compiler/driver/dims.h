@@ -22,7 +22,8 @@ inline constexpr std::int64_t kUsualBound = 512;
 /// is one other symbol, a usual range. If only inputs of integers have it, it is 1 to kUsualBound
 /// tokens. In a graph with convolutions, the last dim of a float input [batch, samples] has up to
 /// CompileOptions::kDefaultSamples, and that of [batch, bands, frames] up to kDefaultFrames; the
-/// range begins where each output has elements. Other symbols have no usual size; for a graph with
+/// range begins where each output has elements, and does not exceed the rows of a table of
+/// positions. Other symbols have no usual size; for a graph with
 /// such ones the result is empty.
 plan::DimRanges usual_dims(const ir::Graph& graph);
 /// Returns the flags that set `dims`: "--dim batch_size=1 --dim length=1..512".

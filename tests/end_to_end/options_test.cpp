@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/support/file.h"
+#include "tests/end_to_end/mistakes.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
 #include "tests/support_onnx/onnx_builder.h"
@@ -49,15 +50,6 @@ TEST(TrainedContextOption, TheDefaultIsTheModelsAndMoreIsAWarning) {
                            HasSubstr("hint: --ctx 384")));
   EXPECT_THAT(llmc({"plan", tinyfable().string()}).out,
               HasSubstr("384 tokens (trained context) in 12 blocks of 32"));
-}
-
-/// Exit code 2 and both texts on stderr.
-void expect_mistake(const std::vector<std::string>& arguments, const std::string& message,
-                    const std::string& hint) {
-  const ProgramRun ran = llmc(arguments);
-  EXPECT_EQ(ran.code, 2) << ran.err;
-  EXPECT_THAT(ran.err, AllOf(HasSubstr(message), HasSubstr(hint)));
-  EXPECT_EQ(ran.out, "");
 }
 
 TEST(NamesOfLlamaCpp, AreTakenWhereTheyMeanTheSame) {
@@ -219,140 +211,6 @@ TEST(Targets, NativeIsTakenAndOthersSuggest) {
   EXPECT_EQ(llmc({"plan", tinyfable().string(), "--target=native"}).code, 0);
   expect_mistake({"plan", tinyfable().string(), "--target=x86-64"}, "unknown target 'x86-64'",
                  "avx2 needs Haswell");
-}
-
-/// y = exp(x), z = exp(e): sizes that are open, one of them a sum, one without a name.
-fs::path write_open_function(const fs::path& folder) {
-  testing::OnnxBuilder b(17);
-  b.float_input("x", {"batch_size", "past_sequence_length + 1"});
-  b.float_input("e", {"batch_size", "past_sequence_length", "encoder/sequence"});
-  auto& unnamed = *b.graph().mutable_input(1)->mutable_type()->mutable_tensor_type();
-  unnamed.mutable_shape()->add_dim();
-  b.node("Exp", {"x"}, {}, "y");
-  b.node("Exp", {"e"}, {}, "z");
-  b.float_output("y", {"batch_size", "past_sequence_length + 1"});
-  b.float_output("z", {"batch_size", "past_sequence_length", "encoder/sequence", "more"});
-  b.save(folder / "open.onnx");
-  return folder / "open.onnx";
-}
-
-TEST(FunctionDims, MissingOnesAreOneErrorWithTheFlagsToPaste) {
-  const testing::TemporaryFolder folder;
-  const std::string model = write_open_function(folder.path()).string();
-  expect_mistake({"plan", model}, model + ": some dims of the inputs have no size",
-                 "--dim batch_size=1 --dim past_sequence_length=N --dim encoder/sequence=N "
-                 "--dim e_dim3=N\n");
-  const ProgramRun inspected = llmc({"inspect", model});
-  EXPECT_THAT(inspected.out, HasSubstr("[batch_size, past_sequence_length + 1]"));
-  EXPECT_THAT(inspected.out, HasSubstr("encoder/sequence, e_dim3]"));
-  const ProgramRun planned =
-      llmc({"plan", model, "--dim", "batch_size=1", "--dim", "past_sequence_length + 1=8", "--dim",
-            "encoder/sequence=3", "--dim", "e_dim3=2"});
-  EXPECT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.out, AllOf(HasSubstr("f32[1, 8]"), HasSubstr("f32[1, 7, 3, 2]")));
-  expect_mistake({"plan", model, "--dim", "batchsize=1"}, "no input has a dim called 'batchsize'",
-                 "did you mean batch_size?");
-}
-
-TEST(FunctionDims, OneLengthOfTokensHasAUsualBound) {
-  const testing::TemporaryFolder folder;
-  const std::string model = (folder.path() / "open.onnx").string();
-  const auto planned = [&](int element) {
-    testing::OnnxBuilder b(17);
-    b.input("x", element, {"batch_size", "length"});
-    b.node("Neg", {"x"}, {}, "y");
-    b.output("y", element, {"batch_size", "length"});
-    b.save(model);
-    return llmc({"plan", model});
-  };
-  const ProgramRun tokens = planned(onnx::TensorProto::INT64);
-  EXPECT_EQ(tokens.code, 0) << tokens.err;
-  EXPECT_THAT(tokens.err, HasSubstr("assuming --dim batch_size=1 --dim length=1..512"));
-  const ProgramRun samples = planned(onnx::TensorProto::FLOAT);
-  EXPECT_NE(samples.code, 0);
-  EXPECT_THAT(samples.err, HasSubstr("--dim batch_size=1 --dim length=N"));
-}
-
-/// The range begins with the first size that the convolution can read.
-TEST(FunctionDims, LengthsOfSoundsHaveUsualBounds) {
-  const testing::TemporaryFolder folder;
-  const std::string model = (folder.path() / "sound.onnx").string();
-  const auto planned = [&](const std::vector<testing::DeclaredDim>& dims, bool spectrogram) {
-    testing::OnnxBuilder b(17);
-    b.float_input("x", dims);
-    const std::string x = spectrogram ? "x" : b.unsqueeze("x", {1});
-    const std::int64_t bands = spectrogram ? 8 : 1;
-    const std::vector<float> weight(40 * static_cast<std::size_t>(bands), 0.1F);
-    b.node("Conv", {x, b.floats("w", {4, bands, 10}, weight)},
-           {{"strides", std::vector<std::int64_t>{5}}}, "y");
-    b.float_output("y", {"batch_size", std::int64_t{4}, "positions"});
-    b.save(model);
-    return llmc({"plan", model});
-  };
-  const ProgramRun sound = planned({"batch_size", "samples"}, false);
-  EXPECT_EQ(sound.code, 0) << sound.err;
-  EXPECT_THAT(sound.err, HasSubstr("assuming --dim batch_size=1 --dim samples=10..480000"));
-  const ProgramRun spectrogram = planned({"batch_size", std::int64_t{8}, "frames"}, true);
-  EXPECT_EQ(spectrogram.code, 0) << spectrogram.err;
-  EXPECT_THAT(spectrogram.err, HasSubstr("assuming --dim batch_size=1 --dim frames=10..3000"));
-  const ProgramRun unknown = planned({"batch_size", "bands", "frames"}, true);
-  EXPECT_NE(unknown.code, 0);
-  EXPECT_THAT(unknown.err, HasSubstr("--dim bands=N"));
-}
-
-TEST(FunctionDims, SizesThatMakeNoSenseAreOneError) {
-  const testing::TemporaryFolder folder;
-  const std::string model = write_open_function(folder.path()).string();
-  const auto with = [&](const std::vector<std::string>& sizes) {
-    std::vector<std::string> arguments{"plan", model, "--dim", "encoder/sequence=3"};
-    for (const std::string& size : sizes) arguments.insert(arguments.end(), {"--dim", size});
-    return arguments;
-  };
-  const ProgramRun large =
-      llmc(with({"batch_size=999999999999", "past_sequence_length=999999999", "e_dim3=999999999"}));
-  EXPECT_EQ(large.code, 4);
-  EXPECT_THAT(large.err, AllOf(HasSubstr("999999999999"), HasSubstr("is too large"),
-                               HasSubstr("give smaller sizes")));
-  EXPECT_EQ(large.err.find("error: "), large.err.rfind("error: ")) << large.err;
-  expect_mistake(with({"batch_size=0", "past_sequence_length=4", "e_dim3=2"}),
-                 "with --dim batch_size=0 no output has an element", "at least 1");
-  EXPECT_EQ(llmc(with({"batch_size=1", "past_sequence_length=0", "e_dim3=2"})).code, 0);
-  expect_mistake(with({"e_dim3=2", "e_dim3=3"}), "--dim has two sizes for 'e_dim3': 2 and 3",
-                 "remove one");
-  expect_mistake(with({"batch_size=1,e_dim3=2"}), "has several sizes", "repeat the option");
-  for (const char* const text : {"e_dim3=1..", "e_dim3=..4", "e_dim3=1...4", "e_dim3=1..2..3"})
-    expect_mistake(with({text}), "has no size", "--dim length=1..512");
-  expect_mistake(with({"batch_size=1", "past_sequence_length=0..4", "e_dim3=2"}),
-                 "--dim past_sequence_length=0..4 is no range", "at least 1");
-  expect_mistake(with({"batch_size=1", "past_sequence_length + 1=1..4", "e_dim3=2"}),
-                 "gives a range to a sum", "the symbols");
-  expect_mistake(with({"e_dim3=2", "e_dim3=2..3"}), "two sizes for 'e_dim3': 2 and 2..3",
-                 "remove one");
-}
-
-TEST(FunctionDims, RangesAreSizesOfEachCall) {
-  const testing::TemporaryFolder folder;
-  const std::string model = write_open_function(folder.path()).string();
-  const ProgramRun planned =
-      llmc({"plan", model, "--dim", "batch_size=1..4", "--dim", "past_sequence_length=1..8",
-            "--dim", "encoder/sequence=3..3", "--dim", "e_dim3=2"});
-  EXPECT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.out, AllOf(HasSubstr("1..4  batch_size"), HasSubstr("1..8  past_seq"),
-                                 HasSubstr("f32[batch_size, past_sequence_length + 1]"),
-                                 HasSubstr("f32[batch_size, past_sequence_length, 3, 2]")));
-}
-
-TEST(FunctionDims, ThatADecoderBecomesAFunctionIsSaid) {
-  const std::string model = tinyfable().string();
-  const ProgramRun open = llmc({"plan", model, "--dim", "batch_size=1"});
-  EXPECT_EQ(open.code, 2);
-  EXPECT_THAT(open.err, AllOf(HasSubstr("the model is a decoder"), HasSubstr("leave --dim out")));
-  EXPECT_THAT(llmc({"plan", model, "--function", "--dim", "batch_size=1"}).err,
-              Not(HasSubstr("the model is a decoder")));
-  const ProgramRun range = llmc({"plan", model, "--dim", "batch_size=1..4"});
-  EXPECT_EQ(range.code, 2);
-  EXPECT_THAT(range.err, AllOf(HasSubstr("the model is a decoder"), HasSubstr("a range"),
-                               HasSubstr("--function")));
 }
 
 TEST(Decoders, TextNeedsOne) {
