@@ -101,9 +101,11 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   report(progress, "import", 0, 0);
   const auto started = std::chrono::steady_clock::now();
   const bool asked = options.function || (!options.dims.empty() && !has_image_encoder(options));
+  importer::ImportOptions import = options.import;
+  import.float_products = options.quant_given || options.requantize;
   Source source;
-  LLMC_TRY(source.model, asked ? options.reader.bind_plain(options.model, {}, options.import)
-                               : options.reader.bind(options.model, options.import));
+  LLMC_TRY(source.model, asked ? options.reader.bind_plain(options.model, {}, import)
+                               : options.reader.bind(options.model, import));
   source.is_function = asked || !source.model.is_decoder();
   if (!asked && source.model.lacks_cache) return not_a_decoder(source.model);
   if (asked && !options.function && is_decoder(options))

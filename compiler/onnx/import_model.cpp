@@ -90,18 +90,20 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
 /// Binds the model as a plain graph with `inputs`. If `inputs` is nullptr, binds it as a decoder if
 /// possible. Ignores an image encoder.
 Result<ImportedModel> bind_main_graph(const ModelFiles& model, FileSet& files,
-                                      const PlainInputs* inputs) {
+                                      const PlainInputs* inputs, bool float_products) {
+  PlainInputs plain = inputs ? *inputs : PlainInputs();
+  plain.float_products = float_products;
   if (model.name.empty()) return bind_split_blocks(files, model.contents);
   if (model.parts && !inputs) return bind_encoder_decoder(files, *model.parts, model.contents);
   LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
-  if (inputs) return bind_plain_graph(files, part, *inputs);
+  if (inputs) return bind_plain_graph(files, part, plain);
   LLMC_TRY(auto recurrent, bind_recurrent(files, part, model.contents));
   if (recurrent) return *std::move(recurrent);
   LLMC_TRY(auto bound, bind_layer_caches(files, part, model.contents));
   if (bound) return *std::move(bound);
   LLMC_TRY(bound, bind_stacked_cache(files, part, model.contents));
   if (bound) return *std::move(bound);
-  return bind_plain_graph(files, part, {});
+  return bind_plain_graph(files, part, plain);
 }
 
 /// Adds a hint to errors about the image encoder: a decoder is a model without it.
@@ -116,8 +118,8 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
 /// Binds the model and, if `inputs` is nullptr and the model is a decoder, its image encoder.
 /// Leaves out an image encoder that is not supported, with a warning.
 Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
-                                  const PlainInputs* inputs) {
-  LLMC_TRY(ImportedModel bound, bind_main_graph(model, files, inputs));
+                                  const PlainInputs* inputs, bool float_products) {
+  LLMC_TRY(ImportedModel bound, bind_main_graph(model, files, inputs, float_products));
   if (model.image_encoder.empty() || inputs || !bound.is_decoder()) return bound;
   auto encoder = bind_image_encoder(files, model.image_encoder);
   if (!encoder.ok() && encoder.error().first().kind == ErrorKind::kUnsupported) {
@@ -133,7 +135,7 @@ Result<ImportedModel> bind_files(const ModelFiles& model, const ImportOptions& o
                                  const PlainInputs* inputs) {
   if (model.refused) return *model.refused;
   FileSet files = model.files;
-  auto bound = bind_graphs(model, files, inputs);
+  auto bound = bind_graphs(model, files, inputs, options.float_products);
   if (!bound.ok())
     return with_hints(model.whole_folder ? std::move(bound).error()
                                          : in_typed_path(bound.error(), model));
@@ -204,7 +206,10 @@ Result<ModelFiles*> ModelReader::open(const fs::path& path, const ImportOptions&
 
 Result<ImportedModel> ModelReader::bind(const fs::path& path, const ImportOptions& options) const {
   LLMC_TRY(ModelFiles* const model, open(path, options));
-  if (!model->bound) model->bound = bind_files(*model, options, nullptr);
+  const bool differs = model->bound && model->bound->ok() && !(*model->bound)->is_decoder() &&
+                       model->float_products != options.float_products;
+  if (!model->bound || differs) model->bound = bind_files(*model, options, nullptr);
+  model->float_products = options.float_products;
   return *model->bound;
 }
 

@@ -84,6 +84,10 @@ struct ImportOptions {
   std::uint64_t max_structure_bytes = 1u << 30;
   /// Called with each of ImportedModel::warnings after the model has been bound.
   std::function<void(const Diagnostic&)> on_warning;
+  /// Plain graphs: whether products of dynamically quantized activations with constant matrices
+  /// become products of floats, for kernels that quantize activations themselves. Decoders and
+  /// their encoders always do so.
+  bool float_products = false;
 };
 
 /// Values and types for inputs of a plain graph, by name.
@@ -91,7 +95,8 @@ struct PlainInputs {
   std::map<std::string, ir::ConstantPtr> values;  // inputs that become constants of the graph
   /// Types that replace the declared ones, which are wrong in some files.
   std::map<std::string, ir::TensorType> types;
-  bool wide_outputs = false;  // outputs that are declared f16 or bf16 are f32
+  bool wide_outputs = false;    // outputs that are declared f16 or bf16 are f32
+  bool float_products = false;  // ImportOptions::float_products
 };
 
 /// Names of the files of an encoder-decoder.

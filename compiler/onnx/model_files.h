@@ -21,6 +21,7 @@ struct ModelFiles {
   std::optional<Error> refused = {};
   /// Result of ModelReader::bind, set after its first call.
   std::optional<Result<ImportedModel>> bound = {};
+  bool float_products = false;  // ImportOptions::float_products of `bound`
 };
 
 }  // namespace llmc::importer

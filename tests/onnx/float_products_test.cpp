@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "compiler/onnx/node_context.h"
+#include "tests/onnx/imported.h"
 #include "tests/support_onnx/onnx_builder.h"
 
 namespace llmc {
@@ -67,6 +68,27 @@ TEST(FloatProducts, MayScaleTheirResultThemselves) {
   EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q", "u"}));
   b.graph().mutable_node(b.graph().node_size() - 1)->set_input(1, "x");
   EXPECT_EQ(importer::float_products(b.model.graph()), (std::set<std::string>{"q"}));
+}
+
+TEST(FloatProducts, OfPlainGraphsAreThereIfAskedFor) {
+  const testing::TemporaryFolder folder;
+  OnnxBuilder b = products();
+  b.save(folder.path() / "m.onnx");
+  const importer::ModelReader reader;
+  for (const bool floats : {false, true, false}) {
+    importer::ImportOptions options;
+    options.float_products = floats;
+    const auto model = reader.bind(folder.path() / "m.onnx", options);
+    ASSERT_TRUE(model.ok()) << errors(model.error());
+    int quantized = 0, ranges = 0;
+    for (const auto& node : model->graph().nodes()) {
+      ranges += std::holds_alternative<ir::Reduce>(node.op) ? 1 : 0;
+      if (const auto* c = ir::op_as<ir::ConstantOp>(&node))
+        quantized += c->data->quantization() ? 1 : 0;
+    }
+    EXPECT_EQ(ranges, floats ? 0 : 2);
+    EXPECT_EQ(quantized, floats ? 2 : 0);
+  }
 }
 
 TEST(FloatProducts, MayHave16Bits) {

@@ -377,14 +377,13 @@ void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                                 "layer and no table",
                                 quant));
   if (rounding.kept == 0) return;
-  remark(globals,
-         rounding.rounded == 0
-             ? fmt::format("--quant {} has no effect: all weights keep the model's codes "
-                           "(--requantize rounds them)",
-                           quant)
-             : fmt::format("--quant {} applies to {}; {} more keep the model's codes "
-                           "(--requantize rounds them, too)",
-                           quant, matrices(rounding.rounded), rounding.kept));
+  remark(globals, rounding.rounded == 0
+                      ? fmt::format("--quant {} changes no weights: all keep the model's codes "
+                                    "(--requantize rounds them)",
+                                    quant)
+                      : fmt::format("--quant {} applies to {}; {} more keep the model's codes "
+                                    "(--requantize rounds them, too)",
+                                    quant, matrices(rounding.rounded), rounding.kept));
 }
 
 void note_warnings(const Globals& globals, const plan::Plan& plan) {

@@ -110,6 +110,7 @@ Result<ValueId> append_encoder(ir::Builder& builder, FileSet& files, const Part&
   }
   LLMC_TRY(Bindings inputs, bind_inputs(builder, part, roles, sources));
   if (!features_name.empty()) inputs.values[features_name] = value;
+  inputs.float_products = true;
   LLMC_TRY(const auto outputs,
            append_graph(builder, files, *part.file, part.graph, inputs, "encoder/"));
   return outputs.front();
@@ -171,6 +172,7 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
   LLMC_TRY(const auto wanted, source_outputs(whole, inputs_of_source));
   LLMC_TRY(const Part part, open_part(files, names.first_decoder, FileRole::kModel, wanted));
   Bindings inputs;
+  inputs.float_products = true;
   const InputRoles roles = input_roles(part);
   const bool merged = has_role(roles, InputRole::kUseCache);
   std::string token;

@@ -8,8 +8,10 @@ Result<ir::Graph> bind_image_encoder(FileSet& files, const std::string& name) {
   const std::string rows =
       part.has_output("image_features") ? "image_features" : part.graph.outputs.front();
   LLMC_TRY(part, open_part(files, name, FileRole::kImageEncoder, {rows}));
-  LLMC_TRY(ImportedModel model,
-           bind_plain_graph(files, part, {.values = {}, .types = {}, .wide_outputs = true}));
+  LLMC_TRY(
+      ImportedModel model,
+      bind_plain_graph(files, part,
+                       {.values = {}, .types = {}, .wide_outputs = true, .float_products = true}));
   ir::Graph graph = std::move(model.module.graph());
   const ir::TensorType& type = graph.value(graph.outputs().front()).type;
   if (type.element != ir::ElementType::kF32 || type.rank() < 2 || !type.dims.back().is_constant())

@@ -19,6 +19,7 @@ bool is_narrow(ElementType element) {
 Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const PlainInputs& given) {
   Bindings inputs;
   inputs.exact_casts = true;
+  inputs.float_products = given.float_products;
   for (const auto* input : part.graph.inputs) {
     const std::string& name = input->name();
     if (const auto value = given.values.find(name); value != given.values.end()) {
