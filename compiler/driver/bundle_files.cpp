@@ -34,6 +34,30 @@ std::vector<std::string> planned_names(const fs::path& folder) {
   return names;
 }
 
+/// Reads the member "resize" of a plan.json; one that is not valid counts as unknown. Throws the
+/// exceptions of nlohmann::json.
+plan::ImageResize resize_from(const nlohmann::json& json) {
+  using plan::ImageResize;
+  ImageResize resize;
+  resize.unknown_key = json.value("unknown", std::string());
+  const std::string fit = json.value("fit", std::string());
+  if (fit.empty()) return resize;
+  resize.fit = fit == "exact" ? ImageResize::Fit::kExact : ImageResize::Fit::kShortestEdge;
+  bool valid = true;
+  const auto number = [&](const char* name, int least, int most) {
+    const auto value = json.at(name).get<std::int64_t>();
+    valid = valid && value >= least && value <= most;
+    return static_cast<int>(value);
+  };
+  resize.width = number("width", 1, ImageResize::kMaxSide);
+  resize.height = number("height", 1, ImageResize::kMaxSide);
+  resize.filter = number("filter", 0, ImageResize::kFilters - 1);
+  resize.crop_width = number("crop_width", 0, ImageResize::kMaxSide);
+  resize.crop_height = number("crop_height", 0, ImageResize::kMaxSide);
+  valid = valid && (resize.crop_width == 0) == (resize.crop_height == 0);
+  return valid ? resize : ImageResize();
+}
+
 /// Reads the member "rounding" of a plan.json. Throws the exceptions of nlohmann::json.
 plan::Rounding rounding_from(const nlohmann::json& json) {
   plan::Rounding rounding;
@@ -279,6 +303,7 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
         facts.image.rescale = pixels.at("rescale").get<double>();
         facts.image.mean = pixels.at("mean").get<std::array<double, 3>>();
         facts.image.deviation = pixels.at("std").get<std::array<double, 3>>();
+        facts.image.resize = resize_from(pixels.value("resize", nlohmann::json::object()));
       }
       for (const auto& input : image.at("inputs")) {
         const auto element = ir::parse_element_type(input.at("type").get<std::string>());

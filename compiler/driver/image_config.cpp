@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <tuple>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/model_config.h"
@@ -41,6 +43,104 @@ Status read_colors(const ModelConfig& config, const char* name, bool divides,
   return ok_status();
 }
 
+constexpr int kMaxSide = plan::ImageResize::kMaxSide;
+
+/// Reads a size in pixels; nullopt if `value` is none.
+std::optional<int> side(const nlohmann::json* value) {
+  if (value == nullptr || !value->is_number_integer() || *value < 1 || *value > kMaxSide)
+    return std::nullopt;
+  return value->get<int>();
+}
+
+/// Reads {"height": H, "width": W}; nullopt if `value` is something else.
+std::optional<std::pair<int, int>> height_and_width(const nlohmann::json& value) {
+  const auto height = side(value_of(value, "height")), width = side(value_of(value, "width"));
+  if (!height || !width || value.size() != 2) return std::nullopt;
+  return std::pair(*height, *width);
+}
+
+/// Steps of image processors other than resizing and cropping the middle, which llmc does not do.
+constexpr const char* kOtherSteps[] = {"crop_pct",
+                                       "do_align_long_axis",
+                                       "do_crop_margin",
+                                       "do_flip_channel_order",
+                                       "do_image_splitting",
+                                       "do_pad",
+                                       "do_pan_and_scan",
+                                       "do_thumbnail",
+                                       "image_grid_pinpoints",
+                                       "max_image_size",
+                                       "max_pixels",
+                                       "merge_size",
+                                       "min_size",
+                                       "patch_size",
+                                       "size_divisor"};
+
+/// Returns whether a step's value is neither missing, null, false nor 0.
+bool is_set(const nlohmann::json* value) {
+  return value != nullptr && *value != false && *value != 0;
+}
+
+/// Returns what the class of an image processor makes of a size that is one number: the size of the
+/// shortest edge (true), or both sizes; nullopt if it is not known.
+std::optional<bool> number_is_shortest_edge(const nlohmann::json& processor) {
+  for (const char* const name : {"image_processor_type", "feature_extractor_type"}) {
+    const nlohmann::json* const type = value_of(processor, name);
+    if (type == nullptr || !type->is_string()) continue;
+    const auto& text = type->get_ref<const std::string&>();
+    if (text.starts_with("CLIP")) return true;
+    if (text.starts_with("ViT") || text.starts_with("Siglip")) return false;
+  }
+  return std::nullopt;
+}
+
+/// Reads how an image processor resizes. What llmc does not know is in `unknown_key`.
+plan::ImageResize read_resize(const nlohmann::json& processor) {
+  using Fit = plan::ImageResize::Fit;
+  const auto unknown = [](std::string key) {
+    plan::ImageResize none;
+    none.unknown_key = std::move(key);
+    return none;
+  };
+  plan::ImageResize resize;
+  for (const char* const step : kOtherSteps)
+    if (is_set(value_of(processor, step))) return unknown(step);
+  const nlohmann::json* const size = value_of(processor, "size");
+  const nlohmann::json* const enabled = value_of(processor, "do_resize");
+  if (size == nullptr || (enabled != nullptr && *enabled != true)) return unknown("do_resize");
+  if (const auto number = side(size)) {
+    const auto shortest = number_is_shortest_edge(processor);
+    if (!shortest) return unknown("size");
+    resize.fit = *shortest ? Fit::kShortestEdge : Fit::kExact;
+    resize.width = resize.height = *number;
+  } else if (const auto both = height_and_width(*size)) {
+    resize.fit = Fit::kExact;
+    std::tie(resize.height, resize.width) = *both;
+  } else {
+    const auto edge = side(value_of(*size, "shortest_edge"));
+    if (!edge || size->size() != 1) return unknown("size");
+    resize.fit = Fit::kShortestEdge;
+    resize.width = resize.height = *edge;
+  }
+  const nlohmann::json* const filter = value_of(processor, "resample");
+  if (filter == nullptr || !filter->is_number_integer() || *filter < 0 ||
+      *filter >= plan::ImageResize::kFilters)
+    return unknown("resample");
+  resize.filter = filter->get<int>();
+  const nlohmann::json* const crop = value_of(processor, "crop_size");
+  const nlohmann::json* const crops = value_of(processor, "do_center_crop");
+  if (crops == nullptr ? crop == nullptr : *crops != true) return resize;
+  if (crop == nullptr) return unknown("crop_size");
+  if (const auto number = side(crop)) {
+    resize.crop_width = resize.crop_height = *number;
+  } else if (const auto both = height_and_width(*crop)) {
+    std::tie(resize.crop_height, resize.crop_width) = *both;
+  } else {
+    return unknown("crop_size");
+  }
+  return resize;
+}
+
 }  // namespace
 
 Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
@@ -58,6 +158,7 @@ Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
   LLMC_TRY(const ModelConfig processor, read_model_config(folders, "preprocessor_config.json"));
   if (processor.file.empty()) return pixels;
   pixels.known = true;
+  pixels.resize = read_resize(processor.object);
   LLMC_TRY(const bool rescales, flag(processor, "do_rescale", true));
   LLMC_TRY(const bool normalizes,
            flag(processor, "do_normalize", value_of(processor.object, "image_mean") != nullptr));

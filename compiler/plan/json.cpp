@@ -44,6 +44,16 @@ Json rounding_json(const Rounding& rounding) {
           {"activations", rounding.rounds_activations}};
 }
 
+Json resize_json(const ImageResize& resize) {
+  if (resize.fit == ImageResize::Fit::kUnknown) return {{"unknown", resize.unknown_key}};
+  return {{"fit", resize.fit == ImageResize::Fit::kExact ? "exact" : "shortest_edge"},
+          {"width", resize.width},
+          {"height", resize.height},
+          {"filter", resize.filter},
+          {"crop_width", resize.crop_width},
+          {"crop_height", resize.crop_height}};
+}
+
 Json buffer_json(const Plan& plan, std::size_t index) {
   const Buffer& buffer = plan.program.buffers[index];
   const BufferPlace& place = plan.memory.buffers[index];
@@ -265,7 +275,8 @@ void add_decoder(Json& json, const Plan& plan) {
     if (options.image.known)
       json["image"]["pixels"] = {{"rescale", options.image.rescale},
                                  {"mean", options.image.mean},
-                                 {"std", options.image.deviation}};
+                                 {"std", options.image.deviation},
+                                 {"resize", resize_json(options.image.resize)}};
     json["image"]["rounding"] = rounding_json(rounding_of(encoder.program));
     add_loops(json["image"], encoder.program);
   }

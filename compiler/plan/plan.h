@@ -34,6 +34,17 @@ struct SoundFeatures {
   std::uint32_t mels = 80;     // bands of Whisper's spectrogram (llmc_log_mel); 0: not Whisper's
 };
 
+/// How an image of any size gets that of an encoder's input. Recorded in plan.json.
+struct ImageResize {
+  enum class Fit : std::uint8_t { kUnknown, kExact, kShortestEdge };
+  static constexpr int kMaxSide = 1 << 15, kFilters = 6;
+  Fit fit = Fit::kUnknown;
+  int width = 0, height = 0;            // with kShortestEdge, width is the size of that edge
+  int filter = 0;                       // Pillow's number of a filter
+  int crop_width = 0, crop_height = 0;  // of the middle, afterwards; 0: all
+  std::string unknown_key;              // of the configuration, if it is why fit is kUnknown
+};
+
 /// How the bytes of an image become an encoder's input: (byte * rescale - mean) / deviation, with a
 /// mean and a deviation for each color. Recorded in plan.json.
 struct ImagePixels {
@@ -41,6 +52,7 @@ struct ImagePixels {
   bool known = false;       // whether the model's files say how; otherwise the rest is unused
   double rescale = 1.0 / 255;
   std::array<double, 3> mean{0, 0, 0}, deviation{1, 1, 1};
+  ImageResize resize;
 };
 
 /// The formats that --fit or --max-kl chose (driver/budget.h).

@@ -1,6 +1,8 @@
 // The commands of llmc with a model of images and text.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "runtime/hosted/image/resample.h"
 #include "tests/end_to_end/run_command.h"
 #include "tests/support_onnx/tiny_vision.h"
 
@@ -81,6 +83,67 @@ TEST_F(ImageCommand, AnImageReplacesItsToken) {
   EXPECT_EQ(dim.code, 2);
 }
 
+/// An image of any size, as P6.
+std::string ppm(const hosted::RgbImage& image) {
+  return fmt::format("P6 {} {} 255\n", image.width, image.height) +
+         std::string(image.bytes.begin(), image.bytes.end());
+}
+
+TEST_F(ImageCommand, ResizesAsTheProcessorDoes) {
+  const std::string vision = model();
+  hosted::RgbImage image{20, 10, {}};
+  for (int i = 0; i < 600; ++i) image.bytes.push_back(static_cast<std::uint8_t>(i * 37 + i / 11));
+  const std::string large = file("large.ppm", ppm(image));
+  const auto configured = [&](const std::string& resizing) {
+    EXPECT_TRUE(write_file(vision + "/preprocessor_config.json",
+                           R"({"image_mean": [0.5, 0.25, 0.125], "image_std": [0.5, 0.5, 0.25], )" +
+                               resizing + "}")
+                    .ok());
+  };
+  const auto with = [&](const std::string& path) {
+    return run(vision, {"--ids", "3,20,9", "--image", path});
+  };
+  const auto same = [&](const hosted::RgbImage& expected) {
+    EXPECT_EQ(hash(with(large)), hash(with(file("small.ppm", ppm(expected)))));
+  };
+  using hosted::ImageFilter;
+  configured(R"("size": {"height": 8, "width": 8}, "resample": 3)");
+  same(hosted::resized(image, 8, 8, ImageFilter::kBicubic));
+  configured(R"("do_resize": true, "size": 8, "resample": 2,
+                "image_processor_type": "ViTImageProcessor", "do_center_crop": false)");
+  same(hosted::resized(image, 8, 8, ImageFilter::kBilinear));
+  const std::string crops = R"("resample": 3, "do_center_crop": true, "crop_size": )";
+  configured(R"("size": {"shortest_edge": 9}, )" + crops + R"({"height": 8, "width": 8})");
+  const hosted::RgbImage cropped =
+      hosted::center_cropped(hosted::resized(image, 18, 9, ImageFilter::kBicubic), 8, 8);
+  same(cropped);
+  configured(R"("size": 9, "feature_extractor_type": "CLIPFeatureExtractor", )" + crops + "8");
+  same(cropped);
+  const std::string bundle = (folder_.path() / "bundle").string();
+  const ProgramRun made =
+      llmc({"compile", vision, "-o", bundle, "--target", "generic", "--cflag=-O0", "-q"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(hash(run(bundle, {"--ids", "3,20,9", "--image", large}, true)), hash(with(large)));
+
+  const auto refused = [&](const std::string& resizing, const std::string& message) {
+    configured(resizing);
+    const ProgramRun ran = with(large);
+    EXPECT_EQ(ran.code, 3) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("has 20 x 10 pixels, but the image encoder reads 8 x 8"));
+    EXPECT_THAT(ran.err, HasSubstr(message));
+  };
+  refused(R"("size": {"height": 4, "width": 8}, "resample": 3)", "makes 8 x 4 of it");
+  refused(R"("size": {"shortest_edge": 8}, "resample": 3)", "makes 16 x 8 of it");
+  refused(R"("size": {"height": 8, "width": 8})", "resample of preprocessor_config.json");
+  refused(R"("size": 8, "resample": 3)", "size of preprocessor_config.json");
+  refused(R"("size": {"longest_edge": 8}, "resample": 3)", "size of preprocessor_config.json");
+  refused(R"("size": [8, 8], "resample": 3)", "size of preprocessor_config.json");
+  refused(R"("size": {"height": 8, "width": 8}, "resample": 3, "do_pad": true)",
+          "do_pad of preprocessor_config.json");
+  refused(R"("size": {"height": 8, "width": 8}, "resample": 3, "do_resize": false)",
+          "do_resize of preprocessor_config.json");
+}
+
 TEST_F(ImageCommand, MasksHideNothing) {
   const std::string vision = model({.masked = true});
   const std::string raw = file("a.f32", floats(std::vector<float>(kPixels, 0.5f)));
@@ -124,6 +187,8 @@ TEST_F(ImageCommand, RefusesImagesThatDoNotFit) {
   bad_file(file("c.npy", npy("(3, 8, 8)", elements, "<f8")), "not 32-bit floats in C order");
   bad_file(file("d.npy", "\x93NUMPY\x01"), "is damaged");
   bad_file(file("a.ppm", "P6 4 8 255\n" + std::string(96, 'x')), "has 4 x 8 pixels");
+  bad_file(file("d.ppm", "P6 99999 1 255\nx"), "has 99999 x 1 pixels; 1 to 32768");
+  bad_file(file("e.ppm", "P6 0 1 255\n"), "has 0 x 1 pixels");
   bad_file(file("b.ppm", "P6 8 8 255\n" + std::string(191, 'x')), "is truncated");
   bad_file(file("c.ppm", "P6 8 8 65535\n" + std::string(192, 'x')), "not a binary PPM file");
   refused({"--ids", "3,9", "--image", raw}, 2, "the prompt has 0 places with the image token 20");

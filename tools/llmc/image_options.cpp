@@ -10,6 +10,7 @@
 
 #include "compiler/driver/image_config.h"
 #include "compiler/support/file.h"
+#include "runtime/hosted/image/resample.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
@@ -17,13 +18,15 @@ namespace llmc::cli {
 void add_image_option(CLI::App& app, std::vector<std::string>& files) {
   app.add_option("--image", files,
                  "Image in the prompt, in place of its image token: .npy or raw 32-bit floats as "
-                 "the image encoder reads them, or .ppm of its size; may be repeated")
+                 "the image encoder reads them, or .ppm; may be repeated")
       ->type_name("FILE")
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->allow_extra_args(false);
 }
 
 namespace {
+
+constexpr std::int64_t kMaxSide = plan::ImageResize::kMaxSide, kMaxPixels = std::int64_t{1} << 28;
 
 Diagnostic bad_image(const std::string& file, std::string message, std::string hint = {}) {
   return file_failure(ErrorKind::kBadInput, file, std::move(message), std::move(hint));
@@ -99,7 +102,47 @@ Result<std::vector<std::byte>> npy_elements(const std::string& file, std::string
   return bytes_of(elements);
 }
 
-/// Returns the pixels of a binary PPM file of the encoder's size, normalized.
+/// Returns an image with the steps of the model's image processor.
+Result<hosted::RgbImage> processed(const std::string& file, hosted::RgbImage image,
+                                   const std::vector<std::int64_t>& dims,
+                                   const plan::ImageResize& how) {
+  const std::string sizes = fmt::format("has {} x {} pixels, but the image encoder reads {} x {}",
+                                        image.width, image.height, dims[2], dims[1]);
+  const std::string hint = fmt::format(
+      "resize it first, for example `magick IMAGE -resize {}x{}! FILE.ppm`", dims[2], dims[1]);
+  if (how.fit == plan::ImageResize::Fit::kUnknown)
+    return bad_image(file,
+                     sizes + ", and llmc does not know how to resize it" +
+                         (how.unknown_key.empty()
+                              ? std::string()
+                              : fmt::format(": {} of preprocessor_config.json", how.unknown_key)),
+                     hint);
+  int width = how.width, height = how.height;
+  if (how.fit == plan::ImageResize::Fit::kShortestEdge) {
+    const auto longer = [&](int longest, int shortest) {
+      return static_cast<int>(static_cast<std::int64_t>(how.width) * longest / shortest);
+    };
+    if (image.width <= image.height)
+      height = longer(image.height, image.width);
+    else
+      width = longer(image.width, image.height);
+  }
+  if (static_cast<std::int64_t>(width) * height > kMaxPixels)
+    return bad_image(file, fmt::format("has {} x {} pixels, and its shortest edge would become {}",
+                                       image.width, image.height, how.width));
+  image = hosted::resized(std::move(image), width, height,
+                          static_cast<hosted::ImageFilter>(how.filter));
+  if (how.crop_width > 0) image = hosted::center_cropped(image, how.crop_width, how.crop_height);
+  if (image.height != dims[1] || image.width != dims[2])
+    return bad_image(file,
+                     fmt::format("{}; preprocessor_config.json makes {} x {} of it", sizes,
+                                 image.width, image.height),
+                     hint);
+  return image;
+}
+
+/// Returns the pixels of a binary PPM file, resized and normalized. An image of the encoder's size
+/// is not resized.
 Result<std::vector<std::byte>> ppm_elements(const std::string& file, std::string_view text,
                                             const driver::ImageInput& input,
                                             const plan::ImagePixels& pixels) {
@@ -119,26 +162,29 @@ Result<std::vector<std::byte>> ppm_elements(const std::string& file, std::string
   const auto width = reader.next(kSpace), height = reader.next(kSpace), most = reader.next(kSpace);
   if (!width || !height || most != 255)
     return bad_image(file, "is not a binary PPM file (P6) with 8 bits a color");
-  if (*height != dims[1] || *width != dims[2])
-    return bad_image(
-        file,
-        fmt::format("has {} x {} pixels, but the image encoder reads {} x {}", *width, *height,
-                    dims[2], dims[1]),
-        fmt::format("resize it first, for example `magick IMAGE -resize {}x{}! FILE.ppm`", dims[2],
-                    dims[1]));
-  const auto area = static_cast<std::size_t>(*width * *height);
+  if (*width < 1 || *height < 1 || *width > kMaxSide || *height > kMaxSide)
+    return bad_image(file, fmt::format("has {} x {} pixels; 1 to {} on each side are supported",
+                                       *width, *height, kMaxSide));
+  const auto size = 3 * static_cast<std::size_t>(*width * *height);
   const std::size_t begin = 2 + reader.position() + 1;
-  if (text.size() < begin || text.size() - begin != 3 * area)
+  if (text.size() < begin || text.size() - begin != size)
     return bad_image(file, "is truncated, or has more than one image");
-  std::vector<std::byte> bytes(3 * area * sizeof(float));
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(text.data()) + begin;
+  hosted::RgbImage image{
+      static_cast<int>(*width), static_cast<int>(*height), {bytes, bytes + size}};
+  if (*height != dims[1] || *width != dims[2]) {
+    LLMC_TRY(image, processed(file, std::move(image), dims, pixels.resize));
+  }
+  const std::size_t area = image.bytes.size() / 3;
+  std::vector<std::byte> elements(image.bytes.size() * sizeof(float));
   for (std::size_t color = 0; color < 3; ++color)
     for (std::size_t i = 0; i < area; ++i) {
-      const double byte = static_cast<unsigned char>(text[begin + 3 * i + color]);
+      const double byte = image.bytes[3 * i + color];
       const auto value = static_cast<float>((byte * pixels.rescale - pixels.mean[color]) /
                                             pixels.deviation[color]);
-      std::memcpy(bytes.data() + (color * area + i) * sizeof value, &value, sizeof value);
+      std::memcpy(elements.data() + (color * area + i) * sizeof value, &value, sizeof value);
     }
-  return bytes;
+  return elements;
 }
 
 Result<std::vector<std::byte>> read_pixels(const std::string& file, const driver::ImageInput& input,
