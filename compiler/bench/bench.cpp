@@ -6,6 +6,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "compiler/exec/made_up_image.h"
 #include "compiler/support/check.h"
 #include "compiler/support/statistics.h"
 
@@ -18,7 +19,8 @@ struct Test {
   std::uint32_t compiled_in;  // tokens of the compiled-in prompt
   bool uncached = false;
 
-  bool is_encode() const { return kind == BenchResult::Test::kEncode; }
+  bool is_image() const { return kind == BenchResult::Test::kEncodeImage; }
+  bool is_encode() const { return kind == BenchResult::Test::kEncode || is_image(); }
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
   bool is_generation() const { return kind == BenchResult::Test::kGeneration; }
   /// Returns the number of tokens that stay in the cache: at least one before a generated token.
@@ -82,6 +84,7 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options,
             add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens, uncached});
   }
   for (const std::uint32_t tokens : sources) add({BenchResult::Test::kEncode, tokens, 0, 1, 0});
+  add({BenchResult::Test::kEncodeImage, model.image_rows, 0, 1, 0});
   if (tests.empty())
     return usage_error("nothing to measure: neither prompt nor generation",
                        "give the number of prompt tokens by -p or of generated tokens by -n");
@@ -116,6 +119,12 @@ class BenchSession {
         source_(source),
         clock_(clock) {}
 
+  /// Makes inputs for the image encoder. Requires that the model has one.
+  Status make_image(const driver::BundleFacts& facts) {
+    LLMC_TRY(image_, exec::encode_made_up_image(facts, *session_));
+    return ok_status();
+  }
+
   std::optional<exec::DeviceUse> device_use() const { return session_->device_use(); }
 
   /// Fills the cache of each sequence with test.kept() tokens. Sequences share only the tokens of a
@@ -145,8 +154,8 @@ class BenchSession {
   /// Runs the test once, after the tokens of fill().
   Result<Run> run(const Test& test) {
     const auto input = tokens_for(test.is_generation() ? 1 : test.tokens, vocabulary_);
-    const auto source =
-        test.is_encode() ? made_up_source(test.tokens, model_) : exec::EncoderInput();
+    const auto source = test.is_encode() && !test.is_image() ? made_up_source(test.tokens, model_)
+                                                             : exec::EncoderInput();
     if (!test.is_encode())
       LLMC_RETURN_IF_ERROR(each([&]() -> Status {
         LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, test.kept()));
@@ -159,7 +168,12 @@ class BenchSession {
     const auto started = std::chrono::steady_clock::now();
     auto last = started;
     if (!test.is_generation()) {
-      LLMC_RETURN_IF_ERROR(test.is_encode() ? session_->encode(source) : session_->prefill(input));
+      if (test.is_image()) {
+        LLMC_TRY(image_.rows, session_->encode_image(image_.spans()));
+      } else {
+        LLMC_RETURN_IF_ERROR(test.is_encode() ? session_->encode(source)
+                                              : session_->prefill(input));
+      }
       last = std::chrono::steady_clock::now();
     } else {
       // Greedy decode steps.
@@ -222,6 +236,7 @@ class BenchSession {
   const exec::ModelFacts& model_;
   std::uint32_t vocabulary_, source_;
   StageClock* clock_;
+  exec::MadeUpImage image_;
 };
 
 void finish(BenchResult& result) {
@@ -289,7 +304,8 @@ double PartTimes::total() const {
 }
 
 double BenchReport::macs(const BenchResult& result, const plan::Products& p) const {
-  if (result.test == BenchResult::Test::kEncode) return 0;
+  if (result.test != BenchResult::Test::kPrompt && result.test != BenchResult::Test::kGeneration)
+    return 0;
   const bool once = result.test == BenchResult::Test::kPrompt && p.part == Part::kHead;
   return static_cast<double>(p.macs) * (once ? 1.0 : static_cast<double>(result.all_tokens()));
 }
@@ -340,16 +356,18 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
         .threads = threads, .cores = options.cores, .use_device = !options.layers};
     LLMC_TRY(auto started, native->start(session));
     BenchSession plain(std::move(started), model, source, nullptr);
+    if (model.image_rows > 0) LLMC_RETURN_IF_ERROR(plain.make_image(facts));
     std::optional<BenchSession> with_times;
     if (timed) {
       LLMC_TRY(auto other, timed->start(session));
       with_times.emplace(std::move(other), model, source, &clock);
     }
     for (const Test& test : tests) {
-      LLMC_TRY(BenchResult result, measure(test, threads, options.repetitions, plain,
-                                           with_times ? &*with_times : nullptr, [&] {
-                                             driver::report(progress, "bench", done++, total);
-                                           }));
+      // The stages of an image encoder are not timed.
+      BenchSession* const timed_session = with_times && !test.is_image() ? &*with_times : nullptr;
+      LLMC_TRY(BenchResult result,
+               measure(test, threads, options.repetitions, plain, timed_session,
+                       [&] { driver::report(progress, "bench", done++, total); }));
       report.results.push_back(std::move(result));
     }
     if (const auto used = plain.device_use()) report.devices.push_back(*used);

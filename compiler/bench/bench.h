@@ -59,10 +59,10 @@ struct PartTimes {
 };
 
 struct BenchResult {
-  enum class Test : std::uint8_t { kPrompt, kGeneration, kEncode };
+  enum class Test : std::uint8_t { kPrompt, kGeneration, kEncode, kEncodeImage };
   Test test = Test::kPrompt;
   std::uint32_t threads = 1;
-  std::uint32_t tokens = 0, depth = 0;  // numbers of tokens of each sequence
+  std::uint32_t tokens = 0, depth = 0;  // numbers of tokens of each sequence; rows of an image
   std::uint32_t sequences = 1;
   bool uncached = false;            // a generation test that runs all tokens in each step
   std::vector<double> seconds;      // one per repetition, without the warm-up

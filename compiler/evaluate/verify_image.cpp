@@ -1,44 +1,13 @@
 #include "compiler/evaluate/verify_image.h"
 
-#include "compiler/exec/random_inputs.h"
+#include "compiler/exec/made_up_image.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/reference/interpreter.h"
 
 namespace llmc::evaluate {
-namespace {
-
-struct ImageRun {
-  std::vector<ir::ConstantPtr> inputs;
-  std::vector<float> rows;
-};
-
-/// Runs the image encoder with integers 0 and 1, or 0 alone if 1 is an index out of range.
-Result<ImageRun> run_image(const driver::BundleFacts& facts, exec::Session& session) {
-  ImageRun run;
-  for (const int max_integer : {1, 0}) {
-    run.inputs.clear();
-    std::vector<std::vector<std::byte>> data;
-    for (const driver::ImageInput& input : facts.image_inputs) {
-      run.inputs.push_back(exec::random_tensor(input.element, input.dims, max_integer));
-      data.push_back(run.inputs.back()->bytes());
-    }
-    const std::vector<std::span<const std::byte>> spans(data.begin(), data.end());
-    auto rows = session.encode_image(spans);
-    if (rows.ok()) {
-      run.rows = *std::move(rows);
-      break;
-    }
-    if (max_integer == 0 || rows.error().first().kind != ErrorKind::kBadInput)
-      return std::move(rows).error();
-  }
-  return run;
-}
-
-}  // namespace
-
 Result<VerifyImage> verify_image(const ir::Graph& graph, const driver::BundleFacts& facts,
                                  exec::Session& session) {
-  LLMC_TRY(const ImageRun run, run_image(facts, session));
+  LLMC_TRY(const exec::MadeUpImage run, exec::encode_made_up_image(facts, session));
   std::vector<reference::Tensor> inputs;
   for (const ir::ConstantPtr& input : run.inputs) inputs.push_back(reference::to_tensor(*input));
   LLMC_TRY(std::vector<reference::Tensor> expected, reference::evaluate(graph, inputs));

@@ -166,6 +166,10 @@ TEST_F(ImageCommand, PlanInspectAndVerifyShowTheEncoder) {
       {"verify", vision, "--target", "generic", "--cflag=-O0", "--short", "--no-require-golden"});
   EXPECT_EQ(verify.code, 0) << verify.err;
   EXPECT_THAT(verify.err + verify.out, HasSubstr("image encoder: ok: relative error "));
+  const ProgramRun bench = llmc({"bench", vision, "--target", "generic", "--cflag=-O0", "-p", "4",
+                                 "-n", "0", "-r", "1", "-t", "1", "-o", "csv"});
+  EXPECT_EQ(bench.code, 0) << bench.err;
+  EXPECT_THAT(bench.out, HasSubstr("img4"));
 }
 
 TEST_F(ImageCommand, RefusesImagesThatDoNotFit) {

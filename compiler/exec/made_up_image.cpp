@@ -1,0 +1,25 @@
+#include "compiler/exec/made_up_image.h"
+
+#include "compiler/exec/random_inputs.h"
+
+namespace llmc::exec {
+
+Result<MadeUpImage> encode_made_up_image(const driver::BundleFacts& facts, Session& session) {
+  for (const int max_integer : {1, 0}) {
+    MadeUpImage image;
+    for (const driver::ImageInput& input : facts.image_inputs) {
+      image.inputs.push_back(random_tensor(input.element, input.dims, max_integer));
+      image.data.push_back(image.inputs.back()->bytes());
+    }
+    auto rows = session.encode_image(image.spans());
+    if (rows.ok()) {
+      image.rows = *std::move(rows);
+      return image;
+    }
+    if (max_integer == 0 || rows.error().first().kind != ErrorKind::kBadInput)
+      return std::move(rows).error();
+  }
+  return MadeUpImage();  // not reached
+}
+
+}  // namespace llmc::exec

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "compiler/driver/bundle_files.h"
+#include "compiler/exec/session.h"
+#include "compiler/ir/constant.h"
+
+namespace llmc::exec {
+
+/// Made-up inputs of an image encoder, of the maximum sizes, and the rows that it computes.
+struct MadeUpImage {
+  std::vector<ir::ConstantPtr> inputs;
+  std::vector<std::vector<std::byte>> data;  // of the inputs
+  std::vector<float> rows;
+
+  /// Returns views of the data.
+  std::vector<std::span<const std::byte>> spans() const { return {data.begin(), data.end()}; }
+};
+/// Encodes floats in [-1, 1] and integers 0 and 1, or 0 alone if 1 is an index out of range. Fails
+/// like Session::encode_image().
+Result<MadeUpImage> encode_made_up_image(const driver::BundleFacts& facts, Session& session);
+
+}  // namespace llmc::exec
