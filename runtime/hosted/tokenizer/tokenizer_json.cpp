@@ -386,7 +386,9 @@ std::string find_bytes(TokenizerSpec& spec) {
 Outcome<TokenizerSpec> read_tokenizer_json(std::string_view content, const SiblingFiles& siblings,
                                            const std::string& name) {
   Json root = Json::parse(content, nullptr, false);
-  if (!root.is_object()) return failure_of(name, "is not a JSON object");
+  if (!root.is_object())
+    return failure_of(
+        name, root.is_discarded() ? "is not valid JSON, or cut short" : "is not a JSON object");
   TokenizerSpec spec;
   TokenizerConfig config;
   Problem problem = read_config_files(siblings, config);

@@ -52,8 +52,12 @@ Outcome<std::unique_ptr<Tokenizer>> read(std::string_view content, const Sibling
     if (!spec) return spec.failure();
     return make_tokenizer(*spec, name);
   };
+  if (content.starts_with("version https://git-lfs.github.com/spec/"))
+    return Failure{LLMC_ERROR_FORMAT,
+                   name + ": is a Git LFS pointer, not the file itself; git lfs pull fetches it"};
   if (is_tokenizer_text(content)) return made(read_tokenizer_text(content, name));
-  if (content.starts_with('{')) return made(read_tokenizer_json(content, siblings, name));
+  if (content.starts_with('{') || name.ends_with(".json"))
+    return made(read_tokenizer_json(content, siblings, name));
   if (is_tiktoken(content)) return made(read_tiktoken(content, siblings.encoding, name));
   return made(read_sentencepiece_model(content, siblings, name));
 }

@@ -104,6 +104,22 @@ TEST(TokenizerText, TypeThreeIsQwens) {
   EXPECT_TRUE((*mnn)->is_stop(end));
 }
 
+TEST(TokenizerFiles, ThatAreSomethingElseAreNamed) {
+  const auto refusal = [](const char* content, const char* name) {
+    const auto made = Tokenizer::parse(content, name);
+    return made.ok() ? std::string() : made.failure().message;
+  };
+  EXPECT_EQ(refusal("<!DOCTYPE html>", "tokenizer.json"),
+            "tokenizer.json: is not valid JSON, or cut short");
+  EXPECT_EQ(refusal(R"({"model": )", "tokenizer.json"),
+            "tokenizer.json: is not valid JSON, or cut short");
+  EXPECT_EQ(refusal("[]", "tokenizer.json"), "tokenizer.json: is not a JSON object");
+  for (const char* name : {"tokenizer.json", "tokenizer.model"})
+    EXPECT_THAT(refusal("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", name),
+                ::testing::EndsWith(": is a Git LFS pointer, not the file itself; git lfs pull "
+                                    "fetches it"));
+}
+
 TEST(TokenizerText, TypeTwoIsBerts) {
   std::string text = "430 2\n3 1 1\n0 1 2 2 1 \n10\n";
   for (const char* token :
