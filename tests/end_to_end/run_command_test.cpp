@@ -94,6 +94,7 @@ TEST_F(RunCommand, AnUnknownOptionIsNamedWithTheOneItResembles) {
   EXPECT_THAT(llmc({"--nothing", "run", bundle()}).err, HasSubstr("llmc has no option --nothing"));
   EXPECT_THAT(refused({"-p", "x", "--grammar", ""}), HasSubstr("--grammar is empty"));
   EXPECT_THAT(llmc({"run", "", "-p", "x"}).err, HasSubstr("MODEL is empty"));
+  EXPECT_THAT(llmc({"inspect", ""}).err, HasSubstr("the path is empty"));
 }
 
 TEST_F(RunCommand, OptionsThatChangeNothingWithoutATemperatureAreTold) {

@@ -82,6 +82,11 @@ Status check_output_file(std::string_view option, const std::string& path);
 /// Returns a size in its largest unit: "1.20 MiB", "12.0 KiB", "288 B".
 std::string human_bytes(std::uint64_t bytes);
 
+/// A check of options: returns what is wrong with an empty path.
+inline std::string not_empty(const std::string& path) {
+  return path.empty() ? "the path is empty" : "";
+}
+
 /// Returns whether stderr is a terminal.
 bool stderr_is_terminal();
 

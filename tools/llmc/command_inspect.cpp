@@ -358,6 +358,7 @@ Action add_inspect(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<InspectCommand>();
   app.add_option("MODEL", command->model, "Folder of a model, one .onnx file, or a bundle")
       ->required()
+      ->check(not_empty)
       ->type_name("");
   add_function_options(app, command->function);
   return [command, &globals] { return inspect(*command, globals); };

@@ -80,7 +80,9 @@ Result<int> test_onnx(const TestOnnxCommand& command, const Globals& globals) {
 
 Action add_test_onnx(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<TestOnnxCommand>();
-  app.add_option("MODEL", command->model, "Folder of a model, or one .onnx file")->required();
+  app.add_option("MODEL", command->model, "Folder of a model, or one .onnx file")
+      ->required()
+      ->check(not_empty);
   app.add_option("DATASET_DIR", command->data,
                  "Folder with input_N.pb and output_N.pb, or with folders test_data_set_N")
       ->required();

@@ -73,6 +73,7 @@ Action add_tokenize(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<TokenizeCommand>();
   app.add_option("MODEL", command->model, "Folder with the tokenizer: a model or a bundle")
       ->required()
+      ->check(not_empty)
       ->type_name("");
   auto* text = app.add_option("TEXT", command->text, "Text to tokenize")->type_name("");
   auto* file = app.add_option("-f,--file", command->file, "File with the text, -: standard input")
