@@ -139,10 +139,10 @@ Result<Types> infer_op(const InferContext& c, const Transpose& op) {
   if (perm.empty())
     for (std::size_t i = x.rank(); i-- > 0;) perm.push_back(static_cast<std::int64_t>(i));
   const auto axes = normalize_axes(perm, x.rank());
-  if (!axes || axes->size() != x.rank())
+  if (!axes || axes->size() != x.rank() || std::ranges::any_of(perm, [](auto a) { return a < 0; }))
     return c.error("perm is not a permutation of the dims of " + to_string(x));
   TensorType out{x.element, {}};
-  for (const std::int64_t axis : perm) out.dims.push_back(x.dims[*normalize_axis(axis, x.rank())]);
+  for (const std::int64_t axis : perm) out.dims.push_back(x.dims[static_cast<std::size_t>(axis)]);
   return Types{std::move(out)};
 }
 

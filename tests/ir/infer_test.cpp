@@ -57,6 +57,8 @@ TEST(Infer, AxesCountFromBothEnds) {
   EXPECT_THAT(inferred("%x: f32[2, 3]", "%y = squeeze %x {axes = [0]}"), HasSubstr("is not 1"));
   EXPECT_THAT(inferred("%x: f32[2, 3]", "%y = transpose %x {perm = [0, 0]}"),
               HasSubstr("permutation"));
+  EXPECT_THAT(inferred("%x: f32[2, 3]", "%y = transpose %x {perm = [-1, 0]}"),
+              HasSubstr("permutation"));
   EXPECT_THAT(inferred("%x: f32[]", "%y = concat %x {axis = 0}"), HasSubstr("outside"));
 }
 

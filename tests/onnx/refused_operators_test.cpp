@@ -98,6 +98,7 @@ std::vector<Refused> refused() {
        [](auto& b) { b.raw_node("Split", {"s"}, {"a", "y"}, {{"axis", std::int64_t{1}}}); },
        unsupported, "unknown size"},
       {"TransposePerm", 13, one("Transpose", {"x"}, {{"perm", Ints{0, 0}}}), bad, ""},
+      {"TransposeOutside", 13, one("Transpose", {"x"}, {{"perm", Ints{0, -3}}}), bad, ""},
       {"GraphAttribute", 15,
        [](auto& b) {
          auto& node = b.raw_node("If", {"x"}, {"y"});
