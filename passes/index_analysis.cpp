@@ -315,24 +315,70 @@ std::optional<IndexQuotient> IndexAnalysis::quotient(ValueId value) {
   return std::nullopt;
 }
 
-bool IndexAnalysis::overwrites_all(const ir::Node& node) {
-  const auto* op = std::get_if<ir::ScatterNd>(&node.op);
-  if (!op || op->reduction != ir::ScatterReduction::kNone) return false;
-  const std::vector<Dim> dims = rw_.type(node.inputs[0]).dims;
-  if (rw_.type(node.inputs[2]).dims != dims) return false;
-  // The coordinates of each axis, concatenated along the last axis.
-  const auto* concat = rw_.op<ir::Concat>(node.inputs[1]);
-  const ir::Node* parts = rw_.producer(node.inputs[1]);
-  if (!concat || parts->inputs.size() != dims.size() ||
-      concat->axis != static_cast<std::int64_t>(dims.size()))
-    return false;
-  for (std::size_t c = 0; c < dims.size(); ++c) {
-    const auto* at = find(parts->inputs[c]);
-    if (!at || !ir::is_zero(at->start) || at->steps.size() != dims.size() + 1) return false;
-    for (std::size_t a = 0; a < dims.size(); ++a)
-      if (!(at->steps[a] == Dim(a == c && !(dims[a] == Dim(1)) ? 1 : 0))) return false;
+Found IndexAnalysis::component(ValueId tuples, std::size_t c, const Dim& size) {
+  const std::vector<Dim>& dims = rw_.type(tuples).dims;
+  const auto count = static_cast<std::size_t>(*dims.back().constant());
+  const ir::ConstantPtr data = rw_.constant(tuples);
+  if (data && data->element_count() <= kMaxConstant) {
+    const auto all = ir::to_integers(*data);
+    if (!all.ok()) return std::nullopt;
+    std::vector<std::int64_t> values, shape = data->dims();
+    for (std::size_t i = c; i < all->size(); i += count) {
+      const std::int64_t at = (*all)[i];
+      if (at < 0 && !size.is_constant()) return std::nullopt;
+      values.push_back(at < 0 ? at + *size.constant() : at);
+    }
+    shape.back() = 1;
+    return ir::fit_index(values, shape);
   }
-  return true;
+  ValueId part = tuples;
+  if (const auto* concat = rw_.op<ir::Concat>(tuples); concat && count > 1) {
+    const std::vector<ValueId>& parts = rw_.producer(tuples)->inputs;
+    if (ir::normalize_axis(concat->axis, dims.size()) != dims.size() - 1 || parts.size() != count)
+      return std::nullopt;
+    part = parts[c];
+  } else if (count > 1) {
+    return std::nullopt;
+  }
+  const auto* found = find(part);
+  if (!found || !found->is_uniform() || !found->start.is_constant() || !size.is_constant() ||
+      *found->start.constant() >= 0)
+    return found ? Found(*found) : std::nullopt;
+  return ir::uniform_index(Dim(*found->start.constant() + *size.constant()), dims.size());
+}
+
+std::optional<std::vector<IndexRun>> IndexAnalysis::overwritten_block(const ir::Node& node) {
+  const auto* op = std::get_if<ir::ScatterNd>(&node.op);
+  if (!op || op->reduction != ir::ScatterReduction::kNone) return std::nullopt;
+  const std::vector<Dim>& dims = rw_.type(node.inputs[0]).dims;
+  const std::vector<Dim>& tuple_dims = rw_.type(node.inputs[1]).dims;
+  const auto count = tuple_dims.back().constant();
+  if (!count) return std::nullopt;
+  std::vector<IndexRun> runs;
+  std::size_t next = 0;  // axis of the tuples
+  const auto skip_ones = [&] {
+    while (next + 1 < tuple_dims.size() && tuple_dims[next] == Dim(1)) ++next;
+  };
+  for (std::size_t c = 0; c < dims.size(); ++c) {
+    if (std::cmp_greater_equal(c, *count)) {
+      runs.push_back({0, 1, dims[c]});
+      continue;
+    }
+    const auto at = component(node.inputs[1], c, dims[c]);
+    if (!at || at->steps.size() != tuple_dims.size()) return std::nullopt;
+    runs.push_back({at->start, 1, 1});
+    if (at->is_uniform()) continue;
+    // Each axis of the tuples counts one component.
+    skip_ones();
+    for (std::size_t a = 0; a < tuple_dims.size(); ++a)
+      if (a != next && !ir::is_zero(at->steps[a])) return std::nullopt;
+    const auto step = at->steps[next].constant();
+    if (next + 1 >= tuple_dims.size() || !step || *step < 1) return std::nullopt;
+    runs.back().step = *step;
+    runs.back().size = tuple_dims[next++];
+  }
+  skip_ones();
+  return next + 1 == tuple_dims.size() ? std::optional(std::move(runs)) : std::nullopt;
 }
 
 }  // namespace llmc::passes

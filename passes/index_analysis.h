@@ -17,6 +17,13 @@ struct IndexQuotient {
   std::int64_t divisor = 1;
 };
 
+/// The indices begin, begin + step, … of `size` elements; step >= 1.
+struct IndexRun {
+  ir::Dim begin;
+  std::int64_t step = 1;
+  ir::Dim size;
+};
+
 /// Finds affine values through constants, Shape arithmetic, Range, ConstantOfShape, CumSum, Reduce,
 /// Where, comparisons with the same result for all elements, elementwise integer arithmetic and
 /// views (ir/index_map.h). Integers that are cast to floats are included.
@@ -41,9 +48,10 @@ class IndexAnalysis {
   /// of integers, floor of float division, views, casts, and additions and subtractions of 0.
   std::optional<IndexQuotient> quotient(ir::ValueId value);
 
-  /// Returns whether a ScatterNd replaces all elements of its data by its updates, in order: x[:,
-  /// :] = y.
-  bool overwrites_all(const ir::Node& node);
+  /// Returns the indices along each axis of the block of its data that a ScatterNd replaces by its
+  /// updates, in order: x[:, 1:3] = y, x[:, 0] = y, x[:, ::2] = y; nullopt if it does anything
+  /// else.
+  std::optional<std::vector<IndexRun>> overwritten_block(const ir::Node& node);
 
   /// Returns the left minus the right operand of a Binary, as a function of the result's index;
   /// nullopt if one is not affine.
@@ -51,6 +59,9 @@ class IndexAnalysis {
 
  private:
   friend class IndexRules;
+  /// Returns component c of index tuples, which are along the last axis, for a dim of `size`.
+  std::optional<ir::AffineIndex> component(ir::ValueId tuples, std::size_t c, const ir::Dim& size);
+
   const Rewriter& rw_;
   std::map<ir::ValueId, std::optional<ir::AffineIndex>> known_;
   int depth_ = 0;

@@ -20,8 +20,6 @@ constexpr std::int64_t kMaxStored = std::int64_t{1} << 24;
 template <class Inner>
 std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Node& node,
                                                     Inner inner) {
-  if (std::holds_alternative<ir::ScatterNd>(node.op))
-    return indices_.overwrites_all(node) ? inner(node.inputs[2]) : FoundBand();
   if (!ir::is_view(node.op)) return std::nullopt;
   const auto maps = index_maps(rw_, node, rw_.slot(value));
   const auto& from = rw_.type(node.inputs[0]).dims;

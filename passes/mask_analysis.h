@@ -22,10 +22,9 @@ struct MaskShape {
 
 /// Finds the band of a mask. Supports comparisons of key and query index (index_analysis.h), equal
 /// quotients of both, which divide the tokens into chunks, And, Or, Not, Where, products with 0 and
-/// 1, 1 - x, triangles, views and concatenations of masks, complete overwrites by ScatterNd, slices
-/// of stored triangles, padding masks of ones, and the graph input `attention_mask`. The last axis
-/// of a mask is the keys, the one before it the queries. Along other axes, the mask must have one
-/// element or be repeated.
+/// 1, 1 - x, triangles, views and concatenations of masks, slices of stored triangles, padding
+/// masks of ones, and the graph input `attention_mask`. The last axis of a mask is the keys, the
+/// one before it the queries. Along other axes, the mask must have one element or be repeated.
 class MaskAnalysis {
  public:
   /// An added number that is at most this hides a score, like minus infinity.

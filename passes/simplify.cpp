@@ -1,7 +1,9 @@
 #include "passes/simplify.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "passes/index_analysis.h"
 #include "passes/match.h"
 
 namespace llmc::passes {
@@ -10,6 +12,9 @@ namespace {
 
 using ir::BinaryKind;
 using ir::ValueId;
+
+/// Maximum size of a dim that is partly overwritten, which limits tables of indices.
+constexpr std::int64_t kMaxOverwritten = 1 << 16;
 
 /// Returns whether the steps of a slice are absent or a constant of ones.
 bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
@@ -57,6 +62,8 @@ ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
     return same ? x : ir::kNoValue;
   if (std::holds_alternative<ir::Slice>(node.op))
     return same && steps_are_one(rw, node) ? x : before_padding(rw, node);
+  if (std::holds_alternative<ir::ScatterNd>(node.op))
+    return std::ranges::any_of(rw.type(node.inputs[2]).dims, ir::is_zero) ? x : ir::kNoValue;
   if (std::holds_alternative<ir::Where>(node.op)) {
     const auto condition = scalar_constant(rw, x);
     const ValueId kept = condition ? node.inputs[*condition != 0 ? 1 : 2] : ir::kNoValue;
@@ -286,36 +293,63 @@ bool gather_of_one_component(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// Replaces a ScatterNd that overwrites consecutive rows, whose indices are constants, by a Concat.
-bool overwritten_rows(Rewriter& rw, NodeIndex i) {
+/// Replaces a ScatterNd that overwrites a block by a Concat of the block and what is before and
+/// after it, or by a Gather of what is kept and what is new.
+bool overwritten_block(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  const auto* scatter = std::get_if<ir::ScatterNd>(&node.op);
-  if (!scatter || scatter->reduction != ir::ScatterReduction::kNone) return false;
-  const ValueId data = node.inputs[0], updates = node.inputs[2], result = node.outputs[0];
-  const auto rows = integer_constant(rw, node.inputs[1]);
-  const std::vector<ir::Dim>& shape = rw.type(node.inputs[1]).dims;
-  std::vector<ir::Dim> dims = rw.type(data).dims;
-  const auto count = dims.empty() ? std::nullopt : dims[0].constant();
-  if (!rows || rows->empty() || !count || shape.size() != 2 || shape[1] != ir::Dim(1)) return false;
-  const std::int64_t size = std::ssize(*rows);
-  const std::int64_t begin = rows->front() + (rows->front() < 0 ? *count : 0);
-  if (begin < 0 || begin > *count - size) return false;
-  for (std::int64_t k = 0; k < size; ++k) {
-    const std::int64_t row = (*rows)[static_cast<std::size_t>(k)];
-    if (row + (row < 0 ? *count : 0) != begin + k) return false;
+  if (!std::holds_alternative<ir::ScatterNd>(node.op)) return false;
+  const ValueId data = node.inputs[0], result = node.outputs[0];
+  const std::vector<ir::Dim> dims = rw.type(data).dims;
+  const auto runs = IndexAnalysis(rw).overwritten_block(node);
+  if (!runs) return false;
+  std::optional<std::size_t> partial;  // the axis along which only a part is overwritten
+  std::vector<ir::Dim> block;
+  for (std::size_t a = 0; a < dims.size(); ++a) {
+    const IndexRun& run = (*runs)[a];
+    block.push_back(run.size);
+    if (ir::is_zero(run.begin) && run.step == 1 && run.size == dims[a]) continue;
+    if (partial) return false;
+    partial = a;
   }
-  dims[0] = size;
-  if (rw.type(updates).dims != dims) return false;
-  const auto kept = [&](std::int64_t from, std::int64_t to) {
-    return rw.emit(
-        ir::Slice{},
-        {data, emit_integers(rw, {from}, i), emit_integers(rw, {to}, i), emit_integers(rw, {0}, i)},
-        i);
-  };
+  const auto axis = static_cast<std::int64_t>(partial.value_or(0));
+  std::int64_t size = 0, first = 0, count = 0, step = 1;
+  if (partial) {
+    const IndexRun& run = (*runs)[*partial];
+    if (!dims[*partial].is_constant() || !run.begin.is_constant() || !run.size.is_constant())
+      return false;
+    size = *dims[*partial].constant();
+    first = *run.begin.constant();
+    count = *run.size.constant();
+    step = run.step;
+    if (size > kMaxOverwritten || count < 1 || first < 0 || first >= size ||
+        (count > 1 && step > (size - 1 - first) / (count - 1)))
+      return false;
+  }
+  const ValueId updates = emit_reshape(rw, node.inputs[2], block, i);
+  if (!updates.exists()) return false;
+  if (!partial) {
+    rw.replace(result, updates);
+    return true;
+  }
   std::vector<ValueId> parts{updates};
-  if (begin > 0) parts.insert(parts.begin(), kept(0, begin));
-  if (begin + size < *count) parts.push_back(kept(begin + size, *count));
-  rw.replace(result, rw.emit(ir::Concat{0}, std::move(parts), i));
+  if (step > 1) {
+    std::vector<std::int64_t> from(static_cast<std::size_t>(size));
+    std::iota(from.begin(), from.end(), 0);
+    for (std::int64_t k = 0; k < count; ++k)
+      from[static_cast<std::size_t>(first + k * step)] = size + k;
+    const ValueId both = rw.emit(ir::Concat{axis}, {data, updates}, i);
+    rw.replace(result, rw.emit(ir::Gather{axis}, {both, emit_integers(rw, std::move(from), i)}, i));
+    return true;
+  }
+  const auto kept = [&](std::int64_t from, std::int64_t to) {
+    return rw.emit(ir::Slice{},
+                   {data, emit_integers(rw, {from}, i), emit_integers(rw, {to}, i),
+                    emit_integers(rw, {axis}, i)},
+                   i);
+  };
+  if (first > 0) parts.insert(parts.begin(), kept(0, first));
+  if (first + count < size) parts.push_back(kept(first + count, size));
+  rw.replace(result, rw.emit(ir::Concat{axis}, std::move(parts), i));
   return true;
 }
 
@@ -337,7 +371,7 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
       merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
           concat_of_split(rw, i) || concat_of_empty(rw, i) || last_row_as_gather(rw, i) ||
           first_row_as_gather(rw, i) || rows_of_elements(rw, i) || gather_of_one_component(rw, i) ||
-          overwritten_rows(rw, i);
+          overwritten_block(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

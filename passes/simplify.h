@@ -7,7 +7,8 @@ namespace llmc::passes {
 /// Removes nodes without effect and merges chains of views.
 ///
 ///   identity, cast to the same type, reshape | squeeze | unsqueeze | expand | tile | slice to the
-///     same dims (slice: steps of 1), transpose by the identity, concat or split of one  -> x
+///     same dims (slice: steps of 1), transpose by the identity, concat or split of one,
+///     scatter_nd of nothing                       -> x
 ///   reshape | squeeze | unsqueeze of the same     -> one reshape, or x
 ///   transpose(transpose(x))                       -> one transpose, or x
 ///   split(concat(a, b, …)) into the operands      -> a, b, …
@@ -23,8 +24,8 @@ namespace llmc::passes {
 ///   gather_elements(x, column repeated along the axes after it), dims of 1 before it
 ///                                                 -> gather of rows
 ///   gather_nd(x, indices of one component)        -> gather along the first axis
-///   scatter_nd of consecutive rows                -> concat of the rows before, the new ones, the
-///                                                    rows after
+///   scatter_nd that overwrites a block, x[:, a:b] = y
+///                                                 -> concat of what is before, y, what is after
 ///
 /// x + 0 is kept, because it changes -0 to 0.
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context);
