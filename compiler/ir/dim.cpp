@@ -164,11 +164,14 @@ std::optional<Dim> mul(const Dim& a, const Dim& b) {
 }
 
 std::optional<Dim> div_exact(const Dim& a, const Dim& b) {
-  if (!b.is_constant() || b.constant_ == 0) {
-    // Division by a symbolic dim is exact only if a equals b.
-    if (a == b && !b.is_constant()) return Dim(1);
-    return std::nullopt;
+  if (!b.is_constant()) {
+    const auto& [symbol, divisor] = *b.terms_.begin();
+    const auto coefficient = a.terms_.find(symbol);
+    if (coefficient == a.terms_.end() || divisor < 0) return std::nullopt;
+    const std::int64_t times = coefficient->second / divisor;
+    return mul(b, Dim(times)) == a ? std::optional(Dim(times)) : std::nullopt;
   }
+  if (b.constant_ == 0) return std::nullopt;
   if (b.constant_ == -1) return mul(a, b);
   if (a.constant_ % b.constant_ != 0) return std::nullopt;
   Dim result(a.constant_ / b.constant_);

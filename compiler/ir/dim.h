@@ -45,8 +45,8 @@ class Dim {
   friend std::optional<Dim> sub(const Dim& a, const Dim& b);
   /// Returns nullopt if neither side is a constant (not affine) or on overflow.
   friend std::optional<Dim> mul(const Dim& a, const Dim& b);
-  /// Returns the exact quotient; nullopt unless b equals a, or is a nonzero constant that divides
-  /// every coefficient of a.
+  /// Returns the exact quotient; nullopt unless a is a multiple of b, or b is a nonzero constant
+  /// that divides every coefficient of a.
   friend std::optional<Dim> div_exact(const Dim& a, const Dim& b);
 
  private:

@@ -64,6 +64,9 @@ TEST(Dim, Arithmetic) {
   EXPECT_EQ(div_exact(Dim(0), Dim(0)), std::nullopt);
   EXPECT_EQ(div_exact(total, total), Dim(1));
   EXPECT_EQ(div_exact(total, seq()), std::nullopt);
+  EXPECT_EQ(div_exact(*mul(total, Dim(6)), *mul(total, Dim(2))), Dim(3));
+  EXPECT_EQ(div_exact(*mul(total, Dim(3)), *mul(total, Dim(2))), std::nullopt);
+  EXPECT_EQ(div_exact(*mul(total, Dim(6)), seq()), std::nullopt);
 }
 
 TEST(Dim, QuotientsAreSymbols) {
