@@ -293,6 +293,23 @@ bool gather_of_one_component(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
+/// Replaces elements that are selected from equal integers, such as types of tokens, by these.
+bool selected_from_equal(Rewriter& rw, NodeIndex i) {
+  const ir::Node& node = rw.node(i);
+  if (!std::holds_alternative<ir::GatherElements>(node.op)) return false;
+  const ir::ElementType element = rw.type(node.inputs[0]).element;
+  const auto known = IndexAnalysis(rw).uniform(node.inputs[0]);
+  const auto number = known ? known->constant() : std::nullopt;
+  if (!number || *number != static_cast<std::int32_t>(*number) || !ir::is_integer(element))
+    return false;
+  const ValueId indices = node.inputs[1], result = node.outputs[0];
+  const auto rank = static_cast<std::int64_t>(rw.type(indices).rank());
+  const ir::ConstantPtr value = ir::make_splat(element, {1}, static_cast<double>(*number));
+  const ValueId shape = rw.emit(ir::Shape{0, rank}, {indices}, i);
+  rw.replace(result, rw.emit(ir::ConstantOfShape{value}, {shape}, i));
+  return true;
+}
+
 /// Replaces a ScatterNd that overwrites a block by a Concat of the block and what is before and
 /// after it, or by a Gather of what is kept and what is new.
 bool overwritten_block(Rewriter& rw, NodeIndex i) {
@@ -371,7 +388,7 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
       merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
           concat_of_split(rw, i) || concat_of_empty(rw, i) || last_row_as_gather(rw, i) ||
           first_row_as_gather(rw, i) || rows_of_elements(rw, i) || gather_of_one_component(rw, i) ||
-          overwritten_block(rw, i);
+          overwritten_block(rw, i) || selected_from_equal(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

@@ -24,6 +24,7 @@ namespace llmc::passes {
 ///   gather_elements(x, column repeated along the axes after it), dims of 1 before it
 ///                                                 -> gather of rows
 ///   gather_nd(x, indices of one component)        -> gather along the first axis
+///   gather_elements(equal integers, indices)      -> constant_of_shape(shape(indices))
 ///   scatter_nd that overwrites a block, x[:, a:b] = y
 ///                                                 -> concat of what is before, y, what is after
 ///
