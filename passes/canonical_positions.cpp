@@ -63,6 +63,50 @@ bool is_counted(const Rewriter& rw, ValueId value) {
   return false;
 }
 
+/// Returns whether `value` is 1 for token ids other than a number, and 0 for that number.
+bool is_token_mask(const Rewriter& rw, ValueId value, ValueId ids) {
+  const auto* cast = rw.op<ir::Cast>(value);
+  const ValueId flags = cast ? rw.producer(value)->inputs[0] : ir::kNoValue;
+  if (!cast || rw.type(flags).element != ir::ElementType::kBool) return false;
+  const auto equal = unary(rw, flags, ir::UnaryKind::kNot);
+  const auto sides = equal ? binary(rw, *equal, ir::BinaryKind::kEqual) : std::nullopt;
+  return sides && strip_views(rw, sides->left) == ids && scalar_constant(rw, sides->right);
+}
+
+/// The positions of tokens among those that are not padding, (past + c + cumsum(mask)) * mask.
+struct MaskedPositions {
+  ValueId mask;
+  std::int64_t offset = 0;  // of the first token without a past
+};
+
+/// Matches a product with positions that count the tokens of a call that are not padding. As there
+/// is no padding before a token, they are the token's position.
+std::optional<MaskedPositions> masked_positions(const Rewriter& rw, IndexAnalysis& indices,
+                                                ValueId value, ValueId ids, const Dim& seq) {
+  const auto product = binary(rw, value, ir::BinaryKind::kMul);
+  if (!product) return std::nullopt;
+  for (const auto& [counted, mask] :
+       {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
+    const auto sum = binary(rw, counted, ir::BinaryKind::kAdd);
+    if (!sum || !is_token_mask(rw, mask, ids)) continue;
+    for (const auto& [count, past] :
+         {std::pair(sum->left, sum->right), std::pair(sum->right, sum->left)}) {
+      const auto* cum_sum = rw.op<ir::CumSum>(count);
+      const auto& dims = rw.type(count).dims;
+      const auto axis = cum_sum ? ir::normalize_axis(cum_sum->axis, dims.size()) : std::nullopt;
+      if (!axis || cum_sum->exclusive || cum_sum->reverse || dims[*axis] != seq ||
+          rw.producer(count)->inputs[0] != mask || ir::element_count(rw.type(count)))
+        continue;
+      const auto start = indices.uniform(past);
+      const auto after = start ? ir::sub(*start, Dim::symbol("past")) : std::nullopt;
+      const auto offset = after ? after->constant() : std::nullopt;
+      const bool one_row = std::ranges::count(dims, Dim(1)) + 1 == std::ssize(dims);
+      if (offset && one_row) return MaskedPositions{mask, *offset + 1};
+    }
+  }
+  return std::nullopt;
+}
+
 /// Returns the constant table without its first `count` rows; nullptr if there are none after them.
 ir::ConstantPtr rows_after(const ir::ConstantPtr& table, std::int64_t count) {
   const std::int64_t rows = table->dims()[0];
@@ -86,6 +130,21 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
       positions = rw.add_input({std::string(kPositions), {ir::ElementType::kI64, {1, seq}}});
   };
   IndexAnalysis indices(rw);
+  for (NodeIndex i = 0; i < rw.size(); ++i) {
+    if (!rw.alive(i) || rw.node(i).outputs.size() != 1) continue;
+    const ValueId value = rw.node(i).outputs[0];
+    const auto masked = masked_positions(rw, indices, value, ids, seq);
+    if (!masked) continue;
+    need_positions();
+    const ir::TensorType type = rw.type(value);
+    ValueId result = emit_reshape(rw, positions, type.dims, i);
+    if (!result.exists()) continue;
+    const ir::ConstantPtr offset = ir::make_i64({}, {masked->offset});
+    result = rw.emit(ir::Binary{ir::BinaryKind::kAdd}, {result, rw.emit_constant(offset, i)}, i);
+    if (type.element != ir::ElementType::kI64)
+      result = rw.emit(ir::Cast{type.element}, {result}, i);
+    rw.replace(value, rw.emit(ir::Binary{ir::BinaryKind::kMul}, {result, masked->mask}, i));
+  }
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;
     const auto operand = position_operand(rw, rw.node(i));
