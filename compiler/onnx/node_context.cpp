@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/op_info.h"
+#include "compiler/onnx/computed_values.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/support/checked_math.h"
@@ -299,6 +300,12 @@ void NodeContext::check_size(ValueId value) {
     if (const auto size = dim.constant()) sizes.push_back(*size);
   if (!checked_product(sizes))
     bad("the result " + ir::to_string(type(value)) + " has more elements than can be addressed");
+}
+
+ValueId NodeContext::computed(ValueId value) {
+  if (failed() || !value.exists() || scope_.constants.contains(value)) return value;
+  const ir::ConstantPtr data = computed_constant(builder_, value);
+  return data ? make_constant(data) : value;
 }
 
 ValueId NodeContext::make_constant(ir::ConstantPtr data, const std::string& name) {

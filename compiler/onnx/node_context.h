@@ -125,6 +125,9 @@ class NodeContext {
   ir::ValueId make(ir::Op op, std::vector<ir::ValueId> inputs);
   /// The same for any number of results; empty after an error.
   std::vector<ir::ValueId> make_all(ir::Op op, std::vector<ir::ValueId> inputs);
+  /// Returns the constant that `value` is if it is small and computed from constants and known
+  /// sizes alone, otherwise `value` itself.
+  ir::ValueId computed(ir::ValueId value);
   ir::ValueId make_constant(ir::ConstantPtr data, const std::string& name = {});
   ir::ValueId make_integers(std::vector<std::int64_t> values);
   /// Returns a scalar of the element type of `like`.

@@ -137,7 +137,8 @@ void convert_pad(NodeContext& n) {
     value = n.optional_in(2);
   }
   if (op.mode != ir::PadMode::kConstant) value = ir::kNoValue;
-  n.emit(op, {x, pads, value});
+  // PyTorch computes the pads from its own order of them.
+  n.emit(op, {x, n.computed(pads), value});
 }
 
 /// TopK. k is an attribute until version 9; `largest` exists from 11 on. The results are always

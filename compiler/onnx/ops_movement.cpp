@@ -21,6 +21,9 @@ void cast_to(NodeContext& n, ElementType to) {
   const ElementType wide = narrow ? ElementType::kF32 : to;
   if (narrow && n.exact_casts()) return n.emit(ir::Cast{wide}, {n.make(ir::Cast{to}, {x})});
   if (n.type(x).element == wide) return n.bind(0, x);
+  // Sizes may be computed in floats.
+  if (ir::is_float(n.type(x).element) && ir::is_integer(wide))
+    return n.bind(0, n.computed(n.make(ir::Cast{wide}, {x})));
   n.emit(ir::Cast{wide}, {x});
 }
 

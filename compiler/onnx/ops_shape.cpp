@@ -161,7 +161,12 @@ void convert_range(NodeContext& n) {
   if (step && *step == 0) return n.bad("the step is 0");
   if (start && limit && step && !((*limit - *start) / *step <= kMaxRange))
     return n.bad("the range has more elements than can be addressed");
-  n.emit(ir::Range{}, {n.in(0), n.in(1), n.in(2)});
+  const std::vector<ValueId> bounds{n.in(0), n.in(1), n.in(2)};
+  if (n.failed()) return;
+  // The size of a range of floats does not follow from the sizes of dims.
+  if (ir::is_float(n.type(bounds[0]).element))
+    return n.bind(0, n.computed(n.make(ir::Range{}, bounds)));
+  n.emit(ir::Range{}, bounds);
 }
 
 }  // namespace

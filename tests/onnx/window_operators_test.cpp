@@ -189,6 +189,34 @@ TEST(WindowOperators, TakeAnyLength) {
   EXPECT_EQ(outputs->at(0).floats, (std::vector<float>{34, 39, 39}));
 }
 
+/// The position table of an image encoder: its side is the root of its rows, computed in floats.
+TEST(WindowOperators, SizesMayBeComputedInFloats) {
+  OnnxBuilder b(18);
+  b.float_input("x", {std::int64_t{1}, std::int64_t{4}, std::int64_t{1}});
+  const Attribute to_float{"to", std::int64_t{onnx::TensorProto::FLOAT}};
+  const Attribute to_integer{"to", std::int64_t{onnx::TensorProto::INT64}};
+  const auto rows = b.node("Gather", {b.node("Shape", {"x"}), b.integers({1})});
+  const auto root = b.node("Pow", {b.node("Cast", {rows}, {to_float}), b.scalar(0.5F)});
+  const auto side = b.node("Cast", {root}, {to_integer});
+  const auto shape =
+      b.node("Concat", {b.integers({1, 1}), side, side}, {{"axis", std::int64_t{0}}});
+  const auto square = b.node("Reshape", {"x", shape});
+  // The centers of 3 columns: 0.5, 1.5, 2.5.
+  const auto centers = b.node("Range", {b.scalar(0.5F), b.scalar(3), b.scalar(1)});
+  const auto columns = b.node("Shape", {centers});
+  const auto sizes =
+      b.node("Concat", {b.integers({1, 1, 2}), columns}, {{"axis", std::int64_t{0}}});
+  b.node("Resize", {square, "", "", sizes}, {{"mode", std::string("nearest")}}, "y");
+  b.float_output("y", {});
+  const auto model = import(b);
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  const auto outputs = reference::evaluate(
+      model->graph(), std::vector<Tensor>{reference::f32_tensor({1, 4, 1}, {1, 2, 3, 4})});
+  ASSERT_TRUE(outputs.ok()) << errors(outputs.error());
+  EXPECT_EQ(outputs->at(0).dims, (Ints{1, 1, 2, 3}));
+  EXPECT_EQ(outputs->at(0).floats, (std::vector<float>{1, 1, 2, 3, 3, 4}));
+}
+
 /// A ConvInteger of codes u8 "x" with codes 255 of a weight, except a first one of 254.
 OnnxBuilder integer_convolution(const Ints& x, const Ints& weight, std::int64_t groups,
                                 std::int64_t stride) {
