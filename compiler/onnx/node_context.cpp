@@ -78,8 +78,7 @@ std::int64_t NodeContext::rank(ValueId value) const {
 }
 
 std::optional<std::vector<std::int64_t>> NodeContext::known_integers(std::size_t i) const {
-  if (!has(i)) return std::nullopt;
-  const auto* dims = builder_.shape_values().find(inputs_[i]);
+  const auto* dims = known_dims(i);
   if (!dims) return std::nullopt;
   std::vector<std::int64_t> values;
   for (const auto& dim : *dims) {

@@ -71,6 +71,11 @@ class NodeContext {
   /// Returns the elements of operand i if it is constant or computed from constants, otherwise
   /// nullopt.
   std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const;
+  /// Returns the elements of operand i if it is computed from constants and sizes, otherwise
+  /// nullptr.
+  const std::vector<ir::Dim>* known_dims(std::size_t i) const {
+    return has(i) ? builder_.shape_values().find(inputs_[i]) : nullptr;
+  }
   /// Returns the f16 or bf16 constant that `value` was widened from, or nullopt.
   std::optional<ir::ValueId> narrow(ir::ValueId value) const;
   /// Returns operand i as the file stores it (f16 not widened), or nullptr if it is not constant.

@@ -159,18 +159,26 @@ ValueId resized(NodeContext& n, ValueId x, std::int64_t axis, const ResizedDim& 
   return n.make(ir::Where{}, {is_outside, value, y});
 }
 
-/// Returns the `count` numbers of operand i, nullopt if it is absent or empty. Reports an error if
-/// they are not constant or another number of them.
-std::optional<std::vector<double>> resize_numbers(NodeContext& n, std::size_t i,
-                                                  std::size_t count) {
+/// Returns the `count` numbers of operand i, nullopt if it is absent or empty. Sizes that are those
+/// of the operand, `unchanged`, and not numbers are NaN. Reports an error if others are not known
+/// or their count differs.
+std::optional<std::vector<double>> resize_numbers(NodeContext& n, std::size_t i, std::size_t count,
+                                                  const std::vector<ir::Dim>& unchanged = {}) {
   if (!n.has(i)) return std::nullopt;
   std::vector<double> values;
   if (n.type(n.in(i)).dims == std::vector<ir::Dim>{ir::Dim(0)}) return std::nullopt;
   if (ir::is_float(n.type(n.in(i)).element)) {
     const ir::ConstantPtr data = n.constant(i);
     if (data) values = ir::to_doubles(*data);
-  } else if (const auto known = n.known_integers(i)) {
-    values.assign(known->begin(), known->end());
+  } else if (const std::vector<ir::Dim>* known = n.known_dims(i)) {
+    for (std::size_t k = 0; k < known->size(); ++k) {
+      const ir::Dim& size = (*known)[k];
+      if (!size.is_constant() && (k >= unchanged.size() || !(size == unchanged[k]))) {
+        values.clear();
+        break;
+      }
+      values.push_back(size.is_constant() ? static_cast<double>(*size.constant()) : std::nan(""));
+    }
   }
   if (values.empty()) {
     n.unsupported("numbers that are not known when importing are not supported");
@@ -228,22 +236,26 @@ void resize(NodeContext& n, std::size_t scales_operand, std::size_t sizes_operan
     return n.bad("has " + std::to_string(how.scales->size()) + " scales for " +
                  std::to_string(axes.size()) + " dims");
   const auto scales = how.scales ? how.scales : resize_numbers(n, scales_operand, axes.size());
-  const auto sizes = n.failed() ? std::nullopt : resize_numbers(n, sizes_operand, axes.size());
+  std::vector<ir::Dim> from;
+  for (const std::int64_t axis : axes)
+    from.push_back(n.type(x).dims[static_cast<std::size_t>(axis)]);
+  const auto sizes =
+      n.failed() ? std::nullopt : resize_numbers(n, sizes_operand, axes.size(), from);
   if (n.failed()) return;
   if (scales.has_value() == sizes.has_value()) return n.bad("needs either scales or sizes");
   std::vector<ResizedDim> dims;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto size = known_dim(n, x, axes[i]);
-    if (!size && scales && (*scales)[i] == 1 && !how.crops()) {
+    if (!size && (scales ? (*scales)[i] == 1 : std::isnan((*sizes)[i])) && !how.crops()) {
       dims.push_back({1, 1, 1});  // unchanged, whatever its size
       continue;
     }
     if (!size)
       return n.unsupported("needs the sizes of its operand " + ir::to_string(n.type(x)),
                            "give them with --dim name=value");
-    const auto from = static_cast<double>(*size);
-    const double scale = scales ? (*scales)[i] : (*sizes)[i] / std::max(from, 1.0);
-    const double to = scales ? std::floor(from * scale) : (*sizes)[i];
+    const auto count = static_cast<double>(*size);
+    const double scale = scales ? (*scales)[i] : (*sizes)[i] / std::max(count, 1.0);
+    const double to = scales ? std::floor(count * scale) : (*sizes)[i];
     if (!(scale > 0) || !(to >= 1 && to <= kMaxResized) || *size < 1)
       return n.bad("a dim of size " + std::to_string(*size) + " cannot be resized like this");
     if (how.antialias && how.mode != "nearest" && scale < 4 / kMaxResizeTaps)
@@ -252,6 +264,10 @@ void resize(NodeContext& n, std::size_t scales_operand, std::size_t sizes_operan
   }
   if (n.opset() >= 18) {
     const std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
+    if (policy != "stretch" && sizes &&
+        std::ranges::any_of(*sizes, [](double size) { return std::isnan(size); }))
+      return n.unsupported("needs the sizes of its operand " + ir::to_string(n.type(x)),
+                           "give them with --dim name=value");
     if (sizes && !dims.empty()) keep_aspect(n, policy, dims);
   }
   if (scales_operand == 2) set_regions(n, how, dims);

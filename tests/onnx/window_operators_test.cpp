@@ -189,6 +189,23 @@ TEST(WindowOperators, TakeAnyLength) {
   EXPECT_EQ(outputs->at(0).floats, (std::vector<float>{34, 39, 39}));
 }
 
+/// The batch of feature maps may be open.
+TEST(WindowOperators, ResizeToSizesWithTheOwnBatch) {
+  OnnxBuilder b(18);
+  b.float_input("x", {"batch", std::int64_t{1}, std::int64_t{1}, std::int64_t{2}});
+  const auto batch = b.node("Shape", {"x"}, {{"end", std::int64_t{2}}});
+  const auto sizes = b.node("Concat", {batch, b.integers({1, 4})}, {{"axis", std::int64_t{0}}});
+  b.node("Resize", {"x", "", "", sizes}, {{"mode", std::string("nearest")}}, "y");
+  b.float_output("y", {});
+  const auto model = import(b);
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  const auto outputs = reference::evaluate(
+      model->graph(), std::vector<Tensor>{reference::f32_tensor({2, 1, 1, 2}, {1, 2, 3, 4})});
+  ASSERT_TRUE(outputs.ok()) << errors(outputs.error());
+  EXPECT_EQ(outputs->at(0).dims, (Ints{2, 1, 1, 4}));
+  EXPECT_EQ(outputs->at(0).floats, (std::vector<float>{1, 1, 2, 2, 3, 3, 4, 4}));
+}
+
 /// The position table of an image encoder: its side is the root of its rows, computed in floats.
 TEST(WindowOperators, SizesMayBeComputedInFloats) {
   OnnxBuilder b(18);
