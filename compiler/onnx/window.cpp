@@ -63,7 +63,13 @@ std::vector<std::int64_t> pad_to_ceil(NodeContext& n, ValueId x, Window& w) {
     const auto size = spatial_dim(n, x, d, "ceil_mode");
     if (!size) break;
     const std::int64_t all = *size + w.pads_begin[d] + w.pads_end[d];
-    if (all < w.extent(d)) continue;  // an error of the pooling
+    if (all < w.extent(d)) {
+      // A window that is larger than the dim has one position, if it begins before the next one
+      // would end; otherwise this is an error of the pooling.
+      if (w.dilations[d] == 1 && all > std::max<std::int64_t>(0, w.extent(d) - stride))
+        w.kernel[d] = all;
+      continue;
+    }
     std::int64_t positions = ceil_div(all - w.extent(d), stride) + 1;
     if ((positions - 1) * stride >= *size + w.pads_begin[d]) --positions;
     added[d] = std::max<std::int64_t>(0, (positions - 1) * stride + w.extent(d) - all);

@@ -206,6 +206,23 @@ TEST(WindowOperators, ResizeToSizesWithTheOwnBatch) {
   EXPECT_EQ(outputs->at(0).floats, (std::vector<float>{1, 1, 2, 2, 3, 3, 4, 4}));
 }
 
+/// The mean of an image whose size is at most that of the window (EfficientNet).
+TEST(WindowOperators, AWindowMayBeLargerThanTheDim) {
+  OnnxBuilder b(18);
+  b.float_input("x", {std::int64_t{1}, std::int64_t{1}, std::int64_t{2}, std::int64_t{3}});
+  b.node("AveragePool", {"x"},
+         {{"kernel_shape", Ints{5, 4}}, {"strides", Ints{5, 4}}, {"ceil_mode", std::int64_t{1}}},
+         "y");
+  b.float_output("y", {});
+  const auto model = import(b);
+  ASSERT_TRUE(model.ok()) << errors(model.error());
+  const auto outputs = reference::evaluate(
+      model->graph(), std::vector<Tensor>{reference::f32_tensor({1, 1, 2, 3}, {1, 2, 3, 4, 5, 9})});
+  ASSERT_TRUE(outputs.ok()) << errors(outputs.error());
+  EXPECT_EQ(outputs->at(0).dims, (Ints{1, 1, 1, 1}));
+  EXPECT_EQ(outputs->at(0).floats, (std::vector<float>{4}));
+}
+
 /// The position table of an image encoder: its side is the root of its rows, computed in floats.
 TEST(WindowOperators, SizesMayBeComputedInFloats) {
   OnnxBuilder b(18);
