@@ -20,5 +20,12 @@ TEST(SourceStates, HaveTheSameLengthInAllLayers) {
   }
 }
 
+TEST(SourceStates, MayHaveTheBatchSizeOfTheTokens) {
+  const testing::TemporaryFolder folder;
+  testing::write_tiny_encoder_decoder(folder.path(), {.batch_of_tokens = true});
+  const auto model = importer::import_model(folder.path());
+  EXPECT_TRUE(model.ok()) << format(model.error().first());
+}
+
 }  // namespace
 }  // namespace llmc

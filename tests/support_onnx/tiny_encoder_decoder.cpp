@@ -211,7 +211,13 @@ class Writer {
     presents_.push_back(present);
     const std::string name =
         "decoder." + std::to_string(layer) + ".cross." + std::string(1, half[0]);
-    const std::string rows = heads(name, "encoder_hidden_states");
+    std::string rows = heads(name, "encoder_hidden_states");
+    if (form_.batch_of_tokens) {
+      const std::string shape =
+          op("Concat", {b_.unsqueeze(size(hidden_, 0), {0}), b_.integers({kHeads, -1, kDim})},
+             {{"axis", std::int64_t{0}}});
+      rows = op("Reshape", {rows, shape});
+    }
     if (form_.twice && layer == 1)
       return b_.node("Concat", {rows, rows}, {{"axis", std::int64_t{2}}}, present);
     return b_.node("Identity", {rows}, {}, present);
@@ -224,6 +230,7 @@ class Writer {
       values_ = grown(i, with_past, "value", heads(at + ".v", h));
     }
     x = op("Add", {x, attend(at, h, keys_, values_, causal_)});
+    hidden_ = x;
     const std::string source_keys = of_source(i, with_past, "key");
     const std::string source_values = of_source(i, with_past, "value");
     const std::string cross = at + ".cross";
@@ -233,7 +240,7 @@ class Writer {
 
   EncoderDecoderForm form_;
   OnnxBuilder b_;
-  std::string mask_, causal_, keys_, values_;
+  std::string mask_, causal_, keys_, values_, hidden_;
   std::map<std::string, std::string> tables_;
   Names presents_;
   bool one_token_ = false;

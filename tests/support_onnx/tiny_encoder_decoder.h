@@ -21,7 +21,9 @@ struct EncoderDecoderForm {
   bool one_cache = false;      // the decoder's second layer attends to the cache of the first one
   bool reversed = false;       // the decoder without a past returns its presents in reverse order
   bool one_token = false;      // the decoder with a past takes one token per call
-  bool twice = false;          // the second layer attends to the source twice: invalid
+  /// The batch size of the source's keys and values is that of the decoder's tokens, as in UMT5.
+  bool batch_of_tokens = false;
+  bool twice = false;  // the second layer attends to the source twice: invalid
 };
 
 /// Writes encoder_model.onnx, and decoder_model.onnx and decoder_with_past_model.onnx, or

@@ -175,7 +175,7 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
   inputs.float_products = true;
   const InputRoles roles = input_roles(part);
   const bool merged = has_role(roles, InputRole::kUseCache);
-  std::string token;
+  InputRoles of_shape;  // inputs of which only the shape may be used, as the batch size
   InputSources sources;
   for (const auto& [name, role] : roles) {
     if (role == InputRole::kUseCache) {
@@ -187,22 +187,24 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
     }
     if (role == InputRole::kSourceRows) {
       inputs.values[name] = rows;
-    } else if (role == InputRole::kIds) {
-      // One token, of which only the shape may be used, as the batch size.
-      sources.ids = builder.constant(ir::make_i64({1}, {0}), {}, {names.first_decoder, name});
-      token = name;
+    } else if (role == InputRole::kIds || role == InputRole::kSourceMask) {
+      of_shape.emplace(name, role);
     } else if (!merged) {  // a branch that is not taken may read anything
       return depends_on(part, name);
     }
   }
-  if (!token.empty()) {
-    LLMC_TRY(const Bindings ids, bind_inputs(builder, part, {{token, InputRole::kIds}}, sources));
-    inputs.values.insert(*ids.values.begin());
+  if (!of_shape.empty()) {
+    const ir::Origin origin{names.first_decoder, of_shape.begin()->first};
+    sources.ids = builder.constant(ir::make_i64({1}, {0}), {}, origin);
+    LLMC_TRY(sources.source, builder.add_one(ir::Shape{1, 2}, {rows}, origin));
+    LLMC_TRY(const Bindings bound, bind_inputs(builder, part, of_shape, sources));
+    inputs.values.insert(bound.values.begin(), bound.values.end());
   }
   LLMC_TRY(const auto halves,
            append_graph(builder, files, *part.file, part.graph, inputs, "decoder/"));
-  if (!token.empty() && reads_elements(builder.graph(), halves, inputs.values.at(token)))
-    return depends_on(part, token);
+  for (const auto& [name, role] : of_shape)
+    if (reads_elements(builder.graph(), halves, inputs.values.at(name)))
+      return depends_on(part, name);
   std::optional<Dim> rows_of_all;
   for (std::size_t i = 0; i < states.size(); ++i) {
     const ir::Origin origin{names.first_decoder, wanted[2 * i]};
