@@ -317,8 +317,9 @@ Status NestLowerer::lower_open_slice(const ir::Node& node) {
   for (std::size_t a = 0; a < from.size(); ++a) {
     const bool whole = first[a] == 0 && step[a] == 1 && to[a] == from[a];
     const Size last = first[a] + (to[a] - 1) * step[a];
-    const bool inside = first[a].least() >= 0 && to[a].least() >= 0 && last.least() >= 0 &&
-                        at_most(last + 1, from[a]) && at_most(first[a], from[a]);
+    const bool inside = first[a].least() >= 0 && to[a].least() >= 0 &&
+                        (step[a] > 0 || last.least() >= 0) && at_most(last + 1, from[a]) &&
+                        at_most(first[a], from[a]);
     if (!whole && !inside)
       return needs_numbers(node, fmt::format("its elements may end outside of {}",
                                              ir::to_string(graph_.value(x).type)));

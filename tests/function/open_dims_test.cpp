@@ -128,6 +128,24 @@ const OpenCase kOpenCases[] = {
 })",
      {{"n", {2, 7}}, {"m", {1, 33}}},
      {{{"n", 2}, {"m", 1}}, {{"n", 7}, {"m", 3}}, {{"n", 5}, {"m", 33}}}},
+    // The rows before and after each; of one row there are none.
+    {"open_neighbours",
+     R"(graph @g(%x: f32[b, s, 4]) {
+  %zero = constant i64[1] {0}
+  %one = constant i64[1] {1}
+  %last = constant i64[1] {-1}
+  %end = constant i64[1] {9223372036854775807}
+  %before = slice %x, %zero, %last, %one
+  %first = constant i64[6] {0, 1, 0, 0, 0, 0}
+  %p = pad %before, %first {mode = constant}
+  %after = slice %x, %one, %end, %one
+  %behind = constant i64[6] {0, 0, 0, 0, 1, 0}
+  %n = pad %after, %behind {mode = constant}
+  %y = concat %p, %x, %n {axis = 2}
+  return %y
+})",
+     {{"b", {1, 2}}, {"s", {1, 9}}},
+     {{{"b", 1}, {"s", 1}}, {{"b", 2}, {"s", 1}}, {{"b", 2}, {"s", 2}}, {{"b", 1}, {"s", 9}}}},
     // The sizes of the results are quotients of the size of the input.
     {"open_strides",
      R"(graph @g(%x: f32[1, 1, n]) {
