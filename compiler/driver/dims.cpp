@@ -216,7 +216,8 @@ plan::DimRanges usual_dims(const ir::Graph& graph) {
     const ir::TensorType& type = graph.value(input).type;
     for (std::size_t axis = 0; axis < type.rank(); ++axis)
       for (const auto& [symbol, factor] : type.dims[axis].terms()) {
-        if (is_batch(symbol)) {
+        // Of an image [batch, channels, height, width] or a video.
+        if (is_batch(symbol) || (axis == 0 && type.rank() >= 4)) {
           dims.emplace(symbol, plan::DimRange(1));
           continue;
         }

@@ -18,13 +18,13 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
 /// Largest number of tokens that usual_dims() plans for.
 inline constexpr std::int64_t kUsualBound = 512;
-/// Returns sizes for the symbols of a graph for which none are given: 1 for the batch and, if there
-/// is one other symbol, a usual range. If only inputs of integers have it, it is 1 to kUsualBound
-/// tokens. In a graph with convolutions, the last dim of a float input [batch, samples] has up to
-/// CompileOptions::kDefaultSamples, and that of [batch, bands, frames] up to kDefaultFrames; the
-/// range begins where each output has elements, and does not exceed the rows of a table of
-/// positions. Other symbols have no usual size; for a graph with
-/// such ones the result is empty.
+/// Returns sizes for the symbols of a graph for which none are given: 1 for the batch, which is
+/// named so or is the first dim of 4 or more, and, if there is one other symbol, a usual range. If
+/// only inputs of integers have it, it is 1 to kUsualBound tokens. In a graph with convolutions,
+/// the last dim of a float input [batch, samples] has up to CompileOptions::kDefaultSamples, and
+/// that of [batch, bands, frames] up to kDefaultFrames; the range begins where each output has
+/// elements, and ends where a table of positions does. Other symbols have no usual size; for a
+/// graph with such ones the result is empty.
 plan::DimRanges usual_dims(const ir::Graph& graph);
 /// Returns the flags that set `dims`: "--dim batch_size=1 --dim length=1..512".
 std::string dim_flags(const plan::DimRanges& dims);

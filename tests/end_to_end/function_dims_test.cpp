@@ -138,6 +138,39 @@ TEST(FunctionDims, LengthsOfSoundsHaveUsualBounds) {
   EXPECT_THAT(unknown.err, HasSubstr("--dim bands=N"));
 }
 
+/// PyTorch's exporter names dims s0, s1, … unless it is given names.
+TEST(FunctionDims, TheFirstDimOfImagesIsTheBatch) {
+  const testing::TemporaryFolder folder;
+  const std::string model = (folder.path() / "image.onnx").string();
+  testing::OnnxBuilder b(17);
+  b.float_input("pixels", {"s10", std::int64_t{3}, std::int64_t{4}, std::int64_t{4}});
+  b.node("Neg", {"pixels"}, {}, "y");
+  b.float_output("y", {"s10", std::int64_t{3}, std::int64_t{4}, std::int64_t{4}});
+  b.save(model);
+  const ProgramRun planned = llmc({"plan", model});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.err, HasSubstr("assuming --dim s10=1"));
+}
+
+/// The table has 77 rows, of which the first is no token's.
+TEST(FunctionDims, LengthsOfTokensEndWithTheTableOfPositions) {
+  const testing::TemporaryFolder folder;
+  const std::string model = (folder.path() / "text.onnx").string();
+  testing::OnnxBuilder b(17);
+  b.input("ids", onnx::TensorProto::INT64, {"batch_size", "length"});
+  const std::string length = b.node("Gather", {b.node("Shape", {"ids"}), b.integers({1})});
+  const std::string end = b.node("Add", {length, b.integers({1})});
+  const std::string table = b.floats("table", {1, 77}, std::vector<float>(77, 1));
+  const std::string rows = b.node("Slice", {table, b.integers({1}), end, b.integers({1})});
+  const std::string ids = b.node("Cast", {"ids"}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
+  b.node("Add", {ids, rows}, {}, "y");
+  b.float_output("y", {"batch_size", "length"});
+  b.save(model);
+  const ProgramRun planned = llmc({"plan", model});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.err, HasSubstr("assuming --dim batch_size=1 --dim length=1..76"));
+}
+
 TEST(FunctionDims, SizesThatMakeNoSenseAreOneError) {
   const testing::TemporaryFolder folder;
   const std::string model = write_open_function(folder.path()).string();
