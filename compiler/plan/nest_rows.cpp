@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/ir/op_info.h"
@@ -128,18 +130,24 @@ Status NestLowerer::check_rows(const ir::Node& node) const {
   const auto has_rows = [&](ir::ValueId value) {
     return value.exists() && row_axis(graph_.value(value).type);
   };
-  const auto type_of = [&](ir::ValueId value) { return ir::to_string(graph_.value(value).type); };
+  const auto no_row = [&](std::string_view which, ir::ValueId value) {
+    const ir::TensorType& type = graph_.value(value).type;
+    Diagnostic d = unsupported(node, fmt::format("its {} {} is not a row of numbers for each token",
+                                                 which, ir::to_string(type)));
+    if (std::ranges::any_of(type.dims, [](const ir::Dim& d) { return d.terms().contains("past"); }))
+      d.hint =
+          "cached tokens are read only by attention of a known form: causal, with a window or "
+          "chunks, with a bias by distance (docs/passes.md)";
+    return d;
+  };
   RowAxes axes{graph_, node, [&](ir::ValueId value) { return constant(value); }, {}, nullptr};
   for (const ir::ValueId input : node.inputs) {
     axes.dims.push_back(input.exists() ? dims_of(input) : nullptr);
     if (input.exists() && !dims_of(input) && !is_shape_operand(node, axes.dims.size() - 1))
-      return unsupported(
-          node, "its operand " + type_of(input) + " is not a row of numbers for each token");
+      return no_row("operand", input);
   }
   for (const ir::ValueId output : node.outputs)
-    if (output.exists() && !dims_of(output))
-      return unsupported(
-          node, "its result " + type_of(output) + " is not a row of numbers for each token");
+    if (output.exists() && !dims_of(output)) return no_row("result", output);
   if (!std::ranges::any_of(node.inputs, has_rows) && !std::ranges::any_of(node.outputs, has_rows))
     return ok_status();
   axes.result_dims = dims_of(node.outputs[0]);

@@ -276,8 +276,10 @@ Result<std::optional<FoundCaches>> find_caches(
     }
   if (keys.empty() && values.empty()) return std::optional<FoundCaches>();
   if (keys.size() != values.size())
-    return part.bad("appends to " + std::to_string(keys.size()) + " caches of keys and " +
-                    std::to_string(values.size()) + " of values");
+    return part.unsupported(std::to_string(keys.size()) + " caches are multiplied by queries and " +
+                                std::to_string(values.size()) + " by scores",
+                            "scores that depend on the values are not supported",
+                            (keys.empty() ? values : keys).front().input);
   const auto earlier = [](const Entry& a, const Entry& b) {
     return std::pair(a.extension.attends_at, a.order) < std::pair(b.extension.attends_at, b.order);
   };
