@@ -19,7 +19,9 @@ struct Test {
   std::uint32_t compiled_in;  // tokens of the compiled-in prompt
   bool uncached = false;
 
-  bool is_image() const { return kind == BenchResult::Test::kEncodeImage; }
+  bool is_image() const {
+    return kind == BenchResult::Test::kEncodeImage || kind == BenchResult::Test::kEncodeAudio;
+  }
   bool is_encode() const { return kind == BenchResult::Test::kEncode || is_image(); }
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
   bool is_generation() const { return kind == BenchResult::Test::kGeneration; }
@@ -66,7 +68,7 @@ Result<std::vector<std::uint32_t>> sources_of(const BenchOptions& options,
 /// Returns the requested tests without duplicates. Fails with kUsage if one exceeds the limits.
 Result<std::vector<Test>> tests_of(const BenchOptions& options,
                                    const std::vector<std::uint32_t>& sources,
-                                   const exec::ModelFacts& model) {
+                                   const exec::ModelFacts& model, bool sound) {
   const std::uint32_t context = model.ctx, room = context - model.prompt_tokens;
   const auto prompts = options.prompts.value_or(std::vector{std::min(128u, room)});
   const auto generations = options.generations.value_or(std::vector{std::min(64u, room - 1)});
@@ -84,7 +86,8 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options,
             add({BenchResult::Test::kGeneration, tokens, depth, n, model.prompt_tokens, uncached});
   }
   for (const std::uint32_t tokens : sources) add({BenchResult::Test::kEncode, tokens, 0, 1, 0});
-  add({BenchResult::Test::kEncodeImage, model.image_rows, 0, 1, 0});
+  add({sound ? BenchResult::Test::kEncodeAudio : BenchResult::Test::kEncodeImage, model.image_rows,
+       0, 1, 0});
   if (tests.empty())
     return usage_error("nothing to measure: neither prompt nor generation",
                        "give the number of prompt tokens by -p or of generated tokens by -n");
@@ -338,7 +341,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
                      .huge_pages = native->huge_pages()};
   LLMC_TRY(const std::vector<std::uint32_t> sources, sources_of(options, model));
   const std::uint32_t source = sources.empty() ? 0 : sources.back();
-  LLMC_TRY(const std::vector<Test> tests, tests_of(options, sources, model));
+  LLMC_TRY(const std::vector<Test> tests, tests_of(options, sources, model, facts.image.is_sound));
   StageClock clock;
   std::unique_ptr<exec::NativeModel> timed;
   if (options.layers) {

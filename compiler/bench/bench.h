@@ -59,7 +59,7 @@ struct PartTimes {
 };
 
 struct BenchResult {
-  enum class Test : std::uint8_t { kPrompt, kGeneration, kEncode, kEncodeImage };
+  enum class Test : std::uint8_t { kPrompt, kGeneration, kEncode, kEncodeImage, kEncodeAudio };
   Test test = Test::kPrompt;
   std::uint32_t threads = 1;
   std::uint32_t tokens = 0, depth = 0;  // numbers of tokens of each sequence; rows of an image

@@ -58,6 +58,13 @@ plan::ImageResize resize_from(const nlohmann::json& json) {
   return valid ? resize : ImageResize();
 }
 
+/// Reads how features are computed from sound. Throws the exceptions of nlohmann::json.
+plan::SoundFeatures sound_from(const nlohmann::json& json) {
+  return {.rate = json.at("rate").get<std::uint32_t>(),
+          .normalized = json.at("normalized").get<bool>(),
+          .mels = json.at("mels").get<std::uint32_t>()};
+}
+
 /// Reads the member "rounding" of a plan.json. Throws the exceptions of nlohmann::json.
 plan::Rounding rounding_from(const nlohmann::json& json) {
   plan::Rounding rounding;
@@ -286,17 +293,15 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
     if (json.contains("source")) {
       const auto& source = json.at("source");
       facts.frames_first = source.at("frames_first").get<bool>();
-      facts.sound = {.rate = source.at("rate").get<std::uint32_t>(),
-                     .normalized = source.at("normalized").get<bool>(),
-                     .mels = source.at("mels").get<std::uint32_t>()};
-      if (facts.sound.rate < hosted::kMinRate || facts.sound.rate > hosted::kMaxRate)
-        return bad("damaged bundle: invalid " + name + ".plan.json");
+      facts.sound = sound_from(source);
     }
     if (json.contains("image")) {
       const auto& image = json.at("image");
       facts.image_rounding = rounding_from(image.at("rounding"));
       facts.image_open = image.contains("open_dims");
       facts.image.token = image.value("token", std::int32_t{-1});
+      facts.image.is_sound = image.contains("sound");
+      if (facts.image.is_sound) facts.sound = sound_from(image.at("sound"));
       if (image.contains("pixels")) {
         const auto& pixels = image.at("pixels");
         facts.image.known = true;
@@ -317,6 +322,8 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
           return bad("damaged bundle: invalid " + name + ".plan.json");
       }
     }
+    if (facts.sound.rate < hosted::kMinRate || facts.sound.rate > hosted::kMaxRate)
+      return bad("damaged bundle: invalid " + name + ".plan.json");
     if (json.contains("rounding")) facts.rounding = rounding_from(json.at("rounding"));
     for (const auto& entry : json.value("products", nlohmann::json::array())) {
       const auto part = plan::part_named(entry.at("part").get<std::string>());

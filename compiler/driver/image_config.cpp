@@ -141,20 +141,33 @@ plan::ImageResize read_resize(const nlohmann::json& processor) {
   return resize;
 }
 
-}  // namespace
-
-Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
-  const std::vector<fs::path> folders = model_folders(model);
-  plan::ImagePixels pixels;
+/// Returns the token id that one of the names has in config.json; -1 if there is none.
+Result<std::int32_t> token_of(const std::vector<fs::path>& folders,
+                              std::initializer_list<const char*> names) {
   LLMC_TRY(const ModelConfig config, read_model_config(folders, "config.json"));
-  for (const char* const name : {"image_token_index", "image_token_id"}) {
+  for (const char* const name : names) {
     const nlohmann::json* const id = value_of(config.object, name);
     if (id == nullptr) continue;
     if (!id->is_number_integer() || *id < 0 || *id > std::numeric_limits<std::int32_t>::max())
       return not_valid(config, name, "a token id");
-    pixels.token = id->get<std::int32_t>();
-    break;
+    return id->get<std::int32_t>();
   }
+  return -1;
+}
+
+}  // namespace
+
+Result<plan::ImagePixels> read_sound_token(const fs::path& model) {
+  plan::ImagePixels sound;
+  sound.is_sound = true;
+  LLMC_TRY(sound.token, token_of(model_folders(model), {"audio_token_index", "audio_token_id"}));
+  return sound;
+}
+
+Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
+  const std::vector<fs::path> folders = model_folders(model);
+  plan::ImagePixels pixels;
+  LLMC_TRY(pixels.token, token_of(folders, {"image_token_index", "image_token_id"}));
   LLMC_TRY(const ModelConfig processor, read_model_config(folders, "preprocessor_config.json"));
   if (processor.file.empty()) return pixels;
   pixels.known = true;
@@ -172,6 +185,12 @@ Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
   LLMC_RETURN_IF_ERROR(read_colors(processor, "image_mean", false, pixels.mean));
   LLMC_RETURN_IF_ERROR(read_colors(processor, "image_std", true, pixels.deviation));
   return pixels;
+}
+
+Result<plan::ImagePixels> sound_token_of(const fs::path& model) {
+  if (!looks_like_bundle(model)) return read_sound_token(model);
+  LLMC_TRY(const BundleFacts facts, read_bundle(model));
+  return facts.image;
 }
 
 Result<plan::ImagePixels> image_pixels_of(const fs::path& model) {

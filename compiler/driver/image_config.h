@@ -11,7 +11,10 @@ namespace llmc::driver {
 /// of an image in a prompt, from config.json. Fails with kBadInput if a value has the wrong type or
 /// range.
 Result<plan::ImagePixels> read_image_pixels(const std::filesystem::path& model);
-/// Returns the same for a model or a bundle, which records them. Also fails like read_bundle().
+/// Reads the id of a sound in a prompt from config.json. Fails like read_image_pixels().
+Result<plan::ImagePixels> read_sound_token(const std::filesystem::path& model);
+/// Return the same for a model or a bundle, which records them. Also fail like read_bundle().
+Result<plan::ImagePixels> sound_token_of(const std::filesystem::path& model);
 Result<plan::ImagePixels> image_pixels_of(const std::filesystem::path& model);
 
 }  // namespace llmc::driver

@@ -320,7 +320,12 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
     auto image = prepare_image_encoder(*graph, options);
     if (image.ok()) {
       encoder = *std::move(image);
-      LLMC_TRY(planned.image, read_image_pixels(options.model));
+      if (graph->name == importer::kAudioEncoder) {
+        LLMC_TRY(planned.image, read_sound_token(options.model));
+        LLMC_TRY(planned.sound, read_sound_features(options.model));
+      } else {
+        LLMC_TRY(planned.image, read_image_pixels(options.model));
+      }
     } else if (may_leave_out(image.error(), options)) {
       warn(importer::without_image_encoder(image.error()));
     } else {

@@ -38,7 +38,12 @@ std::vector<std::string> input_names(const plan::Program& program) {
   return names;
 }
 
-/// Returns the declaration of NAME_encode_image without a semicolon.
+/// Returns "image" or "audio".
+std::string_view kind_of(const Plan& plan) {
+  return plan.options.image.is_sound ? "audio" : "image";
+}
+
+/// Returns the declaration of NAME_encode_image or NAME_encode_audio without a semicolon.
 std::string signature(const Plan& plan) {
   const plan::Program& program = plan.image_encoder->program;
   const std::vector<std::string> names = input_names(program);
@@ -50,9 +55,9 @@ std::string signature(const Plan& plan) {
   for (std::size_t i = 0; i < program.open_dims.size(); ++i)
     parameters += fmt::format(" int64_t {},", DimNames::variable(dims.identifiers()[i]));
   return fmt::format(
-      "llmc_status {}_encode_image(llmc_session* session,\n"
+      "llmc_status {}_encode_{}(llmc_session* session,\n"
       "    {}\n    float* rows, size_t* row_count)",
-      plan.options.name, parameters);
+      plan.options.name, kind_of(plan), parameters);
 }
 
 }  // namespace
@@ -94,10 +99,10 @@ std::string image_fields(const Plan& plan) {
   return fmt::format(
       "    .image_inputs = {},\n"
       "    .image_dims = {},\n"
-      "    .image_rows = {}_IMAGE_ROWS,\n"
+      "    .image_rows = {}_{}_ROWS,\n"
       "    .encode_image = encode_image,\n",
       plan.image_encoder->program.inputs.size(), plan.image_encoder->program.open_dims.size(),
-      macro_name(plan.options.name));
+      macro_name(plan.options.name), macro_name(kind_of(plan)));
 }
 
 std::string image_declarations(const Plan& plan) {
@@ -106,17 +111,20 @@ std::string image_declarations(const Plan& plan) {
   const std::string macro = macro_name(plan.options.name);
   const DimNames dims(encoder.program);
   const plan::Size rows = plan::image_rows(encoder);
+  const std::string kind = macro_name(kind_of(plan));
   return fmt::format(
-      "/* Images: a call of the encoder computes {1} rows of {0}_EMBEDDING_WIDTH elements. */\n"
-      "#define {0}_IMAGE_ROWS {2}u{5}\n"
+      "/* {7}: a call of the encoder computes {1} rows of {0}_EMBEDDING_WIDTH elements. */\n"
+      "#define {0}_{6}_ROWS {2}u{5}\n"
       "{3}\n"
-      "/* Computes the rows of images, float[{0}_IMAGE_ROWS][{0}_EMBEDDING_WIDTH], and their "
+      "/* Computes the rows of {8}, float[{0}_{6}_ROWS][{0}_EMBEDDING_WIDTH], and their "
       "number,\n"
       "   for llmc_append_embeddings; see llmc_encode_image. row_count may be NULL. */\n"
       "#if defined(__GNUC__)\n__attribute__((visibility(\"default\")))\n#endif\n"
       "{4};\n\n",
-      macro, dims.plain_text(rows), rows.bound(), input_macros(encoder.program, macro + "_IMAGE"),
-      signature(plan), rows.is_constant() ? "" : " /* maximum */");
+      macro, dims.plain_text(rows), rows.bound(), input_macros(encoder.program, macro + "_" + kind),
+      signature(plan), rows.is_constant() ? "" : " /* maximum */", kind,
+      plan.options.image.is_sound ? "Sounds" : "Images",
+      plan.options.image.is_sound ? "sounds" : "images");
 }
 
 std::string encode_image_definition(const Plan& plan) {

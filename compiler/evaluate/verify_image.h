@@ -11,6 +11,7 @@ namespace llmc::evaluate {
 
 struct VerifyImage {
   VerifiedOutput rows;
+  bool is_sound = false;
   double relative_error_allowed = 0;  // 0: each element must be within its tolerance
   /// Hash of the bits of the rows, 16 hexadecimal digits; the same for all targets and threads.
   std::string hash;

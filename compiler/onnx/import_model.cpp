@@ -151,8 +151,14 @@ Result<ImportedModel> bind_files(const ModelFiles& model, const ImportOptions& o
 
 Diagnostic without_image_encoder(const Error& error) {
   Diagnostic warning = error.first();
-  warning.message = "the decoder is compiled without its image encoder: " + warning.message;
+  const std::string name = fs::path(warning.file).filename().string();
+  warning.message = "the decoder is compiled without its " +
+                    std::string(to_string(encoder_role(name))) + ": " + warning.message;
   return warning;
+}
+
+FileRole encoder_role(std::string_view name) {
+  return name.starts_with(kAudioEncoder) ? FileRole::kAudioEncoder : FileRole::kImageEncoder;
 }
 
 std::string_view to_string(FileRole role) {
@@ -167,6 +173,8 @@ std::string_view to_string(FileRole role) {
       return "model";
     case FileRole::kImageEncoder:
       return "image encoder";
+    case FileRole::kAudioEncoder:
+      return "audio encoder";
     case FileRole::kConfig:
       return "config";
     case FileRole::kTokenizer:

@@ -22,12 +22,15 @@ enum class FileRole : std::uint8_t {
   kHead,          // lm.onnx
   kModel,         // a model in one file
   kImageEncoder,  // vision_encoder.onnx
+  kAudioEncoder,  // audio_encoder.onnx
   kConfig,        // llm_config.json
   kTokenizer,     // tokenizer.txt, tokenizer.model
   kExternalData,  // tensors stored next to an .onnx file
   kIgnored,       // not used
 };
 std::string_view to_string(FileRole role);  // "block", "embedding", …
+/// Returns the role of a file with an encoder beside a decoder: kImageEncoder or kAudioEncoder.
+FileRole encoder_role(std::string_view name);
 
 struct FileInfo {
   std::filesystem::path path;
@@ -104,6 +107,10 @@ struct EncoderDecoderFiles {
   std::string encoder, first_decoder, decoder;  // `first_decoder`: without a past; may be the same
 };
 
+/// Names of the encoders of sounds beside a decoder begin so; those of images with
+/// "vision_encoder".
+inline constexpr std::string_view kAudioEncoder = "audio_encoder";
+
 /// The model chosen in a folder.
 struct ModelFile {
   std::filesystem::path folder;  // relative to the given folder; empty: that folder itself
@@ -111,7 +118,8 @@ struct ModelFile {
   std::string note;  // reason for the choice if there are several files; otherwise empty
   /// Set for an encoder-decoder; `name` is its decoder with a past.
   std::optional<EncoderDecoderFiles> parts = {};
-  std::string image_encoder = {};  // vision_encoder.onnx in `folder`; empty: none
+  /// vision_encoder.onnx or audio_encoder.onnx in `folder`; empty: none.
+  std::string image_encoder = {};
 };
 /// Chooses the model among the files of the folder and of its subfolder `onnx`, where Hugging Face
 /// repositories store graphs. Prefers the least quantized model, because llmc quantizes models

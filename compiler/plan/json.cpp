@@ -272,6 +272,10 @@ void add_decoder(Json& json, const Plan& plan) {
                      {"encoder_arena", encoder.arena_bytes}};
     add_ports(json["image"], encoder.program);
     if (options.image.token >= 0) json["image"]["token"] = options.image.token;
+    if (options.image.is_sound)
+      json["image"]["sound"] = {{"rate", options.sound.rate},
+                                {"normalized", options.sound.normalized},
+                                {"mels", options.sound.mels}};
     if (options.image.known)
       json["image"]["pixels"] = {{"rescale", options.image.rescale},
                                  {"mean", options.image.mean},

@@ -48,7 +48,8 @@ struct ImageResize {
 /// How the bytes of an image become an encoder's input: (byte * rescale - mean) / deviation, with a
 /// mean and a deviation for each color. Recorded in plan.json.
 struct ImagePixels {
-  std::int32_t token = -1;  // id that marks an image in a prompt; -1: unknown
+  bool is_sound = false;    // the encoder reads sounds (PlanOptions::sound), not images
+  std::int32_t token = -1;  // id that marks an image or a sound in a prompt; -1: unknown
   bool known = false;       // whether the model's files say how; otherwise the rest is unused
   double rescale = 1.0 / 255;
   std::array<double, 3> mean{0, 0, 0}, deviation{1, 1, 1};

@@ -29,6 +29,7 @@ bool is_prompt(const BenchResult& r) {
 std::string test_name(const BenchResult& r) {
   const char* const kind = r.test == BenchResult::Test::kEncode        ? "enc"
                            : r.test == BenchResult::Test::kEncodeImage ? "img"
+                           : r.test == BenchResult::Test::kEncodeAudio ? "aud"
                            : r.test == BenchResult::Test::kPrompt      ? "pp"
                                                                        : "tg";
   std::string name = fmt::format("{}{}", kind, r.tokens);

@@ -246,6 +246,14 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
   return check_guidance(command.guidance);
 }
 
+/// Makes the files for an encoder of sounds beside a decoder sounds of the prompt.
+void take_sounds(RunCommand& command) {
+  for (auto* const files : {&command.source.audio, &command.source.features}) {
+    command.images.insert(command.images.end(), files->begin(), files->end());
+    files->clear();
+  }
+}
+
 /// The stop tokens and texts: the model's and --stop, with --chat also those of the template.
 RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& description,
                   const std::optional<hosted::ChatFormat>& format) {
@@ -314,6 +322,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   command.model.huge_pages.few_tokens = command.count >= 0 && command.count < kTokensWorthCopying;
   LLMC_TRY(const auto native, load(command.model, globals));
   const exec::ModelFacts& model = native->model();
+  if (native->bundle_facts().image.is_sound) take_sounds(command);
   LLMC_RETURN_IF_ERROR(check_guidance(command.guidance, model));
   LLMC_RETURN_IF_ERROR(check_lookup(command.lookup, model, command.sampling.sampling, globals));
   LLMC_TRY(const auto prompts, run_prompts(command,

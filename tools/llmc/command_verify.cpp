@@ -189,8 +189,9 @@ std::string summary_text(const evaluate::VerifyReport& report) {
   }
   if (report.image) {
     const evaluate::VerifyImage& image = *report.image;
-    text += fmt::format("image encoder: {}: relative error {:.1e}{}, bits {}\n",
-                        image.rows.ok ? "ok" : "MISMATCH", image.rows.relative_error,
+    text += fmt::format("{} encoder: {}: relative error {:.1e}{}, bits {}\n",
+                        image.is_sound ? "audio" : "image", image.rows.ok ? "ok" : "MISMATCH",
+                        image.rows.relative_error,
                         image.relative_error_allowed == 0
                             ? ""
                             : fmt::format(" (limit {:.0e})", image.relative_error_allowed),
@@ -237,7 +238,7 @@ Diagnostic failure_of(const evaluate::VerifyReport& report, const VerifyCommand&
     d.message = "native code differs from the reference by more than the format's limit";
     d.hint = "compare with --quant=f32, which has only rounding differences";
   } else if (!report.image_ok()) {
-    d.message = "the rows of the image encoder differ from the reference by more than the limit";
+    d.message = "the rows of the encoder differ from the reference by more than the limit";
     d.hint = "compare with --quant=f32, which has only rounding differences";
   } else if (!report.chunks_ok()) {
     const evaluate::VerifyRun& run = *std::ranges::find_if(

@@ -9,7 +9,11 @@
 #include <optional>
 
 #include "compiler/driver/image_config.h"
+#include "compiler/driver/sound_config.h"
 #include "compiler/support/file.h"
+#include "runtime/hosted/audio/log_mel.h"
+#include "runtime/hosted/audio/resample.h"
+#include "runtime/hosted/audio/wav.h"
 #include "runtime/hosted/image/resample.h"
 #include "tools/llmc/options.h"
 
@@ -187,17 +191,52 @@ Result<std::vector<std::byte>> ppm_elements(const std::string& file, std::string
   return elements;
 }
 
+/// Returns the spectrogram of a WAV file, as long as the encoder's input, for which silence follows
+/// the sound.
+Result<std::vector<std::byte>> wav_elements(const std::string& file, std::string_view text,
+                                            const driver::ImageInput& input,
+                                            const plan::SoundFeatures& how) {
+  const std::vector<std::int64_t> dims = squeezed(input.dims);
+  constexpr std::uint32_t kMaxMels = 1024;  // of log_mel()
+  if (dims.size() != 2 || how.mels == 0 || how.mels > kMaxMels || dims[0] != how.mels ||
+      how.normalized)
+    return bad_image(file,
+                     fmt::format("the audio encoder reads {}, which is not Whisper's spectrogram "
+                                 "as preprocessor_config.json describes it",
+                                 dims_text(input.dims)),
+                     "give the encoder's input as a .npy file");
+  const auto sound = hosted::read_wav(std::as_bytes(std::span(text)), file);
+  if (!sound)
+    return bad_image(file, printable(sound.failure().message.substr(file.size() + 2)),
+                     sound.failure().hint);
+  const double seconds = static_cast<double>(sound->samples.size()) / sound->rate;
+  const double most = static_cast<double>(dims[1] * hosted::kMelHop) / how.rate;
+  if (seconds > most)
+    return bad_image(
+        file, fmt::format("is {:.2f} seconds long, and the encoder reads {:.2f}", seconds, most),
+        "divide the file");
+  const std::vector<float> samples = hosted::resample(sound->samples, sound->rate, how.rate);
+  const std::vector<float> features =
+      hosted::log_mel(samples, how.mels, static_cast<std::size_t>(dims[1]));
+  std::vector<std::byte> bytes(features.size() * sizeof(float));
+  std::memcpy(bytes.data(), features.data(), bytes.size());
+  return bytes;
+}
+
 Result<std::vector<std::byte>> read_pixels(const std::string& file, const driver::ImageInput& input,
-                                           const plan::ImagePixels& pixels) {
+                                           const plan::ImagePixels& pixels,
+                                           const plan::SoundFeatures& sound) {
   LLMC_TRY(const std::string text, read_file(file));
   if (text.starts_with("\x93NUMPY")) return npy_elements(file, text, input);
+  if (pixels.is_sound && text.starts_with("RIFF")) return wav_elements(file, text, input, sound);
   if (text.starts_with("P6") && text.size() != input.bytes)
     return ppm_elements(file, text, input, pixels);
   if (text.size() != input.bytes)
     return bad_image(file,
                      fmt::format("has {} bytes, but the image encoder reads {}: f32{}", text.size(),
                                  input.bytes, dims_text(input.dims)),
-                     "give a .npy file, raw 32-bit floats, or a .ppm file (P6)");
+                     pixels.is_sound ? "give a WAV file, a .npy file or raw 32-bit floats"
+                                     : "give a .npy file, raw 32-bit floats, or a .ppm file (P6)");
   return bytes_of(text);
 }
 
@@ -212,12 +251,13 @@ std::vector<std::byte> ones(const driver::ImageInput& input) {
 /// Returns the data of the encoder's inputs: the pixels of the file, and masks that hide nothing.
 Result<std::vector<std::vector<std::byte>>> image_inputs(const std::string& file,
                                                          const driver::BundleFacts& facts,
-                                                         const plan::ImagePixels& how) {
+                                                         const plan::ImagePixels& how,
+                                                         const plan::SoundFeatures& sound) {
   std::vector<std::vector<std::byte>> data;
   bool has_pixels = false;
   for (const driver::ImageInput& input : facts.image_inputs) {
     if (input.element == ir::ElementType::kF32 && !has_pixels) {
-      LLMC_TRY(auto pixels, read_pixels(file, input, how));
+      LLMC_TRY(auto pixels, read_pixels(file, input, how, sound));
       data.push_back(std::move(pixels));
       has_pixels = true;
     } else if (!ir::is_float(input.element) && input.name.find("mask") != std::string::npos) {
@@ -248,26 +288,41 @@ Result<std::vector<PromptImage>> prompt_images(const std::vector<std::string>& f
   if (facts.image_open)
     return usage_error("--image needs an image encoder of fixed sizes",
                        "give numbers instead of ranges by --dim");
-  LLMC_TRY(const plan::ImagePixels pixels, driver::image_pixels_of(model));
+  const bool is_sound = facts.image.is_sound;
+  plan::ImagePixels pixels;
+  plan::SoundFeatures sound;
+  if (is_sound) {
+    LLMC_TRY(pixels, driver::sound_token_of(model));
+    LLMC_TRY(sound, driver::sound_features_of(model));
+  } else {
+    LLMC_TRY(pixels, driver::image_pixels_of(model));
+  }
   const std::int32_t mark = pixels.token;
+  const char* const kind = is_sound ? "audio" : "image";
   if (mark < 0)
     return usage_error(
-        "the model's config.json has no image_token_index or image_token_id, which "
-        "says where an image enters the prompt",
+        fmt::format("the model's config.json has no {0}_token_index or {0}_token_id, which "
+                    "says where an {0} enters the prompt",
+                    kind),
         "add one to config.json");
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] != mark) continue;
     const std::size_t begin = i;
     while (i + 1 < ids.size() && ids[i + 1] == mark) ++i;
-    images.push_back({.begin = begin, .end = i + 1, .inputs = {}});
+    const std::size_t count = i + 1 - begin;
+    images.push_back({.begin = begin,
+                      .end = i + 1,
+                      .inputs = {},
+                      .width = native.model().embedding_width,
+                      .rows = is_sound && count > 1 ? count : 0});
   }
   if (images.size() != files.size())
     return usage_error(
-        fmt::format("{} images are given, and the prompt has {} places with the image token {}",
-                    files.size(), images.size(), mark),
-        "write the token's text in the prompt once for each image, or its id with --ids");
+        fmt::format("{} {} are given, and the prompt has {} places with the {} token {}",
+                    files.size(), is_sound ? "sounds" : "images", images.size(), kind, mark),
+        "write the token's text in the prompt once for each file, or its id with --ids");
   for (std::size_t i = 0; i < files.size(); ++i) {
-    LLMC_TRY(images[i].inputs, image_inputs(files[i], facts, pixels));
+    LLMC_TRY(images[i].inputs, image_inputs(files[i], facts, pixels, sound));
   }
   return images;
 }

@@ -340,11 +340,11 @@ std::string plan_text(const Json& plan) {
     }
     if (plan.contains("image")) {
       const Json& image = plan.at("image");
-      text +=
-          fmt::format("image encoder: up to {} rows, uses {} of scratch and {} of the weights\n",
-                      image.at("rows").get<std::uint64_t>(),
-                      human_bytes(image.at("encoder_arena").get<std::uint64_t>()),
-                      human_bytes(image.at("encoder_weights").get<std::uint64_t>()));
+      text += fmt::format("{} encoder: up to {} rows, uses {} of scratch and {} of the weights\n",
+                          image.contains("sound") ? "audio" : "image",
+                          image.at("rows").get<std::uint64_t>(),
+                          human_bytes(image.at("encoder_arena").get<std::uint64_t>()),
+                          human_bytes(image.at("encoder_weights").get<std::uint64_t>()));
       text += open_dims_text(image.value("open_dims", Json::array())) +
               ports_text("input", image.at("inputs"));
     }

@@ -44,7 +44,8 @@ Status prefill(exec::Session& session, const RunPrompts& prompts, bool continues
     const std::vector<std::span<const std::byte>> inputs(image.inputs.begin(), image.inputs.end());
     LLMC_RETURN_IF_ERROR(session.prefill(ids.subspan(at, image.begin - at)));
     LLMC_TRY(const std::vector<float> rows, session.encode_image(inputs));
-    LLMC_RETURN_IF_ERROR(session.append_embeddings(rows));
+    const std::size_t used = image.used(rows.size() / image.width) * image.width;
+    LLMC_RETURN_IF_ERROR(session.append_embeddings(std::span(rows).first(used)));
     at = image.end;
   }
   return session.prefill(ids.subspan(at));
@@ -71,7 +72,7 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
   const std::uint32_t before = compiled_in(prompts, model);
   std::size_t tokens = prompts.text.size();
   for (const PromptImage& image : prompts.images)
-    tokens = tokens - (image.end - image.begin) + model.image_rows;
+    tokens = tokens - (image.end - image.begin) + image.used(model.image_rows);
   const std::size_t longest = std::max(tokens, prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
   return file_failure(ErrorKind::kBadInput, command.model.model,

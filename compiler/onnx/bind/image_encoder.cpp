@@ -3,11 +3,13 @@
 namespace llmc::importer {
 
 Result<ir::Graph> bind_image_encoder(FileSet& files, const std::string& name) {
-  LLMC_TRY(Part part, open_part(files, name, FileRole::kImageEncoder));
+  const FileRole role = encoder_role(name);
+  const std::string what = role == FileRole::kAudioEncoder ? "audio" : "image";
+  LLMC_TRY(Part part, open_part(files, name, role));
   if (part.graph.outputs.empty()) return part.bad("the graph has no output");
-  const std::string rows =
-      part.has_output("image_features") ? "image_features" : part.graph.outputs.front();
-  LLMC_TRY(part, open_part(files, name, FileRole::kImageEncoder, {rows}));
+  const std::string features = what + "_features";
+  const std::string rows = part.has_output(features) ? features : part.graph.outputs.front();
+  LLMC_TRY(part, open_part(files, name, role, {rows}));
   LLMC_TRY(
       ImportedModel model,
       bind_plain_graph(files, part,
@@ -16,10 +18,10 @@ Result<ir::Graph> bind_image_encoder(FileSet& files, const std::string& name) {
   const ir::TensorType& type = graph.value(graph.outputs().front()).type;
   if (type.element != ir::ElementType::kF32 || type.rank() < 2 || !type.dims.back().is_constant())
     return part.bad("returns " + ir::to_string(type) + ", not rows of floats of a fixed size",
-                    "an image encoder returns the rows that take the place of an image's tokens",
+                    "the encoder returns the rows that take the place of the tokens of an " + what,
                     rows);
   if (graph.inputs().empty()) return part.bad("the graph reads no input");
-  graph.name = "image_encoder";
+  graph.name = what + "_encoder";
   return graph;
 }
 
