@@ -8,6 +8,7 @@
 #include "compiler/support/file.h"
 #include "tests/end_to_end/mistakes.h"
 #include "tests/end_to_end/models.h"
+#include "tests/end_to_end/open_function.h"
 #include "tests/end_to_end/program.h"
 #include "tests/support_onnx/onnx_builder.h"
 
@@ -267,8 +268,7 @@ TEST(KeptCodes, TheOptionAndTheLimitSayWhatWasDone) {
   if (!fs::exists(model)) GTEST_SKIP() << model << " is not there";
   const ProgramRun planned = llmc({"plan", model.string(), "--quant", "q4"});
   EXPECT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.err,
-              HasSubstr("--quant q4 changes no weights: all keep the model's codes"));
+  EXPECT_THAT(planned.err, HasSubstr("--quant q4 changes no weights: all keep the model's codes"));
   EXPECT_EQ(llmc({"plan", model.string()}).err, "");
   const ProgramRun exact = llmc({"plan", model.string(), "--quant", "f32"});
   EXPECT_EQ(exact.err, "") << "as floats none is kept";
