@@ -294,30 +294,29 @@ bool gather_of_one_component(Rewriter& rw, NodeIndex i) {
 }
 
 /// Replaces elements that are selected from equal integers, such as types of tokens, by these.
-bool selected_from_equal(Rewriter& rw, NodeIndex i) {
+bool selected_from_equal(Rewriter& rw, NodeIndex i, bool is_decoder) {
   const ir::Node& node = rw.node(i);
   if (!std::holds_alternative<ir::GatherElements>(node.op)) return false;
   const ir::ElementType element = rw.type(node.inputs[0]).element;
-  const auto known = IndexAnalysis(rw).uniform(node.inputs[0]);
+  const auto known = IndexAnalysis(rw, is_decoder).uniform(node.inputs[0]);
   const auto number = known ? known->constant() : std::nullopt;
   if (!number || *number != static_cast<std::int32_t>(*number) || !ir::is_integer(element))
     return false;
-  const ValueId indices = node.inputs[1], result = node.outputs[0];
-  const auto rank = static_cast<std::int64_t>(rw.type(indices).rank());
+  const auto rank = static_cast<std::int64_t>(rw.type(node.inputs[1]).rank());
   const ir::ConstantPtr value = ir::make_splat(element, {1}, static_cast<double>(*number));
-  const ValueId shape = rw.emit(ir::Shape{0, rank}, {indices}, i);
-  rw.replace(result, rw.emit(ir::ConstantOfShape{value}, {shape}, i));
+  const ValueId shape = rw.emit(ir::Shape{0, rank}, {node.inputs[1]}, i);
+  rw.replace(node.outputs[0], rw.emit(ir::ConstantOfShape{value}, {shape}, i));
   return true;
 }
 
 /// Replaces a ScatterNd that overwrites a block by a Concat of the block and what is before and
 /// after it, or by a Gather of what is kept and what is new.
-bool overwritten_block(Rewriter& rw, NodeIndex i) {
+bool overwritten_block(Rewriter& rw, NodeIndex i, bool is_decoder) {
   const ir::Node& node = rw.node(i);
   if (!std::holds_alternative<ir::ScatterNd>(node.op)) return false;
   const ValueId data = node.inputs[0], result = node.outputs[0];
   const std::vector<ir::Dim> dims = rw.type(data).dims;
-  const auto runs = IndexAnalysis(rw).overwritten_block(node);
+  const auto runs = IndexAnalysis(rw, is_decoder).overwritten_block(node);
   if (!runs) return false;
   std::optional<std::size_t> partial;  // the axis along which only a part is overwritten
   std::vector<ir::Dim> block;
@@ -372,7 +371,7 @@ bool overwritten_block(Rewriter& rw, NodeIndex i) {
 
 }  // namespace
 
-Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
+Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context) {
   // A rule can enable another one for an earlier node. Each round removes nodes.
   constexpr int kMaxRounds = 8;
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -388,7 +387,8 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
       merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
           concat_of_split(rw, i) || concat_of_empty(rw, i) || last_row_as_gather(rw, i) ||
           first_row_as_gather(rw, i) || rows_of_elements(rw, i) || gather_of_one_component(rw, i) ||
-          overwritten_block(rw, i) || selected_from_equal(rw, i);
+          overwritten_block(rw, i, context.is_decoder) ||
+          selected_from_equal(rw, i, context.is_decoder);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());
