@@ -17,10 +17,13 @@
 namespace llmc::quant {
 namespace {
 
-/// Part of the change for the model's inputs that is applied. All of it fits the text too well:
-/// stories15M, calibrated on half of a text, has a KL of 0.041, 0.042, 0.047 and 0.048 on the other
-/// half for 0.5, 0.3, 1 and 0.
-constexpr double kShift = 0.5;
+/// Returns the part of the change for the model's inputs that is applied: all of it fits a few
+/// inputs too well. docs/decisions/0017-calibration.md has the measurements.
+double applied_shift(const Moments& moments) {
+  constexpr double kLeast = 0.5, kAll = 32;  // rows per column for all of it
+  const double rows = static_cast<double>(moments.rows()) / static_cast<double>(moments.columns());
+  return std::clamp(rows / kAll, kLeast, 1.0);
+}
 /// Columns that are factored, or rows that are updated, at a time.
 constexpr std::size_t kPart = 128;
 
@@ -87,6 +90,7 @@ bool factor_lower(std::vector<double>& g, std::size_t n, WorkerPool& pool) {
 void Moments::add(std::span<const float> x, WorkerPool& pool) {
   LLMC_CHECK(columns_ > 0 && x.size() % columns_ == 0);
   const std::size_t rows = x.size() / columns_;
+  rows_ += rows;
   const MatrixView<const float> inputs{x.data(), rows, columns_, columns_};
   const MatrixView<float> sums{sums_.data(), columns_, columns_, columns_};
   const std::size_t parts = (columns_ + kPart - 1) / kPart;
@@ -241,12 +245,13 @@ void Feedback::find_shift(const Moments& moments, double mean, const std::vector
                         })
                    .ok());
   }
+  const double part = applied_shift(moments);
   shift_.assign((starts_.size() - 1) * n * kFitWidth, 0.0f);
   for (std::size_t b = 0; b + 1 < starts_.size(); ++b)
     for (std::size_t j = starts_[b]; j < starts_[b + 1]; ++j)
       for (std::size_t i = 0; i < n; ++i)
         shift_[(b * n + i) * kFitWidth + (j - starts_[b])] = static_cast<float>(
-            kShift * y[(n - 1 - j) * n + i] / lower[(n - 1 - j) * n + (n - 1 - j)]);
+            part * y[(n - 1 - j) * n + i] / lower[(n - 1 - j) * n + (n - 1 - j)]);
 }
 
 float Feedback::unit(std::size_t i, std::size_t j) const {

@@ -23,6 +23,8 @@ class Moments {
   explicit Moments(std::size_t columns) : columns_(columns), sums_(columns * columns, 0.0f) {}
 
   std::size_t columns() const { return columns_; }
+  /// Returns the number of rows of all inputs that were added.
+  std::size_t rows() const { return rows_; }
   /// Adds x^T x for rows x [rows, columns].
   void add(std::span<const float> x, WorkerPool& pool);
   /// Adds x^T x and (exact - x)^T x.
@@ -40,7 +42,7 @@ class Moments {
   bool finite() const;
 
  private:
-  std::size_t columns_;
+  std::size_t columns_, rows_ = 0;
   std::vector<float> sums_;     // [columns, columns]; below the diagonal meaningless
   std::vector<float> changes_;  // the same, complete; empty without exact inputs
 };

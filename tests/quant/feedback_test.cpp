@@ -210,15 +210,18 @@ TEST(Feedback, CorrectsChangesOfTheInputs) {
   std::vector<float> x = exact;
   for (std::size_t i = 0; i < x.size(); ++i) x[i] *= i % n % 2 == 0 ? 0.9f : 1.05f;
   WorkerPool pool(2);
-  Moments alone(n), with_changes(n);
+  Moments alone(n), with_changes(n), with_more(n);
   alone.add(x, pool);
   with_changes.add(x, exact, pool);
+  for (int i = 0; i < 20; ++i) with_more.add(x, exact, pool);
   for (const WeightKind kind : kEncodedKinds) {
     const auto error = [&](const Moments& moments) {
       const auto panels = rounded(Feedback(moments, 0.01, pool), kind, weights);
       return product_error(exact, x, weights, decoded(kind, panels, rows, n), n);
     };
     EXPECT_LT(error(with_changes), 0.6 * error(alone)) << name_of(kind);
+    // A long text with the same moments allows all of the correction.
+    EXPECT_LT(error(with_more), 0.5 * error(with_changes)) << name_of(kind);
   }
 }
 
