@@ -69,12 +69,14 @@ ConstantPtr coded_matrix(NodeContext& n, const CodedOperand& operand) {
   if (rows < 1 || columns < 1) return nullptr;
   const std::int64_t groups = operand.by_row ? rows : columns;
   std::int64_t count = 1;
-  for (const ConstantPtr& parameter : {scales, zeros})
-    if (parameter && parameter->element_count() != 1) count = parameter->element_count();
-  if (count != 1 && count != groups)
-    return n.bad("the number of its scales or zero points is neither 1 nor that of the " +
-                 std::string(operand.by_row ? "rows" : "columns")),
-           nullptr;
+  for (const ConstantPtr& parameter : {scales, zeros}) {
+    if (!parameter || parameter->element_count() == 1) continue;
+    if (parameter->element_count() != groups)
+      return n.bad("the number of its scales or zero points is neither 1 nor that of the " +
+                   std::string(operand.by_row ? "rows" : "columns")),
+             nullptr;
+    count = groups;
+  }
   parts.row_block = operand.by_row && count > 1 ? 1 : rows;
   parts.column_block = !operand.by_row && count > 1 ? 1 : columns;
   const std::vector<std::int64_t> dims =
@@ -103,7 +105,11 @@ ValueId parameter(NodeContext& n, const CodedOperand& operand, std::size_t slot)
 
 /// Returns the codes as i32, minus their zero point.
 ValueId centred(NodeContext& n, const CodedOperand& operand) {
-  const ValueId x = n.cast(n.in(operand.codes), ElementType::kI32);
+  const ValueId codes = n.in(operand.codes);
+  if (!n.failed() && !code_range(n.type(codes).element))
+    n.bad("its codes have type " + std::string(ir::to_string(n.type(codes).element)));
+  if (n.failed()) return ir::kNoValue;
+  const ValueId x = n.cast(codes, ElementType::kI32);
   if (!n.has(operand.zero)) return x;
   return binary(n, BinaryKind::kSub, x,
                 n.cast(parameter(n, operand, operand.zero), ElementType::kI32));

@@ -119,6 +119,8 @@ bool feeds_only_products(const onnx::NodeProto& quantize, const Readers& readers
     if (!weight_zero.empty() && !readers.tensor(weight_zero)) return false;
     if (scaled) {
       if (operand(*node, scaled->scale) != scale) return false;
+      for (const std::string& name : {codes, scale, zero})
+        if (std::ranges::count(node->input(), name) != 1) return false;
       products.insert(node);
       scalings.insert(node);
       continue;

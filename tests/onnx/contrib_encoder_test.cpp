@@ -1,6 +1,7 @@
 // What onnxruntime's optimizer and quantizer make of encoders: attention with its projection,
 // embeddings with a norm, products and other operators on codes.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -360,6 +361,25 @@ TEST(ContribEncoder, GemmOfCodesHasABiasOfCodes) {
           {{"transB", std::int64_t{1}}});
   expect_near(values(b, {a_codes()}),
               {128 - 1, 128 - 60, 128 - 1, 255});  // -1.25, -60, -0.875, 188
+}
+
+TEST(ContribEncoder, ScalesThatDoNotFitAndFloatsAreNoCodes) {
+  const auto message = [](std::int64_t scales, int element) {
+    OnnxBuilder b = builder();
+    b.input("a", element, {std::int64_t{2}, std::int64_t{3}});
+    b.raw("w", TensorProto::INT8, {3, 2}, bytes({3, 0, 1, -2, 5, -7}));
+    b.floats("ws", {scales}, Floats(static_cast<std::size_t>(scales), 0.5f));
+    b.raw("wz", TensorProto::INT8, {2}, "\1\1");
+    b.raw("az", TensorProto::UINT8, {}, "\x64");
+    contrib(b, "QGemm", {"a", b.scalar(0.5f), "az", "w", "ws", "wz"}, {"y"});
+    const auto imported = import(b);
+    return imported.ok() ? std::string() : errors(imported.error());
+  };
+  EXPECT_EQ(message(2, TensorProto::UINT8), "");
+  for (const std::int64_t scales : {0, 3})
+    EXPECT_THAT(message(scales, TensorProto::UINT8),
+                ::testing::HasSubstr("neither 1 nor that of the columns"));
+  EXPECT_THAT(message(2, TensorProto::FLOAT), ::testing::HasSubstr("its codes have type f32"));
 }
 
 TEST(ContribEncoder, OperatorsOnCodesRoundTheirResult) {
