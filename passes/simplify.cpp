@@ -300,7 +300,8 @@ bool selected_from_equal(Rewriter& rw, NodeIndex i, bool is_decoder) {
   const ir::ElementType element = rw.type(node.inputs[0]).element;
   const auto known = IndexAnalysis(rw, is_decoder).uniform(node.inputs[0]);
   const auto number = known ? known->constant() : std::nullopt;
-  if (!number || *number != static_cast<std::int32_t>(*number) || !ir::is_integer(element))
+  if (!number || *number != static_cast<std::int32_t>(*number) ||
+      (element != ir::ElementType::kI32 && element != ir::ElementType::kI64))
     return false;
   const auto rank = static_cast<std::int64_t>(rw.type(node.inputs[1]).rank());
   const ir::ConstantPtr value = ir::make_splat(element, {1}, static_cast<double>(*number));
