@@ -177,10 +177,10 @@ bool concat_of_empty(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* concat = std::get_if<ir::Concat>(&node.op);
   if (!concat) return false;
+  const auto axis = ir::normalize_axis(concat->axis, rw.type(node.outputs[0]).rank());
+  if (!axis) return false;
   std::vector<ValueId> parts = node.inputs;
-  std::erase_if(parts, [&](ValueId part) {
-    return rw.type(part).dims[static_cast<std::size_t>(concat->axis)] == ir::Dim(0);
-  });
+  std::erase_if(parts, [&](ValueId part) { return rw.type(part).dims[*axis] == ir::Dim(0); });
   if (parts.empty() || parts.size() == node.inputs.size()) return false;
   const ValueId result = node.outputs[0];
   if (parts.size() > 1) {
