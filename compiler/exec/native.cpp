@@ -88,7 +88,8 @@ bool has_recorded_size(const fs::path& binary) {
   return noted.ok() && !error && *noted == std::to_string(bytes);
 }
 
-/// Returns the cache's entry for what is linked of an archive; empty if that is not kept.
+/// Returns the cache entry for the binary that is linked from an archive; empty if the cache does
+/// not keep it.
 fs::path link_entry(const fs::path& archive, const target::Target& target,
                     const NativeOptions& options, const char* file) {
   std::error_code error;
@@ -102,10 +103,31 @@ fs::path link_entry(const fs::path& archive, const target::Target& target,
   return driver::cache_file(key, file, file).parent_path();
 }
 
+using Make = std::function<Status(const fs::path& folder)>;
+
+/// Makes an entry of the cache with the binary `file`. Fails with a hint if the cache cannot be
+/// written, and like `make`.
+Status make_entry(const fs::path& entry, const char* file, const Make& make,
+                  std::uint64_t cache_limit_bytes) {
+  auto created = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
+  if (!created.ok()) {
+    Diagnostic d = created.error().first();
+    d.hint =
+        "cannot write the cache: set XDG_CACHE_HOME to a writable folder; run, chat and identity "
+        "do without with --no-cache";
+    return d;
+  }
+  AtomicDirectory output = *std::move(created);
+  LLMC_RETURN_IF_ERROR(make(output.path()));
+  LLMC_RETURN_IF_ERROR(note_size(output.path() / file));
+  LLMC_RETURN_IF_ERROR(output.commit());
+  driver::trim_cache(entry.parent_path(), cache_limit_bytes, entry);
+  return ok_status();
+}
+
 /// Makes the entry by link(folder), unless it is there, and returns its lock; nullopt if it cannot
 /// be used.
-std::optional<FolderLock> keep_linked(const fs::path& entry, const char* file,
-                                      const std::function<Status(const fs::path&)>& link,
+std::optional<FolderLock> keep_linked(const fs::path& entry, const char* file, const Make& link,
                                       std::uint64_t cache_limit_bytes) {
   auto lock = FolderLock::take(entry, FolderLock::Kind::kShared);
   if (lock && has_recorded_size(entry / file)) {
@@ -114,11 +136,7 @@ std::optional<FolderLock> keep_linked(const fs::path& entry, const char* file,
   }
   lock.reset();
   remove_tree(entry);  // damaged, if it is there
-  auto output = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
-  if (!output.ok() || !link(output->path()).ok() || !note_size(output->path() / file).ok() ||
-      !output->commit().ok())
-    return std::nullopt;
-  driver::trim_cache(entry.parent_path(), cache_limit_bytes, entry);
+  if (!make_entry(entry, file, link, cache_limit_bytes).ok()) return std::nullopt;
   return FolderLock::take(entry, FolderLock::Kind::kShared);
 }
 
@@ -272,21 +290,11 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
     }
     remove_tree(entry);  // damaged, or being removed by another process
   }
-  {
-    auto created = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
-    if (!created.ok()) {
-      Diagnostic d = created.error().first();
-      d.hint =
-          "cannot write the cache: set XDG_CACHE_HOME to a writable folder; run, chat and identity "
-          "do without with --no-cache";
-      return d;
-    }
-    AtomicDirectory output = *std::move(created);
-    LLMC_RETURN_IF_ERROR(build(compile, output.path(), runner, progress));
-    LLMC_RETURN_IF_ERROR(note_size(output.path() / (runner ? kModelRunnerFile : kLibraryFile)));
-    LLMC_RETURN_IF_ERROR(output.commit());
-  }
-  driver::trim_cache(cache, options.cache_limit_bytes, entry);
+  const auto make = [&](const fs::path& folder) {
+    return build(compile, folder, runner, progress);
+  };
+  LLMC_RETURN_IF_ERROR(
+      make_entry(entry, runner ? kModelRunnerFile : kLibraryFile, make, options.cache_limit_bytes));
   LLMC_TRY(LinkedModel linked, linked_entry(entry, compile.model, runner));
   return load_linked(std::move(linked), emulator, options);
 }
