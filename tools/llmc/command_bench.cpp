@@ -195,8 +195,7 @@ Result<int> bench(const BenchCommand& command, const CLI::App& app, const Global
   const bool bundle = driver::looks_like_bundle(command.model.model);
   const std::string format =
       bundle ? report.quant : format_text(command.model.budget, command.model.quant);
-  if (command.model.quant_option != nullptr && command.model.quant_option->count() > 0)
-    note_kept_codes(globals, report.rounding, format);
+  if (options.native.compile.quant_given) note_kept_codes(globals, report.rounding, format);
   const BenchTables tables{.report = report,
                            .limits = limits,
                            .model = command.model.model,

@@ -46,7 +46,7 @@ Result<std::unique_ptr<exec::NativeModel>> load(const ModelOptions& options,
   LLMC_TRY(auto loaded, exec::load_native(native, progress_of(line)));
   line.clear();
   note_huge_pages(options.huge_pages.when, *loaded, globals);
-  const bool quant_given = options.quant_option != nullptr && options.quant_option->count() > 0;
+  const bool quant_given = native.compile.quant_given;
   const bool requantize = native.compile.requantize;
   if (native.compile.ctx_given || quant_given || requantize) {
     LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(loaded->bundle()));
