@@ -48,6 +48,12 @@ def parse_tests(text: str) -> list:
     return list(dict.fromkeys(tests))
 
 
+def lengths(tests: list) -> list:
+    """Options of both bench programs for the lengths of prompts and generated texts."""
+    prompts, generations = (",".join(str(t.tokens) for t in tests if t.kind == kind) or "0" for kind in ("pp", "tg"))
+    return ["-p", prompts, "-n", generations]
+
+
 # ---- models
 
 
@@ -112,9 +118,7 @@ class Llama:
         return done.stdout
 
     def bench(self, threads: int, depth: int, tests: list) -> dict:
-        lengths = {kind: ",".join(str(t.tokens) for t in tests if t.kind == kind) or "0" for kind in ("pp", "tg")}
-        argv = ["llama-bench", "-m", self.model, "-t", threads, "-o", "jsonl", "-r", self.args.repetitions, "-v", "-p", lengths["pp"],
-                "-n", lengths["tg"]]
+        argv = ["llama-bench", "-m", self.model, "-t", threads, "-o", "jsonl", "-r", self.args.repetitions, "-v", *lengths(tests)]
         cache = CACHES[self.args.kv]
         if depth or cache != "f16":
             argv += ["-d", depth, "-fa", "1", "-ctk", cache, "-ctv", cache]
@@ -157,8 +161,7 @@ class Llmc:
         return rates
 
     def bench(self, threads: int, depth: int, tests: list) -> dict:
-        lengths = {kind: ",".join(str(t.tokens) for t in tests if t.kind == kind) or "0" for kind in ("pp", "tg")}
-        return self.bench_rows(threads, "-d", depth, "-p", lengths["pp"], "-n", lengths["tg"])
+        return self.bench_rows(threads, "-d", depth, *lengths(tests))
 
     def batch(self, threads: int, test: Test) -> float:
         return self.bench_rows(threads, "-p", 0, "-n", test.tokens, "--n-parallel", test.sequences)[test.name]

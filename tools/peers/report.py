@@ -15,6 +15,10 @@ def goal_of(goals: list, test: str) -> float | None:
     return next((goal for pattern, goal in goals if re.fullmatch(pattern, test)), None)
 
 
+def ratio_goal(result: dict, test: str) -> float | None:
+    return goal_of((RATIO_GOALS_INT8 if result["kv"] == "int8" else []) + RATIO_GOALS, test)
+
+
 def ratios(result: dict, threads: int, test: str, target: str, peers: list) -> list:
     """llmc's target over the best of the peers [(quant, backend)], by round."""
     return [r[f"{threads}/llmc/{target}/{test}"] / max(r[f"{threads}/{quant}/{backend}/{test}"] for quant, backend in peers)
@@ -43,13 +47,12 @@ def header(*titles: str) -> list:
 
 def summary(result: dict) -> list:
     """Every figure beside its goal: rows (threads, target, what, values, goal)."""
-    ratio_goals = (RATIO_GOALS_INT8 if result["kv"] == "int8" else []) + RATIO_GOALS
     rows = []
     for test in result["tests"]:
         for target in result["targets"]:
             for threads in result["threads"]:
                 values = ratios(result, threads, test, target, best(result, target))
-                rows.append((threads, target, f"{test} : llama.cpp's best", values, goal_of(ratio_goals, test)))
+                rows.append((threads, target, f"{test} : llama.cpp's best", values, ratio_goal(result, test)))
                 share = shares(result, threads, test, target)
                 if share:
                     rows.append((threads, target, f"{test} : limit", share, goal_of(LIMIT_GOALS, test)))
@@ -120,12 +123,11 @@ def chart(results: list, title: str) -> str:
     """SVG: llmc's rate over that of llama.cpp's best, a bar for each test, target and number of threads, with the spread and the goal."""
     rows = []
     for result in results:
-        ratio_goals = (RATIO_GOALS_INT8 if result["kv"] == "int8" else []) + RATIO_GOALS
         for test in result["tests"]:
             for target in result["targets"]:
                 for threads in result["threads"]:
                     values = ratios(result, threads, test, target, best(result, target))
-                    rows.append((f"{test}, {target}, {threads} thread{'s' if threads > 1 else ''}", values, goal_of(ratio_goals, test)))
+                    rows.append((f"{test}, {target}, {threads} thread{'s' if threads > 1 else ''}", values, ratio_goal(result, test)))
     most = max([1.0] + [max(values + [goal or 0]) for _, values, goal in rows])
     step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100) if most / s <= 8)
     end = step * -(-most // step)
