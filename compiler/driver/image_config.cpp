@@ -81,8 +81,9 @@ bool is_set(const nlohmann::json* value) {
   return value != nullptr && *value != false && *value != 0;
 }
 
-/// Returns what the class of an image processor makes of a size that is one number: the size of the
-/// shortest edge (true), or both sizes; nullopt if it is not known.
+/// Returns how an image processor reads a size that is one number: true if it is the length of the
+/// shortest edge, false if it is width and height; nullopt if the class of the processor is
+/// unknown.
 std::optional<bool> number_is_shortest_edge(const nlohmann::json& processor) {
   for (const char* const name : {"image_processor_type", "feature_extractor_type"}) {
     const nlohmann::json* const type = value_of(processor, name);
