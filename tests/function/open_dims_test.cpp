@@ -136,11 +136,11 @@ const OpenCase kOpenCases[] = {
   %last = constant i64[1] {-1}
   %end = constant i64[1] {9223372036854775807}
   %before = slice %x, %zero, %last, %one
-  %first = constant i64[6] {0, 1, 0, 0, 0, 0}
-  %p = pad %before, %first {mode = constant}
+  %pads_before = constant i64[6] {0, 1, 0, 0, 0, 0}
+  %p = pad %before, %pads_before {mode = constant}
   %after = slice %x, %one, %end, %one
-  %behind = constant i64[6] {0, 0, 0, 0, 1, 0}
-  %n = pad %after, %behind {mode = constant}
+  %pads_after = constant i64[6] {0, 0, 0, 0, 1, 0}
+  %n = pad %after, %pads_after {mode = constant}
   %y = concat %p, %x, %n {axis = 2}
   return %y
 })",
