@@ -191,6 +191,7 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& wanted,
   for (int attempt = 0; attempt < 20; ++attempt) {
     // mkdtemp is unsuitable because it uses mode 0700: the bundle must have ordinary permissions.
     const fs::path name = target.parent_path() / (temporary_prefix(target) + random_suffix());
+    const DelayedSignals delayed;
     if (::mkdir(name.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
       const int failed = errno;
@@ -237,8 +238,7 @@ void AtomicDirectory::discard() {
 Status AtomicDirectory::commit() {
   LLMC_CHECK(lock_.has_value());
   LLMC_RETURN_IF_ERROR(sync_tree(temporary_));
-  if (!cleanup_.suspend())
-    return bad_target(target_, "interrupted", "");  // the handler is removing it
+  std::optional<DelayedSignals> delayed(std::in_place);
   // Hold the lock until the old folder is removed, so that it does not look stale at its temporary
   // name.
   const auto old_lock = FolderLock::take(target_, FolderLock::Kind::kExclusive);
@@ -252,11 +252,11 @@ Status AtomicDirectory::commit() {
         bad_target(target_, "another program changed the previous folder, so it was not removed",
                    "it was moved to " + printable(temporary_.string()));
   } else {
-    cleanup_.resume();
     if (placed == Placed::kRefused) result = holds_something_else(target_);
     if (placed == Placed::kFailed)
       result = system_error(target_, "move the finished folder into place", error);
   }
+  delayed.reset();
   if (placed == Placed::kDone) {
     // The rename is durable only after the parent folder has been synced.
     const int parent = ::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "compiler/support/signal_cleanup.h"
 #include "compiler/support/subprocess.h"
 
 extern "C" char** environ;  // declared by POSIX
@@ -134,6 +135,7 @@ Diagnostic start_error(const std::string& program, int error_number) {
 
 int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
           const Streams& streams, RunningGroup& group, pid_t& pid) {
+  const DelayedSignals delayed;  // no command is started after the others were killed
   const int error = spawn_in(group.guard_, argv, working_directory, streams, pid);
   if (error == 0 && group.guard_ == 0) group.watch(pid);
   return error;

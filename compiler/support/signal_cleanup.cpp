@@ -1,6 +1,7 @@
 #include "compiler/support/signal_cleanup.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,15 +17,39 @@ namespace llmc {
 namespace {
 
 /// State of a slot that the signal handler reads. It changes from free to filling, active and free
-/// again. suspend() makes an active slot suspended, so that the handler, possibly on another
-/// thread, never removes a folder while it is being renamed.
-enum SlotState { kFree, kFilling, kActive, kSuspended, kRemoving };
+/// again.
+enum SlotState { kFree, kFilling, kActive, kRemoving };
 struct Slot {
   std::atomic<int> state{kFree};
   std::size_t made_parents = 0;
   char path[4096] = {};
 };
 std::array<Slot, 16> slots;
+
+std::atomic<bool> ending{false};  // the handler has begun
+std::atomic<int> delaying{0};     // number of DelayedSignals
+
+/// The longest time that the handler waits for other threads, or for files that a dying process
+/// still creates, in steps of a millisecond.
+constexpr int kMaxWaitMs = 2000;
+
+/// Calls `done` until it returns true, for at most kMaxWaitMs.
+template <typename Done>
+void wait_for(Done done) {
+  for (int i = 0; !done() && i < kMaxWaitMs; ++i) {
+    const timespec millisecond{0, 1'000'000};
+    ::nanosleep(&millisecond, nullptr);
+  }
+}
+
+constexpr int kCaught[] = {SIGINT, SIGTERM, SIGHUP};
+
+sigset_t caught_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : kCaught) sigaddset(&set, number);
+  return set;
+}
 
 int take_slot(const std::filesystem::path& path, std::size_t made_parents) {
   if (path.native().size() >= sizeof(Slot::path)) return -1;
@@ -39,9 +64,14 @@ int take_slot(const std::filesystem::path& path, std::size_t made_parents) {
   return -1;
 }
 
-bool move_slot(int slot, int from, int to) {
+bool release_slot(int slot) {
   if (slot < 0) return true;
-  return slots[static_cast<std::size_t>(slot)].state.compare_exchange_strong(from, to);
+  int expected = kActive;
+  return slots[static_cast<std::size_t>(slot)].state.compare_exchange_strong(expected, kFree);
+}
+
+[[noreturn]] void wait_for_the_end() {
+  for (;;) ::pause();
 }
 
 /// Removes the parents that were created for the slot's folder if they are empty, the deepest
@@ -56,22 +86,43 @@ void remove_made_parents(Slot& slot) {
 }
 
 void on_signal(int number) {
-  kill_running_commands();
+  if (ending.exchange(true)) wait_for_the_end();  // another thread removes the folders
+  wait_for([] { return delaying.load() == 0; });
   std::array<bool, std::tuple_size_v<decltype(slots)>> removed{};
+  kill_running_commands();
   for (std::size_t i = 0; i < slots.size(); ++i) {
     int expected = kActive;
     removed[i] = slots[i].state.compare_exchange_strong(expected, kRemoving);
-    if (removed[i]) remove_tree(slots[i].path);
+    if (!removed[i]) continue;
+    // Other threads and dying commands may still create files.
+    wait_for([&] {
+      kill_running_commands();
+      return remove_tree(slots[i].path);
+    });
   }
   // Folders may share a parent, which is empty only after all of them are removed. The slot that
   // created it is the first of them, so go from the last slot to the first.
   for (std::size_t i = slots.size(); i-- > 0;)
     if (removed[i]) remove_made_parents(slots[i]);
-  ::signal(number, SIG_DFL);
+  for (const int caught : kCaught) ::signal(caught, SIG_DFL);  // whichever comes first now ends it
   ::raise(number);
 }
 
 }  // namespace
+
+DelayedSignals::DelayedSignals() {
+  const sigset_t caught = caught_signals();
+  pthread_sigmask(SIG_BLOCK, &caught, &before_);
+  delaying.fetch_add(1);
+  if (!ending.load()) return;
+  delaying.fetch_sub(1);
+  wait_for_the_end();
+}
+
+DelayedSignals::~DelayedSignals() {
+  delaying.fetch_sub(1);
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 SignalCleanup::SignalCleanup(const std::filesystem::path& folder, std::size_t made_parents)
     : slot_(take_slot(folder, made_parents)) {}
@@ -82,20 +133,11 @@ SignalCleanup::SignalCleanup(SignalCleanup&& other) noexcept
 SignalCleanup::~SignalCleanup() {
   // The handler is removing the folder: do not return, because the process could then end too
   // early.
-  if (!move_slot(slot_, kActive, kFree))
-    for (;;) ::pause();
-}
-
-bool SignalCleanup::suspend() {
-  return move_slot(slot_, kActive, kSuspended);
-}
-
-void SignalCleanup::resume() {
-  move_slot(slot_, kSuspended, kActive);
+  if (!release_slot(slot_)) wait_for_the_end();
 }
 
 void SignalCleanup::forget() {
-  move_slot(slot_, kSuspended, kFree);
+  if (!release_slot(slot_)) wait_for_the_end();
   slot_ = -1;
 }
 
@@ -107,9 +149,8 @@ void end_by_signal(int number) {
 void install_signal_cleanup() {
   struct sigaction action{};
   action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  action.sa_mask = caught_signals();
+  for (const int number : kCaught) {
     struct sigaction old{};
     // A signal that the parent process chose to ignore (nohup) stays ignored.
     if (::sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN)

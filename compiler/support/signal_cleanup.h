@@ -1,9 +1,27 @@
 #pragma once
 
+#include <signal.h>
+
 #include <cstddef>
 #include <filesystem>
 
 namespace llmc {
+
+/// Delays the signals that install_signal_cleanup() catches while a folder is created, registered
+/// or renamed, or a command is started: the handler runs before or after such a section, never
+/// during it. Sections must be short, because the handler waits for those of other threads.
+class DelayedSignals {
+ public:
+  /// Does not return if the handler has already begun on another thread: the process is about to
+  /// end.
+  DelayedSignals();
+  DelayedSignals(const DelayedSignals&) = delete;
+  DelayedSignals& operator=(const DelayedSignals&) = delete;
+  ~DelayedSignals();
+
+ private:
+  sigset_t before_;
+};
 
 /// Registers a folder that must be removed when a signal ends this process. The signals that
 /// install_signal_cleanup() catches remove it with its content, and then those of its created
@@ -13,7 +31,7 @@ class SignalCleanup {
  public:
   /// Registers `folder`. `made_parents`: number of parent folders that were created for it. Up to
   /// sixteen folders can be registered at the same time; further folders are not removed by
-  /// signals.
+  /// signals. Create the folder and this object in one section of DelayedSignals.
   explicit SignalCleanup(const std::filesystem::path& folder, std::size_t made_parents = 0);
   SignalCleanup(SignalCleanup&& other) noexcept;
   SignalCleanup& operator=(SignalCleanup&&) = delete;
@@ -21,11 +39,7 @@ class SignalCleanup {
   /// removing the same folder.
   ~SignalCleanup();
 
-  /// Prevents the handler from removing the folder while something else is moved to its path.
-  /// Returns false if the handler has already begun. resume() undoes this.
-  [[nodiscard]] bool suspend();
-  void resume();
-  /// Unregisters the folder after suspend(): signals no longer remove it.
+  /// Unregisters the folder: signals no longer remove it.
   void forget();
 
  private:

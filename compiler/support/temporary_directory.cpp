@@ -13,6 +13,7 @@ namespace llmc {
 Result<TemporaryDirectory> TemporaryDirectory::create() {
   std::error_code error;
   std::string pattern = (std::filesystem::temp_directory_path(error) / "llmc-XXXXXX").string();
+  const DelayedSignals delayed;
   if (error || ::mkdtemp(pattern.data()) == nullptr)
     return system_error(pattern, "create", error ? error.value() : errno);
   return TemporaryDirectory(pattern);

@@ -147,7 +147,10 @@ TEST(CompileFailure, AFullDiskLeavesNothing) {
 pid_t start_llmc(const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& variables = {}) {
   const pid_t pid = fork();
-  if (pid != 0) return pid;
+  if (pid != 0) {
+    setpgid(pid, pid);  // by both: a signal may be sent to the group before the child runs
+    return pid;
+  }
   setpgid(0, 0);
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv{const_cast<char*>("llmc")};
@@ -253,7 +256,8 @@ TEST(Native, ABundlesLibraryIsGoneFromDiskOnceItIsLoaded) {
 
 /// `llmc compile` in a process of its own.
 pid_t start_compile(const fs::path& model, const fs::path& out) {
-  return start_llmc({"compile", model, "--target=generic", "-q", "--name", "tiny", "-o", out});
+  return start_llmc(
+      {"compile", model, "--target=generic", "-q", "--cflag=-O0", "--name", "tiny", "-o", out});
 }
 
 TEST(Killed, AtAnyMomentTheOldBundleOrNoneIsThere) {
@@ -280,7 +284,8 @@ TEST(Killed, AtAnyMomentTheOldBundleOrNoneIsThere) {
       }
     }
   }
-  // The next run removes the files of killed processes.
+  // The next run removes the files of killed processes, once none of their commands is left.
+  std::this_thread::sleep_for(std::chrono::seconds(2));
   const pid_t pid = start_compile(model.path(), folder);
   int status = 0;
   waitpid(pid, &status, 0);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <random>
+#include <thread>
 
 #include "compiler/support/file.h"
 #include "tests/support/temporary_folder.h"
@@ -333,6 +334,43 @@ TEST(AtomicDirectory, AnInterruptRemovesWhatWasWritten) {
   ::close(ready[1]);
 }
 
+TEST(AtomicDirectory, AnInterruptRemovesWhatOtherThreadsStillWrite) {
+  for (int round = 0; round < 2; ++round) {
+    const testing::TemporaryFolder folder;
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      install_signal_cleanup();
+      auto output = AtomicDirectory::create(folder.path() / "bundle", anything);
+      if (!output.ok()) ::_exit(1);
+      // Signals go to the main thread, so that these go on writing while one is handled.
+      const auto write = [&](char name) {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, nullptr);
+        for (int i = 0; i < 3000; ++i) {
+          if (i == 100 && ::write(ready[1], "x", 1) != 1) ::_exit(1);
+          (void)write_file(output->path() / (name + std::to_string(i)), std::string_view("x"));
+        }
+      };
+      const std::thread writers[] = {std::thread(write, 'a'), std::thread(write, 'b'),
+                                     std::thread(write, 'c')};
+      for (;;) ::pause();
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+    ASSERT_EQ(::kill(child, SIGTERM), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    EXPECT_EQ(folder.entries(), 0u) << "round " << round;
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+}
+
 TEST(AtomicDirectory, SignalsAtAnyMomentLeaveAWholeBundle) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     const testing::TemporaryFolder folder;
@@ -354,13 +392,8 @@ TEST(AtomicDirectory, SignalsAtAnyMomentLeaveAWholeBundle) {
       EXPECT_EQ(WTERMSIG(status), number);
       if (fs::exists(target)) ASSERT_NE(version_of(target), "mixed");
     }
-    // Only a signal during the rename, or before the folder was registered, leaves one, and the
-    // next create() removes it.
-    std::size_t left = 0;
-    for (const auto& entry : fs::directory_iterator(folder.path())) left += entry.path() != target;
-    EXPECT_LE(left, 1u);
-    ASSERT_TRUE(AtomicDirectory::create(target, anything).ok());
-    EXPECT_LE(folder.entries(), 1u);
+    for (const auto& entry : fs::directory_iterator(folder.path()))
+      EXPECT_EQ(entry.path(), target) << "left by signal " << number;
   }
 }
 
