@@ -122,7 +122,7 @@ class BenchSession {
         source_(source),
         clock_(clock) {}
 
-  /// Makes inputs for the image encoder. Requires that the model has one.
+  /// Makes inputs for the media encoder. Requires that the model has one.
   Status make_image(const driver::BundleFacts& facts) {
     LLMC_TRY(image_, exec::encode_made_up_image(facts, *session_));
     return ok_status();
@@ -341,7 +341,8 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
                      .huge_pages = native->huge_pages()};
   LLMC_TRY(const std::vector<std::uint32_t> sources, sources_of(options, model));
   const std::uint32_t source = sources.empty() ? 0 : sources.back();
-  LLMC_TRY(const std::vector<Test> tests, tests_of(options, sources, model, facts.image.is_sound));
+  LLMC_TRY(const std::vector<Test> tests,
+           tests_of(options, sources, model, facts.media.is_sound()));
   StageClock clock;
   std::unique_ptr<exec::NativeModel> timed;
   if (options.layers) {
@@ -366,7 +367,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
       with_times.emplace(std::move(other), model, source, &clock);
     }
     for (const Test& test : tests) {
-      // The stages of an image encoder are not timed.
+      // The stages of a media encoder are not timed.
       BenchSession* const timed_session = with_times && !test.is_image() ? &*with_times : nullptr;
       LLMC_TRY(BenchResult result,
                measure(test, threads, options.repetitions, plain, timed_session,

@@ -299,16 +299,16 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
       const auto& image = json.at("image");
       facts.image_rounding = rounding_from(image.at("rounding"));
       facts.image_open = image.contains("open_dims");
-      facts.image.token = image.value("token", std::int32_t{-1});
-      facts.image.is_sound = image.contains("sound");
-      if (facts.image.is_sound) facts.sound = sound_from(image.at("sound"));
+      facts.media.token = image.value("token", std::int32_t{-1});
+      if (image.contains("sound")) facts.media.kind = plan::MediaInput::Kind::kSound;
+      if (facts.media.is_sound()) facts.sound = sound_from(image.at("sound"));
       if (image.contains("pixels")) {
         const auto& pixels = image.at("pixels");
-        facts.image.known = true;
-        facts.image.rescale = pixels.at("rescale").get<double>();
-        facts.image.mean = pixels.at("mean").get<std::array<double, 3>>();
-        facts.image.deviation = pixels.at("std").get<std::array<double, 3>>();
-        facts.image.resize = resize_from(pixels.value("resize", nlohmann::json::object()));
+        facts.media.known = true;
+        facts.media.rescale = pixels.at("rescale").get<double>();
+        facts.media.mean = pixels.at("mean").get<std::array<double, 3>>();
+        facts.media.deviation = pixels.at("std").get<std::array<double, 3>>();
+        facts.media.resize = resize_from(pixels.value("resize", nlohmann::json::object()));
       }
       for (const auto& input : image.at("inputs")) {
         const auto element = ir::parse_element_type(input.at("type").get<std::string>());

@@ -48,7 +48,7 @@ Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& fo
 /// JSON object. Fails like read_bundle(), but not for a function.
 Result<std::string> read_plan_file(const std::filesystem::path& folder);
 
-/// An input of an image encoder. Open dims have their maximum sizes.
+/// An input of a media encoder. Open dims have their maximum sizes.
 struct ImageInput {
   std::string name;
   ir::ElementType element = ir::ElementType::kF32;
@@ -87,9 +87,9 @@ struct BundleFacts {
   std::vector<plan::CacheReads> cache_reads;       // empty in bundles of older versions
   plan::SoundFeatures sound = {};                  // of an encoder of sound
   bool frames_first = false;                       // plan::frames_first
-  std::vector<ImageInput> image_inputs;            // of the image encoder; empty: there is none
+  std::vector<ImageInput> image_inputs;            // of the media encoder; empty: there is none
   plan::Rounding image_rounding;                   // of its weights
-  plan::ImagePixels image;
+  plan::MediaInput media;
   bool image_open = false;  // whether inputs have open dims
 };
 /// Reads the facts of a decoder's bundle. Fails with kBadInput, "damaged bundle: …", if a file is

@@ -158,16 +158,16 @@ Result<std::int32_t> token_of(const std::vector<fs::path>& folders,
 
 }  // namespace
 
-Result<plan::ImagePixels> read_sound_token(const fs::path& model) {
-  plan::ImagePixels sound;
-  sound.is_sound = true;
+Result<plan::MediaInput> read_sound_token(const fs::path& model) {
+  plan::MediaInput sound;
+  sound.kind = plan::MediaInput::Kind::kSound;
   LLMC_TRY(sound.token, token_of(model_folders(model), {"audio_token_index", "audio_token_id"}));
   return sound;
 }
 
-Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
+Result<plan::MediaInput> read_image_pixels(const fs::path& model) {
   const std::vector<fs::path> folders = model_folders(model);
-  plan::ImagePixels pixels;
+  plan::MediaInput pixels;
   LLMC_TRY(pixels.token, token_of(folders, {"image_token_index", "image_token_id"}));
   LLMC_TRY(const ModelConfig processor, read_model_config(folders, "preprocessor_config.json"));
   if (processor.file.empty()) return pixels;
@@ -188,16 +188,16 @@ Result<plan::ImagePixels> read_image_pixels(const fs::path& model) {
   return pixels;
 }
 
-Result<plan::ImagePixels> sound_token_of(const fs::path& model) {
+Result<plan::MediaInput> sound_token_of(const fs::path& model) {
   if (!looks_like_bundle(model)) return read_sound_token(model);
   LLMC_TRY(const BundleFacts facts, read_bundle(model));
-  return facts.image;
+  return facts.media;
 }
 
-Result<plan::ImagePixels> image_pixels_of(const fs::path& model) {
+Result<plan::MediaInput> image_pixels_of(const fs::path& model) {
   if (!looks_like_bundle(model)) return read_image_pixels(model);
   LLMC_TRY(const BundleFacts facts, read_bundle(model));
-  return facts.image;
+  return facts.media;
 }
 
 }  // namespace llmc::driver

@@ -7,14 +7,14 @@
 
 namespace llmc::driver {
 
-/// Reads how pixels become the input of an image encoder, from preprocessor_config.json, and the id
+/// Reads how pixels become the input of a media encoder, from preprocessor_config.json, and the id
 /// of an image in a prompt, from config.json. Fails with kBadInput if a value has the wrong type or
 /// range.
-Result<plan::ImagePixels> read_image_pixels(const std::filesystem::path& model);
+Result<plan::MediaInput> read_image_pixels(const std::filesystem::path& model);
 /// Reads the id of a sound in a prompt from config.json. Fails like read_image_pixels().
-Result<plan::ImagePixels> read_sound_token(const std::filesystem::path& model);
+Result<plan::MediaInput> read_sound_token(const std::filesystem::path& model);
 /// Return the same for a model or a bundle, which records them. Also fail like read_bundle().
-Result<plan::ImagePixels> sound_token_of(const std::filesystem::path& model);
-Result<plan::ImagePixels> image_pixels_of(const std::filesystem::path& model);
+Result<plan::MediaInput> sound_token_of(const std::filesystem::path& model);
+Result<plan::MediaInput> image_pixels_of(const std::filesystem::path& model);
 
 }  // namespace llmc::driver

@@ -112,7 +112,7 @@ struct EncoderGraph {
   ir::Graph stages;
   std::vector<ir::Value> inputs;
   plan::DimRanges dims;  // ranges of the symbols in the inputs
-  bool is_image = false;
+  bool is_media = false;
 };
 
 /// Runs the passes on an encoder.
@@ -126,16 +126,16 @@ Result<EncoderGraph> prepare_encoder(const ir::Graph& graph, const CompileOption
   return encoder;
 }
 
-/// Prepares the image encoder of a decoder.
-Result<EncoderGraph> prepare_image_encoder(const ir::Graph& graph, const CompileOptions& options) {
-  LLMC_TRY(const ImageEncoder image, bind_image_dims(graph, options));
+/// Prepares the media encoder of a decoder.
+Result<EncoderGraph> prepare_media_encoder(const ir::Graph& graph, const CompileOptions& options) {
+  LLMC_TRY(const MediaGraph image, bind_media_dims(graph, options));
   LLMC_TRY(EncoderGraph encoder, prepare_encoder(image.graph, options));
   encoder.dims = image.dims;
-  encoder.is_image = true;
+  encoder.is_media = true;
   return encoder;
 }
 
-/// Returns whether a decoder is compiled without its image encoder, for which `error` was found:
+/// Returns whether a decoder is compiled without its media encoder, for which `error` was found:
 /// if nothing was asked of the encoder, and it is not supported or its inputs have no usual sizes.
 bool may_leave_out(const Error& error, const CompileOptions& options) {
   const ErrorKind kind = error.first().kind;
@@ -144,9 +144,9 @@ bool may_leave_out(const Error& error, const CompileOptions& options) {
 
 Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encoder,
                                                        plan::PlanOptions planned) {
-  planned.name += encoder.is_image ? "_image" : "_encoder";
+  planned.name += encoder.is_media ? "_image" : "_encoder";
   planned.raw_weights = true;
-  planned.is_encoder = !encoder.is_image;
+  planned.is_encoder = !encoder.is_media;
   planned.open_dims = encoder.dims;
   LLMC_TRY(plan::Plan plan, plan::make_plain_plan(encoder.stages, encoder.inputs, planned));
   return std::make_shared<const plan::Plan>(std::move(plan));
@@ -164,7 +164,7 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
     planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
     plan::EncoderPlans encoders;
     if (encoder) {
-      LLMC_TRY((encoder->is_image ? encoders.image : encoders.source),
+      LLMC_TRY((encoder->is_media ? encoders.media : encoders.source),
                plan_encoder(*encoder, planned));
     }
     auto plan = inputs ? plan::make_plain_plan(stages, *inputs, planned)
@@ -316,18 +316,18 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
                                    options.source_max != 0 ? "--source-ctx" : "--sources"),
                        "leave it out");
   }
-  if (const ir::Graph* const graph = prepared.model.module.image_encoder()) {
-    auto image = prepare_image_encoder(*graph, options);
+  if (const ir::Graph* const graph = prepared.model.module.media_encoder()) {
+    auto image = prepare_media_encoder(*graph, options);
     if (image.ok()) {
       encoder = *std::move(image);
       if (graph->name == importer::kAudioEncoder) {
-        LLMC_TRY(planned.image, read_sound_token(options.model));
+        LLMC_TRY(planned.media, read_sound_token(options.model));
         LLMC_TRY(planned.sound, read_sound_features(options.model));
       } else {
-        LLMC_TRY(planned.image, read_image_pixels(options.model));
+        LLMC_TRY(planned.media, read_image_pixels(options.model));
       }
     } else if (may_leave_out(image.error(), options)) {
-      warn(importer::without_image_encoder(image.error()));
+      warn(importer::without_media_encoder(image.error()));
     } else {
       return std::move(image).error();
     }
@@ -357,9 +357,9 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
     return plan_targets(stages, planned, options, targets, nullptr, of);
   };
   auto plans = plans_with(encoder ? &*encoder : nullptr);
-  if (!plans.ok() && encoder && encoder->is_image && may_leave_out(plans.error(), options)) {
+  if (!plans.ok() && encoder && encoder->is_media && may_leave_out(plans.error(), options)) {
     if (auto alone = plans_with(nullptr); alone.ok()) {
-      warn(importer::without_image_encoder(plans.error()));
+      warn(importer::without_media_encoder(plans.error()));
       plans = std::move(alone);
     }
   }

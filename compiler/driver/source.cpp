@@ -27,10 +27,10 @@ bool is_decoder(const CompileOptions& options) {
   return model.ok() && model->is_decoder();
 }
 
-/// Returns whether `options.model` is a decoder with an image encoder.
-bool has_image_encoder(const CompileOptions& options) {
+/// Returns whether `options.model` is a decoder with a media encoder.
+bool has_media_encoder(const CompileOptions& options) {
   const auto model = options.reader.bind(options.model);
-  return model.ok() && model->module.image_encoder() != nullptr;
+  return model.ok() && model->module.media_encoder() != nullptr;
 }
 
 /// Checks options.dims for the graph of a decoder, and reports the warning that it becomes a
@@ -86,8 +86,8 @@ Diagnostic not_a_decoder(const importer::ImportedModel& model) {
   return d;
 }
 
-Result<ImageEncoder> bind_image_dims(const ir::Graph& graph, const CompileOptions& options) {
-  ImageEncoder encoder;
+Result<MediaGraph> bind_media_dims(const ir::Graph& graph, const CompileOptions& options) {
+  MediaGraph encoder;
   encoder.dims = options.dims.empty() ? usual_dims(graph) : options.dims;
   LLMC_TRY(encoder.graph, bind_dims(graph, encoder.dims));
   if (const std::string flags = missing_dims(encoder.graph, encoder.dims); !flags.empty())
@@ -100,7 +100,7 @@ Result<ImageEncoder> bind_image_dims(const ir::Graph& graph, const CompileOption
 Result<Source> read_source(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
   const auto started = std::chrono::steady_clock::now();
-  const bool asked = options.function || (!options.dims.empty() && !has_image_encoder(options));
+  const bool asked = options.function || (!options.dims.empty() && !has_media_encoder(options));
   importer::ImportOptions import = options.import;
   import.float_products = options.quant_given || options.requantize;
   Source source;

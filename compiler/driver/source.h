@@ -16,7 +16,7 @@ struct Source {
   plan::DimRanges dims;  // sizes of a function's symbols: options.dims, or usual_dims()
   double import_seconds = 0;
 };
-/// Imports `options.model` with options.reader. If it is a decoder with an image encoder,
+/// Imports `options.model` with options.reader. If it is a decoder with a media encoder,
 /// options.dims are the sizes of the encoder's inputs. Reports to options.import.on_warning which
 /// sizes a function has if none are given. If options.dims makes a decoder a function, reports
 /// this, too. Fails with kUsage if such a decoder's size remains symbolic
@@ -24,14 +24,14 @@ struct Source {
 /// function.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
-/// The graph of a decoder's image encoder.
-struct ImageEncoder {
+/// The graph of a decoder's media encoder.
+struct MediaGraph {
   ir::Graph graph;       // symbols with a number are bound
   plan::DimRanges dims;  // sizes of its symbols: options.dims, or usual_dims()
 };
 /// Binds the symbols of `graph`, the entry kEncodeImage of `options.model`. Fails like bind_dims(),
 /// and with kUsage if a symbol has no size.
-Result<ImageEncoder> bind_image_dims(const ir::Graph& graph, const CompileOptions& options);
+Result<MediaGraph> bind_media_dims(const ir::Graph& graph, const CompileOptions& options);
 
 /// Returns a kUnsupported error: the command generates or evaluates text, but `model` is not a
 /// decoder. The hint names the commands that accept the model.

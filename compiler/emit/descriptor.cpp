@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/emit/dim_names.h"
-#include "compiler/emit/image_encoder.h"
+#include "compiler/emit/media_encoder.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/steps.h"
 #include "compiler/plan/embeddings.h"

@@ -8,8 +8,8 @@
 
 #include "compiler/emit/descriptor.h"
 #include "compiler/emit/device_program.h"
-#include "compiler/emit/image_encoder.h"
 #include "compiler/emit/kernel_names.h"
+#include "compiler/emit/media_encoder.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/plain_source.h"
 #include "compiler/emit/stage_calls.h"

@@ -226,9 +226,9 @@ class Verifier {
     return ok_status();
   }
 
-  /// Compares the rows of the image encoder; nullopt without a reference or an image encoder.
+  /// Compares the rows of the media encoder; nullopt without a reference or a media encoder.
   Result<std::optional<VerifyImage>> image() const {
-    const ir::Graph* const graph = reference_ ? reference_->image_encoder() : nullptr;
+    const ir::Graph* const graph = reference_ ? reference_->media_encoder() : nullptr;
     if (graph == nullptr || facts_.image_inputs.empty()) return std::optional<VerifyImage>();
     driver::report(progress_, "image", 0, 0);
     LLMC_TRY(const auto session, native_.start(options_.threads));

@@ -77,7 +77,7 @@ struct VerifyReport {
   plan::Rounding rounding;  // of the weights; the limits depend on rounding.coarsest()
   bool reference_ok = true;
   std::optional<exec::DeviceUse> device;  // what the accelerator computed, if there is one
-  std::optional<VerifyImage> image;       // with a reference, if the model has an image encoder
+  std::optional<VerifyImage> image;       // with a reference, if the model has a media encoder
 
   std::filesystem::path golden_file;  // or the plan.json that contains the hashes
   /// Numerics versions of the stored hashes and of the code that ran.

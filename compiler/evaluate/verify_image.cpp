@@ -17,7 +17,7 @@ Result<VerifyImage> verify_image(const ir::Graph& graph, const driver::BundleFac
   const auto rows = static_cast<std::int64_t>(run.rows.size());
   const ir::ConstantPtr actual = ir::make_f32({rows / width, width}, run.rows);
   VerifyImage image;
-  image.is_sound = facts.image.is_sound;
+  image.is_sound = facts.media.is_sound();
   image.relative_error_allowed =
       plan::weight_format_info(facts.image_rounding.coarsest()).max_relative_rms;
   image.rows = verify_output("image rows", *actual, *reference::to_constant(expected.front()),

@@ -6,7 +6,7 @@
 #include "compiler/exec/native.h"
 #include "compiler/ir/graph.h"
 
-/// Compares the native code of a decoder's image encoder with the interpreter.
+/// Compares the native code of a decoder's media encoder with the interpreter.
 namespace llmc::evaluate {
 
 struct VerifyImage {
@@ -17,7 +17,7 @@ struct VerifyImage {
   std::string hash;
 };
 
-/// Runs the image encoder, whose graph is `graph`, on pseudorandom inputs of maximum sizes.
+/// Runs the media encoder, whose graph is `graph`, on pseudorandom inputs of maximum sizes.
 Result<VerifyImage> verify_image(const ir::Graph& graph, const driver::BundleFacts& facts,
                                  exec::Session& session);
 

@@ -8,7 +8,7 @@
 
 namespace llmc::exec {
 
-/// Made-up inputs of an image encoder, of the maximum sizes, and the rows that it computes.
+/// Made-up inputs of a media encoder, of the maximum sizes, and the rows that it computes.
 struct MadeUpImage {
   std::vector<ir::ConstantPtr> inputs;
   std::vector<std::vector<std::byte>> data;  // of the inputs

@@ -89,7 +89,7 @@ class NativeModel {
       : linked_(std::move(linked)), facts_(facts), emulator_(std::move(emulator)) {}
   const LinkedModel& linked() const { return linked_; }
   void set_huge_pages(HugePageUse use) { huge_pages_ = std::move(use); }
-  /// Returns the sizes of the image encoder's inputs in bytes.
+  /// Returns the sizes of the media encoder's inputs in bytes.
   std::vector<std::uint64_t> image_bytes() const;
 
  private:

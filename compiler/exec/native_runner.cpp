@@ -27,7 +27,7 @@ Bytes value_bytes(const T& value) {
 struct RunnerSession {
   std::unique_ptr<RunnerProcess> process;
   std::uint32_t vocabulary, source_width, embedding_width, image_rows;
-  std::vector<std::uint64_t> image_bytes;  // sizes of the image encoder's inputs
+  std::vector<std::uint64_t> image_bytes;  // sizes of the media encoder's inputs
   RunnerProcess::Reply reply = {};         // reply to the last request
   std::string message = {};                // message of the last reply
   std::vector<float> logits = {};          // logits that the last request returned

@@ -53,7 +53,7 @@ struct SessionHandle {
   const std::string* message = nullptr;
   /// Why no further call can succeed: the runner has ended, or ranks differ.
   const std::optional<Error>* failure = nullptr;
-  std::vector<std::uint64_t> image_bytes = {};  // sizes of the image encoder's inputs
+  std::vector<std::uint64_t> image_bytes = {};  // sizes of the media encoder's inputs
   /// The accelerator that computes regions, and the bytes that it has copied; empty: none.
   std::string device = {};
   std::function<std::uint64_t()> copied_bytes = {};
@@ -154,7 +154,7 @@ class Session {
   /// full.
   Status append_embeddings(std::span<const float> rows);
   /// Computes the rows of images (llmc_encode_image). `inputs`: the data of BundleFacts's
-  /// image_inputs. Fails with kUnsupported if the model has no image encoder, and with kBadInput if
+  /// image_inputs. Fails with kUnsupported if the model has no media encoder, and with kBadInput if
   /// an input has another size or an index in it is out of range.
   Result<std::vector<float>> encode_image(std::span<const std::span<const std::byte>> inputs);
   /// Returns the logits after the last token; empty if no token was run. Valid until the next call.

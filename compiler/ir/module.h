@@ -14,8 +14,8 @@ namespace llmc::ir {
 /// Names of entries.
 inline constexpr std::string_view kForward = "forward";  // a decoder: token ids and cache to logits
 inline constexpr std::string_view kEncode = "encode";    // a source to kSource states
-/// A decoder's image encoder: a plain graph with its own inputs, and one output: rows f32[…, width]
-/// that take the place of tokens' embeddings.
+/// A decoder's media encoder, of images or sounds: a plain graph with its own inputs, and one
+/// output: rows f32[…, width] that take the place of tokens' embeddings.
 inline constexpr std::string_view kEncodeImage = "encode_image";
 inline constexpr std::string_view kRun = "run";  // a plain graph with its own inputs and outputs
 
@@ -74,7 +74,7 @@ struct Module {
   Graph& graph() { return entries.front().graph; }
   /// Return the graph of kEncode or kEncodeImage, or nullptr.
   const Graph* encoder() const { return entry(kEncode); }
-  const Graph* image_encoder() const { return entry(kEncodeImage); }
+  const Graph* media_encoder() const { return entry(kEncodeImage); }
   /// Returns whether the module can generate text: whether it has states.
   bool is_decoder() const { return !states.empty(); }
   /// Returns whether any state is kRecurrent. The graph then computes token by token: except for

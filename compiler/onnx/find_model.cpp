@@ -73,8 +73,8 @@ std::optional<ModelFile> best_of(const std::vector<std::string>& graphs, const f
   std::ranges::sort(candidates, {}, &Candidate::key);
   const Candidate& best = candidates.front();
   ModelFile file{.folder = folder, .name = best.file, .note = {}};
-  file.image_encoder = best_named(graphs, "vision_encoder");
-  if (file.image_encoder.empty()) file.image_encoder = best_named(graphs, kAudioEncoder);
+  file.media_encoder = best_named(graphs, "vision_encoder");
+  if (file.media_encoder.empty()) file.media_encoder = best_named(graphs, kAudioEncoder);
   if (candidates.size() == 1) return file;
   std::vector<std::string> others;
   for (std::size_t i = 1; i < candidates.size(); ++i) others.push_back(candidates[i].file);

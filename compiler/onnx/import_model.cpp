@@ -74,7 +74,7 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
     model.refused = chosen.error();
   else
     model.parts = chosen->parts;
-  if (is_folder && chosen.ok()) model.image_encoder = chosen->image_encoder;
+  if (is_folder && chosen.ok()) model.media_encoder = chosen->media_encoder;
   if (!whole) {
     model.contents = known_files(model.files.root());
     model.name = real.filename().string();
@@ -88,7 +88,7 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
 }
 
 /// Binds the model as a plain graph with `inputs`. If `inputs` is nullptr, binds it as a decoder if
-/// possible. Ignores an image encoder.
+/// possible. Ignores a media encoder.
 Result<ImportedModel> bind_main_graph(const ModelFiles& model, FileSet& files,
                                       const PlainInputs* inputs, bool float_products) {
   PlainInputs plain = inputs ? *inputs : PlainInputs();
@@ -106,7 +106,7 @@ Result<ImportedModel> bind_main_graph(const ModelFiles& model, FileSet& files,
   return bind_plain_graph(files, part, plain);
 }
 
-/// Adds a hint to errors about the image encoder: a decoder is a model without it.
+/// Adds a hint to errors about the media encoder: a decoder is a model without it.
 Error with_decoder_hint(const Error& error, const ModelFiles& model) {
   std::vector<Diagnostic> diagnostics = with_hints(error).diagnostics();
   std::string& hint = diagnostics.back().hint;
@@ -115,15 +115,15 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
   return Error(std::move(diagnostics));
 }
 
-/// Binds the model and, if `inputs` is nullptr and the model is a decoder, its image encoder.
-/// Leaves out an image encoder that is not supported, with a warning.
+/// Binds the model and, if `inputs` is nullptr and the model is a decoder, its media encoder.
+/// Leaves out a media encoder that is not supported, with a warning.
 Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
                                   const PlainInputs* inputs, bool float_products) {
   LLMC_TRY(ImportedModel bound, bind_main_graph(model, files, inputs, float_products));
-  if (model.image_encoder.empty() || inputs || !bound.is_decoder()) return bound;
-  auto encoder = bind_image_encoder(files, model.image_encoder);
+  if (model.media_encoder.empty() || inputs || !bound.is_decoder()) return bound;
+  auto encoder = bind_media_encoder(files, model.media_encoder);
   if (!encoder.ok() && encoder.error().first().kind == ErrorKind::kUnsupported) {
-    bound.warnings.push_back(without_image_encoder(encoder.error()));
+    bound.warnings.push_back(without_media_encoder(encoder.error()));
     return bound;
   }
   if (!encoder.ok()) return with_decoder_hint(encoder.error(), model);
@@ -149,7 +149,7 @@ Result<ImportedModel> bind_files(const ModelFiles& model, const ImportOptions& o
 
 }  // namespace
 
-Diagnostic without_image_encoder(const Error& error) {
+Diagnostic without_media_encoder(const Error& error) {
   Diagnostic warning = error.first();
   const std::string name = fs::path(warning.file).filename().string();
   warning.message = "the decoder is compiled without its " +

@@ -89,7 +89,7 @@ std::vector<std::pair<std::string, FileRole>> note_files(FileSet& files, const M
   for (const auto& name : contents.others) {
     FileRole role = FileRole::kIgnored;
     if (!split && name == model.name) role = FileRole::kModel;
-    if (!split && name == model.image_encoder) role = encoder_role(name);
+    if (!split && name == model.media_encoder) role = encoder_role(name);
     if (role != FileRole::kIgnored) graphs.emplace_back(name, role);
     files.note(name, role);
   }
@@ -111,8 +111,8 @@ Result<Inspection> inspect_model(const fs::path& path, const ModelReader& reader
   result.path = path;
   FileSet files = found->files;
   std::vector<std::pair<std::string, FileRole>> graphs{{found->name, FileRole::kModel}};
-  if (!found->image_encoder.empty())
-    graphs.emplace_back(found->image_encoder, encoder_role(found->image_encoder));
+  if (!found->media_encoder.empty())
+    graphs.emplace_back(found->media_encoder, encoder_role(found->media_encoder));
   if (found->whole_folder) graphs = note_files(files, *found);
   std::optional<Error> unreadable;
   for (const auto& [name, role] : graphs) {

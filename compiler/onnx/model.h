@@ -119,7 +119,7 @@ struct ModelFile {
   /// Set for an encoder-decoder; `name` is its decoder with a past.
   std::optional<EncoderDecoderFiles> parts = {};
   /// vision_encoder.onnx or audio_encoder.onnx in `folder`; empty: none.
-  std::string image_encoder = {};
+  std::string media_encoder = {};
 };
 /// Chooses the model among the files of the folder and of its subfolder `onnx`, where Hugging Face
 /// repositories store graphs. Prefers the least quantized model, because llmc quantizes models
@@ -153,8 +153,8 @@ class ModelReader {
   std::shared_ptr<Models> models_ = std::make_shared<Models>();
 };
 
-/// Returns a warning that a decoder is compiled without its image encoder because of `error`.
-Diagnostic without_image_encoder(const Error& error);
+/// Returns a warning that a decoder is compiled without its media encoder because of `error`.
+Diagnostic without_media_encoder(const Error& error);
 
 /// Calls ModelReader::bind with a temporary reader.
 Result<ImportedModel> import_model(const std::filesystem::path& path,

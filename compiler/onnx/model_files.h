@@ -16,7 +16,7 @@ struct ModelFiles {
   FolderContents contents = {};  // contents of the model's folder
   std::string name = {};         // file name in that folder; empty for split blocks or no model
   std::optional<EncoderDecoderFiles> parts = {};  // set for an encoder-decoder
-  std::string image_encoder = {};                 // ModelFile::image_encoder
+  std::string media_encoder = {};                 // ModelFile::media_encoder
   /// Error of finding the model, set if the folder has none.
   std::optional<Error> refused = {};
   /// Result of ModelReader::bind, set after its first call.

@@ -265,22 +265,22 @@ void add_decoder(Json& json, const Plan& plan) {
                       {"encoder_arena", encoder.arena_bytes}};
     add_loops(json["source"], encoder.program);
   }
-  if (plan.image_encoder) {
-    const Plan& encoder = *plan.image_encoder;
+  if (plan.media_encoder) {
+    const Plan& encoder = *plan.media_encoder;
     json["image"] = {{"rows", image_rows(encoder).bound()},
                      {"encoder_weights", encoder.weights_bytes},
                      {"encoder_arena", encoder.arena_bytes}};
     add_ports(json["image"], encoder.program);
-    if (options.image.token >= 0) json["image"]["token"] = options.image.token;
-    if (options.image.is_sound)
+    if (options.media.token >= 0) json["image"]["token"] = options.media.token;
+    if (options.media.is_sound())
       json["image"]["sound"] = {{"rate", options.sound.rate},
                                 {"normalized", options.sound.normalized},
                                 {"mels", options.sound.mels}};
-    if (options.image.known)
-      json["image"]["pixels"] = {{"rescale", options.image.rescale},
-                                 {"mean", options.image.mean},
-                                 {"std", options.image.deviation},
-                                 {"resize", resize_json(options.image.resize)}};
+    if (options.media.known)
+      json["image"]["pixels"] = {{"rescale", options.media.rescale},
+                                 {"mean", options.media.mean},
+                                 {"std", options.media.deviation},
+                                 {"resize", resize_json(options.media.resize)}};
     json["image"]["rounding"] = rounding_json(rounding_of(encoder.program));
     add_loops(json["image"], encoder.program);
   }

@@ -130,18 +130,18 @@ std::uint64_t encoder_arena_offset(const Plan& encoder) {
   return ids ? round_up(encoder.options.source_max * sizeof(std::int64_t), kAlignment) : 0;
 }
 
-Size image_rows(const Plan& image_encoder) {
-  Sizes dims = image_encoder.program.outputs.front().dims;
+Size image_rows(const Plan& media_encoder) {
+  Sizes dims = media_encoder.program.outputs.front().dims;
   dims.pop_back();
   return product(dims);
 }
 
 namespace {
 
-/// Checks that the decoder takes the rows of the image encoder.
-Status check_image_rows(const Plan& image_encoder, const Program& decoder) {
-  const Port& rows = image_encoder.program.outputs.front();
-  const std::vector<Stage>& stages = image_encoder.program.forward;
+/// Checks that the decoder takes the rows of the media encoder.
+Status check_image_rows(const Plan& media_encoder, const Program& decoder) {
+  const Port& rows = media_encoder.program.outputs.front();
+  const std::vector<Stage>& stages = media_encoder.program.forward;
   const std::string file = stages.empty() ? std::string() : stages.front().origin.file;
   const std::uint64_t width = embedding_width(decoder);
   if (width == 0)
@@ -183,7 +183,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
     plan.options.ctx = static_cast<std::uint32_t>(program.positions_max);
   }
   plan.program_hash = program_hash(program, encoders.source ? &encoders.source->program : nullptr);
-  if (options.shard.count > 0 && encoders.image)
+  if (options.shard.count > 0 && encoders.media)
     return Diagnostic{.kind = ErrorKind::kUnsupported,
                       .message = "a model with an image encoder cannot be cut into shards",
                       .hint = "give the path of the decoder's file to compile it alone"};
@@ -222,7 +222,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
                                               .threads_max = options.threads_max,
                                               .kv = options.kv,
                                               .source_rows = max_rows}));
-  LLMC_CHECK(!encoders.source || !encoders.image);
+  LLMC_CHECK(!encoders.source || !encoders.media);
   if (std::shared_ptr<const Plan>& encoder = encoders.source) {
     if (program.cross.heads == 0)
       return Diagnostic{.kind = ErrorKind::kUnsupported,
@@ -233,11 +233,11 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
     for (const Port& output : encoder->program.outputs) plan.source_bytes += output.bytes();
     plan.encoder = std::move(encoder);
   }
-  if (encoders.image) {
-    LLMC_RETURN_IF_ERROR(check_image_rows(*encoders.image, program));
+  if (encoders.media) {
+    LLMC_RETURN_IF_ERROR(check_image_rows(*encoders.media, program));
     plan.memory.scratch_bytes =
-        std::max(plan.memory.scratch_bytes, round_up(encoders.image->arena_bytes, kAlignment));
-    plan.image_encoder = std::move(encoders.image);
+        std::max(plan.memory.scratch_bytes, round_up(encoders.media->arena_bytes, kAlignment));
+    plan.media_encoder = std::move(encoders.media);
   }
   if (plan.in_flight() > 1)
     plan.memory.scratch_bytes = round_up(plan.memory.scratch_bytes, std::uint64_t{LLMC_PAGE_BYTES});

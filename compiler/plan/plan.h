@@ -45,15 +45,19 @@ struct ImageResize {
   std::string unknown_key;              // of the configuration, if it is why fit is kUnknown
 };
 
-/// How the bytes of an image become an encoder's input: (byte * rescale - mean) / deviation, with a
-/// mean and a deviation for each color. Recorded in plan.json.
-struct ImagePixels {
-  bool is_sound = false;    // the encoder reads sounds (PlanOptions::sound), not images
+/// What the encoder beside a decoder reads (ir::kEncodeImage), and how the bytes of an image become
+/// its input: (byte * rescale - mean) / deviation, with a mean and a deviation for each color. How
+/// sound does is in PlanOptions::sound. Recorded in plan.json.
+struct MediaInput {
+  enum class Kind : std::uint8_t { kImage, kSound };
+  Kind kind = Kind::kImage;
   std::int32_t token = -1;  // id that marks an image or a sound in a prompt; -1: unknown
   bool known = false;       // whether the model's files say how; otherwise the rest is unused
   double rescale = 1.0 / 255;
   std::array<double, 3> mean{0, 0, 0}, deviation{1, 1, 1};
   ImageResize resize;
+
+  bool is_sound() const { return kind == Kind::kSound; }
 };
 
 /// The formats that --fit or --max-kl chose (driver/budget.h).
@@ -99,7 +103,7 @@ struct PlanOptions {
   std::uint32_t sources = 1;       // encoder-decoder: number of sources in a session
   std::uint32_t source_vocab = 0;  // number of ids of a source; 0: a source is features
   SoundFeatures sound = {};
-  ImagePixels image = {};
+  MediaInput media = {};
   DimRanges open_dims = {};  // plain graph: ranges of symbols in the input shapes
   /// Decoder: the accelerator that computes regions of the forward pass; nullptr: none.
   /// `in_flight`: maximum number of chunks of a prompt that are computed at the same time, if there
@@ -167,7 +171,7 @@ struct Plan {
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
   /// Decoder: the plan of the entry kEncodeImage, or nullptr. Only one of both is set.
-  std::shared_ptr<const Plan> image_encoder;
+  std::shared_ptr<const Plan> media_encoder;
   std::uint64_t state_bytes = 0;  // decoder: recurrent states of a sequence; a multiple of 64
 
   std::uint64_t weights_bytes = 0;  // packed weights; the encoder's follow those of the decoder
@@ -185,7 +189,7 @@ struct Plan {
   std::uint32_t in_flight() const { return partition ? options.in_flight : 1; }
   /// Returns the plan of the plain graph in a decoder's library, whose weights follow those of the
   /// decoder and whose arena is in scratch; nullptr: there is none.
-  const Plan* function() const { return encoder ? encoder.get() : image_encoder.get(); }
+  const Plan* function() const { return encoder ? encoder.get() : media_encoder.get(); }
 };
 
 /// Returns the context in tokens that the options determine. A position table of the model may
@@ -195,7 +199,7 @@ std::uint32_t context_of(const PlanOptions& options);
 /// The plans of a decoder's other entries; at most one is set.
 struct EncoderPlans {
   std::shared_ptr<const Plan> source = nullptr;  // kEncode
-  std::shared_ptr<const Plan> image = nullptr;   // kEncodeImage
+  std::shared_ptr<const Plan> media = nullptr;   // kEncodeImage
 };
 
 /// Plans a decoder.
@@ -204,12 +208,12 @@ struct EncoderPlans {
 /// prompt. Fails with kBadInput if the prompt fills the whole context or contains a token outside
 /// the vocabulary, if a model with recurrent states has a prompt, or if the vocabulary or the
 /// hidden size exceeds 2^31. Fails with kUnsupported if there is an encoder but no cross-attention,
-/// or an image encoder but no embedding that its rows can replace. Fails with kBadInput if these
+/// or a media encoder but no embedding that its rows can replace. Fails with kBadInput if these
 /// rows have another width than the embedding.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options,
                        EncoderPlans encoders = {});
-/// Returns the number of rows that the image encoder computes in a call.
-Size image_rows(const Plan& image_encoder);
+/// Returns the number of rows that the media encoder computes in a call.
+Size image_rows(const Plan& media_encoder);
 /// Returns the number of features of one frame that the encoder reads; 0 if it reads token ids.
 std::uint64_t source_width(const Plan& encoder);
 /// Returns whether the features of a frame are adjacent: f32[…, frames, width]. Returns false if

@@ -65,7 +65,7 @@ TEST(VisionModel, TheFolderHasItsImageEncoder) {
   std::ofstream(vision / "vision_encoder_q4.onnx") << "not read";
   const auto model = importer::import_model(vision);
   ASSERT_TRUE(model.ok());
-  const ir::Graph* const encoder = model->module.image_encoder();
+  const ir::Graph* const encoder = model->module.media_encoder();
   ASSERT_NE(encoder, nullptr);
   EXPECT_EQ(encoder->value(encoder->inputs()[1]).name, "pixel_attention_mask");
   EXPECT_EQ(ir::to_string(encoder->value(encoder->outputs()[0]).type), "f32[batch_size, 4, 16]");
@@ -77,7 +77,7 @@ TEST(VisionModel, TheFolderHasItsImageEncoder) {
   for (const char* const name : {"vision/decoder_model_merged.onnx", "model.onnx"}) {
     const auto alone = importer::import_model(folder.path() / name);
     ASSERT_TRUE(alone.ok());
-    EXPECT_EQ(alone->module.image_encoder(), nullptr);
+    EXPECT_EQ(alone->module.media_encoder(), nullptr);
   }
 }
 
@@ -119,7 +119,7 @@ TEST(VisionModel, AnImageEncoderThatIsNotSupportedIsLeftOut) {
   encoder.save(vision / "vision_encoder.onnx");
   const auto model = importer::import_model(vision);
   ASSERT_TRUE(model.ok()) << model.error().first().message;
-  EXPECT_EQ(model->module.image_encoder(), nullptr);
+  EXPECT_EQ(model->module.media_encoder(), nullptr);
   ASSERT_EQ(model->warnings.size(), 1u);
   EXPECT_TRUE(
       model->warnings[0].message.starts_with("the decoder is compiled without its image encoder: "))

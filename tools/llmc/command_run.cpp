@@ -322,7 +322,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   command.model.huge_pages.few_tokens = command.count >= 0 && command.count < kTokensWorthCopying;
   LLMC_TRY(const auto native, load(command.model, globals));
   const exec::ModelFacts& model = native->model();
-  if (native->bundle_facts().image.is_sound) take_sounds(command);
+  if (native->bundle_facts().media.is_sound()) take_sounds(command);
   LLMC_RETURN_IF_ERROR(check_guidance(command.guidance, model));
   LLMC_RETURN_IF_ERROR(check_lookup(command.lookup, model, command.sampling.sampling, globals));
   LLMC_TRY(const auto prompts, run_prompts(command,

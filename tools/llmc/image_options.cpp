@@ -149,7 +149,7 @@ Result<hosted::RgbImage> processed(const std::string& file, hosted::RgbImage ima
 /// is not resized.
 Result<std::vector<std::byte>> ppm_elements(const std::string& file, std::string_view text,
                                             const driver::ImageInput& input,
-                                            const plan::ImagePixels& pixels) {
+                                            const plan::MediaInput& pixels) {
   const std::vector<std::int64_t> dims = squeezed(input.dims);
   if (dims.size() != 3 || dims[0] != 3)
     return bad_image(file,
@@ -224,19 +224,20 @@ Result<std::vector<std::byte>> wav_elements(const std::string& file, std::string
 }
 
 Result<std::vector<std::byte>> read_pixels(const std::string& file, const driver::ImageInput& input,
-                                           const plan::ImagePixels& pixels,
+                                           const plan::MediaInput& pixels,
                                            const plan::SoundFeatures& sound) {
   LLMC_TRY(const std::string text, read_file(file));
   if (text.starts_with("\x93NUMPY")) return npy_elements(file, text, input);
-  if (pixels.is_sound && text.starts_with("RIFF")) return wav_elements(file, text, input, sound);
+  if (pixels.is_sound() && text.starts_with("RIFF")) return wav_elements(file, text, input, sound);
   if (text.starts_with("P6") && text.size() != input.bytes)
     return ppm_elements(file, text, input, pixels);
   if (text.size() != input.bytes)
     return bad_image(file,
                      fmt::format("has {} bytes, but the image encoder reads {}: f32{}", text.size(),
                                  input.bytes, dims_text(input.dims)),
-                     pixels.is_sound ? "give a WAV file, a .npy file or raw 32-bit floats"
-                                     : "give a .npy file, raw 32-bit floats, or a .ppm file (P6)");
+                     pixels.is_sound()
+                         ? "give a WAV file, a .npy file or raw 32-bit floats"
+                         : "give a .npy file, raw 32-bit floats, or a .ppm file (P6)");
   return bytes_of(text);
 }
 
@@ -251,7 +252,7 @@ std::vector<std::byte> ones(const driver::ImageInput& input) {
 /// Returns the data of the encoder's inputs: the pixels of the file, and masks that hide nothing.
 Result<std::vector<std::vector<std::byte>>> image_inputs(const std::string& file,
                                                          const driver::BundleFacts& facts,
-                                                         const plan::ImagePixels& how,
+                                                         const plan::MediaInput& how,
                                                          const plan::SoundFeatures& sound) {
   std::vector<std::vector<std::byte>> data;
   bool has_pixels = false;
@@ -288,8 +289,8 @@ Result<std::vector<PromptImage>> prompt_images(const std::vector<std::string>& f
   if (facts.image_open)
     return usage_error("--image needs an image encoder of fixed sizes",
                        "give numbers instead of ranges by --dim");
-  const bool is_sound = facts.image.is_sound;
-  plan::ImagePixels pixels;
+  const bool is_sound = facts.media.is_sound();
+  plan::MediaInput pixels;
   plan::SoundFeatures sound;
   if (is_sound) {
     LLMC_TRY(pixels, driver::sound_token_of(model));

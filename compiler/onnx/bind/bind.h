@@ -60,12 +60,12 @@ Result<ImportedModel> bind_encoder_decoder(FileSet& files, const EncoderDecoderF
 Result<std::optional<ImportedModel>> bind_stacked_cache(FileSet& files, const Part& part,
                                                         const FolderContents& siblings);
 
-/// image_encoder.cpp: the image encoder of a decoder, as written by Optimum and transformers.js:
+/// media_encoder.cpp: the media encoder of a decoder, as written by Optimum and transformers.js:
 ///   pixels and other inputs, which keep their names and types -> rows f32[…, width]
 /// The rows are the output `image_features`, otherwise the first one. Returns the graph of
 /// kEncodeImage, whose name is kAudioEncoder for an encoder of sounds, with the rows
 /// `audio_features`.
-Result<ir::Graph> bind_image_encoder(FileSet& files, const std::string& name);
+Result<ir::Graph> bind_media_encoder(FileSet& files, const std::string& name);
 
 /// plain_graph.cpp: binds any graph with its own inputs and outputs. Sets
 /// ImportedModel::lacks_cache.

@@ -1,4 +1,4 @@
-#include "compiler/emit/image_encoder.h"
+#include "compiler/emit/media_encoder.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,12 +40,12 @@ std::vector<std::string> input_names(const plan::Program& program) {
 
 /// Returns "image" or "audio".
 std::string_view kind_of(const Plan& plan) {
-  return plan.options.image.is_sound ? "audio" : "image";
+  return plan.options.media.is_sound() ? "audio" : "image";
 }
 
 /// Returns the declaration of NAME_encode_image or NAME_encode_audio without a semicolon.
 std::string signature(const Plan& plan) {
-  const plan::Program& program = plan.image_encoder->program;
+  const plan::Program& program = plan.media_encoder->program;
   const std::vector<std::string> names = input_names(program);
   std::string parameters;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -63,8 +63,8 @@ std::string signature(const Plan& plan) {
 }  // namespace
 
 std::string encode_image_function(const Plan& plan) {
-  if (!plan.image_encoder) return {};
-  const Plan& encoder = *plan.image_encoder;
+  if (!plan.media_encoder) return {};
+  const Plan& encoder = *plan.media_encoder;
   const plan::Program& program = encoder.program;
   const DimNames names(program);
   std::string inputs, sizes;
@@ -95,19 +95,19 @@ std::string encode_image_function(const Plan& plan) {
 }
 
 std::string image_fields(const Plan& plan) {
-  if (!plan.image_encoder) return {};
+  if (!plan.media_encoder) return {};
   return fmt::format(
       "    .image_inputs = {},\n"
       "    .image_dims = {},\n"
       "    .image_rows = {}_{}_ROWS,\n"
       "    .encode_image = encode_image,\n",
-      plan.image_encoder->program.inputs.size(), plan.image_encoder->program.open_dims.size(),
+      plan.media_encoder->program.inputs.size(), plan.media_encoder->program.open_dims.size(),
       macro_name(plan.options.name), macro_name(kind_of(plan)));
 }
 
 std::string image_declarations(const Plan& plan) {
-  if (!plan.image_encoder) return {};
-  const Plan& encoder = *plan.image_encoder;
+  if (!plan.media_encoder) return {};
+  const Plan& encoder = *plan.media_encoder;
   const std::string macro = macro_name(plan.options.name);
   const DimNames dims(encoder.program);
   const plan::Size rows = plan::image_rows(encoder);
@@ -123,13 +123,13 @@ std::string image_declarations(const Plan& plan) {
       "{4};\n\n",
       macro, dims.plain_text(rows), rows.bound(), input_macros(encoder.program, macro + "_" + kind),
       signature(plan), rows.is_constant() ? "" : " /* maximum */", kind,
-      plan.options.image.is_sound ? "Sounds" : "Images",
-      plan.options.image.is_sound ? "sounds" : "images");
+      plan.options.media.is_sound() ? "Sounds" : "Images",
+      plan.options.media.is_sound() ? "sounds" : "images");
 }
 
 std::string encode_image_definition(const Plan& plan) {
-  if (!plan.image_encoder) return {};
-  const plan::Program& program = plan.image_encoder->program;
+  if (!plan.media_encoder) return {};
+  const plan::Program& program = plan.media_encoder->program;
   const DimNames names(program);
   std::string sizes;
   for (std::size_t i = 0; i < program.open_dims.size(); ++i)

@@ -4,7 +4,7 @@
 
 #include "compiler/plan/plan.h"
 
-/// A decoder's image encoder in the emitted source. All functions return an empty text if the plan
+/// A decoder's media encoder in the emitted source. All functions return an empty text if the plan
 /// has none.
 namespace llmc::emit {
 

@@ -2,7 +2,7 @@
 
 namespace llmc::importer {
 
-Result<ir::Graph> bind_image_encoder(FileSet& files, const std::string& name) {
+Result<ir::Graph> bind_media_encoder(FileSet& files, const std::string& name) {
   const FileRole role = encoder_role(name);
   const std::string what = role == FileRole::kAudioEncoder ? "audio" : "image";
   LLMC_TRY(Part part, open_part(files, name, role));
