@@ -129,7 +129,7 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
     if (!positions.exists())
       positions = rw.add_input({std::string(kPositions), {ir::ElementType::kI64, {1, seq}}});
   };
-  IndexAnalysis indices(rw);
+  IndexAnalysis indices(rw, context.is_decoder);
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || rw.node(i).outputs.size() != 1) continue;
     const ValueId value = rw.node(i).outputs[0];

@@ -47,8 +47,8 @@ std::optional<bool> truth(ir::BinaryKind kind, const AffineIndex& d, std::int64_
 
 class LengthComparisons {
  public:
-  LengthComparisons(Rewriter& rw, std::int64_t context)
-      : rw_(rw), indices_(rw), context_(context) {}
+  LengthComparisons(Rewriter& rw, const PassContext& context)
+      : rw_(rw), indices_(rw, context.is_decoder), context_(context.options.context) {}
 
   /// Replaces the result of node `i` if it compares lengths.
   void replace(NodeIndex i) {
@@ -107,7 +107,7 @@ class LengthComparisons {
 Result<ir::Graph> choose_by_length(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;
   Rewriter rw(std::move(graph));
-  LengthComparisons comparisons(rw, context.options.context);
+  LengthComparisons comparisons(rw, context);
   for (NodeIndex i = 0; i < rw.size(); ++i)
     if (rw.alive(i)) comparisons.replace(i);
   return std::move(rw).finish();

@@ -388,7 +388,7 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId re
 Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;  // plain graphs have no cache
   Rewriter rw(std::move(graph));
-  IndexAnalysis indices(rw);
+  IndexAnalysis indices(rw, context.is_decoder);
   BiasTables tables(context.options.context);
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;

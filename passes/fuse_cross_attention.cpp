@@ -111,7 +111,7 @@ std::optional<CrossMatch> match_cross(const Rewriter& rw, IndexAnalysis& indices
 Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;
   Rewriter rw(std::move(graph));
-  IndexAnalysis indices(rw);
+  IndexAnalysis indices(rw, context.is_decoder);
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;
     const auto found = match_cross(rw, indices, rw.node(i));

@@ -33,8 +33,7 @@ struct IndexRun {
 /// between queries.
 class IndexAnalysis {
  public:
-  explicit IndexAnalysis(const Rewriter& rw, bool is_decoder = true)
-      : rw_(rw), is_decoder_(is_decoder) {}
+  IndexAnalysis(const Rewriter& rw, bool is_decoder) : rw_(rw), is_decoder_(is_decoder) {}
 
   /// Returns the affine function of the index that gives the elements of `value`; nullptr if none
   /// is known.

@@ -55,7 +55,7 @@ std::optional<std::int64_t> rows_of_slice(const Rewriter& rw, const ir::Node& no
 
 std::optional<std::int64_t> size_limit(const ir::Graph& graph, const ir::Dim& dim) {
   const Rewriter rw{ir::Graph(graph)};
-  IndexAnalysis indices(rw);
+  IndexAnalysis indices(rw, /*is_decoder=*/false);
   std::optional<std::int64_t> limit;
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     const ir::Node& node = rw.node(i);

@@ -43,7 +43,7 @@ constexpr int kDoublings = 50;
 
 struct Analysed {
   explicit Analysed(const std::string& text)
-      : rw(parsed(text)), indices(rw), value(rw.graph().outputs()[0]) {}
+      : rw(parsed(text)), indices(rw, /*is_decoder=*/true), value(rw.graph().outputs()[0]) {}
   Rewriter rw;
   IndexAnalysis indices;
   ir::ValueId value;
@@ -113,6 +113,18 @@ TEST(SizeLimit, IsTheShortestTable) {
   EXPECT_EQ(size_limit(graph, Dim::symbol("source")), 5) << "one of 6 rows is skipped";
   EXPECT_EQ(size_limit(graph, Dim::symbol("other")), std::nullopt);
   EXPECT_EQ(vocabulary_limit(graph, graph.inputs()[0]), 7);
+}
+
+TEST(SizeLimit, KnowsNoPositionsOfAnInput) {
+  const ir::Graph graph = parsed(R"(graph @g(%position_ids: i64[1, seq], %cached: f32[past]) {
+  %table = constant f32[6, 1] {0, 0, 0, 0, 0, 0}
+  %past = shape %cached {begin = 0, end = 1}
+  %p = sub %position_ids, %past
+  %x = gather %table, %p {axis = 0}
+  return %x
+})");
+  EXPECT_EQ(size_limit(graph, Dim::symbol("seq")), std::nullopt)
+      << "only a decoder's position_ids begin at past";
 }
 
 TEST(VocabularyLimit, IsTheSmallestTable) {
