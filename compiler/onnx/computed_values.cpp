@@ -16,8 +16,16 @@ using reference::Tensor;
 /// Limits of what is computed here: shape arithmetic and lists of positions, not weights.
 constexpr std::int64_t kMaxComputedElements = 1 << 12;
 constexpr int kMaxComputedDepth = 32, kMaxComputedValues = 256;
-/// Maximum number of nodes between a value and its producer.
-constexpr std::ptrdiff_t kMaxProducerDistance = 4096;
+
+/// Returns the node whose only output is `value`; nullptr if there is none. A builder numbers
+/// values in the order of their nodes.
+const ir::Node* producer_of(const ir::Graph& graph, ValueId value) {
+  const auto last_output = [](const ir::Node& node) { return node.outputs.back(); };
+  const auto node = std::ranges::lower_bound(graph.nodes(), value, {}, last_output);
+  const bool found =
+      node != graph.nodes().end() && node->outputs.size() == 1 && node->outputs[0] == value;
+  return found ? &*node : nullptr;
+}
 
 /// Evaluates values that do not depend on inputs.
 class Computed {
@@ -45,12 +53,8 @@ class Computed {
       for (const ir::Dim& dim : *known) sizes.integers.push_back(*dim.constant());
       return sizes;
     }
-    const auto& nodes = builder_.graph().nodes();
-    const auto end = nodes.rbegin() + std::min(std::ssize(nodes), kMaxProducerDistance);
-    const auto node = std::find_if(nodes.rbegin(), end, [&](const ir::Node& candidate) {
-      return candidate.outputs.size() == 1 && candidate.outputs[0] == value;
-    });
-    if (node == end) return std::nullopt;
+    const ir::Node* const node = producer_of(builder_.graph(), value);
+    if (node == nullptr) return std::nullopt;
     if (const auto* constant = std::get_if<ir::ConstantOp>(&node->op)) {
       if (constant->data->element_count() > kMaxComputedElements) return std::nullopt;
       return reference::to_tensor(*constant->data);

@@ -363,6 +363,24 @@ std::vector<LoweredCase> matrix_products() {
   };
 }
 
+TEST(ComputedValues, AreFoundAfterAnyNumberOfNodes) {
+  OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{1}});
+  const auto limit = b.node("Sqrt", {b.floats("nine", {}, Floats{9})});
+  std::string x = "x";
+  for (int i = 0; i < 5000; ++i) x = b.node("Neg", {x});
+  const auto range =
+      b.node("Range", {b.floats("zero", {}, Floats{0}), limit, b.floats("one", {}, Floats{1})});
+  b.node("Add", {range, x}, {}, "y");
+  b.float_output("y", {});
+  const testing::TemporaryFolder folder;
+  b.save(folder.path() / "m.onnx");
+  const auto model = importer::import_model(folder.path() / "m.onnx");
+  ASSERT_TRUE(model.ok()) << format(model.error().first());
+  const ir::Graph& graph = model->graph();
+  EXPECT_EQ(ir::to_string(graph.value(graph.outputs()[0]).type), "f32[3]");
+}
+
 INSTANTIATE_TEST_SUITE_P(Reductions, LoweredOperators, ::testing::ValuesIn(reductions()),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Elements, LoweredOperators, ::testing::ValuesIn(elements()),
