@@ -22,20 +22,38 @@ void convert_binary(NodeContext& n) {
   n.emit(ir::Binary{kKind}, {n.in(0), n.in(1)});
 }
 
-/// A binary operator until version 6: the dims of operand 1 are those of operand 0 from 'axis' on,
-/// by default the last ones.
+/// Returns whether the dims `b` are those of `a` from `axis` on, as far as they are known. With
+/// `broadcasts`, each may be 1 instead.
+bool are_dims_from(const std::vector<ir::Dim>& a, const std::vector<ir::Dim>& b, std::size_t axis,
+                   bool broadcasts) {
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    if (broadcasts && b[i] == ir::Dim(1)) continue;
+    const auto size = a[axis + i].constant(), other = b[i].constant();
+    if (size && other && *size != *other) return false;
+  }
+  return true;
+}
+
+/// A binary operator until version 6: operand 1 has the dims of operand 0 or, with 'broadcast',
+/// those from 'axis' on, by default the last ones.
 template <BinaryKind kKind>
 void convert_old_binary(NodeContext& n) {
   const ValueId a = n.in(0);
   ValueId b = n.in(1);
   const std::int64_t extra = n.rank(a) - n.rank(b);
   const bool broadcasts = n.integer("broadcast", 0) != 0;
-  const std::int64_t axis = n.integer("axis", extra);
+  const std::int64_t given = n.integer("axis", extra);
   if (n.failed()) return;
-  if (broadcasts && axis != extra) {
-    if (axis < 0 || axis > extra) return n.bad("axis " + std::to_string(axis) + " does not fit");
-    b = unsqueezed(n, b, axis_range(n.rank(b), n.rank(a) - axis));
-  }
+  const std::int64_t axis = broadcasts ? given : 0;
+  if (extra >= 0 && (axis < 0 || axis > extra))
+    return n.bad("axis " + std::to_string(axis) + " does not fit");
+  if (extra < 0 || (!broadcasts && extra > 0) ||
+      !are_dims_from(n.type(a).dims, n.type(b).dims, static_cast<std::size_t>(axis), broadcasts))
+    return n.bad("the dims of " + ir::to_string(n.type(b)) + " are not those of " +
+                     ir::to_string(n.type(a)) +
+                     (broadcasts ? " from axis " + std::to_string(axis) + " on" : ""),
+                 broadcasts ? "" : "until operator set 6 other dims need the attribute broadcast");
+  if (axis != extra) b = unsqueezed(n, b, axis_range(n.rank(b), n.rank(a) - axis));
   n.emit(ir::Binary{kKind}, {a, b});
 }
 

@@ -138,6 +138,32 @@ TEST(OldOperators, WhatIsNotInferenceIsRefused) {
   EXPECT_FALSE(run({"", 7, "Relu", {"x"}, {{"consumed_inputs", Ints{0}}}, {}, {}}).ok());
 }
 
+TEST(OldOperators, OperandsThatDoNotFitAreRefused) {
+  const Attribute broadcast{"broadcast", std::int64_t{1}};
+  const auto at = [](std::int64_t axis) { return Attribute{"axis", axis}; };
+  struct Refused {
+    Names operands;
+    std::vector<Attribute> attributes;
+    const char* message;
+  };
+  for (const Refused& c : {
+           Refused{{"x", "r"}, {}, "the dims of f32[3] are not those of f32[1, 2, 3]"},
+           Refused{{"x", "n"}, {}, "the dims of f32[1] are not those of f32[1, 2, 3]"},
+           Refused{{"r", "n"}, {}, "the dims of f32[1] are not those of f32[3]"},
+           Refused{{"r", "x"}, {broadcast}, "the dims of f32[1, 2, 3] are not those of f32[3]"},
+           Refused{{"x", "p"}, {broadcast}, "f32[1, 2, 3] from axis 2 on"},
+           Refused{{"x", "r"}, {broadcast, at(1)}, "f32[1, 2, 3] from axis 1 on"},
+           Refused{{"x", "p"}, {broadcast, at(0)}, "f32[1, 2, 3] from axis 0 on"},
+           Refused{{"x", "p"}, {broadcast, at(3)}, "axis 3 does not fit"},
+           Refused{{"x", "p"}, {broadcast, at(-1)}, "axis -1 does not fit"},
+       }) {
+    const auto y = run({"", 6, "Add", c.operands, c.attributes, {}, {}});
+    ASSERT_FALSE(y.ok()) << c.message;
+    EXPECT_NE(errors(y.error()).find(c.message), std::string::npos) << errors(y.error());
+    EXPECT_FALSE(y.error().first().node.empty());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, OldOperators, ::testing::ValuesIn(cases()), [](const auto& info) {
   return info.param.name + "_" + std::to_string(info.param.opset);
 });
