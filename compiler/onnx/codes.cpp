@@ -93,15 +93,13 @@ ConstantPtr coded_matrix(NodeContext& n, const CodedOperand& operand) {
   return ir::make_quantized(std::move(parts));
 }
 
-namespace {
-
-/// Returns a scale or zero point in a shape that is broadcast to the codes.
-ValueId parameter(NodeContext& n, const CodedOperand& operand, std::size_t slot) {
+ValueId code_parameter(NodeContext& n, std::size_t slot, bool by_row) {
   const ValueId value = n.in(slot);
-  if (n.failed() || !operand.by_row || n.rank(value) != 1 || known_dim(n, value, 0) == 1)
-    return value;
+  if (n.failed() || !by_row || n.rank(value) != 1 || known_dim(n, value, 0) == 1) return value;
   return unsqueezed(n, value, {1});
 }
+
+namespace {
 
 /// Returns the codes as i32, minus their zero point.
 ValueId centred(NodeContext& n, const CodedOperand& operand) {
@@ -112,7 +110,7 @@ ValueId centred(NodeContext& n, const CodedOperand& operand) {
   const ValueId x = n.cast(codes, ElementType::kI32);
   if (!n.has(operand.zero)) return x;
   return binary(n, BinaryKind::kSub, x,
-                n.cast(parameter(n, operand, operand.zero), ElementType::kI32));
+                n.cast(code_parameter(n, operand.zero, operand.by_row), ElementType::kI32));
 }
 
 }  // namespace
@@ -122,7 +120,7 @@ ValueId dequantized(NodeContext& n, const CodedOperand& operand) {
     return n.make_constant(matrix, n.input_name(operand.codes));
   const ValueId y = n.cast(centred(n, operand), ElementType::kF32);
   if (!n.has(operand.scale)) return y;
-  return binary(n, BinaryKind::kMul, y, parameter(n, operand, operand.scale));
+  return binary(n, BinaryKind::kMul, y, code_parameter(n, operand.scale, operand.by_row));
 }
 
 ValueId integer_product(NodeContext& n, const CodedOperand& a, const CodedOperand& b) {
@@ -135,7 +133,8 @@ namespace {
 
 /// Returns the sums of an integer product times the scales of both operands.
 ValueId scaled_sums(NodeContext& n, ValueId sums, ValueId scale, const CodedOperand& b) {
-  if (n.has(b.scale)) scale = binary(n, BinaryKind::kMul, scale, parameter(n, b, b.scale));
+  if (n.has(b.scale))
+    scale = binary(n, BinaryKind::kMul, scale, code_parameter(n, b.scale, b.by_row));
   return binary(n, BinaryKind::kMul, n.cast(sums, ElementType::kF32), scale);
 }
 

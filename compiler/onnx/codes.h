@@ -40,6 +40,10 @@ struct CodedOperand {
 /// constant matrix; reports an error if scale and zero point do not fit.
 ir::ConstantPtr coded_matrix(NodeContext& n, const CodedOperand& operand);
 
+/// Returns the scale or zero point in operand `slot` in a shape that is broadcast to codes. With
+/// `by_row`, a vector has one element for each row.
+ir::ValueId code_parameter(NodeContext& n, std::size_t slot, bool by_row);
+
 /// Returns (codes - zero point) * scale. A constant matrix keeps its codes.
 ir::ValueId dequantized(NodeContext& n, const CodedOperand& operand);
 

@@ -12,16 +12,32 @@ using ir::BinaryKind;
 using ir::ElementType;
 using ir::ValueId;
 
+/// Returns the scale or zero point of y in operand `slot`, in a shape that is broadcast to y.
+/// Reports an error unless it has one element or, with `by_row`, one for each row of y.
+ValueId result_parameter(NodeContext& n, ValueId y, std::size_t slot, bool by_row) {
+  const ValueId value = n.in(slot);
+  if (n.failed() || n.rank(value) != 1) return value;
+  const auto count = known_dim(n, value, 0);
+  const auto rows = by_row && n.rank(y) > 1 ? known_dim(n, y, n.rank(y) - 2) : 1;
+  if (count && count != 1 && rows && count != rows)
+    n.bad("the scale or zero point of its result has " + std::to_string(*count) + " elements",
+          by_row ? "give one, or one for each of the " + std::to_string(*rows) + " rows"
+                 : "give one");
+  return code_parameter(n, slot, by_row);
+}
+
 /// Binds output 0 to the codes of y, whose scale and zero point are operands. They have the type of
 /// the zero point, otherwise of operand `like`.
-void bind_codes(NodeContext& n, ValueId y, std::size_t scale, std::size_t zero, std::size_t like) {
+void bind_codes(NodeContext& n, ValueId y, std::size_t scale, std::size_t zero, std::size_t like,
+                bool by_row = false) {
   const ValueId typed = n.has(zero) ? n.in(zero) : n.in(like);
   if (n.failed()) return;
   const auto range = code_range(n.type(typed).element);
   if (!range)
     return n.bad("its codes have type " + std::string(ir::to_string(n.type(typed).element)));
-  const ValueId offset = n.has(zero) ? n.cast(n.in(zero), ElementType::kF32) : ir::kNoValue;
-  n.bind(0, quantized(n, y, n.in(scale), offset, *range));
+  const ValueId offset =
+      n.has(zero) ? n.cast(result_parameter(n, y, zero, by_row), ElementType::kF32) : ir::kNoValue;
+  n.bind(0, quantized(n, y, result_parameter(n, y, scale, by_row), offset, *range));
 }
 
 /// The operand at `i`, followed by its scale and zero point.
@@ -29,11 +45,14 @@ CodedOperand coded(std::size_t i) {
   return {.codes = i, .scale = i + 1, .zero = i + 2};
 }
 
+/// The product is computed in floats, so that kernels for linear layers compute it: where it is
+/// near a tie between two codes, the result may be the neighbour of that of exact sums
+/// (docs/inputs.md).
 void convert_qlinear_matmul(NodeContext& n) {
   CodedOperand a = coded(0);
   a.by_row = true;
   const ValueId x = dequantized(n, a);
-  bind_codes(n, n.make(ir::MatMul{}, {x, dequantized(n, coded(3))}), 6, 7, 0);
+  bind_codes(n, n.make(ir::MatMul{}, {x, dequantized(n, coded(3))}), 6, 7, 0, /*by_row=*/true);
 }
 
 template <BinaryKind kind>

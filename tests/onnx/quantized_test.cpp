@@ -345,6 +345,32 @@ TEST(Quantized, GatherBlockQuantizedSelectsMatrices) {
     }
 }
 
+TEST(Quantized, QLinearMatMulMayHaveScalesOfRows) {
+  const auto product = [](const Floats& a_scale, const Floats& y_scale) {
+    OnnxBuilder b(21);
+    const auto count = [](const Floats& scales) { return Ints{std::ssize(scales)}; };
+    b.raw("a", TensorProto::UINT8, {2, 2}, pack({2, 4, 6, 8}, 8));
+    b.raw("b", TensorProto::UINT8, {2, 2}, pack({1, 0, 0, 1}, 8));
+    b.raw("one", TensorProto::FLOAT, {}, testing::encode_floats(Floats{1}, TensorProto::FLOAT));
+    b.raw("zero", TensorProto::UINT8, {}, pack({0}, 8));
+    b.floats("a_scale", count(a_scale), a_scale);
+    b.floats("y_scale", count(y_scale), y_scale);
+    const auto y =
+        b.node("QLinearMatMul", {"a", "a_scale", "zero", "b", "one", "zero", "y_scale", "zero"});
+    b.node("Cast", {y}, {{"to", std::int64_t{TensorProto::FLOAT}}}, "f");
+    b.float_output("f", {});
+    return b;
+  };
+  EXPECT_EQ(run(product({3, 5}, {1}), 0).values, (Floats{6, 12, 30, 40}));
+  EXPECT_EQ(run(product({1}, {1, 2}), 0).values, (Floats{2, 4, 3, 4}));
+  EXPECT_EQ(run(product({3, 5}, {2, 10}), 0).values, (Floats{3, 6, 3, 4}));
+  const auto refused = import(product({1}, {1, 2, 3}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(errors(refused.error()).find("result has 3 elements"), std::string::npos)
+      << errors(refused.error());
+  EXPECT_NE(refused.error().first().hint.find("each of the 2 rows"), std::string::npos);
+}
+
 TEST(Quantized, WhatCannotBeReadIsRefused) {
   const auto refusal = [](const std::vector<testing::Attribute>& attributes, std::size_t b_bytes,
                           bool g_idx) {
