@@ -159,9 +159,18 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LinkedModel linked;
   linked.path = linked.bundle = folder;
   linked.facts = facts;
-  const fs::path entry = link_entry(archive_of(folder, facts.name), *target, options, file);
+  const auto entry_now = [&] {
+    return link_entry(archive_of(folder, facts.name), *target, options, file);
+  };
+  const fs::path entry = entry_now();
   if (!entry.empty()) {
-    if (auto lock = keep_linked(entry, file, link, options.cache_limit_bytes)) {
+    // A bundle may be replaced while it is linked: then the entry is not that of its archive.
+    const auto link_entry_archive = [&](const fs::path& to) -> Status {
+      LLMC_RETURN_IF_ERROR(link(to));
+      if (entry_now() == entry) return ok_status();
+      return failure(ErrorKind::kToolchain, "the archive was replaced while it was linked");
+    };
+    if (auto lock = keep_linked(entry, file, link_entry_archive, options.cache_limit_bytes)) {
       LinkedModel kept = linked;
       kept.binary = entry / file;
       kept.in_use = std::make_shared<const FolderLock>(*std::move(lock));

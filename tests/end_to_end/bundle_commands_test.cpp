@@ -77,6 +77,34 @@ TEST(BundleCommands, AreLinkedOnce) {
   EXPECT_EQ(run({cache, no_linker}).code, 6);
 }
 
+TEST(BundleCommands, AreNotKeptIfTheyAreReplacedWhileTheyAreLinked) {
+  const testing::TemporaryFolder folder;
+  const auto compile = [&](const std::string& name, const std::string& quant) {
+    const fs::path bundle = folder.path() / name;
+    const ProgramRun made =
+        llmc({"compile", tinyfable().string(), "-o", bundle.string(), "--target", "generic",
+              "--name", "fable", "--cflag=-O0", "--quant", quant, "-q"});
+    EXPECT_EQ(made.code, 0) << made.err;
+    return bundle / "libfable.a";
+  };
+  const fs::path archive = compile("fable", "q4m"), other = compile("other", "q8");
+  const fs::path original = folder.path() / "original.a";
+  fs::copy_file(archive, original);
+  const std::string cc = write_script(folder.path() / "clang++",
+                                      "case \"$*\" in *-shared*) cp '" + other.string() + "' '" +
+                                          archive.string() + "';; esac\nexec clang++-19 \"$@\"");
+  const auto run = [&](const std::string& compiler) {
+    return llmc(
+        {"run", archive.parent_path().string(), "-p", "Once", "-n", "3", "--temp", "0", "-q"},
+        {"XDG_CACHE_HOME=" + (folder.path() / "cache").string(), "LLMC_CC=" + compiler});
+  };
+  const ProgramRun replaced = run(cc);
+  EXPECT_EQ(replaced.code, 0) << replaced.err;
+  EXPECT_EQ(read_file(archive)->size(), read_file(other)->size());
+  fs::copy_file(original, archive, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(run("/nowhere/clang++").code, 6);
+}
+
 TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   const testing::TemporaryFolder folder;
   const std::string bundle = (folder.path() / "fable").string();
