@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "compiler/driver/golden.h"
@@ -41,6 +42,26 @@ void expect_advice_without_tokenizer(const fs::path& path) {
   EXPECT_EQ(none.code, 3) << none.err;
   EXPECT_THAT(none.err, AllOf(HasSubstr("the bundle has no tokenizer: the model's folder had none"),
                               HasSubstr("\nhint: add tokenizer.json"), HasSubstr("--ids")));
+}
+
+/// Checks that all sizes of the plan end in the same column, if a format has a long name.
+void expect_columns_of_long_formats(const fs::path& path) {
+  const fs::path file = path / "fable.plan.json";
+  const auto text = read_file(file);
+  ASSERT_TRUE(text.ok());
+  auto plan = nlohmann::ordered_json::parse(*text);
+  plan["weights"][0]["format"] = "table int8/256";
+  plan["weights"][0]["bytes"] = 123456789;
+  ASSERT_TRUE(write_file(file, plan.dump()).ok());
+  const ProgramRun shown = llmc({"plan", path.string()});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("table int8/256"));
+  std::istringstream lines(shown.out);
+  std::set<std::size_t> columns;
+  for (std::string line; std::getline(lines, line);)
+    if (const std::size_t at = line.find(" bytes "); at != line.npos) columns.insert(at);
+  EXPECT_EQ(columns.size(), 1u) << shown.out;
+  ASSERT_TRUE(write_file(file, *text).ok());
 }
 
 TEST(BundleCommands, AreLinkedOnce) {
@@ -129,6 +150,7 @@ TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   const ProgramRun json = llmc({"plan", bundle, "--json"});
   EXPECT_EQ(nlohmann::json::parse(json.out),
             nlohmann::json::parse(*read_file(fs::path(bundle) / "fable.plan.json")));
+  expect_columns_of_long_formats(bundle);
   auto golden = driver::read_golden(driver::default_golden_file(tinyfable()));
   ASSERT_TRUE(golden.ok());
   const ProgramRun verified = llmc({"verify", bundle, "--require-golden"});

@@ -56,11 +56,25 @@ std::vector<FormatShare> shares_of(const Json& weights) {
   return shares;
 }
 
-std::string size_line(std::string_view what, std::uint64_t bytes, std::string_view why) {
-  const std::size_t digits = what.size() < 23 ? 23 - std::max<std::size_t>(what.size(), 11) : 0;
-  return fmt::format("{:<11} {:>{}} bytes  {:>10}  {}\n", what, bytes, digits, human_bytes(bytes),
-                     why);
-}
+/// Lines with a name, bytes and what they are for, in columns.
+class SizeLines {
+ public:
+  /// Makes the columns of names and bytes as wide as the longest of `shares`.
+  explicit SizeLines(const std::vector<FormatShare>& shares) {
+    for (const FormatShare& share : shares)
+      width_ = std::max(width_, name_of(share).size() + 1 + fmt::to_string(share.bytes).size());
+  }
+  static std::string name_of(const FormatShare& share) { return "  " + printable(share.format); }
+  std::string operator()(std::string_view what, std::uint64_t bytes, std::string_view why) const {
+    const std::size_t name = std::max<std::size_t>(what.size(), 11);
+    const std::size_t digits = width_ - std::min(width_, name + 1);
+    return fmt::format("{:<11} {:>{}} bytes  {:>10}  {}\n", what, bytes, digits, human_bytes(bytes),
+                       why);
+  }
+
+ private:
+  std::size_t width_ = 24;
+};
 
 double bits_each(std::uint64_t bytes, std::uint64_t numbers) {
   return numbers > 0 ? 8.0 * static_cast<double>(bytes) / static_cast<double>(numbers) : 0.0;
@@ -256,6 +270,7 @@ std::string plan_text(const Json& plan) {
     text += open_dims_text(plan.value("open_dims", Json::array())) +
             ports_text("input", plan.at("inputs")) + ports_text("output", plan.at("outputs"));
   std::vector<FormatShare> shares = shares_of(plan.at("weights"));
+  const SizeLines size_line(shares);
   std::uint64_t numbers = 0;
   for (const FormatShare& share : shares) numbers += share.numbers;
   std::uint64_t listed = size("weights");  // the encoder's are not listed
@@ -269,7 +284,7 @@ std::string plan_text(const Json& plan) {
           listed == size("weights") ? "" : ", without the encoder",
           plain ? "" : fmt::format("; {} read per token", human_bytes(size("weights_per_token")))));
   for (const FormatShare& share : shares) {
-    text += size_line("  " + printable(share.format), share.bytes,
+    text += size_line(SizeLines::name_of(share), share.bytes,
                       fmt::format("{} numbers, {:.2f} bits each: {}{}{}", share.numbers,
                                   bits_each(share.bytes, share.numbers), share.roles_text(),
                                   share.history.empty() ? "" : "; ", printable(share.history)));
