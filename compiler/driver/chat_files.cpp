@@ -109,6 +109,7 @@ class FolderReader {
     if (!error_) error_ = bad_model_config(file_, what);
   }
   const std::optional<Error>& error() const { return error_; }
+  const fs::path& file() const { return file_; }
 
  private:
   const std::vector<fs::path> folders_;
@@ -262,6 +263,31 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
     reader.ids(*it, "eos_token_id", out.stop_ids);
   if (reader.error()) return *reader.error();
   return out;
+}
+
+Result<std::vector<Diagnostic>> stop_ids_outside(const fs::path& model, std::int64_t vocabulary) {
+  FolderReader reader(model_folders(model));
+  std::vector<Diagnostic> warnings;
+  for (const char* const name :
+       {"llm_config.json", "config.json", "generation_config.json", "genai_config.json"}) {
+    Json object = reader.object(name);
+    if (name == std::string_view("genai_config.json")) {
+      Json below = object.value("model", Json::object());
+      object = below.is_object() ? std::move(below) : Json::object();
+    }
+    std::vector<std::int32_t> ids;
+    reader.ids(object, "eos_token_id", ids);
+    const auto outside = std::ranges::find_if(
+        ids, [&](std::int32_t id) { return id >= vocabulary && vocabulary > 0; });
+    if (outside == ids.end()) continue;
+    warnings.push_back({.file = reader.file().string(),
+                        .message = fmt::format("'eos_token_id' {} is not below the vocabulary of "
+                                               "{}, so no text ends with it",
+                                               *outside, vocabulary),
+                        .hint = "correct it: the file may belong to another model"});
+  }
+  if (reader.error()) return *reader.error();
+  return warnings;
 }
 
 Result<ChatDescription> chat_of(const fs::path& path) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "compiler/support/result.h"
 #include "runtime/hosted/chat/description.h"
@@ -26,6 +28,11 @@ constexpr const char* kChatSuffix = ".chat.json";
 /// the result is false. The template itself is not parsed. Fails with kBadInput if a file is not a
 /// JSON object or is too large, or one of these values has the wrong type or range.
 Result<hosted::ChatDescription> read_chat_files(const std::filesystem::path& model);
+
+/// Returns a warning for each file of `model` with an `eos_token_id` that no token of a vocabulary
+/// of this size has; none if the size is 0, which is unknown. Fails like read_chat_files().
+Result<std::vector<Diagnostic>> stop_ids_outside(const std::filesystem::path& model,
+                                                 std::int64_t vocabulary);
 
 /// Returns the chat description of a model, or of a bundle, which stores it in NAME.chat.json.
 Result<hosted::ChatDescription> chat_of(const std::filesystem::path& model_or_bundle);

@@ -281,6 +281,9 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   }
   planned.prompt_template = prepared.model.prompt_template;
   LLMC_TRY(prepared.content.chat, read_chat_files(options.model));
+  LLMC_TRY(const std::vector<Diagnostic> outside,
+           stop_ids_outside(options.model, prepared.model.module.vocabulary()));
+  std::ranges::for_each(outside, warn);
   LLMC_TRY(planned.trained_ctx, trained_context(options.model));
   planned.golden =
       stored_hashes(options.model,

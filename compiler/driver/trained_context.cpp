@@ -23,13 +23,13 @@ constexpr const char* kContextKeys[] = {"max_position_embeddings",
                                         "seq_length",
                                         "n_ctx"};
 
-/// Returns the value of `key` in tokens; 0 if it is absent, null or below 1.
+/// Returns the value of `key` in tokens; 0 if it is absent, null or -1, which means no limit.
 Result<std::uint32_t> tokens_at(const ConfigJson& object, const char* key, const fs::path& file) {
   const nlohmann::json* const found = value_of(object, key);
   if (found == nullptr) return 0u;
   const double value = found->is_number() ? found->get<double>() : std::nan("");
-  if (!(value == std::floor(value)))
-    return bad_model_config(file, "'" + std::string(key) + "' is not a whole number");
+  if (!(value == std::floor(value)) || (value < 1 && value != -1))
+    return bad_model_config(file, "'" + std::string(key) + "' is not a whole number from 1, or -1");
   return static_cast<std::uint32_t>(std::clamp<double>(value, 0, UINT32_MAX));
 }
 

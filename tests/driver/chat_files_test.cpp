@@ -57,6 +57,29 @@ TEST_F(ChatFilesTest, HuggingFacesFiles) {
   EXPECT_EQ(read("onnx").jinja, "J\n");
 }
 
+TEST_F(ChatFilesTest, StopIdsOutsideTheVocabulary) {
+  put("config.json", R"({"eos_token_id": 7})");
+  put("generation_config.json", R"({"eos_token_id": [7, 9]})");
+  put("genai_config.json", R"({"model": {"eos_token_id": 10}})");
+  const auto files = [&](std::int64_t vocabulary) {
+    std::vector<std::string> names;
+    const auto warnings = stop_ids_outside(folder.path(), vocabulary);
+    EXPECT_TRUE(warnings.ok());
+    for (const Diagnostic& d : *warnings) {
+      EXPECT_THAT(d.message, HasSubstr("'eos_token_id' "));
+      EXPECT_FALSE(d.hint.empty());
+      names.push_back(fs::path(d.file).filename().string());
+    }
+    return names;
+  };
+  EXPECT_THAT(files(11), ElementsAre());
+  EXPECT_THAT(files(0), ElementsAre()) << "unknown";
+  EXPECT_THAT(files(10), ElementsAre("genai_config.json"));
+  EXPECT_THAT(files(9), ElementsAre("generation_config.json", "genai_config.json"));
+  put("genai_config.json", R"({"model": 3})");
+  EXPECT_THAT(files(7), ElementsAre("config.json", "generation_config.json"));
+}
+
 TEST_F(ChatFilesTest, StartIdsOfEncoderDecoders) {
   EXPECT_TRUE(read().start_ids.empty());
   put("config.json", R"({"decoder_start_token_id": 2, "forced_bos_token_id": 0})");

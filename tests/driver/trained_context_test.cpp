@@ -62,7 +62,9 @@ TEST_F(TrainedContext, GraphsMayLieInAFolderBelow) {
 TEST_F(TrainedContext, WhatIsNoNumberIsBadInput) {
   for (const char* const text :
        {"", "[]", "{", R"({"max_position_embeddings": "2048"})",
-        R"({"max_position_embeddings": 2.5})", R"({"n_positions": [1]})"}) {
+        R"({"max_position_embeddings": 2.5})", R"({"n_positions": [1]})",
+        R"({"max_position_embeddings": 0})", R"({"text_config": {"n_ctx": -2}})",
+        R"({"max_position_embeddings": true})"}) {
     put("config.json", text);
     const auto tokens = trained_context(folder_.path());
     ASSERT_FALSE(tokens.ok()) << text;
