@@ -133,7 +133,7 @@ Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
 Result<Source> import_given(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
   Source source;
-  LLMC_TRY(source.model, options.reader.bind(options.model, options.import));
+  LLMC_TRY(source.model, options.reader.bind(options.model, import_options(options)));
   return source;
 }
 

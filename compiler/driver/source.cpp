@@ -21,15 +21,22 @@ Error with_decoder_hint(Error error) {
   return Error(std::move(all));
 }
 
+/// Imports `options.model` as what it is, without warnings. Later calls return the first result.
+Result<importer::ImportedModel> silently_bound(const CompileOptions& options) {
+  importer::ImportOptions import = import_options(options);
+  import.on_warning = nullptr;
+  return options.reader.bind(options.model, import);
+}
+
 /// Returns whether `options.model` is a decoder; false if it cannot be imported as one.
 bool is_decoder(const CompileOptions& options) {
-  const auto model = options.reader.bind(options.model);
+  const auto model = silently_bound(options);
   return model.ok() && model->is_decoder();
 }
 
 /// Returns whether `options.model` is a decoder with a media encoder.
 bool has_media_encoder(const CompileOptions& options) {
-  const auto model = options.reader.bind(options.model);
+  const auto model = silently_bound(options);
   return model.ok() && model->module.media_encoder() != nullptr;
 }
 
@@ -59,6 +66,12 @@ Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph)
 }
 
 }  // namespace
+
+importer::ImportOptions import_options(const CompileOptions& options) {
+  importer::ImportOptions import = options.import;
+  import.float_products = options.quant_given || options.requantize;
+  return import;
+}
 
 Diagnostic open_sizes(const CompileOptions& options, const std::string& flags) {
   return file_failure(ErrorKind::kUsage, options.model.string(),
@@ -101,8 +114,7 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   report(progress, "import", 0, 0);
   const auto started = std::chrono::steady_clock::now();
   const bool asked = options.function || (!options.dims.empty() && !has_media_encoder(options));
-  importer::ImportOptions import = options.import;
-  import.float_products = options.quant_given || options.requantize;
+  const importer::ImportOptions import = import_options(options);
   Source source;
   LLMC_TRY(source.model, asked ? options.reader.bind_plain(options.model, {}, import)
                                : options.reader.bind(options.model, import));

@@ -16,6 +16,10 @@ struct Source {
   plan::DimRanges dims;  // sizes of a function's symbols: options.dims, or usual_dims()
   double import_seconds = 0;
 };
+/// Returns options.import with what --quant and --requantize mean for it. Whoever binds the model
+/// passes these, so that the reader imports it once.
+importer::ImportOptions import_options(const CompileOptions& options);
+
 /// Imports `options.model` with options.reader. If it is a decoder with a media encoder,
 /// options.dims are the sizes of the encoder's inputs. Reports to options.import.on_warning which
 /// sizes a function has if none are given. If options.dims makes a decoder a function, reports

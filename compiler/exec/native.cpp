@@ -12,6 +12,7 @@
 #include "compiler/driver/cache.h"
 #include "compiler/driver/cached_content.h"
 #include "compiler/driver/library_status.h"
+#include "compiler/driver/source.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/exec/emulator.h"
 #include "compiler/exec/native_library.h"
@@ -281,7 +282,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   std::string key;
   {
     LLMC_TRY(const importer::ImportedModel model,
-             compile.reader.bind(compile.model, compile.import));
+             compile.reader.bind(compile.model, driver::import_options(compile)));
     LLMC_TRY(key, driver::cache_key(model, compile));
   }
   const fs::path entry = cache / (runner ? key + "-runner" : key);

@@ -82,6 +82,27 @@ TEST(ImportOnce, OfAPlainGraph) {
                     {{{"run", "--prompt=a"}, 4}, {{"run", "--ids=1"}, 4}, {{"verify"}, 2}});
 }
 
+/// Each import reports the same warning.
+TEST(ImportOnce, OfAPlainGraphWithAWeightFormat) {
+  const testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{3}, std::int64_t{4}});
+  b.node("Relu", {"x"}, {}, "y");
+  b.float_output("y", {std::int64_t{3}, std::int64_t{5}});  // 4 in truth
+  b.save(folder.path() / "relu.onnx");
+  exec::NativeOptions options;
+  options.compile = options_for(folder.path() / "relu.onnx", "generic", ir::WeightFormat::kQ8);
+  options.compile.quant_given = true;
+  int imports = 0;
+  options.compile.import.on_warning = [&](const Diagnostic&) { ++imports; };
+  const char* const before = std::getenv("XDG_CACHE_HOME");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
+  EXPECT_FALSE(exec::load_native(options).ok()) << "it is no decoder";
+  before == nullptr ? unsetenv("XDG_CACHE_HOME") : setenv("XDG_CACHE_HOME", kept.c_str(), 1);
+  EXPECT_EQ(imports, 1);
+}
+
 TEST(ImportOnce, OfADecoderAsAFunction) {
   const testing::TemporaryFolder folder;
   testing::tiny_decoder({.name = "decoder"}).save(folder.path() / "decoder.onnx");
