@@ -6,7 +6,7 @@
 
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
-#include "tests/support_onnx/tiny_decoder.h"
+#include "tests/support_onnx/tiny_vision.h"
 
 #ifdef LLMC_PROGRAM
 namespace llmc::tests {
@@ -86,6 +86,25 @@ TEST(InspectCommand, HasTheExitCodeOfCompile) {
   EXPECT_EQ(json.code, 4);
   EXPECT_EQ(facts["compiles"], false);
   EXPECT_FALSE(facts["unsupported"].empty());
+}
+
+TEST(InspectCommand, ListsTheFilesOfAnEncoderThatHasNoCache) {
+  const testing::TemporaryFolder folder;
+  testing::write_tiny_vision(folder.path());
+  const fs::path encoder = folder.path() / "vision" / "vision_encoder.onnx";
+  const std::vector<std::string> names{"config.json", "generation_config.json",
+                                       "preprocessor_config.json", "tokenizer.json"};
+  for (const std::string& name : names) testing::write_bytes(encoder.parent_path() / name, "{}");
+  const ProgramRun text = inspect_like_plan(encoder, {"--dim", "batch_size=1"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr(" attention"), Not(HasSubstr("  cache ["))));
+  const ProgramRun ran = llmc({"inspect", encoder.string(), "--dim", "batch_size=1", "--json"});
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_TRUE(json["architecture"]["cache_layout"].is_null());
+  std::map<std::string, std::string> roles;
+  for (const auto& file : json["files"]) roles[file["name"]] = file["role"];
+  for (const std::string& name : names)
+    EXPECT_EQ(roles[name], name == "tokenizer.json" ? "tokenizer" : "config") << name;
 }
 
 TEST(InspectCommand, AgreesWithPlanOnSharedSamples) {

@@ -7,6 +7,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/side_files.h"
 #include "compiler/onnx/inspect.h"
 #include "compiler/support/counted.h"
 #include "passes/pipeline.h"
@@ -33,6 +34,9 @@ struct Facts {
   std::vector<Diagnostic> errors;  // of `compile`; empty: it would succeed
 
   bool is_decoder() const { return files.model && files.model->is_decoder(); }
+  bool has_cache() const {
+    return is_decoder() && !function && architecture && architecture->layers > 0;
+  }
 };
 
 std::string dims_text(const std::vector<std::string>& dims) {
@@ -61,7 +65,7 @@ std::int64_t recurrent_bytes(const ir::Module& module) {
 }
 
 /// Unknown sizes, which are 0, become null.
-Json architecture_json(const passes::ModelProperties& a) {
+Json architecture_json(const passes::ModelProperties& a, bool has_cache) {
   Json result = Json::object();
   const std::pair<const char*, std::int64_t> sizes[] = {
       {"layers", a.layers},        {"heads", a.heads},   {"kv_heads", a.kv_heads},
@@ -74,7 +78,7 @@ Json architecture_json(const passes::ModelProperties& a) {
   result["norm_epsilon"] = a.norm_epsilon ? Json(*a.norm_epsilon) : Json(nullptr);
   result["qkv_bias"] = a.qkv_bias;
   result["tied_embedding"] = a.tied;
-  result["cache_layout"] = a.layers == 0 ? Json(nullptr) : Json(layout_text(a.cache_layout));
+  result["cache_layout"] = has_cache ? Json(layout_text(a.cache_layout)) : Json(nullptr);
   result["fused"] = Json{{"rms_norm", a.fused.norms},       {"rope", a.fused.ropes},
                          {"attention", a.fused.attentions}, {"layer_norm", a.fused.layer_norms},
                          {"head_norm", a.fused.head_norms}, {"mlp", a.fused.mlps},
@@ -137,8 +141,9 @@ void show_json(const Facts& facts) {
     result["state_bytes"] = recurrent_bytes(facts.files.model->module);
   result["function"] = facts.function;
   result["compiles"] = facts.errors.empty();
-  result["architecture"] =
-      facts.architecture ? architecture_json(*facts.architecture) : Json(nullptr);
+  result["architecture"] = facts.architecture
+                               ? architecture_json(*facts.architecture, facts.has_cache())
+                               : Json(nullptr);
   const auto unsupported = [](const Diagnostic& d) { return d.kind == ErrorKind::kUnsupported; };
   result["loops"] = facts.loops;
   if (!facts.encoder_loops.is_null()) result["encoder_loops"] = facts.encoder_loops;
@@ -214,7 +219,7 @@ std::string sizes_text(std::initializer_list<std::pair<const char*, std::int64_t
 }
 
 /// Prints the recognised architecture; unknown properties are omitted.
-void show_architecture(const passes::ModelProperties& a) {
+void show_architecture(const passes::ModelProperties& a, bool has_cache) {
   print("recognised\n");
   const auto line = [](const std::string& text) {
     if (!text.empty()) print("  " + text + "\n");
@@ -238,7 +243,7 @@ void show_architecture(const passes::ModelProperties& a) {
                                    : std::string(a.rope_table ? "a table" : "own frequencies")));
   }
   if (a.norm_epsilon) print(fmt::format("  norm epsilon {:g}\n", *a.norm_epsilon));
-  if (a.layers > 0) print(fmt::format("  cache {}\n", layout_text(a.cache_layout)));
+  if (has_cache) print(fmt::format("  cache {}\n", layout_text(a.cache_layout)));
   const auto counts = [](const std::map<std::string, std::int64_t>& map) {
     std::string line;
     for (const auto& [name, count] : map) line += fmt::format(" {} {}", name, count);
@@ -298,6 +303,7 @@ Result<Facts> collect(driver::CompileOptions options) {
   auto files = importer::inspect_model(options.model, options.reader);
   if (!files.ok()) return planned.ok() ? files.error() : planned.error();
   facts.files = *std::move(files);
+  driver::add_side_files(options.model, facts.files.files);
   // Warnings about reading the model are also among those of the files.
   for (Diagnostic& d : warnings) {
     const auto same = [&d](const Diagnostic& known) { return format(known) == format(d); };
@@ -338,7 +344,7 @@ Result<int> inspect(const InspectCommand& command, const Globals& globals) {
                 ? "a decoder: --function compiles its graph as a function (docs/functions.md)\n"
                 : "not a decoder (token ids, a KV cache and logits): `llmc compile` compiles it as "
                   "a function (docs/functions.md)\n");
-    if (facts.architecture) show_architecture(*facts.architecture);
+    if (facts.architecture) show_architecture(*facts.architecture, facts.has_cache());
     if (facts.is_decoder() && facts.files.model->module.is_recurrent())
       print(fmt::format("  recurrent states: {} bytes a sequence\n",
                         recurrent_bytes(facts.files.model->module)));
