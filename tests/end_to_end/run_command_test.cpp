@@ -64,6 +64,16 @@ TEST_F(RunCommand, ChecksThePlaceOfAStateBeforeItGenerates) {
   refused(folder_->path().string(), "--save-state takes the name of a file");
 }
 
+TEST_F(RunCommand, EndsTheLineBeforeAnError) {
+  const Arguments options{"-p", kPrompt, "-n", "5", "--temp", "0"};
+  Arguments more = options;
+  more.insert(more.end(), {"--save-state", (folder_->path() / std::string(300, 'x')).string()});
+  const ProgramRun ran = run(more);
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("File name too long"));
+  EXPECT_EQ(ran.out, run(options).out) << "whole lines";
+}
+
 TEST_F(RunCommand, TakesSmallerChunks) {
   const auto hash = [](const char* chunk) {
     return result({"-p", kPrompt, "-n", "4", "--chunk", chunk})["logits_hash"];

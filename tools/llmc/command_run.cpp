@@ -167,45 +167,6 @@ Result<int> run_sources(const RunCommand& command, const exec::NativeModel& nati
   return 0;
 }
 
-/// Writes the text to standard output, as text or as JSON lines.
-RunOutput output_of(const RunCommand& command, const Globals& globals,
-                    const hosted::Tokenizer* tokenizer, std::string shown_prompt) {
-  RunOutput output;
-  if (globals.json) {
-    output.token = [tokenizer](std::int32_t id, const std::string& text,
-                               const TokenLogprobs* logprobs) {
-      Json line = logprobs != nullptr ? logprob_json(id, *logprobs, tokenizer) : Json{{"id", id}};
-      if (tokenizer != nullptr) line["text"] = text;
-      print_json_line(line);
-      return finish_stdout();
-    };
-    output.rest = [](const std::string& text) {
-      print_json_line({{"text", text}});
-      return finish_stdout();
-    };
-    return output;
-  }
-  if (tokenizer == nullptr) return output;
-  // Drop blanks before the first word of an answer; they belong to the template.
-  const auto write = [leading = command.chat](std::string text) mutable {
-    if (leading) text.erase(0, text.find_first_not_of(" \n\t"));
-    leading = leading && text.empty();
-    print_text(text);
-    return finish_stdout();
-  };
-  const auto shared = std::make_shared<std::function<bool(std::string)>>(write);
-  output.rest = [shared](const std::string& text) { return (*shared)(text); };
-  output.token = [shared](std::int32_t, const std::string& text, const TokenLogprobs*) {
-    return text.empty() || (*shared)(text);
-  };
-  if (!command.hide_prompt && !command.chat)
-    output.begin = [prompt = std::move(shown_prompt)] {
-      print_text(prompt);
-      flush_stdout();
-    };
-  return output;
-}
-
 /// Checks the options before any file is read.
 Status check_run_options(const RunCommand& command, bool on_ranks) {
   const bool by_ids = command.ids_option->count() > 0;
@@ -345,11 +306,12 @@ Result<int> run(RunCommand& command, const Globals& globals) {
     return usage_error("a grammar takes a single source", "add --no-grammar");
   if (prompts.sources.size() > 1)
     return run_sources(command, *native, prompts, tokenizer.get(), stops, shown_prompt, globals);
-  LLMC_TRY(
-      const auto result,
+  auto generated_text =
       command.beams.on()
           ? search_beams(command, *native, prompts, tokenizer.get(), stops, output)
-          : generate(command, *native, prompts, tokenizer.get(), stops, grammar, output, globals));
+          : generate(command, *native, prompts, tokenizer.get(), stops, grammar, output, globals);
+  if (!generated_text.ok() && output.end_line) output.end_line();
+  LLMC_TRY(const RunResult result, std::move(generated_text));
   if (!finish_stdout()) return 0;  // main() reports it and sets the exit code
   const double generated = static_cast<double>(result.ids.size());
   const double prompt_rate = static_cast<double>(prompts.text.size()) / result.prompt_seconds;

@@ -102,7 +102,12 @@ struct RunOutput {
   std::function<bool(std::int32_t id, const std::string& text, const TokenLogprobs* logprobs)>
       token;
   std::function<bool(const std::string& text)> rest;  // text withheld until the end
+  std::function<void()> end_line;                     // ends the text's last line before an error
 };
+
+/// Returns an output that writes the text to standard output, as text or as JSON lines.
+RunOutput output_of(const RunCommand& command, const Globals& globals,
+                    const hosted::Tokenizer* tokenizer, std::string shown_prompt);
 
 /// Returns the number of compiled-in tokens before the text; 0 with `begins_empty`.
 std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model);
