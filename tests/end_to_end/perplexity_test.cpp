@@ -18,6 +18,7 @@ namespace llmc::tests {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
@@ -214,14 +215,19 @@ TEST(PplCommand, TheDefaultWindowOfABundleMayBeLongerThanTheModelWasTrainedFor) 
   const std::string bundle = (out.path() / "bundle").string();
   const ProgramRun made = llmc({"compile", kModel, "--cflag=-O0", "--ctx=400", "-o", bundle});
   ASSERT_EQ(made.code, 0) << made.err;
-  // The warning comes before the text is measured, and this one is too short for that.
   const auto warned = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"ppl", bundle, "--ids=1,2,3"});
+    more.insert(more.begin(), {"ppl", bundle, "--chunks=1"});
     return llmc(more).err;
   };
-  EXPECT_THAT(warned({}),
+  const auto no_warning = ::testing::Not(HasSubstr("warning"));
+  EXPECT_THAT(warned({"--text", kText}),
               HasSubstr("llmc: warning: a window of 400 tokens is longer than the 384 "));
-  EXPECT_THAT(warned({"--window=384"}), ::testing::Not(HasSubstr("warning")));
+  EXPECT_THAT(warned({"--text", kText, "--window=384"}), no_warning);
+  // Where there is an error, there is no warning of the same window.
+  EXPECT_THAT(
+      warned({"--text", kText, "--window=600"}),
+      AllOf(HasSubstr("a window of 600 tokens does not fit the context of 400"), no_warning));
+  EXPECT_THAT(warned({"--ids=1,2,3"}), AllOf(HasSubstr("but a window needs 400"), no_warning));
 }
 
 /// `words` in the first line, a hint behind it, nothing on stdout; said before anything is

@@ -132,8 +132,8 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
                                    .modes = modes,
                                    .budget_text = measuring_text(native.compile),
                                    .steps = command.steps};
-  LLMC_RETURN_IF_ERROR(fit_context(command.model, command.steps, options.text.windows,
-                                   options.native.compile, globals));
+  LLMC_RETURN_IF_ERROR(
+      fit_context(command.model, command.steps, options.text, options.native.compile, globals));
   const bool json = globals.json || command.format == TableFormat::kJson;
   Progress line(globals);
   const Table table = compare_table(command.format, modes, peers);

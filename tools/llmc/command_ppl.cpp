@@ -42,7 +42,7 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
                                       .text = std::move(text),
                                       .divergence = command.kl};
   LLMC_RETURN_IF_ERROR(
-      fit_context(command.model, 0, options.text.windows, options.native.compile, globals));
+      fit_context(command.model, 0, options.text, options.native.compile, globals));
   Progress line(globals);
   LLMC_TRY(const auto report, evaluate::measure_perplexity(options, progress_of(line)));
   line.clear();

@@ -63,8 +63,9 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const s
   return text;
 }
 
-Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::WindowOptions& windows,
+Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::MeasuredText& text,
                    driver::CompileOptions& compile, const Globals& globals) {
+  evaluate::WindowOptions& windows = text.windows;
   const bool bundle = driver::looks_like_bundle(model.model);
   std::uint32_t trained = 0, context = compile.ctx;
   if (bundle) {
@@ -100,7 +101,8 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::Win
     if (follows) compile.ctx = needed;
     compile.ctx_needed = needed;
   }
-  if (trained != 0 && width > trained) {
+  if (trained != 0 && width > trained &&
+      evaluate::Windows::cut(text.tokens, windows, bundle ? context : plan::kMaxContext).ok()) {
     note(globals, "llmc: warning: " + plan::beyond_training("a window", width, trained).message);
   }
   return ok_status();

@@ -25,9 +25,10 @@ void add_text_options(CLI::App& app, TextOptions& options);
 Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model);
 
 /// Sets the window to a given --ctx, unless --window is given, and the context to at least the
-/// window, except for bundles. Warns about windows longer than the trained context. `steps`: tokens
-/// generated after half a window.
-Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::WindowOptions& windows,
+/// window, except for bundles. Warns about windows longer than the trained context, unless the text
+/// cannot be cut into such windows, which is an error later. `steps`: tokens generated after half a
+/// window.
+Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::MeasuredText& text,
                    driver::CompileOptions& compile, const Globals& globals);
 
 /// Describes a report's windows: "5 windows of 512 tokens, the second half of each counted: 1280".
