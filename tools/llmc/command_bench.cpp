@@ -241,7 +241,7 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   app.add_option("-t,--threads", command->threads, "Numbers of threads (default: 1,2; kernels: 1)")
       ->type_name("LIST");
   app.add_flag("--no-cache", command->uncached,
-               "Also run generation tests without the cache: all tokens in each step");
+               "Also run generation tests without the KV cache: all tokens in each step");
   app.add_flag("--layers", command->layers, "Times of stages, and of tokens by position");
   add_cores(app, command->cores);
   add_huge_pages(app, command->model.huge_pages.when);
