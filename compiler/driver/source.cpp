@@ -40,6 +40,17 @@ bool has_media_encoder(const CompileOptions& options) {
   return model.ok() && model->module.media_encoder() != nullptr;
 }
 
+/// Imports `options.model` as a plain graph, unless it was found to be one when it was bound.
+Result<importer::ImportedModel> plain_graph(const CompileOptions& options) {
+  const importer::ImportOptions import = import_options(options);
+  if (options.function) return options.reader.bind_plain(options.model, {}, import);
+  auto bound = silently_bound(options);
+  if (!bound.ok() || bound->is_decoder())
+    return options.reader.bind_plain(options.model, {}, import);
+  if (import.on_warning) std::ranges::for_each(bound->warnings, import.on_warning);
+  return bound;
+}
+
 /// Checks options.dims for the graph of a decoder, and reports the warning that it becomes a
 /// function.
 Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph) {
@@ -114,10 +125,9 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   report(progress, "import", 0, 0);
   const auto started = std::chrono::steady_clock::now();
   const bool asked = options.function || (!options.dims.empty() && !has_media_encoder(options));
-  const importer::ImportOptions import = import_options(options);
   Source source;
-  LLMC_TRY(source.model, asked ? options.reader.bind_plain(options.model, {}, import)
-                               : options.reader.bind(options.model, import));
+  LLMC_TRY(source.model, asked ? plain_graph(options)
+                               : options.reader.bind(options.model, import_options(options)));
   source.is_function = asked || !source.model.is_decoder();
   if (!asked && source.model.lacks_cache) return not_a_decoder(source.model);
   if (asked && !options.function && is_decoder(options))

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/driver/source.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
 #include "tests/support_onnx/tiny_decoder.h"
@@ -101,6 +102,30 @@ TEST(ImportOnce, OfAPlainGraphWithAWeightFormat) {
   EXPECT_FALSE(exec::load_native(options).ok()) << "it is no decoder";
   before == nullptr ? unsetenv("XDG_CACHE_HOME") : setenv("XDG_CACHE_HOME", kept.c_str(), 1);
   EXPECT_EQ(imports, 1);
+}
+
+/// An import has constants of its own.
+TEST(ImportOnce, OfAPlainGraphWithDims) {
+  const testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {"n", std::int64_t{2}});
+  b.node("Add", {"x", b.floats("w", {2}, std::vector<float>{1, 2})}, {}, "y");
+  b.float_output("y", {"n", std::int64_t{2}});
+  b.save(folder.path() / "add.onnx");
+  driver::CompileOptions options = quick(folder.path() / "add.onnx", folder.path() / "bundle");
+  options.dims = {{"n", plan::DimRange(3)}};
+  const auto constant = [](const importer::ImportedModel& model) {
+    for (const ir::Node& node : model.graph().nodes())
+      if (const auto* found = std::get_if<ir::ConstantOp>(&node.op)) return found->data;
+    return ir::ConstantPtr();
+  };
+  const auto source = driver::read_source(options);
+  ASSERT_TRUE(source.ok());
+  ASSERT_TRUE(source->is_function);
+  const auto bound = options.reader.bind(options.model, driver::import_options(options));
+  ASSERT_TRUE(bound.ok());
+  ASSERT_NE(constant(*bound), nullptr);
+  EXPECT_EQ(constant(source->model), constant(*bound));
 }
 
 TEST(ImportOnce, OfADecoderAsAFunction) {
