@@ -348,7 +348,26 @@ Found IndexAnalysis::component(ValueId tuples, std::size_t c, const Dim& size) {
   return ir::uniform_index(Dim(*found->start.constant() + *size.constant()), dims.size());
 }
 
+std::optional<std::vector<IndexRun>> IndexAnalysis::overwritten_slice(
+    const ir::Node& node, const ir::ScatterElements& op) {
+  const std::vector<Dim>& sizes = rw_.type(node.inputs[1]).dims;
+  const auto axis = ir::normalize_axis(op.axis, sizes.size());
+  const AffineIndex* at = find(node.inputs[1]);
+  if (op.reduction != ir::ScatterReduction::kNone || !axis || !at) return std::nullopt;
+  std::vector<IndexRun> runs;
+  for (std::size_t a = 0; a < sizes.size(); ++a) {
+    runs.push_back({0, 1, sizes[a]});
+    if (a != *axis && !ir::is_zero(at->steps[a])) return std::nullopt;
+  }
+  const auto step = at->steps[*axis].constant().value_or(0);
+  if (step < 1 && sizes[*axis] != Dim(1)) return std::nullopt;
+  runs[*axis] = {at->start, std::max<std::int64_t>(step, 1), sizes[*axis]};
+  return runs;
+}
+
 std::optional<std::vector<IndexRun>> IndexAnalysis::overwritten_block(const ir::Node& node) {
+  if (const auto* slice = std::get_if<ir::ScatterElements>(&node.op))
+    return overwritten_slice(node, *slice);
   const auto* op = std::get_if<ir::ScatterNd>(&node.op);
   if (!op || op->reduction != ir::ScatterReduction::kNone) return std::nullopt;
   const std::vector<Dim>& dims = rw_.type(node.inputs[0]).dims;

@@ -48,9 +48,9 @@ class IndexAnalysis {
   /// of integers, floor of float division, views, casts, and additions and subtractions of 0.
   std::optional<IndexQuotient> quotient(ir::ValueId value);
 
-  /// Returns the indices along each axis of the block of its data that a ScatterNd replaces by its
-  /// updates, in order: x[:, 1:3] = y, x[:, 0] = y, x[:, ::2] = y; nullopt if it does anything
-  /// else.
+  /// Returns the indices along each axis of the block of its data that a ScatterNd or a
+  /// ScatterElements replaces by its updates, in order: x[:, 1:3] = y, x[:, 0] = y, x[:, ::2] = y;
+  /// nullopt if it does anything else.
   std::optional<std::vector<IndexRun>> overwritten_block(const ir::Node& node);
 
   /// Returns the left minus the right operand of a Binary, as a function of the result's index;
@@ -59,6 +59,8 @@ class IndexAnalysis {
 
  private:
   friend class IndexRules;
+  std::optional<std::vector<IndexRun>> overwritten_slice(const ir::Node& node,
+                                                         const ir::ScatterElements& op);
   /// Returns component c of index tuples, which are along the last axis, for a dim of `size`.
   std::optional<ir::AffineIndex> component(ir::ValueId tuples, std::size_t c, const ir::Dim& size);
 

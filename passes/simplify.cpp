@@ -310,15 +310,14 @@ bool selected_from_equal(Rewriter& rw, NodeIndex i, bool is_decoder) {
   return true;
 }
 
-/// Replaces a ScatterNd that overwrites a block by a Concat of the block and what is before and
-/// after it, or by a Gather of what is kept and what is new.
+/// Replaces a ScatterNd or ScatterElements that overwrites a block by a Concat of the block and
+/// what is before and after it, or by a Gather of what is kept and what is new.
 bool overwritten_block(Rewriter& rw, NodeIndex i, bool is_decoder) {
   const ir::Node& node = rw.node(i);
-  if (!std::holds_alternative<ir::ScatterNd>(node.op)) return false;
-  const ValueId data = node.inputs[0], result = node.outputs[0];
-  const std::vector<ir::Dim> dims = rw.type(data).dims;
   const auto runs = IndexAnalysis(rw, is_decoder).overwritten_block(node);
   if (!runs) return false;
+  const ValueId data = node.inputs[0], result = node.outputs[0];
+  const std::vector<ir::Dim> dims = rw.type(data).dims;
   std::optional<std::size_t> partial;  // the axis along which only a part is overwritten
   std::vector<ir::Dim> block;
   for (std::size_t a = 0; a < dims.size(); ++a) {

@@ -25,7 +25,7 @@ namespace llmc::passes {
 ///                                                 -> gather of rows
 ///   gather_nd(x, indices of one component)        -> gather along the first axis
 ///   gather_elements(equal integers, indices)      -> constant_of_shape(shape(indices))
-///   scatter_nd that overwrites a block, x[:, a:b] = y
+///   scatter_nd, scatter_elements that overwrites a block, x[:, a:b] = y
 ///                                                 -> concat of what is before, y, what is after
 ///
 /// x + 0 is kept, because it changes -0 to 0.
