@@ -18,10 +18,10 @@ namespace llmc::passes {
 /// +-x_i * {1, cos, sin}, through views (ir/index_map.h), Neg, Mul, Add and Sub. Any combination of
 /// these operators that computes a rotation therefore matches (head_elements.h).
 ///
-/// Angles p f: mul(cast(positions), frequencies), or matmul of either with the other, reshaped,
-/// transposed, concatenated; cos and sin must have no factor. Tables: gather(table, positions) on
-/// axis 0 of constants [max_positions, n] for cos and sin; they become one f32[max_positions,
-/// rotary_dim] constant (cos | sin) and the node has `table`.
+/// Angles p f: mul(cast(positions), frequencies), or matmul of either with the other, through views
+/// (rope_factors.h), also of rows with equal positions; cos and sin must have no factor. Tables:
+/// gather(table, positions) on axis 0 of constants [max_positions, n] for cos and sin; they become
+/// one f32[max_positions, rotary_dim] constant (cos | sin) and the node has `table`.
 ///
 /// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the
 /// rows of the projection's result. Unchanged if a rotation differs from the above in sign or

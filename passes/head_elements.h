@@ -5,27 +5,15 @@
 #include <optional>
 #include <vector>
 
-#include "passes/match.h"
+#include "passes/rope_factors.h"
 
 /// Analysis for fuse_rope: expresses the elements of a value along the head dim as sums of +-x_i *
 /// {1, cos, sin}.
 namespace llmc::passes {
 
-/// A factor that depends only on the token: 1, an angle p*f, its cosine or sine, or a column of a
-/// table.
-struct RopeFactor {
-  enum class Kind : std::uint8_t { kOne, kAngle, kCos, kSin, kColumn };
-  Kind kind = Kind::kOne;
-  ir::ValueId positions;    // integers, one for each token
-  double frequency = 0;     // kAngle, kCos, kSin
-  ir::ConstantPtr table;    // kColumn: f32[max_positions, n]
-  std::int64_t column = 0;  // kColumn: the first column with the same elements
-  friend bool operator==(const RopeFactor&, const RopeFactor&) = default;
-};
-
 struct RopeTerm {
   bool negative = false;
-  std::int64_t x = -1;  // index of the element of x; -1: the factor alone
+  std::int64_t x = 0;  // index of the element of x
   RopeFactor factor;
 };
 
@@ -39,17 +27,16 @@ struct HeadElements {
   std::vector<RopeForm> elements;
 };
 
-/// Computes elements of values that consist of factors alone, and of values computed from one x.
+/// Computes the elements of values computed from one x and factors (rope_factors.h).
 class HeadElementAnalysis {
  public:
-  /// Maximum head dim and maximum number of chained nodes that are analyzed.
+  /// Maximum head dim that is analyzed.
   static constexpr std::int64_t kMaxHeadDim = 1 << 12;
-  static constexpr int kMaxDepth = 64;
 
-  explicit HeadElementAnalysis(const Rewriter& rw) : rw_(rw) {}
+  explicit HeadElementAnalysis(const Rewriter& rw) : rw_(rw), factors_(rw) {}
 
-  /// Returns the elements of `value` if they are factors without x, otherwise nullptr.
-  const HeadElements* factors(ir::ValueId value);
+  /// Returns the factors of `value` if it contains nothing else, otherwise nullptr.
+  const RopeFactors* factors(ir::ValueId value) { return factors_.find(value); }
 
   /// Starts the analysis of values computed from `x`, which has rank 4 and a constant last dim.
   /// Discards the results for the previous x.
@@ -64,16 +51,10 @@ class HeadElementAnalysis {
   std::optional<std::size_t> sequence_axis() const { return sequence_axis_; }
 
  private:
-  std::optional<HeadElements> compute_factors(ir::ValueId value);
-  std::optional<HeadElements> angles(const ir::Node& node, const ir::TensorType& type);
-  std::optional<HeadElements> columns(const ir::Node& node);
   std::optional<std::vector<HeadElements>> product(const ir::Node& node);
-  std::optional<ir::ValueId> positions(ir::ValueId value) const;
 
   const Rewriter& rw_;
-  std::map<ir::ValueId, std::optional<HeadElements>> factors_;
-  std::map<ir::ConstantPtr, std::vector<std::int64_t>> columns_;  // canonical_columns by table
-  int depth_ = 0;
+  RopeFactorAnalysis factors_;
   std::map<ir::ValueId, HeadElements> from_x_;
   ir::ValueId x_;
   std::optional<std::size_t> sequence_axis_;
@@ -87,14 +68,5 @@ struct Rotation {
   std::vector<RopeFactor> cosines, sines;  // rotary_dim / 2 each
 };
 std::optional<Rotation> match_rotation(const std::vector<RopeForm>& elements);
-
-/// Returns the elements of result `slot` of a view (ir/index_map.h). `in` are the elements of its
-/// operands: one for each operand of a Concat, one for other views. With `fixed_lead`, leading dims
-/// must be unchanged; otherwise they may be permuted, and dims of 1 added or removed. Returns
-/// nullopt if the view mixes elements and leading dims.
-std::optional<HeadElements> view_elements(const Rewriter& rw, const ir::Node& node,
-                                          std::size_t slot,
-                                          const std::vector<const HeadElements*>& in,
-                                          bool fixed_lead);
 
 }  // namespace llmc::passes

@@ -228,7 +228,7 @@ class MapRules {
   static AxisIndex affine_axis(const AffineIndex& affine, std::size_t first) {
     AxisIndex index{affine.start, {}, {}};
     for (std::size_t k = 0; k < affine.steps.size(); ++k)
-      index.terms.push_back({first + k, affine.steps[k]});
+      if (!is_zero(affine.steps[k])) index.terms.push_back({first + k, affine.steps[k]});
     return index;
   }
 

@@ -109,6 +109,8 @@ std::vector<DecoderForm> forms() {
   add("Table", [](auto& f) { f.rope = Rope::kTable; });
   add("TableCountedPositions",
       [](auto& f) { f.rope = Rope::kTable, f.positions = Positions::kCounted; });
+  add("Sections", [](auto& f) { f.rope = Rope::kSections; });
+  add("StoredSections", [](auto& f) { f.rope = Rope::kStoredSections; });
   add("Packed", [](auto& f) { f.packed = true, f.mlp = Mlp::kFused; });
   add("HeadNorms", [](auto& f) { f.head_norms = true; });
   add("LayerNormsParallelGelu", [](auto& f) {

@@ -32,7 +32,10 @@ class Writer {
     total_ = b_.node("Add", {past_, count_});
     positions();
     if (f_.mask != Mask::kGroupQuery) mask();
-    if (f_.rope == Rope::kHalves || f_.rope == Rope::kInterleaved) angles();
+    if (f_.rope != Rope::kTable && f_.rope != Rope::kNone) {
+      const RopeAngles angles = rope_angles(b_, f_.rope, positions_, f_.float_type);
+      cos_ = angles.cosines, sin_ = angles.sines;
+    }
     auto x = b_.node("Gather", {weight("table", {kVocabulary, kHidden}, 1), "input_ids"});
     for (layer_ = 0; layer_ < kLayers; ++layer_) x = layer(x);
     auto logits = b_.node("MatMul", {norm(x), weight("head", {kHidden, kVocabulary}, 0.5f)}, {},
@@ -90,8 +93,11 @@ class Writer {
       b_.float_input("attention_mask", {"batch", kOne, "seq", "total"});
     if (f_.mask == Mask::kGivenBools)
       b_.input("attention_mask", TensorProto::BOOL, {"batch", kOne, "seq", "total"});
-    if (f_.positions == Positions::kInput)
-      b_.input("position_ids", TensorProto::INT64, {"batch", "seq"});
+    if (f_.positions == Positions::kInput) {
+      std::vector<DeclaredDim> dims{"batch", "seq"};
+      if (has_sections(f_.rope)) dims.insert(dims.begin(), std::int64_t{3});
+      b_.input("position_ids", TensorProto::INT64, dims);
+    }
     if (f_.positions == Positions::kCachePosition)
       b_.input("cache_position", TensorProto::INT64, {"seq"});
     if (f_.merged) b_.input("use_cache_branch", TensorProto::BOOL, {kOne});
@@ -166,20 +172,6 @@ class Writer {
       default:
         mask_ = "attention_mask";
     }
-  }
-
-  void angles() {
-    const auto f = b_.floats("inv_freq", {1, kDim / 2, 1}, std::vector<float>{1, 0.0625f});
-    const auto p = cast(b_.unsqueeze(positions_, {1}), f_.float_type);
-    auto angle = transpose(op("MatMul", {f, p}), {0, 2, 1});  // [1, seq, 2]
-    if (f_.rope == Rope::kInterleaved) {
-      const auto twice = concat({b_.unsqueeze(angle, {3}), b_.unsqueeze(angle, {3})}, 3);
-      angle = b_.reshape(twice, {1, -1, kDim});
-    } else {
-      angle = concat({angle, angle}, 2);
-    }
-    cos_ = b_.unsqueeze(op("Cos", {angle}), {1});
-    sin_ = b_.unsqueeze(op("Sin", {angle}), {1});
   }
 
   /// Cosines and sines of 32 positions, a row each.

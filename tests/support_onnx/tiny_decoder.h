@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/support_onnx/norm_form.h"
+#include "tests/support_onnx/rope_form.h"
 
 namespace llmc::testing {
 
@@ -13,7 +14,7 @@ struct DecoderForm {
   enum class Cache { kHeadsFirst, kSequenceFirst, kTurned, kJoined, kStacked };
   enum class Mask { kCompared, kWindow, kTriangle, kGivenFloats, kGivenBools, kGroupQuery };
   enum class Positions { kInput, kCounted, kSummed, kCachePosition };
-  enum class Rope { kHalves, kInterleaved, kTable, kNone };
+  using Rope = RopeForm;
   enum class Mlp { kSilu, kGeluTanh, kFused, kReluSquared };
   /// What the branches of a layer are multiplied with: a number that differs between the layers.
   enum class LayerScale { kNone, kScalar, kOneElement, kConstantNode };

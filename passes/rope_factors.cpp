@@ -1,0 +1,272 @@
+#include "passes/rope_factors.h"
+
+#include <algorithm>
+
+namespace llmc::passes {
+
+namespace {
+
+using Kind = RopeFactor::Kind;
+using ir::Dim;
+using ir::ValueId;
+
+/// Returns the number of dims other than 1.
+std::size_t count_non_ones(const std::vector<Dim>& dims) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(dims, [](const Dim& d) { return d.constant() != 1; }));
+}
+
+/// Returns for each column c of a table [rows, n] the first of the columns c-n/2, c-1 (for odd c)
+/// and c whose elements equal those of c, because exporters repeat halves or pairs.
+std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
+  const std::int64_t rows = table.dims()[0], n = table.dims()[1];
+  std::vector<float> data(static_cast<std::size_t>(rows * n));
+  table.read_rows(0, rows, data);
+  const auto same = [&](std::int64_t a, std::int64_t b) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      if (data[static_cast<std::size_t>(r * n + a)] != data[static_cast<std::size_t>(r * n + b)])
+        return false;
+    return true;
+  };
+  std::vector<std::int64_t> first(static_cast<std::size_t>(n));
+  for (std::int64_t c = 0; c < n; ++c) {
+    first[static_cast<std::size_t>(c)] = c;
+    if (n % 2 != 0) continue;
+    if (c >= n / 2 && same(c, c - n / 2))
+      first[static_cast<std::size_t>(c)] = first[static_cast<std::size_t>(c - n / 2)];
+    else if (c % 2 == 1 && same(c, c - 1))
+      first[static_cast<std::size_t>(c)] = first[static_cast<std::size_t>(c - 1)];
+  }
+  return first;
+}
+
+/// Returns the constant [rows, n] of a table. Views with dims of 1 and a slice of the first rows
+/// are ignored. Returns nullptr for other producers.
+ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
+  const auto& wanted = rw.type(value).dims;
+  if (wanted.size() != 2) return rw.constant(value);
+  constexpr int kMaxSteps = 8;
+  for (int steps = 0; steps < kMaxSteps; ++steps) {
+    if (const ir::ConstantPtr data = rw.constant(value)) {
+      std::vector<std::int64_t> dims;
+      for (const std::int64_t size : data->dims())
+        if (size != 1) dims.push_back(size);
+      if (data->dims().size() == 2) return data;
+      return dims.size() == 2 && Dim(dims[1]) == wanted[1] ? ir::reshaped(data, dims) : nullptr;
+    }
+    const ir::Node* node = rw.producer(value);
+    if (!node) return nullptr;
+    if (std::holds_alternative<ir::Slice>(node->op)) {
+      const auto& from = rw.type(node->inputs[0]).dims;
+      const auto& to = rw.type(value).dims;
+      const auto maps = index_maps(rw, *node);
+      for (std::size_t a = 0; a < from.size(); ++a) {
+        const bool rows = a + 2 == from.size();
+        if (maps.empty() || maps[0].axes[a].result_axis() != a || (!rows && from[a] != to[a]))
+          return nullptr;
+      }
+      value = node->inputs[0];
+      continue;
+    }
+    const ValueId above = strip_views(rw, value);
+    if (above == value || count_non_ones(rw.type(above).dims) != 2) return nullptr;
+    value = above;
+  }
+  return nullptr;
+}
+
+/// Returns the dims without that of the tokens, for which it has 1; nullopt if another one is a
+/// symbol or there are too many elements.
+std::optional<std::vector<std::int64_t>> shape_of_one_token(const std::vector<Dim>& dims,
+                                                            std::optional<std::size_t> tokens) {
+  std::vector<std::int64_t> shape;
+  std::int64_t count = 1;
+  for (std::size_t a = 0; a < dims.size(); ++a) {
+    const auto size = a == tokens ? std::optional<std::int64_t>(1) : dims[a].constant();
+    if (!size || *size <= 0 || *size > RopeFactorAnalysis::kMaxFactors / count) return std::nullopt;
+    count *= *size;
+    shape.push_back(*size);
+  }
+  return shape;
+}
+
+/// Returns the result axis that a view moves the token axis of its operand to, without changing
+/// which token an element belongs to; nullopt if it does.
+std::optional<std::size_t> moved_tokens(const ir::IndexMap& map, const std::vector<Dim>& from,
+                                        const std::vector<Dim>& to, std::size_t tokens) {
+  const auto axis = map.axes[tokens].result_axis();
+  if (!axis || to[*axis] != from[tokens] || (map.range && map.range->axis == *axis))
+    return std::nullopt;
+  for (std::size_t a = 0; a < map.axes.size(); ++a)
+    for (const ir::IndexTerm& term : map.axes[a].terms)
+      if (a != tokens && term.axis == *axis) return std::nullopt;
+  return axis;
+}
+
+}  // namespace
+
+std::vector<ir::IndexMap> RopeFactorAnalysis::maps(const ir::Node& node, std::size_t slot) {
+  ir::IndexOperands read;
+  read.elements = [this](ValueId list) { return known_integers(rw_, list); };
+  read.affine = [this](ValueId list) {
+    const ir::AffineIndex* found = indices_.find(list);
+    return found ? std::optional(*found) : std::nullopt;
+  };
+  return ir::index_maps(rw_.graph(), node, slot, read);
+}
+
+std::optional<RopeFactorAnalysis::Positions> RopeFactorAnalysis::positions(ValueId value,
+                                                                           int depth) {
+  const ir::Node* node = rw_.producer(value);
+  const ir::TensorType& type = rw_.type(value);
+  if (node && depth < kMaxDepth) {
+    const auto* cast = std::get_if<ir::Cast>(&node->op);
+    if (cast && (cast->to == ir::ElementType::kF32 || cast->to == ir::ElementType::kI64))
+      if (const auto found = positions(node->inputs[0], depth + 1)) return found;
+    const auto views = ir::is_view(node->op) && !std::holds_alternative<ir::Concat>(node->op)
+                           ? maps(*node, rw_.slot(value))
+                           : std::vector<ir::IndexMap>();
+    if (views.size() == 1) {
+      const ValueId above = node->inputs[views[0].operand];
+      auto found = positions(above, depth + 1);
+      if (found && found->tokens)
+        found->tokens = moved_tokens(views[0], rw_.type(above).dims, type.dims, *found->tokens);
+      const bool constant = std::ranges::all_of(type.dims, &Dim::is_constant);
+      if (found && (found->tokens || constant)) return found;
+    }
+  }
+  if (type.element != ir::ElementType::kI64 || count_non_ones(type.dims) > 1) return std::nullopt;
+  const auto wide = std::ranges::find_if(type.dims, [](const Dim& d) { return d != Dim(1); });
+  if (wide == type.dims.end()) return Positions{value, std::nullopt};
+  return Positions{value, static_cast<std::size_t>(wide - type.dims.begin())};
+}
+
+/// Matches positions * frequencies: an outer product by Mul, or by MatMul over one element.
+std::optional<RopeFactors> RopeFactorAnalysis::angles(const ir::Node& node,
+                                                      const ir::TensorType& type) {
+  const auto* mul = std::get_if<ir::Binary>(&node.op);
+  const bool is_matmul = std::holds_alternative<ir::MatMul>(node.op);
+  if (!is_matmul && !(mul && mul->kind == ir::BinaryKind::kMul)) return std::nullopt;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const ir::ConstantPtr frequencies = rw_.constant(node.inputs[side]);
+    const ir::TensorType& operand = rw_.type(node.inputs[1 - side]);
+    if (!frequencies || !ir::is_float(frequencies->element()) ||
+        frequencies->element_count() > kMaxFactors || operand.element != ir::ElementType::kF32)
+      continue;
+    const auto& dims = frequencies->dims();
+    if (is_matmul &&
+        (dims.size() < 2 || operand.rank() < 2 || rw_.type(node.inputs[0]).dims.back() != Dim(1)))
+      return std::nullopt;
+    const auto found = positions(node.inputs[1 - side]);
+    if (!found) continue;
+    RopeFactors result;
+    if (found->tokens) result.tokens = *found->tokens + type.rank() - operand.rank();
+    if (result.tokens && type.dims[*result.tokens] != operand.dims[*found->tokens])
+      return std::nullopt;
+    const auto shape = shape_of_one_token(type.dims, result.tokens);
+    if (!shape) return std::nullopt;
+    // Refuses frequencies that differ between tokens, too.
+    for (std::size_t a = 1; a <= dims.size(); ++a)
+      if (dims[dims.size() - a] != 1 && dims[dims.size() - a] != (*shape)[shape->size() - a])
+        return std::nullopt;
+    const ir::IndexMap map =
+        ir::expand_map({dims.begin(), dims.end()}, {shape->begin(), shape->end()});
+    const auto sources = ir::element_sources({map}, {dims}, *shape);
+    if (!sources) return std::nullopt;
+    const std::vector<double> values = ir::to_doubles(*frequencies);
+    result.shape = *shape;
+    for (const ir::ElementSource& source : *sources)
+      result.elements.push_back({Kind::kAngle, found->value,
+                                 values[static_cast<std::size_t>(source.element)], nullptr, 0});
+    return result;
+  }
+  return std::nullopt;
+}
+
+std::optional<RopeFactors> RopeFactorAnalysis::columns(const ir::Node& node,
+                                                       const ir::TensorType& type) {
+  const auto& gather = std::get<ir::Gather>(node.op);
+  const ir::ConstantPtr table = stored_table(rw_, node.inputs[0]);
+  constexpr std::int64_t kMaxColumnElements = std::int64_t{1} << 24;
+  if (gather.axis != 0 || !table || table->dims().size() != 2 ||
+      table->element() != ir::ElementType::kF32 || table->dims()[1] > kMaxColumns ||
+      table->dims()[1] < 1 || table->element_count() > kMaxColumnElements)
+    return std::nullopt;
+  const auto found = positions(node.inputs[1]);
+  if (!found || rw_.constant(node.inputs[1])) return std::nullopt;
+  const auto shape = shape_of_one_token(type.dims, found->tokens);
+  if (!shape) return std::nullopt;
+  std::vector<std::int64_t>& first = columns_[table];
+  if (first.empty()) first = canonical_columns(*table);
+  RopeFactors result{*shape, found->tokens, {}};
+  std::int64_t rows = 1;
+  for (std::size_t a = 0; a + 1 < shape->size(); ++a) rows *= (*shape)[a];
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (const std::int64_t column : first)
+      result.elements.push_back({Kind::kColumn, found->value, 0, table, column});
+  return result;
+}
+
+std::optional<RopeFactors> RopeFactorAnalysis::view(const ir::Node& node, ValueId value) {
+  const auto views = maps(node, rw_.slot(value));
+  const std::vector<Dim>& to = rw_.type(value).dims;
+  RopeFactors result;
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const ir::IndexMap& map : views) {
+    const ValueId operand = node.inputs[map.operand];
+    const RopeFactors* from = find(operand);
+    if (!from) return std::nullopt;
+    const auto tokens =
+        from->tokens ? moved_tokens(map, rw_.type(operand).dims, to, *from->tokens) : std::nullopt;
+    if (from->tokens.has_value() != tokens.has_value()) return std::nullopt;
+    if (!shapes.empty() && tokens != result.tokens) return std::nullopt;
+    result.tokens = tokens;
+    shapes.push_back(from->shape);
+  }
+  const auto shape = shape_of_one_token(to, result.tokens);
+  const auto sources =
+      shape && !views.empty() ? ir::element_sources(views, shapes, *shape) : std::nullopt;
+  if (!sources) return std::nullopt;
+  result.shape = *shape;
+  for (const ir::ElementSource& source : *sources)
+    result.elements.push_back(
+        find(node.inputs[source.operand])->elements[static_cast<std::size_t>(source.element)]);
+  return result;
+}
+
+const RopeFactors* RopeFactorAnalysis::find(ValueId value) {
+  if (!value.exists()) return nullptr;
+  auto it = known_.find(value);
+  if (it == known_.end()) {
+    known_[value] = std::nullopt;
+    ++depth_;
+    auto computed = depth_ <= kMaxDepth ? compute(value) : std::nullopt;
+    --depth_;
+    it = known_.insert_or_assign(value, std::move(computed)).first;
+  }
+  return it->second ? &*it->second : nullptr;
+}
+
+std::optional<RopeFactors> RopeFactorAnalysis::compute(ValueId value) {
+  const ir::Node* node = rw_.producer(value);
+  const ir::TensorType& type = rw_.type(value);
+  if (!node || type.element != ir::ElementType::kF32 || type.rank() == 0) return std::nullopt;
+  if (auto found = angles(*node, type)) return found;
+  if (std::holds_alternative<ir::Gather>(node->op))
+    if (auto found = columns(*node, type)) return found;
+  if (const auto* un = std::get_if<ir::Unary>(&node->op)) {
+    const bool cosine = un->kind == ir::UnaryKind::kCos;
+    if (!cosine && un->kind != ir::UnaryKind::kSin) return std::nullopt;
+    const RopeFactors* angle = find(node->inputs[0]);
+    if (!angle) return std::nullopt;
+    RopeFactors result = *angle;
+    for (RopeFactor& factor : result.elements) {
+      if (factor.kind != Kind::kAngle) return std::nullopt;
+      factor.kind = cosine ? Kind::kCos : Kind::kSin;
+    }
+    return result;
+  }
+  return ir::is_view(node->op) ? view(*node, value) : std::nullopt;
+}
+
+}  // namespace llmc::passes

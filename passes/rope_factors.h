@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "passes/index_analysis.h"
+#include "passes/match.h"
+
+/// Analysis for fuse_rope: values that consist of the factors of rotations.
+namespace llmc::passes {
+
+/// A factor that depends only on the token: 1, an angle p*f, its cosine or sine, or a column of a
+/// table.
+struct RopeFactor {
+  enum class Kind : std::uint8_t { kOne, kAngle, kCos, kSin, kColumn };
+  Kind kind = Kind::kOne;
+  ir::ValueId positions;    // integers, one for each token
+  double frequency = 0;     // kAngle, kCos, kSin
+  ir::ConstantPtr table;    // kColumn: f32[max_positions, n]
+  std::int64_t column = 0;  // kColumn: the first column with the same elements
+  friend bool operator==(const RopeFactor&, const RopeFactor&) = default;
+};
+
+/// The factors of a value, row-major over `shape`: its dims, with 1 in place of that of the tokens.
+struct RopeFactors {
+  std::vector<std::int64_t> shape;
+  std::optional<std::size_t> tokens;  // axis of the tokens; absent for a single token
+  std::vector<RopeFactor> elements;
+};
+
+/// Computes factors from positions through products with constants, lookups in tables, cosines and
+/// sines, and views of any axes (ir/index_map.h). Positions may be repeated along an axis: the
+/// temporal, height and width positions of multimodal RoPE are equal for text, so the parts that it
+/// selects from the three rows are factors of one position.
+class RopeFactorAnalysis {
+ public:
+  /// Maximum number of factors of a value and of columns of a table.
+  static constexpr std::int64_t kMaxFactors = 1 << 14;
+  static constexpr std::int64_t kMaxColumns = 1 << 12;
+  static constexpr int kMaxDepth = 64;
+
+  explicit RopeFactorAnalysis(const Rewriter& rw) : rw_(rw), indices_(rw, /*is_decoder=*/true) {}
+
+  /// Returns the factors of `value`; nullptr if it contains anything else.
+  const RopeFactors* find(ir::ValueId value);
+
+ private:
+  /// Integers with one element for each token.
+  struct Positions {
+    ir::ValueId value;
+    std::optional<std::size_t> tokens;  // axis of the value that repeats them
+  };
+
+  std::optional<Positions> positions(ir::ValueId value, int depth = 0);
+  std::vector<ir::IndexMap> maps(const ir::Node& node, std::size_t slot);
+  std::optional<RopeFactors> compute(ir::ValueId value);
+  std::optional<RopeFactors> angles(const ir::Node& node, const ir::TensorType& type);
+  std::optional<RopeFactors> columns(const ir::Node& node, const ir::TensorType& type);
+  std::optional<RopeFactors> view(const ir::Node& node, ir::ValueId value);
+
+  const Rewriter& rw_;
+  IndexAnalysis indices_;
+  std::map<ir::ValueId, std::optional<RopeFactors>> known_;
+  std::map<ir::ConstantPtr, std::vector<std::int64_t>> columns_;  // canonical_columns by table
+  int depth_ = 0;
+};
+
+}  // namespace llmc::passes
