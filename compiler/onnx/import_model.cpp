@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/onnx/bind/bind.h"
+#include "compiler/onnx/bind/decoder_inputs.h"
 #include "compiler/onnx/model_files.h"
 #include "compiler/support/file.h"
 
@@ -115,6 +116,23 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
   return Error(std::move(diagnostics));
 }
 
+/// Appends a warning if the decoder tells positions in an image from those in text, which llmc does
+/// not.
+Status note_image_positions(const ModelFiles& model, FileSet& files, ImportedModel& bound) {
+  LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
+  const std::string positions = position_rows(part);
+  if (positions.empty()) return ok_status();
+  const auto encoder = to_string(encoder_role(model.media_encoder));
+  bound.warnings.push_back(
+      {.kind = ErrorKind::kUnsupported,
+       .file = model.name,
+       .node = positions,
+       .message = "the rows of the " + std::string(encoder) +
+                  " get the positions of text, one after the other, in place of time, height and "
+                  "width"});
+  return ok_status();
+}
+
 /// Binds the model and, if `inputs` is nullptr and the model is a decoder, its media encoder.
 /// Leaves out a media encoder that is not supported, with a warning.
 Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
@@ -128,6 +146,7 @@ Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
   }
   if (!encoder.ok()) return with_decoder_hint(encoder.error(), model);
   bound.module.entries.push_back({std::string(ir::kEncodeImage), *std::move(encoder)});
+  LLMC_RETURN_IF_ERROR(note_image_positions(model, files, bound));
   return bound;
 }
 

@@ -71,7 +71,8 @@ struct ImportedModel {
   std::vector<FileInfo> files;  // sorted by name
   std::string prompt_template;  // llm_config.json, with %s for the user's text; may be empty
   std::optional<TokenizerFile> tokenizer;
-  /// Contradictions in the files that do not affect results; at most kMaxWarnings.
+  /// Contradictions in the files that do not affect results (at most kMaxWarnings), and what of an
+  /// encoder beside the decoder is left out.
   std::vector<Diagnostic> warnings;
 
   const ir::Graph& graph() const { return module.graph(); }

@@ -81,6 +81,32 @@ TEST(VisionModel, TheFolderHasItsImageEncoder) {
   }
 }
 
+// Multimodal RoPE reads positions of time, height and width, which are equal for text.
+TEST(VisionModel, RowsOfPositionsAreThoseOfText) {
+  const TemporaryFolder folder;
+  VisionForm form;
+  write_tiny_vision(folder.path(), form);
+  const std::vector<float> expected = logits_of(folder.path() / "model.onnx");
+  EXPECT_TRUE(importer::import_model(folder.path() / "vision")->warnings.empty());
+  for (const RopeForm rope : {RopeForm::kSections, RopeForm::kStoredSections}) {
+    form.decoder.rope = rope;
+    write_tiny_vision(folder.path(), form);
+    EXPECT_EQ(logits_of(folder.path() / "vision"), expected);
+    const auto model = importer::import_model(folder.path() / "vision");
+    ASSERT_TRUE(model.ok());
+    ASSERT_EQ(model->warnings.size(), 1u);
+    EXPECT_EQ(model->warnings[0].file, "decoder_model_merged.onnx");
+    EXPECT_EQ(model->warnings[0].node, "position_ids");
+    EXPECT_EQ(model->warnings[0].message,
+              "the rows of the image encoder get the positions of text, one after the other, in "
+              "place of time, height and width");
+    // Without images there is nothing to warn of.
+    const auto alone = importer::import_model(folder.path() / "vision/decoder_model_merged.onnx");
+    ASSERT_TRUE(alone.ok());
+    EXPECT_TRUE(alone->warnings.empty());
+  }
+}
+
 TEST(VisionModel, AnImageEncoderReturnsRows) {
   const TemporaryFolder folder;
   write_tiny_vision(folder.path());

@@ -286,6 +286,15 @@ bool has_named_tokens(const Part& part) {
   });
 }
 
+std::string position_rows(const Part& part) {
+  const auto found = std::ranges::find_if(part.graph.inputs, [&](const auto* value) {
+    if (!part.uses(value->name()) || role_of(*value) != InputRole::kPositions) return false;
+    const Declared type = declared(*value);
+    return type.rank == 3 && type.sizes[0] != 1;
+  });
+  return found == part.graph.inputs.end() ? std::string() : (*found)->name();
+}
+
 bool takes_ids(const Part& part) {
   const auto* ids = part.uses("input_ids") ? part.input("input_ids") : nullptr;
   const auto element = ids ? element_type(ids->type().tensor_type().elem_type()) : std::nullopt;

@@ -42,6 +42,9 @@ bool reads_source(const InputRoles& roles);
 InputRoles input_roles(const Part& part);
 /// Returns whether `part` uses an input with a name of token ids or embedded rows.
 bool has_named_tokens(const Part& part);
+/// Returns the name of the input with several rows of positions, as multimodal RoPE reads them
+/// (time, height and width); empty if `part` uses none.
+std::string position_rows(const Part& part);
 /// Returns whether `part` uses `input_ids` and it contains integers. In split models, an input with
 /// this name may contain rows.
 bool takes_ids(const Part& part);
