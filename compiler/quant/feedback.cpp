@@ -128,6 +128,12 @@ void Moments::add(std::span<const float> x, std::span<const float> exact, Worker
                  .ok());
 }
 
+void Moments::add_scaled(const Moments& other, double factor) {
+  LLMC_CHECK(columns_ == other.columns_);
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    sums_[i] += static_cast<float>(factor * static_cast<double>(other.sums_[i]));
+}
+
 bool Moments::finite() const {
   for (std::size_t i = 0; i < columns_; ++i)
     for (std::size_t j = i; j < columns_; ++j)

@@ -29,6 +29,8 @@ class Moments {
   void add(std::span<const float> x, WorkerPool& pool);
   /// Adds x^T x and (exact - x)^T x.
   void add(std::span<const float> x, std::span<const float> exact, WorkerPool& pool);
+  /// Adds the sums of `other`, times `factor`, without its changes and its number of rows.
+  void add_scaled(const Moments& other, double factor);
   /// Returns the sum for two columns.
   float at(std::size_t i, std::size_t j) const {
     return i <= j ? sums_[i * columns_ + j] : sums_[j * columns_ + i];

@@ -306,6 +306,18 @@ TEST(Feedback, SymmetricCodesReachTheEndsOfTheRange) {
   }
 }
 
+TEST(Moments, OthersAreAddedInPart) {
+  const std::size_t n = 40;
+  Moments own = moments_of(correlated(30, n, 1), n);
+  const Moments alone = own, other = moments_of(correlated(50, n, 2), n);
+  own.add_scaled(other, 0.25);
+  EXPECT_EQ(own.rows(), 30u);
+  EXPECT_FALSE(own.has_changes());
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+      EXPECT_EQ(own.at(i, j), alone.at(i, j) + 0.25f * other.at(i, j));
+}
+
 TEST(Moments, AreNotFiniteWithOneValueThatIsNot) {
   std::vector<float> x(3 * 8, 1.0f);
   EXPECT_TRUE(moments_of(x, 8).finite());
