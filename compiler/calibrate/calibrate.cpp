@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "compiler/calibrate/all_logits.h"
 #include "compiler/calibrate/matrix_products.h"
 #include "compiler/calibrate/rounding.h"
+#include "compiler/calibrate/run_product.h"
 #include "compiler/calibrate/stream.h"
 #include "compiler/calibrate/window_inputs.h"
 #include "compiler/ir/constant_pages.h"
@@ -20,7 +22,7 @@ namespace llmc::calibrate {
 namespace {
 
 using ir::ConstantPtr;
-using reference::Tensor;
+using reference::ProductInput;
 
 /// Added to the diagonal of the moments, as a part of its mean.
 constexpr double kDamping = 0.1;
@@ -36,6 +38,8 @@ std::optional<WeightKind> kind_of(const ir::Node& node) {
   } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
     const ir::WeightFormat value = qkv->value_format;
     if (value == ir::WeightFormat::kUnset || value == qkv->format) format = qkv->format;
+  } else if (const auto* experts = std::get_if<ir::ExpertLinear>(&node.op)) {
+    format = experts->format;
   }
   return rounded_kind(format);
 }
@@ -43,8 +47,27 @@ std::optional<WeightKind> kind_of(const ir::Node& node) {
 /// Returns whether the codes of the weight are chosen here.
 bool is_encoded(const ir::Node& node, const ir::Constant& weight) {
   if (!kind_of(node) || weight.dims().size() != 2) return false;
+  const auto rows = static_cast<std::size_t>(weight.dims()[0]), blocks = blocks_of(node);
+  if (blocks == 0 || (blocks > 1 && rows % (blocks * kPanelRows) != 0)) return false;
   // Codes of the model are preserved.
-  return weight.dims()[0] > 0 && weight.dims()[1] > 0 && !ir::has_quantized_rows(weight);
+  return rows > 0 && weight.dims()[1] > 0 && !ir::has_quantized_rows(weight);
+}
+
+/// Returns the rows of `exact` in the places of `inputs`. Where another block has the row, it is
+/// that of `inputs`: nothing is known about its change.
+std::vector<float> rows_of_model(ProductInput exact, const ProductInput& inputs) {
+  if (exact.places == inputs.places) return std::move(exact.rows);
+  std::vector<float> rows = inputs.rows;
+  if (inputs.places.empty()) return rows;
+  const std::size_t columns = rows.size() / inputs.places.size();
+  for (std::size_t i = 0; i < inputs.places.size(); ++i) {
+    const auto found = std::ranges::lower_bound(exact.places, inputs.places[i]);
+    if (found == exact.places.end() || *found != inputs.places[i]) continue;
+    const auto at = static_cast<std::size_t>(found - exact.places.begin());
+    std::ranges::copy(std::span(exact.rows).subspan(at * columns, columns),
+                      rows.begin() + static_cast<std::ptrdiff_t>(i * columns));
+  }
+  return rows;
 }
 
 /// Encodes each matrix when it is reached. Every window is run twice: the first half of the values
@@ -64,71 +87,92 @@ class Encoder final : public Products {
   Result<std::vector<Values>> run(const ir::Node& node, const ConstantPtr& weight,
                                   const std::vector<Values>& operands) override {
     const auto columns = static_cast<std::size_t>(weight->dims()[1]);
-    LLMC_TRY(const std::vector<float> own,
-             read_transposed(*weight, ir::WeightFormat::kUnset, pool_));
-    std::vector<float> rounded;
-    if (const auto found = encoded_.find(weight.get()); found != encoded_.end()) {
-      const quant::EncodedMatrix& matrix = *found->second;
-      const auto read = [&](std::size_t first, std::span<float> values) {
+    const auto found = encoded_.find(weight.get());
+    const bool rounded = found != encoded_.end();
+    const auto read = [&](std::size_t index) -> Result<std::vector<std::vector<float>>> {
+      const Block block{index, blocks_of(node)};
+      std::vector<std::vector<float>> versions(rounded ? 2 : 1);
+      LLMC_TRY(versions[0], read_transposed(*weight, block, ir::WeightFormat::kUnset, pool_));
+      if (!rounded) return versions;
+      const auto decode = [&](std::size_t first, std::span<float> values) {
+        const quant::EncodedMatrix& matrix = *found->second;
         quant::unpack_panels(matrix.kind(), matrix.panels(first, values.size() / columns), columns,
                              values);
         return ok_status();
       };
-      LLMC_TRY(rounded, read_transposed(*weight, pool_, read));
-    }
-    std::vector<Values> results(node.outputs.size(), Values(2 * options_.windows.size()));
-    LLMC_RETURN_IF_ERROR(
-        for_windows(operands, 0, 2 * options_.windows.size(),
-                    [&](std::size_t window, const auto& given) -> Status {
-                      const bool as_model = window < options_.windows.size() || rounded.empty();
-                      reference::InterpreterOptions how;
-                      how.product = [&](std::span<const float> x, std::span<float> y) {
-                        multiply(x, as_model ? own : rounded, columns, y);
-                      };
-                      LLMC_TRY(auto made, reference::evaluate_node(node, given, how));
-                      for (std::size_t i = 0; i < results.size(); ++i)
-                        results[i][window] = std::make_shared<Tensor>(std::move(made[i]));
-                      return ok_status();
-                    }));
-    return results;
+      LLMC_TRY(versions[1], read_transposed(*weight, block, pool_, decode));
+      return versions;
+    };
+    const std::size_t windows = options_.windows.size();
+    std::vector<WindowVersion> runs;
+    for (std::size_t window = 0; window < 2 * windows; ++window)
+      runs.push_back({window, rounded && window >= windows ? 1u : 0u});
+    return run_product(node, columns, operands, 2 * windows, runs, read, pool_);
   }
 
   Matrices take() { return std::move(encoded_); }
 
  private:
-  /// Calls f(window, operands) for some windows, in parallel.
-  template <class F>
-  Status for_windows(const std::vector<Values>& operands, std::size_t first, std::size_t count,
-                     const F& f) {
-    return pool_.run(count, [&](std::size_t i) -> Status {
-      std::vector<const Tensor*> given;
-      for (const Values& operand : operands) given.push_back(of_window(operand, first + i).get());
-      return f(first + i, given);
-    });
+  /// Adds the rows that the product multiplies by a block of its weight, or by any. `changes`:
+  /// also what rounding changed in them.
+  Status add_inputs(const ir::Node& node, const std::vector<Values>& operands,
+                    std::optional<std::size_t> block, bool changes, quant::Moments& moments) {
+    const std::size_t windows = options_.windows.size();
+    for (std::size_t first = 0; first < windows; first += kWindowsAtOnce) {
+      const std::size_t count = std::min(kWindowsAtOnce, windows - first);
+      std::vector<ProductInput> inputs(2 * count);
+      LLMC_RETURN_IF_ERROR(pool_.run(2 * count, [&](std::size_t i) -> Status {
+        if (i < count && !changes) return ok_status();
+        const std::size_t window = i < count ? first + i : windows + first + i - count;
+        LLMC_TRY(inputs[i], reference::product_input(node, operands_of(operands, window), block));
+        return ok_status();
+      }));
+      std::size_t size = 0;
+      for (std::size_t w = 0; w < count; ++w) size += inputs[count + w].rows.size();
+      std::vector<float> rows, exact;
+      rows.reserve(size);
+      if (changes) exact.reserve(size);
+      for (std::size_t w = 0; w < count; ++w) {
+        const ProductInput rounded = std::exchange(inputs[count + w], {});
+        rows.insert(rows.end(), rounded.rows.begin(), rounded.rows.end());
+        if (!changes) continue;
+        const std::vector<float> of_model = rows_of_model(std::exchange(inputs[w], {}), rounded);
+        exact.insert(exact.end(), of_model.begin(), of_model.end());
+      }
+      if (changes)
+        moments.add(rows, exact, pool_);
+      else
+        moments.add(rows, pool_);
+    }
+    return ok_status();
   }
 
   Status encode(const ir::Node& node, const ir::Constant& weight,
                 const std::vector<Values>& operands) {
     const auto rows = static_cast<std::size_t>(weight.dims()[0]);
     const auto columns = static_cast<std::size_t>(weight.dims()[1]);
-    quant::Moments moments(columns);
-    const std::size_t windows = options_.windows.size();
-    for (std::size_t first = 0; first < windows; first += kWindowsAtOnce) {
-      const std::size_t count = std::min(kWindowsAtOnce, windows - first);
-      std::vector<Tensor> exact(count), rounded(count);
-      LLMC_RETURN_IF_ERROR(
-          for_windows(operands, first, count, [&](std::size_t window, const auto& given) -> Status {
-            LLMC_TRY(exact[window - first], reference::product_input(node, given));
-            return ok_status();
-          }));
-      LLMC_RETURN_IF_ERROR(for_windows(
-          operands, windows + first, count, [&](std::size_t window, const auto& given) -> Status {
-            LLMC_TRY(rounded[window - windows - first], reference::product_input(node, given));
-            return ok_status();
-          }));
-      for (std::size_t w = 0; w < count; ++w)
-        moments.add(rounded[w].floats, exact[w].floats, pool_);
+    auto matrix = std::make_shared<quant::EncodedMatrix>(*kind_of(node), rows, columns);
+    const std::size_t blocks = blocks_of(node);
+    std::optional<quant::Moments> all;
+    if (blocks > 1)
+      LLMC_RETURN_IF_ERROR(add_inputs(node, operands, {}, false, all.emplace(columns)));
+    for (std::size_t block = 0; block < blocks; ++block) {
+      quant::Moments moments(columns);
+      LLMC_RETURN_IF_ERROR(add_inputs(node, operands, block, true, moments));
+      if (all && all->rows() > 0)
+        moments.add_scaled(
+            *all, kSharedRows * static_cast<double>(columns) / static_cast<double>(all->rows()));
+      LLMC_RETURN_IF_ERROR(encode(node, weight, {block, blocks}, moments, *matrix));
+      done_ += rows / blocks * columns;
+      if (options_.progress) options_.progress(done_, total_);
     }
+    encoded_[&weight] = std::move(matrix);
+    ir::drop_pages(weight);
+    return ok_status();
+  }
+
+  Status encode(const ir::Node& node, const ir::Constant& weight, Block block,
+                const quant::Moments& moments, quant::EncodedMatrix& matrix) {
     if (!moments.finite())
       return Diagnostic{.kind = ErrorKind::kBadInput,
                         .file = node.origin.file,
@@ -138,12 +182,12 @@ class Encoder final : public Products {
                             "text",
                         .hint = "--calibrate none encodes the weights without a text"};
     const quant::Feedback feedback(moments, kDamping, pool_);
-    const WeightKind kind = *kind_of(node);
-    auto matrix = std::make_shared<quant::EncodedMatrix>(kind, rows, columns);
-    const float largest = quant::largest_weight(kind);
+    const std::size_t rows = matrix.rows() / block.count, columns = matrix.columns();
+    const float largest = quant::largest_weight(matrix.kind());
     const std::size_t parts = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
-    const Status done = pool_.run(parts, [&](std::size_t part) -> Status {
-      const std::size_t first = part * kRowsAtOnce, count = std::min(kRowsAtOnce, rows - first);
+    return pool_.run(parts, [&](std::size_t part) -> Status {
+      const std::size_t count = std::min(kRowsAtOnce, rows - part * kRowsAtOnce);
+      const std::size_t first = block.index * rows + part * kRowsAtOnce;
       std::vector<float> values(count * columns);
       weight.read_rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), values);
       for (const float value : values)
@@ -153,15 +197,9 @@ class Encoder final : public Products {
                             .node = node.origin.node,
                             .message = "a weight is not finite or too large for its format",
                             .hint = "the model's file is damaged, or try --quant=f32"};
-      feedback.encode(kind, values, matrix->panels(first, count));
+      feedback.encode(matrix.kind(), values, matrix.panels(first, count));
       return ok_status();
     });
-    LLMC_RETURN_IF_ERROR(done);
-    encoded_[&weight] = std::move(matrix);
-    ir::drop_pages(weight);
-    done_ += rows * columns;
-    if (options_.progress) options_.progress(done_, total_);
-    return ok_status();
   }
 
   const Options& options_;

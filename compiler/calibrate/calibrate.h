@@ -15,6 +15,9 @@
 /// text.
 namespace llmc::calibrate {
 
+/// Inputs of all experts that an expert's moments have besides its own, as rows for each column.
+inline constexpr double kSharedRows = 0.25;
+
 struct Options {
   /// Token ids; each window begins with empty caches.
   std::vector<std::vector<std::int32_t>> windows;
@@ -32,15 +35,17 @@ struct RoundedMatrix {
   WeightKind kind;
 };
 /// Returns the matrices of the graph that calibrate() encodes, in the order of execution: weights
-/// of Linear and QkvProjection in q4, q6 or q8 whose codes the model does not already have.
+/// of Linear, QkvProjection and ExpertLinear in q4, q6 or q8 whose codes the model does not already
+/// have.
 std::vector<RoundedMatrix> matrices_of(const ir::Graph& stages);
 
 /// Encodes these matrices. Runs the windows through the graph, a stage-level decoder with weight
 /// formats, node by node, once as they are and once with all matrices before already rounded: a
-/// matrix is encoded for its inputs after rounding, and partly corrects their change. Memory: the
-/// values between two nodes for all windows, twice, and a few copies of one matrix. The result does
-/// not depend on the host or on threads. Fails with kUnsupported if the graph has inputs other than
-/// a decoder's, and with kBadInput if values are not finite.
+/// matrix is encoded for its inputs after rounding, and partly corrects their change. The rows of
+/// an expert are encoded for its own inputs, and partly for those of all experts, since it may have
+/// few. Memory: the values between two nodes for all windows, twice, and a few copies of one matrix
+/// or expert. The result does not depend on the host or on threads. Fails with kUnsupported if the
+/// graph has inputs other than a decoder's, and with kBadInput if values are not finite.
 Result<Matrices> calibrate(const ir::Graph& stages, const Options& options);
 
 }  // namespace llmc::calibrate

@@ -6,7 +6,19 @@ namespace llmc::calibrate {
 
 bool is_matrix_product(const ir::Node& node) {
   return std::holds_alternative<ir::Linear>(node.op) ||
-         std::holds_alternative<ir::QkvProjection>(node.op);
+         std::holds_alternative<ir::QkvProjection>(node.op) ||
+         std::holds_alternative<ir::ExpertLinear>(node.op);
+}
+
+std::size_t blocks_of(const ir::Node& node) {
+  const auto* experts = std::get_if<ir::ExpertLinear>(&node.op);
+  return experts ? static_cast<std::size_t>(experts->experts) : 1;
+}
+
+ir::WeightRole role_of(const ir::Node& node) {
+  if (const auto* linear = std::get_if<ir::Linear>(&node.op)) return linear->role;
+  if (const auto* experts = std::get_if<ir::ExpertLinear>(&node.op)) return experts->role;
+  return std::get<ir::QkvProjection>(node.op).role;
 }
 
 std::vector<Product> products_of(const ir::Graph& stages) {

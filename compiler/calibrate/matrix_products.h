@@ -8,10 +8,15 @@
 /// The products of a stage-level graph whose weights are constants.
 namespace llmc::calibrate {
 
-/// Returns whether the node is a Linear or QkvProjection.
+/// Returns whether the node is a Linear, QkvProjection or ExpertLinear.
 bool is_matrix_product(const ir::Node& node);
+/// Returns the number of blocks of rows of the node's weight that have inputs of their own: the
+/// experts of an ExpertLinear, 1 of others.
+std::size_t blocks_of(const ir::Node& node);
+/// Returns the role of a product's weight.
+ir::WeightRole role_of(const ir::Node& node);
 
-/// A Linear or QkvProjection with a constant weight.
+/// A Linear, QkvProjection or ExpertLinear with a constant weight.
 struct Product {
   std::size_t node = 0;         // in the graph: the product, or the Loop whose body has it
   std::int64_t iteration = -1;  // of that loop; -1: outside of loops

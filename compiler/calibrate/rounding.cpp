@@ -28,16 +28,16 @@ Status round_rows(WeightKind kind, std::span<float> rows, std::size_t columns) {
   return ok_status();
 }
 
-Result<std::vector<float>> read_transposed(const ir::Constant& matrix, WorkerPool& pool,
-                                           const RowReader& read) {
-  const auto rows = static_cast<std::size_t>(matrix.dims()[0]);
+Result<std::vector<float>> read_transposed(const ir::Constant& matrix, Block block,
+                                           WorkerPool& pool, const RowReader& read) {
+  const std::size_t rows = static_cast<std::size_t>(matrix.dims()[0]) / block.count;
   const auto columns = static_cast<std::size_t>(matrix.dims()[1]);
   std::vector<float> transposed(rows * columns);
   const std::size_t parts = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
   const Status done = pool.run(parts, [&](std::size_t part) -> Status {
     const std::size_t first = part * kRowsAtOnce, count = std::min(kRowsAtOnce, rows - first);
     std::vector<float> values(count * columns);
-    LLMC_RETURN_IF_ERROR(read(first, values));
+    LLMC_RETURN_IF_ERROR(read(block.index * rows + first, values));
     quant::transpose({values.data(), count, columns, columns},
                      {transposed.data() + first, columns, count, rows});
     return ok_status();
@@ -47,17 +47,18 @@ Result<std::vector<float>> read_transposed(const ir::Constant& matrix, WorkerPoo
   return transposed;
 }
 
-Result<std::vector<float>> read_transposed(const ir::Constant& matrix, ir::WeightFormat format,
-                                           WorkerPool& pool) {
+Result<std::vector<float>> read_transposed(const ir::Constant& matrix, Block block,
+                                           ir::WeightFormat format, WorkerPool& pool) {
   const auto columns = static_cast<std::size_t>(matrix.dims()[1]);
   const std::optional<WeightKind> kind = rounded_kind(format);
-  return read_transposed(matrix, pool, [&](std::size_t first, std::span<float> values) -> Status {
-    matrix.read_rows(static_cast<std::int64_t>(first),
-                     static_cast<std::int64_t>(values.size() / columns), values);
-    if (!kind || round_rows(*kind, values, columns).ok()) return ok_status();
-    return failure(ErrorKind::kBadInput, "a weight is not finite or too large to be rounded",
-                   "the model's file is damaged, or try --quant=f32");
-  });
+  return read_transposed(
+      matrix, block, pool, [&](std::size_t first, std::span<float> values) -> Status {
+        matrix.read_rows(static_cast<std::int64_t>(first),
+                         static_cast<std::int64_t>(values.size() / columns), values);
+        if (!kind || round_rows(*kind, values, columns).ok()) return ok_status();
+        return failure(ErrorKind::kBadInput, "a weight is not finite or too large to be rounded",
+                       "the model's file is damaged, or try --quant=f32");
+      });
 }
 
 void multiply(std::span<const float> x, std::span<const float> transposed, std::size_t columns,

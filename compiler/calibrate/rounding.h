@@ -23,14 +23,20 @@ std::optional<WeightKind> rounded_kind(ir::WeightFormat format);
 /// not finite or too large for the format.
 Status round_rows(WeightKind kind, std::span<float> rows, std::size_t columns);
 
-/// Reads a matrix with two dims and transposes it: [columns, rows]. read(first, values) sets the
-/// rows from `first` on; it is called in parallel, for kRowsAtOnce rows or those that are left.
+/// One of `count` blocks of as many rows.
+struct Block {
+  std::size_t index = 0, count = 1;
+};
+
+/// Reads a block of a matrix with two dims and transposes it: [columns, rows]. read(first, values)
+/// sets the matrix' rows from `first` on; it is called in parallel, for kRowsAtOnce rows or those
+/// that are left.
 using RowReader = std::function<Status(std::size_t first, std::span<float> values)>;
-Result<std::vector<float>> read_transposed(const ir::Constant& matrix, WorkerPool& pool,
-                                           const RowReader& read);
+Result<std::vector<float>> read_transposed(const ir::Constant& matrix, Block block,
+                                           WorkerPool& pool, const RowReader& read);
 /// The same, where rows are those of the matrix, rounded unless `format` is kUnset.
-Result<std::vector<float>> read_transposed(const ir::Constant& matrix, ir::WeightFormat format,
-                                           WorkerPool& pool);
+Result<std::vector<float>> read_transposed(const ir::Constant& matrix, Block block,
+                                           ir::WeightFormat format, WorkerPool& pool);
 
 /// Computes y [tokens, rows] from x [tokens, columns] and a transposed matrix [columns, rows].
 void multiply(std::span<const float> x, std::span<const float> transposed, std::size_t columns,

@@ -7,6 +7,7 @@
 
 #include "compiler/calibrate/all_logits.h"
 #include "compiler/calibrate/rounding.h"
+#include "compiler/calibrate/run_product.h"
 #include "compiler/calibrate/stream.h"
 #include "compiler/calibrate/window_inputs.h"
 #include "compiler/reference/functions.h"
@@ -47,32 +48,34 @@ class RoundedModels final : public Products {
     // The windows of a model whose operands and matrix are those of an earlier one share results.
     const std::vector<std::size_t> first = first_with_same(operands, count);
     std::map<std::pair<std::size_t, WeightFormat>, std::size_t> seen;
-    std::vector<std::size_t> shared(count), to_run;
-    std::map<WeightFormat, std::vector<float>> matrices;
+    std::vector<std::size_t> shared(count);
+    std::vector<WindowVersion> runs;
+    std::vector<WeightFormat> formats{WeightFormat::kUnset};  // of the versions of the matrix
     for (std::size_t i = 0; i < count; ++i) {
       const WeightFormat format = format_in(i / windows_, *weight);
       shared[i] = seen.emplace(std::pair(first[i], format), i).first->second;
       if (shared[i] != i) continue;
-      to_run.push_back(i);
-      if (matrices.contains(format)) continue;
-      LLMC_TRY(matrices[format], read_transposed(*weight, format, pool_));
+      const auto known = std::ranges::find(formats, format);
+      runs.push_back({i, static_cast<std::size_t>(known - formats.begin())});
+      if (known == formats.end()) formats.push_back(format);
     }
-    if (matrices.size() > 1 && measures_)
-      LLMC_RETURN_IF_ERROR(add_errors(node, *weight, operands, matrices));
-    const auto columns = static_cast<std::size_t>(weight->dims()[1]);
-    std::vector<Values> results(node.outputs.size(), Values(count));
-    LLMC_RETURN_IF_ERROR(pool_.run(to_run.size(), [&](std::size_t item) -> Status {
-      const std::size_t i = to_run[item];
-      const std::vector<float>& matrix = matrices.at(format_in(i / windows_, *weight));
-      reference::InterpreterOptions how;
-      how.product = [&](std::span<const float> x, std::span<float> y) {
-        multiply(x, matrix, columns, y);
-      };
-      LLMC_TRY(auto made, reference::evaluate_node(node, operands_of(operands, i), how));
-      for (std::size_t r = 0; r < results.size(); ++r)
-        results[r][i] = std::make_shared<Tensor>(std::move(made[r]));
-      return ok_status();
-    }));
+    const bool measured = formats.size() > 1 && measures_;
+    Losses unused{};
+    Losses& sums = measured ? errors_[weight.get()] : unused;
+    const auto read = [&](std::size_t block) -> Result<std::vector<std::vector<float>>> {
+      std::vector<std::vector<float>> versions;
+      for (const WeightFormat format : formats) {
+        LLMC_TRY(std::vector<float> version,
+                 read_transposed(*weight, {block, blocks_of(node)}, format, pool_));
+        versions.push_back(std::move(version));
+      }
+      if (measured)
+        LLMC_RETURN_IF_ERROR(add_errors(node, *weight, operands, block, formats, versions, sums));
+      return versions;
+    };
+    LLMC_TRY(auto results, run_product(node, static_cast<std::size_t>(weight->dims()[1]), operands,
+                                       count, runs, read, pool_));
+    if (measured && on_measured_) on_measured_();
     for (Values& result : results)
       for (std::size_t i = 0; i < count; ++i) result[i] = result[shared[i]];
     return results;
@@ -91,39 +94,33 @@ class RoundedModels final : public Products {
     const auto found = models_[model].find(&weight);
     return found == models_[model].end() ? WeightFormat::kUnset : found->second;
   }
-  static std::vector<const Tensor*> operands_of(const std::vector<Values>& operands,
-                                                std::size_t window) {
-    std::vector<const Tensor*> given;
-    for (const Values& operand : operands) given.push_back(of_window(operand, window).get());
-    return given;
-  }
 
-  /// Adds the squared errors of the results of the model's windows.
+  /// Adds the squared errors of the results of the model's windows with a block to `sums`.
+  /// `versions` have `formats`, the first one none.
   Status add_errors(const ir::Node& node, const ir::Constant& weight,
-                    const std::vector<Values>& operands,
-                    const std::map<WeightFormat, std::vector<float>>& matrices) {
+                    const std::vector<Values>& operands, std::size_t block,
+                    std::span<const WeightFormat> formats,
+                    std::span<const std::vector<float>> versions, Losses& sums) {
     const auto columns = static_cast<std::size_t>(weight.dims()[1]);
-    const std::vector<float>& exact = matrices.at(WeightFormat::kUnset);
-    Losses& sums = errors_[&weight];
     for (std::size_t f = 0; f < kChoices.size(); ++f) {
       std::vector<float> error;
-      if (const auto known = matrices.find(kChoices[f]); known != matrices.end()) {
-        error = known->second;
+      if (const auto known = std::ranges::find(formats, kChoices[f]); known != formats.end()) {
+        error = versions[static_cast<std::size_t>(known - formats.begin())];
       } else {
-        LLMC_TRY(error, read_transposed(weight, kChoices[f], pool_));
+        LLMC_TRY(error, read_transposed(weight, {block, blocks_of(node)}, kChoices[f], pool_));
       }
-      for (std::size_t i = 0; i < error.size(); ++i) error[i] -= exact[i];
+      for (std::size_t i = 0; i < error.size(); ++i) error[i] -= versions[0][i];
       std::vector<double> parts(windows_, 0);
       LLMC_RETURN_IF_ERROR(pool_.run(windows_, [&](std::size_t window) -> Status {
-        LLMC_TRY(const Tensor x, reference::product_input(node, operands_of(operands, window)));
-        std::vector<float> y(x.floats.size() / columns * (error.size() / columns));
-        multiply(x.floats, error, columns, y);
+        LLMC_TRY(const auto x,
+                 reference::product_input(node, operands_of(operands, window), block));
+        std::vector<float> y(x.places.size() * (error.size() / columns));
+        multiply(x.rows, error, columns, y);
         for (const float value : y) parts[window] += double{value} * double{value};
         return ok_status();
       }));
       for (const double part : parts) sums[f] += part;
     }
-    if (on_measured_) on_measured_();
     return ok_status();
   }
 

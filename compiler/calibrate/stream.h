@@ -28,8 +28,8 @@ std::vector<std::size_t> first_with_same(const std::vector<Values>& operands, st
 class Products {
  public:
   virtual ~Products() = default;
-  /// Returns whether the result of `node`, a Linear or QkvProjection with this weight, is wanted
-  /// even if no other node reads it.
+  /// Returns whether the result of `node`, a product with this weight, is wanted even if no other
+  /// node reads it.
   virtual bool wants(const ir::Node& node, const ir::Constant& weight) const = 0;
   /// Looks at the operands of a product that is reached. The operand of the weight has only its
   /// dims.

@@ -39,23 +39,6 @@ void set_format(ir::Node& node, WeightFormat format) {
   }
 }
 
-/// Sets the format of the experts, which are not measured: a short text does not choose them all.
-/// Returns whether there are any.
-bool set_experts(ir::Graph& graph, WeightFormat format) {
-  bool any = false;
-  for (ir::Node& node : graph.mutable_nodes()) {
-    if (std::holds_alternative<ir::ExpertLinear>(node.op)) {
-      set_format(node, format);
-      any = true;
-    } else if (auto* loop = std::get_if<ir::Loop>(&node.op)) {
-      auto body = std::make_shared<ir::Graph>(*loop->body);
-      any = set_experts(*body, format) || any;
-      loop->body = std::move(body);
-    }
-  }
-  return any;
-}
-
 /// A matrix whose format is chosen.
 struct Candidate {
   Product product;
@@ -72,17 +55,9 @@ struct Unit {
 class Fitter {
  public:
   Fitter(const ir::Graph& stages, const FitInput& input, const Progress& progress)
-      : stages_(stages),
-        input_(input),
-        budget_(*input.options.budget),
-        progress_(progress),
-        has_experts_(set_experts(stages_, WeightFormat::kQ4)) {}
+      : stages_(stages), input_(input), budget_(*input.options.budget), progress_(progress) {}
 
   Result<FittedGraph> run() {
-    if (has_experts_ && budget_.bytes == 0)
-      return failure(ErrorKind::kUnsupported,
-                     "--max-kl cannot measure what rounding the model's experts costs",
-                     "use --fit, which gives them q4");
     const std::vector<std::int32_t> token[] = {{0}};
     LLMC_RETURN_IF_ERROR(calibrate::window_inputs(stages_, token, 1));  // refuses other models
     LLMC_RETURN_IF_ERROR(find_candidates());
@@ -362,9 +337,7 @@ class Fitter {
       const Unit& unit = units_[u];
       const Candidate& first = candidates_[unit.candidates.front()];
       const ir::Node& node = calibrate::node_of(stages_, first.product);
-      const auto* linear = std::get_if<ir::Linear>(&node.op);
-      matrices.role =
-          ir::to_string(linear ? linear->role : std::get<ir::QkvProjection>(node.op).role);
+      matrices.role = ir::to_string(calibrate::role_of(node));
       matrices.origin = node.origin.node;
       matrices.first_layer = first.layer;
       matrices.last_layer = candidates_[unit.candidates.back()].layer;
@@ -382,11 +355,10 @@ class Fitter {
     return fitted;
   }
 
-  ir::Graph stages_;
+  const ir::Graph& stages_;
   const FitInput& input_;
   const WeightBudget& budget_;
   const Progress& progress_;
-  const bool has_experts_;
   std::vector<Candidate> candidates_;
   std::uint64_t least_bytes_ = 0, other_bytes_ = 0;  // all weights in q4; without the candidates
   std::vector<Unit> units_;

@@ -37,7 +37,7 @@ struct FittedGraph {
 };
 
 /// Chooses formats for `stages`, the graph after the passes with kQ8. Splits loops where formats
-/// differ; experts have kQ4. Keeps what was measured in the cache folder, if there is one. Fails
+/// differ. Keeps what was measured in the cache folder, if there is one. Fails
 /// with kOverBudget if no formats fit, with kUnsupported if the model cannot be measured, and like
 /// plan::make_plan().
 Result<FittedGraph> fit_formats(const ir::Graph& stages, const FitInput& input,

@@ -126,7 +126,7 @@ void add_loops(Json& json, const Program& program) {
                    {"operators", work.operators}};
 }
 
-Json budget_json(const BudgetReport& budget, std::span<const PackedWeight> weights) {
+Json budget_json(const BudgetReport& budget) {
   Json json;
   if (budget.bytes > 0) {
     json["fit"] = budget.bytes;
@@ -138,10 +138,6 @@ Json budget_json(const BudgetReport& budget, std::span<const PackedWeight> weigh
   json["measured_kl"] = budget.measured_kl;
   json["measured_tokens"] = budget.tokens;
   json["own_text"] = budget.own_text;
-  const auto experts = std::ranges::find_if(weights, [](const PackedWeight& weight) {
-    return weight.use == WeightUse::kMatrix && weight.active_rows > 0;
-  });
-  if (experts != weights.end()) json["experts"] = experts->format_name();  // not measured
   for (const BudgetReport::Matrices& matrices : budget.matrices) {
     Json one{{"role", matrices.role}, {"origin", matrices.origin}};
     if (matrices.first_layer >= 0) one["layers"] = {matrices.first_layer, matrices.last_layer};
@@ -227,7 +223,7 @@ void add_decoder(Json& json, const Plan& plan) {
     json["grammar"] = {{"kind", options.grammar_kind}, {"bytes", options.grammar_bytes}};
   if (!options.prompt_template.empty()) json["prompt_template"] = options.prompt_template;
   if (!options.golden.empty()) json["golden"] = options.golden;
-  if (options.budget) json["budget"] = budget_json(*options.budget, program.weights);
+  if (options.budget) json["budget"] = budget_json(*options.budget);
   json["bytes"] = {{"weights", plan.weights_bytes},
                    {"weights_per_token", plan.weights_per_token_bytes},
                    {"arena", plan.arena_bytes},

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,10 @@ class EvalContext {
   const Product* product_;
   std::uint64_t made_bytes_ = 0;
 };
+
+/// Returns the rows of an ExpertLinear's first operand, transformed: those of this expert, or all.
+Result<ProductInput> expert_input(EvalContext& c, const ir::ExpertLinear& op,
+                                  std::optional<std::size_t> expert);
 
 /// Returns f(x) in double, or x itself if the operator does not map floats to floats.
 double apply_unary(ir::UnaryKind kind, double x);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 #include "compiler/ir/hadamard.h"
@@ -163,7 +164,7 @@ Result<Tensor> project(EvalContext& c, const Op& op, std::size_t norm_bias) {
   const std::vector<float>& source = changed ? rows.floats : x.floats;
   LLMC_TRY(Tensor y, c.make(ir::ElementType::kF32, {tokens, n}));
   if (c.product() != nullptr)
-    (*c.product())(source, y.floats);
+    (*c.product())(0, source, y.floats);
   else
     multiply_transposed(source.data(), weight.floats.data(), y.floats.data(), tokens, k, n);
   if (c.has(2)) {
@@ -176,14 +177,21 @@ Result<Tensor> project(EvalContext& c, const Op& op, std::size_t norm_bias) {
 
 }  // namespace
 
-Result<Tensor> product_input(const ir::Node& node, const std::vector<const Tensor*>& operands) {
+Result<ProductInput> product_input(const ir::Node& node, const std::vector<const Tensor*>& operands,
+                                   std::optional<std::size_t> block) {
   Budget budget{InterpreterOptions().memory_limit_bytes, 0};
   EvalContext c(node, operands, budget);
-  const auto rows = [&](const auto& op, std::size_t norm_bias) -> Result<Tensor> {
+  const auto rows = [&](const auto& op, std::size_t norm_bias) -> Result<ProductInput> {
     LLMC_TRY(Tensor changed, product_rows(c, op, norm_bias));
-    return op.norm_epsilon || op.hadamard > 0 ? std::move(changed) : c.operand(0);
+    const bool same = !op.norm_epsilon && op.hadamard == 0;
+    ProductInput input{same ? c.operand(0).floats : std::move(changed.floats), {}};
+    input.places.resize(input.rows.size() / index(std::max<std::int64_t>(1, c.operand(1).dims[1])));
+    std::iota(input.places.begin(), input.places.end(), std::size_t{0});
+    return input;
   };
   if (const auto* linear = std::get_if<ir::Linear>(&node.op)) return rows(*linear, kLinearNormBias);
+  if (const auto* experts = std::get_if<ir::ExpertLinear>(&node.op))
+    return expert_input(c, *experts, block);
   const auto* qkv = std::get_if<ir::QkvProjection>(&node.op);
   if (qkv == nullptr) return c.error("has no product");
   return rows(*qkv, kQkvNormBias);
@@ -316,40 +324,6 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Linear& op) {
   }
   dims.back() = width;
   y.dims = std::move(dims);
-  return Tensors{std::move(y)};
-}
-
-Result<Tensors> eval_op(EvalContext& c, const ir::ExpertLinear& op) {
-  LLMC_RETURN_IF_ERROR(c.want_float(0));
-  LLMC_RETURN_IF_ERROR(c.want_float(1));
-  LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
-  const Tensor &x = c.operand(0), &weight = c.operand(1);
-  const std::int64_t k = weight.dims[1];
-  if (x.rank() < (c.has(2) ? 1u : 2u)) return c.error("the operand has too few dims");
-  LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.back(), k, "columns of the weight"));
-  if (op.experts <= 0 || k <= 0 || weight.dims[0] % op.experts != 0)
-    return c.error("the rows of the weight do not divide into the experts");
-  const std::int64_t n = weight.dims[0] / op.experts, rows = x.count() / k;
-  if (c.has(2)) {
-    LLMC_RETURN_IF_ERROR(c.want_equal(rows, c.operand(2).count(), "rows of the ids"));
-  } else {
-    LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.end()[-2], op.experts, "experts without ids"));
-  }
-  if (c.has(3)) LLMC_RETURN_IF_ERROR(want_vector(c, 3, weight.dims[0], "bias"));
-  Dims dims = x.dims;
-  dims.back() = n;
-  LLMC_TRY(Tensor y, c.make(ir::ElementType::kF32, dims));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t expert =
-        c.has(2) ? std::clamp<std::int64_t>(c.operand(2).integers[index(row)], 0, op.experts - 1)
-                 : row % op.experts;
-    float* const out = y.floats.data() + row * n;
-    std::vector<float> source(x.floats.begin() + row * k, x.floats.begin() + (row + 1) * k);
-    if (op.hadamard > 0) ir::hadamard_input(source, op.hadamard);
-    multiply_transposed(source.data(), weight.floats.data() + expert * n * k, out, 1, k, n);
-    if (!c.has(3)) continue;
-    for (std::int64_t i = 0; i < n; ++i) out[i] += c.operand(3).floats[index(expert * n + i)];
-  }
   return Tensors{std::move(y)};
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,7 +24,10 @@
 /// affect the result, because weights are used as floats.
 namespace llmc::reference {
 
-using Product = std::function<void(std::span<const float> x, std::span<float> y)>;
+/// Computes y [rows of x, rows of a block] from x and a block of rows of a weight: all of them, or
+/// those of an expert.
+using Product =
+    std::function<void(std::size_t block, std::span<const float> x, std::span<float> y)>;
 
 struct InterpreterOptions {
   /// Maximum size of all values, including cached constants. Evaluation fails with kOverBudget if
@@ -31,15 +36,22 @@ struct InterpreterOptions {
   /// Maximum size of constants, and of values computed only from constants, that an Interpreter
   /// keeps between calls. Others are computed in each call.
   std::uint64_t constant_cache_bytes = std::uint64_t{3} << 30;
-  /// For evaluate_node(): if set, computes the product of a Linear or QkvProjection, y [tokens,
-  /// rows of the weight] from x [tokens, columns]. The operand of the weight then needs only its
-  /// dims.
+  /// For evaluate_node(): if set, computes the products of a Linear, QkvProjection or ExpertLinear;
+  /// of the latter for each expert that has rows, in order. The operand of the weight then needs
+  /// only its dims.
   Product product = {};
 };
 
-/// Returns the rows that a Linear or QkvProjection multiplies by its weight: its first operand
-/// after the norm. The operand of the weight needs only its dims.
-Result<Tensor> product_input(const ir::Node& node, const std::vector<const Tensor*>& operands);
+/// Rows that are multiplied by a block of a weight.
+struct ProductInput {
+  std::vector<float> rows;          // [places.size(), columns]
+  std::vector<std::size_t> places;  // where they are among the rows of the operand; ascending
+};
+/// Returns the rows that a Linear, QkvProjection or ExpertLinear multiplies by its weight, those of
+/// its first operand after norm and transform; with `block` only an ExpertLinear's rows of this
+/// expert. The operand of the weight needs only its dims.
+Result<ProductInput> product_input(const ir::Node& node, const std::vector<const Tensor*>& operands,
+                                   std::optional<std::size_t> block = std::nullopt);
 
 /// Evaluates one graph any number of times. Not thread-safe.
 class Interpreter {

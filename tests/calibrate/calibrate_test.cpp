@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/text.h"
 #include "compiler/quant/feedback.h"
-#include "compiler/quant/pack.h"
 #include "compiler/reference/interpreter.h"
+#include "tests/calibrate/parsed.h"
 
 namespace llmc::calibrate {
 namespace {
@@ -46,12 +45,6 @@ graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, past, 1, 64], %past.1: f32
   return %logits, %present.0, %present.1
 })";
 
-ir::Graph parsed(const std::string& text) {
-  auto graph = ir::parse(text);
-  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().first().message);
-  return graph.ok() ? *std::move(graph) : ir::Graph();
-}
-
 std::vector<std::vector<std::int32_t>> windows() {
   std::vector<std::vector<std::int32_t>> windows(5);
   std::uint32_t state = 1;
@@ -69,12 +62,6 @@ Matrices calibrated(const ir::Graph& graph, std::size_t threads = 1) {
   auto matrices = calibrate(graph, options);
   EXPECT_TRUE(matrices.ok()) << (matrices.ok() ? "" : matrices.error().first().message);
   return matrices.ok() ? *std::move(matrices) : Matrices();
-}
-
-std::vector<float> decoded(const quant::EncodedMatrix& matrix) {
-  std::vector<float> values(matrix.rows() * matrix.columns());
-  quant::unpack_panels(matrix.kind(), matrix.bytes(), matrix.columns(), values);
-  return values;
 }
 
 TEST(Calibrate, ListsTheMatricesOfAllLayersInOrder) {

@@ -31,6 +31,14 @@ class Experts : public ::testing::Test {
     ASSERT_EQ(made->exit_code, 0) << made->standard_error;
   }
   std::string model() const { return (folder_.path() / "moe").string(); }
+  /// A file with ids that calibrate the model.
+  std::string text() const {
+    std::string ids;
+    for (const std::int32_t id : prompt()) ids += fmt::format("{} {} {} ", id, id / 2, id / 3);
+    const std::string path = (folder_.path() / "ids.txt").string();
+    EXPECT_TRUE(write_file(path, ids).ok());
+    return path;
+  }
   static std::vector<std::int32_t> prompt() {
     std::vector<std::int32_t> ids;
     for (std::int32_t i = 0; i < 39; ++i) ids.push_back((i * 37 + 5) % 512);
@@ -40,15 +48,60 @@ class Experts : public ::testing::Test {
   const testing::TemporaryFolder folder_;
 };
 
-TEST_F(Experts, AreNotPartOfABudgetsDivergence) {
-  std::string ids;
-  for (const std::int32_t id : prompt()) ids += fmt::format("{0} {0} ", id);
-  const std::string text = (folder_.path() / "ids.txt").string();
-  ASSERT_TRUE(write_file(text, ids).ok());
-  const std::vector<std::string> plan{"plan", model(), "--fit", "100M", "--calibrate", text};
-  const ProgramRun shown = llmc(plan);
-  ASSERT_EQ(shown.code, 0) << shown.err;
-  EXPECT_THAT(shown.out, HasSubstr("\n  experts have q4; neither divergence counts"));
+TEST_F(Experts, AreChosenForABudget) {
+  const auto plan = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"plan", model(), "--calibrate", text(), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramRun ran = llmc(arguments);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return json::parse(ran.out, nullptr, false);
+  };
+  const auto weights = [](const json& planned) {
+    return planned["bytes"]["weights"].get<std::uint64_t>();
+  };
+  const std::uint64_t least = weights(plan({"--quant=q4"})), most = weights(plan({"--quant=q8"}));
+  const std::uint64_t middle = (2 * least + most) / 3;
+  const json fitted = plan({"--fit", std::to_string(middle)});
+  EXPECT_LE(weights(fitted), middle);
+  EXPECT_GT(weights(fitted), least + (middle - least) / 2) << "most bytes are those of experts";
+  std::uint64_t bytes = 0;
+  for (const json& one : fitted["budget"]["matrices"]) {
+    const auto role = one["role"].get<std::string>();
+    if (role != "gate_up" && role != "down") continue;  // the experts of this model
+    bytes += one["bytes"].get<std::uint64_t>();
+    EXPECT_GT(one["loss_share"], 0);
+  }
+  EXPECT_GT(bytes, weights(fitted) / 2);
+  EXPECT_GT(fitted["budget"]["measured_kl"], 0.5 * fitted["budget"]["estimated_kl"].get<double>());
+  EXPECT_LT(fitted["budget"]["measured_kl"], 2 * fitted["budget"]["estimated_kl"].get<double>());
+  const double loss = fitted["budget"]["measured_kl"];
+  const json limited = plan({"--max-kl", std::to_string(loss)});
+  EXPECT_LE(limited["budget"]["measured_kl"], loss);
+  EXPECT_LT(weights(limited), most);
+  const ProgramRun table =
+      llmc({"plan", model(), "--calibrate", text(), "--fit", std::to_string(middle)});
+  EXPECT_THAT(table.out, HasSubstr("\n  down "));
+}
+
+TEST_F(Experts, AreRoundedForAText) {
+  const auto weights = [&](const std::string& calibrate, const std::string& out) {
+    const std::string path = (folder_.path() / out).string();
+    const ProgramRun ran =
+        llmc({"compile", model(), "-o", path, "--calibrate", calibrate, "--name=m",
+              "--weights=file", "--quant=q4", "--cflag=-O0", "--ctx=64"},
+             {"XDG_CACHE_HOME=" + (folder_.path() / ("cache-" + out)).string()});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    const auto bytes = read_file(std::filesystem::path(path) / "m.weights.bin");
+    EXPECT_TRUE(bytes.ok());
+    return bytes.ok() ? *bytes : std::string();
+  };
+  const std::string first = weights(text(), "first");
+  EXPECT_EQ(first, weights(text(), "second"));
+  const std::string plain = weights("none", "plain");
+  ASSERT_EQ(first.size(), plain.size());
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < first.size(); ++i) different += first[i] == plain[i] ? 0 : 1;
+  EXPECT_GT(different, first.size() / 4) << "most bytes are those of experts";
 }
 
 TEST_F(Experts, GenerateWhatTheGraphComputes) {

@@ -17,6 +17,37 @@ TEST(EvaluateNode, NeedsNoGraph) {
   EXPECT_FALSE(evaluate_node({ir::Loop{}, {}, {}, {}}, {}).ok());
 }
 
+TEST(EvaluateNode, ProductsOfExpertsAreThoseOfTheirRows) {
+  const ir::Node node{ir::ExpertLinear{.experts = 3}, {}, {}, {}};
+  const Tensor x = f32_tensor({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Tensor weight = f32_tensor({3, 2}, {1, 0, 0, 1, 1, 1}),
+               ids = i64_tensor({2, 2}, {2, 0, 9, 2});
+  const Tensor bias = f32_tensor({3}, {0.5, 0, -0.5});
+  const std::vector<const Tensor*> operands{&x, &weight, &ids, &bias};
+  const auto plain = evaluate_node(node, operands);
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ((*plain)[0], f32_tensor({2, 2, 1}, {2.5, 3.5, 10.5, 14.5}));
+
+  // The same with products that are computed outside, for each expert that has rows.
+  std::vector<std::size_t> blocks;
+  InterpreterOptions how;
+  how.product = [&](std::size_t block, std::span<const float> rows, std::span<float> y) {
+    blocks.push_back(block);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] =
+          rows[2 * i] * weight.floats[2 * block] + rows[2 * i + 1] * weight.floats[2 * block + 1];
+  };
+  EXPECT_EQ(*evaluate_node(node, operands, how), *plain);
+  EXPECT_EQ(blocks, (std::vector<std::size_t>{0, 2}));
+
+  const auto of_last = product_input(node, operands, 2), of_none = product_input(node, operands, 1);
+  ASSERT_TRUE(of_last.ok() && of_none.ok());
+  EXPECT_EQ(of_last->rows, (std::vector<float>{1, 2, 5, 6, 7, 8}));
+  EXPECT_EQ(of_last->places, (std::vector<std::size_t>{0, 2, 3}));
+  EXPECT_TRUE(of_none->rows.empty());
+  EXPECT_EQ(product_input(node, operands)->rows, x.floats);
+}
+
 /// Operands of the wrong type or rank, as a pass that folds an unverified graph might hand over.
 TEST(EvaluateNode, WrongOperandsAreErrors) {
   const Tensor operands[] = {f32_tensor({}, {1}),

@@ -153,9 +153,6 @@ std::string budget_text(const Json& budget) {
                         printable(line.role, 40), layers, printable(line.format, 10), line.bytes,
                         100 * line.share);
   }
-  if (budget.contains("experts"))
-    text += fmt::format("  experts have {}; neither divergence counts their rounding\n",
-                        printable(budget.at("experts").get<std::string>(), 10));
   return text;
 }
 
