@@ -88,17 +88,14 @@ void remove_made_parents(Slot& slot) {
 void on_signal(int number) {
   if (ending.exchange(true)) wait_for_the_end();  // another thread removes the folders
   wait_for([] { return delaying.load() == 0; });
+  kill_running_commands();  // spawn() starts no others
   std::array<bool, std::tuple_size_v<decltype(slots)>> removed{};
-  kill_running_commands();
   for (std::size_t i = 0; i < slots.size(); ++i) {
     int expected = kActive;
     removed[i] = slots[i].state.compare_exchange_strong(expected, kRemoving);
     if (!removed[i]) continue;
     // Other threads and dying commands may still create files.
-    wait_for([&] {
-      kill_running_commands();
-      return remove_tree(slots[i].path);
-    });
+    wait_for([&] { return remove_tree(slots[i].path); });
   }
   // Folders may share a parent, which is empty only after all of them are removed. The slot that
   // created it is the first of them, so go from the last slot to the first.
