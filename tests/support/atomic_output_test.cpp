@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "compiler/support/file.h"
+#include "tests/support/signalled_child.h"
 #include "tests/support/temporary_folder.h"
 
 namespace llmc {
@@ -308,41 +309,26 @@ TEST(AtomicDirectory, AnInterruptRemovesWhatWasWritten) {
   fs::create_directories(folder.path() / "mine");
   // Two share a parent, which the first one made.
   const fs::path targets[] = {folder.path() / "mine/made/a", folder.path() / "mine/made/too/b"};
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    install_signal_cleanup();
-    auto output = AtomicDirectories::create(targets, anything);
-    if (!output.ok() || !write_bundle(output->path(0), "one") ||
-        !write_bundle(output->path(1), "one") || ::write(ready[1], "x", 1) != 1)
-      ::_exit(1);
-    ::pause();
-    ::_exit(1);
-  }
-  char byte = 0;
-  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  EXPECT_TRUE(fs::exists(folder.path() / "mine/made/too"));
-  ASSERT_EQ(::kill(child, SIGINT), 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+  testing::end_child_by_signal(
+      SIGINT,
+      [&](const auto& ready) {
+        auto output = AtomicDirectories::create(targets, anything);
+        if (!output.ok() || !write_bundle(output->path(0), "one") ||
+            !write_bundle(output->path(1), "one"))
+          ::_exit(1);
+        ready();
+        ::pause();
+        ::_exit(1);
+      },
+      [&] { EXPECT_TRUE(fs::exists(folder.path() / "mine/made/too")); });
   EXPECT_TRUE(fs::is_empty(folder.path() / "mine"));
   EXPECT_EQ(folder.entries(), 1u) << "what was there before stays";
-  ::close(ready[0]);
-  ::close(ready[1]);
 }
 
 TEST(AtomicDirectory, AnInterruptRemovesWhatOtherThreadsStillWrite) {
   for (int round = 0; round < 2; ++round) {
     const testing::TemporaryFolder folder;
-    int ready[2];
-    ASSERT_EQ(::pipe(ready), 0);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      install_signal_cleanup();
+    testing::end_child_by_signal(SIGTERM, [&](const auto& ready) {
       auto output = AtomicDirectory::create(folder.path() / "bundle", anything);
       if (!output.ok()) ::_exit(1);
       // Signals go to the main thread, so that these go on writing while one is handled.
@@ -351,23 +337,15 @@ TEST(AtomicDirectory, AnInterruptRemovesWhatOtherThreadsStillWrite) {
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, nullptr);
         for (int i = 0; i < 3000; ++i) {
-          if (i == 100 && ::write(ready[1], "x", 1) != 1) ::_exit(1);
+          if (i == 100) ready();
           (void)write_file(output->path() / (name + std::to_string(i)), std::string_view("x"));
         }
       };
       const std::thread writers[] = {std::thread(write, 'a'), std::thread(write, 'b'),
                                      std::thread(write, 'c')};
       for (;;) ::pause();
-    }
-    char byte = 0;
-    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-    ASSERT_EQ(::kill(child, SIGTERM), 0);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    });
     EXPECT_EQ(folder.entries(), 0u) << "round " << round;
-    ::close(ready[0]);
-    ::close(ready[1]);
   }
 }
 

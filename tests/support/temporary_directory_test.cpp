@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "compiler/support/file.h"
+#include "tests/support/signalled_child.h"
 #include "tests/support/temporary_folder.h"
 
 namespace llmc {
@@ -52,29 +53,18 @@ TEST_F(Temporary, AFolderThatIsNotThereIsAnError) {
 
 TEST_F(Temporary, ASignalRemovesIt) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    int ready[2];
-    ASSERT_EQ(::pipe(ready), 0);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      install_signal_cleanup();
-      auto made = TemporaryDirectory::create();
-      if (!made.ok() || !write_file(made->path() / "model.so", std::string_view("x")).ok() ||
-          ::write(ready[1], "x", 1) != 1)
-        ::_exit(1);
-      const TemporaryDirectory moved = *std::move(made);
-      for (;;) ::pause();
-    }
-    char byte = 0;
-    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-    EXPECT_EQ(folder_.entries(), 1u);
-    ASSERT_EQ(::kill(child, number), 0);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number);
+    testing::end_child_by_signal(
+        number,
+        [](const auto& ready) {
+          auto made = TemporaryDirectory::create();
+          if (!made.ok() || !write_file(made->path() / "model.so", std::string_view("x")).ok())
+            ::_exit(1);
+          ready();
+          const TemporaryDirectory moved = *std::move(made);
+          for (;;) ::pause();
+        },
+        [&] { EXPECT_EQ(folder_.entries(), 1u); });
     EXPECT_EQ(folder_.entries(), 0u) << number;
-    ::close(ready[0]);
-    ::close(ready[1]);
   }
 }
 
