@@ -46,22 +46,11 @@ graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, past, 1, 64], %past.1: f32
 })";
 
 std::vector<std::vector<std::int32_t>> windows() {
-  std::vector<std::vector<std::int32_t>> windows(5);
-  std::uint32_t state = 1;
-  for (auto& window : windows)
-    for (std::size_t i = 0; i < (&window == &windows.back() ? 9u : 40u); ++i)
-      window.push_back(static_cast<std::int32_t>((state = state * 1664525u + 1013904223u) >> 8) %
-                       50);
-  return windows;
+  return made_up_windows(5, 40, 9, 50);
 }
 
 Matrices calibrated(const ir::Graph& graph, std::size_t threads = 1) {
-  Options options;
-  options.windows = windows();
-  options.threads = threads;
-  auto matrices = calibrate(graph, options);
-  EXPECT_TRUE(matrices.ok()) << (matrices.ok() ? "" : matrices.error().first().message);
-  return matrices.ok() ? *std::move(matrices) : Matrices();
+  return calibrated_for(graph, windows(), threads);
 }
 
 TEST(Calibrate, ListsTheMatricesOfAllLayersInOrder) {

@@ -73,22 +73,11 @@ ir::Graph own_model() {
 }
 
 std::vector<std::vector<std::int32_t>> routed_windows() {
-  std::vector<std::vector<std::int32_t>> windows(18);  // more than are in memory at a time
-  std::uint32_t state = 1;
-  for (auto& window : windows)
-    for (std::size_t i = 0; i < (&window == &windows.back() ? 5u : 20u); ++i)
-      window.push_back(static_cast<std::int32_t>((state = state * 1664525u + 1013904223u) >> 8) %
-                       static_cast<std::int32_t>(kVocabulary));
-  return windows;
+  return made_up_windows(18, 20, 5, kVocabulary);  // more windows than are in memory at a time
 }
 
 Matrices calibrated_experts(const ir::Graph& graph, std::size_t threads = 1) {
-  Options options;
-  options.windows = routed_windows();
-  options.threads = threads;
-  auto matrices = calibrate(graph, options);
-  EXPECT_TRUE(matrices.ok()) << (matrices.ok() ? "" : matrices.error().first().message);
-  return matrices.ok() ? *std::move(matrices) : Matrices();
+  return calibrated_for(graph, routed_windows(), threads);
 }
 
 /// The model with its matrices as inputs. Returns the rows of all experts of the matrices in order,
