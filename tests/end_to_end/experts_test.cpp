@@ -63,7 +63,8 @@ TEST_F(Experts, AreChosenForABudget) {
   const std::uint64_t middle = (2 * least + most) / 3;
   const json fitted = plan({"--fit", std::to_string(middle)});
   EXPECT_LE(weights(fitted), middle);
-  EXPECT_GT(weights(fitted), least + (middle - least) / 2) << "most bytes are those of experts";
+  EXPECT_GT(weights(fitted), least + (middle - least) / 2)
+      << "most of the weights belong to experts";
   std::uint64_t bytes = 0;
   for (const json& one : fitted["budget"]["matrices"]) {
     const auto role = one["role"].get<std::string>();
@@ -101,7 +102,7 @@ TEST_F(Experts, AreRoundedForAText) {
   ASSERT_EQ(first.size(), plain.size());
   std::size_t different = 0;
   for (std::size_t i = 0; i < first.size(); ++i) different += first[i] == plain[i] ? 0 : 1;
-  EXPECT_GT(different, first.size() / 4) << "most bytes are those of experts";
+  EXPECT_GT(different, first.size() / 4) << "most of the weights belong to experts";
 }
 
 TEST_F(Experts, GenerateWhatTheGraphComputes) {
