@@ -265,12 +265,12 @@ void use_own(Api& api) {
 
 void set_functions(Api& api) {
   // Those that run tokens by themselves return LLMC_ERROR_SHARD.
-  use_own<&Api::encode, &Api::encode_features, &Api::append_embeddings, &Api::encode_image,
-          &Api::slide, &Api::forward_hidden, &Api::forward_hidden_batch, &Api::device_status,
-          &Api::device_jobs, &Api::set_sampling, &Api::set_logit_bias, &Api::set_dry_breakers,
-          &Api::set_guidance, &Api::set_grammar, &Api::text_state, &Api::last_chunk, &Api::position,
-          &Api::rewind, &Api::reset, &Api::state_bytes, &Api::state_save, &Api::new_sequence,
-          &Api::fork, &Api::release, &Api::free_blocks>(api);
+  use_own<&Api::encode, &Api::encode_features, &Api::append_embeddings, &Api::append_embeddings_at,
+          &Api::encode_image, &Api::slide, &Api::forward_hidden, &Api::forward_hidden_batch,
+          &Api::device_status, &Api::device_jobs, &Api::set_sampling, &Api::set_logit_bias,
+          &Api::set_dry_breakers, &Api::set_guidance, &Api::set_grammar, &Api::text_state,
+          &Api::last_chunk, &Api::position, &Api::rewind, &Api::reset, &Api::state_bytes,
+          &Api::state_save, &Api::new_sequence, &Api::fork, &Api::release, &Api::free_blocks>(api);
   api.select = [](llmc_session* session, std::uint32_t sequence) {
     RankSession& s = session_of(session);
     const llmc_status status = Own<&Api::select>::call(session, sequence);

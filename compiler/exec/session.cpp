@@ -25,7 +25,7 @@ Status Session::check_room(std::size_t tokens) const {
                       "compile with a larger --ctx");
 }
 
-Status Session::append_embeddings(std::span<const float> rows) {
+Status Session::check_rows(std::span<const float> rows) const {
   const std::uint32_t width = model_.embedding_width;
   if (width == 0)
     return file_failure(ErrorKind::kUnsupported, path_.string(), "the model takes no embeddings",
@@ -33,8 +33,20 @@ Status Session::append_embeddings(std::span<const float> rows) {
   if (rows.size() % width != 0)
     return file_failure(ErrorKind::kBadInput, path_.string(),
                         fmt::format("{} numbers are not rows of {}", rows.size(), width));
-  LLMC_RETURN_IF_ERROR(check_room(rows.size() / width));
-  return call(&Api::append_embeddings, rows.data(), rows.size() / width, nullptr);
+  return check_room(rows.size() / width);
+}
+
+Status Session::append_embeddings(std::span<const float> rows) {
+  LLMC_RETURN_IF_ERROR(check_rows(rows));
+  return call(&Api::append_embeddings, rows.data(), rows.size() / model_.embedding_width, nullptr);
+}
+
+Status Session::append_embeddings_at(std::span<const float> rows,
+                                     std::span<const std::int32_t> positions) {
+  LLMC_RETURN_IF_ERROR(check_rows(rows));
+  const std::size_t count = rows.size() / model_.embedding_width;
+  LLMC_CHECK(model_.position_rows > 0 && positions.size() == count * model_.position_rows);
+  return call(&Api::append_embeddings_at, rows.data(), positions.data(), count, nullptr);
 }
 
 Result<std::vector<float>> Session::encode_image(

@@ -24,6 +24,25 @@ llmc_status check_rows(const llmc_session& session, const float* rows, size_t n)
   return LLMC_OK;
 }
 
+/// Fails if one of the positions, which are counted from that of the next token, is negative or
+/// not exact as a float.
+llmc_status check_positions(llmc_session& session, const int32_t* positions, size_t n) {
+  constexpr int64_t kExact = int64_t{1} << 24;
+  const CachedTokens& cached = session.selected().cached;
+  const int64_t next = int64_t{cached.position} + cached.shift;
+  const uint32_t rows = session.model->position_rows;
+  for (size_t i = 0; i < n * rows; ++i) {
+    if (positions[i] >= 0 && next + positions[i] < kExact) continue;
+    Message()
+        .text("the embedding at index ")
+        .number(i / rows)
+        .text(" has a position that is negative or too large")
+        .send(session.config, LLMC_LOG_ERROR);
+    return LLMC_ERROR_POSITION;
+  }
+  return LLMC_OK;
+}
+
 }  // namespace
 }  // namespace llmc::core
 
@@ -42,6 +61,23 @@ llmc_status llmc_append_embeddings(llmc_session* session, const float* rows, siz
   const ReentrancyGuard guard(*session);
   if (const llmc_status bad = llmc::core::check_rows(*session, rows, n)) return bad;
   return llmc::core::append_all(*session, {nullptr, rows}, n, done);
+}
+
+uint32_t llmc_position_rows(const llmc_session* session) {
+  return session == nullptr ? 0 : session->model->position_rows;
+}
+
+llmc_status llmc_append_embeddings_at(llmc_session* session, const float* rows,
+                                      const int32_t* positions, size_t n, size_t* done) {
+  if (session != nullptr && session->busy) return LLMC_ERROR_BUSY;
+  if (done != nullptr) *done = 0;
+  if (session == nullptr || ((rows == nullptr || positions == nullptr) && n > 0))
+    return LLMC_ERROR_ARGUMENT;
+  if (session->model->position_rows == 0) return LLMC_ERROR_EMBEDDINGS;
+  const ReentrancyGuard guard(*session);
+  if (const llmc_status bad = llmc::core::check_positions(*session, positions, n)) return bad;
+  if (const llmc_status bad = llmc::core::check_rows(*session, rows, n)) return bad;
+  return llmc::core::append_all(*session, {nullptr, rows, positions}, n, done);
 }
 
 llmc_status llmc_encode_image(llmc_session* session, const void* const* inputs, const int64_t* dims,

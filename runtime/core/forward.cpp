@@ -15,7 +15,8 @@ llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, u
                        .last = last,
                        .state = sequence.state,
                        .source = nullptr,
-                       .source_rows = 0};
+                       .source_rows = 0,
+                       .rotary_position = position + static_cast<uint32_t>(sequence.cached.shift)};
   if (const Source* const source = source_of(session, sequence)) {
     segment.source = session.source_state(sequence.source);
     segment.source_rows = source->rows;
@@ -23,8 +24,25 @@ llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, u
   return segment;
 }
 
-void commit(Sequence& sequence, uint32_t count) {
-  KvCache::commit(sequence.cached, count);
+void note_shifts(const llmc_session& session, const CachedTokens& cached, const Input& input,
+                 size_t ran, uint32_t count) {
+  const uint32_t rows = session.model->position_rows;
+  if (rows == 0 || input.embeddings == nullptr) return;
+  // The position of text after each embedding is that after the largest one so far.
+  uint32_t next = cached.position + static_cast<uint32_t>(cached.shift);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (input.positions == nullptr) ++next;
+    for (uint32_t row = 0; row < rows && input.positions != nullptr; ++row) {
+      const auto position = static_cast<uint32_t>(input.positions[(ran + i) * rows + row]);
+      if (input.first_position + position >= next) next = input.first_position + position + 1;
+    }
+    const uint32_t place = cached.position + i;
+    session.cache.note_shift(cached, place, static_cast<int32_t>(next - place - 1));
+  }
+}
+
+void commit(const llmc_session& session, Sequence& sequence, uint32_t count) {
+  session.cache.commit(sequence.cached, count);
   if (sequence.state != nullptr) sequence.state_tokens = sequence.cached.position;
 }
 
@@ -46,6 +64,7 @@ llmc_status pool_full(const llmc_session& session) {
 void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t segments) {
   session.run.tokens = input.tokens;
   session.run.embeddings = input.embeddings;
+  session.run.positions = input.positions;
   session.run.count = count;
   session.run.segment_count = segments;
   session.last_chunk = 0;
@@ -54,6 +73,7 @@ void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t
   // Do not keep pointers to the caller's memory after the call.
   session.run.tokens = nullptr;
   session.run.embeddings = nullptr;
+  session.run.positions = nullptr;
 }
 
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
@@ -161,13 +181,16 @@ __attribute__((noinline)) uint32_t run_chunk(llmc_session& session, Sequence& se
     next.tokens += ran;
   } else {
     next.embeddings += ran * session.model->embedding_width;
+    if (input.positions != nullptr) next.positions += ran * session.model->position_rows;
     static_assert(kNoToken == -1);
     __builtin_memset(session.tokens, 0xFF, count * sizeof *session.tokens);
     next.tokens = session.tokens;
   }
   session.segments[0] = segment_of(session, sequence, 0, next.tokens, count, left, mu);
+  note_shifts(session, sequence.cached, input, ran, count);
+  if (input.positions != nullptr) session.segments[0].rotary_position = input.first_position;
   forward(session, next, count, 1);
-  commit(sequence, count);
+  commit(session, sequence, count);
   session.last_chunk = count;
   return count;
 }
@@ -244,7 +267,7 @@ llmc_status slide(llmc_session& session, uint32_t keep, uint32_t drop) {
   return LLMC_OK;
 }
 
-llmc_status append_all(llmc_session& session, const Input& input, size_t n, size_t* done) {
+llmc_status append_all(llmc_session& session, Input input, size_t n, size_t* done) {
   const auto tell = [&](size_t count) {
     if (done != nullptr) *done = count;
   };
@@ -271,6 +294,7 @@ llmc_status append_all(llmc_session& session, const Input& input, size_t n, size
   } else if (!session.cache.reserve(cached, static_cast<uint32_t>(n))) {
     return pool_full(session);
   }
+  input.first_position = cached.position + static_cast<uint32_t>(cached.shift);
   ChunkCall call{.sequence = sequence,
                  .input = input,
                  .n = n,
@@ -305,7 +329,7 @@ llmc_status append_chunk(llmc_session& session, const Input& input, uint32_t n, 
   if (!session.cache.reserve(cached, n)) return pool_full(session);
   session.segments[0] = segment_of(session, sequence, 0, input.tokens, n, n + more, mu);
   forward(session, input, n, 1);
-  commit(sequence, n);
+  commit(session, sequence, n);
   if (session.model->head != nullptr && more == 0) {
     session.last_chunk = n;
     finish(session, sequence);
@@ -350,7 +374,7 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
   if (has_head) run_head(session, hidden_rows(session, 0), n, 0);
   for (uint32_t i = 0; i < n; ++i) {
     Sequence& sequence = session.sequence(sequences[i]);
-    commit(sequence, 1);
+    commit(session, sequence, 1);
     KvCache::finish(sequence.cached);
     has_head ? keep_row(session, sequence, i, i) : drop_row(sequence);
   }

@@ -15,6 +15,10 @@ inline bool is_cancelled(const llmc_session& session) {
 struct Input {
   const int32_t* tokens;
   const float* embeddings;  // [n][model->embedding_width], finite; NULL: `tokens`
+  /// [n][model->position_rows] positions of embeddings, counted from the position of the next
+  /// token; NULL: those of text.
+  const int32_t* positions = nullptr;
+  uint32_t first_position = 0;  // of the next token, for rotations
 };
 
 /// The forward passes of a call that appends tokens, for which blocks are reserved.
@@ -46,6 +50,10 @@ llmc_status for_each_chunk(const llmc_session& session, ChunkCall& call, Next ne
 /// `last`: position of the last token of the call.
 llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, uint32_t row,
                         uint32_t count, uint32_t position, uint32_t last);
+/// Notes the shifts of the next `count` tokens, whose ids are noted: embeddings of `input` from
+/// `ran` on. Has no effect on tokens, and on models without rows of positions.
+void note_shifts(const llmc_session& session, const CachedTokens& cached, const Input& input,
+                 size_t ran, uint32_t count);
 /// Notes tokens in the cache and returns their segment. `total`: number of tokens of the call,
 /// including these `count` ones and those after them.
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
@@ -54,7 +62,7 @@ llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, u
 /// embeddings all tokens are kNoToken.
 void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t segments);
 /// Increases the sequence's position by tokens that have been run.
-void commit(Sequence& sequence, uint32_t count);
+void commit(const llmc_session& session, Sequence& sequence, uint32_t count);
 
 /// Returns whether the model is a decoder, or the sequence has a source.
 bool has_source(const llmc_session& session, const Sequence& sequence);
@@ -64,7 +72,7 @@ llmc_status pool_full(const llmc_session& session);
 /// Appends `n` tokens to the selected sequence, chunk by chunk. Writes `*done` (may be NULL) but
 /// never reads it, because a callback may write to it. If the context is full, does what the
 /// configuration specifies. On an error nothing has changed and `*done` is 0.
-llmc_status append_all(llmc_session& session, const Input& input, size_t n, size_t* done);
+llmc_status append_all(llmc_session& session, Input input, size_t n, size_t* done);
 
 /// Appends a chunk of tokens to the selected sequence of a shard: `input` has their ids, and,
 /// except in the first shard, their rows. `more` tokens of the same prompt follow. If there are

@@ -7,6 +7,18 @@ namespace llmc::core {
 /// The id of a position whose row was given as an embedding.
 inline constexpr int32_t kNoToken = -1;
 
+/// Models with rows of positions (llmc_model::position_rows) store this in place of kNoToken: the
+/// id of an embedding after which the position of the next token of text is `shift` more than its
+/// place in the sequence. kNoToken is that of 0. `shift` is in -2^30 .. 2^30 - 1.
+inline int32_t embedding_id(int32_t shift) {
+  return kNoToken - (shift < 0 ? -2 * shift - 1 : 2 * shift);
+}
+/// Returns the shift of an embedding's id, which is negative.
+inline int32_t shift_of(int32_t id) {
+  const int32_t code = kNoToken - id;
+  return code % 2 == 0 ? code / 2 : -(code / 2) - 1;
+}
+
 /// The tokens of a sequence, oldest first. They are stored at the start of the cache's blocks, and
 /// are shared and copied with the blocks. Valid until the next change of the session.
 class TokenHistory {
@@ -17,6 +29,11 @@ class TokenHistory {
   uint32_t count() const { return count_; }
   /// Returns kNoToken for an embedding. Requires i < count().
   int32_t operator[](uint32_t i) const {
+    const int32_t id = stored(i);
+    return id < 0 ? kNoToken : id;
+  }
+  /// Returns a token, or the embedding_id of an embedding. Requires i < count().
+  int32_t stored(uint32_t i) const {
     const auto* tokens = reinterpret_cast<const int32_t*>(blocks_[i / block_tokens_]);
     return tokens[i % block_tokens_];
   }

@@ -78,6 +78,18 @@ void KvCache::note(const CachedTokens& s, const int32_t* tokens, uint32_t count,
   }
 }
 
+void KvCache::note_shift(const CachedTokens& s, uint32_t position, int32_t shift) const {
+  reinterpret_cast<int32_t*>(s.blocks[position / at_.block_tokens])[position % at_.block_tokens] =
+      embedding_id(shift);
+}
+
+int32_t KvCache::last_shift(const CachedTokens& s, uint32_t first, int32_t before) const {
+  const TokenHistory tokens = history(s);
+  for (uint32_t i = s.position; i > first; --i)
+    if (tokens.stored(i - 1) < 0) return shift_of(tokens.stored(i - 1));
+  return before;
+}
+
 void KvCache::abandon(CachedTokens& s, uint32_t start) {
   truncate(s, start);
   if (s.replaced == nullptr) return;
@@ -102,11 +114,13 @@ void KvCache::truncate(CachedTokens& s, uint32_t position) {
   const uint32_t wanted = blocks_for(position);
   while (s.held > wanted) drop(s.blocks[--s.held]);
   s.position = position;
+  if (at_.has_shifts) s.shift = last_shift(s, 0, 0);
 }
 
 void KvCache::share(const CachedTokens& from, CachedTokens& to) {
   to.held = from.held;
   to.position = from.position;
+  to.shift = from.shift;
   for (uint32_t i = 0; i < from.held; ++i) {
     to.blocks[i] = from.blocks[i];
     if (in_pool(from.blocks[i])) ++*users_of(from.blocks[i]);
@@ -116,6 +130,7 @@ void KvCache::share(const CachedTokens& from, CachedTokens& to) {
 void KvCache::adopt(CachedTokens& s, const unsigned char* first, uint32_t tokens) const {
   s.held = blocks_for(tokens);
   s.position = tokens;
+  s.shift = 0;
   for (uint32_t i = 0; i < s.held; ++i)
     s.blocks[i] = const_cast<unsigned char*>(first + i * at_.block_bytes);
 }

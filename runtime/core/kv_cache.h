@@ -16,6 +16,7 @@ struct CachedTokens {
   unsigned char* replaced;  // the block that a reservation has replaced by a copy; null: none
   uint32_t held;
   uint32_t position;  // number of stored tokens
+  int32_t shift;      // of the last embedding (history.h); 0: none
 };
 
 class KvCache {
@@ -26,6 +27,7 @@ class KvCache {
     uint32_t* free;       // [pool_blocks] stack of the numbers of free blocks
     uint64_t block_bytes;
     uint32_t pool_blocks, block_tokens, context;
+    bool has_shifts;  // whether the ids of embeddings are those of their shifts
   };
   void init(const Layout& layout);
 
@@ -44,6 +46,8 @@ class KvCache {
   bool reserve(CachedTokens& s, uint32_t tokens);
   /// Stores the ids of the next `count` reserved tokens, and mirostat's state after them.
   void note(const CachedTokens& s, const int32_t* tokens, uint32_t count, float mu = 0.0f) const;
+  /// Changes the id of the embedding at `position`, which has been noted.
+  void note_shift(const CachedTokens& s, uint32_t position, int32_t shift) const;
   /// Returns mirostat's state (sampler.h) after the token at `position`, which must exist.
   float& mu(const CachedTokens& s, uint32_t position) const;
   /// Returns mirostat's state after the last token; the initial state if there is no token.
@@ -51,7 +55,10 @@ class KvCache {
   /// Increases `position` by `tokens` reserved tokens whose K and V all workers have written. Only
   /// this function and truncate() change `position`, so a reader never sees tokens whose K and V
   /// are still being written.
-  static void commit(CachedTokens& s, uint32_t tokens) { s.position += tokens; }
+  void commit(CachedTokens& s, uint32_t tokens) const {
+    s.position += tokens;
+    if (at_.has_shifts) s.shift = last_shift(s, s.position - tokens, s.shift);
+  }
   /// Ends a reservation.
   static void finish(CachedTokens& s) { s.replaced = nullptr; }
   /// Undoes a reservation, including the tokens that were committed from it: `position` becomes
@@ -74,6 +81,8 @@ class KvCache {
   uint32_t blocks_for(uint32_t tokens) const {
     return tokens / at_.block_tokens + (tokens % at_.block_tokens != 0);
   }
+  /// Returns the shift of the last embedding from position `first` on; `before` if there is none.
+  int32_t last_shift(const CachedTokens& s, uint32_t first, int32_t before) const;
   bool in_pool(const unsigned char* block) const;
   uint32_t* users_of(const unsigned char* block) const;
   bool others_see(const unsigned char* block) const;

@@ -35,16 +35,20 @@ void ChunkPipeline::start_chunk() {
     if (started_ == 0) __builtin_memset(session_.tokens, 0xFF, rows * sizeof *session_.tokens);
     flight.run.tokens = session_.tokens;
     flight.run.embeddings = input.embeddings + started_ * model.embedding_width;
+    if (input.positions != nullptr)
+      flight.run.positions = input.positions + started_ * model.position_rows;
   } else {
     flight.run.tokens = input.tokens + started_;
     flight.run.embeddings = nullptr;
   }
   // Chunks before this one are in flight: their tokens are not committed yet.
   CachedTokens ahead = call_.sequence.cached;
-  for (uint32_t i = 0; i < count_; ++i) ahead.position += this->flight(i).run.count;
+  for (uint32_t i = 0; i < count_; ++i) session_.cache.commit(ahead, this->flight(i).run.count);
   session_.cache.note(ahead, flight.run.tokens, rows, call_.mu);
+  note_shifts(session_, ahead, input, started_, rows);
   flight.segment = segment_at(session_, call_.sequence, 0, rows, ahead.position,
                               ahead.position + static_cast<uint32_t>(left) - 1);
+  if (input.positions != nullptr) flight.segment.rotary_position = input.first_position;
   flight.step = 0;
   flight.ticket = 0;
   started_ += rows;
@@ -141,7 +145,7 @@ uint32_t ChunkPipeline::next_chunk() {
   const uint32_t rows = flight(0).run.count;
   session_.run.scratch = flight(0).run.scratch;  // its rows are those of the last chunk
   session_.run.count = rows;
-  commit(call_.sequence, rows);
+  commit(session_, call_.sequence, rows);
   session_.last_chunk = rows;
   oldest_ = (oldest_ + 1) % in_flight_;
   --count_;

@@ -66,7 +66,7 @@ llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_
   for (;;) {
     const uint32_t slot = together ? done : own_slot(session, sequence);
     if (!together) run_head(session, hidden_rows(session, done), 1, slot);
-    commit(sequence, 1);
+    commit(session, sequence, 1);
     keep_row(session, sequence, done++, slot);
     if (done == n || draw_next(session, sequence, sequence.stepped) != LLMC_OK) break;
     const int32_t token = sequence.stepped.choice.token;

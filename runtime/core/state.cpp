@@ -86,7 +86,7 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
       header_of(session, cached.position, sequence.has_row, state_bytes, at.total);
   const TokenHistory history = session.cache.history(cached);
   for (uint32_t i = 0; i < history.count(); ++i) {
-    const int32_t id = history[i];
+    const int32_t id = history.stored(i);
     const float mu = session.cache.mu(cached, i);
     __builtin_memcpy(to + at.ids + uint64_t{i} * sizeof id, &id, sizeof id);
     __builtin_memcpy(to + at.mus + uint64_t{i} * sizeof mu, &mu, sizeof mu);
@@ -131,7 +131,8 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
     __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);
     // Recurrent states that are not saved are computed from the tokens again.
     const bool runs_again = model.state_bytes > 0 && header.state_bytes == 0;
-    const bool embedding = id == kNoToken && model.embedding_width > 0 && !runs_again;
+    const bool is_embedding_id = model.position_rows > 0 ? id < 0 : id == kNoToken;
+    const bool embedding = is_embedding_id && model.embedding_width > 0 && !runs_again;
     if (!embedding && !is_token(id, model.vocab)) return LLMC_ERROR_STATE;
     float mu;
     __builtin_memcpy(&mu, from + at.mus + uint64_t{i} * sizeof mu, sizeof mu);
@@ -158,7 +159,7 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
       __builtin_memcpy(&session.cache.mu(cached, first + i), from + mu, sizeof(float));
     }
     model.kv_load(cached.blocks[block], 0, slots, from + at.kv + first * model.kv_token_bytes);
-    KvCache::commit(cached, slots);
+    session.cache.commit(cached, slots);
   });
   KvCache::finish(cached);
   clear_state(session, sequence);

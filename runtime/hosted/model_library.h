@@ -24,7 +24,8 @@ namespace llmc::hosted {
 /// The names, without `llmc_`, of the functions of llmc.h, beams.h, device.h, embeddings.h, shards.h and speculation.h that callers of a loaded library use.
 #define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
   F(encode) F(encode_features)                                                               \
-  F(append_embeddings) F(encode_image) F(device_status) F(device_jobs)                       \
+  F(append_embeddings) F(append_embeddings_at) F(encode_image)                               \
+  F(device_status) F(device_jobs)                                                            \
   F(forward_hidden) F(forward_hidden_batch)                                                  \
   F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)                       \
   F(set_sampling) F(set_logit_bias) F(set_dry_breakers) F(set_guidance)                      \

@@ -22,6 +22,11 @@ class Connection {
   const RequestHeader& request() const { return request_; }
   /// Returns the request's data, aligned to 4096 bytes; valid until the next request.
   const unsigned char* data() const { return data_; }
+  /// Returns the data from byte `at` on.
+  template <class T>
+  const T* data_as(uint64_t at = 0) const {
+    return reinterpret_cast<const T*>(data_ + at);
+  }
 
   /// Sends a reply with its data. Returns false if it cannot be written.
   bool reply(uint32_t status, int32_t value, uint64_t position, const void* data = nullptr,

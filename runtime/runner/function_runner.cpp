@@ -72,14 +72,14 @@ class FunctionRunner {
     const uint64_t size = connection_.request().bytes;
     const uint32_t index = connection_.request().argument;
     if (!started_ || size < sizeof(Call) || index >= llmc_runner_function_count) return malformed();
-    const Call& call = *reinterpret_cast<const Call*>(connection_.data());
+    const Call& call = *connection_.data_as<Call>();
     if (call.inputs >= kMaxPorts || call.outputs > kMaxPorts || call.dims > kMaxDims ||
         call.arena_bytes > kMaxRequestBytes || call.weights_offset > weights_bytes_)
       return malformed();
     const uint64_t ports = uint64_t{call.inputs} + call.outputs;
     uint64_t at = sizeof(Call) + (ports + call.dims) * sizeof(uint64_t);
     if (size < at) return malformed();
-    const auto* sizes = reinterpret_cast<const uint64_t*>(connection_.data() + sizeof(Call));
+    const auto* sizes = connection_.data_as<uint64_t>(sizeof(Call));
     uint64_t total = rounded(call.arena_bytes), in = 0, out = 0;
     for (uint64_t i = 0; i < ports; ++i) {
       if (sizes[i] > kMaxRequestBytes) return malformed();

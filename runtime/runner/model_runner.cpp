@@ -61,23 +61,25 @@ class ModelRunner {
     const RequestHeader& request = connection_.request();
     if (request.bytes != uint64_t{request.argument} * llmc_source_width(session_) * sizeof(float))
       return refuse(LLMC_ERROR_ARGUMENT, "the features do not fill their frames");
-    return done(llmc_encode_features(session_, reinterpret_cast<const float*>(connection_.data()),
-                                     request.argument));
+    return done(llmc_encode_features(session_, connection_.data_as<float>(), request.argument));
   }
 
   bool append_embeddings() {
-    const RequestHeader& request = connection_.request();
-    if (request.bytes != request.argument * sizeof(float) * llmc_embedding_width(session_))
+    const uint64_t n = connection_.request().argument, bytes = connection_.request().bytes;
+    const uint64_t floats = n * llmc_embedding_width(session_) * sizeof(float);
+    if (bytes != floats && bytes != floats + n * llmc_position_rows(session_) * sizeof(int32_t))
       return refuse(LLMC_ERROR_ARGUMENT, "the embeddings do not fill their rows");
-    return done(llmc_append_embeddings(session_, reinterpret_cast<const float*>(connection_.data()),
-                                       request.argument, nullptr));
+    const auto* const rows = connection_.data_as<float>();
+    if (bytes == floats) return done(llmc_append_embeddings(session_, rows, n, nullptr));
+    return done(llmc_append_embeddings_at(session_, rows, connection_.data_as<int32_t>(floats), n,
+                                          nullptr));
   }
 
   bool encode_image() {
     constexpr uint64_t kMaxInputs = 4096;
     static const void* inputs[kMaxInputs];
     const uint64_t size = connection_.request().bytes, count = LLMC_RUNNER_MODEL.image_inputs;
-    const auto* const offsets = reinterpret_cast<const uint64_t*>(connection_.data());
+    const auto* const offsets = connection_.data_as<uint64_t>();
     if (count > kMaxInputs || size < count * sizeof(uint64_t))
       return refuse(LLMC_ERROR_ARGUMENT, "an image without its inputs");
     for (uint64_t i = 0; i < count; ++i) {
@@ -106,8 +108,8 @@ class ModelRunner {
     int32_t token = -1;
     switch (request.what) {
       case Request::kEncode:
-        return done(llmc_encode(session_, reinterpret_cast<const int32_t*>(connection_.data()),
-                                request.bytes / sizeof(int32_t)));
+        return done(
+            llmc_encode(session_, connection_.data_as<int32_t>(), request.bytes / sizeof(int32_t)));
       case Request::kEncodeFeatures:
         return encode_features();
       case Request::kAppendEmbeddings:
@@ -115,7 +117,7 @@ class ModelRunner {
       case Request::kEncodeImage:
         return encode_image();
       case Request::kPrefill:
-        return done(llmc_prefill(session_, reinterpret_cast<const int32_t*>(connection_.data()),
+        return done(llmc_prefill(session_, connection_.data_as<int32_t>(),
                                  request.bytes / sizeof(int32_t), nullptr));
       case Request::kStep: {
         const llmc_status status = llmc_step(session_, &token);
@@ -127,8 +129,7 @@ class ModelRunner {
       }
       case Request::kSetSampling:
         if (request.bytes != sizeof(llmc_sampling)) break;
-        return done(llmc_set_sampling(session_,
-                                      reinterpret_cast<const llmc_sampling*>(connection_.data())));
+        return done(llmc_set_sampling(session_, connection_.data_as<llmc_sampling>()));
       case Request::kSetLogitBias:
         if (request.bytes % sizeof(llmc_logit_bias) != 0) break;
         return set_logit_bias(request.bytes);
@@ -137,7 +138,7 @@ class ModelRunner {
         return set_dry_breakers(request.bytes);
       case Request::kCandidates:
         if (request.bytes != sizeof(Candidates)) break;
-        return candidates(*reinterpret_cast<const Candidates*>(connection_.data()));
+        return candidates(*connection_.data_as<Candidates>());
       case Request::kLogprob: {
         float logprob = 0;
         const llmc_status status =
@@ -151,7 +152,7 @@ class ModelRunner {
         return logits(llmc_logits_at(session_, request.argument));
       case Request::kLogitsRows: {
         if (request.bytes != sizeof(uint32_t)) break;
-        const uint32_t rows = *reinterpret_cast<const uint32_t*>(connection_.data());
+        const uint32_t rows = *connection_.data_as<uint32_t>();
         return logits(llmc_logits_rows(session_, request.argument, rows), rows);
       }
       case Request::kRewind:
@@ -173,7 +174,7 @@ class ModelRunner {
 
   bool answer_of_sequences() {
     const RequestHeader& request = connection_.request();
-    const auto* const sequences = reinterpret_cast<const uint32_t*>(connection_.data());
+    const auto* const sequences = connection_.data_as<uint32_t>();
     const uint64_t words = request.bytes / sizeof(uint32_t);
     switch (request.what) {
       case Request::kSelect:
@@ -187,8 +188,7 @@ class ModelRunner {
         return done(llmc_release(session_, request.argument));
       case Request::kSetGuidance:
         if (request.bytes != sizeof(float)) break;
-        return done(llmc_set_guidance(session_, request.argument,
-                                      *reinterpret_cast<const float*>(connection_.data())));
+        return done(llmc_set_guidance(session_, request.argument, *connection_.data_as<float>()));
       case Request::kAppendBatch:
         return done(llmc_append_batch(session_, sequences, words / 2,
                                       reinterpret_cast<const int32_t*>(sequences) + words / 2));
@@ -241,7 +241,7 @@ class ModelRunner {
   }
 
   bool begin_beams(uint64_t bytes) {
-    const Beams wanted = *reinterpret_cast<const Beams*>(connection_.data());
+    const Beams wanted = *connection_.data_as<Beams>();
     Kept stops, memory;
     if (!stops.copy(connection_.data() + sizeof wanted, bytes - sizeof wanted))
       return refuse(LLMC_ERROR_MEMORY, kNoMemory);
@@ -289,7 +289,7 @@ class ModelRunner {
   bool start() {
     if (session_ != nullptr || connection_.request().bytes < sizeof(Start))
       return refuse(LLMC_ERROR_ARGUMENT, "a runner starts one session");
-    const Start& wanted = *reinterpret_cast<const Start*>(connection_.data());
+    const Start& wanted = *connection_.data_as<Start>();
     static char path[kMaxPath];
     if (!copy_path(connection_, path))
       return refuse(LLMC_ERROR_FILE, "the path of the weights is too long");
@@ -333,7 +333,7 @@ class ModelRunner {
     return done(status);
   }
   bool set_dry_breakers(uint64_t bytes) {
-    const DryBreakers sizes = *reinterpret_cast<const DryBreakers*>(connection_.data());
+    const DryBreakers sizes = *connection_.data_as<DryBreakers>();
     const uint64_t words = 2 * uint64_t{sizes.count} + 1 + sizes.tails;
     if (bytes != sizeof sizes + words * sizeof(uint32_t))
       return refuse(LLMC_ERROR_ARGUMENT, "breakers of another size than they say");

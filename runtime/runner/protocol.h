@@ -10,7 +10,7 @@
 namespace llmc::runner {
 
 /// Version of the protocol; incremented with any change below.
-inline constexpr uint32_t kVersion = 15;
+inline constexpr uint32_t kVersion = 16;
 inline constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 'r', 'u', 'n', '\n'};
 
 enum class Kind : uint32_t { kModel = 1, kFunctions = 2 };
@@ -28,12 +28,12 @@ struct ModelFacts {
   uint32_t source_vocab = 0;                // vocabulary of the encoder; 0: features
   uint32_t sources = 0;                     // number of sources; 1: all sequences share one
   uint32_t embedding_width = 0;             // 0: the model takes no embeddings
+  uint32_t position_rows = 0;               // positions of an embedding; 0: those of text
   uint32_t image_rows = 0;                  // maximum of kEncodeImage; 0: no image encoder
   uint32_t shard = 0, shards = 0;           // llmc_model
   uint32_t single_steps = 0;                // 1: drafts are not used (speculation.h)
-  uint32_t reserved = 0;
-  uint64_t program_hash = 0;  // of the whole model, the same in all shards
-  char target[64];            // zero-terminated
+  uint64_t program_hash = 0;                // of the whole model, the same in all shards
+  char target[64];                          // zero-terminated
 };
 
 struct Hello {
@@ -57,28 +57,29 @@ enum class Request : uint32_t {
   /// Data: Call, the sizes of inputs and outputs in bytes as uint64_t, the sizes of the open dims
   /// as int64_t, then the inputs. argument: index of the function. The reply contains the outputs.
   kCall = 9,
-  kLogitsRows = 10,        // argument: row; uint32_t rows; float[rows][vocab], or nothing
-  kSelect = 11,            // argument: sequence
-  kFork = 12,              // argument: sequence; value: the new one
-  kRelease = 13,           // argument: sequence
-  kAppendBatch = 14,       // uint32_t sequences[], then as many int32_t tokens[]
-  kStepBatch = 15,         // uint32_t sequences[]; int32_t tokens[]
-  kSetLogitBias = 16,      // llmc_logit_bias[]
-  kSetDryBreakers = 17,    // DryBreakers, then heads, tail_begins and tails of llmc_dry_breakers
-  kCandidates = 18,        // Candidates; llmc_candidate[]
-  kLogprob = 19,           // argument: token; float
-  kSetGuidance = 20,       // argument: number of the guide; float
-  kSetGrammar = 21,        // the grammar's tables; empty: the compiled-in grammar
-  kTextState = 22,         // value: LLMC_GRAMMAR_INCOMPLETE, …
-  kReset = 23,             // returns to the initial tokens
-  kEncode = 24,            // int32_t ids[] of a source
-  kEncodeFeatures = 25,    // argument: frames; float[frames * source_width]
-  kBeamsInit = 26,         // Beams, then int32_t stop_ids[]; at most one search at a time
-  kBeamsStep = 27,         // value: whether the search is done
-  kBeamsResult = 28,       // argument: rank; float score, then int32_t tokens[]
-  kBeamsCount = 29,        // value: number of texts that have ended
-  kBeamsEnd = 30,          // ends the search
-  kAppendEmbeddings = 31,  // argument: rows; float[rows * embedding_width]
+  kLogitsRows = 10,      // argument: row; uint32_t rows; float[rows][vocab], or nothing
+  kSelect = 11,          // argument: sequence
+  kFork = 12,            // argument: sequence; value: the new one
+  kRelease = 13,         // argument: sequence
+  kAppendBatch = 14,     // uint32_t sequences[], then as many int32_t tokens[]
+  kStepBatch = 15,       // uint32_t sequences[]; int32_t tokens[]
+  kSetLogitBias = 16,    // llmc_logit_bias[]
+  kSetDryBreakers = 17,  // DryBreakers, then heads, tail_begins and tails of llmc_dry_breakers
+  kCandidates = 18,      // Candidates; llmc_candidate[]
+  kLogprob = 19,         // argument: token; float
+  kSetGuidance = 20,     // argument: number of the guide; float
+  kSetGrammar = 21,      // the grammar's tables; empty: the compiled-in grammar
+  kTextState = 22,       // value: LLMC_GRAMMAR_INCOMPLETE, …
+  kReset = 23,           // returns to the initial tokens
+  kEncode = 24,          // int32_t ids[] of a source
+  kEncodeFeatures = 25,  // argument: frames; float[frames * source_width]
+  kBeamsInit = 26,       // Beams, then int32_t stop_ids[]; at most one search at a time
+  kBeamsStep = 27,       // value: whether the search is done
+  kBeamsResult = 28,     // argument: rank; float score, then int32_t tokens[]
+  kBeamsCount = 29,      // value: number of texts that have ended
+  kBeamsEnd = 30,        // ends the search
+  /// argument: rows; float[rows * embedding_width], then nothing or int32_t[rows * position_rows].
+  kAppendEmbeddings = 31,
   /// Data: uint64_t[], the offset of each input in the data, a multiple of 64, then the inputs;
   /// open dims have their maximum sizes. The reply contains the rows.
   kEncodeImage = 32,

@@ -89,7 +89,7 @@ inline void run_backwards(void*, void (*fn)(void*, std::uint32_t), void* arg, st
 class TestRun : public llmc_run {
  public:
   TestRun(std::uint32_t count, std::uint32_t threads, std::uint32_t position)
-      : TestRun(threads, {{nullptr, 0, count, position, 0, nullptr, nullptr, 0}}) {}
+      : TestRun(threads, {{nullptr, 0, count, position, 0, nullptr, nullptr, 0, 0}}) {}
   TestRun(std::uint32_t threads, std::vector<llmc_segment> parts)
       : llmc_run{}, parts_(std::move(parts)) {
     segments = parts_.data();

@@ -200,6 +200,33 @@ TEST(RopeTest, AnglesAndRotation) {
   }
 }
 
+// The pair of each row has the bits that it has in a sequence whose next token is at the row's
+// position.
+TEST(RopeTest, RowsOfPositions) {
+  constexpr std::size_t kRotary = 10;
+  constexpr std::uint8_t kRowOf[kRotary / 2] = {2, 0, 1, 1, 0};
+  constexpr std::uint32_t kTokens = 5, kFirst = 700, kRows = 3;
+  const auto frequencies = random_floats(kRotary / 2, 4);
+  const std::int32_t positions[kTokens * kRows] = {0, 0, 0, 0, 0, 1, 0, 1, 0, 5, 9, 12, 0, 4, 4000};
+  TestRun run = make_run(kTokens, 3, 20);
+  run.segment().rotary_position = kFirst;
+  for (const bool text : {false, true}) {
+    run.positions = text ? nullptr : positions;
+    Aligned<float> table(kTokens * kRotary), want(kRotary);
+    rope_angles<kRotary, PositionRows<kRows, 2, 0, 1, 1, 0>>(context_of(run), frequencies.data(),
+                                                             table.data());
+    for (std::uint32_t t = 0; t < kTokens; ++t)
+      for (std::size_t pair = 0; pair < kRotary / 2; ++pair) {
+        const auto after =
+            text ? t : static_cast<std::uint32_t>(positions[t * kRows + kRowOf[pair]]);
+        const TestRun there = make_run(1, 1, kFirst + after);
+        rope_angles<kRotary>(context_of(there), frequencies.data(), want.data());
+        for (const std::size_t i : {pair, kRotary / 2 + pair})
+          EXPECT_EQ(bits_of(table[t * kRotary + i]), bits_of(want[i])) << t << ' ' << i;
+      }
+  }
+}
+
 TEST(EmbeddingTest, TablesOfEveryKind) {
   constexpr std::size_t kRows = 11, kWidth = 45;
   const std::int32_t ids[] = {0, 10, 3, -1, 11, 7};

@@ -27,6 +27,8 @@ constexpr GuardedCall kGuardedCalls[] = {
     {"llmc_append", [](auto* s) { return llmc_append(s, 1); }},
     {"llmc_append_embeddings",
      [](auto* s) { return llmc_append_embeddings(s, &logprob, 0, nullptr); }},
+    {"llmc_append_embeddings_at",
+     [](auto* s) { return llmc_append_embeddings_at(s, &logprob, &token, 0, nullptr); }},
     {"llmc_step", [](auto* s) { return llmc_step(s, &token); }},
     {"llmc_encode_image",
      [](auto* s) { return llmc_encode_image(s, nullptr, nullptr, &logprob, nullptr); }},

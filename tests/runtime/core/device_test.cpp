@@ -128,6 +128,25 @@ TEST(Device, GetsEmbeddings) {
   EXPECT_GT(device.submitted, 0u);
 }
 
+TEST(Device, GetsPositionsOfEmbeddings) {
+  const std::vector<float> rows = rows_of(prompt(30));
+  std::vector<Positions> places;
+  for (std::int32_t i = 0; i < 30; ++i) places.push_back({i / 6, i % 6});
+  FakeDevice device(1);
+  llmc_model m = stepped_model(3);
+  m.position_rows = kPositionRows;
+  Session with_device(with(device), m), without(config(), m);
+  for (llmc_session* const session : {with_device.session, without.session}) {
+    ASSERT_EQ(llmc_append_embeddings_at(session, rows.data(), places[0].data(), 30, nullptr),
+              LLMC_OK);
+    ASSERT_EQ(llmc_append(session, 3), LLMC_OK);
+    ASSERT_EQ(llmc_append_embeddings_at(session, rows.data(), places[0].data(), 5, nullptr),
+              LLMC_OK);
+  }
+  EXPECT_EQ(hash_logits(llmc_logits(with_device)), hash_logits(llmc_logits(without)));
+  EXPECT_GT(device.submitted, 0u);
+}
+
 TEST(Device, RowsOfTheLastChunkStay) {
   FakeDevice device(1);
   Session with_device(with(device), stepped_model(3)), without(config(), stepped_model(1));

@@ -14,10 +14,6 @@ using Tokens = std::vector<std::int32_t>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-llmc_status append_rows(llmc_session* session, const Tokens& values) {
-  return llmc_append_embeddings(session, rows_of(values).data(), values.size(), nullptr);
-}
-
 std::uint64_t logits_of(llmc_session* session) {
   return hash_logits(llmc_logits(session));
 }
@@ -114,6 +110,68 @@ TEST(Embeddings, InvalidOnesChangeNothing) {
   EXPECT_EQ(llmc_embedding_width(other), 0u);
   const Session source(config(), model({.source = 5}));
   EXPECT_EQ(refused(source, rows.data(), 1), LLMC_ERROR_SOURCE);
+}
+
+TEST(Embeddings, TextContinuesAfterTheLargestPosition) {
+  const Session session(config(), model({.positions = true}));
+  EXPECT_EQ(llmc_position_rows(session), kPositionRows);
+  ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
+  const Positions grid[] = {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}};
+  ASSERT_EQ(llmc_append_embeddings_at(session, rows_of(Tokens(6, 100)).data(), grid[0].data(), 6,
+                                      nullptr),
+            LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 8), LLMC_OK);
+  EXPECT_EQ(llmc_position(session), 8u);
+  EXPECT_EQ(tokens_in(session), (Tokens{7, -1, -1, -1, -1, -1, -1, 8}));
+  EXPECT_EQ(logits_of(session),
+            plain_hash({7, 100, 100, 100, 100, 100, 100, 8},
+                       {{0, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}, {2, 3}, {4, 4}}));
+  // Behind a rewind into the image the text continues after what is left of it.
+  ASSERT_EQ(llmc_rewind(session, 3), LLMC_OK);
+  ASSERT_EQ(llmc_append(session, 9), LLMC_OK);
+  EXPECT_EQ(logits_of(session), plain_hash({7, 100, 100, 9}, {{0, 0}, {1, 1}, {1, 2}, {3, 3}}));
+}
+
+TEST(Embeddings, PositionsAreThoseOfTextForRowsOfTokens) {
+  const Tokens tokens = prompt(30);
+  const Session at(config(), model({.positions = true})),
+      text(config(), model({.positions = true}));
+  std::vector<Positions> places;
+  for (std::int32_t i = 0; i < 30; ++i) places.push_back({i, i});
+  ASSERT_EQ(llmc_append_embeddings_at(at, rows_of(tokens).data(), places[0].data(), 30, nullptr),
+            LLMC_OK);
+  ASSERT_EQ(llmc_prefill(text, tokens.data(), 30, nullptr), LLMC_OK);
+  EXPECT_EQ(logits_of(at), logits_of(text));
+}
+
+TEST(Embeddings, InvalidPositionsChangeNothing) {
+  const Session session(config(), model({.positions = true}));
+  ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
+  const std::uint64_t before = logits_of(session);
+  const std::vector<float> rows = rows_of({1, 2});
+  std::size_t done = 99;
+  constexpr std::int32_t kExact = 1 << 24;
+  for (const Positions bad : {Positions{0, -1}, Positions{kExact, 0}, Positions{0, kExact - 1}}) {
+    const Positions places[] = {{0, 0}, bad};
+    EXPECT_EQ(llmc_append_embeddings_at(session, rows.data(), places[0].data(), 2, &done),
+              LLMC_ERROR_POSITION);
+    EXPECT_EQ(done, 0u);
+    EXPECT_EQ(llmc_position(session), 1u);
+    EXPECT_EQ(logits_of(session), before);
+  }
+  const Positions largest[] = {{0, kExact - 2}};
+  EXPECT_EQ(llmc_append_embeddings_at(session, rows.data(), largest[0].data(), 1, &done), LLMC_OK);
+  EXPECT_EQ(llmc_append_embeddings_at(session, rows.data(), largest[0].data(), 1, &done),
+            LLMC_ERROR_POSITION)
+      << "it is added to that of the text";
+  EXPECT_EQ(llmc_append_embeddings_at(session, rows.data(), nullptr, 1, &done),
+            LLMC_ERROR_ARGUMENT);
+  EXPECT_EQ(llmc_append_embeddings_at(session, nullptr, nullptr, 0, &done), LLMC_OK);
+  const Session without;
+  EXPECT_EQ(llmc_append_embeddings_at(without, rows.data(), largest[0].data(), 1, &done),
+            LLMC_ERROR_EMBEDDINGS);
+  EXPECT_EQ(llmc_position_rows(without), 0u);
+  EXPECT_EQ(llmc_position_rows(nullptr), 0u);
 }
 
 TEST(Embeddings, ThePoolMayBeTooSmall) {

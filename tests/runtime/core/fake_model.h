@@ -44,7 +44,10 @@ struct Sizes {
   std::uint32_t sources = 1;  // with an encoder: number of sources
   bool features = false;      // the encoder reads features, at least two frames
   bool recurrent = false;     // rows also depend on a hash of all tokens, a state of the sequence
+  bool positions = false;     // K and V also depend on kPositionRows positions of the token
 };
+constexpr std::uint32_t kPositionRows = 2;
+using Positions = std::array<std::int32_t, kPositionRows>;
 
 /// The sum of the token's row, for a token without one its id.
 inline std::uint64_t value_of(const llmc_run& run, std::uint32_t row) {
@@ -52,6 +55,23 @@ inline std::uint64_t value_of(const llmc_run& run, std::uint32_t row) {
   if (run.tokens[row] != -1) std::abort();
   return static_cast<std::uint64_t>(run.embeddings[row * kWidth] +
                                     run.embeddings[row * kWidth + 1]);
+}
+
+/// The place of a token, with its positions if it has any.
+inline std::uint64_t place_of(std::uint64_t place, const Positions* positions) {
+  if (positions == nullptr) return place;
+  for (const std::int32_t position : *positions)
+    place = mix(place, static_cast<std::uint64_t>(position));
+  return place;
+}
+inline std::uint64_t place_of(const llmc_run& run, const llmc_segment& segment, std::uint32_t row) {
+  const std::uint32_t after = row - segment.row;
+  Positions positions;
+  for (std::uint32_t i = 0; i < kPositionRows; ++i)
+    positions[i] = static_cast<std::int32_t>(segment.rotary_position) +
+                   (run.positions == nullptr ? static_cast<std::int32_t>(after)
+                                             : run.positions[row * kPositionRows + i]);
+  return place_of(segment.position + after, &positions);
 }
 
 /// The rows of embeddings with these sums.
@@ -62,6 +82,15 @@ inline std::vector<float> rows_of(const std::vector<std::int32_t>& values) {
     rows.push_back(static_cast<float>(value - value / 3));
   }
   return rows;
+}
+
+/// Appends the rows of embeddings with these sums, at `positions` unless it is empty.
+inline llmc_status append_rows(llmc_session* session, const std::vector<std::int32_t>& values,
+                               const std::vector<Positions>& positions = {},
+                               std::size_t* done = nullptr) {
+  const std::vector<float> rows = rows_of(values);
+  if (positions.empty()) return llmc_append_embeddings(session, rows.data(), values.size(), done);
+  return llmc_append_embeddings_at(session, rows.data(), positions[0].data(), values.size(), done);
 }
 
 template <std::uint32_t block_tokens>
@@ -85,7 +114,7 @@ void for_rows(const llmc_run& run, std::uint32_t first, std::uint32_t step, F f)
   }
 }
 
-template <std::uint32_t block_tokens>
+template <std::uint32_t block_tokens, bool positions = false>
 void forward(const llmc_run* run) {
   run->parallel_for(
       run->user,
@@ -94,7 +123,8 @@ void forward(const llmc_run* run) {
         for (std::uint32_t lane = worker; lane < kLanes; lane += r.threads) {
           for_rows(r, 0, 1, [&](const llmc_segment& s, std::uint32_t t) {
             const std::uint32_t position = s.position + t - s.row;
-            slot<block_tokens>(s, position)[lane] = mix(value_of(r, t) << 8 | lane, position);
+            const std::uint64_t place = positions ? place_of(r, s, t) : position;
+            slot<block_tokens>(s, position)[lane] = mix(value_of(r, t) << 8 | lane, place);
             if (s.state == nullptr) return;
             auto& state = reinterpret_cast<std::uint64_t*>(s.state)[lane];
             state = mix(state, value_of(r, t));
@@ -165,7 +195,7 @@ template <std::uint32_t block_tokens>
 void kv_save(const unsigned char* block, std::uint32_t first, std::uint32_t count,
              unsigned char* to) {
   unsigned char* address = const_cast<unsigned char*>(block);
-  const llmc_segment segment{&address, 0, 0, 0, 0, nullptr, nullptr, 0};
+  const llmc_segment segment{&address, 0, 0, 0, 0, nullptr, nullptr, 0, 0};
   for (std::uint32_t i = 0; i < count * kLanes; ++i)
     std::memcpy(to + i * 8,
                 slot<block_tokens>(segment, first + i / kLanes) + (kLanes - 1 - i % kLanes), 8);
@@ -173,7 +203,7 @@ void kv_save(const unsigned char* block, std::uint32_t first, std::uint32_t coun
 template <std::uint32_t block_tokens>
 void kv_load(unsigned char* block, std::uint32_t first, std::uint32_t count,
              const unsigned char* from) {
-  const llmc_segment segment{&block, 0, 0, 0, 0, nullptr, nullptr, 0};
+  const llmc_segment segment{&block, 0, 0, 0, 0, nullptr, nullptr, 0, 0};
   for (std::uint32_t i = 0; i < count * kLanes; ++i)
     std::memcpy(slot<block_tokens>(segment, first + i / kLanes) + (kLanes - 1 - i % kLanes),
                 from + i * 8, 8);
@@ -215,7 +245,10 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.state_bytes = sizes.recurrent ? 64 : 0;
   m.encode = sizes.source == 0 ? nullptr : sizes.features ? encode_features : encode;
   m.weights = kWeights.data();
-  m.forward = sizes.contiguous ? forward<kWhole> : forward<kBlock>;
+  m.position_rows = sizes.positions ? kPositionRows : 0;
+  m.forward = sizes.contiguous  ? sizes.positions ? forward<kWhole, true> : forward<kWhole, false>
+               : sizes.positions ? forward<kBlock, true>
+                                : forward<kBlock, false>;
   m.head = head;
   m.kv_save = sizes.contiguous ? kv_save<kWhole> : kv_save<kBlock>;
   m.kv_load = sizes.contiguous ? kv_load<kWhole> : kv_load<kBlock>;

@@ -26,7 +26,7 @@ struct Pool {
         cached(sequences),
         tokens(sequences) {
     cache.init({memory.data(), users.data(), free_blocks.data(), kBlockBytes, blocks, block_tokens,
-                context});
+                context, false});
     for (std::size_t i = 0; i < sequences; ++i) cached[i].blocks = tables[i].data();
   }
   /// Reserves, writes and commits.
@@ -35,7 +35,7 @@ struct Pool {
     const auto n = static_cast<std::uint32_t>(ids.size());
     if (!cache.reserve(s, n)) return false;
     cache.note(s, ids.data(), n);
-    KvCache::commit(s, n);
+    cache.commit(s, n);
     KvCache::finish(s);
     tokens[sequence].insert(tokens[sequence].end(), ids.begin(), ids.end());
     return true;
@@ -92,17 +92,17 @@ TEST(KvCache, HandsOutBlocksAsTheSequenceGrows) {
   ASSERT_TRUE(pool.cache.reserve(s, 8));
   EXPECT_EQ(pool.cache.free_blocks(), 3u);
   EXPECT_EQ(s.position, 0u);  // written, not yet committed
-  KvCache::commit(s, 8);
+  pool.cache.commit(s, 8);
   KvCache::finish(s);
   EXPECT_EQ(s.position, 8u);
   pool.tokens[0] = ids(8, 0);
   ASSERT_TRUE(pool.cache.reserve(s, 0));
   EXPECT_EQ(s.held, 1u);
   ASSERT_TRUE(pool.cache.reserve(s, 1));
-  KvCache::commit(s, 1);
+  pool.cache.commit(s, 1);
   EXPECT_EQ(s.held, 2u);
   ASSERT_TRUE(pool.cache.reserve(s, 21));
-  KvCache::commit(s, 21);
+  pool.cache.commit(s, 21);
   EXPECT_EQ(pool.cache.free_blocks(), 0u);
   EXPECT_EQ(pool.cache.room(s), 0u);
 }
@@ -185,7 +185,7 @@ TEST(KvCache, AbandonedCopiesGoBack) {
   // After some of the tokens were run.
   ASSERT_TRUE(pool.cache.reserve(pool.cached[0], 10));
   pool.cache.note(pool.cached[0], ids(4, 50).data(), 4);
-  KvCache::commit(pool.cached[0], 4);
+  pool.cache.commit(pool.cached[0], 4);
   pool.cache.abandon(pool.cached[0], 12);
   pool.check();
 }
@@ -239,7 +239,7 @@ TEST(KvCache, NoBlockIsLostOverRandomUse) {
         if (!pool.cache.reserve(cached, n)) break;
         const std::uint32_t part = below(n + 1);
         pool.cache.note(cached, ids(n, -7).data(), part);
-        KvCache::commit(cached, part);
+        pool.cache.commit(cached, part);
         pool.cache.abandon(cached, position);
         break;
       }

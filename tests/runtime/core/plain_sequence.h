@@ -32,6 +32,9 @@ struct Plain {
   };
   Tokens tokens;
   std::vector<float> mus;  // mirostat's state after each token
+  bool has_positions = false;
+  std::vector<Positions> positions;  // of each token, if it has several
+  std::vector<std::int32_t> nexts;   // the position of text after each token
   bool logits = false;
   std::optional<Drawn> drawn;
   std::optional<Guide> guide;
@@ -43,9 +46,23 @@ struct Plain {
     const bool counts = drawn && drawn->position == tokens.size() && drawn->token == first;
     return counts ? drawn->mu : mu();
   }
-  void add(const Tokens& added, float mu_of_all) {
+  std::int32_t next() const { return nexts.empty() ? 0 : nexts.back(); }
+  void place(const Positions& at) {
+    const std::int32_t largest = *std::max_element(at.begin(), at.end());
+    nexts.push_back(std::max(next(), largest + 1));
+    positions.push_back(at);
+  }
+  /// Positions of the tokens that have none: those of text.
+  void place_text() {
+    while (has_positions && positions.size() < tokens.size()) place({next(), next()});
+  }
+  /// `relative`: positions of embeddings, as they are given; empty: those of text.
+  void add(const Tokens& added, float mu_of_all, const std::vector<Positions>& relative = {}) {
+    const std::int32_t base = next();
+    for (const Positions& of_row : relative) place({base + of_row[0], base + of_row[1]});
     tokens.insert(tokens.end(), added.begin(), added.end());
     mus.insert(mus.end(), added.size(), mu_of_all);
+    place_text();
     logits = true;
     drawn.reset();
   }
@@ -53,6 +70,8 @@ struct Plain {
   void restart(const Plain& from) {
     tokens = from.tokens;
     mus = from.mus;
+    positions = from.positions;
+    nexts = from.nexts;
     logits = from.logits;
     drawn.reset();
   }
@@ -61,6 +80,7 @@ struct Plain {
     drawn = Drawn{position, ids_of(tokens)[position], mus[position]};
     tokens.resize(position);
     mus.resize(position);
+    keep_positions(position);
     logits = false;
   }
   /// All tokens that move get the last one's state.
@@ -70,8 +90,15 @@ struct Plain {
     tokens.erase(tokens.begin() + at, tokens.begin() + at + static_cast<std::ptrdiff_t>(count));
     mus.assign(mus.begin(), mus.begin() + at);
     mus.resize(tokens.size(), last);
+    keep_positions(keep);
+    place_text();
     logits = tokens.size() > keep;
     drawn.reset();
+  }
+  void keep_positions(std::size_t count) {
+    if (!has_positions) return;
+    positions.resize(count);
+    nexts.resize(count);
   }
   /// Whether an embedding stands at or after `position`.
   bool embeddings_after(std::size_t position) const {
@@ -95,17 +122,22 @@ struct Plain {
   auto saved() const {
     std::vector<std::uint32_t> bits;
     for (const float state : mus) bits.push_back(std::bit_cast<std::uint32_t>(state));
-    return std::tuple(tokens, bits, logits);
+    return std::tuple(tokens, bits, logits, positions);
   }
+};
+
+struct Saved {
+  std::vector<unsigned char> bytes;
+  Plain plain;
 };
 
 /// What the sequence draws next; `guide`: the sequence that leads it, if one does.
 inline core::Choice plain_choice(const Plain& plain, const Plain* guide) {
-  std::vector<float> logits = plain_logits(plain.tokens), guiding;
+  std::vector<float> logits = plain_logits(plain.tokens, plain.positions), guiding;
   const auto best_of = [](const std::vector<float>& of) {
     return static_cast<std::uint32_t>(std::max_element(of.begin(), of.end()) - of.begin());
   };
-  if (guide != nullptr) guiding = plain_logits(guide->tokens);
+  if (guide != nullptr) guiding = plain_logits(guide->tokens, guide->positions);
   Tokens ids = ids_of(plain.tokens);
   ids.resize(kContext + 1);
   unsigned char* block = reinterpret_cast<unsigned char*>(ids.data());

@@ -16,11 +16,6 @@
 namespace llmc::fake {
 namespace {
 
-struct Saved {
-  std::vector<unsigned char> bytes;
-  Plain plain;
-};
-
 class Script {
  public:
   explicit Script(std::uint32_t seed) : random_(seed) {
@@ -31,6 +26,8 @@ class Script {
     const std::uint32_t most = whole * sizes_.sequences;
     sizes_.pool = below(2) == 0 ? most + (sizes_.sequences - 1) : 1 + below(most);
     ample_ = sizes_.pool >= most;
+    sizes_.positions = below(2) == 0;
+    begin_.has_positions = sizes_.positions;
     config_ = config();
     config_.chunk = 1 + below(kChunk);
     config_.threads = 1 + below(kThreadsMax);
@@ -44,7 +41,7 @@ class Script {
     config_.cancel_user = this;
     llmc_model described = model(sizes_);
     if (below(3) == 0) {
-      const Sizes alone{.contiguous = sizes_.contiguous};
+      const Sizes alone{.contiguous = sizes_.contiguous, .positions = sizes_.positions};
       prompt_.emplace(model(alone), some_tokens(1 + below(kContext)));
       described = prompt_->in(described);
       config_.begin = below(4) == 0 ? LLMC_BEGIN_EMPTY : LLMC_BEGIN_PROMPT;
@@ -178,16 +175,19 @@ class Script {
     Plain after = plain;
     const float mu = added.empty() ? 0.0f : plain.mu_behind(ids_of(added)[0]);
     const llmc_status room = after.make_room(added.size(), config_);
+    std::vector<Positions> positions;  // of embeddings, in any order
+    if (embeddings && sizes_.positions && below(3) != 0) positions.resize(added.size());
+    for (Positions& of_row : positions)
+      for (std::int32_t& position : of_row) position = static_cast<std::int32_t>(below(60));
     perhaps_cancel(4);
     std::size_t done = 99;
-    const llmc_status status =
-        embeddings ? llmc_append_embeddings(s(), rows_of(added).data(), added.size(), &done)
-                   : llmc_prefill(s(), added.data(), added.size(), &done);
+    const llmc_status status = embeddings ? append_rows(s(), added, positions, &done)
+                                          : llmc_prefill(s(), added.data(), added.size(), &done);
     ASSERT_EQ(done, status == LLMC_OK ? added.size() : 0);
     if (was_cancelled(status) || pool_is_full(status)) return;
     ASSERT_EQ(status, room);
     if (room != LLMC_OK || added.empty()) return;
-    after.add(added, mu);
+    after.add(added, mu, positions);
     plain = after;
   }
 
@@ -376,7 +376,7 @@ class Script {
     ASSERT_EQ(llmc_position(s()), plain.tokens.size());
     const float* logits = llmc_logits(s());
     ASSERT_EQ(logits != nullptr, plain.logits);
-    if (plain.logits) ASSERT_EQ(hash_logits(logits), plain_hash(plain.tokens));
+    if (plain.logits) ASSERT_EQ(hash_logits(logits), plain_hash(plain.tokens, plain.positions));
     Tokens tokens(plain.tokens.size());
     ASSERT_EQ(llmc_tokens(s(), 0, tokens.data(), tokens.size()), LLMC_OK);
     ASSERT_EQ(tokens, ids_of(plain.tokens));
@@ -426,8 +426,7 @@ class Script {
   std::map<std::uint32_t, Plain> plain_;
   std::uint32_t current_ = 0;
   std::vector<Saved> saved_;
-  std::map<std::tuple<Tokens, std::vector<std::uint32_t>, bool>, std::vector<unsigned char>>
-      states_;
+  std::map<decltype(std::declval<Plain>().saved()), std::vector<unsigned char>> states_;
 };
 
 TEST(Scripts, HaveTheHashesOfAPlainModelAndLoseNoBlock) {

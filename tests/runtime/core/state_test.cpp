@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "runtime/core/checksum.h"
@@ -33,6 +34,37 @@ Bytes forged(Bytes state, const llmc_state_header& header) {
   const std::uint64_t sum = core::checksum(state.data() + 16, state.size() - 16, start);
   std::memcpy(state.data() + 8, &sum, sizeof sum);
   return state;
+}
+
+TEST(State, ForgedPositionsOfEmbeddingsAreHarmless) {
+  constexpr std::int32_t kSmallest = std::numeric_limits<std::int32_t>::min();
+  const llmc_model m = model({.positions = true});
+  const Session session(config(), m);
+  const std::vector<float> rows = rows_of({100, 5});
+  ASSERT_EQ(llmc_append_embeddings(session, rows.data(), 2, nullptr), LLMC_OK);
+  Bytes state(llmc_state_bytes(session));
+  ASSERT_EQ(llmc_state_save(session, state.data(), state.size(), nullptr), LLMC_OK);
+  for (const std::int32_t id : {kSmallest, kSmallest + 1, -2, -3}) {
+    std::memcpy(state.data() + llmc_state_layout_of(&m, 2, 1, 0).ids + sizeof id, &id, sizeof id);
+    const Bytes bytes = forged(state, header_of(state));
+    ASSERT_EQ(llmc_state_load(session, bytes.data(), bytes.size()), LLMC_OK);
+    ASSERT_EQ(llmc_append(session, 8), LLMC_OK);
+    std::int32_t tokens[3];
+    ASSERT_EQ(llmc_tokens(session, 0, tokens, 3), LLMC_OK);
+    EXPECT_EQ(tokens[1], -1);
+    const Positions place{};
+    const llmc_status status =
+        llmc_append_embeddings_at(session, rows.data(), place.data(), 1, nullptr);
+    EXPECT_TRUE(status == LLMC_OK || status == LLMC_ERROR_POSITION) << status;
+  }
+  const Session without;
+  ASSERT_EQ(llmc_append_embeddings(without, rows.data(), 2, nullptr), LLMC_OK);
+  Bytes other(llmc_state_bytes(without));
+  ASSERT_EQ(llmc_state_save(without, other.data(), other.size(), nullptr), LLMC_OK);
+  const std::int32_t id = -2;
+  std::memcpy(other.data() + llmc_state_layout_of(&m, 2, 1, 0).ids + sizeof id, &id, sizeof id);
+  other = forged(other, header_of(other));
+  EXPECT_EQ(llmc_state_load(without, other.data(), other.size()), LLMC_ERROR_STATE);
 }
 
 TEST(State, AnotherSessionGoesOnFromIt) {
