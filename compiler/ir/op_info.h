@@ -330,7 +330,8 @@ struct OpInfo<Rope> : FusedOp<3> {
   static constexpr std::string_view name = "rope";
   static constexpr auto fields =
       std::tuple(field("rotary_dim", &Rope::rotary_dim), rare("interleaved", &Rope::interleaved),
-                 rare("heads_first", &Rope::heads_first), rare("table", &Rope::table));
+                 rare("heads_first", &Rope::heads_first), rare("table", &Rope::table),
+                 rare("position_rows", &Rope::position_rows));
 };
 template <>
 struct OpInfo<Attention> : FusedOp<4, 6, 2> {

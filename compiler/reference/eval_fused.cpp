@@ -66,7 +66,7 @@ struct Rotation {
 
 /// Angles are position · frequency in f32, as the exported graphs compute them.
 Result<Rotation> rotation(EvalContext& c, const ir::Rope& rope, const Tensor& positions,
-                          const Tensor& frequencies) {
+                          const Tensor& frequencies, std::int64_t tokens) {
   const std::int64_t half = rope.rotary_dim / 2;
   if (rope.rotary_dim <= 0 || rope.rotary_dim % 2 != 0)
     return c.error("rotary_dim is not even and positive");
@@ -74,13 +74,22 @@ Result<Rotation> rotation(EvalContext& c, const ir::Rope& rope, const Tensor& po
     return c.error("takes integer positions and float frequencies");
   LLMC_RETURN_IF_ERROR(
       c.want_equal(frequencies.dims.back(), rope.table ? rope.rotary_dim : half, "frequencies"));
+  const auto& pairs = rope.position_rows;
+  const bool fits = pairs.empty()
+                        ? positions.count() == tokens
+                        : std::ssize(pairs) == half && positions.rank() == 2 &&
+                              positions.dims[0] > *std::ranges::max_element(pairs) &&
+                              positions.dims[1] == tokens && *std::ranges::min_element(pairs) >= 0;
+  if (!fits) return c.error("the number of positions does not fit the tokens");
   Rotation out;
-  for (const std::int64_t position : positions.integers) {
+  for (std::int64_t token = 0; token < tokens; ++token) {
     const std::int64_t rows = rope.table ? frequencies.count() / rope.rotary_dim : 1;
+    std::int64_t position = positions.integers[index(token)];
     if (rope.table && (position < 0 || position >= rows))
       return c.error("position " + std::to_string(position) + " is outside the table of " +
                      std::to_string(rows));
     for (std::int64_t i = 0; i < half; ++i) {
+      if (!pairs.empty()) position = positions.integers[index(pairs[index(i)] * tokens + token)];
       if (rope.table) {
         const std::int64_t row = position * rope.rotary_dim;
         out.cosines.push_back(frequencies.floats[index(row + i)]);
@@ -227,9 +236,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op) {
   const std::int64_t tokens = x.dims[op.heads_first ? 2 : 1];
   const std::int64_t heads = x.dims[op.heads_first ? 1 : 2];
   LLMC_RETURN_IF_ERROR(c.want_equal(x.dims[0], 1, "batch"));
-  LLMC_RETURN_IF_ERROR(c.want_equal(c.operand(1).count(), tokens, "positions"));
   if (op.rotary_dim > head_dim) return c.error("rotary_dim is larger than the head");
-  LLMC_TRY(const auto angles, rotation(c, op, c.operand(1), c.operand(2)));
+  LLMC_TRY(const auto angles, rotation(c, op, c.operand(1), c.operand(2), tokens));
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));
   out.floats = x.floats;
   for (std::int64_t token = 0; token < tokens; ++token)
@@ -338,9 +346,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::QkvProjection& op) {
   std::optional<Rotation> angles;
   if (op.rope) {
     if (!c.has(4) || !c.has(5)) return c.error("positions or frequencies are missing");
-    LLMC_RETURN_IF_ERROR(c.want_equal(c.operand(4).count(), tokens, "positions"));
     if (op.rope->rotary_dim > dim) return c.error("rotary_dim is larger than the head");
-    LLMC_TRY(angles, rotation(c, *op.rope, c.operand(4), c.operand(5)));
+    LLMC_TRY(angles, rotation(c, *op.rope, c.operand(4), c.operand(5), tokens));
   }
   if (op.qk_norm_epsilon) {
     if (!c.has(7) || !c.has(8)) return c.error("the weights of the head norms are missing");
