@@ -142,6 +142,11 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
   rope.rotary_dim = match.rotation.rotary_dim;
   rope.interleaved = match.rotation.interleaved;
   rope.table = match.rotation.cosines[0].kind == RopeFactor::Kind::kColumn;
+  if (rw.graph().value(match.rotation.positions).name == kPositionRows) {
+    if (rope.table) return false;
+    for (const RopeFactor& factor : match.rotation.cosines)
+      rope.position_rows.push_back(factor.row);
+  }
   const ValueId angles = rw.emit_constant(data, anchor);
   rw.set_origin(angles, std::move(angles_origin));
   const std::vector<std::int64_t> swap{0, 2, 1, 3};
@@ -157,10 +162,7 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
   return true;
 }
 
-}  // namespace
-
-Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;  // the stage reads the positions of a sequence
+Result<ir::Graph> fuse(ir::Graph graph) {
   Rewriter rw(std::move(graph));
   HeadElementAnalysis elements(rw);
   std::vector<Known> known;
@@ -181,6 +183,52 @@ Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
     }
   }
   return std::move(rw).finish();
+}
+
+ValueId input_named(const ir::Graph& graph, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      graph.inputs(), [&](ValueId input) { return graph.value(input).name == name; });
+  return found == graph.inputs().end() ? ValueId() : *found;
+}
+
+/// Returns whether only rotations read the elements of `positions`. Others may read its shape.
+bool only_rotations_read(const ir::Graph& graph, ValueId positions) {
+  std::set<ValueId> views{positions};
+  const auto is_read = [&](const std::vector<ValueId>& values) {
+    return std::ranges::any_of(values, [&](ValueId value) { return views.contains(value); });
+  };
+  for (const ir::Node& node : graph.nodes()) {
+    if (!is_read(node.inputs) || std::holds_alternative<ir::Rope>(node.op) ||
+        std::holds_alternative<ir::Shape>(node.op))
+      continue;
+    if (!ir::is_view(node.op)) return false;
+    views.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return !is_read(graph.outputs());
+}
+
+/// Replaces the rows of positions by the positions of text, which are equal in all rows.
+Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId rows) {
+  Rewriter rw(std::move(graph));
+  const ir::TensorType type = rw.type(rows);
+  ValueId row = input_named(rw.graph(), "position_ids");
+  if (!row.exists()) row = rw.add_input({"position_ids", {type.element, {1, type.dims[1]}}});
+  const auto count = static_cast<std::size_t>(*type.dims[0].constant());
+  rw.replace(rows, rw.emit(ir::Concat{0}, std::vector<ValueId>(count, row), 0));
+  rw.drop_input_if_unused(rows);
+  return std::move(rw).finish();
+}
+
+}  // namespace
+
+Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
+  if (!context.is_decoder) return graph;  // the stage reads the positions of a sequence
+  const ValueId rows = input_named(graph, kPositionRows);
+  if (!rows.exists()) return fuse(std::move(graph));
+  LLMC_TRY(ir::Graph fused, fuse(ir::Graph(graph)));
+  if (only_rotations_read(fused, input_named(fused, kPositionRows))) return fused;
+  LLMC_TRY(graph, with_text_positions(std::move(graph), rows));
+  return fuse(std::move(graph));
 }
 
 }  // namespace llmc::passes

@@ -19,9 +19,13 @@ namespace llmc::passes {
 /// these operators that computes a rotation therefore matches (head_elements.h).
 ///
 /// Angles p f: mul(cast(positions), frequencies), or matmul of either with the other, through views
-/// (rope_factors.h), also of rows with equal positions; cos and sin must have no factor. Tables:
+/// (rope_factors.h); cos and sin must have no factor. Tables:
 /// gather(table, positions) on axis 0 of constants [max_positions, n] for cos and sin; they become
 /// one f32[max_positions, rotary_dim] constant (cos | sin) and the node has `table`.
+///
+/// Rows of positions, the input `position_rows` i64[n, S], become the operand of a rope with
+/// `position_rows`. If anything but such rotations reads their elements, they are first replaced by
+/// n equal rows of `position_ids`: the positions of text.
 ///
 /// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the
 /// rows of the projection's result. Unchanged if a rotation differs from the above in sign or

@@ -12,6 +12,11 @@ using ir::ValueId;
 
 constexpr std::int64_t kMaxViewElements = 1 << 14;
 
+/// Returns whether a rotation multiplies elements by the factor.
+bool is_applied(const RopeFactor& factor) {
+  return factor.kind != Kind::kPosition && factor.kind != Kind::kAngle;
+}
+
 /// Returns whether the leading axes of an operand are those of the result.
 bool keeps_leading_axes(const ir::IndexMap& map, const std::vector<Dim>& from,
                         const std::vector<Dim>& to, std::size_t from_lead, std::size_t to_lead) {
@@ -124,7 +129,7 @@ std::optional<std::vector<HeadElements>> HeadElementAnalysis::product(const ir::
       }
       RopeForm form = x->elements[xi];
       const RopeFactor& factor = f->elements[fi];
-      if (form.size() != 1 || form[0].factor.kind != Kind::kOne || factor.kind == Kind::kAngle)
+      if (form.size() != 1 || form[0].factor.kind != Kind::kOne || !is_applied(factor))
         return std::nullopt;
       form[0].factor = factor;
       result.elements.push_back(std::move(form));
@@ -213,7 +218,8 @@ std::optional<Rotation> match_rotation(const std::vector<RopeForm>& elements) {
     const Parts& b = parts[static_cast<std::size_t>(j)];
     if (a.other != j || b.other != i || !a.negative || b.negative) return std::nullopt;
     if (a.cosine != b.cosine || a.sine != b.sine) return std::nullopt;
-    if (a.cosine.positions != rotation.positions || a.sine.positions != rotation.positions)
+    if (a.cosine.positions != rotation.positions || a.sine.positions != rotation.positions ||
+        a.cosine.row != a.sine.row)
       return std::nullopt;
     const bool angles = a.cosine.kind == Kind::kCos && a.sine.kind == Kind::kSin &&
                         a.cosine.frequency == a.sine.frequency;

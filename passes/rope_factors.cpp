@@ -75,6 +75,19 @@ ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
   return nullptr;
 }
 
+RopeFactor position_factor(ValueId positions, std::int64_t row) {
+  RopeFactor factor;
+  factor.kind = Kind::kPosition;
+  factor.positions = positions;
+  factor.row = row;
+  return factor;
+}
+
+/// Returns whether `value` is the decoder's input with several rows of positions.
+bool is_position_rows(const Rewriter& rw, ValueId value) {
+  return rw.is_input(value) && rw.graph().value(value).name == kPositionRows;
+}
+
 /// Returns the dims without that of the tokens, for which it has 1; nullopt if another one is a
 /// symbol or there are too many elements.
 std::optional<std::vector<std::int64_t>> shape_of_one_token(const std::vector<Dim>& dims,
@@ -115,30 +128,25 @@ std::vector<ir::IndexMap> RopeFactorAnalysis::maps(const ir::Node& node, std::si
   return ir::index_maps(rw_.graph(), node, slot, read);
 }
 
-std::optional<RopeFactorAnalysis::Positions> RopeFactorAnalysis::positions(ValueId value,
-                                                                           int depth) {
-  const ir::Node* node = rw_.producer(value);
-  const ir::TensorType& type = rw_.type(value);
-  if (node && depth < kMaxDepth) {
-    const auto* cast = std::get_if<ir::Cast>(&node->op);
-    if (cast && (cast->to == ir::ElementType::kF32 || cast->to == ir::ElementType::kI64))
-      if (const auto found = positions(node->inputs[0], depth + 1)) return found;
-    const auto views = ir::is_view(node->op) && !std::holds_alternative<ir::Concat>(node->op)
-                           ? maps(*node, rw_.slot(value))
-                           : std::vector<ir::IndexMap>();
-    if (views.size() == 1) {
-      const ValueId above = node->inputs[views[0].operand];
-      auto found = positions(above, depth + 1);
-      if (found && found->tokens)
-        found->tokens = moved_tokens(views[0], rw_.type(above).dims, type.dims, *found->tokens);
-      const bool constant = std::ranges::all_of(type.dims, &Dim::is_constant);
-      if (found && (found->tokens || constant)) return found;
-    }
-  }
-  if (type.element != ir::ElementType::kI64 || count_non_ones(type.dims) > 1) return std::nullopt;
-  const auto wide = std::ranges::find_if(type.dims, [](const Dim& d) { return d != Dim(1); });
-  if (wide == type.dims.end()) return Positions{value, std::nullopt};
-  return Positions{value, static_cast<std::size_t>(wide - type.dims.begin())};
+const RopeFactors* RopeFactorAnalysis::positions(ValueId value) {
+  const RopeFactors* found = rw_.constant(value) ? nullptr : find(value);
+  const bool all = found && std::ranges::all_of(found->elements, [](const RopeFactor& factor) {
+                     return factor.kind == Kind::kPosition;
+                   });
+  return all ? found : nullptr;
+}
+
+/// Returns integers with at most one element for each token, however they are computed, as
+/// positions.
+std::optional<RopeFactors> RopeFactorAnalysis::row_of_positions(ValueId value) {
+  const std::vector<Dim>& dims = rw_.type(value).dims;
+  if (rw_.type(value).element != ir::ElementType::kI64 || count_non_ones(dims) > 1)
+    return std::nullopt;
+  RopeFactors result{
+      std::vector<std::int64_t>(dims.size(), 1), std::nullopt, {position_factor(value, 0)}};
+  const auto wide = std::ranges::find_if(dims, [](const Dim& d) { return d != Dim(1); });
+  if (wide != dims.end()) result.tokens = static_cast<std::size_t>(wide - dims.begin());
+  return result;
 }
 
 /// Matches positions * frequencies: an outer product by Mul, or by MatMul over one element.
@@ -157,7 +165,7 @@ std::optional<RopeFactors> RopeFactorAnalysis::angles(const ir::Node& node,
     if (is_matmul &&
         (dims.size() < 2 || operand.rank() < 2 || rw_.type(node.inputs[0]).dims.back() != Dim(1)))
       return std::nullopt;
-    const auto found = positions(node.inputs[1 - side]);
+    const RopeFactors* found = positions(node.inputs[1 - side]);
     if (!found) continue;
     RopeFactors result;
     if (found->tokens) result.tokens = *found->tokens + type.rank() - operand.rank();
@@ -169,15 +177,22 @@ std::optional<RopeFactors> RopeFactorAnalysis::angles(const ir::Node& node,
     for (std::size_t a = 1; a <= dims.size(); ++a)
       if (dims[dims.size() - a] != 1 && dims[dims.size() - a] != (*shape)[shape->size() - a])
         return std::nullopt;
-    const ir::IndexMap map =
-        ir::expand_map({dims.begin(), dims.end()}, {shape->begin(), shape->end()});
-    const auto sources = ir::element_sources({map}, {dims}, *shape);
-    if (!sources) return std::nullopt;
+    const std::vector<Dim> wide(shape->begin(), shape->end());
+    const auto sources = [&](const std::vector<std::int64_t>& from) {
+      return ir::element_sources({ir::expand_map({from.begin(), from.end()}, wide)}, {from},
+                                 *shape);
+    };
+    const auto of_positions = sources(found->shape);
+    const auto of_frequencies = sources({dims.begin(), dims.end()});
+    if (!of_positions || !of_frequencies) return std::nullopt;
     const std::vector<double> values = ir::to_doubles(*frequencies);
     result.shape = *shape;
-    for (const ir::ElementSource& source : *sources)
-      result.elements.push_back({Kind::kAngle, found->value,
-                                 values[static_cast<std::size_t>(source.element)], nullptr, 0});
+    for (std::size_t i = 0; i < of_positions->size(); ++i) {
+      RopeFactor factor = found->elements[static_cast<std::size_t>((*of_positions)[i].element)];
+      factor.kind = Kind::kAngle;
+      factor.frequency = values[static_cast<std::size_t>((*of_frequencies)[i].element)];
+      result.elements.push_back(std::move(factor));
+    }
     return result;
   }
   return std::nullopt;
@@ -192,18 +207,20 @@ std::optional<RopeFactors> RopeFactorAnalysis::columns(const ir::Node& node,
       table->element() != ir::ElementType::kF32 || table->dims()[1] > kMaxColumns ||
       table->dims()[1] < 1 || table->element_count() > kMaxColumnElements)
     return std::nullopt;
-  const auto found = positions(node.inputs[1]);
-  if (!found || rw_.constant(node.inputs[1])) return std::nullopt;
+  const RopeFactors* found = positions(node.inputs[1]);
+  if (!found) return std::nullopt;
   const auto shape = shape_of_one_token(type.dims, found->tokens);
   if (!shape) return std::nullopt;
   std::vector<std::int64_t>& first = columns_[table];
   if (first.empty()) first = canonical_columns(*table);
   RopeFactors result{*shape, found->tokens, {}};
-  std::int64_t rows = 1;
-  for (std::size_t a = 0; a + 1 < shape->size(); ++a) rows *= (*shape)[a];
-  for (std::int64_t row = 0; row < rows; ++row)
-    for (const std::int64_t column : first)
-      result.elements.push_back({Kind::kColumn, found->value, 0, table, column});
+  for (RopeFactor factor : found->elements)
+    for (const std::int64_t column : first) {
+      factor.kind = Kind::kColumn;
+      factor.table = table;
+      factor.column = column;
+      result.elements.push_back(factor);
+    }
   return result;
 }
 
@@ -250,10 +267,19 @@ const RopeFactors* RopeFactorAnalysis::find(ValueId value) {
 std::optional<RopeFactors> RopeFactorAnalysis::compute(ValueId value) {
   const ir::Node* node = rw_.producer(value);
   const ir::TensorType& type = rw_.type(value);
-  if (!node || type.element != ir::ElementType::kF32 || type.rank() == 0) return std::nullopt;
-  if (auto found = angles(*node, type)) return found;
-  if (std::holds_alternative<ir::Gather>(node->op))
-    if (auto found = columns(*node, type)) return found;
+  if (is_position_rows(rw_, value)) {
+    const std::int64_t rows = *type.dims[0].constant();
+    RopeFactors result{{rows, 1}, 1, {}};
+    for (std::int64_t row = 0; row < rows; ++row)
+      result.elements.push_back(position_factor(value, row));
+    return result;
+  }
+  if (!node) return row_of_positions(value);
+  if (type.element == ir::ElementType::kF32 && type.rank() > 0) {
+    if (auto found = angles(*node, type)) return found;
+    if (std::holds_alternative<ir::Gather>(node->op))
+      if (auto found = columns(*node, type)) return found;
+  }
   if (const auto* un = std::get_if<ir::Unary>(&node->op)) {
     const bool cosine = un->kind == ir::UnaryKind::kCos;
     if (!cosine && un->kind != ir::UnaryKind::kSin) return std::nullopt;
@@ -266,7 +292,12 @@ std::optional<RopeFactors> RopeFactorAnalysis::compute(ValueId value) {
     }
     return result;
   }
-  return ir::is_view(node->op) ? view(*node, value) : std::nullopt;
+  const auto* cast = std::get_if<ir::Cast>(&node->op);
+  if (cast && (cast->to == ir::ElementType::kF32 || cast->to == ir::ElementType::kI64))
+    if (const RopeFactors* from = positions(node->inputs[0])) return *from;
+  if (ir::is_view(node->op))
+    if (auto found = view(*node, value)) return found;
+  return row_of_positions(value);
 }
 
 }  // namespace llmc::passes

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "passes/index_analysis.h"
@@ -11,12 +12,16 @@
 /// Analysis for fuse_rope: values that consist of the factors of rotations.
 namespace llmc::passes {
 
-/// A factor that depends only on the token: 1, an angle p*f, its cosine or sine, or a column of a
-/// table.
+/// The input of a decoder with several rows of positions, i64[n, seq].
+inline constexpr std::string_view kPositionRows = "position_rows";
+
+/// A factor that depends only on the token: 1, a position p, an angle p*f, its cosine or sine, or a
+/// column of a table.
 struct RopeFactor {
-  enum class Kind : std::uint8_t { kOne, kAngle, kCos, kSin, kColumn };
+  enum class Kind : std::uint8_t { kOne, kPosition, kAngle, kCos, kSin, kColumn };
   Kind kind = Kind::kOne;
-  ir::ValueId positions;    // integers, one for each token
+  ir::ValueId positions;    // integers, one for each token, or the input `position_rows`
+  std::int64_t row = 0;     // of `position_rows`
   double frequency = 0;     // kAngle, kCos, kSin
   ir::ConstantPtr table;    // kColumn: f32[max_positions, n]
   std::int64_t column = 0;  // kColumn: the first column with the same elements
@@ -31,9 +36,8 @@ struct RopeFactors {
 };
 
 /// Computes factors from positions through products with constants, lookups in tables, cosines and
-/// sines, and views of any axes (ir/index_map.h). Positions may be repeated along an axis: the
-/// temporal, height and width positions of multimodal RoPE are equal for text, so the parts that it
-/// selects from the three rows are factors of one position.
+/// sines, and views of any axes (ir/index_map.h). The parts that multimodal RoPE selects for time,
+/// height and width are factors of different rows of positions.
 class RopeFactorAnalysis {
  public:
   /// Maximum number of factors of a value and of columns of a table.
@@ -47,13 +51,9 @@ class RopeFactorAnalysis {
   const RopeFactors* find(ir::ValueId value);
 
  private:
-  /// Integers with one element for each token.
-  struct Positions {
-    ir::ValueId value;
-    std::optional<std::size_t> tokens;  // axis of the value that repeats them
-  };
-
-  std::optional<Positions> positions(ir::ValueId value, int depth = 0);
+  /// Returns the factors of a value of positions alone; nullptr for others.
+  const RopeFactors* positions(ir::ValueId value);
+  std::optional<RopeFactors> row_of_positions(ir::ValueId value);
   std::vector<ir::IndexMap> maps(const ir::Node& node, std::size_t slot);
   std::optional<RopeFactors> compute(ir::ValueId value);
   std::optional<RopeFactors> angles(const ir::Node& node, const ir::TensorType& type);

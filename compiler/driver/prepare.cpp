@@ -52,6 +52,17 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
   return std::move(result.graph);
 }
 
+/// Returns whether the model computes images, and the passes could not use their positions.
+/// `stages`: the graph after the passes.
+bool loses_image_positions(const ir::Module& module, const ir::Graph& stages) {
+  const ir::Graph* const encoder = module.media_encoder();
+  if (encoder == nullptr || encoder->name == importer::kAudioEncoder) return false;
+  const std::string& rows = module.interface.position_rows;
+  return !rows.empty() && std::ranges::none_of(stages.inputs(), [&](ir::ValueId input) {
+    return stages.value(input).name == rows;
+  });
+}
+
 /// Computes the tokens of options.system_prompt, if it is set.
 Status read_system_prompt(const CompileOptions& options, Prepared& prepared,
                           plan::PlanOptions& planned) {
@@ -295,6 +306,8 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   LLMC_TRY(ir::Graph stages,
            run_passes(prepared.model.graph(), options,
                       {.options = {.weights = scheme, .context = plan::context_of(planned)}}));
+  if (loses_image_positions(prepared.model.module, stages))
+    warn(importer::without_image_positions(options.model.string()));
   std::optional<EncoderGraph> encoder;
   if (const ir::Graph* const graph = prepared.model.module.encoder()) {
     if (options.calibration)

@@ -25,6 +25,12 @@ std::string shard_fields(const Plan& plan) {
   return fmt::format("    .shard = {},\n    .shards = {},\n", shard.index, shard.count);
 }
 
+/// Returns the descriptor's fields for embeddings with several positions, if the model takes them.
+std::string position_fields(const Plan& plan) {
+  if (plan.program.position_rows == 0) return {};
+  return fmt::format("    .position_rows = {}_POSITION_ROWS,\n", macro_name(plan.options.name));
+}
+
 /// Returns the descriptor's fields for a compiled-in prompt, if there is one.
 std::string prompt_fields(const Plan& plan) {
   if (plan.prompt.tokens == 0) return {};
@@ -203,7 +209,8 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("embedding",
                plan::embedding_width(program) == 0
                    ? std::string()
-                   : fmt::format("    .embedding_width = {}_EMBEDDING_WIDTH,\n", macro_name(name))),
+                   : fmt::format("    .embedding_width = {}_EMBEDDING_WIDTH,\n", macro_name(name)) +
+                         position_fields(plan)),
       fmt::arg("states", plan.state_bytes == 0
                              ? std::string()
                              : fmt::format("    .state_bytes = {},\n", plan.state_bytes)),

@@ -65,8 +65,12 @@ class Printer {
                        hadamard ? ", Basis::kHadamard" : "", buffer(s.x), buffer(s.out));
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
-    return fmt::format("rope_angles<{}>(context, {}, {});", s.rotary_dim, vector(s.frequencies),
-                       buffer(s.out));
+    const std::string positions =
+        s.position_rows.empty() ? std::string()
+                                : fmt::format(", PositionRows<{}, {}>", program_.position_rows,
+                                              fmt::join(s.position_rows, ", "));
+    return fmt::format("rope_angles<{}{}>(context, {}, {});", s.rotary_dim, positions,
+                       vector(s.frequencies), buffer(s.out));
   }
   std::string operator()(const plan::QkvStage& s) const {
     return linear(s.source, s.norm, s.k, qkv_matrix(s), qkv_epilogue(s));

@@ -45,7 +45,7 @@ Result<ReferenceRun> ReferenceRun::create(const ir::Module& module, std::int64_t
       run.inputs_.push_back(InputKind::kTokens);
     } else if (value.name == "attention_mask") {
       run.inputs_.push_back(InputKind::kMask);
-    } else if (value.name == "position_ids") {
+    } else if (value.name == "position_ids" || value.name == "position_rows") {
       run.inputs_.push_back(InputKind::kPositions);
     } else if (value.name.starts_with("past.")) {
       run.inputs_.push_back(InputKind::kPast);
@@ -110,9 +110,9 @@ Result<std::vector<float>> ReferenceRun::run_at_once(std::span<const std::int32_
         values.push_back(reference::i64_tensor(std::move(dims), {tokens.begin(), tokens.end()}));
         break;
       case InputKind::kPositions: {
-        std::vector<std::int64_t> positions;
-        positions.reserve(static_cast<std::size_t>(count));
-        for (std::int64_t t = 0; t < count; ++t) positions.push_back(position_ + t);
+        std::vector<std::int64_t> positions;  // one row, or equal rows
+        for (std::int64_t row = 0; row < dims[0]; ++row)
+          for (std::int64_t t = 0; t < count; ++t) positions.push_back(position_ + t);
         values.push_back(reference::i64_tensor(std::move(dims), std::move(positions)));
         break;
       }

@@ -116,20 +116,12 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
   return Error(std::move(diagnostics));
 }
 
-/// Appends a warning if the decoder tells positions in an image from those in text, which llmc does
-/// not.
+/// Appends a warning if the decoder tells positions in an image from those in text, and is bound
+/// without them.
 Status note_image_positions(const ModelFiles& model, FileSet& files, ImportedModel& bound) {
   LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
-  const std::string positions = position_rows(part);
-  if (positions.empty()) return ok_status();
-  const auto encoder = to_string(encoder_role(model.media_encoder));
-  bound.warnings.push_back(
-      {.kind = ErrorKind::kUnsupported,
-       .file = model.name,
-       .node = positions,
-       .message = "the rows of the " + std::string(encoder) +
-                  " get the positions of text, one after the other, in place of time, height and "
-                  "width"});
+  if (has_position_rows(part) && bound.module.interface.position_rows.empty())
+    bound.warnings.push_back(without_image_positions(model.name));
   return ok_status();
 }
 
@@ -146,7 +138,8 @@ Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
   }
   if (!encoder.ok()) return with_decoder_hint(encoder.error(), model);
   bound.module.entries.push_back({std::string(ir::kEncodeImage), *std::move(encoder)});
-  LLMC_RETURN_IF_ERROR(note_image_positions(model, files, bound));
+  if (encoder_role(model.media_encoder) == FileRole::kImageEncoder)
+    LLMC_RETURN_IF_ERROR(note_image_positions(model, files, bound));
   return bound;
 }
 
@@ -174,6 +167,14 @@ Diagnostic without_media_encoder(const Error& error) {
   warning.message = "the decoder is compiled without its " +
                     std::string(to_string(encoder_role(name))) + ": " + warning.message;
   return warning;
+}
+
+Diagnostic without_image_positions(const std::string& file) {
+  return {.kind = ErrorKind::kUnsupported,
+          .file = file,
+          .message =
+              "the rows of an image get the positions of text, one after the other, in place "
+              "of time, height and width"};
 }
 
 FileRole encoder_role(std::string_view name) {

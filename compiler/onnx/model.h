@@ -156,6 +156,9 @@ class ModelReader {
 
 /// Returns a warning that a decoder is compiled without its media encoder because of `error`.
 Diagnostic without_media_encoder(const Error& error);
+/// Returns the warning for a decoder, read from `file`, that tells positions in an image from those
+/// in text, when it is compiled without them.
+Diagnostic without_image_positions(const std::string& file);
 
 /// Calls ModelReader::bind with a temporary reader.
 Result<ImportedModel> import_model(const std::filesystem::path& path,

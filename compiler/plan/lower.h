@@ -40,6 +40,7 @@ struct ParameterBinding {
 };
 struct TokensBinding {};        // llmc_run::tokens
 struct PositionsBinding {};     // position of the token of each row
+struct PositionRowsBinding {};  // several positions of the token of each row
 struct LastPositionBinding {};  // position of the last token of the call
 struct PastBinding {
   std::uint32_t layer = 0;  // inside a loop, relative to the first layer of the iteration
@@ -61,8 +62,9 @@ struct WindowsBinding {  // result of ir::Unfold that only linear layers with in
 };
 using ValueBinding =
     std::variant<NoBinding, NestBinding, Activation, ConstantBinding, ParameterBinding,
-                 TokensBinding, PositionsBinding, LastPositionBinding, PastBinding, SourceBinding,
-                 PresentBinding, CachedBinding, StateBinding, InputBinding, WindowsBinding>;
+                 TokensBinding, PositionsBinding, PositionRowsBinding, LastPositionBinding,
+                 PastBinding, SourceBinding, PresentBinding, CachedBinding, StateBinding,
+                 InputBinding, WindowsBinding>;
 
 /// Returns the format of the value rows of a QKV matrix.
 inline ir::WeightFormat value_format(const ir::QkvProjection& op) {
@@ -285,7 +287,8 @@ class Lowerer {
   std::size_t known_causes_ = 0;
   std::vector<Stage> prologue_;  // angle tables, before all other stages
   std::map<std::tuple<const ir::Constant*, int, int, int, bool>, std::uint32_t> global_weights_;
-  std::map<std::tuple<std::uint32_t, std::uint64_t>, BufferId> angle_buffers_;
+  std::map<std::tuple<std::uint32_t, std::uint64_t, std::vector<std::uint8_t>>, BufferId>
+      angle_buffers_;
   /// Slices of constants, cached so that equal slices share one object.
   std::map<std::tuple<const ir::Constant*, std::int64_t, std::int64_t>, ir::ConstantPtr> parts_;
   std::set<std::string> buffer_names_, global_labels_;

@@ -295,7 +295,11 @@ void Lowerer::limit_positions(std::uint64_t rows) {
 std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::size_t positions,
                                       std::size_t frequencies, const ir::Rope& op,
                                       std::uint64_t head_dim) {
-  if (!std::holds_alternative<PositionsBinding>(input(scope, node, positions))) {
+  const ValueBinding& at = input(scope, node, positions);
+  const bool is_position = op.position_rows.empty()
+                               ? std::holds_alternative<PositionsBinding>(at)
+                               : std::holds_alternative<PositionRowsBinding>(at);
+  if (!is_position) {
     unsupported(node, "rotary positions are not the model's position_ids",
                 "positions have to be the tokens' places in the sequence");
     return std::nullopt;
@@ -338,15 +342,16 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
   if (origin.node.empty()) origin = node.origin;
   const std::string comment =
       fmt::format("cos and sin of position * frequency: [tokens, {}]", rotary);
+  const std::vector<std::uint8_t> rows(op.position_rows.begin(), op.position_rows.end());
   if (ref.per_layer) {
     result.buffer = new_buffer("angles", {rotary, false});
-    scope.stages.push_back({RopeAnglesStage{ref, rotary, result.buffer}, origin, comment});
+    scope.stages.push_back({RopeAnglesStage{ref, rotary, result.buffer, rows}, origin, comment});
     return result;
   }
-  const auto [it, added] = angle_buffers_.try_emplace({ref.index, rotary});
+  const auto [it, added] = angle_buffers_.try_emplace({ref.index, rotary, rows});
   if (added) {
     it->second = new_buffer("angles", {rotary, false});
-    prologue_.push_back({RopeAnglesStage{ref, rotary, it->second}, origin, comment});
+    prologue_.push_back({RopeAnglesStage{ref, rotary, it->second, rows}, origin, comment});
   }
   result.buffer = it->second;
   return result;

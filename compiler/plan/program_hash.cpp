@@ -68,7 +68,10 @@ class HashWriter {
   }
   void write(const InputRowsStage& s) { put(s.out, s.width); }
   void write(const QuantizeStage& s) { put(s.x, s.out, s.weight, s.k); }
-  void write(const RopeAnglesStage& s) { put(s.frequencies, s.rotary_dim, s.out); }
+  void write(const RopeAnglesStage& s) {
+    put(s.frequencies, s.rotary_dim, s.out);
+    for (const std::uint8_t row : s.position_rows) put(std::uint64_t{row});
+  }
   void write(const QkvStage& s) {
     put(s.shape, s.source, s.norm, s.weight, s.bias, s.value_weight, s.q_norm, s.k_norm,
         s.qk_norm_epsilon, s.angles, s.q, s.layer, s.k);

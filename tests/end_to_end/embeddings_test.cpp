@@ -103,6 +103,73 @@ TEST_F(VisionModel, AnImageInAPrompt) {
   EXPECT_EQ((*session)->position(), 9u);
 }
 
+struct PositionCase {
+  std::string target;
+  testing::RopeForm rope;
+};
+
+class ImagePositions : public VisionModel, public ::testing::WithParamInterface<PositionCase> {};
+
+// Text, an image of two lines of two patches, and text after the largest position.
+TEST_P(ImagePositions, AreThoseOfTheGraph) {
+  const auto& [target, rope] = GetParam();
+  if (const auto row = target::find(target); !executable(**row))
+    LLMC_MISSING_CROSS(without_emulator(**row));
+  setenv("LLMC_CROSS_DIR", cross_folder().c_str(), 1);
+  testing::VisionForm form;
+  form.decoder.rope = rope;
+  const fs::path folder = write(form);
+  const Ids before{3, 17}, after{9, 0, 23};
+  const Floats image = image_rows(folder);
+  const std::vector<std::int32_t> grid{0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1};
+  const std::vector<std::int64_t> rows{0, 1, 2, 2, 2, 2, 4, 5, 6,   // time
+                                       0, 1, 2, 2, 3, 3, 4, 5, 6,   // height
+                                       0, 1, 2, 3, 2, 3, 4, 5, 6};  // width
+  const Floats expected = reference_logits(folder, rows_around(folder, before, image, after),
+                                           reference::i64_tensor({3, 1, 9}, rows));
+  const auto native = load(options_for(folder / "vision", target, ir::WeightFormat::kF32));
+  ASSERT_TRUE(native);
+  EXPECT_EQ(native->model().position_rows, 3u);
+  std::vector<std::uint32_t> first;
+  for (const std::uint32_t chunk : {0u, 3u}) {
+    const auto session = native->start({.chunk = chunk});
+    ASSERT_TRUE(session.ok());
+    ASSERT_TRUE((*session)->prefill(before).ok());
+    ASSERT_TRUE((*session)->append_embeddings_at(image, grid).ok());
+    ASSERT_TRUE((*session)->prefill(after).ok());
+    const auto logits = (*session)->logits();
+    ASSERT_TRUE(logits.ok());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR((*logits)[i], expected[i], 2e-4f) << i;
+    const auto bits = bits_of(**session);
+    if (first.empty()) first = bits;
+    EXPECT_EQ(bits, first) << chunk;
+
+    const std::vector<std::int32_t> negative(12, -1);
+    const Status refused = (*session)->append_embeddings_at(image, negative);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().first().kind, ErrorKind::kBadInput);
+    EXPECT_EQ((*session)->position(), 9u);
+  }
+  // In the positions of text the image is another one.
+  const auto text = native->start(1);
+  ASSERT_TRUE(text.ok());
+  ASSERT_TRUE((*text)->prefill(before).ok());
+  ASSERT_TRUE((*text)->append_embeddings(image).ok());
+  ASSERT_TRUE((*text)->prefill(after).ok());
+  EXPECT_NE(bits_of(**text), first);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ImagePositions,
+    ::testing::Values(PositionCase{"generic", testing::RopeForm::kSections},
+                      PositionCase{"generic", testing::RopeForm::kStoredSections},
+                      PositionCase{"arm64", testing::RopeForm::kSections}),
+    [](const auto& info) {
+      return info.param.target +
+             (info.param.rope == testing::RopeForm::kSections ? "_Sections" : "_StoredSections");
+    });
+
 TEST_F(VisionModel, AnImageEntersAfterTheScaleOfTheEmbedding) {
   const fs::path folder = write({.scaled = true});
   const Ids before{3, 17}, after{9, 0, 23};

@@ -82,19 +82,25 @@ inline Tensor reference_output(const fs::path& file, const std::map<std::string,
 }
 
 /// The logits after the rows of the decoder that takes them, without a cache.
-inline Floats reference_logits(const fs::path& folder, const Floats& rows) {
+inline Floats reference_logits(const fs::path& folder, const Floats& rows, Tensor positions) {
   const auto count = static_cast<std::int64_t>(rows.size()) / kWidth;
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int64_t>(i);
   std::map<std::string, Tensor> values{
       {"inputs_embeds", reference::f32_tensor({1, count, kWidth}, rows)},
-      {"position_ids", reference::i64_tensor({1, count}, positions)}};
+      {"position_ids", std::move(positions)}};
   for (const char* const layer : {"0", "1"})
     for (const char* const half : {".key", ".value"})
       values[std::string("past_key_values.") + layer + half] =
           reference::f32_tensor({1, 2, 0, 4}, {});
   const Tensor all = reference_output(folder / "vision/decoder_model_merged.onnx", values);
   return {all.floats.end() - all.dims.back(), all.floats.end()};
+}
+
+/// The same with the positions of text, one row.
+inline Floats reference_logits(const fs::path& folder, const Floats& rows) {
+  const auto count = static_cast<std::int64_t>(rows.size()) / kWidth;
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int64_t>(i);
+  return reference_logits(folder, rows, reference::i64_tensor({1, count}, std::move(positions)));
 }
 
 inline std::vector<std::uint32_t> bits_of(exec::Session& session) {

@@ -28,6 +28,14 @@ Tensor DecoderRunner::input(const ir::Value& value, const std::vector<std::int64
     std::iota(positions.begin(), positions.end(), past_);
     return reference::i64_tensor({1, count}, std::move(positions));
   }
+  if (value.name == "position_rows") {
+    const std::int64_t rows = *value.type.dims[0].constant();
+    std::vector<std::int64_t> positions;
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t i = past_; i < past_ + count; ++i)
+        positions.push_back(spread_ ? i + 2 * row + row * (i % 3) : i);
+    return reference::i64_tensor({rows, count}, std::move(positions));
+  }
   if (value.name == "attention_mask") {
     const std::int64_t total = past_ + count;
     std::vector<float> mask(static_cast<std::size_t>(count * total));

@@ -12,6 +12,8 @@ namespace llmc::testing {
 class DecoderRunner {
  public:
   explicit DecoderRunner(const importer::ImportedModel& model);
+  /// Makes rows of positions differ from each other. They are equal otherwise, as for text.
+  void spread_positions() { spread_ = true; }
 
   /// Appends `ids` to the previous ones; returns the last row of the logits.
   Result<std::vector<float>> feed(const std::vector<std::int64_t>& ids);
@@ -25,6 +27,7 @@ class DecoderRunner {
   reference::Interpreter interpreter_;
   std::vector<reference::Tensor> caches_;
   std::int64_t past_ = 0;
+  bool spread_ = false;
 };
 
 std::int64_t argmax(const std::vector<float>& values);

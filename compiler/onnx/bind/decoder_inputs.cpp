@@ -78,6 +78,20 @@ bool is_additive(const Declared& mask) {
   return mask.element == ElementType::kF32 && mask.rank >= 3;
 }
 
+/// Rows of positions of multimodal RoPE: time, height and width. Before them, transformers has a
+/// fourth row with the places of the tokens in the sequence.
+constexpr std::int64_t kPositionRows = 3;
+
+bool has_position_rows(const Declared& positions) {
+  return positions.rank == 3 && positions.sizes[0] != 1;
+}
+std::int64_t declared_rows(const Declared& positions) {
+  return positions.sizes[0].value_or(kPositionRows);
+}
+bool has_places(const Declared& positions) {
+  return declared_rows(positions) == kPositionRows + 1;
+}
+
 /// Computes the values of the inputs.
 class Binder {
  public:
@@ -168,9 +182,15 @@ class Binder {
     ValueId value = sources_.positions;
     if (type.rank == 1) {
       LLMC_TRY(value, b_.add_one(ir::Squeeze{{0}}, {value}, origin_));
+    } else if (type.rank == 3 && has_position_rows(type) && sources_.position_rows.exists()) {
+      ValueId rows = sources_.position_rows;
+      if (has_places(type)) {
+        LLMC_TRY(rows, b_.add_one(ir::Concat{0}, {value, rows}, origin_));
+      }
+      LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{1}}, {rows}, origin_));
     } else if (type.rank == 3) {
-      const std::int64_t copies = type.sizes[0].value_or(3);
-      const ValueId shape = b_.constant(ir::make_i64({3}, {copies, 1, 1}), {}, origin_);
+      const ValueId shape =
+          b_.constant(ir::make_i64({3}, {declared_rows(type), 1, 1}), {}, origin_);
       LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{0}}, {value}, origin_));
       LLMC_TRY(value, b_.add_one(ir::Expand{}, {value, shape}, origin_));
     }
@@ -286,13 +306,11 @@ bool has_named_tokens(const Part& part) {
   });
 }
 
-std::string position_rows(const Part& part) {
-  const auto found = std::ranges::find_if(part.graph.inputs, [&](const auto* value) {
-    if (!part.uses(value->name()) || role_of(*value) != InputRole::kPositions) return false;
-    const Declared type = declared(*value);
-    return type.rank == 3 && type.sizes[0] != 1;
+bool has_position_rows(const Part& part) {
+  return std::ranges::any_of(part.graph.inputs, [&](const auto* value) {
+    return part.uses(value->name()) && role_of(*value) == InputRole::kPositions &&
+           has_position_rows(declared(*value));
   });
-  return found == part.graph.inputs.end() ? std::string() : (*found)->name();
 }
 
 bool takes_ids(const Part& part) {
@@ -321,13 +339,20 @@ void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles) 
     const Declared type = declared(*part.input(role.first));
     return is_additive(type) && !is_padding_mask(part, type);
   });
-  shape.uses_positions = has_role(roles, InputRole::kPositions);
+  for (const auto& [name, role] : roles) {
+    if (role != InputRole::kPositions) continue;
+    const Declared type = declared(*part.input(name));
+    const bool rows = has_position_rows(type), places = !rows || has_places(type);
+    if (rows) shape.position_rows = declared_rows(type) - (places ? 1 : 0);
+    if (places) shape.uses_positions = true;
+  }
 }
 
 Result<InputSources> decoder_sources(Decoder& decoder, const Part& part) {
   InputSources sources;
   sources.ids = decoder.input_ids();
   sources.positions = decoder.positions();
+  sources.position_rows = decoder.position_rows();
   sources.mask = decoder.mask();
   LLMC_TRY(sources.past, decoder.past_length(part));
   if (!decoder.sources().empty()) {

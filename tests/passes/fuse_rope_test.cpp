@@ -1,0 +1,112 @@
+// Rows of positions that something other than a rotation reads, or that index a table.
+#include "passes/fuse_rope.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/ir/text.h"
+#include "tests/passes/parsed.h"
+
+namespace llmc::passes {
+namespace {
+
+std::string fused(std::string_view text) {
+  const auto graph = fuse_rope(parsed(text), {});
+  EXPECT_TRUE(graph.ok());
+  return graph.ok() ? ir::print(*graph) : std::string();
+}
+
+// The rows are equal for text, so the first is the place of the token.
+TEST(PositionRows, ArePositionsOfTextIfAnythingElseReadsThem) {
+  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_rows: i64[2, seq]) {
+  %p = unsqueeze %position_rows {axes = [2]}
+  %pf = cast %p {to = f32}
+  %freqs = constant f32[1, 1, 2] {1, 0.25}
+  %a = mul %pf, %freqs
+  %h = constant i64[1] {1}
+  %ah = gather %a, %h {axis = 0}
+  %aa = concat %ah, %ah {axis = 2}
+  %axes = unsqueeze %aa {axes = [0]}
+  %cos = cos %axes
+  %sin = sin %axes
+  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
+  %n = neg %x2
+  %turned = concat %n, %x1 {axis = 3}
+  %xc = mul %x, %cos
+  %xs = mul %turned, %sin
+  %y = add %xc, %xs
+  %largest = reduce_max %position_rows {axes = [1]}
+  return %y, %largest
+}
+)"),
+            R"(graph @g(%x: f32[1, 2, seq, 4], %position_ids: i64[1, seq]) {
+  %position_rows = concat %position_ids, %position_ids {axis = 0} : i64[2, seq]
+  %0 = constant f32[2] {1, 0.25}
+  %y = rope %x, %position_ids, %0 {rotary_dim = 4, heads_first = true} : f32[1, 2, seq, 4]
+  %largest = reduce_max %position_rows {axes = [1]} : i64[2, 1]
+  return %y, %largest
+}
+)");
+}
+
+TEST(PositionRows, StayIfOthersReadTheirShape) {
+  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_rows: i64[2, seq]) {
+  %p = unsqueeze %position_rows {axes = [2]}
+  %size = shape %p {begin = 1, end = 2}
+  %pf = cast %p {to = f32}
+  %freqs = constant f32[1, 1, 2] {1, 0.25}
+  %a = mul %pf, %freqs
+  %h = constant i64[1] {1}
+  %ah = gather %a, %h {axis = 0}
+  %aa = concat %ah, %ah {axis = 2}
+  %axes = unsqueeze %aa {axes = [0]}
+  %cos = cos %axes
+  %sin = sin %axes
+  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
+  %n = neg %x2
+  %turned = concat %n, %x1 {axis = 3}
+  %xc = mul %x, %cos
+  %xs = mul %turned, %sin
+  %y = add %xc, %xs
+  return %y, %size
+}
+)"),
+            R"(graph @g(%x: f32[1, 2, seq, 4], %position_rows: i64[2, seq]) {
+  %p = unsqueeze %position_rows {axes = [2]} : i64[2, seq, 1]
+  %size = shape %p {begin = 1, end = 2} : i64[1]
+  %0 = constant f32[2] {1, 0.25}
+  %y = rope %x, %position_rows, %0 {rotary_dim = 4, heads_first = true, position_rows = [1, 1]} : f32[1, 2, seq, 4]
+  return %y, %size
+}
+)");
+}
+
+TEST(PositionRows, ArePositionsOfTextIfTheyIndexATable) {
+  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_rows: i64[2, seq]) {
+  %table = constant f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+  %all = gather %table, %position_rows {axis = 0}
+  %h = constant i64[1] {1}
+  %row = gather %all, %h {axis = 0}
+  %c, %s = split %row {axis = 2, sizes = [2, 2]}
+  %cc = concat %c, %c {axis = 2}
+  %ss = concat %s, %s {axis = 2}
+  %cos = unsqueeze %cc {axes = [0]}
+  %sin = unsqueeze %ss {axes = [0]}
+  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
+  %n = neg %x2
+  %turned = concat %n, %x1 {axis = 3}
+  %xc = mul %x, %cos
+  %xs = mul %turned, %sin
+  %y = add %xc, %xs
+  return %y
+}
+)"),
+            R"(graph @g(%x: f32[1, 2, seq, 4], %position_ids: i64[1, seq]) {
+  %0 = constant f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+  %y = rope %x, %position_ids, %0 {rotary_dim = 4, heads_first = true, table = true} : f32[1, 2, seq, 4]
+  return %y
+}
+)");
+}
+
+}  // namespace
+}  // namespace llmc::passes
