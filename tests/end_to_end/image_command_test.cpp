@@ -83,6 +83,35 @@ TEST_F(ImageCommand, AnImageReplacesItsToken) {
   EXPECT_EQ(dim.code, 2);
 }
 
+TEST_F(ImageCommand, RowsHaveTheirPlacesInAGrid) {
+  testing::VisionForm form;
+  form.decoder.rope = testing::RopeForm::kSections;
+  const std::string raw = file("a.f32", floats(std::vector<float>(kPixels, 0.5f)));
+  const auto with = [&](const std::string& vision, const Arguments& more) {
+    Arguments arguments{"--ids", "3,20,9"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(vision, arguments);
+  };
+  const std::string vision = model(form);
+  const Arguments image{"--image", raw};
+  const auto grid = [&](const std::string& size) {
+    return Arguments{"--image", raw, "--image-grid", size};
+  };
+  const std::string square = hash(with(vision, image));
+  EXPECT_EQ(hash(with(vision, grid("2x2"))), square);
+  EXPECT_NE(hash(with(vision, grid("1x4"))), square);
+  const auto refused = [&](const std::string& of, const Arguments& more, const std::string& text) {
+    const ProgramRun made = with(of, more);
+    EXPECT_EQ(made.code, 2) << made.err;
+    EXPECT_THAT(made.err, HasSubstr(text));
+  };
+  refused(vision, grid("2x3"), "the image has 4 rows, not 2 x 3");
+  for (const std::string bad : {"2", "2x", "x2", "0x4", "2x2x1", "-1x4", "2X2", "99999999999x1"})
+    refused(vision, grid(bad), "is not two numbers of lines and columns");
+  refused(vision, {"--image-grid", "2x2"}, "--image-grid has no effect without --image");
+  refused(model(), grid("2x2"), "--image-grid needs a model with positions in images");
+}
+
 /// An image of any size, as P6.
 std::string ppm(const hosted::RgbImage& image) {
   return fmt::format("P6 {} {} 255\n", image.width, image.height) +

@@ -179,10 +179,11 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
   if (by_ids) {  // report invalid ids before compiling
     if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
   }
-  if (!command.images.empty() && (command.beams.on() || command.guidance.on()))
+  if (!command.images.files.empty() && (command.beams.on() || command.guidance.on()))
     return usage_error(
         fmt::format("{} does not take images", command.beams.on() ? "--beams" : "--cfg-scale"),
         "leave out --image");
+  LLMC_RETURN_IF_ERROR(check_image_options(command.images));
   if (on_ranks && (command.beams.on() || command.context.shift))
     return usage_error(
         fmt::format("{} does not run on ranks", command.beams.on() ? "--beams" : "--context-shift"),
@@ -210,7 +211,7 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
 /// Makes the files for an encoder of sounds beside a decoder sounds of the prompt.
 void take_sounds(RunCommand& command) {
   for (auto* const files : {&command.source.audio, &command.source.features}) {
-    command.images.insert(command.images.end(), files->begin(), files->end());
+    command.images.files.insert(command.images.files.end(), files->begin(), files->end());
     files->clear();
   }
 }
@@ -276,7 +277,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
     LLMC_TRY(format, chat_format(std::move(used), *tokenizer, command.model.model,
                                  "remove --chat to continue the prompt without a template"));
   }
-  if (tokenizer && !by_ids && !command.special && !command.chat && command.images.empty()) {
+  if (tokenizer && !by_ids && !command.special && !command.chat && command.images.files.empty()) {
     note_control_tokens(*tokenizer, prompt, globals);
     if (command.guidance.on()) note_control_tokens(*tokenizer, negative, globals);
   }
@@ -358,7 +359,7 @@ Action add_run(CLI::App& app, const Globals& globals) {
       app.add_option("--ids", command->ids, "Prompt as token ids, such as 1,2,3")->type_name("IDS");
   add_source_options(app, command->source);
   add_feature_options(app, command->source);
-  add_image_option(app, command->images);
+  add_image_options(app, command->images);
   command->model.fixed.push_back(add_dims(app, command->dims));
   prompt->excludes(file)->excludes(ids);
   file->excludes(ids);

@@ -10,6 +10,7 @@
 
 #include "compiler/driver/image_config.h"
 #include "compiler/driver/sound_config.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/file.h"
 #include "runtime/hosted/audio/log_mel.h"
 #include "runtime/hosted/audio/resample.h"
@@ -19,16 +20,47 @@
 
 namespace llmc::cli {
 
-void add_image_option(CLI::App& app, std::vector<std::string>& files) {
-  app.add_option("--image", files,
+void add_image_options(CLI::App& app, ImageOptions& images) {
+  app.add_option("--image", images.files,
                  "Image in the prompt, in place of its image token: .npy or raw 32-bit floats as "
                  "the image encoder reads them, or .ppm; may be repeated")
       ->type_name("FILE")
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->allow_extra_args(false);
+  app.add_option("--image-grid", images.grid,
+                 "Lines and columns of the image encoder's rows, for models with positions in "
+                 "images, such as Qwen2-VL (default: a square)")
+      ->type_name("LINESxCOLUMNS");
 }
 
 namespace {
+
+struct Grid {
+  std::size_t lines = 0, columns = 0;
+};
+
+/// Reads "LINESxCOLUMNS".
+std::optional<Grid> parse_grid(std::string_view text) {
+  const auto number = [](std::string_view part) -> std::size_t {
+    std::size_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return error == std::errc{} && end == part.data() + part.size() ? value : 0;
+  };
+  constexpr std::size_t kMost = 1 << 16;
+  const std::size_t by = text.find('x');
+  if (by == text.npos) return std::nullopt;
+  const Grid grid{number(text.substr(0, by)), number(text.substr(by + 1))};
+  const bool valid =
+      grid.lines > 0 && grid.columns > 0 && grid.lines <= kMost && grid.columns <= kMost;
+  return valid ? std::optional(grid) : std::nullopt;
+}
+
+/// Returns the grid of a square image.
+std::optional<Grid> square(std::size_t count) {
+  std::size_t side = 0;
+  while (side * side < count) ++side;
+  return side * side == count ? std::optional(Grid{side, side}) : std::nullopt;
+}
 
 constexpr std::int64_t kMaxSide = plan::ImageResize::kMaxSide, kMaxPixels = std::int64_t{1} << 28;
 
@@ -276,11 +308,43 @@ Result<std::vector<std::vector<std::byte>>> image_inputs(const std::string& file
 
 }  // namespace
 
-Result<std::vector<PromptImage>> prompt_images(const std::vector<std::string>& files,
+Status check_image_options(const ImageOptions& images) {
+  if (images.grid.empty()) return ok_status();
+  if (images.files.empty())
+    return usage_error("--image-grid has no effect without --image", "leave it out");
+  if (!parse_grid(images.grid))
+    return usage_error(fmt::format("--image-grid '{}' is not two numbers of lines and columns",
+                                   printable(images.grid)),
+                       "for example 24x32");
+  return ok_status();
+}
+
+Result<std::vector<std::int32_t>> PromptImage::positions(std::size_t count,
+                                                         std::uint32_t position_rows) const {
+  const std::optional<Grid> size = grid.empty() ? square(count) : parse_grid(grid);
+  if (!size)
+    return usage_error(
+        fmt::format("the image has {} that do not form a square", counted(count, "row")),
+        "give their lines and columns with --image-grid");
+  if (size->lines * size->columns != count)
+    return usage_error(fmt::format("the image has {}, not {} x {}", counted(count, "row"),
+                                   size->lines, size->columns),
+                       "give other numbers with --image-grid");
+  std::vector<std::int32_t> positions(count * position_rows);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int32_t* const row_end = positions.data() + (i + 1) * position_rows;
+    if (position_rows > 1) row_end[-2] = static_cast<std::int32_t>(i / size->columns);
+    row_end[-1] = static_cast<std::int32_t>(i % size->columns);
+  }
+  return positions;
+}
+
+Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
                                                const std::vector<std::int32_t>& ids,
                                                const std::string& model,
                                                const exec::NativeModel& native) {
   std::vector<PromptImage> images;
+  const std::vector<std::string>& files = options.files;
   if (files.empty()) return images;
   const driver::BundleFacts& facts = native.bundle_facts();
   if (facts.image_inputs.empty())
@@ -290,6 +354,8 @@ Result<std::vector<PromptImage>> prompt_images(const std::vector<std::string>& f
     return usage_error("--image needs an image encoder of fixed sizes",
                        "give numbers instead of ranges by --dim");
   const bool is_sound = facts.media.is_sound();
+  if (!options.grid.empty() && (is_sound || native.model().position_rows == 0))
+    return usage_error("--image-grid needs a model with positions in images", "leave it out");
   plan::MediaInput pixels;
   plan::SoundFeatures sound;
   if (is_sound) {
@@ -315,7 +381,9 @@ Result<std::vector<PromptImage>> prompt_images(const std::vector<std::string>& f
                       .end = i + 1,
                       .inputs = {},
                       .width = native.model().embedding_width,
-                      .rows = is_sound && count > 1 ? count : 0});
+                      .rows = is_sound && count > 1 ? count : 0,
+                      .is_sound = is_sound,
+                      .grid = options.grid});
   }
   if (images.size() != files.size())
     return usage_error(

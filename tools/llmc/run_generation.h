@@ -49,7 +49,8 @@ struct RunCommand {
   GrammarOptions grammar;
   ContextOptions context;
   LookupOptions lookup;
-  std::vector<std::string> stop_texts, images, dims;
+  ImageOptions images;
+  std::vector<std::string> stop_texts, dims;
   std::string load_state, save_state;  // files; empty: none
   std::uint32_t logprobs = 0;
   bool ignore_eos = false;

@@ -21,11 +21,12 @@ Result<Ids> ids_of(const RunCommand& command, const std::string& text, const cha
   if (has_encoder) ids.assign(texts.start_ids.begin(), texts.start_ids.end());
   if (has_encoder && ids.empty() && texts.tokenizer != nullptr && texts.tokenizer->bos())
     ids.push_back(*texts.tokenizer->bos());
-  const Ids words = texts.tokenizer == nullptr
-                        ? Ids()
-                        : texts.tokenizer->encode(
-                              text, {.add_prefix = first,
-                                     .parse_special = command.special || !command.images.empty()});
+  const Ids words =
+      texts.tokenizer == nullptr
+          ? Ids()
+          : texts.tokenizer->encode(
+                text, {.add_prefix = first,
+                       .parse_special = command.special || !command.images.files.empty()});
   ids.insert(ids.end(), words.begin(), words.end());
   if (has_encoder && ids.empty())
     return usage_error(
