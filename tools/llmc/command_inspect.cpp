@@ -75,6 +75,7 @@ Json architecture_json(const passes::ModelProperties& a, bool has_cache) {
   result["rope_theta"] = a.rope_theta ? Json(*a.rope_theta) : Json(nullptr);
   result["rotary_dim"] = a.rotary_dim;
   result["rope_interleaved"] = a.rope_interleaved;
+  result["position_rows"] = a.position_rows;
   result["norm_epsilon"] = a.norm_epsilon ? Json(*a.norm_epsilon) : Json(nullptr);
   result["qkv_bias"] = a.qkv_bias;
   result["tied_embedding"] = a.tied;
@@ -237,10 +238,11 @@ void show_architecture(const passes::ModelProperties& a, bool has_cache) {
   if (a.rotary_dim > 0) {
     // The size of a head is unknown if no attention was recognised.
     const std::string heads = a.head_dim > 0 ? fmt::format(" of {}", a.head_dim) : std::string();
-    print(fmt::format("  rope: {}{} dims, {}, {}\n", a.rotary_dim, heads,
+    print(fmt::format("  rope: {}{} dims, {}, {}{}\n", a.rotary_dim, heads,
                       a.rope_interleaved ? "interleaved pairs" : "halves",
                       a.rope_theta ? fmt::format("theta {:g}", *a.rope_theta)
-                                   : std::string(a.rope_table ? "a table" : "own frequencies")));
+                                   : std::string(a.rope_table ? "a table" : "own frequencies"),
+                      a.position_rows ? ", positions in images" : ""));
   }
   if (a.norm_epsilon) print(fmt::format("  norm epsilon {:g}\n", *a.norm_epsilon));
   if (has_cache) print(fmt::format("  cache {}\n", layout_text(a.cache_layout)));
