@@ -255,7 +255,7 @@ struct Rope {
   bool interleaved = false;
   bool heads_first = false;
   bool table = false;
-  std::vector<std::int64_t> position_rows;  // [rotary_dim / 2], or empty: one row
+  std::vector<std::int64_t> position_rows = {};  // [rotary_dim / 2], or empty: one row
 };
 
 /// Order of the sequence and head dims in a cache tensor.

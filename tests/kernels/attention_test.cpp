@@ -297,7 +297,7 @@ void check_segments(const std::vector<std::array<std::uint32_t, 2>>& parts) {
       const auto [before, count] = parts[i];
       const Sequence<Shape>& s = *sequences[i];
       caches.push_back(std::make_unique<Cache<Shape>>(before + count));
-      segments.push_back({caches.back()->blocks(), row, count, before, 0, nullptr, nullptr, 0});
+      segments.push_back({caches.back()->blocks(), row, count, before, 0, nullptr, nullptr, 0, 0});
       if (before > 0) {
         TestRun past = make_run(before, 1);
         past.segment().blocks = caches.back()->blocks();

@@ -130,7 +130,7 @@ TEST(CrossAttention, EachSegmentHasItsOwnSource) {
     std::uint32_t rows = 0;
     for (const auto& [count, source] : parts) {
       cases.emplace_back(count, source, rows + 1);
-      segments.push_back({nullptr, rows, count, 0, 0, nullptr, nullptr, source});
+      segments.push_back({nullptr, rows, count, 0, 0, nullptr, nullptr, source, 0});
       rows += count;
     }
     Aligned<float> q(rows * Case::kRow), alone(rows * Case::kRow);
