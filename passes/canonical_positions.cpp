@@ -14,12 +14,6 @@ using ir::ValueId;
 
 constexpr std::string_view kPositions = "position_ids";
 
-ValueId input_named(const Rewriter& rw, std::string_view name) {
-  for (ValueId input : rw.graph().inputs())
-    if (rw.graph().value(input).name == name) return input;
-  return ir::kNoValue;
-}
-
 /// Returns the index of the operand that contains positions: that of Rope, or the indices into a
 /// constant table.
 std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& node) {
@@ -121,10 +115,11 @@ ir::ConstantPtr rows_after(const ir::ConstantPtr& table, std::int64_t count) {
 Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;
   Rewriter rw(std::move(graph));
-  const ValueId ids = input_named(rw, "input_ids"), past = input_named(rw, "past.0");
+  const ValueId ids = input_named(rw.graph(), "input_ids"),
+                past = input_named(rw.graph(), "past.0");
   if (!ids.exists() || !past.exists() || rw.type(ids).rank() != 1) return std::move(rw).finish();
   const Dim seq = rw.type(ids).dims[0];
-  ValueId positions = input_named(rw, kPositions);
+  ValueId positions = input_named(rw.graph(), kPositions);
   const auto need_positions = [&] {
     if (!positions.exists())
       positions = rw.add_input({std::string(kPositions), {ir::ElementType::kI64, {1, seq}}});

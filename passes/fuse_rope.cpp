@@ -142,10 +142,11 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
   rope.rotary_dim = match.rotation.rotary_dim;
   rope.interleaved = match.rotation.interleaved;
   rope.table = match.rotation.cosines[0].kind == RopeFactor::Kind::kColumn;
-  if (rw.graph().value(match.rotation.positions).name == kPositionRows) {
+  const ValueId positions = match.rotation.positions;
+  if (rw.is_input(positions) && rw.graph().value(positions).name == kPositionAxes) {
     if (rope.table) return false;
     for (const RopeFactor& factor : match.rotation.cosines)
-      rope.position_rows.push_back(factor.row);
+      rope.position_axes.push_back(factor.axis);
   }
   const ValueId angles = rw.emit_constant(data, anchor);
   rw.set_origin(angles, std::move(angles_origin));
@@ -153,12 +154,12 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
   const auto* above = rw.op<ir::Transpose>(match.x);
   if (match.heads_first && above && above->perm == swap) {
     const ValueId rows = rw.producer(match.x)->inputs[0];
-    const ValueId turned = rw.emit(rope, {rows, match.rotation.positions, angles}, anchor);
+    const ValueId turned = rw.emit(rope, {rows, positions, angles}, anchor);
     rw.replace(match.y, rw.emit(ir::Transpose{swap}, {turned}, anchor));
     return true;
   }
   rope.heads_first = match.heads_first;
-  rw.replace(match.y, rw.emit(rope, {match.x, match.rotation.positions, angles}, anchor));
+  rw.replace(match.y, rw.emit(rope, {match.x, positions, angles}, anchor));
   return true;
 }
 
@@ -185,37 +186,37 @@ Result<ir::Graph> fuse(ir::Graph graph) {
   return std::move(rw).finish();
 }
 
-ValueId input_named(const ir::Graph& graph, std::string_view name) {
-  const auto found = std::ranges::find_if(
-      graph.inputs(), [&](ValueId input) { return graph.value(input).name == name; });
-  return found == graph.inputs().end() ? ValueId() : *found;
-}
-
-/// Returns whether only rotations read the elements of `positions`. Others may read its shape.
+/// Returns whether some rotations read the elements of `positions`, the input kPositionAxes, and
+/// nothing else does. Others may read its shape.
 bool only_rotations_read(const ir::Graph& graph, ValueId positions) {
   std::set<ValueId> views{positions};
   const auto is_read = [&](const std::vector<ValueId>& values) {
     return std::ranges::any_of(values, [&](ValueId value) { return views.contains(value); });
   };
+  bool rotated = false;
   for (const ir::Node& node : graph.nodes()) {
-    if (!is_read(node.inputs) || std::holds_alternative<ir::Rope>(node.op) ||
-        std::holds_alternative<ir::Shape>(node.op))
-      continue;
-    if (!ir::is_view(node.op)) return false;
-    views.insert(node.outputs.begin(), node.outputs.end());
+    if (!is_read(node.inputs) || std::holds_alternative<ir::Shape>(node.op)) continue;
+    const auto* rope = std::get_if<ir::Rope>(&node.op);
+    if (rope && !rope->position_axes.empty() && node.inputs[1] == positions) {
+      rotated = true;
+    } else if (ir::is_view(node.op)) {
+      views.insert(node.outputs.begin(), node.outputs.end());
+    } else {
+      return false;
+    }
   }
-  return !is_read(graph.outputs());
+  return rotated && !is_read(graph.outputs());
 }
 
-/// Replaces the rows of positions by the positions of text, which are equal in all rows.
-Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId rows) {
+/// Replaces the positions, i64[n, seq], by those of text, which are equal on all axes.
+Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId positions) {
   Rewriter rw(std::move(graph));
-  const ir::TensorType type = rw.type(rows);
-  ValueId row = input_named(rw.graph(), "position_ids");
-  if (!row.exists()) row = rw.add_input({"position_ids", {type.element, {1, type.dims[1]}}});
-  const auto count = static_cast<std::size_t>(*type.dims[0].constant());
-  rw.replace(rows, rw.emit(ir::Concat{0}, std::vector<ValueId>(count, row), 0));
-  rw.drop_input_if_unused(rows);
+  const ir::TensorType type = rw.type(positions);
+  ValueId text = input_named(rw.graph(), "position_ids");
+  if (!text.exists()) text = rw.add_input({"position_ids", {type.element, {1, type.dims[1]}}});
+  const auto axes = static_cast<std::size_t>(*type.dims[0].constant());
+  rw.replace(positions, rw.emit(ir::Concat{0}, std::vector<ValueId>(axes, text), 0));
+  rw.drop_input_if_unused(positions);
   return std::move(rw).finish();
 }
 
@@ -223,11 +224,12 @@ Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId rows) {
 
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;  // the stage reads the positions of a sequence
-  const ValueId rows = input_named(graph, kPositionRows);
-  if (!rows.exists()) return fuse(std::move(graph));
+  const ValueId positions = input_named(graph, kPositionAxes);
+  const auto& dims = positions.exists() ? graph.value(positions).type.dims : std::vector<ir::Dim>();
+  if (dims.size() != 2 || !dims[0].is_constant()) return fuse(std::move(graph));
   LLMC_TRY(ir::Graph fused, fuse(ir::Graph(graph)));
-  if (only_rotations_read(fused, input_named(fused, kPositionRows))) return fused;
-  LLMC_TRY(graph, with_text_positions(std::move(graph), rows));
+  if (only_rotations_read(fused, input_named(fused, kPositionAxes))) return fused;
+  LLMC_TRY(graph, with_text_positions(std::move(graph), positions));
   return fuse(std::move(graph));
 }
 

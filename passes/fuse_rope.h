@@ -23,8 +23,8 @@ namespace llmc::passes {
 /// gather(table, positions) on axis 0 of constants [max_positions, n] for cos and sin; they become
 /// one f32[max_positions, rotary_dim] constant (cos | sin) and the node has `table`.
 ///
-/// Rows of positions, the input `position_rows` i64[n, S], become the operand of a rope with
-/// `position_rows`. If anything but such rotations reads their elements, they are first replaced by
+/// Rows of positions, the input `position_axes` i64[n, S], become the operand of a rope with
+/// `position_axes`. If anything but such rotations reads their elements, they are first replaced by
 /// n equal rows of `position_ids`: the positions of text.
 ///
 /// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the

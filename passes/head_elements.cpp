@@ -219,7 +219,7 @@ std::optional<Rotation> match_rotation(const std::vector<RopeForm>& elements) {
     if (a.other != j || b.other != i || !a.negative || b.negative) return std::nullopt;
     if (a.cosine != b.cosine || a.sine != b.sine) return std::nullopt;
     if (a.cosine.positions != rotation.positions || a.sine.positions != rotation.positions ||
-        a.cosine.row != a.sine.row)
+        a.cosine.axis != a.sine.axis)
       return std::nullopt;
     const bool angles = a.cosine.kind == Kind::kCos && a.sine.kind == Kind::kSin &&
                         a.cosine.frequency == a.sine.frequency;

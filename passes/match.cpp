@@ -81,6 +81,12 @@ std::optional<std::int64_t> last_dim(const Rewriter& rw, ValueId value) {
   return dims.empty() ? std::nullopt : dims.back().constant();
 }
 
+ValueId input_named(const ir::Graph& graph, std::string_view name) {
+  for (const ValueId input : graph.inputs())
+    if (graph.value(input).name == name) return input;
+  return ir::kNoValue;
+}
+
 bool is_f32(const Rewriter& rw, ValueId value, std::size_t rank) {
   const ir::TensorType& type = rw.type(value);
   return type.element == ir::ElementType::kF32 && type.rank() >= rank;

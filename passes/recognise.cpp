@@ -172,7 +172,7 @@ class Reader {
     agree(facts_.rotary_dim, op.rotary_dim, facts_.fused.ropes == 0);
     facts_.rope_interleaved = op.interleaved;
     facts_.rope_table = op.table;
-    facts_.position_rows = !op.position_rows.empty();
+    facts_.image_positions = !op.position_axes.empty();
     if (facts_.fused.ropes == 0 && angles && !op.table)
       facts_.rope_theta = theta_of(ir::to_doubles(*angles));
     facts_.fused.ropes += times;

@@ -19,7 +19,7 @@ struct ModelProperties {
   std::optional<double> rope_theta;  // set if frequencies are theta^(-2i/rotary_dim)
   std::int64_t rotary_dim = 0;
   bool rope_interleaved = false, rope_table = false;
-  bool position_rows = false;  // rotations read several positions of a token
+  bool image_positions = false;  // rotations read several positions of a token
   std::optional<float> norm_epsilon;
   ir::CacheLayout cache_layout = ir::CacheLayout::kSequenceFirst;
   bool qkv_bias = false;

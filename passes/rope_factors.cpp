@@ -75,17 +75,12 @@ ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
   return nullptr;
 }
 
-RopeFactor position_factor(ValueId positions, std::int64_t row) {
+RopeFactor position_factor(ValueId positions, std::int64_t axis) {
   RopeFactor factor;
   factor.kind = Kind::kPosition;
   factor.positions = positions;
-  factor.row = row;
+  factor.axis = axis;
   return factor;
-}
-
-/// Returns whether `value` is the decoder's input with several rows of positions.
-bool is_position_rows(const Rewriter& rw, ValueId value) {
-  return rw.is_input(value) && rw.graph().value(value).name == kPositionRows;
 }
 
 /// Returns the dims without that of the tokens, for which it has 1; nullopt if another one is a
@@ -101,6 +96,13 @@ std::optional<std::vector<std::int64_t>> shape_of_one_token(const std::vector<Di
     shape.push_back(*size);
   }
   return shape;
+}
+
+/// Returns whether `value` is the decoder's input with several positions of each token.
+bool is_position_axes(const Rewriter& rw, ValueId value) {
+  if (!rw.is_input(value) || rw.graph().value(value).name != kPositionAxes) return false;
+  const std::vector<Dim>& dims = rw.type(value).dims;
+  return dims.size() == 2 && shape_of_one_token(dims, 1);
 }
 
 /// Returns the result axis that a view moves the token axis of its operand to, without changing
@@ -138,7 +140,7 @@ const RopeFactors* RopeFactorAnalysis::positions(ValueId value) {
 
 /// Returns integers with at most one element for each token, however they are computed, as
 /// positions.
-std::optional<RopeFactors> RopeFactorAnalysis::row_of_positions(ValueId value) {
+std::optional<RopeFactors> RopeFactorAnalysis::one_position(ValueId value) {
   const std::vector<Dim>& dims = rw_.type(value).dims;
   if (rw_.type(value).element != ir::ElementType::kI64 || count_non_ones(dims) > 1)
     return std::nullopt;
@@ -267,22 +269,22 @@ const RopeFactors* RopeFactorAnalysis::find(ValueId value) {
 std::optional<RopeFactors> RopeFactorAnalysis::compute(ValueId value) {
   const ir::Node* node = rw_.producer(value);
   const ir::TensorType& type = rw_.type(value);
-  if (is_position_rows(rw_, value)) {
-    const std::int64_t rows = *type.dims[0].constant();
-    RopeFactors result{{rows, 1}, 1, {}};
-    for (std::int64_t row = 0; row < rows; ++row)
-      result.elements.push_back(position_factor(value, row));
+  if (is_position_axes(rw_, value)) {
+    const std::int64_t axes = *type.dims[0].constant();
+    RopeFactors result{{axes, 1}, 1, {}};
+    for (std::int64_t axis = 0; axis < axes; ++axis)
+      result.elements.push_back(position_factor(value, axis));
     return result;
   }
-  if (!node) return row_of_positions(value);
+  if (!node) return one_position(value);
   if (type.element == ir::ElementType::kF32 && type.rank() > 0) {
     if (auto found = angles(*node, type)) return found;
     if (std::holds_alternative<ir::Gather>(node->op))
       if (auto found = columns(*node, type)) return found;
   }
-  if (const auto* un = std::get_if<ir::Unary>(&node->op)) {
-    const bool cosine = un->kind == ir::UnaryKind::kCos;
-    if (!cosine && un->kind != ir::UnaryKind::kSin) return std::nullopt;
+  const auto* un = std::get_if<ir::Unary>(&node->op);
+  const bool cosine = un && un->kind == ir::UnaryKind::kCos;
+  if (cosine || (un && un->kind == ir::UnaryKind::kSin)) {
     const RopeFactors* angle = find(node->inputs[0]);
     if (!angle) return std::nullopt;
     RopeFactors result = *angle;
@@ -297,7 +299,7 @@ std::optional<RopeFactors> RopeFactorAnalysis::compute(ValueId value) {
     if (const RopeFactors* from = positions(node->inputs[0])) return *from;
   if (ir::is_view(node->op))
     if (auto found = view(*node, value)) return found;
-  return row_of_positions(value);
+  return one_position(value);
 }
 
 }  // namespace llmc::passes

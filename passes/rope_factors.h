@@ -12,16 +12,16 @@
 /// Analysis for fuse_rope: values that consist of the factors of rotations.
 namespace llmc::passes {
 
-/// The input of a decoder with several rows of positions, i64[n, seq].
-inline constexpr std::string_view kPositionRows = "position_rows";
+/// The input of a decoder with the positions of each token on n axes, i64[n, seq].
+inline constexpr std::string_view kPositionAxes = "position_axes";
 
 /// A factor that depends only on the token: 1, a position p, an angle p*f, its cosine or sine, or a
 /// column of a table.
 struct RopeFactor {
   enum class Kind : std::uint8_t { kOne, kPosition, kAngle, kCos, kSin, kColumn };
   Kind kind = Kind::kOne;
-  ir::ValueId positions;    // integers, one for each token, or the input `position_rows`
-  std::int64_t row = 0;     // of `position_rows`
+  ir::ValueId positions;    // integers, one for each token, or the input `position_axes`
+  std::int64_t axis = 0;    // of `position_axes`
   double frequency = 0;     // kAngle, kCos, kSin
   ir::ConstantPtr table;    // kColumn: f32[max_positions, n]
   std::int64_t column = 0;  // kColumn: the first column with the same elements
@@ -37,7 +37,7 @@ struct RopeFactors {
 
 /// Computes factors from positions through products with constants, lookups in tables, cosines and
 /// sines, and views of any axes (ir/index_map.h). The parts that multimodal RoPE selects for time,
-/// height and width are factors of different rows of positions.
+/// height and width are factors of different axes.
 class RopeFactorAnalysis {
  public:
   /// Maximum number of factors of a value and of columns of a table.
@@ -53,7 +53,7 @@ class RopeFactorAnalysis {
  private:
   /// Returns the factors of a value of positions alone; nullptr for others.
   const RopeFactors* positions(ir::ValueId value);
-  std::optional<RopeFactors> row_of_positions(ir::ValueId value);
+  std::optional<RopeFactors> one_position(ir::ValueId value);
   std::vector<ir::IndexMap> maps(const ir::Node& node, std::size_t slot);
   std::optional<RopeFactors> compute(ir::ValueId value);
   std::optional<RopeFactors> angles(const ir::Node& node, const ir::TensorType& type);

@@ -26,7 +26,7 @@ Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>&
     dims.push_back(*size);
   }
   if (value.name == "input_ids") return reference::i64_tensor(dims, {window.begin(), window.end()});
-  if (value.name == "position_ids" || value.name == "position_rows") {
+  if (value.name == "position_ids" || value.name == "position_axes") {
     std::vector<std::int64_t> positions;  // one row, or equal rows
     for (std::int64_t row = 0; row < dims[0]; ++row)
       for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(t);

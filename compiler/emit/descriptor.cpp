@@ -27,8 +27,8 @@ std::string shard_fields(const Plan& plan) {
 
 /// Returns the descriptor's fields for embeddings with several positions, if the model takes them.
 std::string position_fields(const Plan& plan) {
-  if (plan.program.position_rows == 0) return {};
-  return fmt::format("    .position_rows = {}_POSITION_ROWS,\n", macro_name(plan.options.name));
+  if (plan.program.position_axes == 0) return {};
+  return fmt::format("    .position_axes = {}_POSITION_AXES,\n", macro_name(plan.options.name));
 }
 
 /// Returns the descriptor's fields for a compiled-in prompt, if there is one.

@@ -340,8 +340,8 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
              plan.options.sources == 1 ? "all sequences attend to one" : "maximum in a session");
   }
   if (embedding > 0) constant("EMBEDDING_WIDTH", embedding, "elements of an embedding");
-  if (embedding > 0 && plan.program.position_rows > 0)
-    constant("POSITION_ROWS", plan.program.position_rows,
+  if (embedding > 0 && plan.program.position_axes > 0)
+    constant("POSITION_AXES", plan.program.position_axes,
              "positions of an embedding, for llmc_append_embeddings_at");
   constant("VOCAB", plan.program.vocabulary, "logits; token ids are 0 .. VOCAB-1");
   constant("CHUNK", plan.options.chunk, "tokens of a prompt that are run at once");

@@ -66,9 +66,9 @@ class Printer {
   }
   std::string operator()(const plan::RopeAnglesStage& s) const {
     const std::string positions =
-        s.position_rows.empty() ? std::string()
-                                : fmt::format(", PositionRows<{}, {}>", program_.position_rows,
-                                              fmt::join(s.position_rows, ", "));
+        s.position_axes.empty() ? std::string()
+                                : fmt::format(", PositionAxes<{}, {}>", program_.position_axes,
+                                              fmt::join(s.position_axes, ", "));
     return fmt::format("rope_angles<{}{}>(context, {}, {});", s.rotary_dim, positions,
                        vector(s.frequencies), buffer(s.out));
   }

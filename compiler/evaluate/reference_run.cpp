@@ -45,7 +45,7 @@ Result<ReferenceRun> ReferenceRun::create(const ir::Module& module, std::int64_t
       run.inputs_.push_back(InputKind::kTokens);
     } else if (value.name == "attention_mask") {
       run.inputs_.push_back(InputKind::kMask);
-    } else if (value.name == "position_ids" || value.name == "position_rows") {
+    } else if (value.name == "position_ids" || value.name == "position_axes") {
       run.inputs_.push_back(InputKind::kPositions);
     } else if (value.name.starts_with("past.")) {
       run.inputs_.push_back(InputKind::kPast);

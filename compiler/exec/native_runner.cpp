@@ -26,7 +26,7 @@ Bytes value_bytes(const T& value) {
 /// The session of a runner process. An llmc_session* of kRunnerApi points to it.
 struct RunnerSession {
   std::unique_ptr<RunnerProcess> process;
-  std::uint32_t vocabulary, source_width, embedding_width, position_rows, image_rows;
+  std::uint32_t vocabulary, source_width, embedding_width, position_axes, image_rows;
   std::vector<std::uint64_t> image_bytes;  // sizes of the media encoder's inputs
   RunnerProcess::Reply reply = {};         // reply to the last request
   std::string message = {};                // message of the last reply
@@ -167,7 +167,7 @@ constexpr hosted::LibraryApi kRunnerApi{
           RunnerSession& runner = runner_of(s);
           return runner.request(Request::kAppendEmbeddings, static_cast<std::uint32_t>(n),
                                 {array_bytes(rows, n * runner.embedding_width),
-                                 array_bytes(positions, n * runner.position_rows)});
+                                 array_bytes(positions, n * runner.position_axes)});
         },
     .encode_image = send_image,
     .prefill =
@@ -313,7 +313,7 @@ class RunnerModel final : public NativeModel {
       weights = std::filesystem::absolute(linked().weights_file()).string();
     const auto session = std::make_shared<RunnerSession>(
         std::move(process), model().vocab, model().source_width, model().embedding_width,
-        model().position_rows, model().image_rows, image_bytes());
+        model().position_axes, model().image_rows, image_bytes());
     const runner::Start request{options.threads, options.chunk,        options.cores,
                                 options.begin,   options.full_context, options.keep_first};
     const llmc_status status = session->request(

@@ -45,7 +45,7 @@ Status Session::append_embeddings_at(std::span<const float> rows,
                                      std::span<const std::int32_t> positions) {
   LLMC_RETURN_IF_ERROR(check_rows(rows));
   const std::size_t count = rows.size() / model_.embedding_width;
-  LLMC_CHECK(model_.position_rows > 0 && positions.size() == count * model_.position_rows);
+  LLMC_CHECK(model_.position_axes > 0 && positions.size() == count * model_.position_axes);
   return call(&Api::append_embeddings_at, rows.data(), positions.data(), count, nullptr);
 }
 

@@ -149,13 +149,12 @@ class Session {
   /// vocabulary, or if the context is full and does not slide, and with kUnsupported if the model's
   /// device has failed.
   Status prefill(std::span<const std::int32_t> tokens);
-  const ModelFacts& model() const { return model_; }
   /// Appends rows of embeddings (llmc_append_embeddings). Fails with kUnsupported if the model
   /// takes none, and with kBadInput if they are not whole rows or not finite, or the context is
   /// full.
   Status append_embeddings(std::span<const float> rows);
-  /// Appends rows at these positions, ModelFacts's position_rows for each
-  /// (llmc_append_embeddings_at). The model must have position rows.
+  /// Appends rows at these positions, ModelFacts's position_axes for each
+  /// (llmc_append_embeddings_at). The model must have position axes.
   Status append_embeddings_at(std::span<const float> rows, std::span<const std::int32_t> positions);
   /// Computes the rows of images (llmc_encode_image). `inputs`: the data of BundleFacts's
   /// image_inputs. Fails with kUnsupported if the model has no media encoder, and with kBadInput if

@@ -51,7 +51,7 @@ Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_
     return c.error("rotary_dim " + std::to_string(rope.rotary_dim) +
                    " is not an even number of up to " + std::to_string(head_dim));
   LLMC_RETURN_IF_ERROR(c.want_integer(positions));
-  if (rope.position_rows.empty()) {
+  if (rope.position_axes.empty()) {
     Dim count(1);
     for (const Dim& d : c.type(positions).dims) {
       const auto next = mul(count, d);
@@ -59,15 +59,15 @@ Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_
     }
     LLMC_RETURN_IF_ERROR(c.want_equal(count, tokens, "number of positions"));
   } else {
-    if (rope.table) return c.error("a rotation table has one row of positions");
-    if (std::ssize(rope.position_rows) != rope.rotary_dim / 2)
-      return c.error("position_rows does not have an element for each pair");
+    if (rope.table) return c.error("a rotation table has one position of each token");
+    if (std::ssize(rope.position_axes) != rope.rotary_dim / 2)
+      return c.error("position_axes does not have an element for each pair");
     LLMC_RETURN_IF_ERROR(c.want_rank(positions, 2));
     LLMC_RETURN_IF_ERROR(c.want_equal(c.type(positions).dims[1], tokens, "number of positions"));
     const auto rows = c.type(positions).dims[0].constant();
-    for (const std::int64_t row : rope.position_rows)
+    for (const std::int64_t row : rope.position_axes)
       if (!rows || row < 0 || row >= *rows)
-        return c.error("position_rows has row " + std::to_string(row) + " of positions " +
+        return c.error("position_axes has row " + std::to_string(row) + " of positions " +
                        to_string(c.type(positions)));
   }
   LLMC_RETURN_IF_ERROR(c.want_float(frequencies));

@@ -60,7 +60,7 @@ struct Interface {
   std::string mask;       // f32[1, 1, seq, past + seq], added to the scores
   std::string positions;  // i64[1, seq]
   /// i64[n, seq]: n positions of each token for rotations, which are all `positions` for text.
-  std::string position_rows;
+  std::string position_axes;
   std::string logits;  // f32[…, vocabulary]: one row for the last token, or one row per token
   std::string hidden;  // f32[…, width], one row per token, if the graph ends before the logits
 };

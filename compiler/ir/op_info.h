@@ -331,7 +331,7 @@ struct OpInfo<Rope> : FusedOp<3> {
   static constexpr auto fields =
       std::tuple(field("rotary_dim", &Rope::rotary_dim), rare("interleaved", &Rope::interleaved),
                  rare("heads_first", &Rope::heads_first), rare("table", &Rope::table),
-                 rare("position_rows", &Rope::position_rows));
+                 rare("position_axes", &Rope::position_axes));
 };
 template <>
 struct OpInfo<Attention> : FusedOp<4, 6, 2> {

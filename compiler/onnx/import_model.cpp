@@ -120,7 +120,7 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
 /// without them.
 Status note_image_positions(const ModelFiles& model, FileSet& files, ImportedModel& bound) {
   LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
-  if (has_position_rows(part) && bound.module.interface.position_rows.empty())
+  if (has_position_axes(part) && bound.module.interface.position_axes.empty())
     bound.warnings.push_back(without_image_positions(model.name));
   return ok_status();
 }

@@ -321,10 +321,9 @@ Result<Program> Lowerer::run_decoder() {
       binding(scope, id) = TokensBinding{};
     } else if (name == "position_ids") {
       binding(scope, id) = PositionsBinding{};
-    } else if (name == "position_rows") {
-      binding(scope, id) = PositionRowsBinding{};
-      program_.position_rows =
-          static_cast<std::uint32_t>(graph_.value(id).type.dims[0].constant().value_or(0));
+    } else if (name == "position_axes") {
+      binding(scope, id) = PositionAxesBinding{
+          static_cast<std::uint32_t>(graph_.value(id).type.dims[0].constant().value_or(0))};
     } else if (name == "last_position") {
       binding(scope, id) = LastPositionBinding{};
       scope.of_call.insert(id.index);

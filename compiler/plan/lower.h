@@ -38,9 +38,11 @@ struct ConstantBinding {
 struct ParameterBinding {
   std::int64_t index = 0;
 };
-struct TokensBinding {};        // llmc_run::tokens
-struct PositionsBinding {};     // position of the token of each row
-struct PositionRowsBinding {};  // several positions of the token of each row
+struct TokensBinding {};      // llmc_run::tokens
+struct PositionsBinding {};   // position of the token of each row
+struct PositionAxesBinding {  // several positions of the token of each row
+  std::uint32_t count = 0;
+};
 struct LastPositionBinding {};  // position of the last token of the call
 struct PastBinding {
   std::uint32_t layer = 0;  // inside a loop, relative to the first layer of the iteration
@@ -62,7 +64,7 @@ struct WindowsBinding {  // result of ir::Unfold that only linear layers with in
 };
 using ValueBinding =
     std::variant<NoBinding, NestBinding, Activation, ConstantBinding, ParameterBinding,
-                 TokensBinding, PositionsBinding, PositionRowsBinding, LastPositionBinding,
+                 TokensBinding, PositionsBinding, PositionAxesBinding, LastPositionBinding,
                  PastBinding, SourceBinding, PresentBinding, CachedBinding, StateBinding,
                  InputBinding, WindowsBinding>;
 

@@ -296,14 +296,13 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
                                       std::size_t frequencies, const ir::Rope& op,
                                       std::uint64_t head_dim) {
   const ValueBinding& at = input(scope, node, positions);
-  const bool is_position = op.position_rows.empty()
-                               ? std::holds_alternative<PositionsBinding>(at)
-                               : std::holds_alternative<PositionRowsBinding>(at);
-  if (!is_position) {
+  const auto* axes = std::get_if<PositionAxesBinding>(&at);
+  if (op.position_axes.empty() ? !std::holds_alternative<PositionsBinding>(at) : axes == nullptr) {
     unsupported(node, "rotary positions are not the model's position_ids",
                 "positions have to be the tokens' places in the sequence");
     return std::nullopt;
   }
+  if (axes != nullptr) program_.position_axes = axes->count;
   const auto rotary = static_cast<std::uint64_t>(std::max<std::int64_t>(op.rotary_dim, 0));
   const ir::TensorType* type = weight_type(scope, node, frequencies);
   const auto count = type ? ir::element_count(*type) : std::nullopt;
@@ -342,16 +341,16 @@ std::optional<Angles> Lowerer::angles(Scope& scope, const ir::Node& node, std::s
   if (origin.node.empty()) origin = node.origin;
   const std::string comment =
       fmt::format("cos and sin of position * frequency: [tokens, {}]", rotary);
-  const std::vector<std::uint8_t> rows(op.position_rows.begin(), op.position_rows.end());
+  const std::vector<std::uint8_t> axis_of(op.position_axes.begin(), op.position_axes.end());
   if (ref.per_layer) {
     result.buffer = new_buffer("angles", {rotary, false});
-    scope.stages.push_back({RopeAnglesStage{ref, rotary, result.buffer, rows}, origin, comment});
+    scope.stages.push_back({RopeAnglesStage{ref, rotary, result.buffer, axis_of}, origin, comment});
     return result;
   }
-  const auto [it, added] = angle_buffers_.try_emplace({ref.index, rotary, rows});
+  const auto [it, added] = angle_buffers_.try_emplace({ref.index, rotary, axis_of});
   if (added) {
     it->second = new_buffer("angles", {rotary, false});
-    prologue_.push_back({RopeAnglesStage{ref, rotary, it->second, rows}, origin, comment});
+    prologue_.push_back({RopeAnglesStage{ref, rotary, it->second, axis_of}, origin, comment});
   }
   result.buffer = it->second;
   return result;

@@ -131,8 +131,8 @@ struct RopeAnglesStage {
   WeightRef frequencies;
   std::uint64_t rotary_dim = 0;
   BufferId out;
-  /// The row of positions of each pair (ir::Rope::position_rows); empty: the place of the token.
-  std::vector<std::uint8_t> position_rows;
+  /// The axis of each pair (ir::Rope::position_axes); empty: the place of the token.
+  std::vector<std::uint8_t> position_axes;
 };
 
 /// The source of a rotation's angles: a buffer of RopeAnglesStage, or a table of the model.
@@ -362,7 +362,7 @@ struct Program {
   Size source_rows;
   std::uint64_t hidden_width = 0, vocabulary = 0;
   std::uint64_t positions_max = 0;  // rows of the smallest position table; 0: no limit
-  std::uint32_t position_rows = 0;  // positions of a token for rotations; 0: its place alone
+  std::uint32_t position_axes = 0;  // positions of a token for rotations; 0: its place alone
 
   bool is_plain() const { return layers == 0 && states.empty(); }
   /// Returns the bytes of a sequence's recurrent states; a multiple of 64.

@@ -70,7 +70,8 @@ class HashWriter {
   void write(const QuantizeStage& s) { put(s.x, s.out, s.weight, s.k); }
   void write(const RopeAnglesStage& s) {
     put(s.frequencies, s.rotary_dim, s.out);
-    for (const std::uint8_t row : s.position_rows) put(std::uint64_t{row});
+    if (!s.position_axes.empty()) put(std::uint64_t{s.position_axes.size()});
+    for (const std::uint8_t axis : s.position_axes) put(std::uint64_t{axis});
   }
   void write(const QkvStage& s) {
     put(s.shape, s.source, s.norm, s.weight, s.bias, s.value_weight, s.q_norm, s.k_norm,

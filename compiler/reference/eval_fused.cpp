@@ -74,7 +74,7 @@ Result<Rotation> rotation(EvalContext& c, const ir::Rope& rope, const Tensor& po
     return c.error("takes integer positions and float frequencies");
   LLMC_RETURN_IF_ERROR(
       c.want_equal(frequencies.dims.back(), rope.table ? rope.rotary_dim : half, "frequencies"));
-  const auto& pairs = rope.position_rows;
+  const auto& pairs = rope.position_axes;
   const bool fits = pairs.empty()
                         ? positions.count() == tokens
                         : std::ssize(pairs) == half && positions.rank() == 2 &&

@@ -24,19 +24,19 @@ llmc_status check_rows(const llmc_session& session, const float* rows, size_t n)
   return LLMC_OK;
 }
 
-/// Fails if one of the positions, which are counted from that of the next token, is negative or
-/// not exact as a float.
+/// Fails if one of the positions, which are counted from that of the next token, is negative, or so
+/// large that a context of tokens after it, also after a slide, would not have positions.
 llmc_status check_positions(llmc_session& session, const int32_t* positions, size_t n) {
-  constexpr int64_t kExact = int64_t{1} << 24;
   const CachedTokens& cached = session.selected().cached;
   const int64_t next = int64_t{cached.position} + cached.shift;
-  const uint32_t rows = session.model->position_rows;
-  for (size_t i = 0; i < n * rows; ++i) {
-    if (positions[i] >= 0 && next + positions[i] < kExact) continue;
+  const int64_t largest = kPositionLimit - next - session.model->ctx;
+  const uint32_t axes = session.model->position_axes;
+  for (size_t i = 0; i < n * axes; ++i) {
+    if (positions[i] >= 0 && positions[i] <= largest) continue;
     Message()
-        .text("the embedding at index ")
-        .number(i / rows)
-        .text(" has a position that is negative or too large")
+        .text("a position of the embedding at index ")
+        .number(i / axes)
+        .text(positions[i] < 0 ? " is negative" : " is too large")
         .send(session.config, LLMC_LOG_ERROR);
     return LLMC_ERROR_POSITION;
   }
@@ -63,8 +63,8 @@ llmc_status llmc_append_embeddings(llmc_session* session, const float* rows, siz
   return llmc::core::append_all(*session, {nullptr, rows}, n, done);
 }
 
-uint32_t llmc_position_rows(const llmc_session* session) {
-  return session == nullptr ? 0 : session->model->position_rows;
+uint32_t llmc_position_axes(const llmc_session* session) {
+  return session == nullptr ? 0 : session->model->position_axes;
 }
 
 llmc_status llmc_append_embeddings_at(llmc_session* session, const float* rows,
@@ -73,7 +73,7 @@ llmc_status llmc_append_embeddings_at(llmc_session* session, const float* rows,
   if (done != nullptr) *done = 0;
   if (session == nullptr || ((rows == nullptr || positions == nullptr) && n > 0))
     return LLMC_ERROR_ARGUMENT;
-  if (session->model->position_rows == 0) return LLMC_ERROR_EMBEDDINGS;
+  if (session->model->position_axes == 0) return LLMC_ERROR_EMBEDDINGS;
   const ReentrancyGuard guard(*session);
   if (const llmc_status bad = llmc::core::check_positions(*session, positions, n)) return bad;
   if (const llmc_status bad = llmc::core::check_rows(*session, rows, n)) return bad;

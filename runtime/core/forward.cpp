@@ -26,14 +26,14 @@ llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, u
 
 void note_shifts(const llmc_session& session, const CachedTokens& cached, const Input& input,
                  size_t ran, uint32_t count) {
-  const uint32_t rows = session.model->position_rows;
-  if (rows == 0 || input.embeddings == nullptr) return;
+  const uint32_t axes = session.model->position_axes;
+  if (axes == 0 || input.embeddings == nullptr) return;
   // The position of text after each embedding is that after the largest one so far.
   uint32_t next = cached.position + static_cast<uint32_t>(cached.shift);
   for (uint32_t i = 0; i < count; ++i) {
     if (input.positions == nullptr) ++next;
-    for (uint32_t row = 0; row < rows && input.positions != nullptr; ++row) {
-      const auto position = static_cast<uint32_t>(input.positions[(ran + i) * rows + row]);
+    for (uint32_t axis = 0; axis < axes && input.positions != nullptr; ++axis) {
+      const auto position = static_cast<uint32_t>(input.positions[(ran + i) * axes + axis]);
       if (input.first_position + position >= next) next = input.first_position + position + 1;
     }
     const uint32_t place = cached.position + i;
@@ -181,7 +181,7 @@ __attribute__((noinline)) uint32_t run_chunk(llmc_session& session, Sequence& se
     next.tokens += ran;
   } else {
     next.embeddings += ran * session.model->embedding_width;
-    if (input.positions != nullptr) next.positions += ran * session.model->position_rows;
+    if (input.positions != nullptr) next.positions += ran * session.model->position_axes;
     static_assert(kNoToken == -1);
     __builtin_memset(session.tokens, 0xFF, count * sizeof *session.tokens);
     next.tokens = session.tokens;

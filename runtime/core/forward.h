@@ -15,7 +15,7 @@ inline bool is_cancelled(const llmc_session& session) {
 struct Input {
   const int32_t* tokens;
   const float* embeddings;  // [n][model->embedding_width], finite; NULL: `tokens`
-  /// [n][model->position_rows] positions of embeddings, counted from the position of the next
+  /// [n][model->position_axes] positions of embeddings, counted from the position of the next
   /// token; NULL: those of text.
   const int32_t* positions = nullptr;
   uint32_t first_position = 0;  // of the next token, for rotations
@@ -51,7 +51,7 @@ llmc_status for_each_chunk(const llmc_session& session, ChunkCall& call, Next ne
 llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, uint32_t row,
                         uint32_t count, uint32_t position, uint32_t last);
 /// Notes the shifts of the next `count` tokens, whose ids are noted: embeddings of `input` from
-/// `ran` on. Has no effect on tokens, and on models without rows of positions.
+/// `ran` on. Has no effect on tokens, and on models without position axes.
 void note_shifts(const llmc_session& session, const CachedTokens& cached, const Input& input,
                  size_t ran, uint32_t count);
 /// Notes tokens in the cache and returns their segment. `total`: number of tokens of the call,

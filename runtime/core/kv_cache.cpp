@@ -113,8 +113,9 @@ bool KvCache::replace(CachedTokens& s, uint32_t keep, uint32_t tokens) {
 void KvCache::truncate(CachedTokens& s, uint32_t position) {
   const uint32_t wanted = blocks_for(position);
   while (s.held > wanted) drop(s.blocks[--s.held]);
+  const bool shorter = position < s.position;
   s.position = position;
-  if (at_.has_shifts) s.shift = last_shift(s, 0, 0);
+  if (at_.has_shifts && shorter) s.shift = last_shift(s, 0, 0);
 }
 
 void KvCache::share(const CachedTokens& from, CachedTokens& to) {

@@ -52,7 +52,8 @@ class KvCache {
   float& mu(const CachedTokens& s, uint32_t position) const;
   /// Returns mirostat's state after the last token; the initial state if there is no token.
   float mu(const CachedTokens& s) const { return s.position == 0 ? 0.0f : mu(s, s.position - 1); }
-  /// Increases `position` by `tokens` reserved tokens whose K and V all workers have written. Only
+  /// Increases `position` by `tokens` reserved tokens whose K and V all workers have written, or,
+  /// in a copy of `s`, of which chunks in flight will write them. Only
   /// this function and truncate() change `position`, so a reader never sees tokens whose K and V
   /// are still being written.
   void commit(CachedTokens& s, uint32_t tokens) const {

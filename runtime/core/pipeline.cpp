@@ -36,7 +36,7 @@ void ChunkPipeline::start_chunk() {
     flight.run.tokens = session_.tokens;
     flight.run.embeddings = input.embeddings + started_ * model.embedding_width;
     if (input.positions != nullptr)
-      flight.run.positions = input.positions + started_ * model.position_rows;
+      flight.run.positions = input.positions + started_ * model.position_axes;
   } else {
     flight.run.tokens = input.tokens + started_;
     flight.run.embeddings = nullptr;

@@ -74,7 +74,7 @@ llmc_session* place(const llmc_model& model, unsigned char* base) {
                        .pool_blocks = model.pool_blocks,
                        .block_tokens = model.kv_block,
                        .context = model.ctx,
-                       .has_shifts = model.position_rows > 0});
+                       .has_shifts = model.position_axes > 0});
   for (uint32_t i = 0; i < model.sequences; ++i) {
     Sequence& sequence = session->sequence(i);
     __builtin_memset(&sequence, 0, sizeof sequence);

@@ -102,6 +102,14 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
   __builtin_memcpy(to, &header, sizeof header);
 }
 
+/// Returns whether `id` may be that of the embedding at `place`. The tokens after it must have
+/// valid positions until the context is full.
+bool is_embedding(const llmc_model& model, int32_t id, uint32_t place) {
+  if (model.position_axes == 0 || id >= kNoToken) return id == kNoToken;
+  const int64_t next = int64_t{place} + 1 + shift_of(id);
+  return next >= 1 && next + model.ctx - (place + 1) <= kPositionLimit;
+}
+
 /// Checks that the bytes are a complete state of this model. Returns its header and layout.
 llmc_status check(const llmc_session& session, const unsigned char* from, size_t bytes,
                   llmc_state_header& header, llmc_state_layout& at) {
@@ -131,8 +139,7 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
     __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);
     // Recurrent states that are not saved are computed from the tokens again.
     const bool runs_again = model.state_bytes > 0 && header.state_bytes == 0;
-    const bool is_embedding_id = model.position_rows > 0 ? id < 0 : id == kNoToken;
-    const bool embedding = is_embedding_id && model.embedding_width > 0 && !runs_again;
+    const bool embedding = is_embedding(model, id, i) && model.embedding_width > 0 && !runs_again;
     if (!embedding && !is_token(id, model.vocab)) return LLMC_ERROR_STATE;
     float mu;
     __builtin_memcpy(&mu, from + at.mus + uint64_t{i} * sizeof mu, sizeof mu);

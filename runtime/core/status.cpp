@@ -28,7 +28,7 @@ extern "C" const char* llmc_status_text(llmc_status status) {
     case LLMC_ERROR_CONTEXT_FULL:
       return "the context has no room for these tokens";
     case LLMC_ERROR_POSITION:
-      return "the position is after the end of the sequence";
+      return "a position is after the end of the sequence, negative or too large";
     case LLMC_ERROR_NO_LOGITS:
       return "no token has been run since the start, a reset or a rewind";
     case LLMC_ERROR_NOT_FINITE:

@@ -31,7 +31,7 @@ inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
                    .source_vocab = model.source_vocab,
                    .sources = model.sources,
                    .embedding_width = model.embedding_width,
-                   .position_rows = model.position_rows,
+                   .position_axes = model.position_axes,
                    .image_rows = model.image_rows,
                    .shard = model.shard,
                    .shards = model.shards,

@@ -67,7 +67,7 @@ class ModelRunner {
   bool append_embeddings() {
     const uint64_t n = connection_.request().argument, bytes = connection_.request().bytes;
     const uint64_t floats = n * llmc_embedding_width(session_) * sizeof(float);
-    if (bytes != floats && bytes != floats + n * llmc_position_rows(session_) * sizeof(int32_t))
+    if (bytes != floats && bytes != floats + n * llmc_position_axes(session_) * sizeof(int32_t))
       return refuse(LLMC_ERROR_ARGUMENT, "the embeddings do not fill their rows");
     const auto* const rows = connection_.data_as<float>();
     if (bytes == floats) return done(llmc_append_embeddings(session_, rows, n, nullptr));

@@ -28,7 +28,7 @@ struct ModelFacts {
   uint32_t source_vocab = 0;                // vocabulary of the encoder; 0: features
   uint32_t sources = 0;                     // number of sources; 1: all sequences share one
   uint32_t embedding_width = 0;             // 0: the model takes no embeddings
-  uint32_t position_rows = 0;               // positions of an embedding; 0: those of text
+  uint32_t position_axes = 0;               // positions of an embedding; 0: those of text
   uint32_t image_rows = 0;                  // maximum of kEncodeImage; 0: no image encoder
   uint32_t shard = 0, shards = 0;           // llmc_model
   uint32_t single_steps = 0;                // 1: drafts are not used (speculation.h)
@@ -78,7 +78,7 @@ enum class Request : uint32_t {
   kBeamsResult = 28,     // argument: rank; float score, then int32_t tokens[]
   kBeamsCount = 29,      // value: number of texts that have ended
   kBeamsEnd = 30,        // ends the search
-  /// argument: rows; float[rows * embedding_width], then nothing or int32_t[rows * position_rows].
+  /// argument: rows; float[rows * embedding_width], then nothing or int32_t[rows * position_axes].
   kAppendEmbeddings = 31,
   /// Data: uint64_t[], the offset of each input in the data, a multiple of 64, then the inputs;
   /// open dims have their maximum sizes. The reply contains the rows.

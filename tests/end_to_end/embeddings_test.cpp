@@ -5,12 +5,14 @@
 #include "compiler/plan/weight_formats.h"
 #include "tests/end_to_end/cross.h"
 #include "tests/end_to_end/vision_models.h"
+#include "tests/support_onnx/edit_model.h"
 
 namespace llmc::tests {
 namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 struct TableCase {
   std::string target;
@@ -129,7 +131,7 @@ TEST_P(ImagePositions, AreThoseOfTheGraph) {
                                            reference::i64_tensor({3, 1, 9}, rows));
   const auto native = load(options_for(folder / "vision", target, ir::WeightFormat::kF32));
   ASSERT_TRUE(native);
-  EXPECT_EQ(native->model().position_rows, 3u);
+  EXPECT_EQ(native->model().position_axes, 3u);
   std::vector<std::uint32_t> first;
   for (const std::uint32_t chunk : {0u, 3u}) {
     const auto session = native->start({.chunk = chunk});
@@ -169,6 +171,53 @@ INSTANTIATE_TEST_SUITE_P(
       return info.param.target +
              (info.param.rope == testing::RopeForm::kSections ? "_Sections" : "_StoredSections");
     });
+
+// A graph that computes more than rotations from the positions: it adds the largest to the rows.
+TEST_F(VisionModel, AWarningSaysThatPositionsInImagesAreLost) {
+  testing::VisionForm form;
+  form.decoder.rope = testing::RopeForm::kSections;
+  form.decoder.opset = 17;  // the axes of ReduceMax are an attribute
+  const fs::path folder = write(form);
+  testing::edit_model(folder / "vision/decoder_model_merged.onnx", [](onnx::GraphProto& graph) {
+    for (auto& node : *graph.mutable_node())
+      for (std::string& input : *node.mutable_input())
+        if (input == "inputs_embeds") input = "moved_rows";
+    const auto add = [&](const char* type, std::initializer_list<const char*> inputs,
+                         const char* output) -> onnx::NodeProto& {
+      onnx::NodeProto& node = *graph.add_node();
+      node.set_op_type(type);
+      for (const char* const input : inputs) node.add_input(input);
+      node.add_output(output);
+      return node;
+    };
+    auto& to = *add("Cast", {"position_ids"}, "float_positions").add_attribute();
+    to.set_name("to");
+    to.set_type(onnx::AttributeProto::INT);
+    to.set_i(onnx::TensorProto::FLOAT);
+    auto& perm = *add("Transpose", {"float_positions"}, "of_tokens").add_attribute();
+    perm.set_name("perm");
+    perm.set_type(onnx::AttributeProto::INTS);
+    for (const int axis : {1, 2, 0}) perm.add_ints(axis);
+    auto& axes = *add("ReduceMax", {"of_tokens"}, "largest").add_attribute();
+    axes.set_name("axes");
+    axes.set_type(onnx::AttributeProto::INTS);
+    axes.add_ints(2);
+    add("Add", {"inputs_embeds", "largest"}, "moved_rows");
+  });
+  auto options = options_for(folder / "vision", "generic", ir::WeightFormat::kF32);
+  std::vector<std::string> warnings;
+  options.import.on_warning = [&](const Diagnostic& d) { warnings.push_back(d.message); };
+  const auto plan = driver::plan_model(options);
+  if (!plan.ok()) return expect_ok(plan.error());
+  EXPECT_THAT(warnings, Contains(HasSubstr("the rows of an image get the positions of text")));
+  // The decoder alone takes rows of anything, at the positions of text.
+  warnings.clear();
+  options.model /= "decoder_model_merged.onnx";
+  const auto native = load(options);
+  ASSERT_TRUE(native);
+  EXPECT_THAT(warnings, IsEmpty());
+  EXPECT_EQ(native->model().position_axes, 0u);
+}
 
 TEST_F(VisionModel, AnImageEntersAfterTheScaleOfTheEmbedding) {
   const fs::path folder = write({.scaled = true});

@@ -213,7 +213,7 @@ TEST(RopeTest, RowsOfPositions) {
   for (const bool text : {false, true}) {
     run.positions = text ? nullptr : positions;
     Aligned<float> table(kTokens * kRotary), want(kRotary);
-    rope_angles<kRotary, PositionRows<kRows, 2, 0, 1, 1, 0>>(context_of(run), frequencies.data(),
+    rope_angles<kRotary, PositionAxes<kRows, 2, 0, 1, 1, 0>>(context_of(run), frequencies.data(),
                                                              table.data());
     for (std::uint32_t t = 0; t < kTokens; ++t)
       for (std::size_t pair = 0; pair < kRotary / 2; ++pair) {

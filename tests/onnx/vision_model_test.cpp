@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/support_onnx/decoder_runner.h"
+#include "tests/support_onnx/edit_model.h"
 #include "tests/support_onnx/tiny_vision.h"
 
 namespace llmc::testing {
@@ -82,7 +83,7 @@ TEST(VisionModel, TheFolderHasItsImageEncoder) {
 }
 
 // Multimodal RoPE reads positions of time, height and width, which are equal for text.
-TEST(VisionModel, RowsOfPositionsAreThoseOfText) {
+TEST(VisionModel, PositionsOfTextAreEqualOnAllAxes) {
   const TemporaryFolder folder;
   VisionForm form;
   write_tiny_vision(folder.path(), form);
@@ -95,8 +96,75 @@ TEST(VisionModel, RowsOfPositionsAreThoseOfText) {
     const auto model = importer::import_model(folder.path() / "vision");
     ASSERT_TRUE(model.ok());
     EXPECT_TRUE(model->warnings.empty());
-    EXPECT_EQ(model->module.interface.position_rows, "position_rows");
+    EXPECT_EQ(model->module.interface.position_axes, "position_axes");
     EXPECT_TRUE(model->module.interface.positions.empty());
+  }
+}
+
+TEST(VisionModel, ReadsPositionsAsTheyAreDeclared) {
+  const TemporaryFolder folder;
+  VisionForm form;
+  form.decoder.rope = RopeForm::kSections;
+  const fs::path decoder = folder.path() / "vision/decoder_model_merged.onnx";
+  write_tiny_vision(folder.path(), form);
+  const std::vector<float> expected = logits_of(folder.path() / "vision");
+  const auto edited = [&](auto change) {
+    write_tiny_vision(folder.path(), form);
+    edit_model(decoder, change);
+    return importer::import_model(folder.path() / "vision");
+  };
+  const auto axes_of = [](const importer::ImportedModel& model) {
+    for (const ir::ValueId input : model.graph().inputs())
+      if (model.graph().value(input).name == "position_axes")
+        return ir::to_string(model.graph().value(input).type);
+    return std::string();
+  };
+  const auto open = edited([](onnx::GraphProto& graph) {
+    position_ids(graph).mutable_shape()->mutable_dim(0)->set_dim_param("n");
+  });
+  ASSERT_TRUE(open.ok());
+  EXPECT_EQ(axes_of(*open), "i64[3, seq]");
+  EXPECT_EQ(logits_of(folder.path() / "vision"), expected);
+
+  const auto narrow = edited(
+      [](onnx::GraphProto& graph) { position_ids(graph).set_elem_type(onnx::TensorProto::INT32); });
+  ASSERT_TRUE(narrow.ok());
+  EXPECT_EQ(axes_of(*narrow), "i64[3, seq]");
+  EXPECT_EQ(logits_of(folder.path() / "vision"), expected);
+
+  // The first of four rows has the places of the tokens; this graph reads the others.
+  const auto four = edited([](onnx::GraphProto& graph) {
+    position_ids(graph).mutable_shape()->mutable_dim(0)->set_dim_value(4);
+    for (auto& node : *graph.mutable_node())
+      for (std::string& input : *node.mutable_input())
+        if (input == "position_ids") input = "last_three";
+    onnx::NodeProto gather;
+    gather.set_op_type("Gather");
+    gather.add_input("position_ids");
+    gather.add_input("one_to_three");
+    gather.add_output("last_three");
+    auto& nodes = *graph.mutable_node();
+    *nodes.Add() = gather;
+    for (int i = nodes.size() - 1; i > 0; --i) nodes.SwapElements(i, i - 1);
+    auto& rows = *graph.add_initializer();
+    rows.set_name("one_to_three");
+    rows.set_data_type(onnx::TensorProto::INT64);
+    rows.add_dims(3);
+    for (const int row : {1, 2, 3}) rows.add_int64_data(row);
+  });
+  ASSERT_TRUE(four.ok()) << format(four.error().first());
+  EXPECT_EQ(axes_of(*four), "i64[3, seq]");
+  EXPECT_FALSE(four->module.interface.positions.empty());
+  EXPECT_EQ(logits_of(folder.path() / "vision"), expected);
+
+  for (const int rows : {0, 18}) {
+    const auto refused = edited([&](onnx::GraphProto& graph) {
+      position_ids(graph).mutable_shape()->mutable_dim(0)->set_dim_value(rows);
+    });
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().first().node, "position_ids");
+    EXPECT_EQ(refused.error().first().message,
+              "has " + std::to_string(rows) + " rows of positions");
   }
 }
 

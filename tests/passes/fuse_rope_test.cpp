@@ -16,9 +16,9 @@ std::string fused(std::string_view text) {
 }
 
 // The rows are equal for text, so the first is the place of the token.
-TEST(PositionRows, ArePositionsOfTextIfAnythingElseReadsThem) {
-  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_rows: i64[2, seq]) {
-  %p = unsqueeze %position_rows {axes = [2]}
+TEST(PositionAxes, ArePositionsOfTextIfAnythingElseReadsThem) {
+  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
+  %p = unsqueeze %position_axes {axes = [2]}
   %pf = cast %p {to = f32}
   %freqs = constant f32[1, 1, 2] {1, 0.25}
   %a = mul %pf, %freqs
@@ -34,23 +34,23 @@ TEST(PositionRows, ArePositionsOfTextIfAnythingElseReadsThem) {
   %xc = mul %x, %cos
   %xs = mul %turned, %sin
   %y = add %xc, %xs
-  %largest = reduce_max %position_rows {axes = [1]}
+  %largest = reduce_max %position_axes {axes = [1]}
   return %y, %largest
 }
 )"),
             R"(graph @g(%x: f32[1, 2, seq, 4], %position_ids: i64[1, seq]) {
-  %position_rows = concat %position_ids, %position_ids {axis = 0} : i64[2, seq]
+  %position_axes = concat %position_ids, %position_ids {axis = 0} : i64[2, seq]
   %0 = constant f32[2] {1, 0.25}
   %y = rope %x, %position_ids, %0 {rotary_dim = 4, heads_first = true} : f32[1, 2, seq, 4]
-  %largest = reduce_max %position_rows {axes = [1]} : i64[2, 1]
+  %largest = reduce_max %position_axes {axes = [1]} : i64[2, 1]
   return %y, %largest
 }
 )");
 }
 
-TEST(PositionRows, StayIfOthersReadTheirShape) {
-  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_rows: i64[2, seq]) {
-  %p = unsqueeze %position_rows {axes = [2]}
+TEST(PositionAxes, StayIfOthersReadTheirShape) {
+  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
+  %p = unsqueeze %position_axes {axes = [2]}
   %size = shape %p {begin = 1, end = 2}
   %pf = cast %p {to = f32}
   %freqs = constant f32[1, 1, 2] {1, 0.25}
@@ -70,20 +70,20 @@ TEST(PositionRows, StayIfOthersReadTheirShape) {
   return %y, %size
 }
 )"),
-            R"(graph @g(%x: f32[1, 2, seq, 4], %position_rows: i64[2, seq]) {
-  %p = unsqueeze %position_rows {axes = [2]} : i64[2, seq, 1]
+            R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
+  %p = unsqueeze %position_axes {axes = [2]} : i64[2, seq, 1]
   %size = shape %p {begin = 1, end = 2} : i64[1]
   %0 = constant f32[2] {1, 0.25}
-  %y = rope %x, %position_rows, %0 {rotary_dim = 4, heads_first = true, position_rows = [1, 1]} : f32[1, 2, seq, 4]
+  %y = rope %x, %position_axes, %0 {rotary_dim = 4, heads_first = true, position_axes = [1, 1]} : f32[1, 2, seq, 4]
   return %y, %size
 }
 )");
 }
 
-TEST(PositionRows, ArePositionsOfTextIfTheyIndexATable) {
-  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_rows: i64[2, seq]) {
+TEST(PositionAxes, ArePositionsOfTextIfTheyIndexATable) {
+  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
   %table = constant f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
-  %all = gather %table, %position_rows {axis = 0}
+  %all = gather %table, %position_axes {axis = 0}
   %h = constant i64[1] {1}
   %row = gather %all, %h {axis = 0}
   %c, %s = split %row {axis = 2, sizes = [2, 2]}

@@ -28,7 +28,7 @@ Tensor DecoderRunner::input(const ir::Value& value, const std::vector<std::int64
     std::iota(positions.begin(), positions.end(), past_);
     return reference::i64_tensor({1, count}, std::move(positions));
   }
-  if (value.name == "position_rows") {
+  if (value.name == "position_axes") {
     const std::int64_t rows = *value.type.dims[0].constant();
     std::vector<std::int64_t> positions;
     for (std::int64_t row = 0; row < rows; ++row)

@@ -12,7 +12,7 @@ namespace llmc::testing {
 class DecoderRunner {
  public:
   explicit DecoderRunner(const importer::ImportedModel& model);
-  /// Makes rows of positions differ from each other. They are equal otherwise, as for text.
+  /// Makes positions on different axes differ. They are equal otherwise, as for text.
   void spread_positions() { spread_ = true; }
 
   /// Appends `ids` to the previous ones; returns the last row of the logits.

@@ -75,7 +75,7 @@ Json architecture_json(const passes::ModelProperties& a, bool has_cache) {
   result["rope_theta"] = a.rope_theta ? Json(*a.rope_theta) : Json(nullptr);
   result["rotary_dim"] = a.rotary_dim;
   result["rope_interleaved"] = a.rope_interleaved;
-  result["position_rows"] = a.position_rows;
+  result["image_positions"] = a.image_positions;
   result["norm_epsilon"] = a.norm_epsilon ? Json(*a.norm_epsilon) : Json(nullptr);
   result["qkv_bias"] = a.qkv_bias;
   result["tied_embedding"] = a.tied;
@@ -242,7 +242,7 @@ void show_architecture(const passes::ModelProperties& a, bool has_cache) {
                       a.rope_interleaved ? "interleaved pairs" : "halves",
                       a.rope_theta ? fmt::format("theta {:g}", *a.rope_theta)
                                    : std::string(a.rope_table ? "a table" : "own frequencies"),
-                      a.position_rows ? ", positions in images" : ""));
+                      a.image_positions ? ", positions in images" : ""));
   }
   if (a.norm_epsilon) print(fmt::format("  norm epsilon {:g}\n", *a.norm_epsilon));
   if (has_cache) print(fmt::format("  cache {}\n", layout_text(a.cache_layout)));

@@ -46,12 +46,12 @@ std::optional<Grid> parse_grid(std::string_view text) {
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
     return error == std::errc{} && end == part.data() + part.size() ? value : 0;
   };
-  constexpr std::size_t kMost = 1 << 16;
+  constexpr std::size_t kMaxGridSide = 1 << 16;
   const std::size_t by = text.find('x');
   if (by == text.npos) return std::nullopt;
   const Grid grid{number(text.substr(0, by)), number(text.substr(by + 1))};
-  const bool valid =
-      grid.lines > 0 && grid.columns > 0 && grid.lines <= kMost && grid.columns <= kMost;
+  const bool valid = grid.lines > 0 && grid.columns > 0 && grid.lines <= kMaxGridSide &&
+                     grid.columns <= kMaxGridSide;
   return valid ? std::optional(grid) : std::nullopt;
 }
 
@@ -281,6 +281,27 @@ std::vector<std::byte> ones(const driver::ImageInput& input) {
   return bytes;
 }
 
+/// Returns the positions of an image with `count` rows (PromptImage::positions).
+Result<std::vector<std::int32_t>> grid_positions(const std::string& grid, std::size_t count,
+                                                 std::uint32_t axes) {
+  const std::optional<Grid> size = grid.empty() ? square(count) : parse_grid(grid);
+  if (!size)
+    return usage_error(
+        fmt::format("the image has {} that do not form a square", counted(count, "row")),
+        "give their lines and columns with --image-grid");
+  if (size->lines * size->columns != count)
+    return usage_error(fmt::format("the image has {}, not {} x {}", counted(count, "row"),
+                                   size->lines, size->columns),
+                       "give other numbers with --image-grid");
+  std::vector<std::int32_t> positions(count * axes);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int32_t* const last = &positions[(i + 1) * axes - 1];
+    if (axes > 1) last[-1] = static_cast<std::int32_t>(i / size->columns);
+    *last = static_cast<std::int32_t>(i % size->columns);
+  }
+  return positions;
+}
+
 /// Returns the data of the encoder's inputs: the pixels of the file, and masks that hide nothing.
 Result<std::vector<std::vector<std::byte>>> image_inputs(const std::string& file,
                                                          const driver::BundleFacts& facts,
@@ -319,26 +340,6 @@ Status check_image_options(const ImageOptions& images) {
   return ok_status();
 }
 
-Result<std::vector<std::int32_t>> PromptImage::positions(std::size_t count,
-                                                         std::uint32_t position_rows) const {
-  const std::optional<Grid> size = grid.empty() ? square(count) : parse_grid(grid);
-  if (!size)
-    return usage_error(
-        fmt::format("the image has {} that do not form a square", counted(count, "row")),
-        "give their lines and columns with --image-grid");
-  if (size->lines * size->columns != count)
-    return usage_error(fmt::format("the image has {}, not {} x {}", counted(count, "row"),
-                                   size->lines, size->columns),
-                       "give other numbers with --image-grid");
-  std::vector<std::int32_t> positions(count * position_rows);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::int32_t* const row_end = positions.data() + (i + 1) * position_rows;
-    if (position_rows > 1) row_end[-2] = static_cast<std::int32_t>(i / size->columns);
-    row_end[-1] = static_cast<std::int32_t>(i % size->columns);
-  }
-  return positions;
-}
-
 Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
                                                const std::vector<std::int32_t>& ids,
                                                const std::string& model,
@@ -354,7 +355,8 @@ Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
     return usage_error("--image needs an image encoder of fixed sizes",
                        "give numbers instead of ranges by --dim");
   const bool is_sound = facts.media.is_sound();
-  if (!options.grid.empty() && (is_sound || native.model().position_rows == 0))
+  const std::uint32_t axes = is_sound ? 0 : native.model().position_axes;
+  if (!options.grid.empty() && axes == 0)
     return usage_error("--image-grid needs a model with positions in images", "leave it out");
   plan::MediaInput pixels;
   plan::SoundFeatures sound;
@@ -382,8 +384,7 @@ Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
                       .inputs = {},
                       .width = native.model().embedding_width,
                       .rows = is_sound && count > 1 ? count : 0,
-                      .is_sound = is_sound,
-                      .grid = options.grid});
+                      .positions = {}});
   }
   if (images.size() != files.size())
     return usage_error(
@@ -392,6 +393,8 @@ Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
         "write the token's text in the prompt once for each file, or its id with --ids");
   for (std::size_t i = 0; i < files.size(); ++i) {
     LLMC_TRY(images[i].inputs, image_inputs(files[i], facts, pixels, sound));
+    if (axes == 0) continue;
+    LLMC_TRY(images[i].positions, grid_positions(options.grid, native.model().image_rows, axes));
   }
   return images;
 }

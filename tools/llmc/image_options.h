@@ -10,7 +10,7 @@
 /// Images in the prompt of `run`.
 namespace llmc::cli {
 
-/// Options for images. The text of a grid is its size, "ROWSxCOLUMNS"; empty: a square.
+/// Options for images. `grid`: "LINESxCOLUMNS" of the rows of each image; empty: a square.
 struct ImageOptions {
   std::vector<std::string> files;
   std::string grid;
@@ -28,24 +28,21 @@ struct PromptImage {
   std::vector<std::vector<std::byte>> inputs;  // of the encoder
   std::size_t width = 0;                       // elements of a row
   std::size_t rows = 0;                        // of the encoder's, from the first; 0: all
-  bool is_sound = false;
-  std::string grid;  // ImageOptions's
+  /// Positions of an image's rows, for models with several positions of each token: 0 (its time) on
+  /// all axes but the last two, then line and column. Empty: those of text.
+  std::vector<std::int32_t> positions;
 
   /// Returns the number of rows, of `all` that the encoder computes.
   std::size_t used(std::size_t all) const { return rows == 0 ? all : std::min(rows, all); }
-  /// Returns the positions of `count` rows of an image in a model with `position_rows` positions
-  /// for each: its time, which is 0, in all but the last two, then its line and column. Fails with
-  /// kUsage if they do not fill the grid, or are no square and no grid is given.
-  Result<std::vector<std::int32_t>> positions(std::size_t count, std::uint32_t position_rows) const;
 };
 
 /// Reads the images of a prompt with these ids. `model`: its folder or bundle; `native`: the same
 /// model loaded. The tokens of an image are one mark, the model's image token, or several in a row.
 /// Fails with kUsage if the model has no image encoder, or one whose inputs are not pixels and
-/// masks of fixed sizes, if the prompt has another number of images, or if a grid is given for a
-/// model without positions in images. Files for an encoder of sounds are WAV files; a row of its
-/// tokens takes as many of its rows, the first ones. Fails with kBadInput for a file that cannot be
-/// read or does not fit the encoder.
+/// masks of fixed sizes, if the prompt has another number of images, if a grid is given for a model
+/// without positions in images, or if the rows do not fill it. Files for an encoder of sounds are
+/// WAV files; a row of its tokens takes as many of its rows, the first ones. Fails with kBadInput
+/// for a file that cannot be read or does not fit the encoder.
 Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
                                                const std::vector<std::int32_t>& ids,
                                                const std::string& model,

@@ -46,13 +46,9 @@ Status prefill(exec::Session& session, const RunPrompts& prompts, bool continues
     LLMC_TRY(const std::vector<float> rows, session.encode_image(inputs));
     const std::size_t used = image.used(rows.size() / image.width) * image.width;
     const std::span used_rows = std::span(rows).first(used);
-    const std::uint32_t positions = session.model().position_rows;
-    if (positions == 0 || image.is_sound) {
-      LLMC_RETURN_IF_ERROR(session.append_embeddings(used_rows));
-    } else {
-      LLMC_TRY(const auto at_positions, image.positions(used / image.width, positions));
-      LLMC_RETURN_IF_ERROR(session.append_embeddings_at(used_rows, at_positions));
-    }
+    LLMC_RETURN_IF_ERROR(image.positions.empty()
+                             ? session.append_embeddings(used_rows)
+                             : session.append_embeddings_at(used_rows, image.positions));
     at = image.end;
   }
   return session.prefill(ids.subspan(at));

@@ -81,9 +81,9 @@ Decoder::Decoder(FileSet& files, const Shape& shape) : files_(files), shape_(sha
     mask_ = builder_.input("attention_mask", {ElementType::kF32, {1, 1, kSeq, total()}});
   if (shape.uses_positions)
     positions_ = builder_.input("position_ids", {ElementType::kI64, {1, kSeq}});
-  if (shape.position_rows > 0)
-    position_rows_ =
-        builder_.input("position_rows", {ElementType::kI64, {Dim(shape.position_rows), kSeq}});
+  if (shape.position_axes > 0)
+    position_axes_ =
+        builder_.input("position_axes", {ElementType::kI64, {Dim(shape.position_axes), kSeq}});
   for (std::int64_t i = 0; i < shape.layers; ++i)
     pasts_.push_back(
         builder_.input("past." + std::to_string(i), cache_type(shape.cache, kPastSymbol)));
@@ -269,7 +269,7 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
   model.module.interface = {.token_ids = name_of(ids_),
                             .mask = name_of(mask_),
                             .positions = name_of(positions_),
-                            .position_rows = name_of(position_rows_),
+                            .position_axes = name_of(position_axes_),
                             .logits = logits_name,
                             .hidden = {}};
   for (std::size_t i = 0; i < presents.size(); ++i) {

@@ -17,7 +17,7 @@ class Decoder {
     std::int64_t hidden = 0;  // width of the embedded rows; 0 if the graph reads token ids
     std::int64_t layers = 0;
     bool uses_mask = false, uses_positions = false;
-    std::int64_t position_rows = 0;  // of an input with several rows of positions; 0: none
+    std::int64_t position_axes = 0;  // of an input with several positions of each token; 0: none
     /// Encoder-decoder: number and shape of the states of the source.
     std::int64_t sources = 0, source_heads = 0, source_dim = 0;
     /// Dims of the recurrent states of a sequence.
@@ -29,7 +29,7 @@ class Decoder {
   ir::Builder& builder() { return builder_; }
   ir::ValueId input_ids() const { return ids_; }
   ir::ValueId positions() const { return positions_; }
-  ir::ValueId position_rows() const { return position_rows_; }
+  ir::ValueId position_axes() const { return position_axes_; }
   ir::ValueId mask() const { return mask_; }
   const std::vector<ir::ValueId>& pasts() const { return pasts_; }
   const std::vector<ir::ValueId>& sources() const { return sources_; }
@@ -78,7 +78,7 @@ class Decoder {
   FileSet& files_;
   Shape shape_;
   ir::Builder builder_;
-  ir::ValueId ids_, mask_, positions_, position_rows_;
+  ir::ValueId ids_, mask_, positions_, position_axes_;
   std::vector<ir::ValueId> pasts_, sources_, presents_, states_;
   std::int64_t rows_ = 0;  // number of rows in the embedding table; 0: unknown
 };

@@ -78,18 +78,22 @@ bool is_additive(const Declared& mask) {
   return mask.element == ElementType::kF32 && mask.rank >= 3;
 }
 
-/// Rows of positions of multimodal RoPE: time, height and width. Before them, transformers has a
-/// fourth row with the places of the tokens in the sequence.
-constexpr std::int64_t kPositionRows = 3;
+/// Axes of the positions of multimodal RoPE: time, height and width. Before them, transformers may
+/// have a fourth row with the places of the tokens in the sequence.
+constexpr std::int64_t kPositionAxes = 3, kMaxPositionAxes = 16;
 
-bool has_position_rows(const Declared& positions) {
+bool has_position_axes(const Declared& positions) {
   return positions.rank == 3 && positions.sizes[0] != 1;
 }
 std::int64_t declared_rows(const Declared& positions) {
-  return positions.sizes[0].value_or(kPositionRows);
+  return positions.sizes[0].value_or(kPositionAxes);
 }
+/// Returns whether the first row has the places of the tokens.
 bool has_places(const Declared& positions) {
-  return declared_rows(positions) == kPositionRows + 1;
+  return declared_rows(positions) == kPositionAxes + 1;
+}
+std::int64_t declared_axes(const Declared& positions) {
+  return declared_rows(positions) - (has_places(positions) ? 1 : 0);
 }
 
 /// Computes the values of the inputs.
@@ -182,15 +186,21 @@ class Binder {
     ValueId value = sources_.positions;
     if (type.rank == 1) {
       LLMC_TRY(value, b_.add_one(ir::Squeeze{{0}}, {value}, origin_));
-    } else if (type.rank == 3 && has_position_rows(type) && sources_.position_rows.exists()) {
-      ValueId rows = sources_.position_rows;
+    } else if (type.rank == 3 && has_position_axes(type) && sources_.position_axes.exists()) {
+      ValueId rows = sources_.position_axes;
+      if (b_.graph().value(rows).type.dims[0] != ir::Dim(declared_axes(type)))
+        return part_.unsupported("has another number of rows than other positions", {},
+                                 origin_.node);
       if (has_places(type)) {
         LLMC_TRY(rows, b_.add_one(ir::Concat{0}, {value, rows}, origin_));
       }
       LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{1}}, {rows}, origin_));
     } else if (type.rank == 3) {
-      const ValueId shape =
-          b_.constant(ir::make_i64({3}, {declared_rows(type), 1, 1}), {}, origin_);
+      const std::int64_t rows = declared_rows(type);
+      if (rows < 1 || rows > kMaxPositionAxes)
+        return part_.unsupported("has " + std::to_string(rows) + " rows of positions", {},
+                                 origin_.node);
+      const ValueId shape = b_.constant(ir::make_i64({3}, {rows, 1, 1}), {}, origin_);
       LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{0}}, {value}, origin_));
       LLMC_TRY(value, b_.add_one(ir::Expand{}, {value, shape}, origin_));
     }
@@ -306,10 +316,10 @@ bool has_named_tokens(const Part& part) {
   });
 }
 
-bool has_position_rows(const Part& part) {
+bool has_position_axes(const Part& part) {
   return std::ranges::any_of(part.graph.inputs, [&](const auto* value) {
     return part.uses(value->name()) && role_of(*value) == InputRole::kPositions &&
-           has_position_rows(declared(*value));
+           has_position_axes(declared(*value));
   });
 }
 
@@ -342,9 +352,10 @@ void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles) 
   for (const auto& [name, role] : roles) {
     if (role != InputRole::kPositions) continue;
     const Declared type = declared(*part.input(name));
-    const bool rows = has_position_rows(type), places = !rows || has_places(type);
-    if (rows) shape.position_rows = declared_rows(type) - (places ? 1 : 0);
-    if (places) shape.uses_positions = true;
+    const bool axes = has_position_axes(type) && declared_rows(type) > 0 &&
+                      declared_rows(type) <= kMaxPositionAxes;
+    if (axes) shape.position_axes = declared_axes(type);
+    if (!axes || has_places(type)) shape.uses_positions = true;
   }
 }
 
@@ -352,7 +363,7 @@ Result<InputSources> decoder_sources(Decoder& decoder, const Part& part) {
   InputSources sources;
   sources.ids = decoder.input_ids();
   sources.positions = decoder.positions();
-  sources.position_rows = decoder.position_rows();
+  sources.position_axes = decoder.position_axes();
   sources.mask = decoder.mask();
   LLMC_TRY(sources.past, decoder.past_length(part));
   if (!decoder.sources().empty()) {

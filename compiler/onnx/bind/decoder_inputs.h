@@ -42,9 +42,9 @@ bool reads_source(const InputRoles& roles);
 InputRoles input_roles(const Part& part);
 /// Returns whether `part` uses an input with a name of token ids or embedded rows.
 bool has_named_tokens(const Part& part);
-/// Returns whether `part` uses an input with several rows of positions, as multimodal RoPE reads
-/// them (time, height and width).
-bool has_position_rows(const Part& part);
+/// Returns whether `part` uses an input with several positions of each token, as multimodal RoPE
+/// reads them (time, height and width).
+bool has_position_axes(const Part& part);
 /// Returns whether `part` uses `input_ids` and it contains integers. In split models, an input with
 /// this name may contain rows.
 bool takes_ids(const Part& part);
@@ -62,7 +62,7 @@ struct InputSources {
   /// f32, seq * hidden elements in some shape; kNoValue if the graph reads ids.
   ir::ValueId embeddings;
   ir::ValueId positions;      // i64[1, seq]
-  ir::ValueId position_rows;  // i64[n, seq]; kNoValue: n rows are `positions`
+  ir::ValueId position_axes;  // i64[n, seq]; kNoValue: n rows are `positions`
   ir::ValueId past;           // i64[1]: tokens in the cache
   ir::ValueId source;         // i64[1]: tokens of the source
   ir::ValueId mask;           // f32[1, 1, seq, past + seq], additive; kNoValue if not needed

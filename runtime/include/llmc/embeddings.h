@@ -42,21 +42,21 @@ size_t llmc_embedding_width(const llmc_session* session);
 llmc_status llmc_append_embeddings(llmc_session* session, const float* rows, size_t n,
                                    size_t* done);
 
-/* Number of positions of each token; 0: a token has only its place in the sequence. Models with
- * multimodal RoPE, such as Qwen2-VL, have 3: time, height and width. */
-uint32_t llmc_position_rows(const llmc_session* session);
+/* Number of axes on which tokens have positions; 0: a token has only its place in the sequence.
+ * Models with multimodal RoPE, such as Qwen2-VL, have 3: time, height and width. */
+uint32_t llmc_position_axes(const llmc_session* session);
 
-/* Appends rows like llmc_append_embeddings, at these positions, int32_t[n][llmc_position_rows],
- * instead of those of text. They are counted from the position that the next token would have:
- * 0 is that position. The text after the rows continues after the largest of them. The rows of an
- * image of height x width patches, for example, have for row y and column x the positions 0, y, x;
- * how a model counts frames of a video is in its documentation. An image is one call.
+/* Appends rows like llmc_append_embeddings, with these positions, int32_t[n][llmc_position_axes],
+ * in place of those of text. They are counted from the position that the next token would have,
+ * which is 0. The text after the rows continues after the largest of them. For example, the patch
+ * in line y and column x of an image has the positions 0, y, x; how frames of a video are counted
+ * differs between models. All rows of an image belong to one call.
  *
- * Rotations use the positions; masks, windows, llmc_position and the context's size count tokens.
- * All tokens of text, and rows of llmc_append_embeddings, have the same position in all rows.
+ * Positions are only for rotations: masks, windows, llmc_position and the context's size count
+ * tokens. Tokens of text, and rows of llmc_append_embeddings, have equal positions on all axes.
  *
- * LLMC_ERROR_EMBEDDINGS: the model has no position rows, or it takes no embeddings.
- * LLMC_ERROR_POSITION: a position is negative, or 2^24 or more from the start of the sequence. */
+ * LLMC_ERROR_EMBEDDINGS: the model has no such axes, or takes no embeddings. LLMC_ERROR_POSITION: a
+ * position is negative, or larger than 2^22 - NAME_CTX minus that of the next token. */
 llmc_status llmc_append_embeddings_at(llmc_session* session, const float* rows,
                                       const int32_t* positions, size_t n, size_t* done);
 

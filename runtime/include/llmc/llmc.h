@@ -47,7 +47,7 @@ typedef enum llmc_status {
   LLMC_ERROR_SAMPLING = 9,        /* a sampling parameter is NaN or out of range */
   LLMC_ERROR_TOKEN = 10,          /* a token id outside the vocabulary */
   LLMC_ERROR_CONTEXT_FULL = 11,   /* the context has no room for these tokens */
-  LLMC_ERROR_POSITION = 12,       /* the position is after the end of the sequence */
+  LLMC_ERROR_POSITION = 12,       /* a position after the end of the sequence or out of range */
   LLMC_ERROR_NO_LOGITS = 13,      /* no tokens were run since init, reset or rewind */
   LLMC_ERROR_NOT_FINITE = 14,     /* logits without a finite maximum, or an embedding that is not */
   LLMC_ERROR_CANCELLED = 15,      /* the cancel callback returned non-zero */

@@ -35,9 +35,8 @@ typedef struct llmc_segment {
    * 64-byte aligned; it is only read. NULL: the model has no encoder. */
   unsigned char* source;
   uint32_t source_rows;     /* at least 1 if the model has an encoder */
-  uint32_t rotary_position; /* models with position_rows: what llmc_run.positions are added to; if
-                               that is NULL, the position of the first row in all rows of
-                               positions */
+  uint32_t rotary_position; /* models with position_axes: what llmc_run.positions are added to; if
+                               that is NULL, the position of the first row on all axes */
 } llmc_segment;
 
 struct llmc_device_program;
@@ -47,7 +46,7 @@ typedef struct llmc_run {
   const int32_t* tokens;          /* [count], each in 0 .. vocab-1; with embeddings: each -1 */
   const float* embeddings;        /* [count][embedding_width], in place of the tokens' rows of the
                                      embedding table; NULL: the tokens' rows */
-  const int32_t* positions;       /* [count][position_rows], of embeddings; NULL: the rows have the
+  const int32_t* positions;       /* [count][position_axes], of embeddings; NULL: the rows have the
                                      positions of text */
   const llmc_segment* segments;   /* [segment_count], of different sequences; in order, they
                                      cover rows 0 to count - 1 */
@@ -108,7 +107,7 @@ struct llmc_model {
   uint32_t embedding_width;        /* elements of a row of llmc_run::embeddings; 0: forward ignores
                                       them */
 
-  uint32_t position_rows; /* positions of each token (llmc_append_embeddings_at); 0: one,
+  uint32_t position_axes; /* positions of each token (llmc_append_embeddings_at); 0: one,
                              its place in the sequence */
 
   /* Image encoder: number of its inputs, of the sizes that a call gives, and maximum number of rows
@@ -184,13 +183,13 @@ struct llmc_model {
 
 /* Header of a saved state, little-endian. The following parts come after it, each padded with zeros
  * to a multiple of 64 bytes (llmc_state_layout_of in arena.h gives their offsets): the ids,
- * int32_t[tokens], negative for an embedding (-1 unless the model has position_rows); if has_row,
+ * int32_t[tokens], negative for an embedding (-1 unless the model has position_axes); if has_row,
  * the last layer's row of the last token, f32[hidden]; if state_bytes is not 0, the recurrent
  * states after the last token, state_bytes; the bytes that kv_save writes for all tokens;
  * mirostat's state after each token, float[tokens]. Without has_row (after a rewind) there are no
  * logits until a token is appended. Without the recurrent states (after a rewind, or without a
- * token) they are computed from the tokens. For one model, states with equal tokens, equal mirostat
- * states, equal has_row and equal state_bytes are identical bytes. */
+ * token) they are computed from the tokens. For one model, states with equal tokens, positions,
+ * mirostat states, has_row and state_bytes are identical bytes. */
 #define LLMC_STATE_VERSION 3u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its terminating zero */

@@ -15,43 +15,43 @@ struct Rotation {
   bool by_position = false;  // the table is part of the model, f32[positions][R]
 };
 
-/// The position of a token is its place in the sequence.
-struct Place {
-  static constexpr size_t kCount = 1;
-  static constexpr size_t row_of(size_t) { return 0; }
+/// A token has one position, its place in the sequence.
+struct SequencePosition {
+  static constexpr size_t kAxes = 1;
+  static constexpr size_t axis_of(size_t) { return 0; }
   LLMC_INLINE static float position(const llmc_run* run, size_t t, size_t) {
     return static_cast<float>(position_of(run, t));
   }
 };
 
-/// A token has kRows positions, and pair i is rotated by that in row kRowOf[i].
-template <size_t kRows, uint8_t... kRowOf>
-struct PositionRows {
-  static constexpr size_t kCount = kRows;
-  static constexpr size_t row_of(size_t pair) { return kPairs[pair]; }
-  LLMC_INLINE static float position(const llmc_run* run, size_t t, size_t row) {
+/// A token has kCount positions, and pair i is rotated by that on axis kAxisOf[i].
+template <size_t kCount, uint8_t... kAxisOf>
+struct PositionAxes {
+  static constexpr size_t kAxes = kCount;
+  static constexpr size_t axis_of(size_t pair) { return kPairs[pair]; }
+  LLMC_INLINE static float position(const llmc_run* run, size_t t, size_t axis) {
     const llmc_segment& segment = segment_of(run, t);
     const uint32_t after = run->positions == nullptr
                                ? static_cast<uint32_t>(t) - segment.row
-                               : static_cast<uint32_t>(run->positions[t * kRows + row]);
+                               : static_cast<uint32_t>(run->positions[t * kCount + axis]);
     return static_cast<float>(segment.rotary_position + after);
   }
 
  private:
-  static constexpr uint8_t kPairs[] = {kRowOf...};
+  static constexpr uint8_t kPairs[] = {kAxisOf...};
 };
 
 /// Writes to table[t] the cosines of R/2 angles, then their sines, where angle = float(position) *
 /// frequency.
-template <size_t kRotary, class Positions = Place>
+template <size_t kRotary, class Positions = SequencePosition>
 inline void rope_angles(const KernelContext& context, const float* frequencies, float* table) {
   const llmc_run* run = context.run;
   for_each_token(context, [=](size_t t) {
     float* row = table + t * kRotary;
-    float at[Positions::kCount];
-    for (size_t r = 0; r < Positions::kCount; ++r) at[r] = Positions::position(run, t, r);
+    float at[Positions::kAxes];
+    for (size_t a = 0; a < Positions::kAxes; ++a) at[a] = Positions::position(run, t, a);
     for (size_t i = 0; i < kRotary / 2; ++i) {
-      const SinCos value = sincos(at[Positions::row_of(i)] * frequencies[i]);
+      const SinCos value = sincos(at[Positions::axis_of(i)] * frequencies[i]);
       row[i] = value.cos;
       row[kRotary / 2 + i] = value.sin;
     }

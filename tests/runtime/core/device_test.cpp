@@ -129,21 +129,18 @@ TEST(Device, GetsEmbeddings) {
 }
 
 TEST(Device, GetsPositionsOfEmbeddings) {
-  const std::vector<float> rows = rows_of(prompt(30));
   std::vector<Positions> places;
-  for (std::int32_t i = 0; i < 30; ++i) places.push_back({i / 6, i % 6});
+  for (std::int32_t i = 0; i < 16; ++i) places.push_back({i / 4, i % 4});
   FakeDevice device(1);
-  llmc_model m = stepped_model(3);
-  m.position_rows = kPositionRows;
-  Session with_device(with(device), m), without(config(), m);
-  for (llmc_session* const session : {with_device.session, without.session}) {
-    ASSERT_EQ(llmc_append_embeddings_at(session, rows.data(), places[0].data(), 30, nullptr),
-              LLMC_OK);
-    ASSERT_EQ(llmc_append(session, 3), LLMC_OK);
-    ASSERT_EQ(llmc_append_embeddings_at(session, rows.data(), places[0].data(), 5, nullptr),
-              LLMC_OK);
+  Session with_device(with(device), stepped_model(3, true));
+  const std::vector<std::int32_t> text = prompt(20);
+  const Session stepped(config(), stepped_model(1, true));
+  for (llmc_session* const session : {with_device.session, stepped.session}) {
+    ASSERT_EQ(append_rows(session, prompt(16), places), LLMC_OK);
+    ASSERT_EQ(llmc_prefill(session, text.data(), text.size(), nullptr), LLMC_OK);
+    ASSERT_EQ(append_rows(session, prompt(4), {places.begin(), places.begin() + 4}), LLMC_OK);
   }
-  EXPECT_EQ(hash_logits(llmc_logits(with_device)), hash_logits(llmc_logits(without)));
+  EXPECT_EQ(hash_logits(llmc_logits(with_device)), hash_logits(llmc_logits(stepped)));
   EXPECT_GT(device.submitted, 0u);
 }
 

@@ -114,7 +114,7 @@ TEST(Embeddings, InvalidOnesChangeNothing) {
 
 TEST(Embeddings, TextContinuesAfterTheLargestPosition) {
   const Session session(config(), model({.positions = true}));
-  EXPECT_EQ(llmc_position_rows(session), kPositionRows);
+  EXPECT_EQ(llmc_position_axes(session), kPositionAxes);
   ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
   const Positions grid[] = {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}};
   ASSERT_EQ(llmc_append_embeddings_at(session, rows_of(Tokens(6, 100)).data(), grid[0].data(), 6,
@@ -126,7 +126,7 @@ TEST(Embeddings, TextContinuesAfterTheLargestPosition) {
   EXPECT_EQ(logits_of(session),
             plain_hash({7, 100, 100, 100, 100, 100, 100, 8},
                        {{0, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}, {2, 3}, {4, 4}}));
-  // Behind a rewind into the image the text continues after what is left of it.
+  // After a rewind into the image the text continues after what is left of it.
   ASSERT_EQ(llmc_rewind(session, 3), LLMC_OK);
   ASSERT_EQ(llmc_append(session, 9), LLMC_OK);
   EXPECT_EQ(logits_of(session), plain_hash({7, 100, 100, 9}, {{0, 0}, {1, 1}, {1, 2}, {3, 3}}));
@@ -144,14 +144,34 @@ TEST(Embeddings, PositionsAreThoseOfTextForRowsOfTokens) {
   EXPECT_EQ(logits_of(at), logits_of(text));
 }
 
+TEST(Embeddings, PositionsDoNotDependOnChunks) {
+  for (const bool recurrent : {false, true}) {
+    std::uint64_t expected = 0;
+    for (const std::uint32_t chunk : {kChunk, 1u, 3u}) {
+      llmc_config c = config();
+      c.chunk = chunk;
+      const Session session(c, model({.recurrent = recurrent, .positions = true}));
+      std::vector<Positions> grid;
+      for (std::int32_t i = 0; i < 20; ++i) grid.push_back({i / 5, i % 5});
+      const Tokens text = prompt(9);
+      ASSERT_EQ(llmc_prefill(session, text.data(), 9, nullptr), LLMC_OK);
+      ASSERT_EQ(append_rows(session, prompt(20), grid), LLMC_OK);
+      ASSERT_EQ(llmc_prefill(session, text.data(), 9, nullptr), LLMC_OK);
+      if (expected == 0) expected = logits_of(session);
+      EXPECT_EQ(logits_of(session), expected) << chunk;
+    }
+  }
+}
+
 TEST(Embeddings, InvalidPositionsChangeNothing) {
   const Session session(config(), model({.positions = true}));
   ASSERT_EQ(llmc_append(session, 7), LLMC_OK);
   const std::uint64_t before = logits_of(session);
   const std::vector<float> rows = rows_of({1, 2});
   std::size_t done = 99;
-  constexpr std::int32_t kExact = 1 << 24;
-  for (const Positions bad : {Positions{0, -1}, Positions{kExact, 0}, Positions{0, kExact - 1}}) {
+  constexpr std::int32_t kLargest = (1 << 22) - 1 - std::int32_t{kContext};
+  for (const Positions bad : {Positions{0, -1}, Positions{kLargest + 1, 0},
+                              Positions{0, std::numeric_limits<std::int32_t>::max()}}) {
     const Positions places[] = {{0, 0}, bad};
     EXPECT_EQ(llmc_append_embeddings_at(session, rows.data(), places[0].data(), 2, &done),
               LLMC_ERROR_POSITION);
@@ -159,7 +179,7 @@ TEST(Embeddings, InvalidPositionsChangeNothing) {
     EXPECT_EQ(llmc_position(session), 1u);
     EXPECT_EQ(logits_of(session), before);
   }
-  const Positions largest[] = {{0, kExact - 2}};
+  const Positions largest[] = {{0, kLargest}};
   EXPECT_EQ(llmc_append_embeddings_at(session, rows.data(), largest[0].data(), 1, &done), LLMC_OK);
   EXPECT_EQ(llmc_append_embeddings_at(session, rows.data(), largest[0].data(), 1, &done),
             LLMC_ERROR_POSITION)
@@ -170,8 +190,8 @@ TEST(Embeddings, InvalidPositionsChangeNothing) {
   const Session without;
   EXPECT_EQ(llmc_append_embeddings_at(without, rows.data(), largest[0].data(), 1, &done),
             LLMC_ERROR_EMBEDDINGS);
-  EXPECT_EQ(llmc_position_rows(without), 0u);
-  EXPECT_EQ(llmc_position_rows(nullptr), 0u);
+  EXPECT_EQ(llmc_position_axes(without), 0u);
+  EXPECT_EQ(llmc_position_axes(nullptr), 0u);
 }
 
 TEST(Embeddings, ThePoolMayBeTooSmall) {

@@ -44,10 +44,10 @@ struct Sizes {
   std::uint32_t sources = 1;  // with an encoder: number of sources
   bool features = false;      // the encoder reads features, at least two frames
   bool recurrent = false;     // rows also depend on a hash of all tokens, a state of the sequence
-  bool positions = false;     // K and V also depend on kPositionRows positions of the token
+  bool positions = false;     // K and V also depend on kPositionAxes positions of the token
 };
-constexpr std::uint32_t kPositionRows = 2;
-using Positions = std::array<std::int32_t, kPositionRows>;
+constexpr std::uint32_t kPositionAxes = 2;
+using Positions = std::array<std::int32_t, kPositionAxes>;
 
 /// The sum of the token's row, for a token without one its id.
 inline std::uint64_t value_of(const llmc_run& run, std::uint32_t row) {
@@ -67,10 +67,10 @@ inline std::uint64_t place_of(std::uint64_t place, const Positions* positions) {
 inline std::uint64_t place_of(const llmc_run& run, const llmc_segment& segment, std::uint32_t row) {
   const std::uint32_t after = row - segment.row;
   Positions positions;
-  for (std::uint32_t i = 0; i < kPositionRows; ++i)
+  for (std::uint32_t i = 0; i < kPositionAxes; ++i)
     positions[i] = static_cast<std::int32_t>(segment.rotary_position) +
                    (run.positions == nullptr ? static_cast<std::int32_t>(after)
-                                             : run.positions[row * kPositionRows + i]);
+                                             : run.positions[row * kPositionAxes + i]);
   return place_of(segment.position + after, &positions);
 }
 
@@ -245,7 +245,7 @@ inline llmc_model model(const Sizes& sizes = {}) {
   m.state_bytes = sizes.recurrent ? 64 : 0;
   m.encode = sizes.source == 0 ? nullptr : sizes.features ? encode_features : encode;
   m.weights = kWeights.data();
-  m.position_rows = sizes.positions ? kPositionRows : 0;
+  m.position_axes = sizes.positions ? kPositionAxes : 0;
   m.forward = sizes.contiguous  ? sizes.positions ? forward<kWhole, true> : forward<kWhole, false>
                : sizes.positions ? forward<kBlock, true>
                                 : forward<kBlock, false>;

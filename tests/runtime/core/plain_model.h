@@ -5,7 +5,7 @@
 /// The fake model's logits from nothing but the tokens: no cache, no chunks, no session.
 namespace llmc::fake {
 
-/// `positions`: of each token in a model with rows of positions; empty: in one without.
+/// `positions`: of each token in a model with position axes; empty: in one without.
 inline std::vector<float> plain_logits(const std::vector<std::int32_t>& tokens,
                                        const std::vector<Positions>& positions = {}) {
   std::uint64_t row[kLanes];

@@ -36,35 +36,44 @@ Bytes forged(Bytes state, const llmc_state_header& header) {
   return state;
 }
 
-TEST(State, ForgedPositionsOfEmbeddingsAreHarmless) {
+// The ids of embeddings are negative, and tell the position of the text after them.
+TEST(State, RefusesForgedPositions) {
   constexpr std::int32_t kSmallest = std::numeric_limits<std::int32_t>::min();
-  const llmc_model m = model({.positions = true});
-  const Session session(config(), m);
-  const std::vector<float> rows = rows_of({100, 5});
-  ASSERT_EQ(llmc_append_embeddings(session, rows.data(), 2, nullptr), LLMC_OK);
-  Bytes state(llmc_state_bytes(session));
-  ASSERT_EQ(llmc_state_save(session, state.data(), state.size(), nullptr), LLMC_OK);
-  for (const std::int32_t id : {kSmallest, kSmallest + 1, -2, -3}) {
-    std::memcpy(state.data() + llmc_state_layout_of(&m, 2, 1, 0).ids + sizeof id, &id, sizeof id);
-    const Bytes bytes = forged(state, header_of(state));
-    ASSERT_EQ(llmc_state_load(session, bytes.data(), bytes.size()), LLMC_OK);
-    ASSERT_EQ(llmc_append(session, 8), LLMC_OK);
-    std::int32_t tokens[3];
-    ASSERT_EQ(llmc_tokens(session, 0, tokens, 3), LLMC_OK);
-    EXPECT_EQ(tokens[1], -1);
-    const Positions place{};
-    const llmc_status status =
-        llmc_append_embeddings_at(session, rows.data(), place.data(), 1, nullptr);
-    EXPECT_TRUE(status == LLMC_OK || status == LLMC_ERROR_POSITION) << status;
+  constexpr std::int32_t kLimit = 1 << 22, kPlace = 1;
+  // The position of text after the embedding is its place + 1 + shift, from 1 to where a context
+  // of tokens reaches the limit.
+  constexpr std::int32_t kMost = kLimit - (std::int32_t{kContext} - kPlace - 1) - kPlace - 1;
+  for (const bool positions : {true, false}) {
+    const llmc_model m = model({.positions = positions});
+    const Session session(config(), m);
+    ASSERT_EQ(append_rows(session, {100, 5}), LLMC_OK);
+    Bytes state(llmc_state_bytes(session));
+    ASSERT_EQ(llmc_state_save(session, state.data(), state.size(), nullptr), LLMC_OK);
+    const auto load = [&](std::int32_t id) {
+      std::memcpy(state.data() + llmc_state_layout_of(&m, 2, 1, 0).ids + kPlace * sizeof id, &id,
+                  sizeof id);
+      const Bytes bytes = forged(state, header_of(state));
+      return llmc_state_load(session, bytes.data(), bytes.size());
+    };
+    EXPECT_EQ(load(-1), LLMC_OK);
+    for (const std::int32_t id :
+         {kSmallest, kSmallest + 1, core::embedding_id(-kPlace - 1), core::embedding_id(kMost + 1)})
+      EXPECT_EQ(load(id), LLMC_ERROR_STATE) << id;
+    for (const std::int32_t shift : {-kPlace, 1, kMost}) {
+      ASSERT_EQ(load(core::embedding_id(shift)), positions ? LLMC_OK : LLMC_ERROR_STATE) << shift;
+      if (!positions) continue;
+      const Positions places[2] = {};
+      const llmc_status more =
+          llmc_append_embeddings_at(session, rows_of({1, 2}).data(), places[0].data(), 2, nullptr);
+      EXPECT_EQ(more, shift == kMost ? LLMC_ERROR_POSITION : LLMC_OK);
+      llmc_sampling sampling{};
+      sampling.repeat_last_n = -1;
+      sampling.repeat_penalty = 1.5f;
+      ASSERT_EQ(llmc_set_sampling(session, &sampling), LLMC_OK);
+      std::int32_t token = -1;
+      EXPECT_EQ(llmc_step(session, &token), LLMC_OK);
+    }
   }
-  const Session without;
-  ASSERT_EQ(llmc_append_embeddings(without, rows.data(), 2, nullptr), LLMC_OK);
-  Bytes other(llmc_state_bytes(without));
-  ASSERT_EQ(llmc_state_save(without, other.data(), other.size(), nullptr), LLMC_OK);
-  const std::int32_t id = -2;
-  std::memcpy(other.data() + llmc_state_layout_of(&m, 2, 1, 0).ids + sizeof id, &id, sizeof id);
-  other = forged(other, header_of(other));
-  EXPECT_EQ(llmc_state_load(without, other.data(), other.size()), LLMC_ERROR_STATE);
 }
 
 TEST(State, AnotherSessionGoesOnFromIt) {

@@ -21,7 +21,8 @@ inline std::uint64_t* area(const llmc_run& run) {
 
 /// The CPU writes a number for every row, two regions change it, the CPU checks it and runs the
 /// rest of the model, and a last region changes the rows.
-inline void run_step(const llmc_run* run, std::uint32_t step) {
+template <bool positions = false>
+void run_step(const llmc_run* run, std::uint32_t step) {
   std::uint64_t* const numbers = area(*run);
   for (std::uint32_t t = 0; t < run->count; ++t) {
     if (step == 0) numbers[t] = value_of(*run, t);
@@ -29,20 +30,22 @@ inline void run_step(const llmc_run* run, std::uint32_t step) {
     if (step == 3 && numbers[t] != mix(mix(value_of(*run, t), 1), 2)) std::abort();
     if (step == 4) hidden(*run, t)[0] = mix(hidden(*run, t)[0], 4);
   }
-  if (step == 3) (run->positions == nullptr ? forward<kBlock> : forward<kBlock, true>)(run);
+  if (step == 3) forward<kBlock, positions>(run);
 }
-inline void all_steps(const llmc_run* run) {
-  for (std::uint32_t step = 0; step < kSteps; ++step) run_step(run, step);
+template <bool positions = false>
+void all_steps(const llmc_run* run) {
+  for (std::uint32_t step = 0; step < kSteps; ++step) run_step<positions>(run, step);
 }
 
-inline llmc_model stepped_model(std::uint32_t in_flight) {
-  llmc_model m = model();
+/// `positions`: as in Sizes.
+inline llmc_model stepped_model(std::uint32_t in_flight, bool positions = false) {
+  llmc_model m = model({.positions = positions});
   m.scratch_bytes = kAreaOffset + 64;
   m.steps = kSteps;
   m.in_flight = in_flight;
   m.step_regions = kRegions;
-  m.forward = all_steps;
-  m.run_step = run_step;
+  m.forward = positions ? all_steps<true> : all_steps<false>;
+  m.run_step = positions ? run_step<true> : run_step<false>;
   m.run_in_flight = llmc_run_in_flight;
   m.arena_bytes = llmc_arena_layout_of_model(&m).total;
   return m;
