@@ -295,7 +295,8 @@ std::optional<RopeFactors> RopeFactorAnalysis::compute(ValueId value) {
     return result;
   }
   const auto* cast = std::get_if<ir::Cast>(&node->op);
-  if (cast && (cast->to == ir::ElementType::kF32 || cast->to == ir::ElementType::kI64))
+  if (cast && (cast->to == ir::ElementType::kF32 || cast->to == ir::ElementType::kI64 ||
+               cast->to == ir::ElementType::kI32))
     if (const RopeFactors* from = positions(node->inputs[0])) return *from;
   if (ir::is_view(node->op))
     if (auto found = view(*node, value)) return found;

@@ -57,9 +57,9 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
 bool loses_image_positions(const ir::Module& module, const ir::Graph& stages) {
   const ir::Graph* const encoder = module.media_encoder();
   if (encoder == nullptr || encoder->name == importer::kAudioEncoder) return false;
-  const std::string& rows = module.interface.position_axes;
-  return !rows.empty() && std::ranges::none_of(stages.inputs(), [&](ir::ValueId input) {
-    return stages.value(input).name == rows;
+  const std::string& axes = module.interface.position_axes;
+  return !axes.empty() && std::ranges::none_of(stages.inputs(), [&](ir::ValueId input) {
+    return stages.value(input).name == axes;
   });
 }
 

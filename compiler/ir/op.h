@@ -247,15 +247,15 @@ struct RmsNorm {
 /// + rotary_dim/2) form a pair, with `interleaved` elements (2i, 2i+1). Elements from rotary_dim on
 /// are copied. With `table`, the third operand is f32[max_positions, rotary_dim], and each row
 /// holds the cosines, then the sines, of one position. (Su et al. 2021.)
-/// With `position_axes`, as in multimodal RoPE (Qwen2-VL, arXiv 2409.12191), positions are i64[n *
-/// S elements]: n rows of S positions, and pair p is rotated by the position in row
-/// position_axes[p]. A table has one row of positions.
+/// With `position_axes`, as in multimodal RoPE (Qwen2-VL, arXiv 2409.12191), positions are i64[n,
+/// S], and pair p is rotated by the position in row position_axes[p]. A table has one position of
+/// each token.
 struct Rope {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;
   bool heads_first = false;
   bool table = false;
-  std::vector<std::int64_t> position_axes = {};  // [rotary_dim / 2], or empty: one row
+  std::vector<std::int64_t> position_axes = {};  // [rotary_dim / 2]; empty: one position
 };
 
 /// Order of the sequence and head dims in a cache tensor.

@@ -52,10 +52,9 @@ class KvCache {
   float& mu(const CachedTokens& s, uint32_t position) const;
   /// Returns mirostat's state after the last token; the initial state if there is no token.
   float mu(const CachedTokens& s) const { return s.position == 0 ? 0.0f : mu(s, s.position - 1); }
-  /// Increases `position` by `tokens` reserved tokens whose K and V all workers have written, or,
-  /// in a copy of `s`, of which chunks in flight will write them. Only
+  /// Increases `position` by `tokens` reserved tokens whose K and V all workers have written. Only
   /// this function and truncate() change `position`, so a reader never sees tokens whose K and V
-  /// are still being written.
+  /// are still being written. For chunks in flight, a copy of `s` may be ahead.
   void commit(CachedTokens& s, uint32_t tokens) const {
     s.position += tokens;
     if (at_.has_shifts) s.shift = last_shift(s, s.position - tokens, s.shift);

@@ -102,12 +102,15 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
   __builtin_memcpy(to, &header, sizeof header);
 }
 
-/// Returns whether `id` may be that of the embedding at `place`. The tokens after it must have
-/// valid positions until the context is full.
-bool is_embedding(const llmc_model& model, int32_t id, uint32_t place) {
-  if (model.position_axes == 0 || id >= kNoToken) return id == kNoToken;
-  const int64_t next = int64_t{place} + 1 + shift_of(id);
-  return next >= 1 && next + model.ctx - (place + 1) <= kPositionLimit;
+/// Returns whether `id` may be that of the embedding at `place`, where the shift was `shift`, and
+/// updates `shift`. The position of text never falls, so its shift falls by 1 at most. The tokens
+/// after the embedding must have valid positions until the context is full.
+bool is_embedding(const llmc_model& model, int32_t id, uint32_t place, int32_t& shift) {
+  if (model.position_axes == 0 || id >= 0) return id == kNoToken;
+  const int32_t before = shift;
+  shift = shift_of(id);
+  const int64_t next = int64_t{place} + 1 + shift;
+  return shift >= before - 1 && next >= 1 && next + model.ctx - (place + 1) <= kPositionLimit;
 }
 
 /// Checks that the bytes are a complete state of this model. Returns its header and layout.
@@ -134,12 +137,14 @@ llmc_status check(const llmc_session& session, const unsigned char* from, size_t
   at = llmc_state_layout_of(&model, header.tokens, header.has_row != 0, header.state_bytes);
   const bool may_have_row = header.tokens > 0 && model.head != nullptr;
   if (at.total != bytes || (header.has_row != 0 && !may_have_row)) return LLMC_ERROR_STATE;
+  int32_t shift = 0;
   for (uint32_t i = 0; i < header.tokens; ++i) {
     int32_t id;
     __builtin_memcpy(&id, from + at.ids + uint64_t{i} * sizeof id, sizeof id);
     // Recurrent states that are not saved are computed from the tokens again.
     const bool runs_again = model.state_bytes > 0 && header.state_bytes == 0;
-    const bool embedding = is_embedding(model, id, i) && model.embedding_width > 0 && !runs_again;
+    const bool embedding =
+        is_embedding(model, id, i, shift) && model.embedding_width > 0 && !runs_again;
     if (!embedding && !is_token(id, model.vocab)) return LLMC_ERROR_STATE;
     float mu;
     __builtin_memcpy(&mu, from + at.mus + uint64_t{i} * sizeof mu, sizeof mu);

@@ -108,6 +108,7 @@ TEST_F(ImageCommand, RowsHaveTheirPlacesInAGrid) {
   refused(vision, grid("2x3"), "the image has 4 rows, not 2 x 3");
   for (const std::string bad : {"2", "2x", "x2", "0x4", "2x2x1", "-1x4", "2X2", "99999999999x1"})
     refused(vision, grid(bad), "is not two numbers of lines and columns");
+  refused(vision, {"--image", raw, "--dim", "batch_size=2"}, "--image takes one image a file");
   refused(vision, {"--image-grid", "2x2"}, "--image-grid has no effect without --image");
   refused(model(), grid("2x2"), "--image-grid needs a model with positions in images");
 }

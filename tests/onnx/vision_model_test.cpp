@@ -157,14 +157,14 @@ TEST(VisionModel, ReadsPositionsAsTheyAreDeclared) {
   EXPECT_FALSE(four->module.interface.positions.empty());
   EXPECT_EQ(logits_of(folder.path() / "vision"), expected);
 
-  for (const int rows : {0, 18}) {
+  for (const int rows : {0, 17}) {
     const auto refused = edited([&](onnx::GraphProto& graph) {
       position_ids(graph).mutable_shape()->mutable_dim(0)->set_dim_value(rows);
     });
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().first().node, "position_ids");
     EXPECT_EQ(refused.error().first().message,
-              "has " + std::to_string(rows) + " rows of positions");
+              "has " + std::to_string(rows) + " rows of positions, not 1 to 16");
   }
 }
 

@@ -80,6 +80,50 @@ TEST(PositionAxes, StayIfOthersReadTheirShape) {
 )");
 }
 
+TEST(PositionAxes, ArePositionsOfTextIfARotationReadsAnUnknownAxis) {
+  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq], %axis: i64[1]) {
+  %p = gather %position_axes, %axis {axis = 0}
+  %pf = cast %p {to = f32}
+  %freqs = constant f32[1, 1, 2] {1, 0.25}
+  %p3 = unsqueeze %pf {axes = [2]}
+  %a = mul %p3, %freqs
+  %aa = concat %a, %a {axis = 2}
+  %angles = unsqueeze %aa {axes = [1]}
+  %cos = cos %angles
+  %sin = sin %angles
+  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
+  %n = neg %x2
+  %turned = concat %n, %x1 {axis = 3}
+  %xc = mul %x, %cos
+  %xs = mul %turned, %sin
+  %y = add %xc, %xs
+  return %y
+}
+)"),
+            R"(graph @g(%x: f32[1, 2, seq, 4], %axis: i64[1], %position_ids: i64[1, seq]) {
+  %position_axes = concat %position_ids, %position_ids {axis = 0} : i64[2, seq]
+  %p = gather %position_axes, %axis {axis = 0} : i64[1, seq]
+  %0 = constant f32[2] {1, 0.25}
+  %y = rope %x, %p, %0 {rotary_dim = 4, heads_first = true} : f32[1, 2, seq, 4]
+  return %y
+}
+)");
+}
+
+TEST(PositionAxes, AreNoInputIfOnlyTheirShapeIsRead) {
+  EXPECT_EQ(fused(R"(graph @g(%position_axes: i64[2, seq]) {
+  %size = shape %position_axes {begin = 1, end = 2}
+  return %size
+}
+)"),
+            R"(graph @g(%position_ids: i64[1, seq]) {
+  %position_axes = concat %position_ids, %position_ids {axis = 0} : i64[2, seq]
+  %size = shape %position_axes {begin = 1, end = 2} : i64[1]
+  return %size
+}
+)");
+}
+
 TEST(PositionAxes, ArePositionsOfTextIfTheyIndexATable) {
   EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
   %table = constant f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}

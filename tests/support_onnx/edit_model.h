@@ -1,11 +1,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
 #include <filesystem>
 #include <fstream>
-
-#include <onnx/onnx_pb.h>
 
 namespace llmc::testing {
 

@@ -391,6 +391,12 @@ Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
         fmt::format("{} {} are given, and the prompt has {} places with the {} token {}",
                     files.size(), is_sound ? "sounds" : "images", images.size(), kind, mark),
         "write the token's text in the prompt once for each file, or its id with --ids");
+  const bool several = std::ranges::any_of(facts.image_inputs, [](const driver::ImageInput& input) {
+    return input.element == ir::ElementType::kF32 && squeezed(input.dims).size() > 3;
+  });
+  if (axes > 0 && several)
+    return usage_error("--image takes one image a file for a model with positions in images",
+                       "give the image encoder a batch of 1 by --dim");
   for (std::size_t i = 0; i < files.size(); ++i) {
     LLMC_TRY(images[i].inputs, image_inputs(files[i], facts, pixels, sound));
     if (axes == 0) continue;

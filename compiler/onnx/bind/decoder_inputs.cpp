@@ -198,8 +198,9 @@ class Binder {
     } else if (type.rank == 3) {
       const std::int64_t rows = declared_rows(type);
       if (rows < 1 || rows > kMaxPositionAxes)
-        return part_.unsupported("has " + std::to_string(rows) + " rows of positions", {},
-                                 origin_.node);
+        return part_.unsupported("has " + std::to_string(rows) + " rows of positions, not 1 to " +
+                                     std::to_string(kMaxPositionAxes),
+                                 {}, origin_.node);
       const ValueId shape = b_.constant(ir::make_i64({3}, {rows, 1, 1}), {}, origin_);
       LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{0}}, {value}, origin_));
       LLMC_TRY(value, b_.add_one(ir::Expand{}, {value, shape}, origin_));

@@ -47,16 +47,17 @@ llmc_status llmc_append_embeddings(llmc_session* session, const float* rows, siz
 uint32_t llmc_position_axes(const llmc_session* session);
 
 /* Appends rows like llmc_append_embeddings, with these positions, int32_t[n][llmc_position_axes],
- * in place of those of text. They are counted from the position that the next token would have,
- * which is 0. The text after the rows continues after the largest of them. For example, the patch
- * in line y and column x of an image has the positions 0, y, x; how frames of a video are counted
- * differs between models. All rows of an image belong to one call.
+ * in place of those of text. They are relative: 0 is the position `next` that the next token would
+ * have, which is llmc_position until such rows are appended. The text after the rows continues
+ * after the largest of them. For example, the row in line y and column x of an image has the
+ * positions 0, y, x; how frames of a video are counted differs between models. All rows of an image
+ * belong to one call, because the next call counts from a new position.
  *
  * Positions are only for rotations: masks, windows, llmc_position and the context's size count
  * tokens. Tokens of text, and rows of llmc_append_embeddings, have equal positions on all axes.
  *
  * LLMC_ERROR_EMBEDDINGS: the model has no such axes, or takes no embeddings. LLMC_ERROR_POSITION: a
- * position is negative, or larger than 2^22 - NAME_CTX minus that of the next token. */
+ * position is negative, or next + position + NAME_CTX is larger than 2^22. */
 llmc_status llmc_append_embeddings_at(llmc_session* session, const float* rows,
                                       const int32_t* positions, size_t n, size_t* done);
 

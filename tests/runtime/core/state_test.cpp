@@ -56,6 +56,8 @@ TEST(State, RefusesForgedPositions) {
       return llmc_state_load(session, bytes.data(), bytes.size());
     };
     EXPECT_EQ(load(-1), LLMC_OK);
+    // The position of text never falls.
+    EXPECT_EQ(load(core::embedding_id(-2)), LLMC_ERROR_STATE);
     for (const std::int32_t id :
          {kSmallest, kSmallest + 1, core::embedding_id(-kPlace - 1), core::embedding_id(kMost + 1)})
       EXPECT_EQ(load(id), LLMC_ERROR_STATE) << id;
