@@ -25,12 +25,13 @@ llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, u
 }
 
 void note_shifts(const llmc_session& session, const CachedTokens& cached, const Input& input,
-                 size_t ran, uint32_t count) {
+                 size_t ran, llmc_segment& segment) {
   const uint32_t axes = session.model->position_axes;
   if (axes == 0 || input.embeddings == nullptr) return;
+  if (input.positions != nullptr) segment.rotary_position = input.first_position;
   // The position of text after each embedding is that after the largest one so far.
   uint32_t next = cached.position + static_cast<uint32_t>(cached.shift);
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < segment.rows; ++i) {
     if (input.positions == nullptr) ++next;
     for (uint32_t axis = 0; axis < axes && input.positions != nullptr; ++axis) {
       const auto position = static_cast<uint32_t>(input.positions[(ran + i) * axes + axis]);
@@ -187,8 +188,7 @@ __attribute__((noinline)) uint32_t run_chunk(llmc_session& session, Sequence& se
     next.tokens = session.tokens;
   }
   session.segments[0] = segment_of(session, sequence, 0, next.tokens, count, left, mu);
-  note_shifts(session, sequence.cached, input, ran, count);
-  if (input.positions != nullptr) session.segments[0].rotary_position = input.first_position;
+  note_shifts(session, sequence.cached, input, ran, session.segments[0]);
   forward(session, next, count, 1);
   commit(session, sequence, count);
   session.last_chunk = count;

@@ -50,10 +50,11 @@ llmc_status for_each_chunk(const llmc_session& session, ChunkCall& call, Next ne
 /// `last`: position of the last token of the call.
 llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, uint32_t row,
                         uint32_t count, uint32_t position, uint32_t last);
-/// Notes the shifts of the next `count` tokens, whose ids are noted: embeddings of `input` from
-/// `ran` on. Has no effect on tokens, and on models without position axes.
+/// Notes the shifts of the next tokens, whose ids are noted: embeddings of `input` from `ran` on.
+/// Sets the position of their segment, unless it is that of text. Has no effect on tokens, and on
+/// models without position axes.
 void note_shifts(const llmc_session& session, const CachedTokens& cached, const Input& input,
-                 size_t ran, uint32_t count);
+                 size_t ran, llmc_segment& segment);
 /// Notes tokens in the cache and returns their segment. `total`: number of tokens of the call,
 /// including these `count` ones and those after them.
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,

@@ -45,10 +45,9 @@ void ChunkPipeline::start_chunk() {
   CachedTokens ahead = call_.sequence.cached;
   for (uint32_t i = 0; i < count_; ++i) session_.cache.commit(ahead, this->flight(i).run.count);
   session_.cache.note(ahead, flight.run.tokens, rows, call_.mu);
-  note_shifts(session_, ahead, input, started_, rows);
   flight.segment = segment_at(session_, call_.sequence, 0, rows, ahead.position,
                               ahead.position + static_cast<uint32_t>(left) - 1);
-  if (input.positions != nullptr) flight.segment.rotary_position = input.first_position;
+  note_shifts(session_, ahead, input, started_, flight.segment);
   flight.step = 0;
   flight.ticket = 0;
   started_ += rows;
