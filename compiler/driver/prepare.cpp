@@ -20,6 +20,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/target/device.h"
 #include "passes/assign_weight_formats.h"
+#include "passes/match.h"
 #include "passes/pipeline.h"
 #include "runtime/hosted/grammar/model_vocabulary.h"
 
@@ -58,9 +59,7 @@ bool loses_image_positions(const ir::Module& module, const ir::Graph& stages) {
   const ir::Graph* const encoder = module.media_encoder();
   if (encoder == nullptr || encoder->name == importer::kAudioEncoder) return false;
   const std::string& axes = module.interface.position_axes;
-  return !axes.empty() && std::ranges::none_of(stages.inputs(), [&](ir::ValueId input) {
-    return stages.value(input).name == axes;
-  });
+  return !axes.empty() && !passes::input_named(stages, axes).exists();
 }
 
 /// Computes the tokens of options.system_prompt, if it is set.
