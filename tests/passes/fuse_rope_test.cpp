@@ -9,6 +9,31 @@
 namespace llmc::passes {
 namespace {
 
+/// The cosines and sines of the positions %p i64[2, seq, 1] on the second axis.
+std::string angles_of_second_axis() {
+  return R"(  %pf = cast %p {to = f32}
+  %freqs = constant f32[1, 1, 2] {1, 0.25}
+  %a = mul %pf, %freqs
+  %h = constant i64[1] {1}
+  %ah = gather %a, %h {axis = 0}
+  %aa = concat %ah, %ah {axis = 2}
+  %axes = unsqueeze %aa {axes = [0]}
+  %cos = cos %axes
+  %sin = sin %axes
+)";
+}
+
+/// The rotation %y of %x by %cos and %sin.
+std::string rotation() {
+  return R"(  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
+  %n = neg %x2
+  %turned = concat %n, %x1 {axis = 3}
+  %xc = mul %x, %cos
+  %xs = mul %turned, %sin
+  %y = add %xc, %xs
+)";
+}
+
 std::string fused(std::string_view text) {
   const auto graph = fuse_rope(parsed(text), {});
   EXPECT_TRUE(graph.ok());
@@ -19,22 +44,8 @@ std::string fused(std::string_view text) {
 TEST(PositionAxes, ArePositionsOfTextIfAnythingElseReadsThem) {
   EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
   %p = unsqueeze %position_axes {axes = [2]}
-  %pf = cast %p {to = f32}
-  %freqs = constant f32[1, 1, 2] {1, 0.25}
-  %a = mul %pf, %freqs
-  %h = constant i64[1] {1}
-  %ah = gather %a, %h {axis = 0}
-  %aa = concat %ah, %ah {axis = 2}
-  %axes = unsqueeze %aa {axes = [0]}
-  %cos = cos %axes
-  %sin = sin %axes
-  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
-  %n = neg %x2
-  %turned = concat %n, %x1 {axis = 3}
-  %xc = mul %x, %cos
-  %xs = mul %turned, %sin
-  %y = add %xc, %xs
-  %largest = reduce_max %position_axes {axes = [1]}
+)" + angles_of_second_axis() +
+                  rotation() + R"(  %largest = reduce_max %position_axes {axes = [1]}
   return %y, %largest
 }
 )"),
@@ -52,22 +63,8 @@ TEST(PositionAxes, StayIfOthersReadTheirShape) {
   EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
   %p = unsqueeze %position_axes {axes = [2]}
   %size = shape %p {begin = 1, end = 2}
-  %pf = cast %p {to = f32}
-  %freqs = constant f32[1, 1, 2] {1, 0.25}
-  %a = mul %pf, %freqs
-  %h = constant i64[1] {1}
-  %ah = gather %a, %h {axis = 0}
-  %aa = concat %ah, %ah {axis = 2}
-  %axes = unsqueeze %aa {axes = [0]}
-  %cos = cos %axes
-  %sin = sin %axes
-  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
-  %n = neg %x2
-  %turned = concat %n, %x1 {axis = 3}
-  %xc = mul %x, %cos
-  %xs = mul %turned, %sin
-  %y = add %xc, %xs
-  return %y, %size
+)" + angles_of_second_axis() +
+                  rotation() + R"(  return %y, %size
 }
 )"),
             R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
@@ -91,13 +88,7 @@ TEST(PositionAxes, ArePositionsOfTextIfARotationReadsAnUnknownAxis) {
   %angles = unsqueeze %aa {axes = [1]}
   %cos = cos %angles
   %sin = sin %angles
-  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
-  %n = neg %x2
-  %turned = concat %n, %x1 {axis = 3}
-  %xc = mul %x, %cos
-  %xs = mul %turned, %sin
-  %y = add %xc, %xs
-  return %y
+)" + rotation() + R"(  return %y
 }
 )"),
             R"(graph @g(%x: f32[1, 2, seq, 4], %axis: i64[1], %position_ids: i64[1, seq]) {
@@ -135,13 +126,7 @@ TEST(PositionAxes, ArePositionsOfTextIfTheyIndexATable) {
   %ss = concat %s, %s {axis = 2}
   %cos = unsqueeze %cc {axes = [0]}
   %sin = unsqueeze %ss {axes = [0]}
-  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
-  %n = neg %x2
-  %turned = concat %n, %x1 {axis = 3}
-  %xc = mul %x, %cos
-  %xs = mul %turned, %sin
-  %y = add %xc, %xs
-  return %y
+)" + rotation() + R"(  return %y
 }
 )"),
             R"(graph @g(%x: f32[1, 2, seq, 4], %position_ids: i64[1, seq]) {

@@ -126,7 +126,8 @@ TEST(Embeddings, TextContinuesAfterTheLargestPosition) {
   EXPECT_EQ(logits_of(session),
             plain_hash({7, 100, 100, 100, 100, 100, 100, 8},
                        {{0, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 1}, {2, 2}, {2, 3}, {4, 4}}));
-  // After a rewind into the image the text continues after what is left of it.
+  // After a rewind into the image, the text continues after the largest position of the rows that
+  // remain.
   ASSERT_EQ(llmc_rewind(session, 3), LLMC_OK);
   ASSERT_EQ(llmc_append(session, 9), LLMC_OK);
   EXPECT_EQ(logits_of(session), plain_hash({7, 100, 100, 9}, {{0, 0}, {1, 1}, {1, 2}, {3, 3}}));
