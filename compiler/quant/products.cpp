@@ -11,8 +11,10 @@
 namespace llmc::quant {
 namespace {
 
-/// Sizes of the parts of operands that are copied to be dense: they fit the second-level cache.
-constexpr std::size_t kDepth = 256, kRows = 64, kColumns = 128;
+/// Sizes of the parts of operands that are packed: all of them fit the second-level cache, a panel
+/// of each the first.
+constexpr std::size_t kDepth = 256, kRows = 64, kColumns = 256;
+constexpr std::size_t kPanelHeight = 8;  // rows of a result in a panel of the left operand
 constexpr std::size_t kVectorBytes = 64;
 
 template <class T>
@@ -41,35 +43,53 @@ template <int Rows, class T>
     std::memcpy(c + static_cast<std::size_t>(i) * c_stride, &sums[i], kVectorBytes);
 }
 
-/// Adds the products of dense parts: `a` has kRows columns, `b` and `c` kColumns.
+/// Adds the products of packed parts to `c`.
 template <int Rows, class T>
-[[gnu::always_inline]] inline void add_part(const T* a, const T* b, T* c, std::size_t depth,
-                                            std::size_t rows, std::size_t columns) {
-  for (std::size_t j = 0; j < columns; j += kWidth<T>)
-    for (std::size_t i = 0; i < rows; i += Rows)
-      add_tile<Rows>(a + i, kRows, b + j, kColumns, c + i * kColumns + j, kColumns, depth);
+[[gnu::always_inline]] inline void add_packed(const T* a, const T* b, MatrixView<T> c,
+                                              std::size_t depth) {
+  static_assert(kPanelHeight % Rows == 0);
+  for (std::size_t j = 0; j < c.columns; j += kWidth<T>) {
+    for (std::size_t i = 0; i < c.rows; i += Rows) {
+      const T* const left = a + i / kPanelHeight * kPanelHeight * depth + i % kPanelHeight;
+      const T* const right = b + j * depth;
+      const std::size_t rows = std::min<std::size_t>(Rows, c.rows - i);
+      const std::size_t columns = std::min(kWidth<T>, c.columns - j);
+      if (rows == Rows && columns == kWidth<T>) {
+        add_tile<Rows>(left, kPanelHeight, right, kWidth<T>, c.row(i) + j, c.stride, depth);
+        continue;
+      }
+      T tile[Rows * kWidth<T>] = {};
+      for (std::size_t r = 0; r < rows; ++r)
+        std::copy_n(c.row(i + r) + j, columns, tile + r * kWidth<T>);
+      add_tile<Rows>(left, kPanelHeight, right, kWidth<T>, tile, kWidth<T>, depth);
+      for (std::size_t r = 0; r < rows; ++r)
+        std::copy_n(tile + r * kWidth<T>, columns, c.row(i + r) + j);
+    }
+  }
 }
 
+/// Takes the depth in parts that stay in the first-level cache for all rows.
 template <int Rows>
 [[gnu::always_inline]] inline void add_lane_tiles(const float* a, std::size_t width, const float* b,
                                                   float* c, std::size_t depth) {
-  for (std::size_t i = 0; i < width; i += Rows)
-    add_tile<Rows>(a + i, width, b, kLanes, c + i * kLanes, kLanes, depth);
+  constexpr std::size_t kLaneDepth = 128;
+  for (std::size_t k = 0; k < depth; k += kLaneDepth)
+    for (std::size_t i = 0; i < width; i += Rows)
+      add_tile<Rows>(a + k * width + i, width, b + k * kLanes, kLanes, c + i * kLanes, kLanes,
+                     std::min(kLaneDepth, depth - k));
 }
 
 /// The same code for several instruction sets: more registers allow larger tiles.
 struct Kernels {
-  void (*floats)(const float*, const float*, float*, std::size_t, std::size_t, std::size_t);
-  void (*doubles)(const double*, const double*, double*, std::size_t, std::size_t, std::size_t);
+  void (*floats)(const float*, const float*, MatrixView<float>, std::size_t);
+  void (*doubles)(const double*, const double*, MatrixView<double>, std::size_t);
   void (*lanes)(const float*, std::size_t, const float*, float*, std::size_t);
 };
-void floats_anywhere(const float* a, const float* b, float* c, std::size_t depth, std::size_t rows,
-                     std::size_t columns) {
-  add_part<4>(a, b, c, depth, rows, columns);
+void floats_anywhere(const float* a, const float* b, MatrixView<float> c, std::size_t depth) {
+  add_packed<4>(a, b, c, depth);
 }
-void doubles_anywhere(const double* a, const double* b, double* c, std::size_t depth,
-                      std::size_t rows, std::size_t columns) {
-  add_part<4>(a, b, c, depth, rows, columns);
+void doubles_anywhere(const double* a, const double* b, MatrixView<double> c, std::size_t depth) {
+  add_packed<4>(a, b, c, depth);
 }
 void lanes_anywhere(const float* a, std::size_t width, const float* b, float* c,
                     std::size_t depth) {
@@ -78,34 +98,31 @@ void lanes_anywhere(const float* a, std::size_t width, const float* b, float* c,
 constexpr Kernels kAnywhere{floats_anywhere, doubles_anywhere, lanes_anywhere};
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void floats_avx2(const float* a, const float* b, float* c,
-                                         std::size_t depth, std::size_t rows, std::size_t columns) {
-  add_part<4>(a, b, c, depth, rows, columns);
+[[gnu::target("avx2")]] void floats_avx2(const float* a, const float* b, MatrixView<float> c,
+                                         std::size_t depth) {
+  add_packed<4>(a, b, c, depth);
 }
-[[gnu::target("avx2")]] void doubles_avx2(const double* a, const double* b, double* c,
-                                          std::size_t depth, std::size_t rows,
-                                          std::size_t columns) {
-  add_part<4>(a, b, c, depth, rows, columns);
+[[gnu::target("avx2")]] void doubles_avx2(const double* a, const double* b, MatrixView<double> c,
+                                          std::size_t depth) {
+  add_packed<4>(a, b, c, depth);
 }
 [[gnu::target("avx2")]] void lanes_avx2(const float* a, std::size_t width, const float* b, float* c,
                                         std::size_t depth) {
   add_lane_tiles<4>(a, width, b, c, depth);
 }
-[[gnu::target("avx512f")]] void floats_avx512(const float* a, const float* b, float* c,
-                                              std::size_t depth, std::size_t rows,
-                                              std::size_t columns) {
-  add_part<8>(a, b, c, depth, rows, columns);
+constexpr Kernels kAvx2{floats_avx2, doubles_avx2, lanes_avx2};
+[[gnu::target("avx512f")]] void floats_avx512(const float* a, const float* b, MatrixView<float> c,
+                                              std::size_t depth) {
+  add_packed<8>(a, b, c, depth);
 }
-[[gnu::target("avx512f")]] void doubles_avx512(const double* a, const double* b, double* c,
-                                               std::size_t depth, std::size_t rows,
-                                               std::size_t columns) {
-  add_part<8>(a, b, c, depth, rows, columns);
+[[gnu::target("avx512f")]] void doubles_avx512(const double* a, const double* b,
+                                               MatrixView<double> c, std::size_t depth) {
+  add_packed<8>(a, b, c, depth);
 }
 [[gnu::target("avx512f")]] void lanes_avx512(const float* a, std::size_t width, const float* b,
                                              float* c, std::size_t depth) {
   add_lane_tiles<8>(a, width, b, c, depth);
 }
-constexpr Kernels kAvx2{floats_avx2, doubles_avx2, lanes_avx2};
 constexpr Kernels kAvx512{floats_avx512, doubles_avx512, lanes_avx512};
 #endif
 
@@ -119,41 +136,43 @@ const Kernels& kernels() {
   return kAnywhere;
 #endif
 }
-void add_dense(const float* a, const float* b, float* c, std::size_t depth, std::size_t rows,
-               std::size_t columns) {
-  kernels().floats(a, b, c, depth, rows, columns);
+void add_packed_parts(const float* a, const float* b, MatrixView<float> c, std::size_t depth) {
+  kernels().floats(a, b, c, depth);
 }
-void add_dense(const double* a, const double* b, double* c, std::size_t depth, std::size_t rows,
-               std::size_t columns) {
-  kernels().doubles(a, b, c, depth, rows, columns);
+void add_packed_parts(const double* a, const double* b, MatrixView<double> c, std::size_t depth) {
+  kernels().doubles(a, b, c, depth);
 }
 
-/// Copies a part to dense rows of `width` elements, padded with zeros.
-template <class T>
-void copy_dense(MatrixView<const T> from, T* to, std::size_t width) {
-  for (std::size_t k = 0; k < from.rows; ++k) {
-    std::copy_n(from.row(k), from.columns, to + k * width);
-    std::fill_n(to + k * width + from.columns, width - from.columns, T{0});
+/// Copies a part to panels of Width columns, one after the other: [columns / Width][rows][Width].
+/// The last panel is padded with zeros.
+template <std::size_t Width, class T>
+void pack(MatrixView<const T> from, T* to) {
+  for (std::size_t j = 0; j < from.columns; j += Width) {
+    const std::size_t columns = std::min(Width, from.columns - j);
+    for (std::size_t k = 0; k < from.rows; ++k, to += Width) {
+      if (columns == Width) {
+        std::memcpy(to, from.row(k) + j, Width * sizeof(T));
+      } else {
+        std::copy_n(from.row(k) + j, columns, to);
+        std::fill_n(to + columns, Width - columns, T{0});
+      }
+    }
   }
 }
 
 template <class T>
 void add_blocked(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   LLMC_CHECK(a.rows == b.rows && a.columns == c.rows && b.columns == c.columns);
-  std::vector<T> left(kDepth * kRows), right(kDepth * kColumns), sums(kRows * kColumns);
+  std::vector<T> left(kDepth * kRows), right(kDepth * kColumns);
   for (std::size_t j = 0; j < c.columns; j += kColumns) {
     const std::size_t columns = std::min(kColumns, c.columns - j);
     for (std::size_t k = 0; k < a.rows; k += kDepth) {
       const std::size_t depth = std::min(kDepth, a.rows - k);
-      copy_dense(b.part(k, depth, j, columns), right.data(), kColumns);
+      pack<kWidth<T>>(b.part(k, depth, j, columns), right.data());
       for (std::size_t i = 0; i < c.rows; i += kRows) {
         const std::size_t rows = std::min(kRows, c.rows - i);
-        copy_dense(a.part(k, depth, i, rows), left.data(), kRows);
-        const MatrixView<T> to = c.part(i, rows, j, columns);
-        copy_dense<T>({to.data, rows, columns, to.stride}, sums.data(), kColumns);
-        add_dense(left.data(), right.data(), sums.data(), depth, rows, columns);
-        for (std::size_t r = 0; r < rows; ++r)
-          std::copy_n(sums.data() + r * kColumns, columns, to.row(r));
+        pack<kPanelHeight>(a.part(k, depth, i, rows), left.data());
+        add_packed_parts(left.data(), right.data(), c.part(i, rows, j, columns), depth);
       }
     }
   }
