@@ -78,7 +78,7 @@ std::optional<CrossMatch> match_cross(const Rewriter& rw, IndexAnalysis& indices
   const auto softmax = match_softmax(rw, product.inputs[0]);
   if (!softmax || softmax->sinks) return std::nullopt;
   const auto scores = match_scores(rw, softmax->scores);
-  if (!scores || scores->softcap != 0) return std::nullopt;
+  if (!scores) return std::nullopt;
   const auto keys = match_source_half(rw, scores->k, Axis::kDim, Axis::kTokens);
   const auto values = match_source_half(rw, product.inputs[1], Axis::kTokens, Axis::kDim);
   if (!keys || !values || keys->source != values->source || keys->index != 0 ||
@@ -97,11 +97,14 @@ std::optional<CrossMatch> match_cross(const Rewriter& rw, IndexAnalysis& indices
   if (!past || !hides_nothing(rw, indices, *scores, {tokens, *past, source[2]}))
     return std::nullopt;
   const double scale = scores->scale * queries->scale * keys->scale;
-  if (!std::isfinite(static_cast<float>(scale))) return std::nullopt;
+  if (!std::isfinite(static_cast<float>(scale)) ||
+      !std::isfinite(static_cast<float>(scores->softcap)))
+    return std::nullopt;
   return CrossMatch{{.heads = *heads,
                      .kv_heads = keys->heads,
                      .head_dim = *dim,
-                     .scale = static_cast<float>(scale)},
+                     .scale = static_cast<float>(scale),
+                     .softcap = static_cast<float>(scores->softcap)},
                     *queries,
                     keys->source};
 }

@@ -11,8 +11,9 @@ namespace llmc::passes {
 /// ->
 ///   cross_attention(q, source)
 ///
-/// All masks must be known to hide no key: the runtime encodes one source without padding. Heads
-/// may be repeated, and views may be anywhere. Otherwise unchanged, as are plain graphs.
+/// Scores may have a softcap before the masks, which must be known to hide no key: the runtime
+/// encodes one source without padding. Heads may be repeated, and views may be anywhere. Otherwise
+/// unchanged, as are plain graphs.
 Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -93,7 +93,7 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
   if (!std::holds_alternative<ir::MatMul>(product.op)) return std::nullopt;
   const auto softmax = match_softmax(rw, product.inputs[0]);
   auto scores = softmax && !softmax->sinks ? match_scores(rw, softmax->scores) : std::nullopt;
-  if (!scores || scores->softcap != 0 || scores->bounded) return std::nullopt;
+  if (!scores || scores->bounded) return std::nullopt;
   for (const ValueId value : {scores->q, scores->k, product.inputs[1]})
     if (!is_f32(rw, value, 2) || ir::element_count(rw.type(value)) == 0) return std::nullopt;
   if (!only_leads_to(rw, scores->product, product)) return std::nullopt;
@@ -116,9 +116,12 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
 
   take_factors(rw, scores->q, scores->scale);
   take_factors(rw, scores->k, scores->scale);
-  Match found{{.scale = static_cast<float>(scores->scale), .nan_is_zero = softmax->nan_is_zero},
+  Match found{{.scale = static_cast<float>(scores->scale),
+               .softcap = static_cast<float>(scores->softcap),
+               .nan_is_zero = softmax->nan_is_zero},
               *std::move(scores)};
   if (!std::isnormal(found.op.scale)) return std::nullopt;
+  if (found.scores.softcap != 0 && !std::isnormal(found.op.softcap)) return std::nullopt;
   if (!fills.empty()) found.op.fill = *fills.begin();
   if (found.scores.conditions.size() == 1) found.op.keeps = found.scores.conditions[0].seen;
   return found;

@@ -135,9 +135,15 @@ Result<Types> infer_op(const InferContext& c, const Rope& op) {
   return Types{x};
 }
 
+/// Returns an error if the operator's softcap, 0 for none, is not valid.
+template <class Op>
+Status want_softcap(const InferContext& c, const Op& op) {
+  return op.softcap >= 0 ? ok_status() : c.error("softcap is negative or not a number");
+}
+
 Result<Types> infer_op(const InferContext& c, const Attention& op) {
   LLMC_RETURN_IF_ERROR(want_heads(c, op.heads, op.kv_heads, op.head_dim));
-  if (!(op.softcap >= 0)) return c.error("softcap is negative or not a number");
+  LLMC_RETURN_IF_ERROR(want_softcap(c, op));
   if (op.window < 0) return c.error("the window is negative");
   if (op.chunked && op.window == 0) return c.error("chunks have no size");
   for (std::size_t i = 0; i < 4; ++i) LLMC_RETURN_IF_ERROR(c.want_float(i));
@@ -175,6 +181,7 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
 
 Result<Types> infer_op(const InferContext& c, const CrossAttention& op) {
   LLMC_RETURN_IF_ERROR(want_heads(c, op.heads, op.kv_heads, op.head_dim));
+  LLMC_RETURN_IF_ERROR(want_softcap(c, op));
   for (std::size_t i = 0; i < 2; ++i) {
     LLMC_RETURN_IF_ERROR(c.want_float(i));
     LLMC_RETURN_IF_ERROR(c.want_rank(i, 4));
@@ -190,6 +197,7 @@ Result<Types> infer_op(const InferContext& c, const CrossAttention& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const ScaledAttention& op) {
+  LLMC_RETURN_IF_ERROR(want_softcap(c, op));
   for (std::size_t i = 0; i < 3; ++i) {
     LLMC_RETURN_IF_ERROR(c.want_float(i));
     if (c.rank(i) < 2) return c.error("an operand has less than two dims");

@@ -287,19 +287,21 @@ struct Attention {
 /// Attention of S tokens of a decoder to the T tokens of an encoded source; every token sees all of
 /// them.
 /// (q[1,S,heads,dim], source[2,kv_heads,T,dim]: keys, then values) -> out[1,S,heads*dim]
-/// score = scale * q.k. Query head h reads KV head h / (heads/kv_heads).
+/// score = scale * q.k; with softcap c > 0, c * tanh(score / c). Query head h reads KV head
+/// h / (heads/kv_heads).
 struct CrossAttention {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
+  float softcap = 0;
 };
 
 /// (q[…, S, D], k[…, D, T], v[…, T, W], bias?, mask bool?) -> softmax(s) . v, f32[…, S, W]:
-/// attention without a cache. Score s is scale * q . k. The bias is added to it, then scores are
-/// replaced by `fill` where mask != keeps. Both are broadcast to the scores; the leading dims of q,
-/// k and v are broadcast to each other (numpy). With `nan_is_zero`, probabilities that are NaN are
-/// replaced by 0.
+/// attention without a cache. Score s is scale * q . k; with softcap c > 0, c * tanh(s / c). The
+/// bias is added to it, then scores are replaced by `fill` where mask != keeps. Both are broadcast
+/// to the scores; the leading dims of q, k and v are broadcast to each other (numpy). With
+/// `nan_is_zero`, probabilities that are NaN are replaced by 0.
 struct ScaledAttention {
-  float scale = 1, fill = 0;
+  float scale = 1, softcap = 0, fill = 0;
   bool keeps = true, nan_is_zero = false;
 };
 

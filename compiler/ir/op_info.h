@@ -348,14 +348,16 @@ struct OpInfo<CrossAttention> : FusedOp<2> {
   static constexpr std::string_view name = "cross_attention";
   static constexpr auto fields = std::tuple(
       field("heads", &CrossAttention::heads), field("kv_heads", &CrossAttention::kv_heads),
-      field("head_dim", &CrossAttention::head_dim), field("scale", &CrossAttention::scale));
+      field("head_dim", &CrossAttention::head_dim), field("scale", &CrossAttention::scale),
+      rare("softcap", &CrossAttention::softcap));
 };
 template <>
 struct OpInfo<ScaledAttention> : FusedOp<3, 5> {
   static constexpr std::string_view name = "scaled_attention";
   static constexpr auto fields = std::tuple(
-      field("scale", &ScaledAttention::scale), rare("fill", &ScaledAttention::fill),
-      rare("keeps", &ScaledAttention::keeps), rare("nan_is_zero", &ScaledAttention::nan_is_zero));
+      field("scale", &ScaledAttention::scale), rare("softcap", &ScaledAttention::softcap),
+      rare("fill", &ScaledAttention::fill), rare("keeps", &ScaledAttention::keeps),
+      rare("nan_is_zero", &ScaledAttention::nan_is_zero));
 };
 template <>
 struct OpInfo<GatedActivation> : FusedOp<2> {

@@ -110,9 +110,9 @@ class Counter {
   void add(const AttentionStage& s, std::size_t) {
     if (first(kAttention, s.softcap > 0 ? 1 : 0, s.window, s.chunked ? 1 : 0, 0)) add_attention();
   }
-  void add(const CrossAttentionStage&, std::size_t) {
+  void add(const CrossAttentionStage& s, std::size_t) {
     constexpr int kOfSource = 2;
-    if (first(kAttention, kOfSource, 0, 0, 0)) add_attention();
+    if (first(kAttention, kOfSource + (s.softcap > 0 ? 1 : 0), 0, 0, 0)) add_attention();
   }
   void add_attention() {
     const KvFormats kv = plan_.options.kv;

@@ -4,6 +4,16 @@
 
 /// Lowers attention and the projections that feed it.
 namespace llmc::plan {
+
+namespace {
+
+/// Returns what a stage's description says of a softcap; 0: none.
+std::string softcap_text(float softcap) {
+  return softcap > 0 ? fmt::format(", scores up to {}", softcap) : "";
+}
+
+}  // namespace
+
 bool Lowerer::note_attention(Scope& scope, const ir::Node& node, const AttentionShape& shape,
                              std::uint32_t layer) {
   if (shape.heads == 0 || shape.kv_heads == 0 || shape.head_dim == 0 ||
@@ -168,7 +178,7 @@ void Lowerer::lower_attention(Scope& scope, const ir::Node& node, const ir::Atte
   if (stage.window > 0)
     rule += stage.chunked ? fmt::format(", chunks of {} tokens", stage.window)
                           : fmt::format(", the last {} tokens", stage.window);
-  if (stage.softcap > 0) rule += fmt::format(", scores up to {}", stage.softcap);
+  rule += softcap_text(stage.softcap);
   emit(scope, node, stage,
        fmt::format("q [tokens, {}, {}] over {} key heads{} -> [tokens, {}]", shape.heads,
                    shape.head_dim, shape.kv_heads, rule, shape.heads * shape.head_dim),
@@ -192,9 +202,10 @@ void Lowerer::lower_cross_attention(Scope& scope, const ir::Node& node,
   const auto out = output_buffer(scope, node, "attended");
   if (!out) return;
   bind(scope, node.outputs[0], *out);
-  emit(scope, node, CrossAttentionStage{shape, op.scale, *q, *out, source->layer},
-       fmt::format("q [tokens, {}, {}] over {} key heads of the source -> [tokens, {}]",
-                   shape.heads, shape.head_dim, shape.kv_heads, shape.heads * shape.head_dim),
+  emit(scope, node, CrossAttentionStage{shape, op.scale, op.softcap, *q, *out, source->layer},
+       fmt::format("q [tokens, {}, {}] over {} key heads of the source{} -> [tokens, {}]",
+                   shape.heads, shape.head_dim, shape.kv_heads, softcap_text(op.softcap),
+                   shape.heads * shape.head_dim),
        false);
 }
 

@@ -186,7 +186,7 @@ struct AttentionStage {
 /// is as in QkvStage.
 struct CrossAttentionStage {
   AttentionShape shape;
-  float scale = 1;
+  float scale = 1, softcap = 0;  // softcap 0: no cap
   BufferId q, out;
   std::uint32_t layer = 0;
 };

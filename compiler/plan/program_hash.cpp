@@ -87,7 +87,9 @@ class HashWriter {
     if (s.bias.exists()) put(s.bias, s.bias_by_key);
     if (s.sinks.exists()) put(s.sinks);
   }
-  void write(const CrossAttentionStage& s) { put(s.shape, s.scale, s.q, s.out, s.layer); }
+  void write(const CrossAttentionStage& s) {
+    put(s.shape, s.scale, s.softcap, s.q, s.out, s.layer);
+  }
   void write(const SourceStoreStage& s) {
     put(s.shape, s.formats.keys, s.formats.values, s.x, s.out, s.rows, s.max_rows);
   }

@@ -21,6 +21,12 @@ struct CacheView {
   }
 };
 
+/// Returns c tanh(score / c) with a softcap c > 0, or `score` without one.
+double capped(double score, float softcap) {
+  const auto c = static_cast<double>(softcap);
+  return c > 0 ? c * exact_tanh(score / c) : score;
+}
+
 }  // namespace
 
 Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
@@ -72,7 +78,6 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
       }
   std::vector<double> scores(index(total)), sums(index(op.head_dim));
   const std::int64_t group = op.heads / op.kv_heads;
-  const double softcap = static_cast<double>(op.softcap);
   for (std::int64_t token = 0; token < tokens; ++token) {
     const std::int64_t seen = length + token + 1;
     std::int64_t first = op.window > 0 ? std::max<std::int64_t>(seen - op.window, 0) : 0;
@@ -85,8 +90,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Attention& op) {
         double dot = 0;
         for (std::int64_t d = 0; d < op.head_dim; ++d)
           dot += static_cast<double>(query[d]) * static_cast<double>(key[d]);
-        double& score = scores[index(t)] = dot * static_cast<double>(op.scale);
-        if (softcap > 0) score = softcap * exact_tanh(score / softcap);
+        double& score = scores[index(t)] = capped(dot * static_cast<double>(op.scale), op.softcap);
         const std::int64_t column = op.bias_by_key ? t : columns - seen + t;
         if (bias) score += static_cast<double>(bias->floats[index(head * columns + column)]);
         largest = std::max(largest, scores[index(t)]);
@@ -120,6 +124,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::CrossAttention& op) {
   const Tensor &q = c.operand(0), &source = c.operand(1);
   if (op.heads <= 0 || op.kv_heads <= 0 || op.head_dim <= 0 || op.heads % op.kv_heads != 0)
     return c.error("invalid attention shape");
+  if (!(op.softcap >= 0)) return c.error("softcap is negative");
   const std::int64_t tokens = q.dims[1], keys = source.dims[2], dim = op.head_dim;
   if (q.dims != Dims{1, tokens, op.heads, dim} || source.dims != Dims{2, op.kv_heads, keys, dim})
     return c.error("operands do not match the attention shape: q " + type_text(q) + ", source " +
@@ -136,7 +141,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::CrossAttention& op) {
       for (std::int64_t d = 0; d < dim; ++d)
         dot += static_cast<double>(q.floats[index(row * dim + d)]) *
                static_cast<double>(key[t * dim + d]);
-      scores[index(t)] = dot * static_cast<double>(op.scale);
+      scores[index(t)] = capped(dot * static_cast<double>(op.scale), op.softcap);
       largest = std::max(largest, scores[index(t)]);
     }
     std::fill(sums.begin(), sums.end(), 0.0);

@@ -262,6 +262,12 @@ Result<Tensors> eval_op(EvalContext& c, const ir::ScaledAttention& op) {
   const Tensor scale = number(op.scale), fill = number(op.fill), zero = number(0);
   LLMC_TRY(Tensor scores, apply(ir::MatMul{}, {&c.operand(0), &c.operand(1)}));
   LLMC_TRY(scores, apply(ir::Binary{ir::BinaryKind::kMul}, {&scores, &scale}));
+  if (op.softcap > 0) {
+    const Tensor cap = number(op.softcap);
+    LLMC_TRY(scores, apply(ir::Binary{ir::BinaryKind::kDiv}, {&scores, &cap}));
+    LLMC_TRY(scores, apply(ir::Unary{ir::UnaryKind::kTanh}, {&scores}));
+    LLMC_TRY(scores, apply(ir::Binary{ir::BinaryKind::kMul}, {&scores, &cap}));
+  }
   if (c.has(3)) {
     LLMC_TRY(scores, apply(ir::Binary{ir::BinaryKind::kAdd}, {&scores, &c.operand(3)}));
   }

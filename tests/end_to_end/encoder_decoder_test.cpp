@@ -99,7 +99,7 @@ class EncoderDecoders : public ::testing::TestWithParam<const char*> {
         {"reversed", {.reversed = true}},
         {"one_token", {.one_token = true}},
         {"relative_one_token", {.relative_bias = true, .one_token = true}},
-        {"samples", {.source = EncoderSource::kSamples}},
+        {"samples", {.source = EncoderSource::kSamples, .capped = true}},
         {"spectrogram", {.source = EncoderSource::kSpectrogram}}};
     if (const auto form = forms.find(name); form != forms.end()) {
       folder_ = temporary_.path() / name;
@@ -299,7 +299,7 @@ TEST(EncoderDecoder, HasTheSameBitsOnEveryTarget) {
   evaluate::IdentityOptions options;
   for (const testing::EncoderDecoderForm& form :
        {testing::EncoderDecoderForm{.relative_bias = true},
-        testing::EncoderDecoderForm{.source = testing::EncoderSource::kSamples}}) {
+        testing::EncoderDecoderForm{.source = testing::EncoderSource::kSamples, .capped = true}}) {
     options.models.push_back(folder.path() / std::to_string(options.models.size()));
     fs::create_directories(options.models.back());
     testing::write_tiny_encoder_decoder(options.models.back(), form);

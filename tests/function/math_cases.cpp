@@ -83,6 +83,20 @@ constexpr Case kMathCases[] = {
   %w = matmul %u, %v
   return %y, %w
 })"},
+    // A softcap before the mask, and scores far beyond it.
+    {"attention_with_softcap",
+     R"(graph @g(%q: f32[3, 5, 8], %k: f32[3, 8, 21], %v: f32[1, 21, 16], %m: bool[5, 21]) {
+  %s = matmul %q, %k
+  %c = constant f32[] {1.5}
+  %d = div %s, %c
+  %t = tanh %d
+  %u = mul %t, %c
+  %f = constant f32[] {-3.4028234663852886e38}
+  %e = where %m, %u, %f
+  %p = softmax %e {axis = 2}
+  %y = matmul %p, %v
+  return %y
+})"},
     // A bias of each head, a mask of all, and views between them.
     {"attention_with_bias_and_mask",
      R"(graph @g(%q: f32[4, 45, 16], %k: f32[4, 70, 16], %v: f32[4, 70, 24], %b: f32[4, 45, 70], %m: i64[1, 70], %n: i64[45, 1]) {

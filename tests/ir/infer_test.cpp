@@ -311,17 +311,21 @@ TEST(Infer, AttentionAndStages) {
                        "%y, %p = attention %q, %k, %v, %past {heads = "
                        "4611686018427387904, kv_heads = 2, head_dim = 16, scale = 1}"),
               HasSubstr("between 1 and"));
-  EXPECT_THAT(inferred(inputs,
-                       "%y, %p = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, "
-                       "head_dim = 16, scale = 1, window = -1}"),
-              HasSubstr("window"));
-  EXPECT_THAT(inferred(inputs,
-                       "%y, %p = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, "
-                       "head_dim = 16, scale = 1, chunked = true}"),
-              HasSubstr("chunks"));
-  EXPECT_THAT(inferred(inputs,
-                       "%y, %p = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, "
-                       "head_dim = 16, scale = 1, softcap = nan}"),
+  const auto with = [&](const std::string& attribute) {
+    return inferred(inputs,
+                    "%y, %p = attention %q, %k, %v, %past {heads = 4, kv_heads = 2, "
+                    "head_dim = 16, scale = 1, " +
+                        attribute + "}");
+  };
+  EXPECT_THAT(with("window = -1"), HasSubstr("window"));
+  EXPECT_THAT(with("chunked = true"), HasSubstr("chunks"));
+  EXPECT_THAT(with("softcap = nan"), HasSubstr("softcap"));
+  EXPECT_THAT(inferred("%q: f32[1, seq, 4, 16], %s: f32[2, 2, source, 16]",
+                       "%y = cross_attention %q, %s {heads = 4, kv_heads = 2, head_dim = 16, "
+                       "scale = 1, softcap = -1}"),
+              HasSubstr("softcap"));
+  EXPECT_THAT(inferred("%q: f32[5, 4], %k: f32[4, 6], %v: f32[6, 4]",
+                       "%y = scaled_attention %q, %k, %v {scale = 1, softcap = nan}"),
               HasSubstr("softcap"));
   EXPECT_EQ(inferred("%x: f32[1, seq, 8]", R"(%w = constant f32[24, 8] splat(1)
     %y = linear %x, %w {fn = silu, gated = true})"),

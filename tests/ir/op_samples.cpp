@@ -77,7 +77,8 @@ std::map<std::string_view, std::string> make_samples() {
        "table = true}\n  return %y\n}\n"},
       {"scaled_attention",
        "graph @g(%q: f32[2, n, 4], %k: f32[4, 3], %v: f32[2, 3, 5], %m: bool[n, 1]) {\n"
-       "  %y = scaled_attention %q, %k, %v, _, %m {scale = 0.5, fill = -10000, keeps = false}\n"
+       "  %y = scaled_attention %q, %k, %v, _, %m {scale = 0.5, softcap = 30, fill = -10000, "
+       "keeps = false}\n"
        "  return %y\n}\n"},
       {"attention",
        "graph @g(%q: f32[1, seq, 4, 16], %k: f32[1, seq, 2, 16], %v: f32[1, seq, 2, 16], "
@@ -88,7 +89,8 @@ std::map<std::string_view, std::string> make_samples() {
        "%present\n}\n"},
       {"cross_attention",
        "graph @g(%q: f32[1, seq, 4, 16], %s: f32[2, 2, source, 16]) {\n"
-       "  %y = cross_attention %q, %s {heads = 4, kv_heads = 2, head_dim = 16, scale = 0.25}\n"
+       "  %y = cross_attention %q, %s {heads = 4, kv_heads = 2, head_dim = 16, scale = 0.25, "
+       "softcap = 50}\n"
        "  return %y\n}\n"},
       {"gated_activation", around("  %y = gated_activation %x, %x {fn = gelu_tanh}")},
       {"embedding", around("  %t = constant bf16[32, 8] splat(1)\n  %y = embedding %i, %t {role = "

@@ -33,23 +33,28 @@ struct SourceCase {
                         state.data() + kSourceLayer * kLayerBytes);
   }
 
-  static Aligned<float> attend(const llmc_run& run, float scale, const Aligned<float>& queries) {
+  template <class Rule = AttentionRule<>>
+  static Aligned<float> attend(const llmc_run& run, float scale, const Aligned<float>& queries,
+                               float cap = 0) {
     Aligned<float> out(queries.size());
     Aligned<unsigned char> work(attention_work_bytes(kHeads, kKvHeads, kHeadDim, kMaxRows,
                                                      run.count, run.threads, kFormats));
-    attention<Shape>({&run, run.count, work.data()}, kSourceLayer, scale, queries.data(),
-                     out.data());
+    attention<Shape, Rule>({&run, run.count, work.data()}, kSourceLayer, scale, queries.data(),
+                           out.data(), cap);
     return out;
   }
 
-  Aligned<float> attend(std::uint32_t threads, float scale) {
+  template <class Rule = AttentionRule<>>
+  Aligned<float> attend(std::uint32_t threads, float scale, float cap = 0) {
     TestRun run = make_run(static_cast<std::uint32_t>(tokens), threads);
     run.segment().source = state.data();
     run.segment().source_rows = static_cast<std::uint32_t>(keys);
-    return attend(run, scale, q);
+    return attend<Rule>(run, scale, q, cap);
   }
 
-  std::vector<double> reference(std::size_t row, std::size_t head, float scale) const {
+  /// `cap` is the softcap; 0: none.
+  std::vector<double> reference(std::size_t row, std::size_t head, float scale,
+                                double cap = 0) const {
     const std::size_t kv = head / (kHeads / kKvHeads);
     const float* const key = x.data() + kv * keys * kHeadDim;
     const float* const value = key + kKvHeads * keys * kHeadDim;
@@ -59,6 +64,7 @@ struct SourceCase {
       for (std::size_t d = 0; d < kHeadDim; ++d)
         p[j] += static_cast<double>(q[row * kRow + head * kHeadDim + d]) * key[j * kHeadDim + d];
       p[j] *= scale;
+      if (cap > 0) p[j] = cap * std::tanh(p[j] / cap);
       largest = std::max(largest, p[j]);
     }
     for (double& each : p) sum += each = std::exp(each - largest);
@@ -104,6 +110,21 @@ TEST(CrossAttention, SourcesAreStoredInAnyFormat) {
   expect_reference<4, 2, 16, {KvFormat::kF16, KvFormat::kF16}>(3, 70, 2e-3);
   expect_reference<4, 2, 20, {KvFormat::kInt8, KvFormat::kInt8}>(30, 530, 3e-2);
   expect_reference<2, 2, 16, {KvFormat::kF16, KvFormat::kFp8}>(1, 9, 2e-1);
+}
+
+TEST(CrossAttention, ScoresAreCapped) {
+  using Rule = AttentionRule</*window=*/0, /*capped=*/true>;
+  SourceCase<4, 2, 16> test(3, 70);
+  const Aligned<float> out = test.attend<Rule>(1, 0.5f, 1.5f);
+  EXPECT_NE(out, test.attend(1, 0.5f));
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t head = 0; head < 4; ++head) {
+      const std::vector<double> expected = test.reference(row, head, 0.5f, 1.5);
+      for (std::size_t d = 0; d < 16; ++d)
+        ASSERT_NEAR(out[(row * 4 + head) * 16 + d], expected[d], 2e-5) << row << ", " << head;
+    }
+  }
+  EXPECT_EQ(test.attend<Rule>(3, 0.5f, 1.5f), out);
 }
 
 TEST(CrossAttention, DividesAShortSourceAmongTheWorkers) {

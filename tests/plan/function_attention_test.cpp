@@ -52,6 +52,17 @@ TEST(FunctionAttention, IsFoundWithScaleBiasOrMask) {
   }
 }
 
+TEST(FunctionAttention, HasASoftcapBeforeTheBias) {
+  const std::string cap = "  %c = constant f32[] {30}\n";
+  EXPECT_EQ(matches(around(cap + "  %d = div %s, %c\n  %t = tanh %d\n  %u = mul %t, %c\n"
+                                 "  %e = add %u, %b\n")),
+            1u);
+  // The cap would bound the sum.
+  EXPECT_EQ(matches(around(cap + "  %u = add %s, %b\n  %d = div %u, %c\n  %t = tanh %d\n"
+                                 "  %e = mul %t, %c\n")),
+            0u);
+}
+
 TEST(FunctionAttention, IsLeftAloneWhereItIsSomethingElse) {
   const std::string f = "  %f = constant f32[] {-1e38}\n", zero = "  %f = constant f32[] {0}\n";
   // The kernel takes 0 for 'not hidden'.

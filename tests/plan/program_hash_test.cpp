@@ -126,6 +126,8 @@ TEST(ProgramHash, NamesTheConstantsOfStagesByThemselves) {
   expect_named<BinaryStage>({}, {[](BinaryStage& s) { s.kind = ir::BinaryKind::kMul; },
                                  [](BinaryStage& s) { s.value = 0.5f; }});
   expect_named<UnaryStage>({}, {[](UnaryStage& s) { s.kind = ir::UnaryKind::kAbs; }});
+  expect_named<CrossAttentionStage>({}, {[](CrossAttentionStage& s) { s.scale = 0.5f; },
+                                         [](CrossAttentionStage& s) { s.softcap = 30; }});
 }
 
 }  // namespace

@@ -60,7 +60,9 @@ std::vector<OpCase> fused_cases() {
   %s = constant f32[2, 1, 3, 2] {1, 1, 0, 1, 1, 0, 10, 20, 1, 2, 3, 4}
   %o = cross_attention %q, %s {heads = 2, kv_heads = 1, head_dim = 2, scale = 0.5}
   %o_e = constant f32[1, 2, 4] {5.22016904, 9.67303462, 4.91825866, 9.37112424, 5.61490210, 10.68166695, 5.64550678, 10.44637597}
-  return %o, %o_e
+  %c = cross_attention %q, %s {heads = 2, kv_heads = 1, head_dim = 2, scale = 0.5, softcap = 0.75}
+  %c_e = constant f32[1, 2, 4] {5.15735184, 9.55882152, 4.88970538, 9.29117507, 5.06238548, 9.50756914, 5.36383565, 9.93424664}
+  return %o, %o_e, %c, %c_e
 })"},
       {"scaled_attention", R"(graph @g() {
   %q = constant f32[2, 2] {1, 0, 0, 2}
@@ -74,7 +76,9 @@ std::vector<OpCase> fused_cases() {
   %b_e = constant f32[2, 2] {2.46608721, 3.46608721, 3.14437027, 4.14437027}
   %c = scaled_attention %q, %k, %v, _, %mask {scale = 1, fill = -10000, keeps = false}
   %c_e = constant f32[2, 2] {3.00000000, 4.00000000, 2.76159416, 3.76159416}
-  return %a, %a_e, %b, %b_e, %c, %c_e
+  %d = scaled_attention %q, %k, %v, %bias {scale = 2, softcap = 1.5}
+  %d_e = constant f32[2, 2] {2.39939175, 3.39939175, 3.08543904, 4.08543904}
+  return %a, %a_e, %b, %b_e, %c, %c_e, %d, %d_e
 })"},
       // Two kv heads, heads first: each query head sees its own group only.
       {"attention", R"(graph @g() {

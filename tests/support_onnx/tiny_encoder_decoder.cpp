@@ -128,6 +128,10 @@ class Writer {
     const std::string turned =
         op("Transpose", {keys}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
     std::string scores = op("MatMul", {q, turned});
+    if (form_.capped) {
+      const std::string cap = b_.scalar(0.25f);
+      scores = op("Mul", {op("Tanh", {op("Div", {scores, cap})}), cap});
+    }
     if (!mask.empty()) scores = op("Add", {scores, mask});
     const std::string rows =
         op("MatMul", {op("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), values});

@@ -21,6 +21,7 @@ struct EncoderDecoderForm {
   bool one_cache = false;      // the decoder's second layer attends to the cache of the first one
   bool reversed = false;       // the decoder without a past returns its presents in reverse order
   bool one_token = false;      // the decoder with a past takes one token per call
+  bool capped = false;         // as T5Gemma: a softcap of all scores
   /// The batch size of the source's keys and values is that of the decoder's tokens, as in UMT5.
   bool batch_of_tokens = false;
   bool twice = false;  // the second layer attends to the source twice: invalid

@@ -5,20 +5,29 @@
 #include "llmc/math.h"
 
 /// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
-/// Where `hidden` is not 0 it replaces the score, so that a hidden score has no effect even if it
-/// is huge or NaN. At largest 32 rows of scores are in memory at a time. Scores are accumulated
-/// over D and outputs over T in order, as in matmul.h. Exponentials are exp_nonpositive() (math.h).
+/// With a softcap c, scores are replaced by c tanh(score / c) before the bias is added. Where
+/// `hidden` is not 0 it replaces the score, so that a hidden score has no effect even if it is huge
+/// or NaN. At largest 32 rows of scores are in memory at a time. Scores are accumulated over D and
+/// outputs over T in order, as in matmul.h. Exponentials are exp_nonpositive() (math.h).
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
 
 inline constexpr int64_t kAttentionRows = 32;
 
-/// Sizes and strides. `nan_is_zero`: probabilities that are NaN, always those of a whole row, are
-/// 0.
+/// Attention without and with a softcap.
+struct Uncapped {
+  static constexpr bool kCapped = false;
+};
+struct Capped {
+  static constexpr bool kCapped = true;
+};
+
+/// Sizes and strides. `cap` is the softcap, used if scores are capped. `nan_is_zero`:
+/// probabilities that are NaN, always those of a whole row, are 0.
 struct AttentionShape {
   int64_t queries, keys, depth, width;
-  float scale;
+  float scale, cap;
   bool biased, masked, nan_is_zero;
   int64_t q_row, k_row, k_column, v_row, bias_row, bias_column, hidden_row, hidden_column;
 };
@@ -30,6 +39,17 @@ LLMC_INLINE void for_each_term(const float* __restrict terms, int64_t step, int6
     for (int64_t t = 0; t < keys; ++t) f(t, terms[t]);
   } else {
     for (int64_t t = 0; t < keys; ++t) f(t, terms[t * step]);
+  }
+}
+
+/// Replaces scores x by cap * tanh(x / cap).
+LLMC_INLINE void cap_scores(float* __restrict row, int64_t keys, float cap) {
+  const F32x8 inverse = splat(1.0f / cap), largest = splat(cap);
+  int64_t t = 0;
+  for (; t + kLanes <= keys; t += kLanes) store(row + t, tanh(load(row + t) * inverse) * largest);
+  if (t < keys) {
+    const auto rest = static_cast<size_t>(keys - t);
+    store_partial(row + t, tanh(load_partial(row + t, rest) * inverse) * largest, rest);
   }
 }
 
@@ -57,11 +77,13 @@ LLMC_INLINE float attention_exponentials(float* __restrict row, int64_t keys, fl
 }
 
 /// Replaces the products of one query by probabilities.
+template <class Rule>
 LLMC_INLINE void attention_probabilities(float* __restrict row, const float* bias,
                                          const float* hidden, const AttentionShape& s) {
   const int64_t keys = s.keys;  // a local variable: `s` might overlap the row
   const float scale = s.scale;
   for (int64_t t = 0; t < keys; ++t) row[t] = row[t] * scale;
+  if constexpr (Rule::kCapped) cap_scores(row, keys, s.cap);
   if (s.biased)
     for_each_term(bias, s.bias_column, keys, [&](int64_t t, float x) { row[t] = row[t] + x; });
   if (s.masked)
@@ -77,40 +99,42 @@ LLMC_INLINE void attention_probabilities(float* __restrict row, const float* bia
 }
 
 /// Computes `rows` queries, at largest kAttentionRows.
+template <class Rule>
 LLMC_NOINLINE inline void attention_rows(const float* q, const float* k, const float* v,
                                          const float* bias, const float* hidden, float* y,
                                          float* scores, float* panel, int64_t rows,
                                          const AttentionShape& s) {
   product_packing(q, s.q_row, k, s.k_row, s.k_column, scores, rows, s.depth, s.keys, panel);
   for (int64_t r = 0; r < rows; ++r)
-    attention_probabilities(scores + r * s.keys, bias + r * s.bias_row, hidden + r * s.hidden_row,
-                            s);
+    attention_probabilities<Rule>(scores + r * s.keys, bias + r * s.bias_row,
+                                  hidden + r * s.hidden_row, s);
   product_of_floats(scores, s.keys, v, s.v_row, y, rows, s.keys, s.width);
 }
 
 /// Computes the queries [begin, end) of all matrices of the batch. Without a bias or a mask, its
 /// pointer is not read and its strides are 0.
-template <class T, class Batch, class Q, class K, class V, class B, class H>
+template <class T, class Rule = Uncapped, class Batch, class Q, class K, class V, class B, class H>
 inline void attention(const T* q, const T* k, const T* v, const T* bias, const T* hidden, T* y,
                       T* scores, T* panel, int64_t begin, int64_t end, int64_t queries,
-                      int64_t keys, int64_t depth, int64_t width, float scale, bool biased,
-                      bool masked, bool nan_is_zero, int64_t q_row, int64_t k_row, int64_t k_column,
-                      int64_t v_row, int64_t bias_row, int64_t bias_column, int64_t hidden_row,
-                      int64_t hidden_column, const Batch& batch, const Q& q_strides,
-                      const K& k_strides, const V& v_strides, const B& bias_strides,
-                      const H& hidden_strides) {
-  const AttentionShape shape{queries,  keys,        depth,      width,        scale,    biased,
-                             masked,   nan_is_zero, q_row,      k_row,        k_column, v_row,
-                             bias_row, bias_column, hidden_row, hidden_column};
+                      int64_t keys, int64_t depth, int64_t width, float scale, float cap,
+                      bool biased, bool masked, bool nan_is_zero, int64_t q_row, int64_t k_row,
+                      int64_t k_column, int64_t v_row, int64_t bias_row, int64_t bias_column,
+                      int64_t hidden_row, int64_t hidden_column, const Batch& batch,
+                      const Q& q_strides, const K& k_strides, const V& v_strides,
+                      const B& bias_strides, const H& hidden_strides) {
+  const AttentionShape shape{queries, keys,     depth,       width,      scale,        cap,
+                             biased,  masked,   nan_is_zero, q_row,      k_row,        k_column,
+                             v_row,   bias_row, bias_column, hidden_row, hidden_column};
   while (begin < end) {
     const int64_t matrix = begin / queries, first = begin % queries;
     int64_t rows = queries - first < end - begin ? queries - first : end - begin;
     if (rows > kAttentionRows) rows = kAttentionRows;
-    attention_rows(q + offset_in(batch, q_strides, matrix) + first * q_row,
-                   k + offset_in(batch, k_strides, matrix), v + offset_in(batch, v_strides, matrix),
-                   bias + offset_in(batch, bias_strides, matrix) + first * bias_row,
-                   hidden + offset_in(batch, hidden_strides, matrix) + first * hidden_row,
-                   y + begin * width, scores, panel, rows, shape);
+    attention_rows<Rule>(q + offset_in(batch, q_strides, matrix) + first * q_row,
+                         k + offset_in(batch, k_strides, matrix),
+                         v + offset_in(batch, v_strides, matrix),
+                         bias + offset_in(batch, bias_strides, matrix) + first * bias_row,
+                         hidden + offset_in(batch, hidden_strides, matrix) + first * hidden_row,
+                         y + begin * width, scores, panel, rows, shape);
     begin += rows;
   }
 }
