@@ -11,9 +11,11 @@
 namespace llmc::quant {
 namespace {
 
-/// Sizes of the parts of operands that are packed: all of them fit the second-level cache, a panel
-/// of each the first.
-constexpr std::size_t kDepth = 256, kRows = 64, kColumns = 256;
+/// Sizes of the parts of operands that are packed: both fit a second-level cache of 512 KiB, a
+/// panel of each the first-level cache.
+constexpr std::size_t kDepth = 256, kRows = 64;
+template <class T>
+constexpr std::size_t kColumns = 1024 / sizeof(T);
 constexpr std::size_t kPanelHeight = 8;  // rows of a result in a panel of the left operand
 constexpr std::size_t kVectorBytes = 64;
 
@@ -43,7 +45,7 @@ template <int Rows, class T>
     std::memcpy(c + static_cast<std::size_t>(i) * c_stride, &sums[i], kVectorBytes);
 }
 
-/// Adds the products of packed parts to `c`.
+/// Adds the products of packed parts, a in panels of kPanelHeight columns and b of kWidth, to `c`.
 template <int Rows, class T>
 [[gnu::always_inline]] inline void add_packed(const T* a, const T* b, MatrixView<T> c,
                                               std::size_t depth) {
@@ -68,7 +70,7 @@ template <int Rows, class T>
   }
 }
 
-/// Takes the depth in parts that stay in the first-level cache for all rows.
+/// Splits the depth so that a part of `b` stays in the first-level cache for all rows.
 template <int Rows>
 [[gnu::always_inline]] inline void add_lane_tiles(const float* a, std::size_t width, const float* b,
                                                   float* c, std::size_t depth) {
@@ -143,8 +145,8 @@ void add_packed_parts(const double* a, const double* b, MatrixView<double> c, st
   kernels().doubles(a, b, c, depth);
 }
 
-/// Copies a part to panels of Width columns, one after the other: [columns / Width][rows][Width].
-/// The last panel is padded with zeros.
+/// Copies a part to panels of Width columns, one after the other: [panels][rows][Width]. The last
+/// panel is padded with zeros.
 template <std::size_t Width, class T>
 void pack(MatrixView<const T> from, T* to) {
   for (std::size_t j = 0; j < from.columns; j += Width) {
@@ -163,9 +165,14 @@ void pack(MatrixView<const T> from, T* to) {
 template <class T>
 void add_blocked(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   LLMC_CHECK(a.rows == b.rows && a.columns == c.rows && b.columns == c.columns);
-  std::vector<T> left(kDepth * kRows), right(kDepth * kColumns);
-  for (std::size_t j = 0; j < c.columns; j += kColumns) {
-    const std::size_t columns = std::min(kColumns, c.columns - j);
+  const auto panels = [](std::size_t size, std::size_t width) {
+    return (size + width - 1) / width * width;
+  };
+  const std::size_t deepest = std::min(kDepth, a.rows);
+  std::vector<T> left(deepest * panels(std::min(kRows, c.rows), kPanelHeight));
+  std::vector<T> right(deepest * panels(std::min(kColumns<T>, c.columns), kWidth<T>));
+  for (std::size_t j = 0; j < c.columns; j += kColumns<T>) {
+    const std::size_t columns = std::min(kColumns<T>, c.columns - j);
     for (std::size_t k = 0; k < a.rows; k += kDepth) {
       const std::size_t depth = std::min(kDepth, a.rows - k);
       pack<kWidth<T>>(b.part(k, depth, j, columns), right.data());

@@ -98,37 +98,54 @@ Grid grid_of(WeightKind kind, const std::vector<std::byte>& panels, std::size_t 
   return kind == WeightKind::kQ8 ? Grid{step, 0, -127, 127} : Grid{step, 0, -32, 31};
 }
 
-TEST(Products, AreSumsInOrderWhateverTheSizes) {
-  for (const auto& [depth, rows, columns] :
-       {std::tuple{1, 1, 1}, {3, 5, 7}, {300, 70, 140}, {257, 64, 128}}) {
-    const auto k = static_cast<std::size_t>(depth), m = static_cast<std::size_t>(rows);
-    const auto n = static_cast<std::size_t>(columns);
-    const std::vector<float> a = gaussian(k * m, 1), b = gaussian(k * n, 2);
-    std::vector<float> c = gaussian(m * n, 3), expected = c;
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t j = 0; j < n; ++j)
-        for (std::size_t p = 0; p < k; ++p) {
-          const float product = a[p * m + i] * b[p * n + j];
-          expected[i * n + j] += product;
-        }
-    add_products({a.data(), k, m, m}, {b.data(), k, n, n}, {c.data(), m, n, n});
-    EXPECT_EQ(c, expected) << depth << " " << rows << " " << columns;
-  }
+/// Each operand has more columns in memory than the product reads, and what follows a row of the
+/// result stays as it is.
+template <class T>
+void expect_sums_in_order(std::size_t depth, std::size_t rows, std::size_t columns) {
+  constexpr std::size_t kMore = 3;
+  const std::size_t a_stride = rows + kMore, b_stride = columns + kMore, c_stride = columns + kMore;
+  const auto numbers = [](std::size_t count, std::uint32_t seed) {
+    const std::vector<float> made = gaussian(count, seed);
+    std::vector<T> values(made.begin(), made.end());
+    for (T& value : values) value /= T{3};
+    return values;
+  };
+  const std::vector<T> a = numbers(depth * a_stride, 1), b = numbers(depth * b_stride, 2);
+  std::vector<T> c = numbers(rows * c_stride, 3), expected = c;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < columns; ++j)
+      for (std::size_t k = 0; k < depth; ++k) {
+        const T product = a[k * a_stride + i] * b[k * b_stride + j];
+        expected[i * c_stride + j] += product;
+      }
+  add_products(MatrixView<const T>{a.data(), depth, rows, a_stride},
+               MatrixView<const T>{b.data(), depth, columns, b_stride},
+               MatrixView<T>{c.data(), rows, columns, c_stride});
+  EXPECT_EQ(c, expected) << depth << " " << rows << " " << columns;
 }
 
-TEST(Products, OfDoublesAreSumsInOrder) {
-  const std::size_t k = 130, m = 9, n = 20;
-  std::vector<double> a(k * m), b(k * n), c(m * n, 0.5), expected = c;
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] = 1.0 / static_cast<double>(i + 1);
-  for (std::size_t i = 0; i < b.size(); ++i) b[i] = std::sqrt(static_cast<double>(i));
-  for (std::size_t i = 0; i < m; ++i)
-    for (std::size_t j = 0; j < n; ++j)
-      for (std::size_t p = 0; p < k; ++p) {
-        const double product = a[p * m + i] * b[p * n + j];
-        expected[i * n + j] += product;
-      }
-  add_products({a.data(), k, m, m}, {b.data(), k, n, n}, {c.data(), m, n, n});
-  EXPECT_EQ(c, expected);
+TEST(Products, AreSumsInOrderWhateverTheSizes) {
+  for (const auto& [depth, rows, columns] :
+       {std::tuple{1u, 1u, 1u}, {3u, 5u, 7u}, {300u, 70u, 530u}, {257u, 64u, 128u}})
+    expect_sums_in_order<float>(depth, rows, columns);
+  expect_sums_in_order<double>(130, 9, 20);
+  expect_sums_in_order<double>(300, 70, 270);
+}
+
+TEST(Products, OfLanesAreSumsInOrder) {
+  for (const std::size_t depth : {1, 128, 300}) {
+    constexpr std::size_t kWidth = 24;
+    const std::vector<float> a = gaussian(depth * kWidth, 1), b = gaussian(depth * kLanes, 2);
+    std::vector<float> c = gaussian(kWidth * kLanes, 3), expected = c;
+    for (std::size_t i = 0; i < kWidth; ++i)
+      for (std::size_t lane = 0; lane < kLanes; ++lane)
+        for (std::size_t k = 0; k < depth; ++k) {
+          const float product = a[k * kWidth + i] * b[k * kLanes + lane];
+          expected[i * kLanes + lane] += product;
+        }
+    add_lanes(a.data(), kWidth, b.data(), c.data(), depth);
+    EXPECT_EQ(c, expected) << depth;
+  }
 }
 
 TEST(Products, TransposeMovesEveryElement) {
