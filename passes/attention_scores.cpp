@@ -170,6 +170,8 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
       scores.q = rw.producer(value)->inputs[0];
       scores.k = rw.producer(value)->inputs[1];
       scores.product = value;
+      if (scores.softcap != 0 && !std::isnormal(static_cast<float>(scores.softcap)))
+        return std::nullopt;
       return scores;
     }
     if (const auto inner = through_view(rw, value)) {

@@ -332,9 +332,7 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   if (!window) return std::nullopt;
 
   const double scale = scores.scale * q_scale * keys->traced.scale;
-  if (!std::isfinite(static_cast<float>(scale)) ||
-      !std::isfinite(static_cast<float>(scores.softcap)))
-    return std::nullopt;
+  if (!std::isfinite(static_cast<float>(scale))) return std::nullopt;
   match.op.heads = *heads;
   match.op.kv_heads = keys->heads;
   match.op.head_dim = *cache[4].constant();

@@ -97,9 +97,7 @@ std::optional<CrossMatch> match_cross(const Rewriter& rw, IndexAnalysis& indices
   if (!past || !hides_nothing(rw, indices, *scores, {tokens, *past, source[2]}))
     return std::nullopt;
   const double scale = scores->scale * queries->scale * keys->scale;
-  if (!std::isfinite(static_cast<float>(scale)) ||
-      !std::isfinite(static_cast<float>(scores->softcap)))
-    return std::nullopt;
+  if (!std::isfinite(static_cast<float>(scale))) return std::nullopt;
   return CrossMatch{{.heads = *heads,
                      .kv_heads = keys->heads,
                      .head_dim = *dim,

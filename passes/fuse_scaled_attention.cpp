@@ -121,7 +121,6 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
                .nan_is_zero = softmax->nan_is_zero},
               *std::move(scores)};
   if (!std::isnormal(found.op.scale)) return std::nullopt;
-  if (found.scores.softcap != 0 && !std::isnormal(found.op.softcap)) return std::nullopt;
   if (!fills.empty()) found.op.fill = *fills.begin();
   if (found.scores.conditions.size() == 1) found.op.keeps = found.scores.conditions[0].seen;
   return found;

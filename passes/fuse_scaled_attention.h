@@ -8,7 +8,7 @@ namespace llmc::passes {
 /// store the scores of all queries at the same time.
 ///
 ///   s = q . k              scaled by numbers, also q or k
-///   s = c tanh(s / c)      or without a softcap c
+///   s = c tanh(s / c)      only with a softcap c
 ///   s = s + bias           any number of terms, scaled after that by 1e-4 to 1e4 or not, then
 ///   s = where(mask, s, fill)   or   where(mask, fill, s), one or more with the same fill
 ///   p = softmax(s, -1)     of s - max(s), too

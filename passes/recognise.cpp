@@ -77,8 +77,9 @@ class Reader {
         facts_.fused.attentions += times;
         (attention->chunked ? facts_.chunks : facts_.windows)[attention->window] += times;
         facts_.softcap = attention->softcap;
-      } else if (std::holds_alternative<ir::ScaledAttention>(node.op)) {
+      } else if (const auto* scaled = std::get_if<ir::ScaledAttention>(&node.op)) {
         facts_.fused.attentions += times;
+        facts_.softcap = scaled->softcap;
       } else if (std::holds_alternative<ir::CrossAttention>(node.op)) {
         facts_.fused.cross_attentions += times;
       } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {

@@ -70,4 +70,10 @@ std::string attention_rule(const plan::AttentionStage& stage, std::uint64_t ctx)
   return rule + ">";
 }
 
+std::string attention_rule(const plan::CrossAttentionStage& stage) {
+  plan::AttentionStage same;
+  same.softcap = stage.softcap;
+  return attention_rule(same, 0);
+}
+
 }  // namespace llmc::emit

@@ -112,10 +112,9 @@ class Printer {
                        float_literal(s.scale), buffer(s.q), buffer(s.out), more);
   }
   std::string operator()(const plan::CrossAttentionStage& s) const {
-    const std::string cap = s.softcap > 0 ? ", " + float_literal(s.softcap) : "";
-    return fmt::format("attention<Source{}>(context, {}, {}, {}, {}{});",
-                       cap.empty() ? "" : ", AttentionRule<0, /*capped=*/true>", layer(s.layer),
-                       float_literal(s.scale), buffer(s.q), buffer(s.out), cap);
+    return fmt::format("attention<Source{}>(context, {}, {}, {}, {}{});", attention_rule(s),
+                       layer(s.layer), float_literal(s.scale), buffer(s.q), buffer(s.out),
+                       s.softcap > 0 ? ", " + float_literal(s.softcap) : "");
   }
   std::string operator()(const plan::SourceStoreStage& s) const {
     return fmt::format("source_store<Source>(m.rows({}), {}, {});", row_count(s.rows), buffer(s.x),

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "compiler/ir/infer_rules.h"
 
 /// Type inference of fused operators and loops.
@@ -138,7 +140,9 @@ Result<Types> infer_op(const InferContext& c, const Rope& op) {
 /// Returns an error if the operator's softcap, 0 for none, is not valid.
 template <class Op>
 Status want_softcap(const InferContext& c, const Op& op) {
-  return op.softcap >= 0 ? ok_status() : c.error("softcap is negative or not a number");
+  return op.softcap >= 0 && std::isfinite(op.softcap)
+             ? ok_status()
+             : c.error("softcap is negative or not finite");
 }
 
 Result<Types> infer_op(const InferContext& c, const Attention& op) {

@@ -50,7 +50,6 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   CallStage stage;
   stage.kernel = "attention";
   stage.types = {ElementType::kF32};
-  if (op.softcap > 0) stage.tags = {"Capped"};
   stage.buffers = {read(q), read(k), read(v), read(bias), read(hidden), written(y), scores, panel};
   const std::int64_t factors[] = {product(batch).bound(), queries.bound(), keys.bound(),
                                   depth.bound() + width.bound()};
@@ -62,9 +61,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   stage.numbers = {std::int64_t{0}, product(batch) * queries,
                    queries,         keys,
                    depth,           width,
-                   op.scale,        op.softcap,
-                   biased,          masked,
-                   op.nan_is_zero};
+                   op.scale,        biased,
+                   masked,          op.nan_is_zero};
   for (const Size& step : {stride(q, rank - 2), stride(k, rank - 2), stride(k, rank - 1),
                            stride(v, rank - 2), stride(bias, rank - 2), stride(bias, rank - 1),
                            stride(hidden, rank - 2), stride(hidden, rank - 1)})
@@ -74,6 +72,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   };
   stage.numbers.insert(stage.numbers.end(),
                        {batch, front(q), front(k), front(v), front(bias), front(hidden)});
+  if (op.softcap > 0) {
+    stage.tags = {"Capped"};
+    stage.numbers.emplace_back(op.softcap);
+  }
   emit(node, std::move(stage));
   return ok_status();
 }

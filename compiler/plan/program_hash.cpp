@@ -88,7 +88,8 @@ class HashWriter {
     if (s.sinks.exists()) put(s.sinks);
   }
   void write(const CrossAttentionStage& s) {
-    put(s.shape, s.scale, s.softcap, s.q, s.out, s.layer);
+    put(s.shape, s.scale, s.q, s.out, s.layer);
+    if (s.softcap > 0) put(s.softcap);
   }
   void write(const SourceStoreStage& s) {
     put(s.shape, s.formats.keys, s.formats.values, s.x, s.out, s.rows, s.max_rows);

@@ -124,7 +124,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::CrossAttention& op) {
   const Tensor &q = c.operand(0), &source = c.operand(1);
   if (op.heads <= 0 || op.kv_heads <= 0 || op.head_dim <= 0 || op.heads % op.kv_heads != 0)
     return c.error("invalid attention shape");
-  if (!(op.softcap >= 0)) return c.error("softcap is negative");
+  if (!(op.softcap >= 0)) return c.error("softcap is negative or not a number");
   const std::int64_t tokens = q.dims[1], keys = source.dims[2], dim = op.head_dim;
   if (q.dims != Dims{1, tokens, op.heads, dim} || source.dims != Dims{2, op.kv_heads, keys, dim})
     return c.error("operands do not match the attention shape: q " + type_text(q) + ", source " +

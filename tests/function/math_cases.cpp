@@ -83,16 +83,17 @@ constexpr Case kMathCases[] = {
   %w = matmul %u, %v
   return %y, %w
 })"},
-    // A softcap before the mask, and scores far beyond it.
+    // A softcap, then a bias, then a mask.
     {"attention_with_softcap",
-     R"(graph @g(%q: f32[3, 5, 8], %k: f32[3, 8, 21], %v: f32[1, 21, 16], %m: bool[5, 21]) {
+     R"(graph @g(%q: f32[3, 5, 8], %k: f32[3, 8, 21], %v: f32[1, 21, 16], %b: f32[5, 21], %m: bool[5, 21]) {
   %s = matmul %q, %k
   %c = constant f32[] {1.5}
   %d = div %s, %c
   %t = tanh %d
   %u = mul %t, %c
+  %w = add %u, %b
   %f = constant f32[] {-3.4028234663852886e38}
-  %e = where %m, %u, %f
+  %e = where %m, %w, %f
   %p = softmax %e {axis = 2}
   %y = matmul %p, %v
   return %y
@@ -143,6 +144,22 @@ constexpr Case kMathCases[] = {
   %zero = constant f32[] {0}
   %s = matmul %q, %k
   %p = softmax %s {axis = 1}
+  %x = is_nan %p
+  %g = where %x, %zero, %p
+  %y = matmul %g, %v
+  return %y
+})",
+     true},
+    {"attention_of_capped_specials",
+     R"(graph @g(%q: f32[9, 8], %k: f32[8, 12]) {
+  %v = constant f32[12, 16] random(2, 0.5)
+  %c = constant f32[] {2}
+  %zero = constant f32[] {0}
+  %s = matmul %q, %k
+  %d = div %s, %c
+  %t = tanh %d
+  %u = mul %t, %c
+  %p = softmax %u {axis = 1}
   %x = is_nan %p
   %g = where %x, %zero, %p
   %y = matmul %g, %v

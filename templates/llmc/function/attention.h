@@ -116,12 +116,12 @@ LLMC_NOINLINE inline void attention_rows(const float* q, const float* k, const f
 template <class T, class Rule = Uncapped, class Batch, class Q, class K, class V, class B, class H>
 inline void attention(const T* q, const T* k, const T* v, const T* bias, const T* hidden, T* y,
                       T* scores, T* panel, int64_t begin, int64_t end, int64_t queries,
-                      int64_t keys, int64_t depth, int64_t width, float scale, float cap,
-                      bool biased, bool masked, bool nan_is_zero, int64_t q_row, int64_t k_row,
-                      int64_t k_column, int64_t v_row, int64_t bias_row, int64_t bias_column,
-                      int64_t hidden_row, int64_t hidden_column, const Batch& batch,
-                      const Q& q_strides, const K& k_strides, const V& v_strides,
-                      const B& bias_strides, const H& hidden_strides) {
+                      int64_t keys, int64_t depth, int64_t width, float scale, bool biased,
+                      bool masked, bool nan_is_zero, int64_t q_row, int64_t k_row, int64_t k_column,
+                      int64_t v_row, int64_t bias_row, int64_t bias_column, int64_t hidden_row,
+                      int64_t hidden_column, const Batch& batch, const Q& q_strides,
+                      const K& k_strides, const V& v_strides, const B& bias_strides,
+                      const H& hidden_strides, float cap = 0) {
   const AttentionShape shape{queries, keys,     depth,       width,      scale,        cap,
                              biased,  masked,   nan_is_zero, q_row,      k_row,        k_column,
                              v_row,   bias_row, bias_column, hidden_row, hidden_column};
