@@ -95,7 +95,7 @@ class Recorder {
   std::optional<Elements> operator()(const Binary& op) const {
     const auto* a = input(0);
     const auto* b = input(1);
-    const auto size = output_size();
+    const auto size = broadcast_size();
     if (!size || !fits(a, *size) || !fits(b, *size)) return std::nullopt;
     Elements out;
     for (std::size_t i = 0; i < *size; ++i) {
@@ -109,7 +109,7 @@ class Recorder {
     const auto condition = numbers(0);
     const auto* a = input(1);
     const auto* b = input(2);
-    const auto size = output_size();
+    const auto size = broadcast_size();
     if (!size || !condition || !fits(&*condition, *size) || !fits(a, *size) || !fits(b, *size))
       return std::nullopt;
     Elements out;
@@ -195,14 +195,15 @@ class Recorder {
     }
     return sizes;
   }
-  /// Returns the number of elements of the result; nullopt if it exceeds kMaxElements or the result
-  /// is not vector-like.
+  /// Returns the number of elements of the result; nullopt if it exceeds kMaxElements.
   std::optional<std::size_t> output_size() const {
-    const auto& type = graph_.value(node_.outputs[slot_]).type;
-    const auto count = element_count(type);
-    if (!is_vector_like(type) || !count || *count > static_cast<std::int64_t>(kMaxElements))
-      return std::nullopt;
+    const auto count = element_count(graph_.value(node_.outputs[slot_]).type);
+    if (!count || *count > static_cast<std::int64_t>(kMaxElements)) return std::nullopt;
     return static_cast<std::size_t>(*count);
+  }
+  /// The same for operands that are broadcast: nullopt if the result is not vector-like, too.
+  std::optional<std::size_t> broadcast_size() const {
+    return is_vector_like(graph_.value(node_.outputs[slot_]).type) ? output_size() : std::nullopt;
   }
   /// Returns whether an operand has one element or as many as the result.
   template <class T>
@@ -248,9 +249,7 @@ class Recorder {
       case BinaryKind::kDiv:
         return divide(a, b);
       case BinaryKind::kMod:
-        if (!a.is_constant() || !b.is_constant() || *b.constant() <= 0 || *a.constant() < 0)
-          return std::nullopt;
-        return Dim(*a.constant() % *b.constant());
+        return remainder(a, b.constant().value_or(0));
       case BinaryKind::kMin:
         if (not_less) return b;
         if (not_greater) return a;
@@ -296,6 +295,13 @@ class Recorder {
     return divisor > 0 && known_.is_non_negative(a) ? div_floor(a, divisor) : std::nullopt;
   }
 
+  /// Returns a - divisor * floor(a / divisor); nullopt unless the divisor is positive.
+  static std::optional<Dim> remainder(const Dim& a, std::int64_t divisor) {
+    const auto quotient = divisor > 0 ? div_floor(a, divisor) : std::nullopt;
+    const auto whole = quotient ? mul(*quotient, Dim(divisor)) : std::nullopt;
+    return whole ? sub(a, *whole) : std::nullopt;
+  }
+
   const Graph& graph_;
   const ShapeValues& known_;
   const Node& node_;
@@ -330,7 +336,7 @@ void ShapeValues::record(const Graph& graph, const Node& node) {
     const auto& type = graph.value(node.outputs[slot]).type;
     const bool wide = type.element == ElementType::kI64 || type.element == ElementType::kI32 ||
                       type.element == ElementType::kBool;
-    if (!is_vector_like(type) || is_float(type.element) || (computes && !wide)) continue;
+    if (is_float(type.element) || (computes && !wide)) continue;
     auto elements = std::visit(Recorder(graph, *this, node, slot), node.op);
     if (elements && elements->size() <= kMaxElements) set(node.outputs[slot], std::move(*elements));
   }

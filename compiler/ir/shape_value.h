@@ -11,7 +11,8 @@ namespace llmc::ir {
 /// Integer and bool tensors whose elements are known as Dims, for example the result of Shape ->
 /// Gather -> Unsqueeze -> Concat. With them, Reshape, Expand, Tile, Slice and ConstantOfShape with
 /// computed shapes have symbolic result types instead of unknown ones. Such a tensor has at most
-/// 256 elements and at most one dim that is not 1. Elements are in row-major order.
+/// 256 elements, in row-major order. The results of elementwise operators are known if at most one
+/// of their dims is not 1, those of views whatever their dims.
 ///
 /// Bools are 0 and 1. Symbols represent sizes, so an expression without negative terms is
 /// non-negative, and `Equal(seq, -1)` is false. A dim of a tensor whose shape was read is

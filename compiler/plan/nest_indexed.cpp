@@ -126,23 +126,27 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   const Sizes &from = dims(x), &to = dims(y);
   const std::size_t rank = from.size();
-  LLMC_TRY(const auto pads, integers(node, 1));
-  LLMC_CHECK(pads.size() == 2 * rank);
   const ElementType type = computed_in(element(x));
-  if (op.mode == ir::PadMode::kConstant) {
-    // Fills the whole result, then copies the remaining part of x to its position.
+  const auto sizes = op.mode == ir::PadMode::kConstant ? known_sizes(node, 1) : std::nullopt;
+  if (sizes) {
+    // Fills the whole result, then copies the remaining part of x to its position. What is added at
+    // one end, or removed if it is negative, may depend on open dims, but not which of both it is.
+    LLMC_CHECK(sizes->size() == 2 * rank);
     const ExpressionPtr fill = has(node, 2) ? broadcast_to(node.inputs[2], to) : literal(type, 0);
     const ExpressionPtr value = expression(x);
     const View whole = result(y);
     View kept = whole;
-    std::vector<std::int64_t> first(rank);
-    Sizes count(rank);
+    Sizes first(rank), count(rank);
     for (std::size_t d = 0; d < rank; ++d) {
-      first[d] = std::max<std::int64_t>(0, -pads[d]);
-      count[d] = from[d] + std::min<std::int64_t>(0, pads[rank + d]) - first[d];
+      const Size &before = (*sizes)[d], &after = (*sizes)[rank + d];
+      for (const Size& size : {before, after})
+        if (size.least() < 0 && (Size(0) - size).least() < 0)
+          return needs_numbers(node, "it may add or remove elements");
+      first[d] = before.least() < 0 ? Size(0) - before : Size(0);
+      count[d] = from[d] - first[d] + (after.least() < 0 ? after : Size(0));
       if (count[d].bound() < 0) count[d] = 0;
       if (count[d].least() < 0) return needs_numbers(node, "it may remove more than there is");
-      kept = sliced(kept, d, std::max<std::int64_t>(0, pads[d]), 1, count[d]);
+      kept = sliced(kept, d, before.least() < 0 ? Size(0) : before, 1, count[d]);
     }
     const auto shown = map_views(value, [&](const View& v) -> std::optional<View> {
       View view = v;
@@ -154,6 +158,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
     return ok_status();
   }
   // One dim at a time: selects rows by a table of indices.
+  LLMC_TRY(const auto pads, integers(node, 1));
+  LLMC_CHECK(pads.size() == 2 * rank);
   View source = stored(x);
   Sizes now = from;
   for (std::size_t d = 0; d < rank; ++d) {

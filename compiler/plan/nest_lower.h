@@ -149,6 +149,8 @@ class NestLowerer {
   /// Returns the constant of a value, or nullptr if it is not constant.
   ir::ConstantPtr constant(ir::ValueId value) const { return host_.constant(value); }
   Result<std::vector<std::int64_t>> integers(const ir::Node& node, std::size_t operand) const;
+  /// Returns the elements of an operand that are numbers or sizes; nullopt if they are not known.
+  std::optional<Sizes> known_sizes(const ir::Node& node, std::size_t operand) const;
   bool has(const ir::Node& node, std::size_t operand) const {
     return operand < node.inputs.size() && node.inputs[operand].exists();
   }

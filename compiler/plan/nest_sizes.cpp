@@ -285,15 +285,16 @@ bool NestLowerer::lower_open_sizes(const ir::Node& node) {
   return true;
 }
 
+std::optional<Sizes> NestLowerer::known_sizes(const ir::Node& node, std::size_t operand) const {
+  if (const auto open = host_.elements(node.inputs[operand])) return open;
+  const auto numbers = integers(node, operand);
+  if (!numbers.ok()) return std::nullopt;
+  return Sizes(numbers->begin(), numbers->end());
+}
+
 Status NestLowerer::lower_open_slice(const ir::Node& node) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
-  const auto numbers = [&](std::size_t operand) -> std::optional<Sizes> {
-    if (const auto open = host_.elements(node.inputs[operand])) return open;
-    const auto known = integers(node, operand);
-    if (!known.ok()) return std::nullopt;
-    return Sizes(known->begin(), known->end());
-  };
-  const auto starts = numbers(1);
+  const auto starts = known_sizes(node, 1);
   if (!starts) return needs_numbers(node, "its first elements are not known when compiling");
   LLMC_TRY(const auto axes, slice_axes(node, starts->size()));
   const Sizes &from = dims(x), &to = dims(y);

@@ -101,6 +101,43 @@ const OpenCase kOpenCases[] = {
 })",
      {{"b", {1, 2}}, {"s", {2, 12}}},
      {{{"b", 1}, {"s", 2}}, {{"b", 2}, {"s", 5}}, {{"b", 2}, {"s", 12}}}},
+    // Blocks of 5 rows, each beside the one before, as in local attention: pads by what is missing.
+    {"open_blocks",
+     R"(graph @g(%x: f32[n, 3]) {
+  %size = shape %x {begin = 0, end = 1}
+  %five = constant i64[1] {5}
+  %minus = neg %size
+  %more = mod %minus, %five
+  %zeros = constant i64[3] {0, 0, 0}
+  %flat = concat %zeros, %more {axis = 0}
+  %pairs = constant i64[2] {-1, 2}
+  %two = reshape %flat, %pairs
+  %last = constant i64[1] {-1}
+  %first = constant i64[1] {0}
+  %end = constant i64[1] {-9223372036854775807}
+  %turned = slice %two, %last, %end, %first, %last
+  %t = transpose %turned {perm = [1, 0]}
+  %pads = reshape %t, %last
+  %fill = constant f32[] {7}
+  %p = pad %x, %pads, %fill
+  %blocks = constant i64[3] {-1, 5, 3}
+  %b = reshape %p, %blocks
+  %before = constant i64[6] {1, 0, 0, 0, 0, 0}
+  %after = constant i64[6] {-1, 0, 0, 1, 0, 0}
+  %l = pad %b, %before
+  %r = pad %b, %after
+  %stop = constant i64[1] {-1}
+  %one = constant i64[1] {1}
+  %left = slice %l, %first, %stop, %first, %one
+  %y = concat %left, %b, %r {axis = 1}
+  %less = neg %more
+  %none = constant i64[2] {0, 0}
+  %back = concat %none, %less, %first {axis = 0}
+  %z = pad %p, %back
+  return %y, %p, %z
+})",
+     {{"n", {1, 13}}},
+     {{{"n", 1}}, {{"n", 4}}, {{"n", 5}}, {{"n", 6}}, {{"n", 13}}}},
     {"open_movement",
      R"(graph @g(%x: f32[n, 6], %i: i64[n, 6], %z: f32[m, 6]) {
   %flat = constant i64[1] {-1}
