@@ -191,17 +191,19 @@ const reference::Tensor* PositionBias::evaluate(ValueId value) {
 std::optional<reference::Tensor> PositionBias::compute_elements(ValueId value) {
   const ir::Node* node = rw_.producer(value);
   if (!node) return std::nullopt;
+  std::vector<std::int64_t> dims;
   std::int64_t elements = 1;
   for (const Dim& dim : rw_.type(value).dims) {
     const auto size = dim.evaluate(sizes_);
     if (!size || *size < 0 || __builtin_mul_overflow(elements, *size, &elements))
       return std::nullopt;
+    dims.push_back(*size);
   }
   if (elements > kMaxResultElements) return std::nullopt;
   reference::Tensor result;
   if (const auto* sizes = rw_.shape_values().find(value)) {
     result.element = rw_.type(value).element;
-    if (rw_.type(value).rank() == 1) result.dims = {static_cast<std::int64_t>(sizes->size())};
+    result.dims = std::move(dims);
     for (const Dim& size : *sizes) {
       const auto number = size.evaluate(sizes_);
       if (!number) return std::nullopt;
