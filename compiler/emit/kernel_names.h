@@ -16,6 +16,7 @@ std::string weight_type(const plan::PackedWeight& weight, std::string rows = {},
 /// Returns the template argument of attention() after its shape: ", AttentionRule<…>"; empty if all
 /// previous keys count and scores are used as they are. `ctx`: context in tokens.
 std::string attention_rule(const plan::AttentionStage& stage, std::uint64_t ctx);
+/// The same for attention to a source, all of whose keys count.
 std::string attention_rule(const plan::CrossAttentionStage& stage);
 
 /// Returns the type of an operator in templates/llmc/kernels/functions.h: "Add", "GeluTanh". Of

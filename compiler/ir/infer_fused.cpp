@@ -19,6 +19,14 @@ Status want_vector(const InferContext& c, std::size_t operand, const Dim& width,
   return c.want_equal(c.type(operand).dims[0], width, "length of the " + what);
 }
 
+/// Returns an error if the operator's softcap, 0 for none, is not valid.
+template <class Op>
+Status want_softcap(const InferContext& c, const Op& op) {
+  return op.softcap >= 0 && std::isfinite(op.softcap)
+             ? ok_status()
+             : c.error("softcap is negative or not finite");
+}
+
 /// Checks the head counts and head size of an attention operator: all are positive, `heads` is a
 /// multiple of `kv_heads`, and products of them do not overflow.
 Status want_heads(const InferContext& c, std::int64_t heads, std::int64_t kv_heads,
@@ -135,14 +143,6 @@ Result<Types> infer_op(const InferContext& c, const Rope& op) {
   LLMC_RETURN_IF_ERROR(
       want_rotation(c, op, *x.dims[3].constant(), x.dims[op.heads_first ? 2 : 1], 1, 2));
   return Types{x};
-}
-
-/// Returns an error if the operator's softcap, 0 for none, is not valid.
-template <class Op>
-Status want_softcap(const InferContext& c, const Op& op) {
-  return op.softcap >= 0 && std::isfinite(op.softcap)
-             ? ok_status()
-             : c.error("softcap is negative or not finite");
 }
 
 Result<Types> infer_op(const InferContext& c, const Attention& op) {

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "compiler/ir/shape_rules.h"
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/check.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/support/check.h"
+#include "llmc/quant/layout.h"
 
 namespace llmc::quant {
 namespace {
@@ -165,12 +166,9 @@ void pack(MatrixView<const T> from, T* to) {
 template <class T>
 void add_blocked(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   LLMC_CHECK(a.rows == b.rows && a.columns == c.rows && b.columns == c.columns);
-  const auto panels = [](std::size_t size, std::size_t width) {
-    return (size + width - 1) / width * width;
-  };
   const std::size_t deepest = std::min(kDepth, a.rows);
-  std::vector<T> left(deepest * panels(std::min(kRows, c.rows), kPanelHeight));
-  std::vector<T> right(deepest * panels(std::min(kColumns<T>, c.columns), kWidth<T>));
+  std::vector<T> left(deepest * round_up(std::min(kRows, c.rows), kPanelHeight));
+  std::vector<T> right(deepest * round_up(std::min(kColumns<T>, c.columns), kWidth<T>));
   for (std::size_t j = 0; j < c.columns; j += kColumns<T>) {
     const std::size_t columns = std::min(kColumns<T>, c.columns - j);
     for (std::size_t k = 0; k < a.rows; k += kDepth) {

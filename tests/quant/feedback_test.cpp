@@ -98,6 +98,17 @@ Grid grid_of(WeightKind kind, const std::vector<std::byte>& panels, std::size_t 
   return kind == WeightKind::kQ8 ? Grid{step, 0, -127, 127} : Grid{step, 0, -32, 31};
 }
 
+/// Adds a^T · b to `c`, each sum in order.
+template <class T>
+void add_in_order(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
+  for (std::size_t i = 0; i < c.rows; ++i)
+    for (std::size_t j = 0; j < c.columns; ++j)
+      for (std::size_t k = 0; k < a.rows; ++k) {
+        const T product = a.row(k)[i] * b.row(k)[j];
+        c.row(i)[j] += product;
+      }
+}
+
 /// Each operand has more columns in memory than the product reads, and what follows a row of the
 /// result stays as it is.
 template <class T>
@@ -112,21 +123,19 @@ void expect_sums_in_order(std::size_t depth, std::size_t rows, std::size_t colum
   };
   const std::vector<T> a = numbers(depth * a_stride, 1), b = numbers(depth * b_stride, 2);
   std::vector<T> c = numbers(rows * c_stride, 3), expected = c;
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < columns; ++j)
-      for (std::size_t k = 0; k < depth; ++k) {
-        const T product = a[k * a_stride + i] * b[k * b_stride + j];
-        expected[i * c_stride + j] += product;
-      }
-  add_products(MatrixView<const T>{a.data(), depth, rows, a_stride},
-               MatrixView<const T>{b.data(), depth, columns, b_stride},
-               MatrixView<T>{c.data(), rows, columns, c_stride});
+  const MatrixView<const T> left{a.data(), depth, rows, a_stride};
+  const MatrixView<const T> right{b.data(), depth, columns, b_stride};
+  add_in_order(left, right, MatrixView<T>{expected.data(), rows, columns, c_stride});
+  add_products(left, right, MatrixView<T>{c.data(), rows, columns, c_stride});
   EXPECT_EQ(c, expected) << depth << " " << rows << " " << columns;
 }
 
 TEST(Products, AreSumsInOrderWhateverTheSizes) {
-  for (const auto& [depth, rows, columns] :
-       {std::tuple{1u, 1u, 1u}, {3u, 5u, 7u}, {300u, 70u, 530u}, {257u, 64u, 128u}})
+  for (const auto& [depth, rows, columns] : {std::tuple{1u, 1u, 1u},
+                                             {3u, 5u, 7u},
+                                             {300u, 70u, 140u},
+                                             {300u, 70u, 530u},
+                                             {257u, 64u, 128u}})
     expect_sums_in_order<float>(depth, rows, columns);
   expect_sums_in_order<double>(130, 9, 20);
   expect_sums_in_order<double>(300, 70, 270);
@@ -137,12 +146,9 @@ TEST(Products, OfLanesAreSumsInOrder) {
     constexpr std::size_t kWidth = 24;
     const std::vector<float> a = gaussian(depth * kWidth, 1), b = gaussian(depth * kLanes, 2);
     std::vector<float> c = gaussian(kWidth * kLanes, 3), expected = c;
-    for (std::size_t i = 0; i < kWidth; ++i)
-      for (std::size_t lane = 0; lane < kLanes; ++lane)
-        for (std::size_t k = 0; k < depth; ++k) {
-          const float product = a[k * kWidth + i] * b[k * kLanes + lane];
-          expected[i * kLanes + lane] += product;
-        }
+    add_in_order(MatrixView<const float>{a.data(), depth, kWidth, kWidth},
+                 MatrixView<const float>{b.data(), depth, kLanes, kLanes},
+                 MatrixView<float>{expected.data(), kWidth, kLanes, kLanes});
     add_lanes(a.data(), kWidth, b.data(), c.data(), depth);
     EXPECT_EQ(c, expected) << depth;
   }
