@@ -21,9 +21,9 @@ constexpr std::size_t kPanelHeight = 8;  // rows of a result in a panel of the l
 constexpr std::size_t kVectorBytes = 64;
 
 template <class T>
-using Vector = T __attribute__((vector_size(kVectorBytes)));
-template <class T>
 constexpr std::size_t kWidth = kVectorBytes / sizeof(T);
+template <class T>
+using Vector = T __attribute__((ext_vector_type(kWidth<T>)));
 
 /// Adds a tile of Rows x kWidth elements.
 template <int Rows, class T>
@@ -39,7 +39,8 @@ template <int Rows, class T>
     std::memcpy(&x, b + k * b_stride, kVectorBytes);
 #pragma clang loop unroll(full)
     for (int i = 0; i < Rows; ++i)
-      sums[i] = sums[i] + x * a[k * a_stride + static_cast<std::size_t>(i)];
+      sums[i] = __builtin_elementwise_fma(
+          x, static_cast<Vector<T>>(a[k * a_stride + static_cast<std::size_t>(i)]), sums[i]);
   }
 #pragma clang loop unroll(full)
   for (int i = 0; i < Rows; ++i)
@@ -101,16 +102,16 @@ void lanes_anywhere(const float* a, std::size_t width, const float* b, float* c,
 constexpr Kernels kAnywhere{floats_anywhere, doubles_anywhere, lanes_anywhere};
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void floats_avx2(const float* a, const float* b, MatrixView<float> c,
-                                         std::size_t depth) {
+[[gnu::target("avx2,fma")]] void floats_avx2(const float* a, const float* b, MatrixView<float> c,
+                                             std::size_t depth) {
   add_packed<4>(a, b, c, depth);
 }
-[[gnu::target("avx2")]] void doubles_avx2(const double* a, const double* b, MatrixView<double> c,
-                                          std::size_t depth) {
+[[gnu::target("avx2,fma")]] void doubles_avx2(const double* a, const double* b,
+                                              MatrixView<double> c, std::size_t depth) {
   add_packed<4>(a, b, c, depth);
 }
-[[gnu::target("avx2")]] void lanes_avx2(const float* a, std::size_t width, const float* b, float* c,
-                                        std::size_t depth) {
+[[gnu::target("avx2,fma")]] void lanes_avx2(const float* a, std::size_t width, const float* b,
+                                            float* c, std::size_t depth) {
   add_lane_tiles<4>(a, width, b, c, depth);
 }
 constexpr Kernels kAvx2{floats_avx2, doubles_avx2, lanes_avx2};
@@ -132,8 +133,9 @@ constexpr Kernels kAvx512{floats_avx512, doubles_avx512, lanes_avx512};
 const Kernels& kernels() {
 #if defined(__x86_64__)
   static const Kernels& best = __builtin_cpu_supports("avx512f") ? kAvx512
-                               : __builtin_cpu_supports("avx2")  ? kAvx2
-                                                                 : kAnywhere;
+                               : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+                                   ? kAvx2
+                                   : kAnywhere;
   return best;
 #else
   return kAnywhere;

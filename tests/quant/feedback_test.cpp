@@ -103,10 +103,8 @@ template <class T>
 void add_in_order(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   for (std::size_t i = 0; i < c.rows; ++i)
     for (std::size_t j = 0; j < c.columns; ++j)
-      for (std::size_t k = 0; k < a.rows; ++k) {
-        const T product = a.row(k)[i] * b.row(k)[j];
-        c.row(i)[j] += product;
-      }
+      for (std::size_t k = 0; k < a.rows; ++k)
+        c.row(i)[j] = std::fma(a.row(k)[i], b.row(k)[j], c.row(i)[j]);
 }
 
 /// Each operand has more columns in memory than the product reads, and what follows a row of the
