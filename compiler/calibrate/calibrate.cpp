@@ -162,7 +162,7 @@ class Encoder final : public Products {
       if (all && all->rows() > 0)
         moments.add_scaled(
             *all, kSharedRows * static_cast<double>(columns) / static_cast<double>(all->rows()));
-      LLMC_RETURN_IF_ERROR(encode(node, weight, {block, blocks}, moments, *matrix));
+      LLMC_RETURN_IF_ERROR(encode(node, weight, {block, blocks}, std::move(moments), *matrix));
       done_ += rows / blocks * columns;
       if (options_.progress) options_.progress(done_, total_);
     }
@@ -172,7 +172,7 @@ class Encoder final : public Products {
   }
 
   Status encode(const ir::Node& node, const ir::Constant& weight, Block block,
-                const quant::Moments& moments, quant::EncodedMatrix& matrix) {
+                quant::Moments moments, quant::EncodedMatrix& matrix) {
     if (!moments.finite())
       return Diagnostic{.kind = ErrorKind::kBadInput,
                         .file = node.origin.file,
@@ -181,7 +181,7 @@ class Encoder final : public Products {
                             "the inputs of the matrix are not finite for the calibration's "
                             "text",
                         .hint = "--calibrate none encodes the weights without a text"};
-    const quant::Feedback feedback(moments, kDamping, pool_);
+    const quant::Feedback feedback(std::move(moments), kDamping, pool_);
     const std::size_t rows = matrix.rows() / block.count, columns = matrix.columns();
     const float largest = quant::largest_weight(matrix.kind());
     const std::size_t parts = (rows + kRowsAtOnce - 1) / kRowsAtOnce;

@@ -26,6 +26,8 @@ double applied_shift(const Moments& moments) {
 }
 /// Columns that are factored, or rows that are updated, at a time.
 constexpr std::size_t kPart = 128;
+/// Rows of moments that are summed at a time: larger, since all inputs are packed for each part.
+constexpr std::size_t kMomentsPart = 256;
 
 /// Factors the lower triangle of the symmetric matrix `g` in place: g = L L^T. Returns false if it
 /// is not positive definite.
@@ -93,11 +95,11 @@ void Moments::add(std::span<const float> x, WorkerPool& pool) {
   rows_ += rows;
   const MatrixView<const float> inputs{x.data(), rows, columns_, columns_};
   const MatrixView<float> sums{sums_.data(), columns_, columns_, columns_};
-  const std::size_t parts = (columns_ + kPart - 1) / kPart;
+  const std::size_t parts = (columns_ + kMomentsPart - 1) / kMomentsPart;
   LLMC_CHECK(pool.run(parts,
                       [&](std::size_t part) -> Status {
-                        const std::size_t first = part * kPart, rest = columns_ - first;
-                        const std::size_t count = std::min(kPart, rest);
+                        const std::size_t first = part * kMomentsPart, rest = columns_ - first;
+                        const std::size_t count = std::min(kMomentsPart, rest);
                         add_products(inputs.part(0, rows, first, count),
                                      inputs.part(0, rows, first, rest),
                                      sums.part(first, count, first, rest));
@@ -116,11 +118,11 @@ void Moments::add(std::span<const float> x, std::span<const float> exact, Worker
   const MatrixView<const float> changes{differences.data(), rows, columns_, columns_};
   const MatrixView<const float> inputs{x.data(), rows, columns_, columns_};
   const MatrixView<float> sums{changes_.data(), columns_, columns_, columns_};
-  const std::size_t parts = (columns_ + kPart - 1) / kPart;
+  const std::size_t parts = (columns_ + kMomentsPart - 1) / kMomentsPart;
   LLMC_CHECK(pool.run(parts,
                       [&](std::size_t part) -> Status {
-                        const std::size_t first = part * kPart;
-                        const std::size_t count = std::min(kPart, columns_ - first);
+                        const std::size_t first = part * kMomentsPart;
+                        const std::size_t count = std::min(kMomentsPart, columns_ - first);
                         add_products(changes.part(0, rows, first, count), inputs,
                                      sums.part(first, count, 0, columns_));
                         return ok_status();
@@ -141,7 +143,7 @@ bool Moments::finite() const {
   return std::ranges::all_of(changes_, [](float sum) { return std::isfinite(sum); });
 }
 
-Feedback::Feedback(const Moments& moments, double damping, WorkerPool& pool) {
+Feedback::Feedback(Moments moments, double damping, WorkerPool& pool) {
   LLMC_CHECK(moments.finite());
   const std::size_t n = moments.columns();
   double mean = 0;
@@ -186,6 +188,7 @@ Feedback::Feedback(const Moments& moments, double damping, WorkerPool& pool) {
     if (factor_lower(g, n, pool)) break;
     LLMC_CHECK(added < 1e6);
   }
+  moments.release_sums();
   weights_.resize(n);
   importance_.resize(n);
   for (std::size_t j = 0; j < n; ++j) {
@@ -211,7 +214,7 @@ Feedback::Feedback(const Moments& moments, double damping, WorkerPool& pool) {
   if (moments.has_changes() && mean > 0) find_shift(moments, mean, g, pool);
 }
 
-void Feedback::find_shift(const Moments& moments, double mean, const std::vector<double>& lower,
+void Feedback::find_shift(Moments& moments, double mean, const std::vector<double>& lower,
                           WorkerPool& pool) {
   // The best real weights are W + W C H^-1. A column is rounded from its weight, the errors of
   // those before it and (W C H^-1 U)[j] = (W C L^-T)[j] / L[j][j], with L as in the constructor.
@@ -220,6 +223,7 @@ void Feedback::find_shift(const Moments& moments, double mean, const std::vector
   for (std::size_t r = 0; r < n; ++r)
     for (std::size_t i = 0; i < n; ++i)
       y[r * n + i] = static_cast<double>(moments.change(order_[i], order_[n - 1 - r])) / mean;
+  moments.release_changes();
   const MatrixView<double> all{y.data(), n, n, n};
   const MatrixView<const double> solved{y.data(), n, n, n};
   std::vector<double> negated;

@@ -42,6 +42,9 @@ class Moments {
   }
   /// Returns whether all sums are finite.
   bool finite() const;
+  /// Frees the sums, or the changes, that nothing reads any more.
+  void release_sums() { sums_ = {}; }
+  void release_changes() { changes_ = {}; }
 
  private:
   std::size_t columns_, rows_ = 0;
@@ -58,7 +61,7 @@ class Feedback {
   /// more if they are singular otherwise. The moments must be finite (LLMC_CHECK). If they have
   /// changes, rows are rounded for products between those of X and of X': the loss of the latter is
   /// ||X' W^T - X Q^T|| (GPTAQ, arXiv 2504.02692).
-  Feedback(const Moments& moments, double damping, WorkerPool& pool);
+  Feedback(Moments moments, double damping, WorkerPool& pool);
 
   /// Returns whether rows can be encoded in the format: q4, and symmetric codes with a scale for
   /// every 32.
@@ -74,7 +77,7 @@ class Feedback {
   const std::vector<std::uint32_t>& order() const { return order_; }
 
  private:
-  void find_shift(const Moments& moments, double mean, const std::vector<double>& lower,
+  void find_shift(Moments& moments, double mean, const std::vector<double>& lower,
                   WorkerPool& pool);
   template <class Codec>
   void encode_rows(Codec codec, std::span<const float> weights) const;
