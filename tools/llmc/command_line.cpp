@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <csignal>
@@ -283,6 +286,11 @@ int run_program(int argc, char** argv, exec::Ranks* ranks) {
   std::signal(SIGXFSZ, SIG_IGN);  // writes over the file size limit fail
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, exit codes of commands are lost
   llmc::install_signal_cleanup();
+#ifdef __GLIBC__
+  // Large blocks are mappings of their own, so memory that is freed goes back to the system. By
+  // default this limit grows up to 32 MiB, and the values of a calibration fragment the heap.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
   try {
     return run_command_line(argc, argv, ranks);
   } catch (const std::bad_alloc&) {
