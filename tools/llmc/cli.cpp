@@ -24,7 +24,7 @@ std::int64_t now_ns() {
       .count();
 }
 
-constexpr std::int64_t kRedrawNs = 80'000'000;
+constexpr std::int64_t kRedrawNs = 80'000'000, kLogNs = 60'000'000'000;
 
 /// PREFIX/share/doc/llmc, where PREFIX/bin/llmc is this program, if it has pages; else empty.
 std::string find_docs() {
@@ -168,7 +168,7 @@ bool stderr_is_terminal() {
 }
 
 Progress::Progress(const Globals& globals)
-    : shown_(!globals.quiet && stderr_is_terminal()), started_ns_(now_ns()) {}
+    : shown_(!globals.quiet), terminal_(stderr_is_terminal()) {}
 
 Progress::~Progress() {
   clear();
@@ -177,24 +177,26 @@ Progress::~Progress() {
 void Progress::update(std::string_view phase, std::uint64_t done, std::uint64_t total) {
   if (!shown_) return;
   const std::int64_t now = now_ns();
-  const bool same_phase = phase == phase_;
-  if (same_phase && now - last_ns_ < kRedrawNs) return;
-  if (!same_phase) {
+  if (phase != phase_) {
     phase_ = phase;
     started_ns_ = now;
+    last_ns_ = terminal_ ? 0 : now;
   }
+  if (now - last_ns_ < (terminal_ ? kRedrawNs : kLogNs)) return;
   last_ns_ = now;
-  std::string line = fmt::format("\r\x1b[K{}", phase);
+  std::string line = phase_;
   if (total > 0) {
     const double part = static_cast<double>(done) / static_cast<double>(total);
     constexpr int kWidth = 24;
     const int filled = static_cast<int>(part * kWidth);
-    line += fmt::format(" [{:=<{}}{: <{}}] {:3.0f} %", "", filled, "", kWidth - filled, part * 100);
+    if (terminal_) line += fmt::format(" [{:=<{}}{: <{}}]", "", filled, "", kWidth - filled);
+    line += fmt::format(" {:{}.0f} %", part * 100, terminal_ ? 3 : 1);
     const double elapsed_s = static_cast<double>(now - started_ns_) * 1e-9;
     if (part > 0.02 && elapsed_s > 1)
       line += fmt::format(", {:.0f} s left", elapsed_s / part - elapsed_s);
   }
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  if (!terminal_) return print_error_line("llmc: " + line);
+  std::fputs(("\r\x1b[K" + line).c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -90,8 +90,8 @@ inline std::string not_empty(const std::string& path) {
 /// Returns whether stderr is a terminal.
 bool stderr_is_terminal();
 
-/// A progress line on stderr, redrawn in place and removed at the end. Not shown with --quiet, or
-/// if stderr is not a terminal.
+/// A progress line on stderr, redrawn in place and removed at the end; if stderr is not a terminal,
+/// a line of its own for every minute that a phase takes. Not shown with --quiet.
 class Progress {
  public:
   explicit Progress(const Globals& globals);
@@ -103,7 +103,7 @@ class Progress {
   void clear();
 
  private:
-  bool shown_ = false;
+  bool shown_ = false, terminal_ = false;
   bool drawn_ = false;
   std::int64_t started_ns_ = 0, last_ns_ = 0;
   std::string phase_;
