@@ -39,6 +39,14 @@ Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptio
                        "leave out --source-ctx");
   }
   const ir::Dim rows = encoder.value(encoder.outputs().front()).type.dims[2];
+  if (!rows.evaluate({{"source", 1}}))
+    return file_failure(
+        ErrorKind::kUnsupported, options.model.string(),
+        fmt::format(
+            "the number of the encoder's rows, {}, does not follow from the size of its source",
+            rows.to_string()),
+        "export it without operators whose results have as many rows as values decide, such as "
+        "NonZero");
   const auto rows_of = [&](std::int64_t n) { return rows.evaluate({{"source", n}}).value_or(0); };
   const std::int64_t positions =
       std::max<std::int64_t>(1, passes::size_limit(encoder, rows).value_or(plan::kMaxContext));

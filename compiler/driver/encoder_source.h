@@ -12,7 +12,8 @@ namespace llmc::driver {
 
 /// Returns the limits of the number of tokens or frames of a source: up to the given maximum, or a
 /// default that fits the encoder's positions. Fails with kUsage if the encoder has fewer positions
-/// than requested, or a fixed number of frames.
+/// than requested, or a fixed number of frames; with kUnsupported if the number of its rows depends
+/// on more than the size of its source.
 Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptions& options);
 
 /// Fails with kBadInput if an id with which texts begin is outside the decoder's vocabulary.
