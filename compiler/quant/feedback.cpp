@@ -26,8 +26,12 @@ double applied_shift(const Moments& moments) {
 }
 /// Columns that are factored, or rows that are updated, at a time.
 constexpr std::size_t kPart = 128;
-/// Rows of moments that are summed at a time: larger, since all inputs are packed for each part.
-constexpr std::size_t kMomentsPart = 256;
+/// Returns the number of rows of moments that are summed at a time. All inputs are packed for each
+/// part, so parts are large if there are several for each thread.
+std::size_t rows_at_once(std::size_t columns, const WorkerPool& pool) {
+  constexpr std::size_t kLarge = 256, kPartsPerThread = 4;
+  return columns >= kLarge * kPartsPerThread * pool.threads() ? kLarge : kPart;
+}
 
 /// Factors the lower triangle of the symmetric matrix `g` in place: g = L L^T. Returns false if it
 /// is not positive definite.
@@ -95,11 +99,12 @@ void Moments::add(std::span<const float> x, WorkerPool& pool) {
   rows_ += rows;
   const MatrixView<const float> inputs{x.data(), rows, columns_, columns_};
   const MatrixView<float> sums{sums_.data(), columns_, columns_, columns_};
-  const std::size_t parts = (columns_ + kMomentsPart - 1) / kMomentsPart;
+  const std::size_t part_rows = rows_at_once(columns_, pool);
+  const std::size_t parts = (columns_ + part_rows - 1) / part_rows;
   LLMC_CHECK(pool.run(parts,
                       [&](std::size_t part) -> Status {
-                        const std::size_t first = part * kMomentsPart, rest = columns_ - first;
-                        const std::size_t count = std::min(kMomentsPart, rest);
+                        const std::size_t first = part * part_rows, rest = columns_ - first;
+                        const std::size_t count = std::min(part_rows, rest);
                         add_products(inputs.part(0, rows, first, count),
                                      inputs.part(0, rows, first, rest),
                                      sums.part(first, count, first, rest));
@@ -118,11 +123,12 @@ void Moments::add(std::span<const float> x, std::span<const float> exact, Worker
   const MatrixView<const float> changes{differences.data(), rows, columns_, columns_};
   const MatrixView<const float> inputs{x.data(), rows, columns_, columns_};
   const MatrixView<float> sums{changes_.data(), columns_, columns_, columns_};
-  const std::size_t parts = (columns_ + kMomentsPart - 1) / kMomentsPart;
+  const std::size_t part_rows = rows_at_once(columns_, pool);
+  const std::size_t parts = (columns_ + part_rows - 1) / part_rows;
   LLMC_CHECK(pool.run(parts,
                       [&](std::size_t part) -> Status {
-                        const std::size_t first = part * kMomentsPart;
-                        const std::size_t count = std::min(kMomentsPart, columns_ - first);
+                        const std::size_t first = part * part_rows;
+                        const std::size_t count = std::min(part_rows, columns_ - first);
                         add_products(changes.part(0, rows, first, count), inputs,
                                      sums.part(first, count, 0, columns_));
                         return ok_status();

@@ -42,9 +42,11 @@ class Moments {
   }
   /// Returns whether all sums are finite.
   bool finite() const;
-  /// Frees the sums, or the changes, that nothing reads any more.
-  void release_sums() { sums_ = {}; }
-  void release_changes() { changes_ = {}; }
+  /// Frees the sums, or the changes. They must not be read any more.
+  void release_sums() { std::vector<float>().swap(sums_); }
+  void release_changes() { std::vector<float>().swap(changes_); }
+  /// Returns the memory of sums and changes, in bytes.
+  std::size_t memory() const { return (sums_.capacity() + changes_.capacity()) * sizeof(float); }
 
  private:
   std::size_t columns_, rows_ = 0;
