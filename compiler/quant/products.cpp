@@ -4,10 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
+#include "compiler/quant/product_kernels.h"
 #include "compiler/support/check.h"
 #include "llmc/quant/layout.h"
+#include "llmc/simd/generic.h"
 
 namespace llmc::quant {
 namespace {
@@ -17,16 +20,39 @@ namespace {
 constexpr std::size_t kDepth = 256, kRows = 64;
 template <class T>
 constexpr std::size_t kColumns = 1024 / sizeof(T);
-constexpr std::size_t kPanelHeight = 8;  // rows of a result in a panel of the left operand
-constexpr std::size_t kVectorBytes = 64;
 
 template <class T>
-constexpr std::size_t kWidth = kVectorBytes / sizeof(T);
-template <class T>
-using Vector = T __attribute__((ext_vector_type(kWidth<T>)));
+using Vector = T __attribute__((ext_vector_type(kPanelWidth<T>)));
 
-/// Adds a tile of Rows x kWidth elements.
-template <int Rows, class T>
+#if defined(__x86_64__) && !defined(__FMA__)
+constexpr bool kAlwaysFma = false;
+#else
+constexpr bool kAlwaysFma = true;
+#endif
+
+/// Adds x * a: floats are rounded once, doubles twice, because not every processor has an
+/// instruction, and a library's fma() of doubles is thousands of times as slow.
+template <bool kFma, class T>
+[[gnu::always_inline]] inline void add_scaled(Vector<T>& sum, const Vector<T>& x, T a) {
+  if constexpr (sizeof(T) == sizeof(double)) {
+    sum = sum + x * a;
+  } else if constexpr (kFma) {
+    sum = __builtin_elementwise_fma(x, static_cast<Vector<T>>(a), sum);
+  } else {
+    using generic::portable::F32;
+    constexpr int kParts = sizeof(Vector<T>) / sizeof(F32);
+    const Vector<T> factors = static_cast<Vector<T>>(a);
+    F32 sums[kParts], values[kParts], factor;
+    std::memcpy(sums, &sum, sizeof(sums));
+    std::memcpy(values, &x, sizeof(values));
+    std::memcpy(&factor, &factors, sizeof(factor));
+    for (int i = 0; i < kParts; ++i) generic::portable::fma_lanes(values[i], factor, sums[i]);
+    std::memcpy(&sum, sums, sizeof(sums));
+  }
+}
+
+/// Adds a tile of Rows x kPanelWidth elements.
+template <int Rows, bool kFma, class T>
 [[gnu::always_inline]] inline void add_tile(const T* a, std::size_t a_stride, const T* b,
                                             std::size_t b_stride, T* c, std::size_t c_stride,
                                             std::size_t depth) {
@@ -39,107 +65,96 @@ template <int Rows, class T>
     std::memcpy(&x, b + k * b_stride, kVectorBytes);
 #pragma clang loop unroll(full)
     for (int i = 0; i < Rows; ++i)
-      sums[i] = __builtin_elementwise_fma(
-          x, static_cast<Vector<T>>(a[k * a_stride + static_cast<std::size_t>(i)]), sums[i]);
+      add_scaled<kFma>(sums[i], x, a[k * a_stride + static_cast<std::size_t>(i)]);
   }
 #pragma clang loop unroll(full)
   for (int i = 0; i < Rows; ++i)
     std::memcpy(c + static_cast<std::size_t>(i) * c_stride, &sums[i], kVectorBytes);
 }
 
-/// Adds the products of packed parts, a in panels of kPanelHeight columns and b of kWidth, to `c`.
-template <int Rows, class T>
+/// Adds the products of packed parts, a in panels of kPanelHeight columns and b of kPanelWidth, to
+/// `c`.
+template <int Rows, bool kFma, class T>
 [[gnu::always_inline]] inline void add_packed(const T* a, const T* b, MatrixView<T> c,
                                               std::size_t depth) {
   static_assert(kPanelHeight % Rows == 0);
-  for (std::size_t j = 0; j < c.columns; j += kWidth<T>) {
+  for (std::size_t j = 0; j < c.columns; j += kPanelWidth<T>) {
     for (std::size_t i = 0; i < c.rows; i += Rows) {
       const T* const left = a + i / kPanelHeight * kPanelHeight * depth + i % kPanelHeight;
       const T* const right = b + j * depth;
       const std::size_t rows = std::min<std::size_t>(Rows, c.rows - i);
-      const std::size_t columns = std::min(kWidth<T>, c.columns - j);
-      if (rows == Rows && columns == kWidth<T>) {
-        add_tile<Rows>(left, kPanelHeight, right, kWidth<T>, c.row(i) + j, c.stride, depth);
+      const std::size_t columns = std::min(kPanelWidth<T>, c.columns - j);
+      if (rows == Rows && columns == kPanelWidth<T>) {
+        add_tile<Rows, kFma>(left, kPanelHeight, right, kPanelWidth<T>, c.row(i) + j, c.stride,
+                             depth);
         continue;
       }
-      T tile[Rows * kWidth<T>] = {};
+      T tile[Rows * kPanelWidth<T>] = {};
       for (std::size_t r = 0; r < rows; ++r)
-        std::copy_n(c.row(i + r) + j, columns, tile + r * kWidth<T>);
-      add_tile<Rows>(left, kPanelHeight, right, kWidth<T>, tile, kWidth<T>, depth);
+        std::copy_n(c.row(i + r) + j, columns, tile + r * kPanelWidth<T>);
+      add_tile<Rows, kFma>(left, kPanelHeight, right, kPanelWidth<T>, tile, kPanelWidth<T>, depth);
       for (std::size_t r = 0; r < rows; ++r)
-        std::copy_n(tile + r * kWidth<T>, columns, c.row(i + r) + j);
+        std::copy_n(tile + r * kPanelWidth<T>, columns, c.row(i + r) + j);
     }
   }
 }
 
 /// Splits the depth so that a part of `b` stays in the first-level cache for all rows.
-template <int Rows>
+template <int Rows, bool kFma>
 [[gnu::always_inline]] inline void add_lane_tiles(const float* a, std::size_t width, const float* b,
                                                   float* c, std::size_t depth) {
   constexpr std::size_t kLaneDepth = 128;
   for (std::size_t k = 0; k < depth; k += kLaneDepth)
     for (std::size_t i = 0; i < width; i += Rows)
-      add_tile<Rows>(a + k * width + i, width, b + k * kLanes, kLanes, c + i * kLanes, kLanes,
-                     std::min(kLaneDepth, depth - k));
+      add_tile<Rows, kFma>(a + k * width + i, width, b + k * kLanes, kLanes, c + i * kLanes, kLanes,
+                           std::min(kLaneDepth, depth - k));
 }
 
-/// The same code for several instruction sets: more registers allow larger tiles.
-struct Kernels {
-  void (*floats)(const float*, const float*, MatrixView<float>, std::size_t);
-  void (*doubles)(const double*, const double*, MatrixView<double>, std::size_t);
-  void (*lanes)(const float*, std::size_t, const float*, float*, std::size_t);
-};
+// The same code for several instruction sets: more registers allow larger tiles.
 void floats_anywhere(const float* a, const float* b, MatrixView<float> c, std::size_t depth) {
-  add_packed<4>(a, b, c, depth);
+  add_packed<4, kAlwaysFma>(a, b, c, depth);
 }
 void doubles_anywhere(const double* a, const double* b, MatrixView<double> c, std::size_t depth) {
-  add_packed<4>(a, b, c, depth);
+  add_packed<4, kAlwaysFma>(a, b, c, depth);
 }
 void lanes_anywhere(const float* a, std::size_t width, const float* b, float* c,
                     std::size_t depth) {
-  add_lane_tiles<4>(a, width, b, c, depth);
+  add_lane_tiles<4, kAlwaysFma>(a, width, b, c, depth);
 }
-constexpr Kernels kAnywhere{floats_anywhere, doubles_anywhere, lanes_anywhere};
+constexpr ProductKernels kAnywhere{"any", floats_anywhere, doubles_anywhere, lanes_anywhere};
 
 #if defined(__x86_64__)
 [[gnu::target("avx2,fma")]] void floats_avx2(const float* a, const float* b, MatrixView<float> c,
                                              std::size_t depth) {
-  add_packed<4>(a, b, c, depth);
+  add_packed<4, true>(a, b, c, depth);
 }
 [[gnu::target("avx2,fma")]] void doubles_avx2(const double* a, const double* b,
                                               MatrixView<double> c, std::size_t depth) {
-  add_packed<4>(a, b, c, depth);
+  add_packed<4, true>(a, b, c, depth);
 }
 [[gnu::target("avx2,fma")]] void lanes_avx2(const float* a, std::size_t width, const float* b,
                                             float* c, std::size_t depth) {
-  add_lane_tiles<4>(a, width, b, c, depth);
+  add_lane_tiles<4, true>(a, width, b, c, depth);
 }
-constexpr Kernels kAvx2{floats_avx2, doubles_avx2, lanes_avx2};
+constexpr ProductKernels kAvx2{"avx2", floats_avx2, doubles_avx2, lanes_avx2};
 [[gnu::target("avx512f")]] void floats_avx512(const float* a, const float* b, MatrixView<float> c,
                                               std::size_t depth) {
-  add_packed<8>(a, b, c, depth);
+  add_packed<8, true>(a, b, c, depth);
 }
 [[gnu::target("avx512f")]] void doubles_avx512(const double* a, const double* b,
                                                MatrixView<double> c, std::size_t depth) {
-  add_packed<8>(a, b, c, depth);
+  add_packed<8, true>(a, b, c, depth);
 }
 [[gnu::target("avx512f")]] void lanes_avx512(const float* a, std::size_t width, const float* b,
                                              float* c, std::size_t depth) {
-  add_lane_tiles<8>(a, width, b, c, depth);
+  add_lane_tiles<8, true>(a, width, b, c, depth);
 }
-constexpr Kernels kAvx512{floats_avx512, doubles_avx512, lanes_avx512};
+constexpr ProductKernels kAvx512{"avx512", floats_avx512, doubles_avx512, lanes_avx512};
 #endif
 
-const Kernels& kernels() {
-#if defined(__x86_64__)
-  static const Kernels& best = __builtin_cpu_supports("avx512f") ? kAvx512
-                               : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-                                   ? kAvx2
-                                   : kAnywhere;
+const ProductKernels& kernels() {
+  static const ProductKernels& best = product_kernels().back();
   return best;
-#else
-  return kAnywhere;
-#endif
 }
 void add_packed_parts(const float* a, const float* b, MatrixView<float> c, std::size_t depth) {
   kernels().floats(a, b, c, depth);
@@ -170,12 +185,12 @@ void add_blocked(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) 
   LLMC_CHECK(a.rows == b.rows && a.columns == c.rows && b.columns == c.columns);
   const std::size_t deepest = std::min(kDepth, a.rows);
   std::vector<T> left(deepest * round_up(std::min(kRows, c.rows), kPanelHeight));
-  std::vector<T> right(deepest * round_up(std::min(kColumns<T>, c.columns), kWidth<T>));
+  std::vector<T> right(deepest * round_up(std::min(kColumns<T>, c.columns), kPanelWidth<T>));
   for (std::size_t j = 0; j < c.columns; j += kColumns<T>) {
     const std::size_t columns = std::min(kColumns<T>, c.columns - j);
     for (std::size_t k = 0; k < a.rows; k += kDepth) {
       const std::size_t depth = std::min(kDepth, a.rows - k);
-      pack<kWidth<T>>(b.part(k, depth, j, columns), right.data());
+      pack<kPanelWidth<T>>(b.part(k, depth, j, columns), right.data());
       for (std::size_t i = 0; i < c.rows; i += kRows) {
         const std::size_t rows = std::min(kRows, c.rows - i);
         pack<kPanelHeight>(a.part(k, depth, i, rows), left.data());
@@ -186,6 +201,18 @@ void add_blocked(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) 
 }
 
 }  // namespace
+
+std::span<const ProductKernels> product_kernels() {
+  static const std::vector<ProductKernels> all = [] {
+    std::vector<ProductKernels> found{kAnywhere};
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(kAvx2);
+    if (__builtin_cpu_supports("avx512f")) found.push_back(kAvx512);
+#endif
+    return found;
+  }();
+  return all;
+}
 
 void add_products(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
   add_blocked(a, b, c);

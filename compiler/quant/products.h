@@ -4,8 +4,9 @@
 #include <span>
 
 /// Sums of products for calibration. Each element of a result is one sum in order of the inner
-/// index, starting from the element's own value; each step is a fused multiply-add, rounded once.
-/// So the bits do not depend on the processor, on tiles or on threads.
+/// index, starting from the element's own value. Floats are added by fused multiply-adds, rounded
+/// once; of doubles each product and each sum is rounded. So the bits do not depend on the
+/// processor, on tiles or on threads.
 namespace llmc::quant {
 
 /// A row-major matrix in memory.

@@ -8,11 +8,14 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "compiler/quant/block_fit.h"
 #include "compiler/quant/encoded_matrix.h"
 #include "compiler/quant/pack.h"
+#include "compiler/quant/product_kernels.h"
 #include "compiler/quant/products.h"
 #include "tests/quant/rows.h"
 
@@ -98,13 +101,20 @@ Grid grid_of(WeightKind kind, const std::vector<std::byte>& panels, std::size_t 
   return kind == WeightKind::kQ8 ? Grid{step, 0, -127, 127} : Grid{step, 0, -32, 31};
 }
 
-/// Adds a^T · b to `c`, each sum in order.
+/// Adds a^T · b to `c`, each sum in order: of floats with one rounding, of doubles with two.
 template <class T>
 void add_in_order(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   for (std::size_t i = 0; i < c.rows; ++i)
     for (std::size_t j = 0; j < c.columns; ++j)
-      for (std::size_t k = 0; k < a.rows; ++k)
-        c.row(i)[j] = std::fma(a.row(k)[i], b.row(k)[j], c.row(i)[j]);
+      for (std::size_t k = 0; k < a.rows; ++k) {
+        const T x = a.row(k)[i], y = b.row(k)[j], sum = c.row(i)[j];
+        if constexpr (std::is_same_v<T, float>) {
+          c.row(i)[j] = std::fma(x, y, sum);
+        } else {
+          const T product = x * y;
+          c.row(i)[j] = sum + product;
+        }
+      }
 }
 
 /// Each operand has more columns in memory than the product reads, and what follows a row of the
@@ -152,12 +162,55 @@ TEST(Products, OfLanesAreSumsInOrder) {
   }
 }
 
+TEST(Products, HaveTheSameBitsWithEveryInstructionSet) {
+  const auto expect_sums = [](const auto& kernel, auto zero, std::size_t columns) {
+    using T = decltype(zero);
+    constexpr std::size_t kDepth = 300, kRows = 7;
+    const auto numbers = [](std::size_t count, std::uint32_t seed) {
+      const std::vector<float> made = gaussian(count, seed);
+      return std::vector<T>(made.begin(), made.end());
+    };
+    const std::vector<T> a = numbers(kDepth * kPanelHeight, 1),
+                         b = numbers(kDepth * kPanelWidth<T>, 2);
+    std::vector<T> c = numbers(kRows * columns, 3), expected = c;
+    add_in_order(MatrixView<const T>{a.data(), kDepth, kRows, kPanelHeight},
+                 MatrixView<const T>{b.data(), kDepth, columns, kPanelWidth<T>},
+                 MatrixView<T>{expected.data(), kRows, columns, columns});
+    kernel(a.data(), b.data(), MatrixView<T>{c.data(), kRows, columns, columns}, kDepth);
+    EXPECT_EQ(c, expected) << columns;
+  };
+  for (const ProductKernels& kernels : product_kernels()) {
+    SCOPED_TRACE(kernels.name);
+    for (const std::size_t columns : {13, 16}) expect_sums(kernels.floats, float{}, columns);
+    for (const std::size_t columns : {5, 8}) expect_sums(kernels.doubles, double{}, columns);
+    const std::vector<float> a = gaussian(300 * 8, 1), b = gaussian(300 * kLanes, 2);
+    std::vector<float> c = gaussian(8 * kLanes, 3), expected = c;
+    add_in_order(MatrixView<const float>{a.data(), 300, 8, 8},
+                 MatrixView<const float>{b.data(), 300, kLanes, kLanes},
+                 MatrixView<float>{expected.data(), 8, kLanes, kLanes});
+    kernels.lanes(a.data(), 8, b.data(), c.data(), 300);
+    EXPECT_EQ(c, expected);
+  }
+}
+
 TEST(Products, TransposeMovesEveryElement) {
   std::vector<float> from(17 * 35), to(from.size());
   std::iota(from.begin(), from.end(), 0.0f);
   transpose({from.data(), 17, 35, 35}, {to.data(), 35, 17, 17});
   for (std::size_t i = 0; i < 17; ++i)
     for (std::size_t j = 0; j < 35; ++j) ASSERT_EQ(to[j * 17 + i], from[i * 35 + j]);
+}
+
+TEST(Moments, GiveTheirMemoryBack) {
+  WorkerPool pool(1);
+  Moments moments(32);
+  const std::vector<float> x = gaussian(4 * 32, 1), exact = gaussian(4 * 32, 2);
+  moments.add(x, exact, pool);
+  EXPECT_GE(moments.memory(), 2 * 32 * 32 * sizeof(float));
+  moments.release_sums();
+  EXPECT_EQ(moments.memory(), 32 * 32 * sizeof(float));
+  moments.release_changes();
+  EXPECT_EQ(moments.memory(), 0u);
 }
 
 TEST(Feedback, FactorsTheMomentsWithDamping) {
