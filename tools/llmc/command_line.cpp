@@ -288,8 +288,10 @@ int run_program(int argc, char** argv, exec::Ranks* ranks) {
   llmc::install_signal_cleanup();
 #ifdef __GLIBC__
   // Large blocks are mappings of their own, so memory that is freed goes back to the system. By
-  // default this limit grows up to 32 MiB, and the values of a calibration fragment the heap.
+  // default this limit grows up to 32 MiB, and the values of a calibration fragment the heap. With
+  // a fixed limit the other is fixed, too, at 128 KiB of free memory at the end of a heap.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 16 << 20);
 #endif
   try {
     return run_command_line(argc, argv, ranks);
