@@ -42,11 +42,9 @@ Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptio
   if (!rows.evaluate({{"source", 1}}))
     return file_failure(
         ErrorKind::kUnsupported, options.model.string(),
-        fmt::format(
-            "the number of the encoder's rows, {}, does not follow from the size of its source",
-            rows.to_string()),
-        "export it without operators whose results have as many rows as values decide, such as "
-        "NonZero");
+        fmt::format("the encoder's number of rows, {}, depends on more than the size of its source",
+                    rows.to_string()),
+        "export it without operators whose output size depends on values, such as NonZero");
   const auto rows_of = [&](std::int64_t n) { return rows.evaluate({{"source", n}}).value_or(0); };
   const std::int64_t positions =
       std::max<std::int64_t>(1, passes::size_limit(encoder, rows).value_or(plan::kMaxContext));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "compiler/ir/text.h"
 
 namespace llmc::driver {
@@ -14,7 +16,7 @@ using ::testing::HasSubstr;
 Result<plan::DimRange> range_for(const std::string& rows, std::uint32_t source_max) {
   const auto graph = ir::parse("graph @encoder(%ids: i64[1, source], %keys: f32[1, 2, " + rows +
                                ", 4]) {\n  return %keys\n}\n");
-  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : format(graph.error().first()));
+  if (!graph.ok()) return graph.error();
   CompileOptions options;
   options.model = "model";
   options.source_max = source_max;
@@ -36,7 +38,7 @@ TEST(SourceRange, RefusesRowsThatDependOnMore) {
   ASSERT_FALSE(range.ok());
   EXPECT_EQ(range.error().first().kind, ErrorKind::kUnsupported);
   EXPECT_THAT(format(range.error().first()),
-              HasSubstr("model: the number of the encoder's rows, found, does not follow"));
+              HasSubstr("model: the encoder's number of rows, found, depends on more than"));
 }
 
 }  // namespace
