@@ -221,7 +221,7 @@ TEST(BenchKernel, PrintsEveryLevelAndTheSameBits) {
       llmc({"bench", "--kernel", "gemm", "--shape", "24x64x3", "--target", "generic", "--format",
             "q4", "--opt-level", "1,3", "-r", "2", "-o", "json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
-  EXPECT_EQ(ran.err, "") << "progress is for terminals";
+  EXPECT_EQ(ran.err, "") << "progress is for terminals and for phases of minutes";
   const auto json = nlohmann::json::parse(ran.out);
   ASSERT_EQ(json["results"].size(), 2u);
   EXPECT_EQ(json["results"][0]["opt_level"], 1);

@@ -91,7 +91,7 @@ inline std::string not_empty(const std::string& path) {
 bool stderr_is_terminal();
 
 /// A progress line on stderr, redrawn in place and removed at the end; if stderr is not a terminal,
-/// a line of its own for every minute that a phase takes. Not shown with --quiet.
+/// lines at least a minute apart, the first a minute after the phase began. Not shown with --quiet.
 class Progress {
  public:
   explicit Progress(const Globals& globals);
