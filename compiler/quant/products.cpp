@@ -153,8 +153,7 @@ constexpr ProductKernels kAvx512{"avx512", floats_avx512, doubles_avx512, lanes_
 #endif
 
 const ProductKernels& kernels() {
-  static const ProductKernels& best = product_kernels().back();
-  return best;
+  return product_kernels().back();
 }
 void add_packed_parts(const float* a, const float* b, MatrixView<float> c, std::size_t depth) {
   kernels().floats(a, b, c, depth);

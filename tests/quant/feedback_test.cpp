@@ -117,20 +117,23 @@ void add_in_order(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c)
       }
 }
 
+/// Returns thirds of Gaussian numbers, so that doubles are no floats.
+template <class T>
+std::vector<T> numbers(std::size_t count, std::uint32_t seed) {
+  const std::vector<float> made = gaussian(count, seed);
+  std::vector<T> values(made.begin(), made.end());
+  for (T& value : values) value /= T{3};
+  return values;
+}
+
 /// Each operand has more columns in memory than the product reads, and what follows a row of the
 /// result stays as it is.
 template <class T>
 void expect_sums_in_order(std::size_t depth, std::size_t rows, std::size_t columns) {
   constexpr std::size_t kMore = 3;
   const std::size_t a_stride = rows + kMore, b_stride = columns + kMore, c_stride = columns + kMore;
-  const auto numbers = [](std::size_t count, std::uint32_t seed) {
-    const std::vector<float> made = gaussian(count, seed);
-    std::vector<T> values(made.begin(), made.end());
-    for (T& value : values) value /= T{3};
-    return values;
-  };
-  const std::vector<T> a = numbers(depth * a_stride, 1), b = numbers(depth * b_stride, 2);
-  std::vector<T> c = numbers(rows * c_stride, 3), expected = c;
+  const std::vector<T> a = numbers<T>(depth * a_stride, 1), b = numbers<T>(depth * b_stride, 2);
+  std::vector<T> c = numbers<T>(rows * c_stride, 3), expected = c;
   const MatrixView<const T> left{a.data(), depth, rows, a_stride};
   const MatrixView<const T> right{b.data(), depth, columns, b_stride};
   add_in_order(left, right, MatrixView<T>{expected.data(), rows, columns, c_stride});
@@ -149,30 +152,29 @@ TEST(Products, AreSumsInOrderWhateverTheSizes) {
   expect_sums_in_order<double>(300, 70, 270);
 }
 
+/// Checks a function like add_lanes().
+template <class Lanes>
+void expect_lanes_in_order(const Lanes& lanes, std::size_t depth, std::size_t width) {
+  const std::vector<float> a = gaussian(depth * width, 1), b = gaussian(depth * kLanes, 2);
+  std::vector<float> c = gaussian(width * kLanes, 3), expected = c;
+  add_in_order(MatrixView<const float>{a.data(), depth, width, width},
+               MatrixView<const float>{b.data(), depth, kLanes, kLanes},
+               MatrixView<float>{expected.data(), width, kLanes, kLanes});
+  lanes(a.data(), width, b.data(), c.data(), depth);
+  EXPECT_EQ(c, expected) << depth;
+}
+
 TEST(Products, OfLanesAreSumsInOrder) {
-  for (const std::size_t depth : {1, 128, 300}) {
-    constexpr std::size_t kWidth = 24;
-    const std::vector<float> a = gaussian(depth * kWidth, 1), b = gaussian(depth * kLanes, 2);
-    std::vector<float> c = gaussian(kWidth * kLanes, 3), expected = c;
-    add_in_order(MatrixView<const float>{a.data(), depth, kWidth, kWidth},
-                 MatrixView<const float>{b.data(), depth, kLanes, kLanes},
-                 MatrixView<float>{expected.data(), kWidth, kLanes, kLanes});
-    add_lanes(a.data(), kWidth, b.data(), c.data(), depth);
-    EXPECT_EQ(c, expected) << depth;
-  }
+  for (const std::size_t depth : {1, 128, 300}) expect_lanes_in_order(add_lanes, depth, 24);
 }
 
 TEST(Products, HaveTheSameBitsWithEveryInstructionSet) {
   const auto expect_sums = [](const auto& kernel, auto zero, std::size_t columns) {
     using T = decltype(zero);
     constexpr std::size_t kDepth = 300, kRows = 7;
-    const auto numbers = [](std::size_t count, std::uint32_t seed) {
-      const std::vector<float> made = gaussian(count, seed);
-      return std::vector<T>(made.begin(), made.end());
-    };
-    const std::vector<T> a = numbers(kDepth * kPanelHeight, 1),
-                         b = numbers(kDepth * kPanelWidth<T>, 2);
-    std::vector<T> c = numbers(kRows * columns, 3), expected = c;
+    const std::vector<T> a = numbers<T>(kDepth * kPanelHeight, 1),
+                         b = numbers<T>(kDepth * kPanelWidth<T>, 2);
+    std::vector<T> c = numbers<T>(kRows * columns, 3), expected = c;
     add_in_order(MatrixView<const T>{a.data(), kDepth, kRows, kPanelHeight},
                  MatrixView<const T>{b.data(), kDepth, columns, kPanelWidth<T>},
                  MatrixView<T>{expected.data(), kRows, columns, columns});
@@ -183,13 +185,7 @@ TEST(Products, HaveTheSameBitsWithEveryInstructionSet) {
     SCOPED_TRACE(kernels.name);
     for (const std::size_t columns : {13, 16}) expect_sums(kernels.floats, float{}, columns);
     for (const std::size_t columns : {5, 8}) expect_sums(kernels.doubles, double{}, columns);
-    const std::vector<float> a = gaussian(300 * 8, 1), b = gaussian(300 * kLanes, 2);
-    std::vector<float> c = gaussian(8 * kLanes, 3), expected = c;
-    add_in_order(MatrixView<const float>{a.data(), 300, 8, 8},
-                 MatrixView<const float>{b.data(), 300, kLanes, kLanes},
-                 MatrixView<float>{expected.data(), 8, kLanes, kLanes});
-    kernels.lanes(a.data(), 8, b.data(), c.data(), 300);
-    EXPECT_EQ(c, expected);
+    expect_lanes_in_order(kernels.lanes, 300, 8);
   }
 }
 
