@@ -9,7 +9,7 @@
 namespace llmc::quant {
 
 /// Columns of the left operand that lie side by side when it is packed.
-inline constexpr std::size_t kPanelHeight = 8;
+inline constexpr std::size_t kPanelHeight = 12;
 inline constexpr std::size_t kVectorBytes = 64;
 /// Columns of the right operand that lie side by side.
 template <class T>

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -15,11 +18,14 @@
 namespace llmc::quant {
 namespace {
 
-/// Sizes of the parts of operands that are packed: both fit a second-level cache of 512 KiB, a
-/// panel of each the first-level cache.
-constexpr std::size_t kDepth = 256, kRows = 64;
+/// Sizes of the parts of operands that are packed. Of floats, the left part, 96 KiB, fits a
+/// second-level cache and a panel of each a first-level cache; the right part, up to 2 MiB, is read
+/// once for each left one. Parts of doubles have twice the bytes on the left, and as many on the
+/// right.
+constexpr std::size_t kDepth = 256, kRows = 96;
 template <class T>
-constexpr std::size_t kColumns = 1024 / sizeof(T);
+constexpr std::size_t kColumns = 8192 / sizeof(T);
+static_assert(kRows % kPanelHeight == 0);
 
 template <class T>
 using Vector = T __attribute__((ext_vector_type(kPanelWidth<T>)));
@@ -126,11 +132,11 @@ constexpr ProductKernels kAnywhere{"any", floats_anywhere, doubles_anywhere, lan
 #if defined(__x86_64__)
 [[gnu::target("avx2,fma")]] void floats_avx2(const float* a, const float* b, MatrixView<float> c,
                                              std::size_t depth) {
-  add_packed<4, true>(a, b, c, depth);
+  add_packed<6, true>(a, b, c, depth);
 }
 [[gnu::target("avx2,fma")]] void doubles_avx2(const double* a, const double* b,
                                               MatrixView<double> c, std::size_t depth) {
-  add_packed<4, true>(a, b, c, depth);
+  add_packed<6, true>(a, b, c, depth);
 }
 [[gnu::target("avx2,fma")]] void lanes_avx2(const float* a, std::size_t width, const float* b,
                                             float* c, std::size_t depth) {
@@ -139,11 +145,11 @@ constexpr ProductKernels kAnywhere{"any", floats_anywhere, doubles_anywhere, lan
 constexpr ProductKernels kAvx2{"avx2", floats_avx2, doubles_avx2, lanes_avx2};
 [[gnu::target("avx512f")]] void floats_avx512(const float* a, const float* b, MatrixView<float> c,
                                               std::size_t depth) {
-  add_packed<8, true>(a, b, c, depth);
+  add_packed<12, true>(a, b, c, depth);
 }
 [[gnu::target("avx512f")]] void doubles_avx512(const double* a, const double* b,
                                                MatrixView<double> c, std::size_t depth) {
-  add_packed<8, true>(a, b, c, depth);
+  add_packed<12, true>(a, b, c, depth);
 }
 [[gnu::target("avx512f")]] void lanes_avx512(const float* a, std::size_t width, const float* b,
                                              float* c, std::size_t depth) {
@@ -162,38 +168,62 @@ void add_packed_parts(const double* a, const double* b, MatrixView<double> c, st
   kernels().doubles(a, b, c, depth);
 }
 
+/// Memory of a thread for packed operands. It begins at a cache line, so that no vector crosses
+/// one, and grows as needed; allocating it anew for each product would fault all its pages again.
+class PackedMemory {
+ public:
+  /// Returns memory for `count` numbers, whose values are undefined.
+  template <class T>
+  T* resized(std::size_t count) {
+    const std::size_t bytes = round_up(count * sizeof(T), kVectorBytes);
+    if (bytes > bytes_) {
+      memory_.reset(std::aligned_alloc(kVectorBytes, bytes));
+      bytes_ = memory_ ? bytes : 0;
+      if (!memory_) throw std::bad_alloc();
+    }
+    return static_cast<T*>(memory_.get());
+  }
+
+ private:
+  std::unique_ptr<void, decltype(&std::free)> memory_{nullptr, std::free};
+  std::size_t bytes_ = 0;
+};
+
 /// Copies a part to panels of Width columns, one after the other: [panels][rows][Width]. The last
-/// panel is padded with zeros.
+/// panel is padded with zeros. Reads row by row: rows that are a power of two apart would evict
+/// each other from a cache before the next panel reads the rest of a line.
 template <std::size_t Width, class T>
 void pack(MatrixView<const T> from, T* to) {
-  for (std::size_t j = 0; j < from.columns; j += Width) {
-    const std::size_t columns = std::min(Width, from.columns - j);
-    for (std::size_t k = 0; k < from.rows; ++k, to += Width) {
-      if (columns == Width) {
-        std::memcpy(to, from.row(k) + j, Width * sizeof(T));
-      } else {
-        std::copy_n(from.row(k) + j, columns, to);
-        std::fill_n(to + columns, Width - columns, T{0});
-      }
-    }
+  const std::size_t whole = from.columns / Width * Width, rest = from.columns - whole;
+  for (std::size_t k = 0; k < from.rows; ++k, to += Width) {
+    const T* const row = from.row(k);
+    T* panel = to;
+    for (std::size_t j = 0; j < whole; j += Width, panel += from.rows * Width)
+      std::memcpy(panel, row + j, Width * sizeof(T));
+    if (rest == 0) continue;
+    std::copy_n(row + whole, rest, panel);
+    std::fill_n(panel + rest, Width - rest, T{0});
   }
 }
 
 template <class T>
 void add_blocked(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   LLMC_CHECK(a.rows == b.rows && a.columns == c.rows && b.columns == c.columns);
+  if (a.rows == 0) return;
   const std::size_t deepest = std::min(kDepth, a.rows);
-  std::vector<T> left(deepest * round_up(std::min(kRows, c.rows), kPanelHeight));
-  std::vector<T> right(deepest * round_up(std::min(kColumns<T>, c.columns), kPanelWidth<T>));
+  static thread_local PackedMemory left_memory, right_memory;
+  T* const left = left_memory.resized<T>(deepest * round_up(std::min(kRows, c.rows), kPanelHeight));
+  T* const right =
+      right_memory.resized<T>(deepest * round_up(std::min(kColumns<T>, c.columns), kPanelWidth<T>));
   for (std::size_t j = 0; j < c.columns; j += kColumns<T>) {
     const std::size_t columns = std::min(kColumns<T>, c.columns - j);
     for (std::size_t k = 0; k < a.rows; k += kDepth) {
       const std::size_t depth = std::min(kDepth, a.rows - k);
-      pack<kPanelWidth<T>>(b.part(k, depth, j, columns), right.data());
+      pack<kPanelWidth<T>>(b.part(k, depth, j, columns), right);
       for (std::size_t i = 0; i < c.rows; i += kRows) {
         const std::size_t rows = std::min(kRows, c.rows - i);
-        pack<kPanelHeight>(a.part(k, depth, i, rows), left.data());
-        add_packed_parts(left.data(), right.data(), c.part(i, rows, j, columns), depth);
+        pack<kPanelHeight>(a.part(k, depth, i, rows), left);
+        add_packed_parts(left, right, c.part(i, rows, j, columns), depth);
       }
     }
   }

@@ -145,11 +145,13 @@ TEST(Products, AreSumsInOrderWhateverTheSizes) {
   for (const auto& [depth, rows, columns] : {std::tuple{1u, 1u, 1u},
                                              {3u, 5u, 7u},
                                              {300u, 70u, 140u},
-                                             {300u, 70u, 530u},
+                                             {0u, 5u, 7u},
+                                             {300u, 100u, 530u},
+                                             {260u, 13u, 2070u},
                                              {257u, 64u, 128u}})
     expect_sums_in_order<float>(depth, rows, columns);
   expect_sums_in_order<double>(130, 9, 20);
-  expect_sums_in_order<double>(300, 70, 270);
+  expect_sums_in_order<double>(300, 100, 1030);
 }
 
 /// Checks a function like add_lanes().
@@ -169,22 +171,30 @@ TEST(Products, OfLanesAreSumsInOrder) {
 }
 
 TEST(Products, HaveTheSameBitsWithEveryInstructionSet) {
-  const auto expect_sums = [](const auto& kernel, auto zero, std::size_t columns) {
+  const auto expect_sums = [](const auto& kernel, auto zero, std::size_t rows,
+                              std::size_t columns) {
     using T = decltype(zero);
-    constexpr std::size_t kDepth = 300, kRows = 7;
-    const std::vector<T> a = numbers<T>(kDepth * kPanelHeight, 1),
+    constexpr std::size_t kDepth = 300;
+    const std::vector<T> a = numbers<T>(kDepth * round_up(rows, kPanelHeight), 1),
                          b = numbers<T>(kDepth * kPanelWidth<T>, 2);
-    std::vector<T> c = numbers<T>(kRows * columns, 3), expected = c;
-    add_in_order(MatrixView<const T>{a.data(), kDepth, kRows, kPanelHeight},
-                 MatrixView<const T>{b.data(), kDepth, columns, kPanelWidth<T>},
-                 MatrixView<T>{expected.data(), kRows, columns, columns});
-    kernel(a.data(), b.data(), MatrixView<T>{c.data(), kRows, columns, columns}, kDepth);
-    EXPECT_EQ(c, expected) << columns;
+    std::vector<T> c = numbers<T>(rows * columns, 3), expected = c;
+    for (std::size_t row = 0; row < rows; row += kPanelHeight) {
+      const std::size_t count = std::min(kPanelHeight, rows - row);
+      add_in_order(MatrixView<const T>{a.data() + row * kDepth, kDepth, count, kPanelHeight},
+                   MatrixView<const T>{b.data(), kDepth, columns, kPanelWidth<T>},
+                   MatrixView<T>{expected.data() + row * columns, count, columns, columns});
+    }
+    kernel(a.data(), b.data(), MatrixView<T>{c.data(), rows, columns, columns}, kDepth);
+    EXPECT_EQ(c, expected) << rows << " " << columns;
   };
   for (const ProductKernels& kernels : product_kernels()) {
     SCOPED_TRACE(kernels.name);
-    for (const std::size_t columns : {13, 16}) expect_sums(kernels.floats, float{}, columns);
-    for (const std::size_t columns : {5, 8}) expect_sums(kernels.doubles, double{}, columns);
+    for (const std::size_t rows : {7, 12, 25}) {
+      for (const std::size_t columns : {13, 16})
+        expect_sums(kernels.floats, float{}, rows, columns);
+      for (const std::size_t columns : {5, 8})
+        expect_sums(kernels.doubles, double{}, rows, columns);
+    }
     expect_lanes_in_order(kernels.lanes, 300, 8);
   }
 }
