@@ -9,6 +9,7 @@
 #include "compiler/driver/toolchain.h"
 #include "compiler/ir/infer.h"
 #include "compiler/support/nearest.h"
+#include "passes/rewrite.h"
 #include "passes/size_limit.h"
 
 namespace llmc::driver {
@@ -174,6 +175,47 @@ std::int64_t least_size(const ir::Graph& graph, const std::string& symbol, std::
   return low;
 }
 
+/// Returns the smallest value of `dim` for all sizes in `ranges`; nullopt if a symbol has no range
+/// or on overflow.
+std::optional<std::int64_t> min_value(const ir::Dim& dim, const plan::DimRanges& ranges) {
+  DimSizes sizes;
+  for (const auto& [symbol, factor] : dim.terms()) {
+    const auto range = ranges.find(symbol);
+    if (range == ranges.end()) return std::nullopt;
+    sizes[symbol] = factor > 0 ? range->second.min : range->second.max;
+  }
+  return dim.evaluate(sizes);
+}
+
+/// Replaces each minimum and maximum of two sizes that chooses the same one for all sizes in
+/// `ranges`: min(tokens, 512) is `tokens` if there are at most 512. Shapes that are computed from
+/// the result then follow from the sizes of the inputs.
+Result<ir::Graph> choose_sizes(ir::Graph graph, const plan::DimRanges& ranges) {
+  for (;;) {
+    passes::Rewriter rw(graph);
+    const auto at_most = [&](ir::ValueId a, ir::ValueId b) {
+      const auto* x = rw.shape_values().find(a);
+      const auto* y = rw.shape_values().find(b);
+      if (!x || !y || x->size() != 1 || y->size() != 1) return false;
+      const auto difference = sub(y->front(), x->front());
+      return difference && min_value(*difference, ranges).value_or(-1) >= 0;
+    };
+    for (passes::Rewriter::NodeIndex i = 0; i < rw.size(); ++i) {
+      const auto* op = rw.alive(i) ? ir::op_as<ir::Binary>(&rw.node(i)) : nullptr;
+      if (!op || (op->kind != ir::BinaryKind::kMin && op->kind != ir::BinaryKind::kMax)) continue;
+      const ir::ValueId a = rw.node(i).inputs[0], b = rw.node(i).inputs[1];
+      const ir::ValueId result = rw.node(i).outputs[0];
+      const bool minimum = op->kind == ir::BinaryKind::kMin;
+      const ir::ValueId chosen = at_most(a, b)   ? (minimum ? a : b)
+                                 : at_most(b, a) ? (minimum ? b : a)
+                                                 : ir::kNoValue;
+      if (chosen.exists() && rw.type(chosen) == rw.type(result)) rw.replace(result, chosen);
+    }
+    if (!rw.changed()) return graph;
+    LLMC_TRY(graph, std::move(rw).finish());
+  }
+}
+
 }  // namespace
 
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
@@ -192,6 +234,9 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
     }
   }
   LLMC_TRY(ir::Graph bound, ir::infer_graph(std::move(graph)));
+  if (std::ranges::any_of(dims, [](const auto& dim) { return !dim.second.is_number(); })) {
+    LLMC_TRY(bound, choose_sizes(std::move(bound), dims));
+  }
   const auto has_no_elements = [&](ir::ValueId output) {
     return std::ranges::any_of(bound.value(output).type.dims,
                                [](const ir::Dim& dim) { return dim.constant() == 0; });

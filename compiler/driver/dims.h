@@ -10,10 +10,10 @@
 namespace llmc::driver {
 
 /// Assigns sizes to the symbols in the shapes of the inputs and infers all types again. Symbols
-/// with a range remain symbolic. The keys of `dims` are symbols, or sums that occur in the input
-/// shapes ("past_sequence_length + 1"). Fails with kUsage for an unknown name, contradictory sizes,
-/// a negative size, a size of 0 with which every output is empty, a range that is empty or contains
-/// 0, and a range of a sum.
+/// with a range remain symbolic; a Min or Max of two sizes that the ranges decide is replaced. The
+/// keys of `dims` are symbols, or sums that occur in the input shapes ("past_sequence_length + 1").
+/// Fails with kUsage for an unknown name, contradictory sizes, a negative size, a size of 0 with
+/// which every output is empty, a range that is empty or contains 0, and a range of a sum.
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
 /// Largest number of tokens that usual_dims() plans for.

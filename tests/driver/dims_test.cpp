@@ -1,0 +1,64 @@
+#include "compiler/driver/dims.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "compiler/ir/text.h"
+
+namespace llmc::driver {
+namespace {
+
+/// The shape of min(n, 256) + max(n, 4) zeros, where n is a dim of the input.
+std::string shape(const plan::DimRanges& dims) {
+  auto graph = ir::parse(R"(graph @g(%x: f32[1, n]) {
+  %n = shape %x {begin = 1, end = 2}
+  %upper = constant i64[1] {256}
+  %lower = constant i64[1] {4}
+  %below = min %n, %upper
+  %above = max %lower, %n
+  %size = add %below, %above
+  %y = constant_of_shape %size {value = f32[1] {0}}
+  return %y
+}
+)");
+  if (!graph.ok()) return format(graph.error().first());
+  const auto bound = bind_dims(*std::move(graph), dims);
+  if (!bound.ok()) return format(bound.error().first());
+  return ir::to_string(bound->value(bound->outputs()[0]).type);
+}
+
+TEST(BindDims, ChoosesTheSizeThatIsSmallestOrLargestInTheWholeRange) {
+  EXPECT_EQ(shape({{"n", {4, 256}}}), "f32[2*n]");
+  EXPECT_EQ(shape({{"n", {256, 300}}}), "f32[n + 256]");
+  EXPECT_EQ(shape({{"n", {1, 4}}}), "f32[n + 4]");
+  EXPECT_EQ(shape({{"n", 300}}), "f32[556]");
+}
+
+TEST(BindDims, KeepsMinimaThatTheRangeDoesNotDecide) {
+  EXPECT_EQ(shape({{"n", {4, 257}}}), "f32[d0]");
+  EXPECT_EQ(shape({{"n", {3, 256}}}), "f32[d0]");
+}
+
+TEST(BindDims, ChoosesASizeThatFollowsFromAnother) {
+  auto graph = ir::parse(R"(graph @g(%x: f32[1, n]) {
+  %n = shape %x {begin = 1, end = 2}
+  %limit = constant i64[1] {256}
+  %rows = min %n, %limit
+  %zeros = constant_of_shape %rows {value = f32[1] {0}}
+  %again = shape %zeros
+  %larger = constant i64[1] {300}
+  %out = min %larger, %again
+  return %out
+}
+)");
+  ASSERT_TRUE(graph.ok());
+  const auto bound = bind_dims(*std::move(graph), {{"n", {1, 256}}});
+  ASSERT_TRUE(bound.ok());
+  for (const ir::Node& node : bound->nodes())
+    EXPECT_EQ(ir::op_as<ir::Binary>(&node), nullptr) << ir::op_name(node.op);
+  EXPECT_EQ(bound->value(bound->outputs()[0]).name, "out");
+}
+
+}  // namespace
+}  // namespace llmc::driver
