@@ -57,7 +57,10 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
                                        const driver::Progress& progress) {
   driver::CompileOptions compile = options.compile;
   compile.threads_max = std::max(compile.threads_max, options.threads);
-  LLMC_TRY(const ir::Graph graph, driver::bind_dims(source.model.graph(), source.dims));
+  // The reference has the sizes of the run: what follows from ranges is not decided for it.
+  plan::DimRanges bounds;
+  for (const auto& [symbol, range] : source.dims) bounds.emplace(symbol, range.max);
+  LLMC_TRY(const ir::Graph graph, driver::bind_dims(source.model.graph(), bounds));
   LLMC_TRY(const auto library,
            exec::FunctionLibrary::compile(compile, std::move(source), options.emulator, progress));
   const plan::Plan& plan = library->plan(0);
