@@ -314,6 +314,7 @@ bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
 }
 
 Result<Program> Lowerer::run_decoder() {
+  LLMC_RETURN_IF_ERROR(check_splits(graph_));
   Scope scope(*this, graph_, nullptr);
   for (const ir::ValueId id : graph_.inputs()) {
     const std::string& name = graph_.value(id).name;

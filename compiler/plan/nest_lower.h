@@ -238,6 +238,9 @@ bool is_shape_operand(const ir::Node& node, std::size_t operand);
 std::optional<std::int64_t> per_token(const ir::Dim& dim);
 /// Returns the dim of a type that counts tokens; nullopt if there is none.
 std::optional<std::size_t> row_axis(const ir::TensorType& type);
+/// Fails if a node of a decoder, or of its loops, divides the tokens of a call into parts of fixed
+/// sizes.
+Status check_splits(const ir::Graph& graph);
 
 /// Returns the dims of one row of a value: n replaces n * seq. Returns nullopt if a dim is negative
 /// or has another symbol, two dims count tokens, or there are more than 2^40 elements.

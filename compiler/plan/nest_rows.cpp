@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 
 #include "compiler/ir/op_info.h"
 #include "compiler/ir/shape_rules.h"
 #include "compiler/plan/nest_lower.h"
+#include "compiler/support/check.h"
 
 /// Checks which operators of a decoder can be computed row by row, that is, each token's result
 /// depends only on the same token's operands.
@@ -124,7 +127,42 @@ struct RowAxes {
   }
 };
 
+/// Returns the first sizes, separated by commas.
+std::string first_sizes(std::span<const std::int64_t> sizes) {
+  constexpr std::size_t kShown = 8;
+  const auto shown = sizes.first(std::min(kShown, sizes.size()));
+  return fmt::format("{}{}", fmt::join(shown, ", "), shown.size() < sizes.size() ? ", …" : "");
+}
+
 }  // namespace
+
+Status check_splits(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (const auto* loop = ir::op_as<ir::Loop>(&node)) {
+      LLMC_RETURN_IF_ERROR(check_splits(*loop->body));
+    }
+    const auto* split = ir::op_as<ir::Split>(&node);
+    if (!split) continue;
+    const ir::TensorType& whole = graph.value(node.inputs[0]).type;
+    const auto axis = ir::normalize_axis(split->axis, whole.rank());
+    LLMC_CHECK(axis.has_value());
+    const auto& terms = whole.dims[*axis].terms();
+    const bool of_call = std::ranges::all_of(
+        terms, [](const auto& term) { return term.first == "seq" || term.first == "past"; });
+    if (terms.empty() || !of_call) continue;
+    return Diagnostic{
+        .kind = ErrorKind::kUnsupported,
+        .file = node.origin.file,
+        .node = node.origin.node,
+        .op = std::string(ir::op_name(node.op)),
+        .message = fmt::format("divides {} along axis {} into parts of {}, which fit one text only",
+                               ir::to_string(whole), *axis, first_sizes(split->sizes)),
+        .hint =
+            "exporters record sizes of their example as constants, such as the number of "
+            "tokens of each expert; export the model so that the graph computes them"};
+  }
+  return ok_status();
+}
 
 Status NestLowerer::check_rows(const ir::Node& node) const {
   const auto has_rows = [&](ir::ValueId value) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/text.h"
 #include "compiler/plan/lower.h"
 #include "compiler/plan/program.h"
 #include "tests/plan/stage_graph.h"
@@ -97,6 +98,38 @@ TEST(Lower, ALoopThatReadsAFailedValueStillReportsItsOwnCauses) {
   EXPECT_EQ(nodes_with_errors(0, 0), causes) << "what it carries";
   EXPECT_EQ(nodes_with_errors(1, 1), causes) << "a layer's cache";
   EXPECT_EQ(nodes_with_errors(3, 2), causes) << "positions";
+}
+
+TEST(Lower, NamesASplitThatFitsOneTextOnly) {
+  const auto graph = ir::parse(R"(graph @parts(%x: f32[2*seq, 4]) {
+  %a, %b = split %x {axis = -2, sizes = [2, 3]}
+  return %a, %b
+}
+)");
+  ASSERT_TRUE(graph.ok());
+  const auto result = lower(*graph, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().first().message,
+            "divides f32[2*seq, 4] along axis 0 into parts of 2, 3, which fit one text only");
+}
+
+TEST(Lower, NamesASplitInALoop) {
+  ir::Graph graph = stage_graph({.layers = 2, .rolled = true});
+  std::vector<ir::Node>& nodes = graph.mutable_nodes();
+  const auto loop = std::ranges::find_if(
+      nodes, [](const ir::Node& node) { return ir::op_as<ir::Loop>(&node) != nullptr; });
+  ir::Loop op = *ir::op_as<ir::Loop>(&*loop);
+  auto body = std::make_shared<ir::Graph>(*op.body);
+  const ir::ValueId rows = body->inputs()[0];  // what the loop carries
+  const std::vector<std::int64_t> sizes(9, 1);
+  body->append(ir::Split{static_cast<std::int64_t>(*row_axis(body->value(rows).type)), sizes},
+               {rows}, body->value(rows).type, {"block_0.onnx", "/experts/Split"});
+  op.body = body;
+  loop->op = op;
+  const auto result = lower(graph, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().first().node, "/experts/Split");
+  EXPECT_THAT(result.error().first().message, HasSubstr("parts of 1, 1, 1, 1, 1, 1, 1, 1, …,"));
 }
 
 }  // namespace
