@@ -7,6 +7,7 @@
 #include <charconv>
 #include <optional>
 
+#include "compiler/driver/chat_files.h"
 #include "compiler/support/counted.h"
 
 namespace llmc::driver {
@@ -98,6 +99,13 @@ std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t
 
 std::int32_t bos_of(const hosted::Tokenizer* tokenizer) {
   return tokenizer ? tokenizer->bos().value_or(-1) : -1;
+}
+
+Result<std::int32_t> first_id_of(const hosted::Tokenizer* tokenizer, const CompileOptions& options,
+                                 std::int64_t vocabulary) {
+  const std::int32_t bos = bos_of(tokenizer);
+  if (bos >= 0) return bos;
+  return read_bos_id(options.model, vocabulary);
 }
 
 std::string text_key(const CalibrationText& given) {

@@ -220,6 +220,14 @@ void read_start_ids(FolderReader& reader, const Json& generation, const Json& co
   }
 }
 
+/// Returns the object of a file that describes the model: genai_config.json has it below "model".
+Json model_object(FolderReader& reader, const char* name) {
+  Json object = reader.object(name);
+  if (name != std::string_view("genai_config.json")) return object;
+  Json below = object.value("model", Json::object());
+  return below.is_object() ? below : Json::object();
+}
+
 }  // namespace
 
 Result<ChatDescription> read_chat_files(const fs::path& model) {
@@ -265,18 +273,23 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
   return out;
 }
 
+Result<std::int32_t> read_bos_id(const fs::path& model, std::int64_t vocabulary) {
+  FolderReader reader(model_folders(model));
+  std::vector<std::int32_t> ids;
+  for (const char* const name : {"config.json", "generation_config.json", "genai_config.json"})
+    reader.ids(model_object(reader, name), "bos_token_id", ids);
+  if (reader.error()) return *reader.error();
+  const auto found = std::ranges::find_if(ids, [&](std::int32_t id) { return id < vocabulary; });
+  return found == ids.end() ? -1 : *found;
+}
+
 Result<std::vector<Diagnostic>> stop_ids_outside(const fs::path& model, std::int64_t vocabulary) {
   FolderReader reader(model_folders(model));
   std::vector<Diagnostic> warnings;
   for (const char* const name :
        {"llm_config.json", "config.json", "generation_config.json", "genai_config.json"}) {
-    Json object = reader.object(name);
-    if (name == std::string_view("genai_config.json")) {
-      Json below = object.value("model", Json::object());
-      object = below.is_object() ? std::move(below) : Json::object();
-    }
     std::vector<std::int32_t> ids;
-    reader.ids(object, "eos_token_id", ids);
+    reader.ids(model_object(reader, name), "eos_token_id", ids);
     const auto outside = std::ranges::find_if(
         ids, [&](std::int32_t id) { return id >= vocabulary && vocabulary > 0; });
     if (outside == ids.end()) continue;

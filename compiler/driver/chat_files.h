@@ -29,6 +29,10 @@ constexpr const char* kChatSuffix = ".chat.json";
 /// JSON object or is too large, or one of these values has the wrong type or range.
 Result<hosted::ChatDescription> read_chat_files(const std::filesystem::path& model);
 
+/// Returns the first `bos_token_id` of config.json, generation_config.json and genai_config.json
+/// that is below `vocabulary`; -1 if there is none. Fails like read_chat_files().
+Result<std::int32_t> read_bos_id(const std::filesystem::path& model, std::int64_t vocabulary);
+
 /// Returns a warning for each file of `model` with an `eos_token_id` that no token of a vocabulary
 /// of this size has; none if the size is 0, which is unknown. Fails like read_chat_files().
 Result<std::vector<Diagnostic>> stop_ids_outside(const std::filesystem::path& model,

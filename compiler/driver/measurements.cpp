@@ -69,12 +69,17 @@ Result<std::unique_ptr<Measurements>> Measurements::start(const ir::Graph& stage
     LLMC_RETURN_IF_ERROR(
         check_ids(text, made->ids_, input.model.module.vocabulary(), made->tokens_));
   }
+  made->bos_ = bos_of(input.tokenizer);
+  if (text.write) {
+    LLMC_TRY(made->bos_,
+             first_id_of(input.tokenizer, input.options, input.model.module.vocabulary()));
+  }
   LLMC_TRY(const std::string content, importer::content_hash(input.model));
   const std::string graph = ir::print(stages);
   made->key_ = fmt::format("{} {} {} {:016x} {} {} {:016x}", emit::kCompilerVersion, own_identity(),
                            content, XXH3_64bits(graph.data(), graph.size()), text_key(text),
                            plan::context_of(input.planned),
-                           hash_of_ids(made->ids_, bos_of(input.tokenizer), made->tokens_));
+                           hash_of_ids(made->ids_, made->bos_, made->tokens_));
   return made;
 }
 
@@ -86,14 +91,13 @@ std::uint32_t Measurements::tokens() const {
 Result<calibrate::MeasureOptions> Measurements::options() {
   const CalibrationText& text = input_.options.budget->text;
   if (windows_.empty()) {
-    const std::int32_t bos = bos_of(input_.tokenizer);
     std::vector<std::int32_t> ids = ids_;
     if (text.write) {
-      LLMC_TRY(ids, text.write(bos, tokens_));
+      LLMC_TRY(ids, text.write(bos_, tokens_));
       LLMC_RETURN_IF_ERROR(check_ids(text, ids, input_.model.module.vocabulary(), tokens_));
     }
     const std::uint32_t size = std::min(kMeasuredWindow, plan::context_of(input_.planned));
-    windows_ = windows_of(ids, text.write ? -1 : bos, size, tokens_);
+    windows_ = windows_of(ids, text.write ? -1 : bos_, size, tokens_);
   }
   calibrate::MeasureOptions options;
   options.windows = windows_;

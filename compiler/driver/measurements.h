@@ -39,6 +39,7 @@ class Measurements {
   const Progress& progress_;
   std::uint32_t tokens_ = 0;
   std::vector<std::int32_t> ids_;  // of a given text
+  std::int32_t bos_ = -1;          // with which texts begin; -1: none
   std::vector<std::vector<std::int32_t>> windows_;
   std::string key_;
 };

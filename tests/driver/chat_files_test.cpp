@@ -57,6 +57,23 @@ TEST_F(ChatFilesTest, HuggingFacesFiles) {
   EXPECT_EQ(read("onnx").jinja, "J\n");
 }
 
+TEST_F(ChatFilesTest, BosIdIsTheFirstOfTheVocabulary) {
+  const auto id = [&](std::int64_t vocabulary) {
+    const auto read = read_bos_id(folder.path(), vocabulary);
+    return read.ok() ? *read : -2;
+  };
+  EXPECT_EQ(id(100), -1) << "no file";
+  put("config.json", R"({"bos_token_id": null})");
+  put("genai_config.json", R"({"bos_token_id": 4, "model": {"bos_token_id": 5}})");
+  EXPECT_EQ(id(100), 5);
+  EXPECT_EQ(id(5), -1) << "of another model";
+  put("generation_config.json", R"({"bos_token_id": 7})");
+  EXPECT_EQ(id(100), 7);
+  EXPECT_EQ(id(6), 5);
+  put("config.json", R"({"bos_token_id": "one"})");
+  EXPECT_EQ(id(100), -2);
+}
+
 TEST_F(ChatFilesTest, StopIdsOutsideTheVocabulary) {
   put("config.json", R"({"eos_token_id": 7})");
   put("generation_config.json", R"({"eos_token_id": [7, 9]})");
