@@ -129,6 +129,11 @@ class Speller {
   }
   /// Adds an argument of the program, and its value if that is the next one.
   void keep_with_value(std::string argument) {
+    const NameAndValue option = split_argument(argument);
+    if (option.value && option.value->empty() && takes_value_(std::string(option.name))) {
+      keep(std::string(option.name));  // CLI11 would take the next argument as the value
+      return keep({});
+    }
     const bool takes_next = needs_next(argument) && at_ + 1 < arguments_.size();
     keep(std::move(argument));
     if (takes_next) keep(arguments_[++at_]);
