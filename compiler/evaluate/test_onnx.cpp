@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 
 #include "compiler/driver/dims.h"
 #include "compiler/driver/source.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/onnx/test_data.h"
+#include "compiler/support/file.h"
 
 namespace llmc::evaluate {
 namespace {
@@ -158,6 +160,7 @@ OutputDifference compare(const std::string& name, const ir::Constant& actual,
 Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
                                              const driver::Progress& progress) {
   std::error_code error;
+  if (!fs::exists(options.data, error)) return system_error(options.data, "open", ENOENT);
   std::vector<fs::path> folders;
   const bool one = fs::exists(options.data / "output_0.pb", error);
   if (one) {

@@ -114,6 +114,22 @@ TEST(NamesOfLlamaCpp, ValuesOfOptionsAreNotTranslated) {
                  "remove");
 }
 
+TEST(Options, AnEmptyValueAfterAnEqualsSignIsNotTheNextArgument) {
+  const std::string model = tinyfable().string();
+  expect_mistake({"plan", model, "--quant=", "--kv", "f16"}, "--quant", "");
+  const ProgramRun plan = llmc({"plan", model, "--target=", "--quant", "q8", "--json"});
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("\"quant\": \"q8\""));
+}
+
+TEST(Options, ErrorsNameTheWrongIdAndTheMissingFolder) {
+  const std::string model = tinyfable().string();
+  expect_mistake({"run", model, "--ids", "1,abc,3"}, "'abc' is not a number from 0 to", "");
+  const ProgramRun test = llmc({"test-onnx", model, "no-such-folder"});
+  EXPECT_EQ(test.code, 3) << test.err;
+  EXPECT_THAT(test.err, HasSubstr("no-such-folder: cannot open: No such file"));
+}
+
 TEST(NamesOfLlamaCpp, ModelsComeInTheirOrderAndAreNoOptions) {
   const std::string model = tinyfable().string();
   expect_mistake({"plan", "-m", "--json", model}, "-m needs a model, but '--json' is an option",

@@ -278,7 +278,7 @@ TEST_F(SystemPrompt, MistakesAreNamed) {
   refused({"--system-prompt", longer}, 3, "leaves no room in a context of 64");
   refused({"--system-prompt-tokens", "1,999999"}, 3, "token 999999");
   refused({"--system-prompt-tokens", "no-such-ids"}, 3, "no-such-ids");
-  refused({"--system-prompt-tokens", longer}, 2, "is not a list of numbers");
+  refused({"--system-prompt-tokens", longer}, 2, "is not a number from");
   refused({"--system-prompt-tokens", ""}, 2, "empty");
   refused({"--system-prompt-tokens", "1", "--system-prompt", empty}, 2, "--system-prompt");
   refused({"--system-prompt-tokens", "1,2", "--cache", "contiguous"}, 2, "contiguous");

@@ -406,9 +406,10 @@ Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const s
     return usage_error(fmt::format("{} takes numbers from {} to {}, not {}", what, min, limit, one),
                        "such as 1,2,3 for several");
   }
-  return usage_error(fmt::format("{} {} is not a list of numbers from {} to {}", what,
-                                 printable(text), min, limit),
-                     "give numbers separated by commas, such as 1,2,3");
+  const std::string bad(at, std::find(at, end, ','));
+  return usage_error(
+      fmt::format("{}: '{}' is not a number from {} to {}", what, printable(bad, 40), min, limit),
+      "give numbers separated by commas, such as 1,2,3");
 }
 
 Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
