@@ -110,6 +110,9 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
                {dim_flags(options.dims), options.accelerate, calibration_key(options),
                 options.requantize ? "requantize" : "", options.budget ? budget_key(options) : ""});
   words.insert(words.end(), {options.name, emit::derive_name(model.path), toolchain.compiler});
+  // The text that the model writes begins with it.
+  LLMC_TRY(const std::int32_t bos, read_bos_id(model.path, INT32_MAX));
+  words.push_back(fmt::format("{}", bos));
   for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);

@@ -24,8 +24,7 @@ Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids
 /// Returns the id with which texts begin; -1: none.
 std::int32_t bos_of(const hosted::Tokenizer* tokenizer);
 /// Returns the id with which a text that the model of `options` writes begins: that of bos_of(), or
-/// that of the model's configuration, as tokenizers that add none have it (MiniMind, Qwen); -1:
-/// none. Fails like read_bos_id().
+/// read_bos_id() if the tokenizer adds none (MiniMind, Qwen). Fails like read_bos_id().
 Result<std::int32_t> first_id_of(const hosted::Tokenizer* tokenizer, const CompileOptions& options,
                                  std::int64_t vocabulary);
 /// Cuts at most `tokens` ids into windows of `size` tokens, each of which begins with `bos` if it

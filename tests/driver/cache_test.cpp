@@ -1,7 +1,11 @@
 #include "compiler/driver/cache.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+
+#include <set>
+#include <string>
 
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/file.h"
@@ -99,6 +103,25 @@ TEST_F(CacheKey, HoldsTheCompilerThatWillBeRun) {
   EXPECT_NE(key(options), first) << "the compiler was replaced";
   options.cc = "/nowhere/clang++";
   EXPECT_FALSE(cache_key(importer::ImportedModel{}, options).ok());
+}
+
+TEST_F(CacheKey, HoldsTheTokenThatBeginsTheModelsOwnText) {
+  install("#!/bin/sh\n");
+  testing::TemporaryFolder folder;
+  CompileOptions options;
+  options.cc = compiler_;
+  importer::ImportedModel model;
+  model.path = folder.path();
+  std::set<std::string> keys;
+  for (const char* const id : {"1", "2"}) {
+    ASSERT_TRUE(
+        write_file(folder.path() / "config.json", fmt::format("{{\"bos_token_id\": {}}}", id))
+            .ok());
+    const auto key = cache_key(model, options);
+    ASSERT_TRUE(key.ok());
+    keys.insert(*key);
+  }
+  EXPECT_EQ(keys.size(), 2u);
 }
 
 TEST_F(CacheKey, HoldsTheOptions) {

@@ -70,6 +70,9 @@ TEST_F(ChatFilesTest, BosIdIsTheFirstOfTheVocabulary) {
   put("generation_config.json", R"({"bos_token_id": 7})");
   EXPECT_EQ(id(100), 7);
   EXPECT_EQ(id(6), 5);
+  EXPECT_EQ(id(0), -1) << "an unknown vocabulary";
+  put("config.json", R"({"bos_token_id": [-1, 200, 3]})");
+  EXPECT_EQ(id(100), 3) << "before generation_config.json";
   put("config.json", R"({"bos_token_id": "one"})");
   EXPECT_EQ(id(100), -2);
 }

@@ -98,6 +98,9 @@ TEST_F(CalibrateCommand, ReadsIdsOrWritesItsOwnTextWithoutATokenizer) {
   EXPECT_EQ(compile(file("ids.txt", ids), "ids", {}, path).code, 0);
   EXPECT_EQ(compile("self", "self", {}, path).code, 0);
   EXPECT_NE(weights("ids"), weights("self"));
+  ASSERT_TRUE(write_file(model.path() / "config.json", R"({"bos_token_id": 5})").ok());
+  EXPECT_EQ(compile("self", "begun", {}, path).code, 0);
+  EXPECT_NE(weights("begun"), weights("self")) << "the text begins with the configured BOS";
   const ProgramRun text = compile(file("text.txt", std::string(500, 'a')), "text", {}, path);
   EXPECT_EQ(text.code, 3);
   EXPECT_THAT(text.err, HasSubstr("no tokenizer"));
