@@ -160,7 +160,8 @@ OutputDifference compare(const std::string& name, const ir::Constant& actual,
 Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
                                              const driver::Progress& progress) {
   std::error_code error;
-  if (!fs::exists(options.data, error)) return system_error(options.data, "open", ENOENT);
+  if (!fs::exists(options.data, error))
+    return system_error(options.data, "open", error ? error.value() : ENOENT);
   std::vector<fs::path> folders;
   const bool one = fs::exists(options.data / "output_0.pb", error);
   if (one) {

@@ -125,6 +125,7 @@ TEST(Options, AnEmptyValueAfterAnEqualsSignIsNotTheNextArgument) {
 TEST(Options, ErrorsNameTheWrongIdAndTheMissingFolder) {
   const std::string model = tinyfable().string();
   expect_mistake({"run", model, "--ids", "1,abc,3"}, "'abc' is not a number from 0 to", "");
+  expect_mistake({"run", model, "--ids", "1,2,"}, "a number is missing beside a comma", "");
   const ProgramRun test = llmc({"test-onnx", model, "no-such-folder"});
   EXPECT_EQ(test.code, 3) << test.err;
   EXPECT_THAT(test.err, HasSubstr("no-such-folder: cannot open: No such file"));
