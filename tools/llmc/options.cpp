@@ -407,13 +407,10 @@ Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const s
                        "such as 1,2,3 for several");
   }
   const std::string bad(at, std::find(at, end, ','));
-  if (bad.empty()) {
-    return usage_error(fmt::format("{}: a number is missing beside a comma", what),
-                       "give numbers separated by commas, such as 1,2,3");
-  }
-  return usage_error(
-      fmt::format("{}: '{}' is not a number from {} to {}", what, printable(bad, 40), min, limit),
-      "give numbers separated by commas, such as 1,2,3");
+  return usage_error(what + (bad.empty() ? ": a number is missing beside a comma"
+                                         : fmt::format(": '{}' is not a number from {} to {}",
+                                                       printable(bad, 40), min, limit)),
+                     "give numbers separated by commas, such as 1,2,3");
 }
 
 Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
