@@ -92,11 +92,9 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
   for (const calibrate::RoundedMatrix& matrix : wanted)
     weights += static_cast<std::uint64_t>(matrix.data->element_count());
   const std::uint32_t tokens = calibration_tokens(weights);
-  std::int32_t bos = bos_of(tokenizer);
+  LLMC_TRY(const std::int32_t bos, bos_of(given, tokenizer, options, model.module.vocabulary()));
   std::vector<std::int32_t> ids;
-  if (given.write) {
-    LLMC_TRY(bos, first_id_of(tokenizer, options, model.module.vocabulary()));
-  } else {
+  if (!given.write) {
     LLMC_TRY(ids, ids_of(given, tokenizer, refused, tokens));
     LLMC_RETURN_IF_ERROR(check_ids(given, ids, model.module.vocabulary(), tokens));
   }

@@ -97,14 +97,10 @@ std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t
   return windows;
 }
 
-std::int32_t bos_of(const hosted::Tokenizer* tokenizer) {
-  return tokenizer ? tokenizer->bos().value_or(-1) : -1;
-}
-
-Result<std::int32_t> first_id_of(const hosted::Tokenizer* tokenizer, const CompileOptions& options,
-                                 std::int64_t vocabulary) {
-  const std::int32_t bos = bos_of(tokenizer);
-  if (bos >= 0) return bos;
+Result<std::int32_t> bos_of(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
+                            const CompileOptions& options, std::int64_t vocabulary) {
+  const std::int32_t added = tokenizer ? tokenizer->bos().value_or(-1) : -1;
+  if (added >= 0 || !given.write) return added;
   return read_bos_id(options.model, vocabulary);
 }
 

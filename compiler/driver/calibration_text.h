@@ -21,12 +21,11 @@ Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
 Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids,
                  std::int64_t vocabulary, std::uint32_t tokens);
 
-/// Returns the id with which texts begin; -1: none.
-std::int32_t bos_of(const hosted::Tokenizer* tokenizer);
-/// Returns the id with which a text that the model of `options` writes begins: that of bos_of(), or
-/// read_bos_id() if the tokenizer adds none (MiniMind, Qwen). Fails like read_bos_id().
-Result<std::int32_t> first_id_of(const hosted::Tokenizer* tokenizer, const CompileOptions& options,
-                                 std::int64_t vocabulary);
+/// Returns the id with which a text begins: the one that the tokenizer adds; if it adds none
+/// (MiniMind, Qwen) and the model of `options` writes the text, read_bos_id(); -1: none. Fails like
+/// read_bos_id().
+Result<std::int32_t> bos_of(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
+                            const CompileOptions& options, std::int64_t vocabulary);
 /// Cuts at most `tokens` ids into windows of `size` tokens, each of which begins with `bos` if it
 /// is not negative.
 std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t>& ids,

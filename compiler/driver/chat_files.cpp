@@ -266,9 +266,7 @@ Result<ChatDescription> read_chat_files(const fs::path& model) {
   reader.ids(generation, "begin_suppress_tokens", out.suppressed_first_ids);
   read_hugging_face_sampling(reader, generation, out.sampling);
   if (out.sampling.empty()) out.sampling = std::move(exporters);
-  const Json genai = reader.object("genai_config.json");
-  if (const auto it = genai.find("model"); it != genai.end() && it->is_object())
-    reader.ids(*it, "eos_token_id", out.stop_ids);
+  reader.ids(model_object(reader, "genai_config.json"), "eos_token_id", out.stop_ids);
   if (reader.error()) return *reader.error();
   return out;
 }

@@ -69,11 +69,8 @@ Result<std::unique_ptr<Measurements>> Measurements::start(const ir::Graph& stage
     LLMC_RETURN_IF_ERROR(
         check_ids(text, made->ids_, input.model.module.vocabulary(), made->tokens_));
   }
-  made->bos_ = bos_of(input.tokenizer);
-  if (text.write) {
-    LLMC_TRY(made->bos_,
-             first_id_of(input.tokenizer, input.options, input.model.module.vocabulary()));
-  }
+  LLMC_TRY(made->bos_,
+           bos_of(text, input.tokenizer, input.options, input.model.module.vocabulary()));
   LLMC_TRY(const std::string content, importer::content_hash(input.model));
   const std::string graph = ir::print(stages);
   made->key_ = fmt::format("{} {} {} {:016x} {} {} {:016x}", emit::kCompilerVersion, own_identity(),

@@ -63,29 +63,38 @@ TEST(Lower, NamesCausesWithoutConsequences) {
   EXPECT_THAT(result.error().first().message, HasSubstr("(1 more node)"));
 }
 
+/// Changes the body of a rolled graph's loop by edit(body), and returns the loop.
+template <class Edit>
+std::vector<ir::Node>::iterator edit_loop(ir::Graph& graph, Edit edit) {
+  const auto loop = std::ranges::find_if(graph.mutable_nodes(), [](const ir::Node& node) {
+    return ir::op_as<ir::Loop>(&node) != nullptr;
+  });
+  ir::Loop op = *ir::op_as<ir::Loop>(&*loop);
+  auto body = std::make_shared<ir::Graph>(*op.body);
+  edit(*body);
+  op.body = std::move(body);
+  loop->op = std::move(op);
+  return loop;
+}
+
 /// The nodes that errors name when the loop's operand `operand`, input `input` of its body, could
 /// not be lowered, and the body has one node that reads it and one with a fault of its own.
 std::vector<std::string> nodes_with_errors(std::size_t operand, std::size_t input) {
   ir::Graph graph = stage_graph({.layers = 2, .rolled = true});
-  std::vector<ir::Node>& nodes = graph.mutable_nodes();
-  const auto loop = std::ranges::find_if(
-      nodes, [](const ir::Node& node) { return ir::op_as<ir::Loop>(&node) != nullptr; });
-  ir::Loop op = *ir::op_as<ir::Loop>(&*loop);
-  auto body = std::make_shared<ir::Graph>(*op.body);
-  const auto append_needed = [&](ir::Op made, ir::ValueId value, const char* node) {
-    const ir::TensorType& type = body->value(value).type;
-    body->add_output(body->append(std::move(made), {value}, type, {"block_0.onnx", node}));
-  };
-  append_needed(ir::Unary{ir::UnaryKind::kLog}, body->inputs()[input], "/reads-failed");
-  append_needed(ir::Rope{}, body->nodes().front().outputs[0], "/own-cause");  // of a parameter
-  op.body = body;
-  loop->op = std::move(op);
+  const auto loop = edit_loop(graph, [&](ir::Graph& body) {
+    const auto append_needed = [&](ir::Op made, ir::ValueId value, const char* node) {
+      const ir::TensorType& type = body.value(value).type;
+      body.add_output(body.append(std::move(made), {value}, type, {"block_0.onnx", node}));
+    };
+    append_needed(ir::Unary{ir::UnaryKind::kLog}, body.inputs()[input], "/reads-failed");
+    append_needed(ir::Rope{}, body.nodes().front().outputs[0], "/own-cause");  // of a parameter
+  });
   const ir::ValueId good = loop->inputs[operand];
   const ir::ValueId bad = graph.add_value({"", graph.value(good).type});
   loop->inputs[operand] = bad;
   const ir::TensorType type = graph.value(good).type;
   const ir::Op fails = row_axis(type) ? ir::Op(over_tokens(type)) : ir::Op(ir::Softmax{});
-  nodes.insert(loop, ir::Node{fails, {good}, {bad}, {"x.onnx", "/first"}});
+  graph.mutable_nodes().insert(loop, ir::Node{fails, {good}, {bad}, {"x.onnx", "/first"}});
   const auto result = lower(graph, {});
   std::vector<std::string> names;
   if (result.ok()) return names;
@@ -115,17 +124,13 @@ TEST(Lower, NamesASplitThatFitsOneTextOnly) {
 
 TEST(Lower, NamesASplitInALoop) {
   ir::Graph graph = stage_graph({.layers = 2, .rolled = true});
-  std::vector<ir::Node>& nodes = graph.mutable_nodes();
-  const auto loop = std::ranges::find_if(
-      nodes, [](const ir::Node& node) { return ir::op_as<ir::Loop>(&node) != nullptr; });
-  ir::Loop op = *ir::op_as<ir::Loop>(&*loop);
-  auto body = std::make_shared<ir::Graph>(*op.body);
-  const ir::ValueId rows = body->inputs()[0];  // what the loop carries
-  const std::vector<std::int64_t> sizes(9, 1);
-  body->append(ir::Split{static_cast<std::int64_t>(*row_axis(body->value(rows).type)), sizes},
-               {rows}, body->value(rows).type, {"block_0.onnx", "/experts/Split"});
-  op.body = body;
-  loop->op = op;
+  edit_loop(graph, [](ir::Graph& body) {
+    const ir::ValueId rows = body.inputs()[0];  // what the loop carries
+    const ir::TensorType& type = body.value(rows).type;
+    const std::vector<std::int64_t> sizes(9, 1);
+    body.append(ir::Split{static_cast<std::int64_t>(*row_axis(type)), sizes}, {rows}, type,
+                {"block_0.onnx", "/experts/Split"});
+  });
   const auto result = lower(graph, {});
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().first().node, "/experts/Split");

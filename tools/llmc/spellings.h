@@ -20,8 +20,8 @@ using TakesValue = std::function<bool(const std::string& name)>;
 /// Translates options of llama.cpp's programs (`-m MODEL`, `-sys`, `-cnv`, `-ngl 0`) and former
 /// names of options, which get a note; "--name=" becomes the name and an empty value. `arguments`:
 /// those of the program, the command first. Values of options and arguments after "--" are not
-/// changed. Fails with kUsage for an option of these
-/// programs that llmc does not support, and for one without its value.
+/// changed. Fails with kUsage for an option of these programs that llmc does not support, and for
+/// one without its value.
 Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value);
 
 }  // namespace llmc::cli
