@@ -208,7 +208,7 @@ TEST_F(BenchCommand, ListsAreCheckedAsEverywhere) {
     expect_refused({"-p", list}, 2, "--n-prompt");
   expect_refused({"-n", "8;9"}, 2, "--n-gen");
   expect_refused({"-d", "1,x"}, 2, "--n-depth");
-  expect_refused({"-t", "0,1"}, 2, "--threads 0");
+  expect_refused({"-t", "0,1"}, 2, "--threads: '0' is not a number from 1");
   expect_refused({"--n-parallel", "0"}, 2, "--n-parallel takes numbers from 1");
   expect_refused({"--n-parallel", "1,4"}, 2,
                  "4 sequences requested, but the model was compiled for 3");
