@@ -8,6 +8,7 @@
 
 #include "compiler/support/check.h"
 #include "runtime/hosted/chat/stop_texts.h"
+#include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
 namespace {

@@ -7,6 +7,7 @@
 #include "compiler/bench/kernel_bench.h"
 #include "compiler/plan/weights.h"
 #include "compiler/target/target.h"
+#include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
 namespace {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "compiler/driver/compile.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/plan_text.h"
 
 namespace llmc::cli {

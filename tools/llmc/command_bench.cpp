@@ -15,6 +15,7 @@
 #include "tools/llmc/bench_kernel.h"
 #include "tools/llmc/bench_report.h"
 #include "tools/llmc/huge_page_options.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 

@@ -9,6 +9,7 @@
 #include "compiler/plan/kv_format.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/compare_report.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/plan_text.h"
 #include "tools/llmc/text_options.h"

@@ -10,6 +10,7 @@
 #include "compiler/exec/runner_process.h"
 #include "compiler/target/device.h"
 #include "compiler/target/target.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
 

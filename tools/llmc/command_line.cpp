@@ -22,6 +22,7 @@
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/counted.h"
 #include "compiler/support/nearest.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/spellings.h"
 

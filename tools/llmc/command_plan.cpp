@@ -12,6 +12,7 @@
 #include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/build_options.h"
 #include "tools/llmc/bundle_text.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/plan_text.h"
 
 namespace llmc::cli {

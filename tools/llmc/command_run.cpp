@@ -10,6 +10,7 @@
 #include "tools/llmc/beams.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/huge_page_options.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/run_generation.h"
 #include "tools/llmc/run_prompts.h"
 #include "tools/llmc/run_sources.h"

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/piece_table.h"
 #include "tools/llmc/text.h"

@@ -6,6 +6,7 @@
 #include "compiler/bench/tune.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/bench_kernel.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
 

@@ -11,6 +11,7 @@
 #include "compiler/support/counted.h"
 #include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/function_text.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/table.h"
 #include "tools/llmc/verify_function.h"

@@ -11,6 +11,7 @@
 #include "compiler/support/file.h"
 #include "compiler/support/nearest.h"
 #include "compiler/support/text_position.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/llmc/numbers.h"
+
 namespace llmc::cli {
 
 void add_context_options(CLI::App& app, ContextOptions& options) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/llmc/numbers.h"
+
 namespace llmc::cli {
 
 void add_guidance_options(CLI::App& app, GuidanceOptions& options) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "compiler/support/file.h"
+#include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
 

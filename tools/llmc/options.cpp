@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/plan/kv_format.h"
@@ -13,39 +12,10 @@
 #include "runtime/hosted/thread_pool.h"
 #include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/calibrate_options.h"
+#include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
 namespace {
-
-/// The first long one of an option's names: "-c,--ctx,--ctx-size" -> "--ctx"
-std::string long_name(const std::string& names) {
-  const std::size_t dashes = names.find("--");
-  const std::size_t begin = dashes == std::string::npos ? 0 : dashes;
-  return names.substr(begin, names.find(',', begin) - begin);
-}
-
-/// The option's value from the argument of its callback.
-const std::string& given(const CLI::results_t& results) {
-  static const std::string nothing;
-  return results.empty() ? nothing : results.back();
-}
-
-template <class T>
-bool parse_whole(const std::string& text, T& value) {
-  const char* const end = text.data() + text.size();
-  const auto [next, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && next == end;
-}
-
-/// Parses a number of tokens: "2048", "2k", "32K", "1M" (multiples of 1024).
-bool parse_tokens(const std::string& given_text, std::int64_t& value) {
-  std::string_view text = given_text;
-  std::int64_t factor = 1;
-  if (text.ends_with('k') || text.ends_with('K')) factor = 1024;
-  if (text.ends_with('m') || text.ends_with('M')) factor = 1024 * 1024;
-  if (factor > 1) text.remove_suffix(1);
-  return parse_whole(std::string(text), value) && !__builtin_mul_overflow(value, factor, &value);
-}
 
 bool takes_bundle(ModelUse use) {
   return use != ModelUse::kCompile && use != ModelUse::kCompare;
@@ -61,60 +31,7 @@ std::string file_name(const std::string& path) {
   return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
 }
 
-/// Adds an option for a number from `min` to `max`, read by `parse`; `kind` names it in the error.
-template <class T, class Number>
-CLI::Option* add_ranged(CLI::App& app, const std::string& names, T& value,
-                        bool (*parse)(const std::string&, Number&), Number min, Number max,
-                        const std::string& text, const char* kind, const char* hint = "") {
-  const auto take = [=, &value, name = long_name(names)](const CLI::results_t& results) {
-    Number number = 0;
-    // Written so that NaN is refused.
-    if (!parse(given(results), number) || !(number >= min && number <= max)) {
-      throw CLI::ValidationError(fmt::format("{} takes a {} from {} to {}{}, not '{}'", name, kind,
-                                             min, max, hint, printable(given(results))));
-    }
-    value = static_cast<T>(number);
-    return true;
-  };
-  return app.add_option(names, take, text);
-}
-
 }  // namespace
-
-CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::uint32_t& value,
-                              std::uint64_t min, std::uint64_t max, const std::string& text) {
-  return add_ranged(app, names, value, parse_whole<std::uint64_t>, min, max, text, "whole number")
-      ->type_name("N");
-}
-
-template <class T>
-CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
-                             std::int64_t max, const std::string& text) {
-  return add_ranged(app, names, value, parse_tokens, min, max, text, "whole number",
-                    ", also such as 2k or 32K")
-      ->type_name(kTokensType);
-}
-template CLI::Option* add_token_count(CLI::App&, const std::string&, std::uint32_t&, std::int64_t,
-                                      std::int64_t, const std::string&);
-template CLI::Option* add_token_count(CLI::App&, const std::string&, std::int32_t&, std::int64_t,
-                                      std::int64_t, const std::string&);
-
-CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
-                         std::int64_t min, std::int64_t max, const std::string& text) {
-  return add_ranged(app, names, value, parse_whole<std::int64_t>, min, max, text, "whole number")
-      ->type_name("N");
-}
-
-template <class T>
-CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double min, double max,
-                        const std::string& text) {
-  return add_ranged(app, names, value, parse_whole<double>, min, max, text, "number")
-      ->type_name("X");
-}
-template CLI::Option* add_number(CLI::App&, const std::string&, double&, double, double,
-                                 const std::string&);
-template CLI::Option* add_number(CLI::App&, const std::string&, float&, double, double,
-                                 const std::string&);
 
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads) {
   return add_whole_number(app, "-t,--threads", threads, 1, plan::kMaxThreads,
@@ -138,7 +55,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   driver::CompileOptions& c = options.compile;
   options.use = use;
   const auto take_model = [&options](const CLI::results_t& results) {
-    options.model = given(results);
+    options.model = last_value(results);
     if (options.model.empty()) throw CLI::ValidationError("MODEL is empty");
     return true;
   };
@@ -255,7 +172,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
             ->type_name("ARG"));
   const auto take_sysroot = [&c](const CLI::results_t& results) {
     std::error_code error;
-    const std::filesystem::path folder = given(results);
+    const std::filesystem::path folder = last_value(results);
     if (!std::filesystem::is_directory(folder, error)) {
       throw CLI::ValidationError(
           fmt::format("--sysroot '{}' is not a folder; give one with the target's usr/include, "
@@ -275,7 +192,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
 
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator) {
   const auto take = [&emulator](const CLI::results_t& results) {
-    emulator = given(results);
+    emulator = last_value(results);
     if (emulator.find_first_not_of(" \t\n") == emulator.npos) {
       throw CLI::ValidationError("--emulator needs a command, such as 'qemu-aarch64 -cpu max'");
     }
@@ -375,67 +292,6 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   LLMC_RETURN_IF_ERROR(apply_calibrate(options.calibrate, result));
   if (options.use != ModelUse::kCompare) LLMC_RETURN_IF_ERROR(apply_budget(options.budget, result));
   return result;
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
-Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
-                                                std::int64_t limit, std::int64_t min) {
-  std::vector<std::int32_t> result;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  for (;;) {
-    std::int64_t number = -1;
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc{} || number < min || number > limit || (next != end && *next != ','))
-      break;
-    result.push_back(static_cast<std::int32_t>(number));
-    if (next == end) return result;
-    at = next + 1;
-  }
-  if (text.empty()) return usage_error(what + " is empty", "give numbers, such as 1,2,3");
-  if (std::int64_t one = 0; parse_whole(text, one)) {
-    return usage_error(fmt::format("{} takes numbers from {} to {}, not {}", what, min, limit, one),
-                       "such as 1,2,3 for several");
-  }
-  const std::string bad(at, std::find(at, end, ','));
-  return usage_error(what + (bad.empty() ? ": a number is missing beside a comma"
-                                         : fmt::format(": '{}' is not a number from {} to {}",
-                                                       printable(bad, 40), min, limit)),
-                     "give numbers separated by commas, such as 1,2,3");
-}
-
-Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
-                                                std::int64_t limit, std::int64_t min) {
-  LLMC_TRY(const auto parsed, parse_numbers(text, what, limit, min));
-  std::vector<std::uint32_t> unique;
-  for (const std::int32_t number : parsed) {
-    const auto n = static_cast<std::uint32_t>(number);
-    if (std::ranges::count(unique, n) == 0) unique.push_back(n);
-  }
-  return unique;
-}
-
-Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
-                                                      const std::string& what, std::int64_t limit) {
-  // Expand suffixes; keep invalid words for the message.
-  std::string plain;
-  const char* comma = "";
-  for (const std::string& part : split(text)) {
-    std::int64_t tokens = 0;
-    const bool has_suffix = !part.empty() && !(part.back() >= '0' && part.back() <= '9');
-    plain += comma + (has_suffix && parse_tokens(part, tokens) ? fmt::to_string(tokens) : part);
-    comma = ",";
-  }
-  return parse_counts(plain, what, limit);
 }
 
 Result<std::uint32_t> threads_for(std::uint32_t requested, std::uint32_t max) {

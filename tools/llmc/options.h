@@ -82,42 +82,12 @@ Result<exec::NativeOptions> native_options(const ModelOptions& options, const Gl
 /// Adds --emulator, for commands that execute code.
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 
-/// Adds an option for a whole number from `min` to `max`; other values are usage errors.
-CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::uint32_t& value,
-                              std::uint64_t min, std::uint64_t max, const std::string& text);
-/// The same as add_whole_number() for a number of tokens: with the suffixes k, K, m and M, as in
-/// "2k", it is a multiple of 1024 or 1024 * 1024.
-template <class T>
-CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
-                             std::int64_t max, const std::string& text);
-/// Type name of these options in help texts.
-inline constexpr const char* kTokensType = "TOKENS";
-/// The same as add_whole_number() for signed numbers.
-CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
-                         std::int64_t min, std::int64_t max, const std::string& text);
-/// Adds an option for a number from `min` to `max`: a double or a float.
-template <class T>
-CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double min, double max,
-                        const std::string& text);
 /// Adds -t. Without the option `threads` is not changed; 0 selects the default of threads_for().
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);
 
 /// Adds --cores even|uneven, llmc_config's cores; without the option `cores` is not changed.
 CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores);
 
-/// Returns the parts between commas; one empty part for an empty text.
-std::vector<std::string> split(const std::string& text);
-/// Parses "1,2,3". Fails with kUsage, with `what` in the message, for other text and for numbers
-/// outside [min, limit].
-Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const std::string& what,
-                                                std::int64_t limit = INT32_MAX,
-                                                std::int64_t min = 0);
-/// Parse lists of counts like parse_numbers(), and remove duplicates; token counts may have the
-/// suffixes of add_token_count().
-Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const std::string& what,
-                                                std::int64_t limit, std::int64_t min = 0);
-Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
-                                                      const std::string& what, std::int64_t limit);
 /// Returns the number of threads: `requested`, or if that is 0 the number of usable cores, at most
 /// `max`. Fails with kUsage if `requested` is larger than `max`.
 Result<std::uint32_t> threads_for(std::uint32_t requested, std::uint32_t max);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "compiler/support/check.h"
+#include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
 namespace {

@@ -13,6 +13,7 @@
 #include "runtime/hosted/audio/log_mel.h"
 #include "runtime/hosted/audio/resample.h"
 #include "runtime/hosted/audio/wav.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {

@@ -1,5 +1,6 @@
 #include "tools/llmc/system_prompt_options.h"
 
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/text.h"
 

@@ -7,6 +7,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/trained_context.h"
 #include "compiler/support/counted.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/text.h"
 
 namespace llmc::cli {
