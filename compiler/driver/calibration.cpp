@@ -10,6 +10,7 @@
 #include "compiler/driver/cache.h"
 #include "compiler/driver/cached_content.h"
 #include "compiler/driver/calibration_text.h"
+#include "compiler/driver/control_tokens.h"
 #include "compiler/emit/source.h"
 #include "compiler/ir/text.h"
 
@@ -51,6 +52,18 @@ void keep_matrices(const fs::path& file, const std::vector<calibrate::RoundedMat
     content.insert(content.end(), bytes.begin(), bytes.end());
   }
   keep_content(file, content);
+}
+
+/// Warns of control tokens in the text, of which `tokens` tokens are read, that stay plain text.
+void warn_of_control_tokens(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
+                            std::uint32_t tokens, const CompileOptions& options) {
+  if (!tokenizer || given.parse_special || !options.import.on_warning) return;
+  const std::string names = spelled_control_tokens(*tokenizer, part_of(given.text, tokens));
+  if (names.empty()) return;
+  options.import.on_warning(
+      {.file = given.source,
+       .message = fmt::format("control tokens ({}) are read as plain text", names),
+       .hint = "--parse-special reads them as tokens, as a chat does"});
 }
 
 }  // namespace
@@ -97,6 +110,7 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
   if (!given.write) {
     LLMC_TRY(ids, ids_of(given, tokenizer, refused, tokens));
     LLMC_RETURN_IF_ERROR(check_ids(given, ids, model.module.vocabulary(), tokens));
+    warn_of_control_tokens(given, tokenizer, tokens, options);
   }
   if (purpose == Purpose::kPlan) return matrices;
   fs::path file;

@@ -37,23 +37,25 @@ std::optional<std::vector<std::int32_t>> parse_ids(std::string_view text) {
   }
 }
 
-/// Returns the part of a text that is long enough for `tokens` tokens, in whole characters.
-std::string_view part_of(std::string_view text, std::uint32_t tokens) {
+}  // namespace
+
+std::string part_of(std::string_view text, std::uint32_t tokens) {
   constexpr std::size_t kMostBytesPerToken = 64;
   std::size_t end = std::min(text.size(), tokens * kMostBytesPerToken);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
     --end;
-  return text.substr(0, end);
+  return std::string(text.substr(0, end));
 }
-
-}  // namespace
 
 Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
                                          const hosted::Tokenizer* tokenizer,
                                          const std::string& refused, std::uint32_t tokens) {
   if (tokenizer)
     return tokenizer->encode(part_of(given.text, tokens),
-                             {.add_prefix = false, .parse_special = false});
+                             {.add_prefix = false, .parse_special = given.parse_special});
+  if (given.parse_special)
+    return bad_text(given, "the model has no tokenizer for the control tokens of a text",
+                    "remove --parse-special, and give a list of token ids");
   if (auto ids = parse_ids(given.text)) return *std::move(ids);
   return bad_text(given,
                   refused.empty() ? "the model has no tokenizer for the calibration's text"
@@ -106,7 +108,8 @@ Result<std::int32_t> bos_of(const CalibrationText& given, const hosted::Tokenize
 
 std::string text_key(const CalibrationText& given) {
   if (given.write) return given.source;
-  return fmt::format("text-{:016x}", XXH3_64bits(given.text.data(), given.text.size()));
+  return fmt::format("text-{:016x}{}", XXH3_64bits(given.text.data(), given.text.size()),
+                     given.parse_special ? "-special" : "");
 }
 
 }  // namespace llmc::driver

@@ -34,8 +34,9 @@ struct SystemPrompt {
 
 /// A text with which quantized matrices are calibrated, or formats are measured.
 struct CalibrationText {
-  std::string source;  // file name, for messages; "self": the model writes the text
-  std::string text;    // content of the file
+  std::string source;          // file name, for messages; "self": the model writes the text
+  std::string text;            // content of the file
+  bool parse_special = false;  // whether names of control tokens in the text become these tokens
   /// If set, returns a text of `tokens` token ids, and `text` is unused. The result depends only on
   /// the model and the arguments; `bos` is the id with which texts begin, or -1.
   std::function<Result<std::vector<std::int32_t>>(std::int32_t bos, std::uint32_t tokens)> write;

@@ -139,6 +139,14 @@ TEST_F(CacheKey, HoldsTheOptions) {
   EXPECT_NE(changed([](CompileOptions& o) { o.kv.keys = KvFormat::kF16; }), first);
   EXPECT_NE(changed([](CompileOptions& o) { o.name = "another"; }), first);
   EXPECT_NE(changed([](CompileOptions& o) { o.cflags = {"-O0"}; }), first);
+  const auto calibrated = [&](bool special) {
+    return changed([&](CompileOptions& o) {
+      o.calibration.emplace().text = "<s>";
+      o.calibration->parse_special = special;
+    });
+  };
+  EXPECT_NE(calibrated(false), first);
+  EXPECT_NE(calibrated(true), calibrated(false));
   // Where one flag ends and the next begins is in it too.
   EXPECT_NE(changed([](CompileOptions& o) { o.cflags = {"-Da -Db"}; }),
             changed([](CompileOptions& o) { o.cflags = {"-Da", "-Db"}; }));

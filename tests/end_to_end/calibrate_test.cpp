@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Arguments = std::vector<std::string>;
 
 class CalibrateCommand : public ::testing::Test {
@@ -96,6 +97,9 @@ TEST_F(CalibrateCommand, ReadsIdsOrWritesItsOwnTextWithoutATokenizer) {
   for (int i = 0; i < 200; ++i) ids += std::to_string(i * 37 % 200) + (i % 10 == 9 ? "\n" : " ");
   const std::string path = model.path().string();
   EXPECT_EQ(compile(file("ids.txt", ids), "ids", {}, path).code, 0);
+  const ProgramRun special = compile(file("ids.txt", ids), "special", {"--parse-special"}, path);
+  EXPECT_EQ(special.code, 3);
+  EXPECT_THAT(special.err, HasSubstr("no tokenizer for the control tokens"));
   EXPECT_EQ(compile("self", "self", {}, path).code, 0);
   EXPECT_NE(weights("ids"), weights("self"));
   ASSERT_TRUE(write_file(model.path() / "config.json", R"({"bos_token_id": 5})").ok());
@@ -107,6 +111,24 @@ TEST_F(CalibrateCommand, ReadsIdsOrWritesItsOwnTextWithoutATokenizer) {
   const ProgramRun large = compile(file("large.txt", ids + " 999999"), "large", {}, path);
   EXPECT_EQ(large.code, 3);
   EXPECT_THAT(large.err, HasSubstr("999999"));
+}
+
+TEST_F(CalibrateCommand, ParsesControlTokensWhenAsked) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "<s> Once upon a time there was a little fox.\n";
+  const std::string path = file("chat.txt", text);
+  const ProgramRun plain = compile(path, "plain");
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_THAT(plain.err, HasSubstr("chat.txt: control tokens (<s>) are read as plain text"));
+  const ProgramRun parsed = compile(path, "parsed", {"--parse-special"});
+  EXPECT_EQ(parsed.code, 0) << parsed.err;
+  EXPECT_THAT(parsed.err, Not(HasSubstr("control tokens")));
+  EXPECT_NE(weights("plain"), weights("parsed"));
+  for (const char* none : {"self", "none"}) {
+    const ProgramRun refused = compile(none, none, {"--parse-special"});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("--parse-special has no text to read"));
+  }
 }
 
 TEST_F(CalibrateCommand, RefusesTextsThatSayNothing) {

@@ -242,6 +242,26 @@ void expect_refused(const std::string& command, std::vector<std::string> more, i
   EXPECT_EQ(ran.out, "");
 }
 
+TEST(PplCommand, ParsesControlTokensOfTheTextWhenAsked) {
+  testing::TemporaryFolder folder;
+  const std::string chat = (folder.path() / "chat.txt").string();
+  std::string text;
+  for (int i = 0; i < 10; ++i) text += "<s> Once upon a time";
+  ASSERT_TRUE(write_file(chat, text).ok());
+  const auto counted = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"ppl", kModel, kFast, "--quant=f32", "--text", chat, "-c", "8",
+                               "--count", "all", "--json"});
+    const ProgramRun ran = llmc(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    const bool noted = ran.err.find("the text spells control tokens (<s>)") != ran.err.npos;
+    EXPECT_NE(noted, more.back() == "--parse-special") << ran.err;
+    return nlohmann::json::parse(ran.out, nullptr, false)["predicted"].get<int>();
+  };
+  EXPECT_GT(counted({}), counted({"--parse-special"})) << "three tokens become one";
+  expect_refused("ppl", {"--ids", "1,2,3,4,5,6,7,8", "--parse-special"}, 2,
+                 "--parse-special has no text to read");
+}
+
 TEST(PplCommand, RefusesWhatCannotBeMeasured) {
   testing::TemporaryFolder folder;
   const std::string brief = (folder.path() / "brief.txt").string();

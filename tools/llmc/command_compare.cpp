@@ -126,7 +126,7 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
   LLMC_RETURN_IF_ERROR(check_svg(command, modes));
   LLMC_TRY(const auto peers, read_peers(command));
   LLMC_TRY(const auto native, native_options(command.model, globals));
-  LLMC_TRY(auto text, measured_text(command.text, command.model.model));
+  LLMC_TRY(auto text, measured_text(command.text, command.model, globals));
   evaluate::CompareOptions options{.native = native,
                                    .threads = command.threads,
                                    .text = std::move(text),
@@ -199,7 +199,7 @@ Action add_compare(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->type_name("LIST")
       ->group("Compilation");
-  add_text_options(app, command->text);
+  add_text_options(app, command->text, command->model);
   add_threads(app, command->threads);
   add_whole_number(app, "--steps", command->steps, 1, plan::kMaxContext,
                    "Decode steps for the median step time (default: 64)");

@@ -36,7 +36,7 @@ std::string divergence_text(const evaluate::Divergence& d) {
 
 Result<int> ppl(const PplCommand& command, const Globals& globals) {
   LLMC_TRY(const auto native, native_options(command.model, globals));
-  LLMC_TRY(auto text, measured_text(command.text, command.model.model));
+  LLMC_TRY(auto text, measured_text(command.text, command.model, globals));
   evaluate::PerplexityOptions options{.native = native,
                                       .threads = command.threads,
                                       .text = std::move(text),
@@ -81,7 +81,7 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
 Action add_ppl(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<PplCommand>();
   add_model_options(app, command->model, ModelUse::kMeasure);
-  add_text_options(app, command->text);
+  add_text_options(app, command->text, command->model);
   app.add_flag("--kl,--kl-divergence", command->kl,
                "KL divergence of the distributions from those of f32 weights and cache");
   add_threads(app, command->threads);

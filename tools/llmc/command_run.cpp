@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "compiler/driver/chat_files.h"
+#include "compiler/driver/control_tokens.h"
 #include "compiler/support/counted.h"
 #include "tools/llmc/beams.h"
 #include "tools/llmc/function_text.h"
@@ -26,25 +26,8 @@ constexpr std::int32_t kTokensWorthCopying = 96;
 void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& text,
                          const Globals& globals) {
   if (globals.quiet) return;
-  const auto plain = tokenizer.encode(text, {.add_prefix = false, .parse_special = false});
-  const auto parsed = tokenizer.encode(text, {.add_prefix = false, .parse_special = true});
-  if (plain == parsed) return;
-  std::vector<std::int32_t> spelled;
-  std::set<std::int32_t> seen(plain.begin(), plain.end());
-  for (const std::int32_t id : parsed) {
-    if (!seen.insert(id).second) continue;
-    const std::string_view name = tokenizer.name_of(id);
-    if (!name.empty() && text.find(name) != text.npos && tokenizer.bytes_of(id).empty())
-      spelled.push_back(id);
-  }
-  if (spelled.empty()) return;
-  constexpr std::size_t kNamed = 3;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(spelled.size(), kNamed); ++i) {
-    names += fmt::format("{}{}", i == 0 ? "" : ", ",
-                         printable(std::string(tokenizer.name_of(spelled[i])), 40));
-  }
-  if (spelled.size() > kNamed) names += ", …";
+  const std::string names = driver::spelled_control_tokens(tokenizer, text);
+  if (names.empty()) return;
   remark(globals,
          fmt::format("the prompt spells control tokens ({}), which are read as plain text; "
                      "--special reads them as tokens",

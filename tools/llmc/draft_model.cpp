@@ -30,7 +30,7 @@ ModelOptions options_of_draft(ModelOptions like, const std::string& path, std::u
   compile.in_flight = defaults.in_flight;
   like.opencl_device.clear();
   // Its texts are not shown: it need not be rounded well.
-  like.calibrate = "none";
+  like.calibrate = {};
   like.budget = {};
   return like;
 }

@@ -11,7 +11,6 @@
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
 #include "tools/llmc/accelerator_text.h"
-#include "tools/llmc/calibrate_options.h"
 #include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
@@ -19,6 +18,11 @@ namespace {
 
 bool takes_bundle(ModelUse use) {
   return use != ModelUse::kCompile && use != ModelUse::kCompare;
+}
+
+/// Whether the command has the options of text_options.h, --parse-special among them.
+bool measures_text(ModelUse use) {
+  return use == ModelUse::kMeasure || use == ModelUse::kCompare;
 }
 
 /// Whether the command only compiles, possibly for other machines.
@@ -163,6 +167,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   fixed(number("--threads-max", c.threads_max, plan::kMaxThreads,
                "Maximum threads; each one needs scratch memory in the arena"));
   of_decoders(add_calibrate(app, options.calibrate));
+  if (!measures_text(use))
+    of_decoders(add_parse_special(app, options.calibrate, "the file of --calibrate"));
   if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM")
@@ -289,6 +295,9 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   if (!options.kv.empty()) {
     LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
   }
+  if (options.calibrate.parse_special && !options.calibrate.has_file() &&
+      !measures_text(options.use))
+    return no_text_to_parse("--calibrate FILE");
   LLMC_RETURN_IF_ERROR(apply_calibrate(options.calibrate, result));
   if (options.use != ModelUse::kCompare) LLMC_RETURN_IF_ERROR(apply_budget(options.budget, result));
   return result;

@@ -8,6 +8,7 @@
 #include "compiler/exec/native.h"
 #include "compiler/plan/plan.h"
 #include "tools/llmc/budget_options.h"
+#include "tools/llmc/calibrate_options.h"
 #include "tools/llmc/cli.h"
 
 /// Options shared by several commands.
@@ -31,7 +32,7 @@ struct ModelOptions {
   std::string kv;  // empty: the default for the weight format
   std::string opt_level = "3";
   driver::CompileOptions compile;
-  std::string calibrate = "none";
+  CalibrateOptions calibrate;
   BudgetOptions budget;
   bool no_cache = false;
   std::string emulator;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/driver/bundle_files.h"
+#include "compiler/driver/control_tokens.h"
 #include "compiler/driver/trained_context.h"
 #include "compiler/support/counted.h"
 #include "tools/llmc/numbers.h"
@@ -12,7 +13,7 @@
 
 namespace llmc::cli {
 
-void add_text_options(CLI::App& app, TextOptions& options) {
+void add_text_options(CLI::App& app, TextOptions& options, ModelOptions& model) {
   options.file_option =
       app.add_option("-f,--text,--file", options.file, "Text file, -: standard input")
           ->type_name("FILE");
@@ -20,6 +21,7 @@ void add_text_options(CLI::App& app, TextOptions& options) {
       app.add_option("--ids", options.ids, "Token ids instead of a text, such as 1,2,3")
           ->type_name("IDS");
   options.file_option->excludes(options.ids_option);
+  add_parse_special(app, model.calibrate, "--text and the file of --calibrate");
   add_token_count(app, "--window", options.size, 2, plan::kMaxContext,
                   "Window size in tokens (default: --ctx if given, else 512, at most the model's "
                   "context)");
@@ -39,26 +41,37 @@ void add_text_options(CLI::App& app, TextOptions& options) {
   add_source_options(app, options.source);
 }
 
-Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model) {
+Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const ModelOptions& model,
+                                             const Globals& globals) {
   if (options.file_option->count() + options.ids_option->count() == 0)
     return usage_error("--text or --ids is required", "give the text to measure");
   evaluate::MeasuredText text;
   text.windows = {.size = options.size, .stride = options.stride, .max_windows = options.chunks};
   if (options.counted == "all") text.windows.scored = evaluate::ScoredTokens::kAll;
+  const bool parse_special = model.calibrate.parse_special;
   if (options.ids_option->count() > 0) {
+    if (parse_special && !model.calibrate.has_file())
+      return no_text_to_parse("--text or --calibrate FILE");
     LLMC_TRY(text.tokens, parse_numbers(options.ids, "--ids"));
     text.bad_token = ErrorKind::kUsage;
     std::unique_ptr<hosted::Tokenizer> tokenizer;
     if (options.source.text_option->count() > 0) {
-      LLMC_TRY(tokenizer, load_tokenizer(model, "or give token ids by --source-ids"));
+      LLMC_TRY(tokenizer, load_tokenizer(model.model, "or give token ids by --source-ids"));
     }
     LLMC_TRY(text.source, encoder_input(options.source, tokenizer.get()));
     return text;
   }
-  LLMC_TRY(const auto tokenizer, load_tokenizer(model, "or give token ids by --ids"));
+  LLMC_TRY(const auto tokenizer, load_tokenizer(model.model, "or give token ids by --ids"));
   LLMC_TRY(const std::string content, read_text(options.file));
   text.file = options.file == "-" ? "standard input" : options.file;
-  text.tokens = tokenizer->encode(content, {.add_prefix = false, .parse_special = false});
+  if (!parse_special && !globals.quiet) {
+    const std::string names = driver::spelled_control_tokens(*tokenizer, content);
+    if (!names.empty())
+      remark(globals, fmt::format("the text spells control tokens ({}), which are read as plain "
+                                  "text; --parse-special reads them as tokens",
+                                  names));
+  }
+  text.tokens = tokenizer->encode(content, {.add_prefix = false, .parse_special = parse_special});
   LLMC_TRY(text.source, encoder_input(options.source, tokenizer.get()));
   if (!options.no_bos) text.windows.bos = tokenizer->bos().value_or(-1);
   return text;

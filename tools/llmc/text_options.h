@@ -17,12 +17,15 @@ struct TextOptions {
   SourceOptions source;
 };
 
-/// Adds --text, --ids, the options of windows and those of a source.
-void add_text_options(CLI::App& app, TextOptions& options);
+/// Adds --text, --ids, --parse-special of `model`, the options of windows and those of a source.
+void add_text_options(CLI::App& app, TextOptions& options, ModelOptions& model);
 
-/// Returns the text and the source as ids, tokenized with the tokenizer of `model`. Fails with
-/// kUsage if no text is given or ids are invalid, and like load_tokenizer() and read_text().
-Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const std::string& model);
+/// Returns the text and the source as ids, tokenized with the tokenizer of `model`. Prints a note
+/// about control tokens in the text that are read as plain text. Fails with
+/// kUsage if no text is given, if ids are invalid or --parse-special has no text, and like
+/// load_tokenizer() and read_text().
+Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const ModelOptions& model,
+                                             const Globals& globals);
 
 /// Sets the window to a given --ctx, unless --window is given, and the context to at least the
 /// window, except for bundles. Warns about windows longer than the trained context, unless the text
