@@ -178,7 +178,11 @@ TEST(NamesOfLlamaCpp, ThatChangeNothingAreTakenAndOthersSayWhatToDo) {
                                                         {"Q6_K", "q6"},
                                                         {"Q8_0", "q8"},
                                                         {"BF16", "f16"},
-                                                        {"F32", "f32"}}) {
+                                                        {"F32", "f32"},
+                                                        {"int4", "q4"},
+                                                        {"int8", "q8"},
+                                                        {"fp16", "f16"},
+                                                        {"float32", "f32"}}) {
     expect_mistake({"plan", model, "--quant", name}, "--quant " + name,
                    "use " + like + ", the nearest");
   }

@@ -18,9 +18,11 @@ int bits_of(std::string_view name) {
   return bits;
 }
 
-/// Returns the format with at least the bits of llama.cpp's format ("Q4_K_M", "iq3_xs", "BF16");
-/// empty for other names.
+/// Returns the format with at least the bits of another program's format ("Q4_K_M", "iq3_xs",
+/// "BF16", "int8"); empty for other names.
 std::string_view format_like(std::string name) {
+  constexpr const char* kFloats[] = {"f", "bf", "fp", "float"};
+  constexpr const char* kIntegers[] = {"q", "iq", "int", "uint"};
   std::ranges::transform(name, name.begin(), [](char c) {
     return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   });
@@ -28,10 +30,10 @@ std::string_view format_like(std::string name) {
     const std::string_view format = plan::weight_format_name(info.format);
     const int bits = bits_of(name);
     if (bits == 0 || bits > bits_of(format)) continue;
-    for (const std::string_view family : {"q", "iq", "f", "bf", "fp"}) {
+    const bool is_float = format[0] == 'f';
+    for (const char* const family : is_float ? kFloats : kIntegers) {
       const std::string stem = fmt::format("{}{}", family, bits);
-      if (family.find(format[0]) != family.npos && (name == stem || name.starts_with(stem + "_")))
-        return format;
+      if (name == stem || name.starts_with(stem + "_")) return format;
     }
   }
   return {};
