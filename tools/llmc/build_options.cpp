@@ -117,6 +117,12 @@ Result<driver::Source> import_source(const BuildOptions& options, driver::Compil
 
 void note_plan(const BuildOptions& options, const plan::Plan& plan, const Globals& globals) {
   note_warnings(globals, plan);
+  const plan::PlanOptions& planned = plan.options;
+  const bool has_context = plan.kv.blocks > 0 && planned.ctx == options.model.compile.ctx;
+  if (has_context && !planned.ctx_given && planned.trained_ctx == 0)
+    remark(globals, fmt::format("the model does not say which context it was trained for: it gets "
+                                "{} tokens; --ctx sets another",
+                                planned.ctx));
   if (options.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant);
   if (options.model.compile.requantize) note_requantized(globals, plan::rounding_of(plan.program));

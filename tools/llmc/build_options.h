@@ -40,7 +40,8 @@ Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
 Result<driver::Source> import_source(const BuildOptions& options, driver::CompileOptions& compile,
                                      const Globals& globals, Progress& line);
 
-/// Prints the plan's warnings, and a note if --quant was given but weights keep the model's codes.
+/// Prints the plan's warnings, and notes if the context is the default since the model names none,
+/// and if --quant was given but weights keep the model's codes.
 void note_plan(const BuildOptions& options, const plan::Plan& plan, const Globals& globals);
 
 /// Prints `list` as JSON: the object itself for a single target, an array for several.
