@@ -76,6 +76,18 @@ Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph)
   return ok_status();
 }
 
+std::string folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path().string() : ".";
+}
+
+/// Returns whether a file is named like a block of a split model, with all that it needs beside it.
+bool is_block(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::string name = file.filename().string();
+  return name.starts_with("block_") && name.ends_with(".onnx") &&
+         std::filesystem::exists(std::filesystem::path(folder_of(file)) / "lm.onnx", error);
+}
+
 }  // namespace
 
 importer::ImportOptions import_options(const CompileOptions& options) {
@@ -92,6 +104,11 @@ Diagnostic open_sizes(const CompileOptions& options, const std::string& flags) {
 
 Diagnostic not_a_decoder(const importer::ImportedModel& model) {
   Diagnostic d{.kind = ErrorKind::kUnsupported, .file = model.path.string()};
+  if (is_block(model.path)) {
+    d.message = "the file is one block of a split model";
+    d.hint = "give the folder of the model: " + folder_of(model.path);
+    return d;
+  }
   if (model.lacks_cache) {
     d.message =
         "the graph has token ids and logits but no cache that it extends, so it cannot generate "
