@@ -171,18 +171,6 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"bench", path, "-n", "0", "-p", "0"}, "nothing to measure");
 }
 
-TEST(PlanCommand, TheTargetSaysHowManyTokensOfAPromptRunAtOnce) {
-  const auto chunk = [](std::vector<std::string> more) {
-    more.insert(more.begin(), {"plan", tinyfable().string(), "--json"});
-    const ProgramRun ran = llmc(more);
-    EXPECT_EQ(ran.code, 0) << ran.err;
-    return nlohmann::json::parse(ran.out, nullptr, false)["options"]["chunk"];
-  };
-  EXPECT_EQ(chunk({"--target=avx2"}), 128);
-  EXPECT_EQ(chunk({"--target=arm64"}), 32);
-  EXPECT_EQ(chunk({"--target=avx2", "--chunk=32"}), 32);
-}
-
 TEST(BenchKernel, BadValuesAreMistakesOfTheCommandLine) {
   const auto refused = [](std::vector<std::string> more, const std::string& words) {
     more.insert(more.begin(), {"bench", "--kernel", "gemm"});
@@ -249,6 +237,9 @@ TEST_F(CommandLine, NamesTheCommandThatWasMeant) {
   expect_usage_error({"run", "x", "--nosuch"}, "--nosuch");
   EXPECT_THAT(llmc({"run", "x", "--nosuch"}).err, HasSubstr("llmc run --help"));
   EXPECT_THAT(llmc({"plan"}).err, HasSubstr("llmc plan --help"));
+  EXPECT_THAT(llmc({"run", "x", "Once upon a time"}).err,
+              HasSubstr("'Once upon a time'\nhint: give a prompt by -p"));
+  EXPECT_THAT(llmc({"plan", "x", "y"}).err, HasSubstr("'y'\nhint: llmc plan --help"));
 }
 
 TEST_F(CommandLine, WritesTheTextAndWhyItEnded) {
@@ -303,6 +294,11 @@ TEST_F(CommandLine, SaysWhatAFileIsNot) {
     EXPECT_EQ(ran.code, 3);
     EXPECT_THAT(ran.err, HasSubstr(text.string() + ": is not an ONNX file")) << command;
   }
+  const ProgramRun block = llmc({"run", (tinyfable() / "block_0.onnx").string(), "-p", "a"});
+  EXPECT_EQ(block.code, 4);
+  EXPECT_THAT(block.err, HasSubstr("block_0.onnx: the file is one block of a split model\nhint: "
+                                   "give the folder of the model: " +
+                                   tinyfable().string()));
   fs::copy(tinyfable() / "lm.onnx", folder.path() / "decoder.onnx");
   const ProgramRun other = llmc({"plan", folder.path().string()});
   EXPECT_EQ(other.code, 3);
@@ -386,6 +382,10 @@ TEST_F(CommandLine, WhatACompilerSaysIsShownInLines) {
       llmc({"compile", tinyfable().string(), "-o", out, "-q"}, {"LLMC_CC=/bin/true"});
   EXPECT_EQ(nothing.code, 6);
   EXPECT_THAT(nothing.err, HasSubstr("compiled nothing"));
+  const ProgramRun flag =
+      llmc({"compile", tinyfable().string(), "-o", out, "-q", "--cflag=--no-such-flag"});
+  EXPECT_EQ(flag.code, 6);
+  EXPECT_THAT(flag.err, HasSubstr("hint: check the arguments of --cflag"));
 }
 
 TEST_F(CommandLine, ACacheThatCannotBeWrittenIsNoDeadEnd) {

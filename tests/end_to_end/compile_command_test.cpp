@@ -174,6 +174,48 @@ TEST(PlanCommand, PlansWeightsInAFile) {
   EXPECT_EQ(llmc({"plan", model, "--weights=flash"}).code, 2);
 }
 
+TEST(PlanCommand, TheTargetSaysHowManyTokensOfAPromptRunAtOnce) {
+  const auto chunk = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", tinyfable().string(), "--json"});
+    const ProgramRun ran = llmc(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return nlohmann::json::parse(ran.out, nullptr, false)["options"]["chunk"];
+  };
+  EXPECT_EQ(chunk({"--target=avx2"}), 128);
+  EXPECT_EQ(chunk({"--target=arm64"}), 32);
+  EXPECT_EQ(chunk({"--target=avx2", "--chunk=32"}), 32);
+}
+
+TEST(PlanCommand, ErrorsNameTheFolderOfAFile) {
+  testing::TemporaryFolder folder;
+  const fs::path model = folder.path() / "m";
+  fs::copy(tinyfable(), model);
+  const fs::path damaged = model / "block_1.onnx";
+  ASSERT_TRUE(write_file(damaged, std::string_view("hello")).ok());
+  for (const char* command : {"plan", "compile", "inspect"}) {
+    const ProgramRun ran = llmc({command, model.string()});
+    EXPECT_EQ(ran.code, 3);
+    EXPECT_THAT(ran.err, HasSubstr("llmc: error: " + damaged.string() + ": ")) << command;
+  }
+  const ProgramRun file = llmc({"plan", damaged.string()});
+  EXPECT_THAT(file.err, HasSubstr("llmc: error: " + damaged.string() + ": "));
+}
+
+TEST(PlanCommand, NotesAContextThatTheModelDoesNotName) {
+  testing::TemporaryFolder folder;
+  const fs::path model = folder.path() / "m";
+  fs::copy(tinyfable(), model);
+  const auto noted = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", model.string()});
+    const std::string err = llmc(more).err;
+    return err.find("does not say which context it was trained for") != err.npos;
+  };
+  EXPECT_FALSE(noted({}));
+  fs::remove(model / "llm_config.json");
+  EXPECT_TRUE(noted({}));
+  EXPECT_FALSE(noted({"--ctx=512"}));
+}
+
 TEST(PlanCommand, NotesWhichOfSeveralModelsIsTaken) {
   testing::TemporaryFolder out;
   for (const char* file : {"model.onnx", "model_fp16.onnx"})
