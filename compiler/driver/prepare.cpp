@@ -269,18 +269,19 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options) {
   return planned;
 }
 
-Result<Prepared> prepare(const CompileOptions& options, Source source,
-                         std::span<const std::string> targets, Purpose purpose,
-                         const Progress& progress, PhaseClock& clock) {
-  if (source.is_function)
-    return prepare_plain(options, std::move(source), targets, progress, clock);
+namespace {
+
+Result<Prepared> prepare_decoder(const CompileOptions& options, Source source,
+                                 std::span<const std::string> targets, Purpose purpose,
+                                 const Progress& progress, PhaseClock& clock) {
   LLMC_TRY(plan::PlanOptions planned, plan_options(options));
   if (!source.model.is_decoder()) return not_a_decoder(source.model);
-  const auto warn = [&](const Diagnostic& warning) {
-    if (options.import.on_warning) options.import.on_warning(warning);
-  };
   Prepared prepared;
   prepared.model = std::move(source.model);
+  const auto warn = [&](const Diagnostic& warning) {
+    if (options.import.on_warning)
+      options.import.on_warning(importer::with_path(warning, prepared.model.files));
+  };
   prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
   if (prepared.content.tokenizer && options.import.on_warning) {
     const auto& known = prepared.model.tokenizer;
@@ -391,6 +392,20 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
   if (options.grammar.given()) report(progress, "grammar", 0, 0);
   LLMC_RETURN_IF_ERROR(prepare_grammar(options, prepared));
   clock.finish("grammar");
+  return prepared;
+}
+
+}  // namespace
+
+Result<Prepared> prepare(const CompileOptions& options, Source source,
+                         std::span<const std::string> targets, Purpose purpose,
+                         const Progress& progress, PhaseClock& clock) {
+  const std::vector<importer::FileInfo> files = source.model.files;
+  auto prepared =
+      source.is_function
+          ? prepare_plain(options, std::move(source), targets, progress, clock)
+          : prepare_decoder(options, std::move(source), targets, purpose, progress, clock);
+  if (!prepared.ok()) return importer::with_paths(prepared.error(), files);
   return prepared;
 }
 

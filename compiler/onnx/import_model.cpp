@@ -11,14 +11,25 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// Replaces file names in messages by the path that the user gave. Replaces the error by "is not an
-/// ONNX file" if the file does not end in .onnx.
-Error in_typed_path(const Error& error, const ModelFiles& model) {
+/// Returns the path of a file, given by its name in the model's folder, as messages name it: with
+/// the folder as the user gave it.
+std::string shown_path(const ModelFiles& model, const std::string& file) {
+  if (!model.whole_folder && file == model.name) return model.shown.string();
+  const fs::path& folder = model.files.root();
+  const bool has_folder =
+      fs::path(file).is_absolute() || folder.empty() || file.starts_with((folder / "").string());
+  return file.empty() || has_folder || file == folder ? file : (folder / file).string();
+}
+
+/// Replaces file names in messages by shown_path(). Replaces the error by "is not an ONNX file" if
+/// a model of one file does not end in .onnx.
+Error in_shown_paths(const Error& error, const ModelFiles& model) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) {
-    if (d.file != model.name) continue;
-    d.file = model.shown.string();
-    if (d.kind != ErrorKind::kBadInput || !d.node.empty() || model.shown.extension() == ".onnx")
+    const bool is_model = !model.whole_folder && d.file == model.name;
+    d.file = shown_path(model, d.file);
+    if (!is_model || d.kind != ErrorKind::kBadInput || !d.node.empty() ||
+        model.shown.extension() == ".onnx")
       continue;
     std::error_code unknown;
     if (!fs::is_regular_file(model.files.root() / model.name, unknown) ||
@@ -72,7 +83,7 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
            FileSet::open(whole ? path : real.parent_path(), options.max_structure_bytes));
   ModelFiles model{path, below ? real : path, std::move(files), whole};
   if (!chosen.ok())
-    model.refused = chosen.error();
+    model.refused = in_shown_paths(chosen.error(), model);
   else
     model.parts = chosen->parts;
   if (is_folder && chosen.ok()) model.media_encoder = chosen->media_encoder;
@@ -82,7 +93,8 @@ Result<ModelFiles> find_files(const fs::path& path, const ImportOptions& options
     return model;
   }
   auto contents = list_folder(path);
-  if (!contents.ok()) return model.refused ? *model.refused : with_hints(contents.error());
+  if (!contents.ok())
+    return model.refused ? *model.refused : with_hints(in_shown_paths(contents.error(), model));
   model.contents = *std::move(contents);
   if (chosen.ok()) model.name = chosen->name;
   return model;
@@ -148,18 +160,29 @@ Result<ImportedModel> bind_files(const ModelFiles& model, const ImportOptions& o
   if (model.refused) return *model.refused;
   FileSet files = model.files;
   auto bound = bind_graphs(model, files, inputs, options.float_products);
-  if (!bound.ok())
-    return with_hints(model.whole_folder ? std::move(bound).error()
-                                         : in_typed_path(bound.error(), model));
+  if (!bound.ok()) return with_hints(in_shown_paths(bound.error(), model));
   bound->path = model.path;
   bound->files = files.list();
   const std::vector<Diagnostic> warnings = files.warnings();
   bound->warnings.insert(bound->warnings.begin(), warnings.begin(), warnings.end());
+  for (Diagnostic& warning : bound->warnings) warning.file = shown_path(model, warning.file);
   if (options.on_warning) std::ranges::for_each(bound->warnings, options.on_warning);
   return bound;
 }
 
 }  // namespace
+
+Diagnostic with_path(Diagnostic diagnostic, const std::vector<FileInfo>& files) {
+  const auto found = std::ranges::find(files, diagnostic.file, &FileInfo::name);
+  if (found != files.end()) diagnostic.file = found->path.string();
+  return diagnostic;
+}
+
+Error with_paths(const Error& error, const std::vector<FileInfo>& files) {
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  for (Diagnostic& d : diagnostics) d = with_path(std::move(d), files);
+  return Error(std::move(diagnostics));
+}
 
 Diagnostic without_media_encoder(const Error& error) {
   Diagnostic warning = error.first();

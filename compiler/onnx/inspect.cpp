@@ -114,16 +114,9 @@ Result<Inspection> inspect_model(const fs::path& path, const ModelReader& reader
   if (!found->media_encoder.empty())
     graphs.emplace_back(found->media_encoder, encoder_role(found->media_encoder));
   if (found->whole_folder) graphs = note_files(files, *found);
-  std::optional<Error> unreadable;
-  for (const auto& [name, role] : graphs) {
-    const auto file = files.parse(name, role);
-    if (file.ok())
+  for (const auto& [name, role] : graphs)
+    if (const auto file = files.parse(name, role); file.ok())
       result.onnx.push_back(describe(**file));
-    else if (!unreadable)
-      unreadable = file.error();
-  }
-  // If a single file cannot be read, its error is returned.
-  if (found->whole_folder && result.onnx.empty() && unreadable) return *std::move(unreadable);
 
   auto model = reader.bind(path);
   if (model.ok()) {

@@ -24,7 +24,7 @@ void expect_refused(const BadInput& input) {
   if (input.file.empty())
     EXPECT_NE(d.file.find(model.string()), std::string::npos) << format(d);
   else
-    EXPECT_EQ(d.file, input.file) << format(d);
+    EXPECT_EQ(d.file, model / input.file) << format(d);
   EXPECT_NE(d.message.find(input.message), std::string::npos) << format(d);
   for (const auto& each : imported.error().diagnostics())
     for (const char c : format(each))

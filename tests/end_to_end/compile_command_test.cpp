@@ -188,17 +188,25 @@ TEST(PlanCommand, TheTargetSaysHowManyTokensOfAPromptRunAtOnce) {
 
 TEST(PlanCommand, ErrorsNameTheFolderOfAFile) {
   testing::TemporaryFolder folder;
-  const fs::path model = folder.path() / "m";
-  fs::copy(tinyfable(), model);
-  const fs::path damaged = model / "block_1.onnx";
-  ASSERT_TRUE(write_file(damaged, std::string_view("hello")).ok());
-  for (const char* command : {"plan", "compile", "inspect"}) {
-    const ProgramRun ran = llmc({command, model.string()});
+  fs::copy(tinyfable(), folder.path() / "good");
+  fs::copy(tinyfable(), folder.path() / "bad");
+  fs::create_directory(folder.path() / "here");
+  const auto error_of = [&](std::vector<std::string> arguments) {
+    const ProgramRun ran = llmc_in(folder.path() / "here", arguments);
     EXPECT_EQ(ran.code, 3);
-    EXPECT_THAT(ran.err, HasSubstr("llmc: error: " + damaged.string() + ": ")) << command;
-  }
-  const ProgramRun file = llmc({"plan", damaged.string()});
-  EXPECT_THAT(file.err, HasSubstr("llmc: error: " + damaged.string() + ": "));
+    const std::size_t at = ran.err.find("llmc: error: ");
+    return at == ran.err.npos ? ran.err : ran.err.substr(at + 13);
+  };
+  ASSERT_TRUE(write_file(folder.path() / "bad/block_1.onnx", std::string_view("hello")).ok());
+  for (const char* command : {"plan", "compile", "inspect"})
+    EXPECT_THAT(error_of({command, "../bad"}), StartsWith("../bad/block_1.onnx: not a valid"));
+  EXPECT_THAT(error_of({"plan", "../bad/block_1.onnx"}), StartsWith("../bad/block_1.onnx: not a"));
+  EXPECT_THAT(error_of({"identity", "../bad", "../good"}),
+              StartsWith("../bad/block_1.onnx: not a valid"));
+  EXPECT_THAT(error_of({"plan", "../good", "--calibrate", "lm.onnx"}), StartsWith("lm.onnx: "));
+  fs::remove(folder.path() / "bad/block_1.onnx");
+  EXPECT_THAT(error_of({"plan", "../bad"}), StartsWith("../bad/block_1.onnx: the file is missing"));
+  EXPECT_THAT(error_of({"plan", "."}), StartsWith(".: the folder has neither"));
 }
 
 TEST(PlanCommand, NotesAContextThatTheModelDoesNotName) {
@@ -207,8 +215,9 @@ TEST(PlanCommand, NotesAContextThatTheModelDoesNotName) {
   fs::copy(tinyfable(), model);
   const auto noted = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", model.string()});
-    const std::string err = llmc(more).err;
-    return err.find("does not say which context it was trained for") != err.npos;
+    const ProgramRun ran = llmc(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.err.find("does not say which context it was trained for") != ran.err.npos;
   };
   EXPECT_FALSE(noted({}));
   fs::remove(model / "llm_config.json");

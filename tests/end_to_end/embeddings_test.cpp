@@ -252,7 +252,7 @@ TEST_F(VisionModel, AnEmbeddingThatComputesTakesNoRows) {
   options.dims = {{"batch_size", 1}};  // asks for the image encoder
   const auto with_images = driver::plan_model(options);
   ASSERT_FALSE(with_images.ok());
-  EXPECT_EQ(with_images.error().first().file, "vision_encoder.onnx");
+  EXPECT_EQ(with_images.error().first().file, folder / "vision/vision_encoder.onnx");
   EXPECT_EQ(with_images.error().first().kind, ErrorKind::kUnsupported);
   options.dims.clear();
   options.model /= "decoder_model_merged.onnx";

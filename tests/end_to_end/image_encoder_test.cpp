@@ -183,7 +183,7 @@ TEST_F(ImageEncoder, RefusesWhatDoesNotFit) {
   auto options = quick(folder / "vision", {});
   const Diagnostic wide = refused(options);
   EXPECT_EQ(wide.kind, ErrorKind::kBadInput);
-  EXPECT_EQ(wide.file, "vision_encoder.onnx");
+  EXPECT_EQ(wide.file, options.model / "vision_encoder.onnx");
   EXPECT_EQ(wide.message,
             "the image encoder returns rows of 20 elements, but the embeddings of the "
             "decoder have 16");

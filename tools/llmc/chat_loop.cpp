@@ -275,7 +275,7 @@ void ChatLoop::report(const hosted::Answer& answer, const LookupPasses& passes) 
 }
 
 ChatLoop::Next ChatLoop::problem(const Error& error) {
-  const int code = fail(error, globals_);
+  const int code = fail(error);
   if (interrupts_ != nullptr) return Next::kGoOn;
   code_ = code;
   return Next::kLeave;

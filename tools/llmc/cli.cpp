@@ -48,26 +48,11 @@ std::string with_docs_folder(std::string text) {
   return text;
 }
 
-namespace {
-
-/// Adds the model's folder to the file's name if it is relative to that folder.
-Diagnostic with_folder(Diagnostic d, const std::string& model) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (model.empty() || d.file.empty()) return d;
-  const fs::path file = fs::is_directory(model, error) ? fs::path(model) / d.file
-                                                       : fs::path(model).replace_filename(d.file);
-  if (fs::exists(file, error)) d.file = file.string();
-  return d;
-}
-
-}  // namespace
-
-int fail(const Error& error, const Globals& globals) {
+int fail(const Error& error) {
   std::fflush(stdout);  // keep the order of both streams
   const std::vector<Diagnostic>& all = error.diagnostics();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    Diagnostic d = with_folder(all[i], globals.model);
+    Diagnostic d = all[i];
     // Equal hints of consecutive errors are printed once, with the last.
     for (std::size_t k = i + 1; k < all.size(); ++k)
       if (all[k].hint == d.hint) d.hint.clear();
@@ -142,7 +127,7 @@ void remark(const Globals& globals, std::string_view text) {
 std::function<void(const Diagnostic&)> warn_once(const Globals& globals) {
   return [&globals, shown = std::make_shared<std::set<std::string>>()](const Diagnostic& warning) {
     constexpr std::string_view kError = "llmc: error: ";
-    std::string text = format(with_folder(warning, globals.model));
+    std::string text = format(warning);
     LLMC_CHECK(text.starts_with(kError));
     text.replace(0, kError.size(), "llmc: warning: ");
     if (!shown->insert(text).second) return;

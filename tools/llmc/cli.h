@@ -20,7 +20,6 @@ struct Globals {
   bool json = false;             // machine-readable results
   bool quiet = false;            // no progress, no notes
   int verbose = 0;               // -v: notes on what is done, -vv: times of every pass
-  std::string model;             // MODEL; empty if the command has none, or several
   exec::Ranks* ranks = nullptr;  // of llmc-mpi-run
 };
 
@@ -50,9 +49,8 @@ std::string with_docs_folder(std::string text);
 
 /// Writes a line to stderr. A failure has no effect: there is nowhere to report it.
 void print_error_line(std::string_view text);
-/// Prints every diagnostic on stderr and returns the exit code of the first. Files of the model are
-/// named with its folder.
-int fail(const Error& error, const Globals& globals);
+/// Prints every diagnostic on stderr and returns the exit code of the first.
+int fail(const Error& error);
 
 /// Writes to stdout. finish_stdout() tells whether this failed.
 void print(std::string_view text);
@@ -73,7 +71,7 @@ void note(const Globals& globals, std::string_view text);
 /// "llmc: note: ".
 void remark(const Globals& globals, std::string_view text);
 /// Returns a function that prints each warning once with note(), even if a command reads the model
-/// several times. Files of the model are named with its folder. `globals` must outlive it.
+/// several times. `globals` must outlive it.
 std::function<void(const Diagnostic&)> warn_once(const Globals& globals);
 
 /// Checks, before work begins, that a file can be created at `path`, the value of `option`. Fails

@@ -156,8 +156,8 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
       (parent == nullptr ? "" : parent->get_name() + " ") + command.get_name();
   std::string hint = where + " --help lists the options";
   if (!is_option) {
-    if (command.get_option_no_throw("--prompt") != nullptr)
-      hint = "give a prompt by -p, and MODEL as the only other argument";
+    if (const CLI::Option* const prompt = command.get_option_no_throw("--prompt"))
+      hint = prompt->count() > 0 ? "put the prompt of -p in quotes" : "give the prompt by -p TEXT";
     return llmc::usage_error(fmt::format("unexpected argument '{}'", llmc::printable(argument, 80)),
                              hint);
   }
@@ -257,9 +257,9 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
     const char* const examples = ranks != nullptr ? entry.rank_examples : entry.examples;
     command->footer(std::string("Examples:\n") + examples + tokens_footer(*command));
   }
-  if (const auto wrong = unknown_command(argc, argv, program)) return fail(*wrong, globals);
+  if (const auto wrong = unknown_command(argc, argv, program)) return fail(*wrong);
   auto spelled = spell(all, options_with_values(app, all.empty() ? "" : all.front()));
-  if (!spelled.ok()) return fail(spelled.error(), globals);
+  if (!spelled.ok()) return fail(spelled.error());
   try {
     std::vector<std::string> backwards(spelled->arguments.rbegin(), spelled->arguments.rend());
     app.parse(std::move(backwards));  // CLI11 expects the reverse order
@@ -267,16 +267,13 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : llmc::exit_code(llmc::ErrorKind::kUsage);
   }
-  const CLI::Option* const model = app.get_subcommands().front()->get_option_no_throw("MODEL");
-  if (model != nullptr && model->count() == 1) globals.model = model->results().front();
   for (const std::string& spelling : spelled->notes) remark(globals, spelling);
   const llmc::Result<int> result = action();
-  const int code = result.ok() ? *result : fail(result.error(), globals);
+  const int code = result.ok() ? *result : fail(result.error());
   note_parse_counts(globals);
   if (!finish_stdout() && code == 0) {
     return fail(llmc::file_failure(llmc::ErrorKind::kBadInput, "standard output",
-                                   "cannot be written", "the disk may be full"),
-                globals);
+                                   "cannot be written", "the disk may be full"));
   }
   return code;
 }
