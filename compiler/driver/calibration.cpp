@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "compiler/calibrate/window_inputs.h"
 #include "compiler/driver/cache.h"
@@ -54,16 +55,16 @@ void keep_matrices(const fs::path& file, const std::vector<calibrate::RoundedMat
   keep_content(file, content);
 }
 
-/// Warns of control tokens in the text, of which `tokens` tokens are read, that stay plain text.
+/// Warns of control tokens in the text that stay plain text. `ids`: what is read of it.
 void warn_of_control_tokens(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
-                            std::uint32_t tokens, const CompileOptions& options) {
+                            std::span<const std::int32_t> ids, const CompileOptions& options) {
   if (!tokenizer || given.parse_special || !options.import.on_warning) return;
-  const std::string names = spelled_control_tokens(*tokenizer, part_of(given.text, tokens));
+  const std::string names = spelled_control_tokens(*tokenizer, tokenizer->decode(ids), ids);
   if (names.empty()) return;
   options.import.on_warning(
       {.file = given.source,
        .message = fmt::format("control tokens ({}) are read as plain text", names),
-       .hint = "--parse-special reads them as tokens, as a chat does"});
+       .hint = "--parse-special reads them as tokens"});
 }
 
 }  // namespace
@@ -110,7 +111,8 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
   if (!given.write) {
     LLMC_TRY(ids, ids_of(given, tokenizer, refused, tokens));
     LLMC_RETURN_IF_ERROR(check_ids(given, ids, model.module.vocabulary(), tokens));
-    warn_of_control_tokens(given, tokenizer, tokens, options);
+    warn_of_control_tokens(
+        given, tokenizer, std::span(ids).first(std::min<std::size_t>(ids.size(), tokens)), options);
   }
   if (purpose == Purpose::kPlan) return matrices;
   fs::path file;

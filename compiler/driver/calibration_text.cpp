@@ -37,15 +37,16 @@ std::optional<std::vector<std::int32_t>> parse_ids(std::string_view text) {
   }
 }
 
-}  // namespace
-
-std::string part_of(std::string_view text, std::uint32_t tokens) {
+/// Returns the part of a text that is long enough for `tokens` tokens, in whole characters.
+std::string_view part_of(std::string_view text, std::uint32_t tokens) {
   constexpr std::size_t kMostBytesPerToken = 64;
   std::size_t end = std::min(text.size(), tokens * kMostBytesPerToken);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
     --end;
-  return std::string(text.substr(0, end));
+  return text.substr(0, end);
 }
+
+}  // namespace
 
 Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
                                          const hosted::Tokenizer* tokenizer,
@@ -53,15 +54,15 @@ Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
   if (tokenizer)
     return tokenizer->encode(part_of(given.text, tokens),
                              {.add_prefix = false, .parse_special = given.parse_special});
-  if (given.parse_special)
-    return bad_text(given, "the model has no tokenizer for the control tokens of a text",
-                    "remove --parse-special, and give a list of token ids");
-  if (auto ids = parse_ids(given.text)) return *std::move(ids);
+  if (!given.parse_special)
+    if (auto ids = parse_ids(given.text)) return *std::move(ids);
   return bad_text(given,
                   refused.empty() ? "the model has no tokenizer for the calibration's text"
                                   : fmt::format("the model's tokenizer was refused: {}", refused),
-                  "without a tokenizer, the file must be a list of token ids; --calibrate self "
-                  "needs no text");
+                  given.parse_special
+                      ? "remove --parse-special, and give a list of token ids"
+                      : "without a tokenizer, the file must be a list of token ids; --calibrate "
+                        "self needs no text");
 }
 
 Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids,

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "compiler/driver/compile_options.h"
@@ -12,8 +11,6 @@
 /// The text of --calibrate as windows of token ids.
 namespace llmc::driver {
 
-/// Returns the part of a text that has at least `tokens` tokens, in whole characters.
-std::string part_of(std::string_view text, std::uint32_t tokens);
 /// Returns the text as ids, at least the first `tokens`. `refused`: why the model's tokenizer is
 /// not used. Fails with kBadInput if there is no tokenizer and the text is not a list of ids, or
 /// its control tokens are to be parsed.

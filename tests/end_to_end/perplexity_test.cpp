@@ -259,7 +259,7 @@ TEST(PplCommand, ParsesControlTokensOfTheTextWhenAsked) {
   };
   EXPECT_GT(counted({}), counted({"--parse-special"})) << "three tokens become one";
   expect_refused("ppl", {"--ids", "1,2,3,4,5,6,7,8", "--parse-special"}, 2,
-                 "--parse-special has no text to read");
+                 "--parse-special changes the text of");
 }
 
 TEST(PplCommand, RefusesWhatCannotBeMeasured) {

@@ -8,24 +8,28 @@
 
 namespace llmc::cli {
 
-CLI::Option* add_calibrate(CLI::App& app, CalibrateOptions& options) {
+bool has_file(const std::string& calibrate) {
+  return calibrate != "none" && calibrate != "self";
+}
+
+CLI::Option* add_calibrate(CLI::App& app, std::string& calibrate) {
   return app
-      .add_option("--calibrate", options.text,
+      .add_option("--calibrate", calibrate,
                   "Text for which weights are rounded: a file (-: standard input), self: the "
                   "model writes it, or none (default: none); with --fit and --max-kl also the "
                   "text that measures formats (default: self)")
       ->type_name("FILE");
 }
 
-CLI::Option* add_parse_special(CLI::App& app, CalibrateOptions& options, const char* texts) {
-  return app.add_flag("--parse-special", options.parse_special,
+CLI::Option* add_parse_special(CLI::App& app, bool& parse_special, const char* texts) {
+  return app.add_flag("--parse-special", parse_special,
                       fmt::format("Read names of control tokens in {} as tokens", texts));
 }
 
 Diagnostic no_text_to_parse(const char* options) {
-  return {.kind = ErrorKind::kUsage,
-          .message = "--parse-special has no text to read",
-          .hint = fmt::format("give a text by {}, or remove the option", options)};
+  return usage_error(
+      fmt::format("--parse-special changes the text of {}, and none is given", options),
+      "remove the option; in run, --special is for the prompt");
 }
 
 driver::CalibrationText own_calibration_text(const driver::CompileOptions& compile) {
@@ -39,14 +43,15 @@ driver::CalibrationText own_calibration_text(const driver::CompileOptions& compi
   return text;
 }
 
-Status apply_calibrate(const CalibrateOptions& options, driver::CompileOptions& compile) {
-  if (options.text == "none") return ok_status();
-  if (options.text.empty()) return usage_error("--calibrate is empty", "give a file, self or none");
+Status apply_calibrate(const std::string& calibrate, bool parse_special,
+                       driver::CompileOptions& compile) {
+  if (calibrate == "none") return ok_status();
+  if (calibrate.empty()) return usage_error("--calibrate is empty", "give a file, self or none");
   driver::CalibrationText text;
-  if (options.has_file()) {
-    text.source = options.text == "-" ? "standard input" : options.text;
-    text.parse_special = options.parse_special;
-    LLMC_TRY(text.text, read_text(options.text));
+  if (has_file(calibrate)) {
+    text.source = calibrate == "-" ? "standard input" : calibrate;
+    text.parse_special = parse_special;
+    LLMC_TRY(text.text, read_text(calibrate));
   } else {
     text = own_calibration_text(compile);
   }

@@ -26,7 +26,8 @@ constexpr std::int32_t kTokensWorthCopying = 96;
 void note_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& text,
                          const Globals& globals) {
   if (globals.quiet) return;
-  const std::string names = driver::spelled_control_tokens(tokenizer, text);
+  const auto ids = tokenizer.encode(text, {.add_prefix = false, .parse_special = false});
+  const std::string names = driver::spelled_control_tokens(tokenizer, text, ids);
   if (names.empty()) return;
   remark(globals,
          fmt::format("the prompt spells control tokens ({}), which are read as plain text; "

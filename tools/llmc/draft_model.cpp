@@ -30,7 +30,8 @@ ModelOptions options_of_draft(ModelOptions like, const std::string& path, std::u
   compile.in_flight = defaults.in_flight;
   like.opencl_device.clear();
   // Its texts are not shown: it need not be rounded well.
-  like.calibrate = {};
+  like.calibrate = "none";
+  like.parse_special = false;
   like.budget = {};
   return like;
 }

@@ -11,6 +11,7 @@
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
 #include "tools/llmc/accelerator_text.h"
+#include "tools/llmc/calibrate_options.h"
 #include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
@@ -168,7 +169,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                "Maximum threads; each one needs scratch memory in the arena"));
   of_decoders(add_calibrate(app, options.calibrate));
   if (!measures_text(use))
-    of_decoders(add_parse_special(app, options.calibrate, "the file of --calibrate"));
+    of_decoders(add_parse_special(app, options.parse_special, "the file of --calibrate"));
   if (use == ModelUse::kPlan) return;
   app.add_option("--cc", c.cc, "clang++ to use (default: $LLMC_CC, clang++-19, clang++)")
       ->type_name("PROGRAM")
@@ -295,10 +296,9 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   if (!options.kv.empty()) {
     LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
   }
-  if (options.calibrate.parse_special && !options.calibrate.has_file() &&
-      !measures_text(options.use))
+  if (options.parse_special && !has_file(options.calibrate) && !measures_text(options.use))
     return no_text_to_parse("--calibrate FILE");
-  LLMC_RETURN_IF_ERROR(apply_calibrate(options.calibrate, result));
+  LLMC_RETURN_IF_ERROR(apply_calibrate(options.calibrate, options.parse_special, result));
   if (options.use != ModelUse::kCompare) LLMC_RETURN_IF_ERROR(apply_budget(options.budget, result));
   return result;
 }

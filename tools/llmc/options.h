@@ -8,7 +8,6 @@
 #include "compiler/exec/native.h"
 #include "compiler/plan/plan.h"
 #include "tools/llmc/budget_options.h"
-#include "tools/llmc/calibrate_options.h"
 #include "tools/llmc/cli.h"
 
 /// Options shared by several commands.
@@ -32,7 +31,8 @@ struct ModelOptions {
   std::string kv;  // empty: the default for the weight format
   std::string opt_level = "3";
   driver::CompileOptions compile;
-  CalibrateOptions calibrate;
+  std::string calibrate = "none";
+  bool parse_special = false;  // in the files of --calibrate and --text
   BudgetOptions budget;
   bool no_cache = false;
   std::string emulator;

@@ -8,6 +8,7 @@
 #include "compiler/driver/control_tokens.h"
 #include "compiler/driver/trained_context.h"
 #include "compiler/support/counted.h"
+#include "tools/llmc/calibrate_options.h"
 #include "tools/llmc/numbers.h"
 #include "tools/llmc/text.h"
 
@@ -21,7 +22,7 @@ void add_text_options(CLI::App& app, TextOptions& options, ModelOptions& model) 
       app.add_option("--ids", options.ids, "Token ids instead of a text, such as 1,2,3")
           ->type_name("IDS");
   options.file_option->excludes(options.ids_option);
-  add_parse_special(app, model.calibrate, "--text and the file of --calibrate");
+  add_parse_special(app, model.parse_special, "--text and the file of --calibrate");
   add_token_count(app, "--window", options.size, 2, plan::kMaxContext,
                   "Window size in tokens (default: --ctx if given, else 512, at most the model's "
                   "context)");
@@ -48,9 +49,8 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const M
   evaluate::MeasuredText text;
   text.windows = {.size = options.size, .stride = options.stride, .max_windows = options.chunks};
   if (options.counted == "all") text.windows.scored = evaluate::ScoredTokens::kAll;
-  const bool parse_special = model.calibrate.parse_special;
   if (options.ids_option->count() > 0) {
-    if (parse_special && !model.calibrate.has_file())
+    if (model.parse_special && !has_file(model.calibrate))
       return no_text_to_parse("--text or --calibrate FILE");
     LLMC_TRY(text.tokens, parse_numbers(options.ids, "--ids"));
     text.bad_token = ErrorKind::kUsage;
@@ -64,14 +64,15 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const M
   LLMC_TRY(const auto tokenizer, load_tokenizer(model.model, "or give token ids by --ids"));
   LLMC_TRY(const std::string content, read_text(options.file));
   text.file = options.file == "-" ? "standard input" : options.file;
-  if (!parse_special && !globals.quiet) {
-    const std::string names = driver::spelled_control_tokens(*tokenizer, content);
+  text.tokens =
+      tokenizer->encode(content, {.add_prefix = false, .parse_special = model.parse_special});
+  if (!model.parse_special && !globals.quiet) {
+    const std::string names = driver::spelled_control_tokens(*tokenizer, content, text.tokens);
     if (!names.empty())
       remark(globals, fmt::format("the text spells control tokens ({}), which are read as plain "
                                   "text; --parse-special reads them as tokens",
                                   names));
   }
-  text.tokens = tokenizer->encode(content, {.add_prefix = false, .parse_special = parse_special});
   LLMC_TRY(text.source, encoder_input(options.source, tokenizer.get()));
   if (!options.no_bos) text.windows.bos = tokenizer->bos().value_or(-1);
   return text;
