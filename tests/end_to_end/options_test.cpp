@@ -181,7 +181,9 @@ TEST(NamesOfLlamaCpp, ThatChangeNothingAreTakenAndOthersSayWhatToDo) {
                                                         {"F32", "f32"},
                                                         {"int4", "q4"},
                                                         {"int8", "q8"},
+                                                        {"fp8", "q8"},
                                                         {"fp16", "f16"},
+                                                        {"bfloat16", "f16"},
                                                         {"float32", "f32"}}) {
     expect_mistake({"plan", model, "--quant", name}, "--quant " + name,
                    "use " + like + ", the nearest");

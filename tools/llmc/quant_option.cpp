@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <initializer_list>
 
 #include "compiler/plan/weight_formats.h"
 #include "tools/llmc/options.h"
@@ -19,23 +20,23 @@ int bits_of(std::string_view name) {
 }
 
 /// Returns the format with at least the bits of another program's format ("Q4_K_M", "iq3_xs",
-/// "BF16", "int8"); empty for other names.
+/// "BF16", "int8", "fp8"); empty for other names.
 std::string_view format_like(std::string name) {
-  constexpr const char* kFloats[] = {"f", "bf", "fp", "float"};
-  constexpr const char* kIntegers[] = {"q", "iq", "int", "uint"};
   std::ranges::transform(name, name.begin(), [](char c) {
     return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   });
-  for (const plan::WeightFormatInfo& info : plan::kWeightFormats) {
-    const std::string_view format = plan::weight_format_name(info.format);
-    const int bits = bits_of(name);
-    if (bits == 0 || bits > bits_of(format)) continue;
-    const bool is_float = format[0] == 'f';
-    for (const char* const family : is_float ? kFloats : kIntegers) {
-      const std::string stem = fmt::format("{}{}", family, bits);
-      if (name == stem || name.starts_with(stem + "_")) return format;
-    }
-  }
+  const int bits = bits_of(name);
+  const bool is_format =
+      std::ranges::any_of(std::initializer_list<const char*>{"q", "iq", "int", "uint", "f", "fp",
+                                                             "bf", "nf", "float", "bfloat"},
+                          [&](const char* family) {
+                            const std::string stem = fmt::format("{}{}", family, bits);
+                            return name == stem || name.starts_with(stem + "_");
+                          });
+  if (!is_format) return {};
+  for (const plan::WeightFormatInfo& info : plan::kWeightFormats)
+    if (bits <= bits_of(plan::weight_format_name(info.format)))
+      return plan::weight_format_name(info.format);
   return {};
 }
 
