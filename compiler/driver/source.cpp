@@ -80,12 +80,13 @@ std::string folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path().string() : ".";
 }
 
-/// Returns whether a file is named like a block of a split model, with all that it needs beside it.
-bool is_block(const std::filesystem::path& file) {
+/// Returns whether a file is one of those of a split model.
+bool is_part(const std::filesystem::path& file) {
   std::error_code error;
   const std::string name = file.filename().string();
-  return name.starts_with("block_") && name.ends_with(".onnx") &&
-         std::filesystem::exists(std::filesystem::path(folder_of(file)) / "lm.onnx", error);
+  const std::filesystem::path first = std::filesystem::path(folder_of(file)) / "block_0.onnx";
+  return (name == "lm.onnx" || name == "embedding.onnx" || name.starts_with("block_")) &&
+         std::filesystem::exists(first, error);
 }
 
 }  // namespace
@@ -104,8 +105,8 @@ Diagnostic open_sizes(const CompileOptions& options, const std::string& flags) {
 
 Diagnostic not_a_decoder(const importer::ImportedModel& model) {
   Diagnostic d{.kind = ErrorKind::kUnsupported, .file = model.path.string()};
-  if (is_block(model.path)) {
-    d.message = "the file is one block of a split model";
+  if (is_part(model.path)) {
+    d.message = "the file is one part of a split model";
     d.hint = "give the folder of the model: " + folder_of(model.path);
     return d;
   }

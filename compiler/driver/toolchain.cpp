@@ -37,20 +37,19 @@ std::string first_lines(std::string_view text, int lines = 8) {
   return out;
 }
 
-constexpr const char* kUsualHint = "is this clang 15 or newer, and the disk not full?";
+constexpr const char* kUsualHint =
+    "is this clang 15 or newer, is every --cflag valid, and is the disk not full?";
 
-/// Returns the hint for a compiler that failed with `errors` but was not ended by a signal;
-/// `program` may not be clang.
-std::string compiler_hint(const std::string& program, const std::string& errors) {
+/// Returns the hint for a compiler that failed but was not ended by a signal; `program` may not be
+/// clang.
+std::string compiler_hint(const std::string& program) {
   const auto version = run_command({program, "--version"}, {});
   if (version.ok() && version->ok() &&
       version->standard_output.find("clang") == std::string::npos) {
     return fmt::format("{} is not clang: name clang++ 15 or newer with --cc or LLMC_CC",
                        printable(std::filesystem::path(program).filename().string()));
   }
-  return errors.find("unknown argument") == errors.npos
-             ? kUsualHint
-             : "check the arguments of --cflag; clang must be 15 or newer";
+  return kUsualHint;
 }
 
 Status run_tool(const std::vector<std::string>& argv, const std::filesystem::path& folder,
@@ -64,7 +63,7 @@ Status run_tool(const std::vector<std::string>& argv, const std::filesystem::pat
                  fmt::format("{} failed to {} (exit code {}){}", printable(tool), what,
                              output.exit_code, first_lines(text)),
                  output.exit_code > 128         ? "it was ended by a signal: out of memory?"
-                 : what.starts_with("compile ") ? compiler_hint(argv[0], text)
+                 : what.starts_with("compile ") ? compiler_hint(argv[0])
                                                 : kUsualHint);
 }
 
