@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace llmc::passes {
 
@@ -123,18 +124,56 @@ class Assigner {
   bool is_decoder_;
 };
 
+/// Adds the weights of a graph whose matrices have roles, `times` of them.
+void add_sizes(const ir::Graph& graph, std::uint64_t times, MatrixSizes& sizes) {
+  const auto add = [&](const ir::Node& node, WeightRole role, WeightFormat format) {
+    if (format != WeightFormat::kUnset) return;
+    std::uint64_t weights = times;
+    for (const ir::Dim& dim : graph.value(node.inputs[1]).type.dims)
+      weights *= static_cast<std::uint64_t>(dim.constant().value_or(0));
+    if (role == WeightRole::kHead) {
+      sizes.head += weights;
+    } else if (role != WeightRole::kQueryKeyValue && role != WeightRole::kAttentionOut &&
+               role != WeightRole::kDown) {
+      sizes.others += weights;
+    }
+  };
+  for (const ir::Node& node : graph.nodes()) {
+    if (const auto* linear = ir::op_as<ir::Linear>(&node)) add(node, linear->role, linear->format);
+    if (const auto* qkv = ir::op_as<ir::QkvProjection>(&node)) add(node, qkv->role, qkv->format);
+    if (const auto* experts = ir::op_as<ir::ExpertLinear>(&node))
+      add(node, experts->role, experts->format);
+    if (const auto* loop = ir::op_as<ir::Loop>(&node))
+      add_sizes(*loop->body, times * static_cast<std::uint64_t>(loop->count), sizes);
+  }
+}
+
 }  // namespace
 
-FormatPolicy format_policy(QuantScheme scheme, std::uint64_t hidden) {
+FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes) {
   FormatPolicy policy;
   policy.choices.fill({scheme.format, "--quant"});
   if (scheme.format != WeightFormat::kQ4) return policy;
   policy[WeightRole::kHead] = {WeightFormat::kQ6, "the head, with q4"};
-  if (!scheme.mixed || hidden >= kNarrowHidden) return policy;
+  if (!scheme.mixed || sizes.hidden >= kNarrowHidden) return policy;
+  const bool large_head = sizes.head > 0 && sizes.head >= sizes.others;
+  const FormatChoice finer{
+      WeightFormat::kQ6, large_head ? "beside a large head, with q4m" : "a narrow model, with q4m"};
   for (const WeightRole role :
        {WeightRole::kQueryKey, WeightRole::kValue, WeightRole::kAttentionOut, WeightRole::kDown})
-    policy[role] = {WeightFormat::kQ6, "a narrow model, with q4m"};
+    policy[role] = finer;
+  if (!large_head) return policy;
+  for (const WeightRole role : {WeightRole::kGateUp, WeightRole::kUp, WeightRole::kLinear})
+    policy[role] = finer;
+  policy[WeightRole::kHead] = {WeightFormat::kQ4, "a large head, with q4m"};
   return policy;
+}
+
+MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder) {
+  MatrixSizes sizes{.hidden = hidden_size(graph)};
+  add_sizes(assign_weight_formats(graph, {}, {}, is_decoder), 1, sizes);
+  if (!is_decoder) sizes.others += std::exchange(sizes.head, 0);
+  return sizes;
 }
 
 std::uint64_t hidden_size(const ir::Graph& graph) {
@@ -171,7 +210,8 @@ ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
 }
 
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context) {
-  FormatPolicy policy = format_policy(context.options.weights, hidden_size(graph));
+  FormatPolicy policy =
+      format_policy(context.options.weights, matrix_sizes(graph, context.is_decoder));
   // The projections of plain graphs are not merged to a qkv_projection.
   if (!context.is_decoder) policy[WeightRole::kLinear] = policy[WeightRole::kQueryKey];
   return assign_weight_formats(std::move(graph), policy, context.on_weight, context.is_decoder);

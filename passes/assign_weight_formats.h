@@ -29,12 +29,22 @@ struct FormatPolicy {
 /// Minimum hidden size of a model that is not narrow. With fewer columns, the errors of 4-bit
 /// weights average out less, so in narrow models q4m uses more bits for some roles.
 inline constexpr std::uint64_t kNarrowHidden = 512;
-/// Returns the policy of `--quant SCHEME` for a model with this hidden size. All roles have the
-/// scheme's format, with two exceptions: with q4 and q4m the head has q6
-/// (docs/decisions/0007-q6-head.md), and with q4m in a narrow model the query, key, value,
-/// attention output and down matrices have q6 (docs/decisions/0008-q6-in-narrow-models.md). Rows
-/// that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
-FormatPolicy format_policy(QuantScheme scheme, std::uint64_t hidden);
+
+/// What q4m looks at: the hidden size, and the numbers of weights in matrices without a format.
+struct MatrixSizes {
+  std::uint64_t hidden = 0;
+  std::uint64_t head = 0;
+  std::uint64_t others = 0;  // gate and up, and matrices without a role
+};
+/// Returns the policy of `--quant SCHEME`. All roles have the scheme's format, with two exceptions:
+/// with q4 and q4m the head has q6 (docs/decisions/0007-q6-head.md), and with q4m a narrow model
+/// has a mixture (docs/decisions/0008-q6-in-narrow-models.md): q6 in the head, attention and down
+/// matrices and q4 in the others; or q4 in the head and q6 in all others, if that is not larger.
+/// Rows that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
+FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes = {});
+/// Returns the sizes of a graph, whose matrices need no roles yet. Encoders and plain graphs have
+/// no `head`: the results of their last matrices are not scores of tokens.
+MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder);
 /// Returns the width of the embedding's rows; without one, the width that most linear
 /// layers read. Returns 0 if there is none or it is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);

@@ -47,7 +47,7 @@ std::vector<std::string> decisions(const FormatPolicy& policy, const ir::Graph& 
 }
 
 TEST(AssignWeightFormats, FindsRolesAndSaysWhy) {
-  EXPECT_THAT(decisions(format_policy(kQ4Mixed, 8), parsed(kLayer)),
+  EXPECT_THAT(decisions(format_policy(kQ4Mixed, {.hidden = 8}), parsed(kLayer)),
               ElementsAre("'': embedding, q4: --quant", "'': position_embedding, q4: --quant",
                           "'': qkv, q6: a narrow model, with q4m",
                           "'': attention_out, q6: a narrow model, with q4m", "'': up, q4: --quant",
@@ -57,10 +57,10 @@ TEST(AssignWeightFormats, FindsRolesAndSaysWhy) {
 }
 
 TEST(AssignWeightFormats, DecidesOnceForEachMatrix) {
-  FormatPolicy policy = format_policy(WeightFormat::kQ8, 8);
+  FormatPolicy policy = format_policy(WeightFormat::kQ8);
   policy[WeightRole::kValue] = {WeightFormat::kF16, "of this test"};
   const ir::Graph once = assign_weight_formats(parsed(kLayer), policy);
-  const auto again = decisions(format_policy(WeightFormat::kQ4, 8), once);
+  const auto again = decisions(format_policy(WeightFormat::kQ4), once);
   for (const std::string& text : again) EXPECT_THAT(text, ::testing::EndsWith(": the graph's own"));
   for (const ir::Node& node : once.nodes()) {
     const auto* qkv = ir::op_as<ir::QkvProjection>(&node);
@@ -86,8 +86,8 @@ TEST(HiddenSize, IsTheWidthThatMostLayersReadWithoutAnEmbedding) {
 
 TEST(FormatPolicy, WideBeginsAt512) {
   for (const std::uint64_t hidden : {511u, 512u}) {
-    const FormatPolicy mixed = format_policy(kQ4Mixed, hidden);
-    const FormatPolicy same = format_policy(WeightFormat::kQ4, hidden);
+    const FormatPolicy mixed = format_policy(kQ4Mixed, {.hidden = hidden});
+    const FormatPolicy same = format_policy(WeightFormat::kQ4, {.hidden = hidden});
     for (const FormatPolicy& policy : {mixed, same}) {
       EXPECT_EQ(policy[WeightRole::kHead].format, WeightFormat::kQ6);
       EXPECT_EQ(policy[WeightRole::kGateUp].format, WeightFormat::kQ4);
@@ -99,6 +99,43 @@ TEST(FormatPolicy, WideBeginsAt512) {
       EXPECT_EQ(same[role].format, WeightFormat::kQ4);
     }
   }
+}
+
+TEST(FormatPolicy, ALargeHeadHas4BitsIfTheOthersGetMoreForThem) {
+  const auto formats = [](MatrixSizes sizes) {
+    const FormatPolicy policy = format_policy(kQ4Mixed, sizes);
+    return std::vector{policy[WeightRole::kHead].format, policy[WeightRole::kDown].format,
+                       policy[WeightRole::kGateUp].format};
+  };
+  const auto q4 = WeightFormat::kQ4, q6 = WeightFormat::kQ6;
+  EXPECT_THAT(formats({.hidden = 8, .head = 0, .others = 0}), ElementsAre(q6, q6, q4));
+  EXPECT_THAT(formats({.hidden = 8, .head = 99, .others = 100}), ElementsAre(q6, q6, q4));
+  EXPECT_THAT(formats({.hidden = 8, .head = 100, .others = 100}), ElementsAre(q4, q6, q6));
+  EXPECT_THAT(formats({.hidden = 512, .head = 100, .others = 100}), ElementsAre(q6, q4, q4));
+}
+
+TEST(MatrixSizes, CountsMatricesWithoutAFormat) {
+  const MatrixSizes sizes = matrix_sizes(parsed(kLayer), true);
+  EXPECT_EQ(sizes.hidden, 8u);
+  EXPECT_EQ(sizes.head, 16u * 8);
+  EXPECT_EQ(sizes.others, 64u + 16 * 8 + 64);
+  const MatrixSizes encoder = matrix_sizes(parsed(kLayer), false);
+  EXPECT_EQ(encoder.head, 0u);
+  EXPECT_EQ(encoder.others, sizes.others + sizes.head);
+  const ir::Graph decided = assign_weight_formats(parsed(kLayer), format_policy(WeightFormat::kQ8));
+  EXPECT_EQ(matrix_sizes(decided, true).head, 0u);
+  const ir::Graph layers = parsed(R"(graph @g(%x: f32[1, seq, 4]) {
+  %y = loop %x {count = 2, carried = 1, per_iteration_inputs = 0, per_iteration_outputs = 0}
+    parameters [
+      ["a" f32[4, 4] random(1, 1), "b" f32[4, 4] random(2, 1)]]
+    body @layer(%x: f32[1, seq, 4]) {
+      %w = parameter {index = 0} : f32[4, 4]
+      %z = linear %x, %w, _, _, %x
+      return %z
+    } : f32[1, seq, 4]
+  return %y
+})");
+  EXPECT_EQ(matrix_sizes(layers, true).others, 2u * 16);
 }
 
 TEST(QuantScheme, HasAName) {

@@ -142,8 +142,8 @@ TEST(Lower, NarrowModelsKeepMoreBits) {
   for (const char* label : {"qkv", "attention_out", "down"}) EXPECT_EQ(narrow[label], "q6");
   EXPECT_EQ(narrow["qkv_norm"], "f32");
   EXPECT_EQ(narrow["head"], "q6");
-  auto wide = formats_by_label(
-      lowered(stage_graph({}, passes::format_policy(ir::WeightFormat::kQ4, 4096))));
+  auto wide =
+      formats_by_label(lowered(stage_graph({}, passes::format_policy(ir::WeightFormat::kQ4))));
   EXPECT_EQ(wide["gate_up"], "q4");
   EXPECT_EQ(wide["qkv"], "q4");
   EXPECT_EQ(wide["down"], "q4");
@@ -166,7 +166,7 @@ TEST(Lower, WeightsOfLoopsOfOneLayerHaveLabelsOfTheirOwn) {
 }
 
 TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {
-  passes::FormatPolicy policy = passes::format_policy(ir::WeightFormat::kQ4, 4096);
+  passes::FormatPolicy policy = passes::format_policy(ir::WeightFormat::kQ4);
   policy[ir::WeightRole::kValue] = {ir::WeightFormat::kQ8, "of this test"};
   const Program p = lowered(stage_graph({}, policy));
   auto formats = formats_by_label(p);

@@ -235,7 +235,7 @@ inline ir::Graph stage_graph(const StageModel& model, const passes::FormatPolicy
 }
 inline ir::Graph stage_graph(const StageModel& model = {}) {
   const auto hidden = static_cast<std::uint64_t>(model.hidden);
-  return stage_graph(model, passes::format_policy(model.quant, hidden));
+  return stage_graph(model, passes::format_policy(model.quant, {.hidden = hidden}));
 }
 
 }  // namespace llmc::tests
