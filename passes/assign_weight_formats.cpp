@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "compiler/ir/constant.h"
+
 namespace llmc::passes {
 
 namespace {
@@ -124,29 +126,51 @@ class Assigner {
   bool is_decoder_;
 };
 
-/// Adds the weights of a graph whose matrices have roles, `times` of them.
-void add_sizes(const ir::Graph& graph, std::uint64_t times, MatrixSizes& sizes) {
-  const auto add = [&](const ir::Node& node, WeightRole role, WeightFormat format) {
-    if (format != WeightFormat::kUnset) return;
-    std::uint64_t weights = times;
-    for (const ir::Dim& dim : graph.value(node.inputs[1]).type.dims)
-      weights *= static_cast<std::uint64_t>(dim.constant().value_or(0));
-    if (role == WeightRole::kHead) {
-      sizes.head += weights;
-    } else if (role != WeightRole::kQueryKeyValue && role != WeightRole::kAttentionOut &&
-               role != WeightRole::kDown) {
-      sizes.others += weights;
+/// Counts the weights of a graph whose matrices have roles.
+class SizeCounter {
+ public:
+  /// `keeps_codes`: whether matrices with integer codes are not rounded, so that they do not count.
+  explicit SizeCounter(bool keeps_codes) : keeps_codes_(keeps_codes) {}
+
+  /// Adds the graph's matrices, `times` of each, to `sizes`. `loop`: whose body it is, or nullptr.
+  void add(const ir::Graph& graph, const ir::Loop* loop, std::uint64_t times, MatrixSizes& sizes) {
+    const ir::UseDef uses(graph);
+    for (const ir::Node& node : graph.nodes()) {
+      const auto count = [&](WeightRole role, WeightFormat format) {
+        const bool counts = format == WeightFormat::kUnset &&
+                            !(keeps_codes_ && has_codes(uses.producer(node.inputs[1]), loop));
+        std::uint64_t weights = counts ? times : 0;
+        for (const ir::Dim& dim : graph.value(node.inputs[1]).type.dims)
+          weights *= static_cast<std::uint64_t>(dim.constant().value_or(0));
+        if (role == WeightRole::kHead) {
+          sizes.head += weights;
+        } else if (role != WeightRole::kQueryKeyValue && role != WeightRole::kAttentionOut &&
+                   role != WeightRole::kDown) {
+          sizes.others += weights;
+        }
+      };
+      if (const auto* linear = ir::op_as<ir::Linear>(&node)) count(linear->role, linear->format);
+      if (const auto* experts = ir::op_as<ir::ExpertLinear>(&node))
+        count(experts->role, experts->format);
+      if (const auto* inner = ir::op_as<ir::Loop>(&node))
+        add(*inner->body, inner, times * static_cast<std::uint64_t>(inner->count), sizes);
     }
-  };
-  for (const ir::Node& node : graph.nodes()) {
-    if (const auto* linear = ir::op_as<ir::Linear>(&node)) add(node, linear->role, linear->format);
-    if (const auto* qkv = ir::op_as<ir::QkvProjection>(&node)) add(node, qkv->role, qkv->format);
-    if (const auto* experts = ir::op_as<ir::ExpertLinear>(&node))
-      add(node, experts->role, experts->format);
-    if (const auto* loop = ir::op_as<ir::Loop>(&node))
-      add_sizes(*loop->body, times * static_cast<std::uint64_t>(loop->count), sizes);
   }
-}
+
+ private:
+  /// Returns whether the matrix that `producer` returns has integer codes.
+  static bool has_codes(const ir::Node* producer, const ir::Loop* loop) {
+    if (const auto* constant = ir::op_as<ir::ConstantOp>(producer))
+      return ir::has_quantized_rows(*constant->data);
+    const auto* parameter = ir::op_as<ir::Parameter>(producer);
+    return parameter && loop &&
+           std::ranges::any_of(
+               loop->parameters[static_cast<std::size_t>(parameter->index)],
+               [](const ir::ConstantPtr& matrix) { return ir::has_quantized_rows(*matrix); });
+  }
+
+  bool keeps_codes_;
+};
 
 }  // namespace
 
@@ -169,9 +193,9 @@ FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes) {
   return policy;
 }
 
-MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder) {
+MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder, bool requantize) {
   MatrixSizes sizes{.hidden = hidden_size(graph)};
-  add_sizes(assign_weight_formats(graph, {}, {}, is_decoder), 1, sizes);
+  SizeCounter(!requantize).add(assign_weight_formats(graph, {}, {}, is_decoder), nullptr, 1, sizes);
   if (!is_decoder) sizes.others += std::exchange(sizes.head, 0);
   return sizes;
 }
@@ -210,8 +234,8 @@ ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
 }
 
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context) {
-  FormatPolicy policy =
-      format_policy(context.options.weights, matrix_sizes(graph, context.is_decoder));
+  FormatPolicy policy = format_policy(
+      context.options.weights, matrix_sizes(graph, context.is_decoder, context.options.requantize));
   // The projections of plain graphs are not merged to a qkv_projection.
   if (!context.is_decoder) policy[WeightRole::kLinear] = policy[WeightRole::kQueryKey];
   return assign_weight_formats(std::move(graph), policy, context.on_weight, context.is_decoder);

@@ -30,7 +30,7 @@ struct FormatPolicy {
 /// weights average out less, so in narrow models q4m uses more bits for some roles.
 inline constexpr std::uint64_t kNarrowHidden = 512;
 
-/// What q4m looks at: the hidden size, and the numbers of weights in matrices without a format.
+/// What q4m looks at: the hidden size, and the numbers of weights in matrices that are rounded.
 struct MatrixSizes {
   std::uint64_t hidden = 0;
   std::uint64_t head = 0;
@@ -41,10 +41,11 @@ struct MatrixSizes {
 /// has a mixture (docs/decisions/0008-q6-in-narrow-models.md): q6 in the head, attention and down
 /// matrices and q4 in the others; or q4 in the head and q6 in all others, if that is not larger.
 /// Rows that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
-FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes = {});
-/// Returns the sizes of a graph, whose matrices need no roles yet. Encoders and plain graphs have
-/// no `head`: the results of their last matrices are not scores of tokens.
-MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder);
+FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes);
+/// Returns the sizes of a graph, whose matrices need no roles yet. Matrices with integer codes do
+/// not count, unless `requantize` says that they are rounded. Encoders and plain graphs have no
+/// `head`: the results of their last matrices are not scores of tokens.
+MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder, bool requantize);
 /// Returns the width of the embedding's rows; without one, the width that most linear
 /// layers read. Returns 0 if there is none or it is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);

@@ -57,10 +57,10 @@ TEST(AssignWeightFormats, FindsRolesAndSaysWhy) {
 }
 
 TEST(AssignWeightFormats, DecidesOnceForEachMatrix) {
-  FormatPolicy policy = format_policy(WeightFormat::kQ8);
+  FormatPolicy policy = format_policy(WeightFormat::kQ8, {});
   policy[WeightRole::kValue] = {WeightFormat::kF16, "of this test"};
   const ir::Graph once = assign_weight_formats(parsed(kLayer), policy);
-  const auto again = decisions(format_policy(WeightFormat::kQ4), once);
+  const auto again = decisions(format_policy(WeightFormat::kQ4, {}), once);
   for (const std::string& text : again) EXPECT_THAT(text, ::testing::EndsWith(": the graph's own"));
   for (const ir::Node& node : once.nodes()) {
     const auto* qkv = ir::op_as<ir::QkvProjection>(&node);
@@ -104,6 +104,9 @@ TEST(FormatPolicy, WideBeginsAt512) {
 TEST(FormatPolicy, ALargeHeadHas4BitsIfTheOthersGetMoreForThem) {
   const auto formats = [](MatrixSizes sizes) {
     const FormatPolicy policy = format_policy(kQ4Mixed, sizes);
+    EXPECT_EQ(policy[WeightRole::kValue].format, policy[WeightRole::kDown].format);
+    for (const auto role : {WeightRole::kUp, WeightRole::kLinear})
+      EXPECT_EQ(policy[role].format, policy[WeightRole::kGateUp].format);
     return std::vector{policy[WeightRole::kHead].format, policy[WeightRole::kDown].format,
                        policy[WeightRole::kGateUp].format};
   };
@@ -115,15 +118,16 @@ TEST(FormatPolicy, ALargeHeadHas4BitsIfTheOthersGetMoreForThem) {
 }
 
 TEST(MatrixSizes, CountsMatricesWithoutAFormat) {
-  const MatrixSizes sizes = matrix_sizes(parsed(kLayer), true);
+  const MatrixSizes sizes = matrix_sizes(parsed(kLayer), true, false);
   EXPECT_EQ(sizes.hidden, 8u);
   EXPECT_EQ(sizes.head, 16u * 8);
   EXPECT_EQ(sizes.others, 64u + 16 * 8 + 64);
-  const MatrixSizes encoder = matrix_sizes(parsed(kLayer), false);
+  const MatrixSizes encoder = matrix_sizes(parsed(kLayer), false, false);
   EXPECT_EQ(encoder.head, 0u);
   EXPECT_EQ(encoder.others, sizes.others + sizes.head);
-  const ir::Graph decided = assign_weight_formats(parsed(kLayer), format_policy(WeightFormat::kQ8));
-  EXPECT_EQ(matrix_sizes(decided, true).head, 0u);
+  const ir::Graph decided =
+      assign_weight_formats(parsed(kLayer), format_policy(WeightFormat::kQ8, {}));
+  EXPECT_EQ(matrix_sizes(decided, true, false).head, 0u);
   const ir::Graph layers = parsed(R"(graph @g(%x: f32[1, seq, 4]) {
   %y = loop %x {count = 2, carried = 1, per_iteration_inputs = 0, per_iteration_outputs = 0}
     parameters [
@@ -135,7 +139,17 @@ TEST(MatrixSizes, CountsMatricesWithoutAFormat) {
     } : f32[1, seq, 4]
   return %y
 })");
-  EXPECT_EQ(matrix_sizes(layers, true).others, 2u * 16);
+  EXPECT_EQ(matrix_sizes(layers, true, false).others, 2u * 16);
+}
+
+TEST(MatrixSizes, CodesCountIfTheyAreRounded) {
+  const ir::Graph graph = parsed(R"(graph @g(%x: f32[seq, 32]) {
+  %w = constant f32[64, 32] quantized(i8[64, 32] splat(3), f32[64, 1] splat(0.5), _, [1, 32])
+  %y = linear %x, %w
+  return %y
+})");
+  EXPECT_EQ(matrix_sizes(graph, true, false).head, 0u);
+  EXPECT_EQ(matrix_sizes(graph, true, true).head, 64u * 32);
 }
 
 TEST(QuantScheme, HasAName) {

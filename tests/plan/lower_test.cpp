@@ -143,7 +143,7 @@ TEST(Lower, NarrowModelsKeepMoreBits) {
   EXPECT_EQ(narrow["qkv_norm"], "f32");
   EXPECT_EQ(narrow["head"], "q6");
   auto wide =
-      formats_by_label(lowered(stage_graph({}, passes::format_policy(ir::WeightFormat::kQ4))));
+      formats_by_label(lowered(stage_graph({}, passes::format_policy(ir::WeightFormat::kQ4, {}))));
   EXPECT_EQ(wide["gate_up"], "q4");
   EXPECT_EQ(wide["qkv"], "q4");
   EXPECT_EQ(wide["down"], "q4");
@@ -166,7 +166,7 @@ TEST(Lower, WeightsOfLoopsOfOneLayerHaveLabelsOfTheirOwn) {
 }
 
 TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {
-  passes::FormatPolicy policy = passes::format_policy(ir::WeightFormat::kQ4);
+  passes::FormatPolicy policy = passes::format_policy(ir::WeightFormat::kQ4, {});
   policy[ir::WeightRole::kValue] = {ir::WeightFormat::kQ8, "of this test"};
   const Program p = lowered(stage_graph({}, policy));
   auto formats = formats_by_label(p);
