@@ -280,7 +280,7 @@ Result<Prepared> prepare_decoder(const CompileOptions& options, Source source,
   prepared.model = std::move(source.model);
   const auto warn = [&](const Diagnostic& warning) {
     if (options.import.on_warning)
-      options.import.on_warning(importer::with_path(warning, prepared.model.files));
+      options.import.on_warning(importer::with_path(warning, prepared.model));
   };
   prepared.content.tokenizer = read_tokenizer(options.model, prepared.model, planned);
   if (prepared.content.tokenizer && options.import.on_warning) {
@@ -400,12 +400,14 @@ Result<Prepared> prepare_decoder(const CompileOptions& options, Source source,
 Result<Prepared> prepare(const CompileOptions& options, Source source,
                          std::span<const std::string> targets, Purpose purpose,
                          const Progress& progress, PhaseClock& clock) {
-  const std::vector<importer::FileInfo> files = source.model.files;
+  importer::ImportedModel named;  // what names of files are resolved with
+  named.path = source.model.path;
+  named.files = source.model.files;
   auto prepared =
       source.is_function
           ? prepare_plain(options, std::move(source), targets, progress, clock)
           : prepare_decoder(options, std::move(source), targets, purpose, progress, clock);
-  if (!prepared.ok()) return importer::with_paths(prepared.error(), files);
+  if (!prepared.ok()) return importer::with_paths(prepared.error(), named);
   return prepared;
 }
 

@@ -100,7 +100,11 @@ importer::ImportOptions import_options(const CompileOptions& options) {
 Diagnostic open_sizes(const CompileOptions& options, const std::string& flags) {
   return file_failure(ErrorKind::kUsage, options.model.string(),
                       "some dims of the inputs have no size",
-                      "give each a number, or a range such as 1..N: " + flags);
+                      is_part(options.model)
+                          ? fmt::format("the file is one part of a split model: give its folder, "
+                                        "{}; or each dim a number, or a range such as 1..N: {}",
+                                        folder_of(options.model), flags)
+                          : "give each a number, or a range such as 1..N: " + flags);
 }
 
 Diagnostic not_a_decoder(const importer::ImportedModel& model) {

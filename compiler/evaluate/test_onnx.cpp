@@ -59,11 +59,12 @@ Result<std::unique_ptr<exec::FunctionLibrary>> compile_once(const TestOnnxOption
                                                             const driver::Progress& progress) {
   driver::report(progress, "import", 0, 0);
   LLMC_TRY(importer::ImportedModel model, reader.bind_plain(options.model));
-  LLMC_TRY(const ir::Graph graph, driver::bind_dims(std::move(model.module.graph()), options.dims));
-  if (const std::string flags = driver::missing_dims(graph, options.dims); !flags.empty())
+  const auto graph = driver::bind_dims(model.module.graph(), options.dims);
+  if (!graph.ok()) return importer::with_paths(graph.error(), model);
+  if (const std::string flags = driver::missing_dims(*graph, options.dims); !flags.empty())
     return file_failure(ErrorKind::kUsage, options.model.string(),
                         "some sizes of its inputs are open", "give these as well: " + flags);
-  return compile(options, graph, progress);
+  return compile(options, *graph, progress);
 }
 
 /// Runs one data set. `compiled`: the model for all data sets, or nullptr to compile it for this

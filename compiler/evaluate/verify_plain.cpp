@@ -60,7 +60,8 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
   // The reference has the sizes of the run: what follows from ranges is not decided for it.
   plan::DimRanges bounds;
   for (const auto& [symbol, range] : source.dims) bounds.emplace(symbol, range.max);
-  LLMC_TRY(const ir::Graph graph, driver::bind_dims(source.model.graph(), bounds));
+  const auto graph = driver::bind_dims(source.model.graph(), bounds);
+  if (!graph.ok()) return importer::with_paths(graph.error(), source.model);
   LLMC_TRY(const auto library,
            exec::FunctionLibrary::compile(compile, std::move(source), options.emulator, progress));
   const plan::Plan& plan = library->plan(0);
@@ -71,7 +72,7 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
   driver::report(progress, "reference", 0, 0);
   std::vector<reference::Tensor> tensors;
   for (const ir::ConstantPtr& input : run->inputs) tensors.push_back(reference::to_tensor(*input));
-  LLMC_TRY(const std::vector<reference::Tensor> expected, reference::evaluate(graph, tensors));
+  LLMC_TRY(const std::vector<reference::Tensor> expected, reference::evaluate(*graph, tensors));
 
   VerifyPlainReport report;
   report.rounding = plan::rounding_of(plan.program);

@@ -15,7 +15,12 @@ namespace {
 /// the folder as the user gave it.
 std::string shown_path(const ModelFiles& model, const std::string& file) {
   if (!model.whole_folder && file == model.name) return model.shown.string();
-  const fs::path& folder = model.files.root();
+  std::error_code error;
+  const fs::path& root = model.files.root();
+  const fs::path given = model.shown.parent_path();
+  const bool is_given =
+      !model.whole_folder && fs::equivalent(given.empty() ? "." : given, root, error);
+  const fs::path& folder = is_given ? given : root;
   const bool has_folder =
       fs::path(file).is_absolute() || folder.empty() || file.starts_with((folder / "").string());
   return file.empty() || has_folder || file == folder ? file : (folder / file).string();
@@ -172,15 +177,20 @@ Result<ImportedModel> bind_files(const ModelFiles& model, const ImportOptions& o
 
 }  // namespace
 
-Diagnostic with_path(Diagnostic diagnostic, const std::vector<FileInfo>& files) {
-  const auto found = std::ranges::find(files, diagnostic.file, &FileInfo::name);
-  if (found != files.end()) diagnostic.file = found->path.string();
+Diagnostic with_path(Diagnostic diagnostic, const ImportedModel& model) {
+  const auto found = std::ranges::find(model.files, diagnostic.file, &FileInfo::name);
+  if (found == model.files.end() || !diagnostic.file.ends_with(".onnx")) return diagnostic;
+  std::error_code error;
+  if (fs::is_directory(model.path, error))
+    diagnostic.file = found->path.string();
+  else if (found->role == FileRole::kModel)
+    diagnostic.file = model.path.string();  // which may be a link
   return diagnostic;
 }
 
-Error with_paths(const Error& error, const std::vector<FileInfo>& files) {
+Error with_paths(const Error& error, const ImportedModel& model) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
-  for (Diagnostic& d : diagnostics) d = with_path(std::move(d), files);
+  for (Diagnostic& d : diagnostics) d = with_path(std::move(d), model);
   return Error(std::move(diagnostics));
 }
 

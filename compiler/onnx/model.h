@@ -154,9 +154,10 @@ class ModelReader {
   std::shared_ptr<Models> models_ = std::make_shared<Models>();
 };
 
-/// Replaces the name of one of `files` in a diagnostic, as origins of nodes have it, by its path.
-Diagnostic with_path(Diagnostic diagnostic, const std::vector<FileInfo>& files);
-Error with_paths(const Error& error, const std::vector<FileInfo>& files);
+/// Replaces the name of one of the model's .onnx files in a diagnostic, as origins of nodes have
+/// it, by its path, with the folder as the user gave it.
+Diagnostic with_path(Diagnostic diagnostic, const ImportedModel& model);
+Error with_paths(const Error& error, const ImportedModel& model);
 
 /// Returns a warning that a decoder is compiled without its media encoder because of `error`.
 Diagnostic without_media_encoder(const Error& error);

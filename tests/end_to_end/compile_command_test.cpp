@@ -201,9 +201,15 @@ TEST(PlanCommand, ErrorsNameTheFolderOfAFile) {
   for (const char* command : {"plan", "compile", "inspect"})
     EXPECT_THAT(error_of({command, "../bad"}), StartsWith("../bad/block_1.onnx: not a valid"));
   EXPECT_THAT(error_of({"plan", "../bad/block_1.onnx"}), StartsWith("../bad/block_1.onnx: not a"));
+  const ProgramRun part =
+      llmc_in(folder.path() / "here", {"run", "../good/block_1.onnx", "-p", "a"});
+  EXPECT_THAT(part.err, HasSubstr("error: ../good/block_1.onnx: the file is one part of a split"));
   EXPECT_THAT(error_of({"identity", "../bad", "../good"}),
               StartsWith("../bad/block_1.onnx: not a valid"));
-  EXPECT_THAT(error_of({"plan", "../good", "--calibrate", "lm.onnx"}), StartsWith("lm.onnx: "));
+  // A file of the user, with the name of one of the model's.
+  ASSERT_TRUE(write_file(folder.path() / "here/tokenizer.txt", std::string_view("Once")).ok());
+  EXPECT_THAT(error_of({"plan", "../good", "--calibrate", "tokenizer.txt"}),
+              StartsWith("tokenizer.txt: the calibration's text"));
   fs::remove(folder.path() / "bad/block_1.onnx");
   EXPECT_THAT(error_of({"plan", "../bad"}), StartsWith("../bad/block_1.onnx: the file is missing"));
   EXPECT_THAT(error_of({"plan", "."}), StartsWith(".: the folder has neither"));
