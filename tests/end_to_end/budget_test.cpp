@@ -132,6 +132,7 @@ TEST_F(Budget, OptionsThatExcludeEachOther) {
   refused({"--max-kl=1", "--quant=q8"}, "--max-kl chooses the formats");
   refused({"--max-kl=-1"}, "--max-kl takes a number above 0");
   refused({"--fit=much"}, "--fit much is not a size");
+  refused({"--fit=1.2"}, "--fit 1.2 is not a size");
   refused({"--fit=1M", "--function"}, "need a decoder", 4);
 }
 

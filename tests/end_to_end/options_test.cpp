@@ -186,7 +186,7 @@ TEST(NamesOfLlamaCpp, ThatChangeNothingAreTakenAndOthersSayWhatToDo) {
                                                         {"bfloat16", "f16"},
                                                         {"float32", "f32"}}) {
     expect_mistake({"plan", model, "--quant", name}, "--quant " + name,
-                   "use " + like + ", the nearest");
+                   (like == "q4" ? "use q4m, the default, or " : "use ") + like + ", the nearest");
   }
   expect_mistake({"plan", model, "--quant", "q44"}, "--quant q44", "use q4, q4m, q6");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <tuple>
@@ -430,7 +431,8 @@ Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& op
   if (unit == "M" || unit == "MiB") factor = 1024.0 * 1024;
   if (unit == "G" || unit == "GiB") factor = 1024.0 * 1024 * 1024;
   const double bytes = number * factor;
-  if (error != std::errc{} || factor == 0 || !(bytes >= 1) || bytes > 1e18) {
+  const bool has_part = factor == 1 && bytes != std::floor(bytes);  // a unit was forgotten
+  if (error != std::errc{} || factor == 0 || !(bytes >= 1) || bytes > 1e18 || has_part) {
     return usage_error(
         fmt::format("{} {} is not a size", option, printable(text)),
         "give bytes, or a number with K, M or G, such as 64M (times 1024) or 64MB (1000)");

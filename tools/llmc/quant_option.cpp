@@ -45,11 +45,12 @@ std::string_view format_like(std::string name) {
 Result<passes::QuantScheme> parse_quant(const std::string& name) {
   if (const auto format = passes::parse_quant_scheme(name)) return *format;
   const std::string_view like = format_like(name);
+  const std::string use = fmt::format("{}{}", like == "q4" ? "q4m, the default, or " : "", like);
   return usage_error(fmt::format("--quant {} is not a weight format", printable(name)),
                      like.empty() ? "use " + passes::quant_scheme_list(" or ")
                                   : fmt::format("use {}, the nearest of {}; "
                                                 "docs/quality.md compares them",
-                                                like, passes::quant_scheme_list(" and ")));
+                                                use, passes::quant_scheme_list(" and ")));
 }
 
 }  // namespace llmc::cli
