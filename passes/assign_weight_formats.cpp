@@ -234,8 +234,10 @@ ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
 }
 
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context) {
-  FormatPolicy policy = format_policy(
-      context.options.weights, matrix_sizes(graph, context.is_decoder, context.options.requantize));
+  const PassOptions& options = context.options;
+  MatrixSizes sizes;  // only q4m needs them
+  if (options.weights.mixed) sizes = matrix_sizes(graph, context.is_decoder, options.requantize);
+  FormatPolicy policy = format_policy(options.weights, sizes);
   // The projections of plain graphs are not merged to a qkv_projection.
   if (!context.is_decoder) policy[WeightRole::kLinear] = policy[WeightRole::kQueryKey];
   return assign_weight_formats(std::move(graph), policy, context.on_weight, context.is_decoder);

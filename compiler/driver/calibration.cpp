@@ -55,7 +55,8 @@ void keep_matrices(const fs::path& file, const std::vector<calibrate::RoundedMat
   keep_content(file, content);
 }
 
-/// Warns of control tokens in the text that stay plain text. `ids`: what is read of it.
+/// Warns if the part of the text that is read, with these ids, has names of control tokens that are
+/// read as plain text.
 void warn_of_control_tokens(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
                             std::span<const std::int32_t> ids, const CompileOptions& options) {
   if (!tokenizer || given.parse_special || !options.import.on_warning) return;

@@ -13,7 +13,7 @@ namespace llmc::driver {
 
 /// Returns the text as ids, at least the first `tokens`. `refused`: why the model's tokenizer is
 /// not used. Fails with kBadInput if there is no tokenizer and the text is not a list of ids, or
-/// its control tokens are to be parsed.
+/// if its control tokens are to be parsed.
 Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
                                          const hosted::Tokenizer* tokenizer,
                                          const std::string& refused, std::uint32_t tokens);
@@ -36,8 +36,8 @@ std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t
 /// Returns a hash of what is read, or of what determines the text that the model writes.
 std::uint64_t hash_of_ids(std::span<const std::int32_t> ids, std::int32_t bos,
                           std::uint32_t tokens);
-/// Returns a word that changes with the text: "self", or "text-", a hash and how it is
-/// read.
+/// Returns a key of the text and of how it becomes ids: "self", or "text-HASH", with "-special" if
+/// control tokens are parsed.
 std::string text_key(const CalibrationText& given);
 
 }  // namespace llmc::driver

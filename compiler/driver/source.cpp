@@ -80,7 +80,7 @@ std::string folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path().string() : ".";
 }
 
-/// Returns whether a file is one of those of a split model.
+/// Returns whether a file has the name of a part of a split model and is in the folder of one.
 bool is_part(const std::filesystem::path& file) {
   std::error_code error;
   const std::string name = file.filename().string();

@@ -8,13 +8,13 @@
 
 namespace llmc::cli {
 
-/// Whether --calibrate has a file.
+/// Returns whether this value of --calibrate is a file, not "self" or "none".
 bool has_file(const std::string& calibrate);
 /// Adds --calibrate, for commands that compile decoders.
 CLI::Option* add_calibrate(CLI::App& app, std::string& calibrate);
 /// Adds --parse-special. `texts`: those that it changes.
 CLI::Option* add_parse_special(CLI::App& app, bool& parse_special, const char* texts);
-/// Returns the error for --parse-special without one of `options`, whose texts it changes.
+/// Returns the error for --parse-special if none of `options`, whose texts it applies to, is given.
 Diagnostic no_text_to_parse(const char* options);
 /// Returns a text that the model of `compile` writes.
 driver::CalibrationText own_calibration_text(const driver::CompileOptions& compile);
