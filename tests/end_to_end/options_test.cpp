@@ -292,8 +292,9 @@ TEST(KeptCodes, TheOptionAndTheLimitSayWhatWasDone) {
   const ProgramRun planned = llmc({"plan", model.string(), "--quant", "q4"});
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.err, HasSubstr("--quant q4 changes no weights: all keep the model's codes"));
-  EXPECT_EQ(llmc({"plan", model.string()}).err, "");
-  const ProgramRun exact = llmc({"plan", model.string(), "--quant", "f32"});
+  // The size of the context is said, too, unless an option gives it.
+  EXPECT_EQ(llmc({"plan", model.string(), "--ctx", "256"}).err, "");
+  const ProgramRun exact = llmc({"plan", model.string(), "--ctx", "256", "--quant", "f32"});
   EXPECT_EQ(exact.err, "") << "as floats none is kept";
 }
 
