@@ -113,7 +113,7 @@ Status pack_coded_panels(CodedFormat format, const CodedRows& rows, std::size_t 
   return for_each(
       format, rows, columns, first_row,
       [&](std::size_t r, std::size_t k, int code) {
-        coded_set_code(format, panel(r), r % kPanelRows, k, code);
+        coded_set_code(format, panel(r), columns, r % kPanelRows, k, code);
       },
       [&](std::size_t r, std::size_t g, float scale, float zero) {
         coded_set_group(format, panel(r), columns, r % kPanelRows, g, scale, zero);

@@ -347,7 +347,7 @@ class SymmetricCodec {
   void set_code(const BlockSearch& search, std::size_t lane, std::size_t step, std::size_t k) {
     const int code =
         search.s[lane] == 0 ? 0 : static_cast<int>(search.code[step * kLanes + lane]) + lowest_;
-    coded_set_code(format_, panel(lane), lane % kPanelRows, k, code);
+    coded_set_code(format_, panel(lane), columns_, lane % kPanelRows, k, code);
   }
 
  private:

@@ -75,7 +75,7 @@ void copy_row(WeightKind kind, std::size_t columns, const std::uint8_t* panel, s
   }
   const CodedFormat format = coded_format(kind);
   for (std::size_t k = 0; k < columns; ++k)
-    coded_set_code(format, to, to_row, k, coded_code(format, panel, row, k));
+    coded_set_code(format, to, columns, to_row, k, coded_code(format, panel, columns, row, k));
   for (std::size_t g = 0; g < coded_groups(format, blocks); ++g)
     coded_set_group(format, to, columns, to_row, g, coded_scale(format, panel, columns, row, g),
                     coded_zero(format, panel, columns, row, g));
@@ -115,7 +115,7 @@ class PanelWriter {
                    std::size_t lane) {
     encode_symmetric_row(format, row, scaled_);
     for (std::size_t k = 0; k < row.size(); ++k)
-      coded_set_code(format, panel, lane, k, scaled_.codes[k]);
+      coded_set_code(format, panel, row.size(), lane, k, scaled_.codes[k]);
     for (std::size_t b = 0; b < scaled_.scales.size(); ++b)
       coded_set_group(format, panel, row.size(), lane, b, f16_to_f32(scaled_.scales[b]), 0);
   }
@@ -224,6 +224,28 @@ void pack_encoded_panels(const EncodedMatrix& matrix, std::span<const std::int64
     }
     const auto row = static_cast<std::size_t>(order[r]), other = row % kPanelRows;
     copy_row(kind, columns, bytes_of(matrix.panels(row - other, 1)), other, panel, lane);
+  }
+}
+
+void split_panels(std::span<const std::byte> panels, std::size_t columns,
+                  std::span<std::byte> out) {
+  const std::size_t from_bytes = coded_panel_bytes(kSixBits, columns);
+  const std::size_t to_bytes = coded_panel_bytes(kSplitSixBits, columns);
+  LLMC_CHECK(panels.size() % from_bytes == 0 &&
+             out.size() == panels.size() / from_bytes * to_bytes);
+  std::ranges::fill(out, std::byte{0});
+  for (std::size_t panel = 0; panel < panels.size() / from_bytes; ++panel) {
+    const std::uint8_t* const from = bytes_of(panels) + panel * from_bytes;
+    std::uint8_t* const to = bytes_of(out) + panel * to_bytes;
+    for (std::size_t row = 0; row < kPanelRows; ++row) {
+      for (std::size_t k = 0; k < columns; ++k)
+        coded_set_code(kSplitSixBits, to, columns, row, k,
+                       coded_code(kSixBits, from, columns, row, k));
+      for (std::size_t g = 0; g < block_count(columns); ++g)
+        coded_set_group(kSplitSixBits, to, columns, row, g,
+                        coded_scale(kSixBits, from, columns, row, g), 0);
+    }
+    split_set_bounds(kSplitSixBits, to, columns);
   }
 }
 

@@ -31,6 +31,8 @@ Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t c
 /// Packs rows that are encoded already, in the order of their indices; -1 is a row of zeros.
 void pack_encoded_panels(const EncodedMatrix& matrix, std::span<const std::int64_t> order,
                          std::span<std::byte> out);
+/// Converts panels of q6 to those of the same weights with split codes (llmc/quant/coded.h).
+void split_panels(std::span<const std::byte> panels, std::size_t columns, std::span<std::byte> out);
 /// Decodes panels of weight_bytes(…) bytes to rows * columns values.
 void unpack_panels(WeightKind kind, std::span<const std::byte> panels, std::size_t columns,
                    std::span<float> values);

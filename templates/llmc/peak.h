@@ -154,7 +154,7 @@ struct CodedPeak {
 
   LLMC_INLINE void begin(PeakOperands&) { sums.begin(); }
   LLMC_INLINE void block(PeakOperands& operands) {
-    sums.add(operands.codes, operands.activations, 0);
+    sums.add(operands.codes, nullptr, operands.activations, 0);
   }
   LLMC_INLINE int32_t result() const {
     I32x8 all = zero_i32();

@@ -91,6 +91,23 @@ struct Bits {
     }
   }
 
+  /// The choice from a head with split codes, as a row number and a logit.
+  [[gnu::noinline]] void choice(const char* name) {
+    constexpr size_t N = 1000, K = 288;
+    using W = WeightSplitQ6<N, K, Basis::kHadamard>;
+    const W w = weight<W>(22);
+    for (size_t panel = 0; panel < W::kPanels; ++panel)
+      split_set_bounds(kSplitSixBits, const_cast<unsigned char*>(w.panel(panel)), K);
+    const float* x = floats(K, 23, 3);
+    Choice chosen{};
+    linear(kernel_context(linear_work_bytes(W::kKind, K, 1, 1, run.threads)), Rows<K>{x}, w,
+           Choose<N>{&chosen});
+    float* y = take<float>(2);
+    y[0] = static_cast<float>(chosen.index);
+    y[1] = chosen.logit;
+    done(name, y, 2);
+  }
+
   template <size_t kBlock, class Rule = AttentionRule<>, bool kNorm = false,
             KvFormats kFormats = KvFormats{}>
   [[gnu::noinline]] void attend(const char* name, uint32_t context) {
@@ -238,6 +255,8 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       bits.products<WeightQ8<16, 77>, 5>("q8 77", "q8 77 norm swiglu");
       bits.products<WeightQ6<48, 288>, 24>("q6 288", "q6 288 norm swiglu");
       bits.products<WeightQ6<16, 77>, 5>("q6 77", "q6 77 norm swiglu");
+      bits.products<WeightSplitQ6<48, 288>, 24>("split q6 288", "split q6 288 norm swiglu");
+      if (tokens == 1) bits.choice("choice of split q6");
       bits.products<WeightQ8<48, 480, Basis::kHadamard>, 24>("q8 transformed",
                                                              "q8 transformed norm swiglu");
       bits.products<Coded4<48, 288>, 24>("4-bit codes 288", "4-bit codes 288 norm swiglu");

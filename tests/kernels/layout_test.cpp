@@ -99,12 +99,13 @@ TEST(LayoutTest, SixBitsAreWhereTheyAreSaidToBe) {
   EXPECT_EQ(panel.size(), 448u);  // 2 x 192, 2 x 16, rounded up
   for (std::size_t row = 0; row < 8; ++row) {
     for (std::size_t k = 0; k < 64; ++k)
-      coded_set_code(kSixBits, panel.data(), row, k, static_cast<int>((row * 64 + k) % 64) - 32);
+      coded_set_code(kSixBits, panel.data(), 64, row, k,
+                     static_cast<int>((row * 64 + k) % 64) - 32);
   }
   for (std::size_t row = 0; row < 8; ++row) {
     for (std::size_t k = 0; k < 64; ++k) {
       const int code = static_cast<int>((row * 64 + k) % 64) - 32, stored = code + 32;
-      EXPECT_EQ(coded_code(kSixBits, panel.data(), row, k), code);
+      EXPECT_EQ(coded_code(kSixBits, panel.data(), 64, row, k), code);
       const std::size_t block = k / 32, in_block = k % 32, i = k % 4;
       const std::uint8_t low = panel[block * 192 + in_block / 8 * 32 + row * 4 + i];
       const std::uint8_t upper = panel[block * 192 + 128 + in_block / 16 * 32 + row * 4 + i];
@@ -114,6 +115,9 @@ TEST(LayoutTest, SixBitsAreWhereTheyAreSaidToBe) {
   }
   // The number of a format names it.
   EXPECT_EQ(coded_format(coded_weight(kSixBits)), kSixBits);
+  EXPECT_EQ(coded_format(coded_weight(kSplitSixBits)), kSplitSixBits);
+  EXPECT_EQ(unsplit(coded_weight(kSplitSixBits)), coded_weight(kSixBits));
+  EXPECT_EQ(unsplit(WeightKind::kQ4), WeightKind::kQ4);
   EXPECT_EQ(coded_format(coded_weight({8, 16, CodedScale::kF32, CodedZero::kFloat})),
             (CodedFormat{8, 16, CodedScale::kF32, CodedZero::kFloat}));
 }

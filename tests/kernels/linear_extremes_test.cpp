@@ -77,7 +77,7 @@ void expect_coded(int code) {
   for (std::size_t row = 0; row < W::kRows; ++row) {
     std::uint8_t* panel = data.data() + row / kPanelRows * W::kPanelBytes;
     const std::size_t lane = row % kPanelRows;
-    for (std::size_t k = 0; k < K; ++k) coded_set_code(kFormat, panel, lane, k, code);
+    for (std::size_t k = 0; k < K; ++k) coded_set_code(kFormat, panel, K, lane, k, code);
     for (std::size_t g = 0; g < ceil_div(K, kFormat.block); ++g) {
       coded_set_group(kFormat, panel, K, lane, g, 0.5f, 0);
     }
@@ -101,6 +101,8 @@ TEST(LinearExtremes, SixBits) {
   expect_coded<kSixBits, 288>(-32);
   expect_coded<kSixBits, 77>(31);
   expect_coded<kSixBits, 512>(-32);
+  expect_coded<kSplitSixBits, 288>(31);
+  expect_coded<kSplitSixBits, 512>(-32);
 }
 TEST(LinearExtremes, CodedNibbles) {
   expect_coded<4, 288>(15);

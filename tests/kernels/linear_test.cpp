@@ -21,6 +21,8 @@ using LinearCases = testing::Types<
     Case<WeightKind::kF32, 8, 32>, Case<WeightKind::kF32, 13, 77>, Case<WeightKind::kF32, 56, 261>,
     Case<WeightKind::kF32, 9, 1>, Case<WeightKind::kQ4, 40, 288, Basis::kHadamard>,
     Case<coded_weight(kSixBits), 88, 480, Basis::kHadamard>,
+    Case<coded_weight(kSplitSixBits), 88, 480, Basis::kHadamard>,
+    Case<coded_weight(kSplitSixBits), 13, 77>, Case<coded_weight(kSplitSixBits), 56, 1100>,
     Case<WeightKind::kQ8, 13, 77, Basis::kHadamard>,
     Case<WeightKind::kQ8, 17, 511, Basis::kHadamard>,
     Case<WeightKind::kQ8, 24, 640, Basis::kHadamard>>;

@@ -90,7 +90,7 @@ float coded_part(const unsigned char* panel, std::size_t lane, std::size_t super
        begin += kFormat.block) {
     std::int64_t dot = 0, total = 0;
     for (std::size_t k = begin; k < begin + kFormat.block && k < K; ++k) {
-      dot += coded_code(kFormat, panel, lane, k) * a[k];
+      dot += coded_code(kFormat, panel, K, lane, k) * a[k];
       total += a[k];
     }
     const std::size_t group = begin / kFormat.block;

@@ -266,7 +266,7 @@ TEST(SimdTest, LanesOfFloatsAndOfActivations) {
   }(std::make_index_sequence<8>());
 }
 
-TEST(SimdTest, SixBitsAreLowerFourAndUpperTwo) {
+TEST(SimdTest, SixBitsAreFourAndTwo) {
   std::uint8_t packed[32], upper[32], got[4][32];
   Random random(13);
   for (std::uint8_t& p : packed) p = static_cast<std::uint8_t>(random.next());
@@ -279,6 +279,17 @@ TEST(SimdTest, SixBitsAreLowerFourAndUpperTwo) {
   for (int j = 0; j < 4; ++j) {
     for (int i = 0; i < 32; ++i)
       EXPECT_EQ(got[j][i], (packed[i] & 15) | (upper[i] >> (2 * j) & 3) << 4) << j << ' ' << i;
+  }
+  // The same, split the other way.
+  const Codes four = load_codes(packed);
+  store_codes(got[0], with_lower<0>(four, bits));
+  store_codes(got[1], with_lower<1>(four, bits));
+  store_codes(got[2], with_lower<2>(four, bits));
+  store_codes(got[3], with_lower<3>(four, bits));
+  for (int j = 0; j < 4; ++j) {
+    for (int i = 0; i < 32; ++i)
+      EXPECT_EQ(got[j][i], (packed[i] >> j % 2 * 4 & 15) << 2 | (upper[i] >> (2 * j) & 3))
+          << j << ' ' << i;
   }
   // The largest sums there are, of both signs; and each code by its own activation.
   struct Case {

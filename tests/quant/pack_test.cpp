@@ -33,6 +33,28 @@ std::vector<std::byte> pack(WeightKind kind, const std::vector<float>& values,
   return out;
 }
 
+TEST(PackPanels, SplittingKeepsTheWeights) {
+  for (const auto [rows, columns] : kShapes) {
+    const std::vector<float> values = heavy_tailed(rows * columns, 4);
+    const auto panels = pack(coded_weight(kSixBits), values, columns);
+    constexpr WeightKind kSplit = coded_weight(kSplitSixBits);
+    std::vector<std::byte> split(weight_bytes(kSplit, rows, columns), std::byte{0xee});
+    split_panels(panels, columns, split);
+    std::vector<float> want(values.size()), got(values.size());
+    unpack_panels(coded_weight(kSixBits), panels, columns, want);
+    unpack_panels(kSplit, split, columns, got);
+    EXPECT_EQ(got, want) << rows << "x" << columns;
+    // A row of the padding has no bits that could differ.
+    const auto* panel = reinterpret_cast<const std::uint8_t*>(split.data());
+    const std::size_t bound = split_bound_offset(kSplitSixBits, columns);
+    for (std::size_t row = 0; row < std::min<std::size_t>(rows, 8); ++row) {
+      const float stored = f16_to_f32(load_u16(panel + bound + 2 * row));
+      EXPECT_GE(stored, split_bound(kSplitSixBits, panel, columns, row));
+      EXPECT_LE(stored, split_bound(kSplitSixBits, panel, columns, row) * 1.01f + 1e-7f);
+    }
+  }
+}
+
 TEST(PackPanels, UnpackingGivesTheDecodedRows) {
   for (const auto [rows, columns] : kShapes) {
     const std::vector<float> values = heavy_tailed(rows * columns, 3);

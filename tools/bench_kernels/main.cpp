@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "llmc/kernels.h"
+#include "llmc/quant/random.h"
 #include "peak.h"
 
 namespace llmc::bench {
@@ -81,6 +82,65 @@ void generation(const char* name) {
               100 * plain / product);
 }
 
+/// A head with codes distributed like those of rounded weights.
+template <class W>
+Memory head_of() {
+  Memory memory(
+      static_cast<unsigned char*>(std::aligned_alloc(1 << 21, round_up(W::bytes, 1 << 21))));
+  std::fill_n(memory.get(), W::bytes, std::uint8_t{0});
+  constexpr CodedFormat kFormat = coded_format(W::kKind);
+  std::uint64_t state = 1;
+  for (std::size_t row = 0; row < W::kRows; ++row) {
+    std::uint8_t* const panel = memory.get() + row / kPanelRows * W::kPanelBytes;
+    for (std::size_t k = 0; k < W::kColumns; ++k) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const auto bell =
+          static_cast<int>((state >> 35 & 31) + (state >> 43 & 31) + (state >> 51 & 31));
+      coded_set_code(kFormat, panel, W::kColumns, row % kPanelRows, k,
+                     std::clamp(bell - 46, -32, 31));
+    }
+    for (std::size_t g = 0; g < block_count(W::kColumns); ++g)
+      coded_set_group(kFormat, panel, W::kColumns, row % kPanelRows, g, 0.01f, 0);
+  }
+  for (std::size_t panel = 0; kFormat.split && panel < W::kPanels; ++panel)
+    split_set_bounds(kFormat, memory.get() + panel * W::kPanelBytes, W::kColumns);
+  return memory;
+}
+
+/// The head of one token: all logits in both layouts of q6, and the choice of the largest.
+template <std::size_t N, std::size_t K>
+void head(bool likely) {
+  using W = WeightQ6<N, K>;
+  using Split = WeightSplitQ6<N, K>;
+  const Memory whole = head_of<W>(), split = head_of<Split>();
+  const Memory x = filled(K * 4), y = filled(N * 4);
+  float* const row = reinterpret_cast<float*>(x.get());
+  // With a likely token, and without one: its row of the matrix is like the input.
+  for (std::size_t k = 0; k < K; ++k) {
+    const int code = coded_code(kSixBits, whole.get(), K, 3, k);
+    row[k] = packing::mixed_float(7, k) + (likely ? 0.02f * static_cast<float>(code) : 0.0f);
+  }
+  const Memory work = filled(linear_work_bytes(W::kKind, K, 1, 1, 1));
+  const llmc_run run = make_run(1);
+  const KernelContext context{&run, 1, work.get()};
+  Choice choice{};
+  const auto [plain, parts, chosen] = fastest_of(
+      9,
+      [&] {
+        linear(context, Rows<K>{row}, W{whole.get()}, Store<N>{reinterpret_cast<float*>(y.get())});
+      },
+      [&] {
+        linear(context, Rows<K>{row}, Split{split.get()},
+               Store<N>{reinterpret_cast<float*>(y.get())});
+      },
+      [&] { linear(context, Rows<K>{row}, Split{split.get()}, Choose<N>{&choice}); });
+  std::printf(
+      "head M=1 %6zu x %-5zu q6 %7.3f ms  split %7.3f ms  choice %7.3f ms, %.2f, with %.2f "
+      "%% of the panels\n",
+      N, K, plain * 1e3, parts * 1e3, chosen * 1e3, plain / chosen,
+      100.0 * choice.panels / Split::kPanels);
+}
+
 /// `tokens` tokens through one matrix; GMAC/s beside the arithmetic alone.
 template <class W>
 void prompt(const char* name, std::uint32_t tokens) {
@@ -151,7 +211,8 @@ void attend(std::uint32_t tokens, std::uint32_t context) {
   const Memory work = filled(attention_work_bytes(Shape::kHeads, Shape::kKvHeads, Shape::kHeadDim,
                                                   context, tokens, 1, Shape::kFormats));
   llmc_run run = make_run(tokens);
-  const llmc_segment segment = {table.data(), 0, tokens, context - tokens, 0, nullptr, nullptr, 0};
+  const llmc_segment segment = {table.data(), 0, tokens, context - tokens, 0, nullptr,
+                                nullptr,      0, 0};
   run.segments = &segment;
   run.segment_count = 1;
   double macs = 0;
@@ -185,7 +246,7 @@ void cached(const char* name, std::uint32_t context) {
   const Memory q = filled(16 * 64 * 4), out = filled(16 * 64 * 4);
   const Memory work = filled(attention_work_bytes(16, 16, 64, context, 1, 1, kFormats));
   llmc_run run = make_run(1);
-  const llmc_segment segment = {table.data(), 0, 1, context - 1, 0, nullptr, nullptr, 0};
+  const llmc_segment segment = {table.data(), 0, 1, context - 1, 0, nullptr, nullptr, 0, 0};
   run.segments = &segment;
   run.segment_count = 1;
   // Weights would have taken the caches since the last step.
@@ -219,6 +280,14 @@ void all_generation() {
   generation<WeightQ8<2048, 2048>>("q8");
   generation<WeightF16<2048, 2048>>("f16");
   generation<WeightF32<2048, 2048>>("f32");
+}
+
+void all_heads() {
+  for (const bool likely : {true, false}) {
+    head<32000, 288>(likely);
+    head<151936, 1024>(likely);
+    head<151936, 2048>(likely);
+  }
 }
 
 void all_prompts() {
@@ -282,6 +351,7 @@ int main(int count, char** arguments) {
     return count == 1;
   };
   if (wanted("generation")) llmc::bench::all_generation();
+  if (wanted("head")) llmc::bench::all_heads();
   if (wanted("prompt")) llmc::bench::all_prompts();
   if (wanted("batch")) llmc::bench::all_batches();
   if (wanted("attention")) llmc::bench::all_attention();

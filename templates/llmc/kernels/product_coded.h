@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/product_q4.h"
+#include "llmc/kernels/product_six.h"
 
 /// Products of panels of coded weights (quant/coded.h; q8 is one of the formats) with quantized
 /// activations:
@@ -21,6 +22,7 @@ template <CodedFormat kFormat>
 struct CodedShape {
   static constexpr bool kNibbles = kFormat.bits == 4;
   static constexpr bool kSix = kFormat.bits == 6;
+  static constexpr bool kSplit = kFormat.split;
   static constexpr bool kHalves = kFormat.block < kBlock;  // two groups per block
   static constexpr size_t kGroupBlocks = kHalves ? 1 : kFormat.block / kBlock;
   /// Whether sums of activations are needed: z is not 0, or stored codes have an offset.
@@ -36,6 +38,7 @@ struct CodedShape {
   static constexpr bool kOffset = kFormat.bits == 8 && !kHalves && kByteCodes && !kSquareTiles;
   static_assert(kNibbles || kSix || kFormat.bits == 8);
   static_assert(!kSix || (!kHalves && kFormat.zero == CodedZero::kNone));
+  static_assert(!kSplit || kSix);
 };
 
 /// Loads eight scales or float zero points.
@@ -111,8 +114,10 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
 }
 
 /// Calls put(k / 4, codes) with the stored codes of a block, minus kLess, for k = 0, 4, …, 28.
+/// `lower` are its lower bits in a split format.
 template <CodedFormat kFormat, int kLess, class Put>
-LLMC_INLINE void unpack_block(const uint8_t* block, Put put) {
+LLMC_INLINE void unpack_block(const uint8_t* block, [[maybe_unused]] const uint8_t* lower,
+                              Put put) {
   const auto put_less = [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
     if constexpr (kLess != 0) c = centred<kLess>(c);
     put(step, c);
@@ -120,58 +125,38 @@ LLMC_INLINE void unpack_block(const uint8_t* block, Put put) {
   if constexpr (kFormat.bits == 8) {
     for (size_t i = 0; i < 8; ++i) put_less(i, load_codes(block + i * 32));
   } else {
-#pragma clang loop unroll(full)
-    for (size_t v = 0; v < 4; ++v) {
-      const Codes packed = load_codes(block + v * 32);
-      Codes low = low_nibbles(packed), high = high_nibbles(packed);
+    const auto put_two = [&]<size_t kVector>() LLMC_INLINE_LAMBDA {
+      const Codes packed = load_codes(block + kVector * 32);
       if constexpr (CodedShape<kFormat>::kSix) {
-        const Codes upper = load_codes(block + kSixLowerBytes + v / 2 * 32);
-        low = v % 2 == 0 ? with_upper<0>(low, upper) : with_upper<2>(low, upper);
-        high = v % 2 == 0 ? with_upper<1>(high, upper) : with_upper<3>(high, upper);
+        const uint8_t* rest = CodedShape<kFormat>::kSplit ? lower : block + kSixLowerBytes;
+        const Codes two = load_codes(rest + kVector / 2 * 32);
+        put_less(kVector * 2, six_bits<kFormat, kVector, false>(packed, two));
+        put_less(kVector * 2 + 1, six_bits<kFormat, kVector, true>(packed, two));
+      } else {
+        put_less(kVector * 2, low_nibbles(packed));
+        put_less(kVector * 2 + 1, high_nibbles(packed));
       }
-      put_less(v * 2, low);
-      put_less(v * 2 + 1, high);
-    }
-  }
-}
-
-/// Adds sum_k c a of one 6-bit block of each stream, where c are the stored codes.
-template <bool kFar, size_t kPanels>
-LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
-                                I32x8 (&sum)[kPanels]) {
-#pragma clang loop unroll(full)
-  for (size_t u = 0; u < 2; ++u) {
-    Activation4 four[4];
-#pragma clang loop unroll(full)
-    for (size_t i = 0; i < 4; ++i) four[i] = load_activation(a, u * 16 + i * 4);
-#pragma clang loop unroll(full)
-    for (size_t p = 0; p < kPanels; ++p) {
-      const uint8_t* at = block + p * stride + u * 64;
-      prefetch_weights<kFar>(at + kPrefetchAhead);
-      const uint8_t* upper = block + p * stride + kSixLowerBytes + u * 32;
-      if (u == 0) prefetch_weights<kFar>(upper + kPrefetchAhead);
-      const Codes first = load_codes(at), second = load_codes(at + 32), high = load_codes(upper);
-      const Codes c0 = with_upper<0>(low_nibbles(first), high);
-      const Codes c1 = with_upper<1>(high_nibbles(first), high);
-      const Codes c2 = with_upper<2>(low_nibbles(second), high);
-      const Codes c3 = with_upper<3>(high_nibbles(second), high);
-      sum[p] = dot_u6(sum[p], c0, four[0], c1, four[1]);
-      sum[p] = dot_u6(sum[p], c2, four[2], c3, four[3]);
-    }
+    };
+    put_two.template operator()<0>();
+    put_two.template operator()<1>();
+    put_two.template operator()<2>();
+    put_two.template operator()<3>();
   }
 }
 
 /// Adds sum_k c a of one block (or half a block) of each stream. `a` are the activations of one
 /// token.
 template <CodedFormat kFormat, bool kFar, size_t kPanels>
-LLMC_INLINE void coded_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
-                                  I32x8 (&sum)[kPanels]) {
+LLMC_INLINE void coded_block_gemv(const uint8_t* block, [[maybe_unused]] const SplitPlace& place,
+                                  size_t stride, const int8_t* a, I32x8 (&sum)[kPanels]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
     BlockSum part[kPanels];
     q4_block_gemv<kPanels, kFar, kSteps / 2>(block, stride, a, part);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) sum[p] = sum[p] + row_sums(part[p]);
+  } else if constexpr (CodedShape<kFormat>::kSplit) {
+    split_block_gemv<kFormat, kFar>(block, place, stride, a, sum);
   } else if constexpr (CodedShape<kFormat>::kSix) {
     six_block_gemv<kFar>(block, stride, a, sum);
   } else {
@@ -206,6 +191,9 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
     const uint8_t* codes = panel + coded_super_offset(kFormat, s);
     const uint8_t* scales = codes + coded_scale_offset(kFormat, blocks);
     const uint8_t* zeros = codes + coded_zero_offset(kFormat, blocks);
+    SplitPlace place{nullptr};
+    if constexpr (Shape::kSplit)
+      place = SplitPlace::of<kFormat, K>(panel, s, kSplitSupersAhead, kSplitSupersFarther);
     F32x8 part[kPanels];
     for (size_t p = 0; p < kPanels; ++p) part[p] = zero_f32();
     const auto group = [&](size_t first, size_t count, size_t half) LLMC_INLINE_LAMBDA {
@@ -214,8 +202,9 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
 #pragma clang loop unroll(disable)
       for (size_t b = first; b < first + count; ++b) {
         coded_block_gemv<kFormat, prefetches_far(K)>(
-            codes + b * coded_block_bytes(kFormat) + half * (coded_block_bytes(kFormat) / 2),
+            codes + b * coded_block_bytes(kFormat) + half * (coded_block_bytes(kFormat) / 2), place,
             stride, x.codes + (s * kBlocksPerSuper + b) * kBlock + half * (kBlock / 2), sum);
+        if constexpr (Shape::kSplit) place.lower += kSplitLowerBytes;
       }
       const F32x8 activations = splat(static_cast<float>(
           Shape::kSums ? coded_activations<kFormat>(x, 0, s * kBlocksPerSuper + first, count, half)
@@ -234,8 +223,13 @@ LLMC_NOINLINE inline void coded_panels_gemv(const uint8_t* panel, size_t stride,
       if constexpr (Shape::kHalves) group(b, 1, 1);
     }
     for (size_t p = 0; p < kPanels; ++p) {
-      prefetch_numbers<kNumberBytes, prefetches_far(K)>(
-          codes + coded_scale_offset(kFormat, blocks) + p * stride);
+      const uint8_t* numbers = codes + coded_scale_offset(kFormat, blocks) + p * stride;
+      if constexpr (Shape::kSplit) {
+        for (size_t i = 0; i < kNumberBytes; i += kAlignment)
+          prefetch_places<prefetches_far(K)>(numbers + i, place.codes_near, place.codes_far);
+      } else {
+        prefetch_numbers<kNumberBytes, prefetches_far(K)>(numbers);
+      }
       total[p] = fma(splat(x.scales[s]), part[p], total[p]);
     }
   }
@@ -302,7 +296,7 @@ struct CodedSums {
   }
   /// Adds a block's codes, or those of half a block from k = `at` on. `a` are the block's
   /// activations.
-  LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
+  LLMC_INLINE void add(const uint8_t* codes, const uint8_t*, const int8_t* a, size_t at) {
     coded_block_sums<kFormat>(codes, a, at, sum);
   }
   LLMC_INLINE I32x8 rows(size_t t) const { return sum[t]; }
@@ -315,18 +309,19 @@ struct CodedSums<Exact, kFormat, kTokens, true> {
   typename Exact::template Tile<kTokens, kSigned> tile;
 
   LLMC_INLINE void begin() { tile.begin(); }
-  LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
+  LLMC_INLINE void add(const uint8_t* codes, const uint8_t*, const int8_t* a, size_t at) {
     tile.template add_block<CodedShape<kFormat>::kHalves ? 2 : 4>(codes, a, at / 8);
   }
   LLMC_INLINE I32x8 rows(size_t t) const { return tile.rows(t); }
 };
 
 /// Adds the products of one superblock with kTokens tokens from `token` on to y[token][8]. `codes`
-/// are what Sums reads.
+/// are what Sums reads, and `lower` the lower bits if these are packed codes of a split format.
 template <CodedFormat kFormat, size_t kTokens,
           class Sums = CodedSums<ExactPanels, kFormat, kTokens, kSquareTiles>>
-LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, size_t blocks,
-                                  const Quantized& x, size_t s, size_t token, float* y) {
+LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* lower, const uint8_t* super,
+                                  size_t blocks, const Quantized& x, size_t s, size_t token,
+                                  float* y) {
   using Shape = CodedShape<kFormat>;
   const uint8_t* scales = super + coded_scale_offset(kFormat, blocks);
   const uint8_t* zeros = super + coded_zero_offset(kFormat, blocks);
@@ -338,7 +333,8 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
 #pragma clang loop unroll(disable)
     for (size_t b = first; b < first + count; ++b) {
       sum.add(codes + b * Sums::kBlockBytes + half * (Sums::kBlockBytes / 2),
-              activation_codes(x, s * kBlocksPerSuper + b, token), half * (kBlock / 2));
+              lower + b * kSplitLowerBytes, activation_codes(x, s * kBlocksPerSuper + b, token),
+              half * (kBlock / 2));
     }
     const F32x8 scale = coded_numbers<kFormat>(scales);
     F32x8 activations = zero_f32();
@@ -366,18 +362,19 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* super, si
   }
 }
 
-/// Unpacks a superblock's codes, without their offset with kCentred. Prefetches the superblock at
+/// Unpacks a superblock's codes, without their offset with kCentred. `lower` are their lower bits
+/// in a split format. Prefetches the superblock at
 /// `next`. With kSquares, the codes have the layout of ExactPanels' tiles.
 template <class Exact, CodedFormat kFormat, bool kSquares>
-LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t* next,
-                              UnpackedCodes& out) {
+LLMC_INLINE void coded_unpack(const uint8_t* super, const uint8_t* lower, size_t blocks,
+                              const uint8_t* next, UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kFormat);
   constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kZeroPoint : 0;
   for (size_t b = 0; b < blocks; ++b) {
     for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
     uint8_t* to = out.codes + b * kPanelRows * kBlock;
     Codes even;
-    unpack_block<kFormat, kLess>(super + b * kBytes, [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
+    const auto put = [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
       if constexpr (!kSquares) {
         store_codes(to + step * 32, c);
       } else if (step % 2 == 0) {
@@ -385,7 +382,8 @@ LLMC_INLINE void coded_unpack(const uint8_t* super, size_t blocks, const uint8_t
       } else {
         Exact::store_steps(to + (step - 1) * 32, even, c);
       }
-    });
+    };
+    unpack_block<kFormat, kLess>(super + b * kBytes, lower + b * kSplitLowerBytes, put);
   }
 }
 
@@ -414,8 +412,9 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
       for (size_t p = 0; p < panels; ++p) {
         const uint8_t* codes = super + p * kPanelBytes;
         if constexpr (kSquareTiles || kSix) {
-          coded_unpack<ExactPanels, kFormat, kSquareTiles>(codes, blocks, next + p * kPanelBytes,
-                                                           unpacked[p]);
+          coded_unpack<ExactPanels, kFormat, kSquareTiles>(
+              codes, lower_bits<kFormat>(panel + p * kPanelBytes, K, s), blocks,
+              next + p * kPanelBytes, unpacked[p]);
         } else {
           q4_unpack<CodedShape<kFormat>::kCentred>(codes, blocks, next + p * kPanelBytes,
                                                    unpacked[p]);
@@ -427,8 +426,8 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
     };
     each_strip_tile<kTile>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
       for (size_t p = 0; p < panels; ++p) {
-        coded_super_tile<kFormat, kTokens>(codes_of(p), super + p * kPanelBytes, blocks, x, s,
-                                           token + t, y + p * y_stride + t * kPanelRows);
+        coded_super_tile<kFormat, kTokens>(codes_of(p), nullptr, super + p * kPanelBytes, blocks, x,
+                                           s, token + t, y + p * y_stride + t * kPanelRows);
       }
     });
   }

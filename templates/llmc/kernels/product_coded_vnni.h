@@ -10,7 +10,7 @@
 /// V is the SIMD header's VnniVector (simd/vnni_exact.h), with
 ///
 ///     plus<n>(codes)                     bytes + n
-///     with_upper<j>(low, upper)          as that of simd/vec.h
+///     with_upper<j>(low, upper), with_lower<j>(packed, lower)  as those of simd/vec.h
 ///     join(F32x8 (&)[kPanels])           the floats of panels as one vector
 ///     add_products(part, scale, i)       part + scale * float(i), by fma
 ///     add_part(y, A, part)               y + A * part, by fma
@@ -86,8 +86,8 @@ struct VnniCodes {
   alignas(64) float scales[kVectors][kBlocksPerSuper][kLanes];  // of each group
   VnniStarts<kTokenStrip> starts;
 
-  /// Unpacks a superblock of panel `p`.
-  LLMC_INLINE void unpack(size_t p, const uint8_t* super, size_t blocks) {
+  /// Unpacks a superblock of panel `p`. `lower` are its lower bits in a split format.
+  LLMC_INLINE void unpack(size_t p, const uint8_t* super, const uint8_t* lower, size_t blocks) {
     constexpr size_t kBytes = coded_block_bytes(kFormat);
     const size_t v = p / V::kPanels, lane = p % V::kPanels * kPanelRows;
     for (size_t b = 0; b < blocks; ++b) {
@@ -95,7 +95,8 @@ struct VnniCodes {
       const auto put = [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
         store_codes(codes[v][b * 8 + step] + lane * 4, c);
       };
-      unpack_block<kFormat, kFormat.bits == 8 ? -kOffset : 0>(block, put);
+      unpack_block<kFormat, kFormat.bits == 8 ? -kOffset : 0>(block, lower + b * kSplitLowerBytes,
+                                                              put);
     }
     const uint8_t* from = super + coded_scale_offset(kFormat, blocks);
     for (size_t g = 0; g < ceil_div(blocks, kGroupBlocks); ++g) {
@@ -190,7 +191,7 @@ LLMC_NOINLINE inline void vnni_codes_group(const uint8_t* panel, size_t k, size_
       const uint8_t* from = panel + (p < panels ? p : panels - 1) * panel_bytes;
       next[p] = s + 1 < supers ? from + coded_super_offset(kFormat, s + 1)
                                : panel + (kPanelGroup + p) * panel_bytes;
-      group.unpack(p, from + offset, blocks);
+      group.unpack(p, from + offset, lower_bits<kFormat>(from, k, s), blocks);
     }
     group.starts.set(kVnniOffset<kFormat>, x, s, blocks, token, count);
     group.multiply(activation_codes(x, s * kBlocksPerSuper, token),
@@ -209,20 +210,28 @@ struct VnniFew {
       ceil_div(coded_super_bytes(kFormat, kBlocksPerSuper), kBlocksPerSuper);
 
   const uint8_t *supers[kStreams], *next[kStreams];
+  const uint8_t *lower[kStreams], *next_lower[kStreams];  // of a split format
   VnniStarts<kFewRows> starts;
 
   /// Loads the codes of k = 8i, … and of k = 8i + 4, … of a block.
   template <class Int>
-  static LLMC_INLINE void load_codes(const uint8_t* const* blocks, size_t i, Int& first,
-                                     Int& second) {
-    const auto at = [&](size_t offset) LLMC_INLINE_LAMBDA {
+  static LLMC_INLINE void load_codes(const uint8_t* const* blocks, const uint8_t* const* lower,
+                                     size_t i, Int& first, Int& second) {
+    const auto load_from = [](const uint8_t* const* from, size_t offset) LLMC_INLINE_LAMBDA {
       const uint8_t* rows[V::kPanels];
-      for (size_t p = 0; p < V::kPanels; ++p) rows[p] = blocks[p] + offset;
+      for (size_t p = 0; p < V::kPanels; ++p) rows[p] = from[p] + offset;
       return V::load_rows(rows);
     };
+    const auto at = [&](size_t offset) LLMC_INLINE_LAMBDA { return load_from(blocks, offset); };
     if constexpr (kFormat.bits == 8) {
       first = V::template plus<kVnniOffset<kFormat>>(at(i * 64));
       second = V::template plus<kVnniOffset<kFormat>>(at(i * 64 + 32));
+    } else if constexpr (kFormat.split) {
+      const Int packed = at(i * 32), two = load_from(lower, i / 2 * 32);
+      first = i % 2 == 0 ? V::template with_lower<0>(packed, two)
+                         : V::template with_lower<2>(packed, two);
+      second = i % 2 == 0 ? V::template with_lower<1>(packed, two)
+                          : V::template with_lower<3>(packed, two);
     } else {
       const Int packed = at(i * 32), upper = at(kSixLowerBytes + i / 2 * 32);
       const Int low = V::low(packed), high = V::high(packed);
@@ -247,10 +256,13 @@ struct VnniFew {
     }
     a += t * kTokenBytes;
     const uint8_t *codes[kTilePanels], *numbers[kTilePanels], *next[kTilePanels];
+    const uint8_t *lower[kTilePanels], *next_lower[kTilePanels];
     for (size_t p = 0; p < kTilePanels; ++p) {
       codes[p] = few.supers[first_vector * V::kPanels + p];
       numbers[p] = codes[p] + coded_scale_offset(kFormat, blocks);
       next[p] = few.next[first_vector * V::kPanels + p];
+      lower[p] = few.lower[first_vector * V::kPanels + p];
+      next_lower[p] = few.next_lower[first_vector * V::kPanels + p];
     }
 #pragma clang loop unroll(disable)
     for (size_t b = 0; b < blocks;) {
@@ -265,6 +277,10 @@ struct VnniFew {
         for (size_t p = 0; p < kTilePanels; ++p) {
           for (size_t i = 0; i < kFetchBytes; i += kAlignment) prefetch_weights(next[p] + i);
           next[p] += kFetchBytes;
+          if constexpr (kFormat.split) {
+            prefetch_weights(next_lower[p]);
+            next_lower[p] += kSplitLowerBytes;
+          }
         }
         start_block<V, kGroupBlocks == 1>(sum, few.starts.blocks[b] + t);
 #pragma clang loop unroll(full)
@@ -272,11 +288,15 @@ struct VnniFew {
           Int weights[2][kTileVectors];
 #pragma clang loop unroll(full)
           for (size_t v = 0; v < kTileVectors; ++v)
-            load_codes(codes + v * V::kPanels, q, weights[0][v], weights[1][v]);
+            load_codes(codes + v * V::kPanels, lower + v * V::kPanels, q, weights[0][v],
+                       weights[1][v]);
           add_dots<V>(sum, weights[0], a + q * 8);
           add_dots<V>(sum, weights[1], a + q * 8 + 4);
         }
-        for (size_t p = 0; p < kTilePanels; ++p) codes[p] += coded_block_bytes(kFormat);
+        for (size_t p = 0; p < kTilePanels; ++p) {
+          codes[p] += coded_block_bytes(kFormat);
+          if constexpr (kFormat.split) lower[p] += kSplitLowerBytes;
+        }
         a = next_activations(a, b, block_stride);
       }
 #pragma clang loop unroll(full)
@@ -314,6 +334,8 @@ LLMC_NOINLINE inline void vnni_codes_few(const PanelStreams streams, size_t k, c
       const uint8_t* from = streams.panel(p < streams.count ? p : streams.count - 1);
       few.supers[p] = from + offset;
       few.next[p] = from + ahead.panels * panel_bytes + coded_super_offset(kFormat, ahead.super);
+      few.lower[p] = lower_bits<kFormat>(from, k, s);
+      few.next_lower[p] = lower_bits<kFormat>(from + ahead.panels * panel_bytes, k, ahead.super);
     }
     few.starts.set(kVnniOffset<kFormat>, x, s, blocks, token, count);
     each_few_tile<kVnniByteTokens>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {

@@ -97,14 +97,14 @@ struct PackedSums {
   LLMC_INLINE void begin() {
     for (size_t t = 0; t < kTokens; ++t) sum[t] = zero_i32();
   }
-  LLMC_INLINE void add(const uint8_t* codes, const int8_t* a, size_t at) {
+  LLMC_INLINE void add(const uint8_t* codes, const uint8_t* lower, const int8_t* a, size_t at) {
     if constexpr (CodedShape<kFormat>::kNibbles) {
       BlockSum part[kTokens];
       q4_block_few<kTokens, CodedShape<kFormat>::kHalves ? 2 : 4>(codes, a, at, part);
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) sum[t] = sum[t] + row_sums(part[t]);
     } else if constexpr (CodedShape<kFormat>::kSix) {
-      add_six(codes, a);
+      add_six(codes, CodedShape<kFormat>::kSplit ? lower : codes + kSixLowerBytes, a);
     } else {
       constexpr size_t kHere = CodedShape<kFormat>::kHalves ? kBlockBytes / 2 : kBlockBytes;
       for (size_t i = 0; i < kHere; i += 64) prefetch_weights(codes + i + kFewAhead);
@@ -114,22 +114,25 @@ struct PackedSums {
   LLMC_INLINE I32x8 rows(size_t t) const { return sum[t]; }
 
  private:
-  LLMC_INLINE void add_six(const uint8_t* block, const int8_t* a) {
-    prefetch_weights(block + kSixLowerBytes + kFewAhead);
-#pragma clang loop unroll(full)
-    for (size_t v = 0; v < 4; ++v) {
-      if (v % 2 == 0) prefetch_weights(block + v * 32 + kFewAhead);
-      const Codes packed = load_codes(block + v * 32);
-      const Codes upper = load_codes(block + kSixLowerBytes + v / 2 * 32);
-      const Codes low = low_nibbles(packed), high = high_nibbles(packed);
-      const Codes c = v % 2 == 0 ? with_upper<0>(low, upper) : with_upper<2>(low, upper);
-      const Codes d = v % 2 == 0 ? with_upper<1>(high, upper) : with_upper<3>(high, upper);
+  /// `two` are the two bits of each code that are not with the other four.
+  LLMC_INLINE void add_six(const uint8_t* block, const uint8_t* two, const int8_t* a) {
+    prefetch_weights(two + kFewAhead);
+    const auto add_vector = [&]<size_t kVector>() LLMC_INLINE_LAMBDA {
+      if (kVector % 2 == 0) prefetch_weights(block + kVector * 32 + kFewAhead);
+      const Codes packed = load_codes(block + kVector * 32);
+      const Codes rest = load_codes(two + kVector / 2 * 32);
+      const Codes c = six_bits<kFormat, kVector, false>(packed, rest);
+      const Codes d = six_bits<kFormat, kVector, true>(packed, rest);
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) {
-        sum[t] = dot_u6(sum[t], c, load_activation(a, activation_offset(1, t, v * 8)), d,
-                        load_activation(a, activation_offset(1, t, v * 8 + 4)));
+        sum[t] = dot_u6(sum[t], c, load_activation(a, activation_offset(1, t, kVector * 8)), d,
+                        load_activation(a, activation_offset(1, t, kVector * 8 + 4)));
       }
-    }
+    };
+    add_vector.template operator()<0>();
+    add_vector.template operator()<1>();
+    add_vector.template operator()<2>();
+    add_vector.template operator()<3>();
   }
 };
 
@@ -141,7 +144,7 @@ struct CodedFew {
                                    size_t token, float* y) {
     const uint8_t* super = panel + coded_super_offset(kFormat, s);
     coded_super_tile<kFormat, kTokens, PackedSums<kFormat, kTokens>>(
-        super, super, blocks_in_super(k, s), x, s, token, y);
+        super, lower_bits<kFormat>(panel, k, s), super, blocks_in_super(k, s), x, s, token, y);
   }
 };
 

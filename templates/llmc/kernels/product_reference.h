@@ -63,6 +63,7 @@ LLMC_NOINLINE inline void coded_panel_reference(const uint8_t* panel, const Quan
     const uint8_t* codes = panel + coded_super_offset(kFormat, s);
     const uint8_t* scales = codes + coded_scale_offset(kFormat, blocks);
     const uint8_t* zeros = codes + coded_zero_offset(kFormat, blocks);
+    const uint8_t* lower = lower_bits<kFormat>(panel, K, s);
     F32x8 part = zero_f32();
     const auto group = [&](size_t first, size_t count, size_t half) LLMC_INLINE_LAMBDA {
       I32x8 sum[1] = {zero_i32()};
@@ -71,7 +72,8 @@ LLMC_NOINLINE inline void coded_panel_reference(const uint8_t* panel, const Quan
         coded_block_gemv<kFormat, false>(
             codes + (first + b) * coded_block_bytes(kFormat) +
                 half * (coded_block_bytes(kFormat) / 2),
-            0, x.codes + ((block + b) * x.tokens + token) * kBlock + half * (kBlock / 2), sum);
+            SplitPlace{lower + (first + b) * kSplitLowerBytes}, 0,
+            x.codes + ((block + b) * x.tokens + token) * kBlock + half * (kBlock / 2), sum);
       }
       const F32x8 activations = splat(static_cast<float>(
           Shape::kSums ? coded_activations<kFormat>(x, token, block, count, half) : 0));

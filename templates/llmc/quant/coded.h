@@ -26,6 +26,14 @@
 ///     scales  [ng][8 rows] f16 or f32
 ///     zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 ///
+/// Panel of a split format (6 bits, `split`), whose upper four bits are read alone (kernels/
+/// screen.h): superblocks with the upper four bits of each code as those of 4-bit codes, and the
+/// scales; then
+///
+///     bounds  [8 rows] f16, at once after the last scales, padded to 64 bytes: see split_bound()
+///     lower   [blocks][2][8 rows][4]: byte i of row r in vector u holds the lower two bits of
+///             k = 16u + 4j + i at 2j                                        64 bytes per block
+///
 /// Bytes of codes past K are zero, and so are activations past K. q8 (quant/q8.h) is one of these:
 /// 8 bits, blocks of 32, f16 scales, no zero points. q6 (kSixBits) is another one, and used only
 /// for weights that are floats in the model. 6-bit formats have blocks of at least 32 and no zero
@@ -40,6 +48,7 @@ struct CodedFormat {
   uint32_t block = 32;  // 16, 32, 64, 128 or 256
   CodedScale scale = CodedScale::kF16;
   CodedZero zero = CodedZero::kNone;
+  bool split = false;  // 6 bits, no zero point: the lower two bits of codes are stored apart
 
   constexpr bool operator==(const CodedFormat&) const = default;
 };
@@ -49,20 +58,22 @@ inline constexpr uint16_t kFirstCoded = 0x100;
 constexpr uint16_t coded_number(CodedFormat f) {
   uint32_t block = 0;
   while ((16u << block) < f.block) ++block;
-  return static_cast<uint16_t>(kFirstCoded | (f.bits == 8 ? 1u : 0u) | block << 1 |
-                               static_cast<uint32_t>(f.scale) << 4 |
-                               static_cast<uint32_t>(f.zero) << 5 | (f.bits == 6 ? 128u : 0u));
+  return static_cast<uint16_t>(
+      kFirstCoded | (f.bits == 8 ? 1u : 0u) | block << 1 | static_cast<uint32_t>(f.scale) << 4 |
+      static_cast<uint32_t>(f.zero) << 5 | (f.bits == 6 ? 128u : 0u) | (f.split ? 512u : 0u));
 }
 constexpr CodedFormat coded_format(uint16_t number) {
   return {(number & 1) != 0     ? 8u
           : (number & 128) != 0 ? 6u
                                 : 4u,
           16u << (number >> 1 & 7), static_cast<CodedScale>(number >> 4 & 1),
-          static_cast<CodedZero>(number >> 5 & 3)};
+          static_cast<CodedZero>(number >> 5 & 3), (number & 512) != 0};
 }
 
 /// 6 bits, blocks of 32, f16 scales: 6.5 bits per weight.
 inline constexpr CodedFormat kSixBits{.bits = 6, .block = 32};
+/// The same weights, with codes in two parts.
+inline constexpr CodedFormat kSplitSixBits{.bits = 6, .block = 32, .split = true};
 /// Size of the first part of a 6-bit block, which contains the lower four bits of each code; the
 /// upper two follow.
 inline constexpr size_t kSixLowerBytes = kPanelRows * kBlock / 2;
@@ -80,9 +91,10 @@ constexpr int coded_lowest(CodedFormat f) {
 constexpr size_t coded_number_bytes(CodedFormat f) {
   return f.scale == CodedScale::kF16 ? sizeof(uint16_t) : sizeof(float);
 }
-/// Returns the size of the codes of one block of 32 for 8 rows.
+/// Returns the size of the codes of one block of 32 for 8 rows, without a split format's lower
+/// bits.
 constexpr size_t coded_block_bytes(CodedFormat f) {
-  return kPanelRows * kBlock * f.bits / 8;
+  return kPanelRows * kBlock * (f.split ? 4 : f.bits) / 8;
 }
 constexpr size_t coded_groups(CodedFormat f, size_t blocks) {
   return ceil_div(blocks * kBlock, f.block);
@@ -107,9 +119,27 @@ constexpr size_t coded_super_bytes(CodedFormat f, size_t blocks) {
 constexpr size_t coded_super_offset(CodedFormat f, size_t super) {
   return super * coded_super_bytes(f, kBlocksPerSuper);
 }
-constexpr size_t coded_panel_bytes(CodedFormat f, size_t k) {
+/// Returns the size of the superblocks of a panel.
+constexpr size_t coded_supers_bytes(CodedFormat f, size_t k) {
   const size_t last = super_count(k) - 1;
   return coded_super_offset(f, last) + coded_super_bytes(f, blocks_in_super(k, last));
+}
+
+/// Bytes of the lower two bits of a block of 8 rows in a split format.
+inline constexpr size_t kSplitLowerBytes = kPanelRows * kBlock / 4;
+/// Return the offsets of the bounds and of the lower bits of block `block` in a panel of a split
+/// format.
+constexpr size_t split_bound_offset(CodedFormat f, size_t k) {
+  const size_t last = super_count(k) - 1;
+  return coded_super_offset(f, last) + coded_zero_offset(f, blocks_in_super(k, last));
+}
+constexpr size_t split_lower_offset(CodedFormat f, size_t k, size_t block) {
+  const size_t bounds_end = split_bound_offset(f, k) + kPanelRows * sizeof(uint16_t);
+  return round_up(bounds_end, kAlignment) + block * kSplitLowerBytes;
+}
+
+constexpr size_t coded_panel_bytes(CodedFormat f, size_t k) {
+  return f.split ? split_lower_offset(f, k, block_count(k)) : coded_supers_bytes(f, k);
 }
 
 // ---- Access to single elements: used by packers to write, by tests and embedding lookups to read
@@ -151,12 +181,15 @@ constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
 constexpr unsigned coded_code_shift(CodedFormat f, size_t k) {
   return f.bits != 8 && k % 8 >= 4 ? 4 : 0;
 }
-/// Return the byte in the panel, and the bit in that byte, of the upper two bits of a 6-bit code.
-constexpr size_t coded_upper_position(CodedFormat f, size_t row, size_t k) {
+/// Return the byte in the panel, and the bit in that byte, of the two bits of a 6-bit code that are
+/// not with the other four: the upper two, in a split format the lower two.
+constexpr size_t coded_two_position(CodedFormat f, size_t k_total, size_t row, size_t k) {
+  const size_t at = (k % kBlock) / 16 * 32 + row * 4 + k % 4;
+  if (f.split) return split_lower_offset(f, k_total, k / kBlock) + at;
   return coded_super_offset(f, k / kSuper) + (k % kSuper) / kBlock * coded_block_bytes(f) +
-         kSixLowerBytes + (k % kBlock) / 16 * 32 + row * 4 + k % 4;
+         kSixLowerBytes + at;
 }
-constexpr unsigned coded_upper_shift(size_t k) {
+constexpr unsigned coded_two_shift(size_t k) {
   return k % 16 / 4 * 2;
 }
 struct CodedPosition {
@@ -172,13 +205,15 @@ constexpr CodedPosition coded_position(CodedFormat f, size_t k_total, size_t row
 }
 
 /// Sets a code in a zeroed panel. Each code may be set only once.
-constexpr void coded_set_code(CodedFormat f, uint8_t* panel, size_t row, size_t k, int code) {
+constexpr void coded_set_code(CodedFormat f, uint8_t* panel, size_t k_total, size_t row, size_t k,
+                              int code) {
   uint8_t& byte = panel[coded_code_position(f, row, k)];
   if (f.bits == 6) {
     const int stored = code + kZeroPoint6;
-    uint8_t& upper = panel[coded_upper_position(f, row, k)];
-    byte = static_cast<uint8_t>(byte | ((stored & 15) << coded_code_shift(f, k)));
-    upper = static_cast<uint8_t>(upper | ((stored >> 4 & 3) << coded_upper_shift(k)));
+    const int four = f.split ? stored >> 2 : stored & 15, two = f.split ? stored & 3 : stored >> 4;
+    uint8_t& pair = panel[coded_two_position(f, k_total, row, k)];
+    byte = static_cast<uint8_t>(byte | four << coded_code_shift(f, k));
+    pair = static_cast<uint8_t>(pair | two << coded_two_shift(k));
   } else if (f.bits == 4) {
     byte = static_cast<uint8_t>(byte | ((code & 15) << coded_code_shift(f, k)));
   } else {
@@ -191,13 +226,14 @@ constexpr void coded_set_group(CodedFormat f, uint8_t* panel, size_t k_total, si
   coded_store_number(f, panel + at.scale, scale);
   if (f.zero != CodedZero::kNone) coded_store_zero(f, panel + at.zero, zero);
 }
-constexpr int coded_code(CodedFormat f, const uint8_t* panel, size_t row, size_t k) {
+constexpr int coded_code(CodedFormat f, const uint8_t* panel, size_t k_total, size_t row,
+                         size_t k) {
   const uint8_t byte = panel[coded_code_position(f, row, k)];
   if (f.bits == 8) return coded_value(f, byte);
-  const int low = (byte >> coded_code_shift(f, k)) & 15;
-  const int upper =
-      f.bits == 6 ? panel[coded_upper_position(f, row, k)] >> coded_upper_shift(k) & 3 : 0;
-  return coded_value(f, static_cast<uint8_t>(low | upper << 4));
+  const int four = (byte >> coded_code_shift(f, k)) & 15;
+  if (f.bits == 4) return four;
+  const int two = panel[coded_two_position(f, k_total, row, k)] >> coded_two_shift(k) & 3;
+  return coded_value(f, static_cast<uint8_t>(f.split ? four << 2 | two : four | two << 4));
 }
 constexpr float coded_scale(CodedFormat f, const uint8_t* panel, size_t k_total, size_t row,
                             size_t group) {
@@ -209,7 +245,7 @@ constexpr float coded_zero(CodedFormat f, const uint8_t* panel, size_t k_total, 
 }
 constexpr float coded_decode(CodedFormat f, const uint8_t* panel, size_t k_total, size_t row,
                              size_t k) {
-  const float difference = static_cast<float>(coded_code(f, panel, row, k)) -
+  const float difference = static_cast<float>(coded_code(f, panel, k_total, row, k)) -
                            coded_zero(f, panel, k_total, row, k / f.block);
   return difference * coded_scale(f, panel, k_total, row, k / f.block);
 }

@@ -28,10 +28,10 @@ inline uint64_t hash_of(const float* values, size_t count) {
 }
 
 /// Sets a random code out of all codes of the format.
-constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t lane, size_t k,
-                               uint64_t word) {
+constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t k_total, size_t lane,
+                               size_t k, uint64_t word) {
   const int code = static_cast<int>(word % (1u << format.bits)) + coded_lowest(format);
-  coded_set_code(format, panel, lane, k, code);
+  coded_set_code(format, panel, k_total, lane, k, code);
 }
 /// Sets random scales of both signs, and zero points: integers from their whole range, floats in
 /// [-9, 9).
@@ -54,7 +54,8 @@ constexpr void fill_coded_groups(CodedFormat format, uint8_t* panel, size_t k_to
   }
 }
 
-constexpr void fill_code(WeightKind kind, uint8_t* panel, size_t lane, size_t k, uint64_t word) {
+constexpr void fill_code(WeightKind kind, uint8_t* panel, size_t k_total, size_t lane, size_t k,
+                         uint64_t word) {
   const float value = static_cast<float>(static_cast<int32_t>(word >> 40) - (1 << 23)) * 0x1p-23f;
   switch (kind) {
     case WeightKind::kF32:
@@ -66,7 +67,7 @@ constexpr void fill_code(WeightKind kind, uint8_t* panel, size_t lane, size_t k,
     case WeightKind::kQ4:
       return q4_set_code(panel, lane, k, static_cast<uint8_t>(word % 16));
   }
-  fill_coded_code(coded_format(kind), panel, lane, k, word);
+  fill_coded_code(coded_format(kind), panel, k_total, lane, k, word);
 }
 
 /// Sets all data of a row except its codes: scales, mins, zero points.
@@ -98,7 +99,7 @@ constexpr void fill_weight(WeightKind kind, uint8_t* data, size_t k_total, size_
   for (size_t row = begin; row < end; ++row) {
     uint8_t* panel = data + row / kPanelRows * weight_panel_bytes(kind, k_total);
     for (size_t k = 0; k < k_total; ++k)
-      fill_code(kind, panel, row % kPanelRows, k, mixed(seed, row * k_total + k));
+      fill_code(kind, panel, k_total, row % kPanelRows, k, mixed(seed, row * k_total + k));
     fill_row(kind, panel, k_total, row, seed);
   }
 }

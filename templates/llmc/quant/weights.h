@@ -6,6 +6,7 @@
 #include "llmc/quant/hadamard.h"
 #include "llmc/quant/q4.h"
 #include "llmc/quant/q8.h"
+#include "llmc/quant/split.h"
 
 /// Formats of weight matrices, and packed matrices as types. Shape and format are known at compile
 /// time, the address at run time. `Rows` is the number of packed rows (sizes.h); the other headers
@@ -26,6 +27,13 @@ constexpr bool is_coded(WeightKind kind) {
 /// Returns the format of a coded kind, or of kQ8.
 constexpr CodedFormat coded_format(WeightKind kind) {
   return is_coded(kind) ? coded_format(static_cast<uint16_t>(kind)) : CodedFormat{};
+}
+/// Returns the kind that has the same weights with their codes in one part.
+constexpr WeightKind unsplit(WeightKind kind) {
+  CodedFormat format = coded_format(kind);
+  if (!format.split) return kind;
+  format.split = false;
+  return coded_weight(format);
 }
 /// Returns whether products use int8 activations.
 constexpr bool is_quantized(WeightKind kind) {
@@ -89,6 +97,8 @@ template <size_t Rows, size_t K, Basis basis = Basis::kPlain>
 using WeightQ8 = Weight<WeightKind::kQ8, Rows, K, basis>;
 template <size_t Rows, size_t K, Basis basis = Basis::kPlain>
 using WeightQ6 = Weight<coded_weight(kSixBits), Rows, K, basis>;
+template <size_t Rows, size_t K, Basis basis = Basis::kPlain>
+using WeightSplitQ6 = Weight<coded_weight(kSplitSixBits), Rows, K, basis>;
 /// Weights from quantized models (quant/coded.h).
 template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_t Rows, size_t K>
 using WeightCoded = Weight<coded_weight({Bits, Block, Scale, Zero}), Rows, K>;

@@ -231,6 +231,14 @@ LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
                                      : upper.v;
   return {_mm256_or_si256(low.v, _mm256_and_si256(moved, _mm256_set1_epi8(0x30)))};
 }
+template <int kPair>
+LLMC_INLINE Codes with_lower(Codes packed, Codes lower) {
+  const __m256i moved =
+      kPair % 2 == 0 ? _mm256_slli_epi16(packed.v, 2) : _mm256_srli_epi16(packed.v, 2);
+  const __m256i two = kPair == 0 ? lower.v : _mm256_srli_epi16(lower.v, 2 * kPair);
+  return {_mm256_or_si256(_mm256_and_si256(moved, _mm256_set1_epi8(0x3c)),
+                          _mm256_and_si256(two, _mm256_set1_epi8(3)))};
+}
 template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
   return {_mm256_sub_epi8(c.v, _mm256_set1_epi8(kMiddle))};

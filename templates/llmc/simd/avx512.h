@@ -146,6 +146,14 @@ struct VnniVector {
                                        : upper;
     return _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(0x30)));
   }
+  template <int kPair>
+  static LLMC_INLINE __m512i with_lower(__m512i packed, __m512i lower) {
+    const __m512i moved =
+        kPair % 2 == 0 ? _mm512_slli_epi16(packed, 2) : _mm512_srli_epi16(packed, 2);
+    const __m512i two = kPair == 0 ? lower : _mm512_srli_epi16(lower, 2 * kPair);
+    return _mm512_or_si512(_mm512_and_si512(moved, _mm512_set1_epi8(0x3c)),
+                           _mm512_and_si512(two, _mm512_set1_epi8(3)));
+  }
   static LLMC_INLINE __m512 join(const F32x8 (&panels)[kPanels]) {
     return llmc::join(panels[0], panels[1]).v;
   }

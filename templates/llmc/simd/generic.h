@@ -326,6 +326,12 @@ LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
   return {low.v | ((upper.v >> static_cast<uint8_t>(2 * kUpper)) & static_cast<uint8_t>(3))
                       << static_cast<uint8_t>(4)};
 }
+template <int kPair>
+LLMC_INLINE Codes with_lower(Codes packed, Codes lower) {
+  const Codes four = kPair % 2 == 0 ? low_nibbles(packed) : high_nibbles(packed);
+  return {four.v << static_cast<uint8_t>(2) |
+          ((lower.v >> static_cast<uint8_t>(2 * kPair)) & static_cast<uint8_t>(3))};
+}
 template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
   return {c.v - static_cast<uint8_t>(kMiddle)};

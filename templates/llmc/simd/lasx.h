@@ -290,6 +290,14 @@ LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
                                      : upper.v;
   return {__lasx_xvbitsel_v(low.v, moved, __lasx_xvreplgr2vr_b(0x30))};
 }
+template <int kPair>
+LLMC_INLINE Codes with_lower(Codes packed, Codes lower) {
+  const __m256i moved =
+      kPair % 2 == 0 ? __lasx_xvslli_b(packed.v, 2) : __lasx_xvsrli_b(packed.v, 2);
+  const __m256i two = kPair == 0 ? lower.v : __lasx_xvsrli_b(lower.v, 2 * kPair);
+  // The selected bits are 2 to 5; bits 6 and 7 of `two` are cleared.
+  return {__lasx_xvbitsel_v(__lasx_xvandi_b(two, 3), moved, __lasx_xvreplgr2vr_b(0x3c))};
+}
 template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
   if constexpr (kMiddle < 32) return {__lasx_xvsubi_bu(c.v, kMiddle)};

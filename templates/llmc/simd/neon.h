@@ -254,6 +254,15 @@ LLMC_INLINE Codes with_upper(Codes low, Codes upper) {
   };
   return {of(low.low, upper.low), of(low.high, upper.high)};
 }
+template <int kPair>
+LLMC_INLINE Codes with_lower(Codes packed, Codes lower) {
+  const auto of = [](uint8x16_t four, uint8x16_t two) LLMC_INLINE_LAMBDA {
+    four = kPair % 2 == 0 ? vandq_u8(four, vdupq_n_u8(15)) : vshrq_n_u8(four, 4);
+    if constexpr (kPair > 0) two = vshrq_n_u8(two, 2 * kPair);
+    return vsliq_n_u8(two, four, 2);  // keeps the lower two bits of `two`
+  };
+  return {of(packed.low, lower.low), of(packed.high, lower.high)};
+}
 template <int kMiddle>
 LLMC_INLINE Codes centred(Codes c) {
   const uint8x16_t middle = vdupq_n_u8(kMiddle);

@@ -38,6 +38,8 @@
 ///   low_nibbles(c), high_nibbles(c) -> Codes          codes 0..15
 ///   centred<m>(c) -> Codes                            each minus m
 ///   with_upper<j>(low, upper) -> Codes                low + 16 * bits 2j, 2j + 1 of upper
+///   with_lower<j>(packed, lower) -> Codes             4 * nibble + bits 2j, 2j + 1 of lower; the
+///                                                     nibble is the high one if j is odd
 ///   load_activation(p) -> Activation4                 4 consecutive i8 for every row
 ///   load_activation(p, offset)                        at p + offset, a constant multiple of 4; may
 ///                                                     read the 16 bytes around it

@@ -1,0 +1,112 @@
+#pragma once
+
+#include "llmc/kernels/product_q4.h"
+
+/// Reading 6-bit codes, of split formats (quant/coded.h) too: four bits of each code and the other
+/// two are in different places.
+namespace llmc {
+inline namespace LLMC_ISA {
+
+/// Returns the lower bits of superblock `s` of a panel in a split format; of others, nothing that
+/// is read.
+template <CodedFormat kFormat>
+LLMC_INLINE const uint8_t* lower_bits(const uint8_t* panel, size_t k, size_t s) {
+  if constexpr (!kFormat.split) return nullptr;
+  return panel + split_lower_offset(kFormat, k, s * kBlocksPerSuper);
+}
+
+/// Returns stored 6-bit codes from a vector of four of their bits, kVector of its block, and one of
+/// the other two: those of k = 8 kVector + 4 kHigh, …. `two` are of k = 16 (kVector / 2), ….
+template <CodedFormat kFormat, size_t kVector, bool kHigh>
+LLMC_INLINE Codes six_bits(Codes four, Codes two) {
+  constexpr int kPair = kVector % 2 * 2 + (kHigh ? 1 : 0);
+  if constexpr (kFormat.split) return with_lower<kPair>(four, two);
+  return with_upper<kPair>(kHigh ? high_nibbles(four) : low_nibbles(four), two);
+}
+
+/// Adds sum_k c a of one 6-bit block of each stream, where c are the stored codes.
+template <bool kFar, size_t kPanels>
+LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
+                                I32x8 (&sum)[kPanels]) {
+#pragma clang loop unroll(full)
+  for (size_t u = 0; u < 2; ++u) {
+    Activation4 four[4];
+#pragma clang loop unroll(full)
+    for (size_t i = 0; i < 4; ++i) four[i] = load_activation(a, u * 16 + i * 4);
+#pragma clang loop unroll(full)
+    for (size_t p = 0; p < kPanels; ++p) {
+      const uint8_t* at = block + p * stride + u * 64;
+      prefetch_weights<kFar>(at + kPrefetchAhead);
+      const uint8_t* upper = block + p * stride + kSixLowerBytes + u * 32;
+      if (u == 0) prefetch_weights<kFar>(upper + kPrefetchAhead);
+      const Codes first = load_codes(at), second = load_codes(at + 32), high = load_codes(upper);
+      const Codes c0 = with_upper<0>(low_nibbles(first), high);
+      const Codes c1 = with_upper<1>(high_nibbles(first), high);
+      const Codes c2 = with_upper<2>(low_nibbles(second), high);
+      const Codes c3 = with_upper<3>(high_nibbles(second), high);
+      sum[p] = dot_u6(sum[p], c0, four[0], c1, four[1]);
+      sum[p] = dot_u6(sum[p], c2, four[2], c3, four[3]);
+    }
+  }
+}
+
+/// The place of a superblock in panels of a split format, and distances to the superblocks that are
+/// prefetched meanwhile: lines of a panel's two parts are not read in the order of their addresses.
+struct SplitPlace {
+  const uint8_t* lower;  // lower bits of the current block
+  ptrdiff_t codes_near = 0, codes_far = 0, lower_near = 0, lower_far = 0;
+
+  /// Superblocks `near` and `far` after superblock `s` of a panel.
+  template <CodedFormat kFormat, size_t K>
+  static LLMC_INLINE SplitPlace of(const uint8_t* panel, size_t s, size_t near, size_t far) {
+    const auto codes_at = [](size_t super) LLMC_INLINE_LAMBDA {
+      const StreamPlace at = stream_place(super, super_count(K));
+      return static_cast<ptrdiff_t>(at.panels * coded_panel_bytes(kFormat, K) +
+                                    coded_super_offset(kFormat, at.super));
+    };
+    const auto lower_at = [](size_t super) LLMC_INLINE_LAMBDA {
+      const StreamPlace at = stream_place(super, super_count(K));
+      return static_cast<ptrdiff_t>(at.panels * coded_panel_bytes(kFormat, K) +
+                                    split_lower_offset(kFormat, K, at.super * kBlocksPerSuper));
+    };
+    return {panel + lower_at(s), codes_at(s + near) - codes_at(s), codes_at(s + far) - codes_at(s),
+            lower_at(s + near) - lower_at(s), lower_at(s + far) - lower_at(s)};
+  }
+};
+/// Superblocks between the one that is read and those that are prefetched into all cache levels and
+/// into the second-level cache: about kPrefetchAhead, and kPrefetchFarther more.
+inline constexpr size_t kSplitSupersAhead = 2, kSplitSupersFarther = 5;
+
+/// Prefetches lines `near` and with kFar `far` bytes after `p`.
+template <bool kFar>
+LLMC_INLINE void prefetch_places(const uint8_t* p, ptrdiff_t near, ptrdiff_t far) {
+  prefetch_stream(p + near);
+  if constexpr (kFar) prefetch_tile(p + far);
+}
+
+/// Does the same as six_block_gemv() for a split format.
+template <CodedFormat kFormat, bool kFar, size_t kPanels>
+LLMC_INLINE void split_block_gemv(const uint8_t* block, const SplitPlace& place, size_t stride,
+                                  const int8_t* a, I32x8 (&sum)[kPanels]) {
+#pragma clang loop unroll(full)
+  for (size_t u = 0; u < 2; ++u) {
+    Activation4 four[4];
+#pragma clang loop unroll(full)
+    for (size_t i = 0; i < 4; ++i) four[i] = load_activation(a, u * 16 + i * 4);
+#pragma clang loop unroll(full)
+    for (size_t p = 0; p < kPanels; ++p) {
+      const uint8_t* at = block + p * stride + u * 64;
+      prefetch_places<kFar>(at, place.codes_near, place.codes_far);
+      const uint8_t* lower = place.lower + p * stride + u * 32;
+      if (u == 0) prefetch_places<kFar>(lower, place.lower_near, place.lower_far);
+      const Codes first = load_codes(at), second = load_codes(at + 32), two = load_codes(lower);
+      sum[p] = dot_u6(sum[p], six_bits<kFormat, 0, false>(first, two), four[0],
+                      six_bits<kFormat, 0, true>(first, two), four[1]);
+      sum[p] = dot_u6(sum[p], six_bits<kFormat, 1, false>(second, two), four[2],
+                      six_bits<kFormat, 1, true>(second, two), four[3]);
+    }
+  }
+}
+
+}  // namespace LLMC_ISA
+}  // namespace llmc
