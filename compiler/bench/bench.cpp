@@ -128,6 +128,7 @@ class BenchSession {
     return ok_status();
   }
 
+  std::uint32_t vocabulary() const { return vocabulary_; }
   std::optional<exec::DeviceUse> device_use() const { return session_->device_use(); }
 
   /// Fills the cache of each sequence with test.kept() tokens. Sequences share only the tokens of a
@@ -152,6 +153,7 @@ class BenchSession {
   struct Run {
     double seconds = 0;
     std::vector<double> steps;  // seconds per step of a generation test
+    std::size_t logits = 0;     // that its choices computed
     PartSeconds parts{};        // set if there is a clock
   };
   /// Runs the test once, after the tokens of fill().
@@ -174,8 +176,7 @@ class BenchSession {
       if (test.is_image()) {
         LLMC_TRY(image_.rows, session_->encode_image(image_.spans()));
       } else {
-        LLMC_RETURN_IF_ERROR(test.is_encode() ? session_->encode(source)
-                                              : session_->prefill(input));
+        LLMC_RETURN_IF_ERROR(test.is_encode() ? session_->encode(source) : prompt(input));
       }
       last = std::chrono::steady_clock::now();
     } else {
@@ -185,6 +186,7 @@ class BenchSession {
         const auto now = std::chrono::steady_clock::now();
         result.steps.push_back(std::chrono::duration<double>(now - last).count());
         last = now;
+        result.logits += session_->logits_computed();
       }
     }
     if (clock_ != nullptr) result.parts = clock_->stop();
@@ -193,6 +195,12 @@ class BenchSession {
   }
 
  private:
+  /// Runs a prompt and chooses the token after it, for which the head may have been left.
+  Status prompt(std::span<const std::int32_t> tokens) {
+    LLMC_RETURN_IF_ERROR(session_->prefill(tokens));
+    LLMC_TRY([[maybe_unused]] const std::int32_t token, session_->sample());
+    return ok_status();
+  }
   /// Selects each sequence, the first one last, and calls f.
   template <class F>
   Status each(const F& f) {
@@ -278,6 +286,9 @@ Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32
     }
     if (i == 0) continue;
     result.seconds.push_back(run.seconds);
+    if (!run.steps.empty())
+      result.logits_computed = static_cast<double>(run.logits) /
+                               (static_cast<double>(run.steps.size()) * plain.vocabulary());
     std::vector<double>& steps = result.steps.seconds;
     if (steps.empty()) steps = run.steps;
     for (std::size_t s = 0; s < steps.size(); ++s) steps[s] = std::min(steps[s], run.steps[s]);
@@ -311,6 +322,20 @@ double BenchReport::macs(const BenchResult& result, const plan::Products& p) con
     return 0;
   const bool once = result.test == BenchResult::Test::kPrompt && p.part == Part::kHead;
   return static_cast<double>(p.macs) * (once ? 1.0 : static_cast<double>(result.all_tokens()));
+}
+
+double BenchReport::weight_bytes_read(const BenchResult& result) const {
+  double left_out = 0;
+  for (const plan::Products& p : products) {
+    // Of a logit that is not computed, codes are read without their lower two bits.
+    constexpr CodedFormat kSplit = kSplitSixBits;
+    constexpr double kLower = kSplitLowerBytes;
+    constexpr double kUpper = coded_block_bytes(kSplit) + kPanelRows * coded_number_bytes(kSplit);
+    if (p.part == Part::kHead)
+      left_out +=
+          (1 - result.logits_computed) * static_cast<double>(p.bytes) * kLower / (kLower + kUpper);
+  }
+  return static_cast<double>(weight_bytes_per_token) - left_out;
 }
 
 double BenchReport::cache_bytes_read(const BenchResult& result) const {

@@ -70,6 +70,8 @@ struct BenchResult {
   double deviation = 0;             // standard deviation of tokens/s
   double minimum = 0, maximum = 0;  // tokens/s
   StepTimes steps = {};             // times of a generation test
+  /// Mean part of the logits that the steps of a generation test computed (llmc_logits_computed).
+  double logits_computed = 1;
   std::optional<PartTimes> parts = std::nullopt;
 
   std::uint64_t all_tokens() const { return std::uint64_t{tokens} * sequences; }
@@ -95,6 +97,9 @@ struct BenchReport {
   /// Returns the multiply-adds with weights in a whole test; the head is computed once per prompt.
   /// Returns 0 for an encoder, which is not among the products.
   double macs(const BenchResult& result, const plan::Products& products) const;
+  /// Returns the bytes of weights that a step of a generation test reads, without those of logits
+  /// that it does not compute.
+  double weight_bytes_read(const BenchResult& result) const;
   /// Returns the bytes of cached keys and values that a whole generation test with the cache reads,
   /// without those of a source.
   double cache_bytes_read(const BenchResult& result) const;

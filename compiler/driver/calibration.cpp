@@ -145,7 +145,7 @@ void use_encoded(const calibrate::Matrices& matrices, std::vector<plan::Plan>& p
     for (plan::PackedWeight& weight : plan.program.weights)
       if (const auto found = matrices.find(weight.data.get());
           weight.use == plan::WeightUse::kMatrix && found != matrices.end() &&
-          found->second->kind() == weight.matrix)
+          found->second->kind() == unsplit(weight.matrix))
         weight.encoded = found->second;
 }
 

@@ -28,6 +28,7 @@ std::string weight_template(const plan::PackedWeight& weight) {
     return std::string(kTables[static_cast<std::size_t>(weight.table)]);
   }
   LLMC_CHECK(weight.use == plan::WeightUse::kMatrix);
+  if (weight.matrix == coded_weight(kSplitSixBits)) return "WeightSplitQ6<";
   if (const plan::WeightFormatInfo* const info = plan::find_weight_format(weight.matrix))
     return fmt::format("{}<", info->type);
   return coded_type("Weight", coded_format(weight.matrix));

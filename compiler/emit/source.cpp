@@ -205,6 +205,28 @@ std::string whole_forward(const Plan& plan, LoopNests& nests) {
   return text;
 }
 
+/// Returns `choose`, if the program has it: the stages of `head`, the last of which stores only the
+/// greatest logit.
+std::string choose_function(const Plan& plan, LoopNests& nests) {
+  const plan::LinearStage* const last = plan::chosen_from(plan.program);
+  if (last == nullptr) return {};
+  std::vector<plan::Stage> stages = plan.program.head;
+  std::get<plan::LinearStage>(stages.back().op).epilogue = plan::LinearStage::Epilogue::kChoose;
+  return fmt::format(
+      "\n/// Which logit after the token that left this row is the largest, from as few of them as "
+      "possible.\n"
+      "uint32_t choose(const llmc_run* run, const float* {row}, float* logit, uint32_t* computed) "
+      "{{\n"
+      "  const KernelContext context{{run, 1, run->scratch + kWork}};\n"
+      "  Choice choice;\n{body}\n"
+      "  *logit = choice.logit;\n"
+      "  *computed = choice.panels * static_cast<uint32_t>(kPanelRows);\n"
+      "  return choice.index;\n"
+      "}}\n",
+      fmt::arg("row", plan.program.buffers[plan.program.row.index].name),
+      fmt::arg("body", body({plan, nullptr, nests}, stages, Part::kHead)));
+}
+
 std::string functions(const Plan& plan) {
   LoopNests nests(plan.program);
   std::string text = plan.partition ? partitioned_forward(plan, nests) : whole_forward(plan, nests);
@@ -220,7 +242,7 @@ std::string functions(const Plan& plan) {
       fmt::arg("row", plan.program.buffers[plan.program.row.index].name),
       fmt::arg("body", body({plan, nullptr, nests}, plan.program.head, Part::kHead)),
       fmt::arg("logits", plan.program.buffers[plan.program.logits.index].name));
-  return nests.text() + text;
+  return nests.text() + text + choose_function(plan, nests);
 }
 
 /// Returns the macros with token ids for programs that have no tokenizer.
@@ -405,30 +427,6 @@ std::string header_begin(const Plan& plan, std::string_view what, std::string_vi
       "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
       plan.options.name, what, target::described(*plan.options.target), kCompilerVersion,
       macro_name(plan.options.name), include);
-}
-
-std::string cmake_file(std::string_view name) {
-  return fmt::format(
-      "# include({0}.cmake), then target_link_libraries(app {0}::{0})\n"
-      "if(NOT TARGET {0}::{0})\n"
-      "  add_library({0}::{0} STATIC IMPORTED)\n"
-      "  set_target_properties({0}::{0} PROPERTIES\n"
-      "    IMPORTED_LOCATION \"${{CMAKE_CURRENT_LIST_DIR}}/lib{0}.a\"\n"
-      "    INTERFACE_INCLUDE_DIRECTORIES \"${{CMAKE_CURRENT_LIST_DIR}}\")\n"
-      "endif()\n",
-      name);
-}
-
-std::string pkg_config_file(std::string_view name, std::string_view what,
-                            const target::Target& target) {
-  return fmt::format(
-      "prefix=${{pcfiledir}}\n\n"
-      "Name: {0}\n"
-      "Description: {3} compiled for {1} by llmc\n"
-      "Version: {2}\n"
-      "Cflags: -I${{prefix}}\n"
-      "Libs: -L${{prefix}} -l{0}\n",
-      name, target.name, kCompilerVersion, what);
 }
 
 }  // namespace llmc::emit

@@ -252,8 +252,7 @@ class Printer {
         "in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t{}) {{\n    {}\n  }});",
         dims().text(count), by_worker ? " worker" : "", statement);
   }
-  /// Returns the call of a plain graph, divided among the workers if it can be divided and is large
-  /// enough.
+  /// Returns the call of a plain graph, divided among the workers if it can be and is large enough.
   std::string plain_call(const plan::CallStage& s) const {
     using Split = plan::CallStage::Split;
     std::vector<std::string> arguments, numbers = number_texts(s, dims());
@@ -401,14 +400,16 @@ class Printer {
       shape += ", " + operator_type(s.function);
     switch (s.epilogue) {
       case kStore:
-        return fmt::format("Store<{}>{}", shape, fields({{"y", out}, {"bias", bias}}));
+      case kGated:
+        return fmt::format("{}<{}>{}", s.epilogue == kStore ? "Store" : "Gated", shape,
+                           fields({{"y", out}, {"bias", bias}}));
       case kAddTo:
         return fmt::format("AddTo<{}>{}", shape, fields({{"x", out}, {"bias", bias}}));
       case kAddStore:
         return fmt::format("AddStore<{}>{}", shape,
                            fields({{"y", out}, {"x", buffer(s.residual)}, {"bias", bias}}));
-      case kGated:
-        return fmt::format("Gated<{}>{}", shape, fields({{"y", out}, {"bias", bias}}));
+      case kChoose:
+        return fmt::format("Choose<{}>{{&choice}}", shape);
     }
     return {};
   }

@@ -141,9 +141,20 @@ class WeightWriter {
   }
 
   Status encode(Group& group) const {
+    const WeightKind kind = unsplit(weight_.matrix);
+    LLMC_RETURN_IF_ERROR(encode_whole(group, kind));
+    if (kind == weight_.matrix) return ok_status();
+    std::vector<std::byte> split(
+        weight_bytes(weight_.matrix, static_cast<std::size_t>(group.count), weight_.columns));
+    quant::split_panels(group.bytes, weight_.columns, split);
+    group.bytes = std::move(split);
+    return ok_status();
+  }
+  /// Encodes rows with the codes of `kind` in one part.
+  Status encode_whole(Group& group, WeightKind kind) const {
     if (weight_.encoded) {
       const auto rows = static_cast<std::size_t>(group.count);
-      group.bytes.resize(weight_bytes(weight_.matrix, rows, weight_.columns));
+      group.bytes.resize(weight_bytes(kind, rows, weight_.columns));
       quant::pack_encoded_panels(
           *weight_.encoded, std::span(order_).subspan(static_cast<std::size_t>(group.first), rows),
           group.bytes);
@@ -157,8 +168,8 @@ class WeightWriter {
       group.bytes.resize(table_bytes(weight_.table, count, weight_.columns));
       return quant::pack_table_rows(weight_.table, group.rows, weight_.columns, first, group.bytes);
     }
-    group.bytes.resize(weight_bytes(weight_.matrix, count, weight_.columns));
-    return quant::pack_panels(weight_.matrix, group.rows, weight_.columns, first, group.bytes);
+    group.bytes.resize(weight_bytes(kind, count, weight_.columns));
+    return quant::pack_panels(kind, group.rows, weight_.columns, first, group.bytes);
   }
 
   Status write_vector() const {

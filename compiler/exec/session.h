@@ -113,6 +113,10 @@ class Session {
     LLMC_RETURN_IF_ERROR(call(function, arguments..., &value));
     return value;
   }
+  /// Returns llmc_logits_computed, or the vocabulary's size if the session cannot tell.
+  std::size_t logits_computed() const {
+    return api().logits_computed ? api().logits_computed(handle_.session) : vocabulary_;
+  }
   Result<std::int32_t> sample() { return get<std::int32_t>(&Api::sample); }
   Result<std::int32_t> step() { return get<std::int32_t>(&Api::step); }
   /// Chooses and appends up to `most` tokens in one pass (llmc_step_lookup).

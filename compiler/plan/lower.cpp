@@ -370,6 +370,7 @@ Result<Program> Lowerer::run_decoder() {
                           std::make_move_iterator(prologue_.end()));
   program_.hidden_width = program_.buffers[program_.hidden.index].width;
   program_.vocabulary = program_.buffers[program_.logits.index].width;
+  split_codes_of_head(program_);
   LLMC_TRY(const std::uint64_t bytes, lay_out(program_.weights));
   (void)bytes;
   return std::move(program_);

@@ -138,4 +138,49 @@ bool Lowerer::split_head(BufferId logits) {
   return true;
 }
 
+namespace {
+
+/// Returns the product that ends the head if its results are the logits as they are.
+const LinearStage* logits_product(const Program& program) {
+  // Anything but norms and products may need loop nests, which only one function has.
+  const auto is_simple = [](const Stage& stage) {
+    return std::holds_alternative<LinearStage>(stage.op) ||
+           std::holds_alternative<NormStage>(stage.op);
+  };
+  if (program.head.empty() || !std::ranges::all_of(program.head, is_simple)) return nullptr;
+  const auto* s = std::get_if<LinearStage>(&program.head.back().op);
+  const bool plain = s && s->epilogue == LinearStage::Epilogue::kStore && !s->bias.exists() &&
+                     s->function == ir::ActivationFn::kNone && !s->more_rows.exists() &&
+                     !s->quantized && s->experts == 0 && !s->windows && s->out == program.logits &&
+                     !s->weight.per_layer;
+  return plain ? s : nullptr;
+}
+
+}  // namespace
+
+void split_codes_of_head(Program& program) {
+  const LinearStage* const head = logits_product(program);
+  if (head == nullptr) return;
+  PackedWeight& weight = program.weights[head->weight.index];
+  // Smaller heads take less time than the code of the choice is worth.
+  constexpr std::uint64_t kLeastWeights = std::uint64_t{1} << 20;
+  const bool six = weight.matrix == coded_weight(kSixBits) &&
+                   weight.conversion != WeightConversion::kPreserved &&
+                   weight.rows * weight.columns >= kLeastWeights;
+  const auto shares = [&](const Stage& stage) {
+    const auto* s = std::get_if<LinearStage>(&stage.op);
+    return s != head && s && !s->weight.per_layer && s->weight.index == head->weight.index;
+  };
+  if (!six || std::ranges::any_of(program.forward, shares) ||
+      std::ranges::any_of(program.head, shares))
+    return;
+  weight.matrix = coded_weight(kSplitSixBits);
+}
+
+const LinearStage* chosen_from(const Program& program) {
+  const LinearStage* const head = logits_product(program);
+  const WeightKind split = coded_weight(kSplitSixBits);
+  return head && program.weights[head->weight.index].matrix == split ? head : nullptr;
+}
+
 }  // namespace llmc::plan

@@ -91,7 +91,8 @@ struct InputRowsStage {
 /// kStore: out = y; kAddTo: out += y; kAddStore: out = residual + y; kGated: out = function(gate) *
 /// up, where gate and up are the halves of y.
 struct LinearStage {
-  enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kGated };
+  /// kChoose: the greatest element of y, in place of kStore in the function of greedy choices.
+  enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kGated, kChoose };
   Epilogue epilogue = Epilogue::kStore;
   /// Applied to y before the residual is added; kGated: to the gate.
   ir::ActivationFn function = ir::ActivationFn::kNone;
@@ -397,6 +398,12 @@ Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>
 /// iteration of it. The weights of all iterations have the same format and shape.
 const PackedWeight& weight_of(const Program& program, WeightRef ref, const LoopStage* loop,
                               std::uint32_t iteration = 0);
+
+/// Stores the matrix of the head's last product with split codes (llmc/quant/coded.h), if it is q6
+/// and its results are the logits: greedy choices then read the upper bits of most rows alone.
+void split_codes_of_head(Program& program);
+/// Returns that product; nullptr if its codes are not split.
+const LinearStage* chosen_from(const Program& program);
 
 /// Buffers that a stage reads and writes, except those used inside a loop body.
 struct Access {

@@ -24,8 +24,8 @@ class HashWriter {
   /// Adds the format of a weight, but not its location. Adds the number of rows only for matrices,
   /// because position tables end at the context.
   void weight(const PackedWeight& w) {
-    put(w.use, w.matrix, w.table, w.order, w.pad_rows, w.heads, w.kv_heads, w.head_dim, w.columns,
-        w.use == WeightUse::kMatrix ? w.rows : 0);
+    put(w.use, unsplit(w.matrix), w.table, w.order, w.pad_rows, w.heads, w.kv_heads, w.head_dim,
+        w.columns, w.use == WeightUse::kMatrix ? w.rows : 0);
     if (w.basis != Basis::kPlain) put(w.basis);
   }
   template <class... Values>

@@ -30,7 +30,8 @@ const WeightFormatInfo& weight_format_info(WeightFormat format) {
 }
 
 const WeightFormatInfo* find_weight_format(WeightKind kind) {
-  const auto* const info = std::ranges::find(kWeightFormats, kind, &WeightFormatInfo::kind);
+  const auto* const info =
+      std::ranges::find(kWeightFormats, unsplit(kind), &WeightFormatInfo::kind);
   return info == std::end(kWeightFormats) ? nullptr : info;
 }
 

@@ -199,6 +199,8 @@ __attribute__((noinline)) uint32_t run_chunk(llmc_session& session, Sequence& se
 void finish(llmc_session& session, Sequence& sequence) {
   KvCache::finish(sequence.cached);
   const uint32_t last = session.last_chunk - 1;
+  keep_row(session, sequence, last);
+  if (leaves_logits_out(session, sequence)) return;
   const uint32_t slot = own_slot(session, sequence);
   run_head(session, hidden_rows(session, last), 1, slot);
   keep_row(session, sequence, last, slot);

@@ -7,6 +7,15 @@ float* logits_at(const llmc_session& session, uint32_t slot) {
   return session.logits + uint64_t{slot} * session.model->vocab;
 }
 
+/// Maximum of llmc_session::choice_backoff, which a choice that does not pay doubles.
+constexpr uint32_t kMaxBackoff = 63;
+
+void choice_did_not_pay(llmc_session& session) {
+  const uint32_t more = 2 * session.choice_backoff + 1;
+  session.choice_backoff = more < kMaxBackoff ? more : kMaxBackoff;
+  session.whole_choices = session.choice_backoff;
+}
+
 bool is_current(const llmc_session& session, const LogitsSlot& at) {
   return at.generation != 0 && session.generations[at.slot] == at.generation;
 }
@@ -15,6 +24,10 @@ bool is_current(const llmc_session& session, const LogitsSlot& at) {
 /// them in `slot`. The sequence must have a last token.
 void compute_logits(llmc_session& session, Sequence& sequence, uint32_t slot) {
   if (is_current(session, sequence.logits)) return;
+  if (sequence.chosen) {
+    sequence.chosen = false;
+    choice_did_not_pay(session);
+  }
   run_head(session, sequence.last_row, 1, slot);
   sequence.logits = {slot, session.generations_used};
 }
@@ -46,16 +59,46 @@ void run_rows(llmc_session& session, uint32_t row, uint32_t count) {
   session.row_count = count;
 }
 
-void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot) {
+void keep_row(llmc_session& session, Sequence& sequence, uint32_t row) {
   __builtin_memcpy(sequence.last_row, hidden_rows(session, row),
                    uint64_t{session.model->hidden} * sizeof(float));
   sequence.has_row = true;
-  sequence.logits = {slot, session.generations[slot]};
+  if (sequence.chosen) session.choice_backoff = 0;
+  sequence.chosen = false;
+  sequence.logits = {0, 0};
   // It was chosen for the position of the token that has now been appended.
   sequence.drawn.valid = false;
 }
 
+void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot) {
+  keep_row(session, sequence, row);
+  sequence.logits = {slot, session.generations[slot]};
+}
+
+bool leaves_logits_out(const llmc_session& session, const Sequence& sequence) {
+  const SamplingConstraints& constraints = sequence.constraints;
+  return session.model->choose != nullptr && session.whole_choices == 0 &&
+         !is_current(session, sequence.logits) && constraints.bias_count == 0 &&
+         !constraints.guidance.on && constraints.grammar.grammar == nullptr &&
+         takes_the_best(sequence.sampling);
+}
+
+llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* token) {
+  float logit = 0;
+  uint32_t computed = 0;
+  const uint32_t best = session.model->choose(&session.run, sequence.last_row, &logit, &computed);
+  const uint32_t vocab = session.model->vocab;
+  session.logits_computed = computed < vocab ? computed : vocab;
+  // Of rows that are left out three quarters are read, of others nearly everything twice.
+  sequence.chosen = session.logits_computed <= vocab / 4;
+  if (!sequence.chosen) choice_did_not_pay(session);
+  if (!(logit > -__builtin_inff() && logit < __builtin_inff())) return LLMC_ERROR_NOT_FINITE;
+  *token = static_cast<int32_t>(best);
+  return LLMC_OK;
+}
+
 void drop_row(Sequence& sequence) {
+  sequence.chosen = false;
   sequence.has_row = false;
   sequence.drawn.valid = false;
 }

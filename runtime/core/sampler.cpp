@@ -57,14 +57,6 @@ void each_stage(const llmc_sampling& sampling, Take take) {
   }
 }
 
-/// Returns whether the most likely token is always chosen.
-bool takes_the_best(const llmc_sampling& sampling) {
-  bool best_stays = true;
-  each_stage(sampling,
-             [&](const SamplerStage& stage) { best_stays = best_stays && stage.keeps_best; });
-  return sampling.temperature <= 0.0f && best_stays;
-}
-
 /// Returns the filter's word for tokens 32·index to 32·index + 31. `mask` may overlap the memory to
 /// which candidates are written.
 uint32_t mask_word(const unsigned char* mask, uint32_t index) {
@@ -318,6 +310,13 @@ llmc_status check_sampling(const llmc_sampling& sampling) {
     first = stage->first;
   }
   return LLMC_OK;
+}
+
+bool takes_the_best(const llmc_sampling& sampling) {
+  bool best_stays = true;
+  each_stage(sampling,
+             [&](const SamplerStage& stage) { best_stays = best_stays && stage.keeps_best; });
+  return sampling.temperature <= 0.0f && best_stays;
 }
 
 llmc_status sample_token(const SamplerInput& at, Candidate* room, Choice* choice) {

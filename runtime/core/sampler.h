@@ -77,6 +77,9 @@ void cut_mirostat_1(Candidates& candidates, float mu, uint32_t vocab);
 void cut_mirostat_2(Candidates& candidates, float mu);
 float next_mu(const llmc_sampling& sampling, float mu, double probability);
 
+/// Returns whether the parameters choose the most likely token, whatever the other logits are.
+bool takes_the_best(const llmc_sampling& sampling);
+
 /// The input of a choice.
 struct SamplerInput {
   const float* logits;  // [vocab]

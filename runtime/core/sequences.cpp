@@ -82,6 +82,7 @@ void begin(llmc_session& session, Sequence& sequence) {
   sequence.drawn = {};
   sequence.stepped = {};
   sequence.lookup = {.limit = 1, .backoff = 0, .wait = 0};
+  sequence.chosen = false;
   sequence.has_row = tokens > 0 && model.prefix_row != nullptr;
   if (sequence.has_row) {
     __builtin_memcpy(sequence.last_row, model.prefix_row, uint64_t{model.hidden} * sizeof(float));

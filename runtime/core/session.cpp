@@ -71,6 +71,9 @@ const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows) {
 size_t llmc_last_chunk(const llmc_session* session) {
   return session == nullptr ? 0 : session->last_chunk;
 }
+size_t llmc_logits_computed(const llmc_session* session) {
+  return session == nullptr ? 0 : session->logits_computed;
+}
 size_t llmc_position(const llmc_session* session) {
   return session == nullptr ? 0 : session->selected().cached.position;
 }

@@ -78,6 +78,7 @@ struct Sequence {
   bool alive;
   bool has_row;   // whether the logits after the last token can be computed
   bool in_batch;  // whether it takes part in the current call
+  bool chosen;    // whether its next token was chosen without most logits, and none was read since
 };
 static_assert(sizeof(Sequence) <= LLMC_SEQUENCE_BYTES);
 
@@ -103,6 +104,11 @@ struct llmc_session {
   /// Slot of row `row` of the last chunk (llmc_logits_at); those of the `row_count` - 1 rows after
   /// it follow, with consecutive generations.
   llmc::core::LogitsSlot row_slot;
+  /// Number of choices that compute all logits before the next one that may leave most out
+  /// (llmc_model.choose), and their number after the last one that did not pay because too few were
+  /// left out or the caller read them; 0 after one that paid.
+  uint32_t whole_choices, choice_backoff;
+  uint32_t logits_computed;  // by the last choice of a token
   uint32_t row, row_count;
   uint32_t current;  // number of the selected sequence
   uint32_t chunk;    // maximum number of tokens per forward pass

@@ -111,6 +111,15 @@ llmc_status biased_candidates(llmc_session& session, Sequence& sequence, llmc_ca
 
 llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn) {
   Choice choice{};
+  if (leaves_logits_out(session, sequence)) {
+    if (const llmc_status bad = check_logits(sequence)) return bad;
+    if (const llmc_status bad = choose_best(session, sequence, &choice.token)) return bad;
+    choice.mu = session.cache.mu(sequence.cached);
+    drawn = {choice, sequence.cached.position, true};
+    return LLMC_OK;
+  }
+  if (session.whole_choices > 0) --session.whole_choices;
+  session.logits_computed = session.model->vocab;
   const llmc_status status = look_at(session, sequence, [&](const SamplerInput& input) {
     return sample_token(input, session.candidates, &choice);
   });

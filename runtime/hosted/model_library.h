@@ -30,6 +30,7 @@ namespace llmc::hosted {
   F(prefill) F(step) F(sample) F(append) F(append_batch) F(step_batch)                       \
   F(set_sampling) F(set_logit_bias) F(set_dry_breakers) F(set_guidance)                      \
   F(candidates) F(logprob) F(logits) F(logits_at) F(logits_rows) F(last_chunk)               \
+  F(logits_computed)                                                                         \
   F(position) F(rewind) F(reset) F(slide) F(state_bytes) F(state_save) F(state_load)         \
   F(select) F(new_sequence) F(fork) F(release) F(free_blocks)                                \
   F(grammar_init) F(set_grammar) F(text_state) F(status_text)                                \

@@ -84,6 +84,17 @@ TEST(ModelSource, SaysWhatTheCacheIsKeptIn) {
   EXPECT_THAT(model_source(plan, 1), HasSubstr("kCache = {KvFormat::kF16, KvFormat::kF32};"));
 }
 
+TEST(ModelSource, LargeHeadsInQ6HaveAFunctionForGreedyChoices) {
+  tests::StageModel model{.vocabulary = 1 << 14, .quant = ir::WeightFormat::kQ6};
+  const std::string source = model_source(plan_of(tests::stage_graph(model)), 1);
+  EXPECT_THAT(source, HasSubstr("uint32_t choose(const llmc_run* run, const float* row,"));
+  EXPECT_THAT(source, HasSubstr("WeightSplitQ6<kVocab, kHidden>"));
+  EXPECT_THAT(source, HasSubstr("Choose<kVocab>{&choice}"));
+  EXPECT_THAT(source, HasSubstr(".choose = choose,"));
+  model.vocabulary = 128;
+  EXPECT_THAT(model_source(plan_of(tests::stage_graph(model)), 1), Not(HasSubstr("choose")));
+}
+
 TEST(ModelSource, APromptIsDataThatSequencesBeginWith) {
   const plan::Plan without = plan_of(tests::stage_graph());
   EXPECT_THAT(model_source(without, 1), Not(HasSubstr("prefix")));

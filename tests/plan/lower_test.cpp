@@ -113,6 +113,27 @@ TEST(Lower, AResidualThatIsReadAgainKeepsItsBuffer) {
   EXPECT_NE(linears[0]->out, x);
 }
 
+TEST(Lower, LargeHeadsInQ6HaveSplitCodes) {
+  const auto head_of = [](const StageModel& model) {
+    const Program p = lowered(stage_graph(model));
+    const auto* head = std::get_if<LinearStage>(&p.head.back().op);
+    EXPECT_NE(head, nullptr);
+    const PackedWeight& weight = p.weights[head->weight.index];
+    const bool split = weight.matrix == coded_weight(kSplitSixBits);
+    EXPECT_EQ(chosen_from(p) == head, split);
+    if (split) EXPECT_EQ(weight.format_name(), "q6");
+    // All other matrices have codes in one part.
+    EXPECT_LE(std::ranges::count(p.weights, coded_weight(kSplitSixBits), &PackedWeight::matrix), 1);
+    return split;
+  };
+  constexpr std::int64_t kEnough = (1 << 20) / 64;
+  EXPECT_TRUE(head_of({.vocabulary = kEnough, .quant = ir::WeightFormat::kQ6}));
+  EXPECT_TRUE(
+      head_of({.vocabulary = kEnough, .select_last_row = false, .quant = ir::WeightFormat::kQ6}));
+  EXPECT_FALSE(head_of({.vocabulary = kEnough - 1, .quant = ir::WeightFormat::kQ6}));
+  EXPECT_FALSE(head_of({.vocabulary = kEnough, .quant = ir::WeightFormat::kQ8}));
+}
+
 TEST(Lower, UnrolledLayersGiveTheSameStages) {
   const Program rolled = lowered(stage_graph());
   const Program flat = lowered(stage_graph({.rolled = false}));

@@ -69,8 +69,8 @@ Rate read_rate(const BenchResult& r, const bench::BenchReport& report,
   if (r.uncached) return {};
   const auto limit = limits.read_bytes.find(r.threads);
   const double steps_per_second = r.tokens_per_second / r.sequences;
-  return {.reached = steps_per_second * (static_cast<double>(report.weight_bytes_per_token) +
-                                         report.cache_bytes_read(r) / r.tokens),
+  return {.reached = steps_per_second *
+                     (report.weight_bytes_read(r) + report.cache_bytes_read(r) / r.tokens),
           .limit = limit != limits.read_bytes.end() ? limit->second : 0};
 }
 
@@ -280,6 +280,7 @@ Json BenchTables::json() const {
       row["read_bytes_per_second"] = bytes.reached;
       if (bytes.limit > 0) row["ratio_to_read_bandwidth"] = bytes.ratio();
     }
+    if (!r.steps.seconds.empty()) row["logits_computed"] = r.logits_computed;
     if (r.parts) row["parts"] = parts_json(report, r);
     if (!r.steps.seconds.empty()) row["steps"] = steps_json(r.steps);
     rows.push_back(std::move(row));

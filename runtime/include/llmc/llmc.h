@@ -200,14 +200,13 @@ size_t llmc_source_minimum(const llmc_session* session); /* of n; 0: no encoder 
 size_t llmc_source_limit(const llmc_session* session);   /* of n; 0: no encoder */
 size_t llmc_source_width(const llmc_session* session);   /* features of a frame; 0: ids */
 
-/* Appends `n` tokens and computes the logits after the last one. `done` (may be NULL) receives the
- * number of these tokens that are in the cache. It grows after each chunk, so that a cancel
- * callback can show progress; at the end it is n, or 0 on an error, because a failed or cancelled
- * prompt is rolled back completely. Splitting a prompt into several calls gives the same bits. n =
- * 0 changes nothing. */
+/* Appends `n` tokens, after which there are logits. `done` (may be NULL) receives the number of
+ * these tokens that are in the cache. It grows after each chunk, so that a cancel callback can show
+ * progress; at the end it is n, or 0 on an error: a failed or cancelled prompt is rolled back
+ * completely. Splitting a prompt into several calls gives the same bits. n = 0 changes nothing. */
 llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n, size_t* done);
 
-/* Chooses the next token from the logits, appends it and computes the next logits. */
+/* Chooses the next token from the logits and appends it. */
 llmc_status llmc_step(llmc_session* session, int32_t* token);
 
 /* Perform the two halves of llmc_step: choosing a token, and appending it. llmc_sample does not
@@ -233,8 +232,7 @@ typedef struct llmc_dry_breakers {
   uint32_t count;
 } llmc_dry_breakers;
 /* Sets DRY's breakers. NULL: none. The arrays are not copied: they must stay valid until replaced.
- * Fails with LLMC_ERROR_SAMPLING if they are not in ascending order, and with LLMC_ERROR_TOKEN for
- * ids outside the vocabulary. */
+ * LLMC_ERROR_SAMPLING: they are not ascending. LLMC_ERROR_TOKEN: ids outside the vocabulary. */
 llmc_status llmc_set_dry_breakers(llmc_session* session, const llmc_dry_breakers* breakers);
 
 /* A value to add to a token's logit; -infinity: the token is never chosen. */
@@ -242,9 +240,9 @@ typedef struct llmc_logit_bias {
   int32_t token;
   float bias;
 } llmc_logit_bias;
-/* Sets the biases that are added to the logits before all stages. If a token occurs several times,
- * the sum of its biases is added. The array is not copied: biases[n] must stay valid until
- * replaced. n = 0: none. Fails with LLMC_ERROR_SAMPLING for NaN or +infinity. */
+/* Sets the biases that are added to the logits before all stages, for a token that occurs several
+ * times their sum. The array is not copied: biases[n] must stay valid until replaced. n = 0: none.
+ * Fails with LLMC_ERROR_SAMPLING for NaN or +infinity. */
 llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* biases, size_t n);
 
 /* Enables classifier-free guidance (llama.cpp's --cfg-scale) of the selected sequence by the
@@ -253,8 +251,8 @@ llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* bi
  * sequence and after the guide. scale > 1: away from the guide; 1: no guidance.
  * llmc_step and llmc_step_batch also append the chosen token to the guide, in the same pass over
  * the weights. The guide then counts as a member of the batch, and the context does not slide. All
- * other functions (such as llmc_prefill and llmc_rewind) affect only one sequence. A fork is not
- * guided. Sampling returns LLMC_ERROR_NO_LOGITS until the guide has tokens.
+ * other functions affect only one sequence. A fork is not guided. Sampling returns
+ * LLMC_ERROR_NO_LOGITS until the guide has tokens.
  * LLMC_ERROR_SEQUENCE: there is no such sequence. LLMC_ERROR_SAMPLING: scale is not finite.
  * LLMC_ERROR_ARGUMENT: the guide is the selected sequence, guides another sequence or is guided
  * itself, the selected sequence is a guide, or the model was compiled with a batch of 1. */
@@ -292,6 +290,8 @@ const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows);
  * llmc_encode, loading a state, selecting another sequence, a batch (or guided step), a slide that
  * leaves no tokens after the dropped ones, and a prompt that was cancelled after a chunk. */
 size_t llmc_last_chunk(const llmc_session* session);
+/* Returns how many logits the last choice of a token computed; 0: none (docs/sampling.md). */
+size_t llmc_logits_computed(const llmc_session* session);
 
 size_t llmc_position(const llmc_session* session); /* number of tokens in the cache */
 /* Returns the number of tokens of the compiled-in prompt with which this session's sequences begin

@@ -10,7 +10,7 @@ extern "C" {
 
 /* Version of this interface. Incremented whenever llmc_run, llmc_model, the layout of the cache or
  * the layout of the arena changes. */
-#define LLMC_MODEL_ABI 15u
+#define LLMC_MODEL_ABI 16u
 
 /* Maximum of llmc_model.in_flight. */
 #define LLMC_MAX_IN_FLIGHT 8u
@@ -152,6 +152,10 @@ struct llmc_model {
    * shard other than the last one. */
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
+  /* Returns what head stores in best for one row, and stores its logit, or -infinity if all are NaN
+   * or -infinity. Rows of the matrix that cannot have the largest logit are read in part;
+   * `*computed` is the number of the others. NULL: the model has no such matrix. */
+  uint32_t (*choose)(const llmc_run* run, const float* row, float* logit, uint32_t* computed);
   /* Encoder-decoder: runs the encoder on `input`, int32_t[n] or float[source_width * n], n in
    * source_min .. source_max, and stores keys and values of all layers in `source`
    * (llmc_segment.source). Uses scratch and workers of `run`. Returns the number of encoded rows,

@@ -152,6 +152,7 @@ constexpr Call kCalls[] = {
     {"llmc_reset", [](Stage&, auto* s) { return llmc_reset(s) == LLMC_OK; }},
     {"llmc_selected", [](Stage& t, auto* s) { return llmc_selected(s) == t.fresh; }},
     {"llmc_last_chunk", [](Stage&, auto* s) { return llmc_last_chunk(s) == 0; }},
+    {"llmc_logits_computed", [](Stage&, auto* s) { return llmc_logits_computed(s) <= kVocab; }},
     {"llmc_position", [](Stage&, auto* s) { return llmc_position(s) == 0; }},
     {"llmc_prompt_size", [](Stage&, auto* s) { return llmc_prompt_size(s) == 0; }},
     {"llmc_context_size", [](Stage&, auto* s) { return llmc_context_size(s) == kContext; }},
