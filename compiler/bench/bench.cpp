@@ -231,7 +231,7 @@ class BenchSession {
     const auto tokens = tokens_for(test.kept() - test.compiled_in + generated + 2, vocabulary_);
     return each([&]() -> Status {
       LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::rewind, test.compiled_in));
-      return session_->prefill(tokens);
+      return prompt(tokens);
     });
   }
   Status step() {
@@ -324,18 +324,21 @@ double BenchReport::macs(const BenchResult& result, const plan::Products& p) con
   return static_cast<double>(p.macs) * (once ? 1.0 : static_cast<double>(result.all_tokens()));
 }
 
+double BenchReport::bytes_read(const BenchResult& result, const plan::Products& p) const {
+  const auto bytes = static_cast<double>(p.bytes);
+  if (p.part != Part::kHead) return bytes;
+  // Of a logit that is not computed, codes are read without their lower two bits.
+  constexpr CodedFormat kSplit = kSplitSixBits;
+  constexpr double kLower = kSplitLowerBytes;
+  constexpr double kUpper = coded_block_bytes(kSplit) + kPanelRows * coded_number_bytes(kSplit);
+  return bytes - bytes * (1 - result.logits_computed) * kLower / (kLower + kUpper);
+}
+
 double BenchReport::weight_bytes_read(const BenchResult& result) const {
-  double left_out = 0;
-  for (const plan::Products& p : products) {
-    // Of a logit that is not computed, codes are read without their lower two bits.
-    constexpr CodedFormat kSplit = kSplitSixBits;
-    constexpr double kLower = kSplitLowerBytes;
-    constexpr double kUpper = coded_block_bytes(kSplit) + kPanelRows * coded_number_bytes(kSplit);
-    if (p.part == Part::kHead)
-      left_out +=
-          (1 - result.logits_computed) * static_cast<double>(p.bytes) * kLower / (kLower + kUpper);
-  }
-  return static_cast<double>(weight_bytes_per_token) - left_out;
+  auto bytes = static_cast<double>(weight_bytes_per_token);
+  for (const plan::Products& p : products)
+    bytes -= static_cast<double>(p.bytes) - bytes_read(result, p);
+  return bytes;
 }
 
 double BenchReport::cache_bytes_read(const BenchResult& result) const {

@@ -97,8 +97,9 @@ struct BenchReport {
   /// Returns the multiply-adds with weights in a whole test; the head is computed once per prompt.
   /// Returns 0 for an encoder, which is not among the products.
   double macs(const BenchResult& result, const plan::Products& products) const;
-  /// Returns the bytes of weights that a step of a generation test reads, without those of logits
-  /// that it does not compute.
+  /// Return the bytes of products, and of all weights, that a step of a generation test reads,
+  /// without those of logits that it does not compute.
+  double bytes_read(const BenchResult& result, const plan::Products& products) const;
   double weight_bytes_read(const BenchResult& result) const;
   /// Returns the bytes of cached keys and values that a whole generation test with the cache reads,
   /// without those of a source.

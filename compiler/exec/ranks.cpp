@@ -271,6 +271,7 @@ void set_functions(Api& api) {
           &Api::set_dry_breakers, &Api::set_guidance, &Api::set_grammar, &Api::text_state,
           &Api::last_chunk, &Api::position, &Api::rewind, &Api::reset, &Api::state_bytes,
           &Api::state_save, &Api::new_sequence, &Api::fork, &Api::release, &Api::free_blocks>(api);
+  api.logits_computed = nullptr;  // only the last rank knows
   api.select = [](llmc_session* session, std::uint32_t sequence) {
     RankSession& s = session_of(session);
     const llmc_status status = Own<&Api::select>::call(session, sequence);

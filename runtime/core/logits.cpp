@@ -89,7 +89,7 @@ llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* toke
   const uint32_t best = session.model->choose(&session.run, sequence.last_row, &logit, &computed);
   const uint32_t vocab = session.model->vocab;
   session.logits_computed = computed < vocab ? computed : vocab;
-  // Of rows that are left out three quarters are read, of others nearly everything twice.
+  // 69 % of a row that is left out is read; of the others the upper bits are multiplied twice.
   sequence.chosen = session.logits_computed <= vocab / 4;
   if (!sequence.chosen) choice_did_not_pay(session);
   if (!(logit > -__builtin_inff() && logit < __builtin_inff())) return LLMC_ERROR_NOT_FINITE;

@@ -138,6 +138,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   copy.state_tokens = original.state_tokens;
   llmc::core::attend_to(*session, copy, original.source);
   copy.has_row = original.has_row;
+  copy.chosen = false;
   if (original.has_row) {
     __builtin_memcpy(copy.last_row, original.last_row,
                      uint64_t{session->model->hidden} * sizeof(float));
@@ -164,6 +165,7 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
   llmc::core::truncate(*session, gone, 0);
   llmc::core::leave_source(*session, gone);
   gone.has_row = false;
+  gone.chosen = false;
   gone.logits.generation = 0;
   gone.alive = false;
   return LLMC_OK;

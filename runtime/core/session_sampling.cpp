@@ -113,18 +113,24 @@ llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& dra
   Choice choice{};
   if (leaves_logits_out(session, sequence)) {
     if (const llmc_status bad = check_logits(sequence)) return bad;
+    if (sequence.chosen && sequence.drawn.valid &&
+        sequence.drawn.position == sequence.cached.position) {
+      drawn = sequence.drawn;
+      return LLMC_OK;
+    }
     if (const llmc_status bad = choose_best(session, sequence, &choice.token)) return bad;
     choice.mu = session.cache.mu(sequence.cached);
     drawn = {choice, sequence.cached.position, true};
     return LLMC_OK;
   }
-  if (session.whole_choices > 0) --session.whole_choices;
-  session.logits_computed = session.model->vocab;
   const llmc_status status = look_at(session, sequence, [&](const SamplerInput& input) {
     return sample_token(input, session.candidates, &choice);
   });
-  if (status == LLMC_OK) drawn = {choice, sequence.cached.position, true};
-  return status;
+  if (status != LLMC_OK) return status;
+  if (session.whole_choices > 0) --session.whole_choices;
+  session.logits_computed = session.model->vocab;
+  drawn = {choice, sequence.cached.position, true};
+  return LLMC_OK;
 }
 
 }  // namespace llmc::core

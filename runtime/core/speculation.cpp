@@ -64,11 +64,16 @@ llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_
   if (together) run_rows(session, 0, n);
   uint32_t done = 0;
   for (;;) {
-    const uint32_t slot = together ? done : own_slot(session, sequence);
-    if (!together) run_head(session, hidden_rows(session, done), 1, slot);
     commit(session, sequence, 1);
-    keep_row(session, sequence, done++, slot);
-    if (done == n || draw_next(session, sequence, sequence.stepped) != LLMC_OK) break;
+    keep_row(session, sequence, done);
+    if (together) {
+      keep_row(session, sequence, done, done);
+    } else if (done + 1 < n || !leaves_logits_out(session, sequence)) {
+      const uint32_t slot = own_slot(session, sequence);
+      run_head(session, hidden_rows(session, done), 1, slot);
+      keep_row(session, sequence, done, slot);
+    }
+    if (++done == n || draw_next(session, sequence, sequence.stepped) != LLMC_OK) break;
     const int32_t token = sequence.stepped.choice.token;
     result->stopped = stops.contains(token);
     result->rejected = token != chain[done];

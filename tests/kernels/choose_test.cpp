@@ -153,6 +153,25 @@ TEST(ChooseTest, InfiniteTinyAndMissingNumbers) {
   }
 }
 
+/// A later row with a smaller sum of upper bits has the largest logit: its lower bits have all
+/// signs of the input and reach the bound.
+TEST(ChooseTest, LowerBitsDecide) {
+  constexpr std::size_t N = 2000, K = 64;
+  using W = Weight<coded_weight(kSplitSixBits), packed_rows(N), K>;
+  const auto code = [](std::size_t row, std::size_t k) {
+    if (row == 0) return 8;  // lower bits 0, in all 64: 512
+    if (row != 1500) return 0;
+    return k == 0 ? 15 : k <= 16 ? 11 : 7;  // lower bits 3: 15 + 16 * 11 + 47 * 7 = 520
+  };
+  const auto data = split_head<W>(N, code, [](std::size_t) { return 0.5f; });
+  Aligned<float> ones(K);
+  for (std::size_t k = 0; k < K; ++k) ones[k] = 1;
+  const Chosen chosen = choose<N, W>(data.data(), Rows<K>{ones.data()}, 1);
+  expect_equal(chosen);
+  EXPECT_EQ(chosen.choice.index, 1500u);
+  EXPECT_LT(chosen.choice.panels, 20u);
+}
+
 /// The bound is not less than any difference that occurs, and not much more than the greatest:
 /// where the lower bits have the signs of the activations, it is nearly reached.
 TEST(ChooseTest, BoundsAreReached) {

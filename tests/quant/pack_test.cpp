@@ -44,7 +44,6 @@ TEST(PackPanels, SplittingKeepsTheWeights) {
     unpack_panels(coded_weight(kSixBits), panels, columns, want);
     unpack_panels(kSplit, split, columns, got);
     EXPECT_EQ(got, want) << rows << "x" << columns;
-    // A row of the padding has no bits that could differ.
     const auto* panel = reinterpret_cast<const std::uint8_t*>(split.data());
     const std::size_t bound = split_bound_offset(kSplitSixBits, columns);
     for (std::size_t row = 0; row < std::min<std::size_t>(rows, 8); ++row) {

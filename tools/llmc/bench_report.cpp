@@ -102,7 +102,7 @@ Work work_of(const bench::BenchReport& report, const BenchResult& r, Part part) 
   for (const plan::Products& p : report.products) {
     if (p.part != part) continue;
     work.macs += report.macs(r, p);
-    work.bytes += static_cast<double>(p.bytes) * r.tokens;
+    work.bytes += report.bytes_read(r, p) * r.tokens;
   }
   return work;
 }

@@ -117,7 +117,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
                             sampling(false), tokenizer, command.lookup.tokens, globals));
 
   RunResult result;
-  evaluate::LogitHash hash;  // of all logit vectors of the run
+  evaluate::LogitHash hash;  // of all logit vectors of the run, with --json
   GuidedText guided(*session);
   LookupText text(*session, model, command.lookup,
                   command.ignore_eos ? std::vector<std::int32_t>() : stops.ids, drafts.get());
@@ -142,6 +142,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     return state == LLMC_GRAMMAR_COMPLETE;
   };
   const auto add_logits = [&]() -> Status {
+    if (!globals.json) return ok_status();  // a greedy choice may need few logits
     LLMC_TRY(const std::span<const float> logits, text.logits());
     hash.add(logits);
     return ok_status();
@@ -210,7 +211,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     if (output.rest && !rest.empty()) output.rest(rest);
   }
   result.generation_seconds = seconds_since_start(start);
-  result.hash = hash.text();
+  if (globals.json) result.hash = hash.text();
   result.tokens_per_pass = text.passes().tokens_per_pass();
   if (!command.save_state.empty()) {
     LLMC_RETURN_IF_ERROR(text.drop_ahead(last_token));

@@ -86,7 +86,7 @@ struct RunResult {
   std::vector<BeamText> beams;  // of a beam search, best first
   std::vector<std::int32_t> ids;
   std::vector<TokenLogprobs> logprobs;  // with --logprobs, one for each id
-  std::string text, hash;               // `hash`: of all logits of the run
+  std::string text, hash;               // `hash`: of all logits, with --json
   hosted::Stopped stopped = hosted::Stopped::kLength;
   std::int32_t stop_token = -1;  // with kStopToken
   // With a grammar: whether the grammar allows the text to end here; nullopt: unknown.

@@ -42,7 +42,7 @@ LLMC_INLINE float activation_norm(const Quantized& x) {
     }
     sum += x.scales[s] * x.scales[s] * static_cast<float>(squares);
   }
-  // A square that underflows is less than the least norm.
+  // Whatever is lost when a square underflows is far below the square of kLeast.
   constexpr float kLeast = 1e-15f, kGreatest = 1e15f;
   float lane[8];
   store(lane, sqrt(splat(sum)));

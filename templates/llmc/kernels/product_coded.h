@@ -333,7 +333,7 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* lower, co
 #pragma clang loop unroll(disable)
     for (size_t b = first; b < first + count; ++b) {
       sum.add(codes + b * Sums::kBlockBytes + half * (Sums::kBlockBytes / 2),
-              lower + b * kSplitLowerBytes, activation_codes(x, s * kBlocksPerSuper + b, token),
+              lower_after<kFormat>(lower, b), activation_codes(x, s * kBlocksPerSuper + b, token),
               half * (kBlock / 2));
     }
     const F32x8 scale = coded_numbers<kFormat>(scales);
@@ -383,7 +383,7 @@ LLMC_INLINE void coded_unpack(const uint8_t* super, const uint8_t* lower, size_t
         Exact::store_steps(to + (step - 1) * 32, even, c);
       }
     };
-    unpack_block<kFormat, kLess>(super + b * kBytes, lower + b * kSplitLowerBytes, put);
+    unpack_block<kFormat, kLess>(super + b * kBytes, lower_after<kFormat>(lower, b), put);
   }
 }
 
@@ -426,8 +426,9 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
     };
     each_strip_tile<kTile>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
       for (size_t p = 0; p < panels; ++p) {
-        coded_super_tile<kFormat, kTokens>(codes_of(p), nullptr, super + p * kPanelBytes, blocks, x,
-                                           s, token + t, y + p * y_stride + t * kPanelRows);
+        coded_super_tile<kFormat, kTokens>(codes_of(p), lower_bits<kFormat>(panel, K, s),
+                                           super + p * kPanelBytes, blocks, x, s, token + t,
+                                           y + p * y_stride + t * kPanelRows);
       }
     });
   }

@@ -95,7 +95,7 @@ struct VnniCodes {
       const auto put = [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
         store_codes(codes[v][b * 8 + step] + lane * 4, c);
       };
-      unpack_block<kFormat, kFormat.bits == 8 ? -kOffset : 0>(block, lower + b * kSplitLowerBytes,
+      unpack_block<kFormat, kFormat.bits == 8 ? -kOffset : 0>(block, lower_after<kFormat>(lower, b),
                                                               put);
     }
     const uint8_t* from = super + coded_scale_offset(kFormat, blocks);

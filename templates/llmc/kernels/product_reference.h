@@ -72,7 +72,7 @@ LLMC_NOINLINE inline void coded_panel_reference(const uint8_t* panel, const Quan
         coded_block_gemv<kFormat, false>(
             codes + (first + b) * coded_block_bytes(kFormat) +
                 half * (coded_block_bytes(kFormat) / 2),
-            SplitPlace{lower + (first + b) * kSplitLowerBytes}, 0,
+            SplitPlace{lower_after<kFormat>(lower, first + b)}, 0,
             x.codes + ((block + b) * x.tokens + token) * kBlock + half * (kBlock / 2), sum);
       }
       const F32x8 activations = splat(static_cast<float>(

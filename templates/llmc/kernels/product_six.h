@@ -15,6 +15,13 @@ LLMC_INLINE const uint8_t* lower_bits(const uint8_t* panel, size_t k, size_t s) 
   return panel + split_lower_offset(kFormat, k, s * kBlocksPerSuper);
 }
 
+/// Returns the lower bits of block `block` after those of the block at `lower`.
+template <CodedFormat kFormat>
+LLMC_INLINE const uint8_t* lower_after(const uint8_t* lower, size_t block) {
+  if constexpr (!kFormat.split) return nullptr;
+  return lower + block * kSplitLowerBytes;
+}
+
 /// Returns stored 6-bit codes from a vector of four of their bits, kVector of its block, and one of
 /// the other two: those of k = 8 kVector + 4 kHigh, …. `two` are of k = 16 (kVector / 2), ….
 template <CodedFormat kFormat, size_t kVector, bool kHigh>

@@ -27,7 +27,7 @@
 ///     zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 ///
 /// Panel of a split format (6 bits, `split`), whose upper four bits are read alone (kernels/
-/// screen.h): superblocks with the upper four bits of each code as those of 4-bit codes, and the
+/// choose.h): superblocks with the upper four bits of each code as those of 4-bit codes, and the
 /// scales; then
 ///
 ///     bounds  [8 rows] f16, at once after the last scales, padded to 64 bytes: see split_bound()

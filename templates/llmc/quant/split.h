@@ -13,8 +13,8 @@ inline constexpr float kUpperCentre = 7.625f;
 /// Returns a bound T of how far a row's product, as kernels compute it, is from 4 times that of its
 /// upper bits, also as computed: at most T |x|, where x are the quantized activations. By
 /// Cauchy-Schwarz the exact difference is at most |lower| |x|. Each of the two sums rounds at most
-/// 8 + super_count(K) + 1 times, which changes it by at most as many times 2^-24 |weights| |x|; the
-/// comparison that follows rounds, too.
+/// 8 + super_count(K) + 1 times, which changes it by at most as many times 2^-24 |weights| |x|, up
+/// to terms of second order. These and the comparison, which rounds twice, have 7 roundings more.
 inline float split_bound(CodedFormat f, const uint8_t* panel, size_t k_total, size_t row) {
   double lower = 0, whole = 0, upper = 0;
   for (size_t k = 0; k < k_total; ++k) {

@@ -19,10 +19,7 @@ Calls calls;
 
 std::uint32_t choose_row(const llmc_run* run, const float* row, float* logit,
                          std::uint32_t* computed) {
-  std::vector<float> logits(kVocab);
-  std::uint32_t best = 0;
-  head(run, row, 1, logits.data(), &best);
-  *logit = logits[best];
+  const std::uint32_t best = choose(run, row, logit, computed);
   *computed = calls.computed;
   ++calls.choices;
   return best;
@@ -144,6 +141,23 @@ TEST(Choice, PausesWhileTheLogitsAreRead) {
     EXPECT_EQ(calls.heads, 2 + i) << "one for each token";
   }
   EXPECT_EQ(calls.choices, 4) << "after 1, 3 and 7 tokens";
+}
+
+TEST(Choice, IsMadeOnceForEachToken) {
+  const Session s(config(), choosing({.sequences = 1, .batch = 4}));
+  prefill_prompt(s, 5);
+  std::int32_t first = -1, second = -1;
+  ASSERT_EQ(llmc_sample(s, &first), LLMC_OK);
+  ASSERT_EQ(llmc_sample(s, &second), LLMC_OK);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(chosen(s), first);
+  EXPECT_EQ(calls.choices, 1);
+  // A pass without a draft is a step.
+  std::int32_t tokens[4] = {};
+  std::size_t n = 0;
+  ASSERT_EQ(llmc_step_lookup(s, 1, nullptr, 0, tokens, &n), LLMC_OK);
+  EXPECT_EQ(calls.choices, 2);
+  EXPECT_EQ(calls.heads, 0);
 }
 
 TEST(Choice, DraftsForksAndStatesGiveTheSameTokens) {

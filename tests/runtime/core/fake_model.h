@@ -167,6 +167,17 @@ inline void head(const llmc_run*, const float* rows, std::uint32_t count, float*
   }
 }
 
+/// What head stores in best; the number of computed logits depends on the row.
+inline std::uint32_t choose(const llmc_run* run, const float* row, float* logit,
+                            std::uint32_t* computed) {
+  float logits[kVocab];
+  std::uint32_t best = 0;
+  head(run, row, 1, logits, &best);
+  *logit = logits[best];
+  *computed = best % 3 == 0 ? kVocab : 1 + best % (kVocab / 4);
+  return best;
+}
+
 /// The state of a source is its ids as floats. Ids have the vocabulary of the decoder.
 inline std::uint32_t encode(const llmc_run*, const void* input, std::uint32_t n,
                             unsigned char* state) {

@@ -40,6 +40,7 @@ class Script {
     };
     config_.cancel_user = this;
     llmc_model described = model(sizes_);
+    if (below(2) == 0) described.choose = choose;
     if (below(3) == 0) {
       const Sizes alone{.contiguous = sizes_.contiguous, .positions = sizes_.positions};
       prompt_.emplace(model(alone), some_tokens(1 + below(kContext)));
