@@ -172,6 +172,9 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
   for (const std::string& name : targets) {
     LLMC_TRY(planned.target, target::find(name, options.opt_level));
     planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
+    // A decoder runs at most its context at once, and a row of each sequence.
+    if (options.chunk == 0 && !inputs)
+      planned.chunk = std::min(planned.chunk, std::max(planned.ctx, planned.batch));
     plan::EncoderPlans encoders;
     if (encoder) {
       LLMC_TRY((encoder->is_media ? encoders.media : encoders.source),

@@ -183,7 +183,7 @@ Status check_prompt(const VerifyOptions& options, std::size_t tokens,
     return failure(ErrorKind::kUsage,
                    fmt::format("{} prompt tokens and {} steps do not fit the context of {}", tokens,
                                options.steps, model.ctx),
-                   "use a larger --ctx");
+                   "compile the model with a larger --ctx, or give fewer --ids");
   }
   return ok_status();
 }

@@ -64,6 +64,12 @@ class Counter {
   }
   std::uint64_t bytes() const { return bytes_; }
 
+  /// Adds the greedy choice, which has a product of its own for one token and prepares its input.
+  void add_choice(const LinearStage& s) {
+    const std::size_t c = column(weight(s.weight).matrix);
+    bytes_ += sizes_.stage[c] + sizes_.prepare[c] + sizes_.product[c];
+  }
+
  private:
   using Type = std::tuple<int, int, std::uint64_t, std::uint64_t, std::uint64_t>;
   bool first(int what, int kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
@@ -153,6 +159,7 @@ std::uint64_t estimate_code_bytes(const Plan& plan) {
   Counter counter(plan, sizes_of(*plan.options.target));
   counter.count(plan.program.forward, nullptr);
   counter.count(plan.program.head, nullptr);
+  if (const LinearStage* const head = chosen_from(plan.program)) counter.add_choice(*head);
   return counter.bytes();
 }
 

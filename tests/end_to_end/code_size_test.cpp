@@ -1,4 +1,4 @@
-// What `llmc plan` says the code will take, against what it takes once it is compiled.
+// What `llmc plan` says of memory: the code, against what it takes once it is compiled, and chunks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,6 +50,23 @@ TEST(CodeSize, IsNearThePlanOfAnotherModel) {
   expect_near(model, "avx512", passes::kQ4Mixed, "int8");
   expect_near(model, "avx2", ir::WeightFormat::kF32);
   expect_near(model, "lasx", passes::kQ4Mixed, "f32", 2);
+}
+
+TEST(PlannedChunk, IsNotLongerThanTheContext) {
+  const auto chunk = [](std::uint32_t ctx, std::uint32_t batch, std::uint32_t given) {
+    driver::CompileOptions options = options_for(tinyfable(), "avx2", passes::kQ4Mixed);
+    options.ctx = ctx;
+    options.sequences = options.batch = batch;
+    options.chunk = given;
+    const auto planned = driver::plan_model(options);
+    if (!planned.ok()) expect_ok(planned.error());
+    return planned.ok() ? planned->options.chunk : 0;
+  };
+  const std::uint32_t usual = chunk(384, 1, 0);
+  EXPECT_GT(usual, 24u);
+  EXPECT_EQ(chunk(16, 1, 0), 16u);
+  EXPECT_EQ(chunk(16, 24, 0), 24u) << "a row of each sequence";
+  EXPECT_EQ(chunk(16, 1, 48), 48u) << "as given";
 }
 
 }  // namespace

@@ -107,17 +107,16 @@ LLMC_NOINLINE inline void upper_panels_gemv(const uint8_t* panel, size_t stride,
   for (size_t p = 0; p < kPanels; ++p) store(y + p * kPanelRows, total[p]);
 }
 
-/// Returns whether a logit of the panel may be at least `best`. `quarters` are the products of its
-/// upper bits.
+/// Returns 1 in the lane of each logit of the panel that may be at least `best`, otherwise 0.
+/// `quarters` are the products of its upper bits.
 template <CodedFormat kFormat, size_t K>
-LLMC_INLINE bool may_exceed(const uint8_t* panel, const float* quarters, float norm, float best) {
+LLMC_INLINE I32x8 may_exceed(const uint8_t* panel, const float* quarters, float norm, float best) {
   // Sums below 2^-96 may lose bits to underflow.
   constexpr float kSlack = 1e-27f;
   const F32x8 bounds = load_f16(panel + split_bound_offset(kFormat, K));
   const F32x8 greatest = fma(bounds, splat(norm), fma(splat(4.0f), load(quarters), splat(kSlack)));
   const Mask8 below = less(greatest, splat(best));  // false for NaN
-  const I32x8 rest = bits(select(below, from_bits(zero_i32()), from_bits(splat_i32(1))));
-  return reduce_max_i32(rest) != 0;
+  return bits(select(below, from_bits(zero_i32()), from_bits(splat_i32(1))));
 }
 
 template <class Source, class Weight, size_t N>
@@ -168,11 +167,15 @@ struct ChooseTask {
     alignas(kAlignment) float y[kPanels * kPanelRows];
     upper_panels_gemv<kFormat, K, kPanels>(weight.panel(first), distance * Weight::kPanelBytes,
                                            quantized_at<K>(search.row.input, 1), y);
+    const auto candidates = [&](size_t p) LLMC_INLINE_LAMBDA {
+      return may_exceed<kFormat, K>(weight.panel(first + p * distance), y + p * kPanelRows,
+                                    search.norm, search.best.logit);
+    };
+    I32x8 any = candidates(0);
+    for (size_t p = 1; p < kPanels; ++p) any = any | candidates(p);
+    if (reduce_max_i32(any) == 0) return;
     for (size_t p = 0; p < kPanels; ++p) {
-      const size_t panel = first + p * distance;
-      if (may_exceed<kFormat, K>(weight.panel(panel), y + p * kPanelRows, search.norm,
-                                 search.best.logit))
-        compute(panel, search);
+      if (reduce_max_i32(candidates(p)) != 0) compute(first + p * distance, search);
     }
   }
   LLMC_NOINLINE void compute(size_t panel, Search& search) const {
