@@ -215,8 +215,8 @@ std::string choose_function(const Plan& plan, LoopNests& nests) {
   return fmt::format(
       "\n/// Which logit after the token that left this row is the largest, from as few of them as "
       "possible.\n"
-      "uint32_t choose(const llmc_run* run, const float* {row}, float* logit, uint32_t* computed) "
-      "{{\n"
+      "uint32_t choose(const llmc_run* run, const float* {row}, float* room, float* logit,\n"
+      "                uint32_t* computed) {{\n"
       "  const KernelContext context{{run, 1, run->scratch + kWork}};\n"
       "  Choice choice;\n{body}\n"
       "  *logit = choice.logit;\n"

@@ -409,7 +409,7 @@ class Printer {
         return fmt::format("AddStore<{}>{}", shape,
                            fields({{"y", out}, {"x", buffer(s.residual)}, {"bias", bias}}));
       case kChoose:
-        return fmt::format("Choose<{}>{{&choice}}", shape);
+        return fmt::format("Choose<{}>{{&choice, room}}", shape);
     }
     return {};
   }

@@ -86,7 +86,11 @@ bool leaves_logits_out(const llmc_session& session, const Sequence& sequence) {
 llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* token) {
   float logit = 0;
   uint32_t computed = 0;
-  const uint32_t best = session.model->choose(&session.run, sequence.last_row, &logit, &computed);
+  // The room of logits, which it overwrites.
+  const uint32_t slot = own_slot(session, sequence);
+  session.generations[slot] = ++session.generations_used;
+  const uint32_t best = session.model->choose(&session.run, sequence.last_row,
+                                              logits_at(session, slot), &logit, &computed);
   const uint32_t vocab = session.model->vocab;
   session.logits_computed = computed < vocab ? computed : vocab;
   // 69 % of a row that is left out is read; of the others the upper bits are multiplied twice.

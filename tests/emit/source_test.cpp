@@ -89,7 +89,7 @@ TEST(ModelSource, LargeHeadsInQ6HaveAFunctionForGreedyChoices) {
   const std::string source = model_source(plan_of(tests::stage_graph(model)), 1);
   EXPECT_THAT(source, HasSubstr("uint32_t choose(const llmc_run* run, const float* row,"));
   EXPECT_THAT(source, HasSubstr("WeightSplitQ6<kVocab, kHidden>"));
-  EXPECT_THAT(source, HasSubstr("Choose<kVocab>{&choice}"));
+  EXPECT_THAT(source, HasSubstr("Choose<kVocab>{&choice, room}"));
   EXPECT_THAT(source, HasSubstr(".choose = choose,"));
   model.vocabulary = 128;
   EXPECT_THAT(model_source(plan_of(tests::stage_graph(model)), 1), Not(HasSubstr("choose")));

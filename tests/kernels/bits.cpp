@@ -101,7 +101,7 @@ struct Bits {
     const float* x = floats(K, 23, 3);
     Choice chosen{};
     linear(kernel_context(linear_work_bytes(W::kKind, K, 1, 1, run.threads)), Rows<K>{x}, w,
-           Choose<N>{&chosen});
+           Choose<N>{&chosen, take<float>(N)});
     float* y = take<float>(2);
     y[0] = static_cast<float>(chosen.index);
     y[1] = chosen.logit;

@@ -45,7 +45,8 @@ Chosen choose(const unsigned char* data, const Source& source, std::uint32_t thr
   Aligned<float> logits(N);
   run_linear(run, source, W{data}, Store<N>{logits.data()});
   Chosen chosen{};
-  run_linear(run, source, W{data}, Choose<N>{&chosen.choice});
+  Aligned<float> greatest(N);
+  run_linear(run, source, W{data}, Choose<N>{&chosen.choice, greatest.data()});
   chosen.index = argmax<N>(logits.data());
   chosen.logit = logits[chosen.index];
   return chosen;

@@ -133,7 +133,10 @@ void head(bool likely) {
         linear(context, Rows<K>{row}, Split{split.get()},
                Store<N>{reinterpret_cast<float*>(y.get())});
       },
-      [&] { linear(context, Rows<K>{row}, Split{split.get()}, Choose<N>{&choice}); });
+      [&] {
+        linear(context, Rows<K>{row}, Split{split.get()},
+               Choose<N>{&choice, reinterpret_cast<float*>(y.get())});
+      });
   std::printf(
       "head M=1 %6zu x %-5zu q6 %7.3f ms  split %7.3f ms  choice %7.3f ms, %.2f, with %.2f "
       "%% of the panels\n",

@@ -3,8 +3,9 @@
 #include "llmc/kernels/linear.h"
 
 /// The largest logit of one row from a matrix in a split format, without reading the lower bits of
-/// most rows: a row whose product is below the largest so far, according to its upper bits and its
-/// bound (quant/split.h), is left out. Index and logit are those of the whole product, bit for bit.
+/// most rows. First the upper bits and the bounds (quant/split.h) give the greatest logit that each
+/// row may have. The panel in which it is largest is computed; then those in which it is not less
+/// than the largest logit so far. Index and logit are those of the whole product, bit for bit.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -26,6 +27,7 @@ template <size_t N>
 struct Choose {
   static constexpr size_t kUnitPanels = 1;
   Choice* out;
+  float* greatest;  // [N], used during the call
 };
 
 /// Returns a bound of |x|, the Euclidean norm of one token's quantized activations; infinity or NaN
@@ -107,87 +109,131 @@ LLMC_NOINLINE inline void upper_panels_gemv(const uint8_t* panel, size_t stride,
   for (size_t p = 0; p < kPanels; ++p) store(y + p * kPanelRows, total[p]);
 }
 
-/// Returns 1 in the lane of each logit of the panel that may be at least `best`, otherwise 0.
-/// `quarters` are the products of its upper bits.
+/// Returns the greatest logits that the rows of a panel may have. `quarters` are the products of
+/// its upper bits.
 template <CodedFormat kFormat, size_t K>
-LLMC_INLINE I32x8 may_exceed(const uint8_t* panel, const float* quarters, float norm, float best) {
+LLMC_INLINE F32x8 greatest_logits(const uint8_t* panel, const float* quarters, float norm) {
   // Sums below 2^-96 may lose bits to underflow.
   constexpr float kSlack = 1e-27f;
   const F32x8 bounds = load_f16(panel + split_bound_offset(kFormat, K));
-  const F32x8 greatest = fma(bounds, splat(norm), fma(splat(4.0f), load(quarters), splat(kSlack)));
-  const Mask8 below = less(greatest, splat(best));  // false for NaN
-  return bits(select(below, from_bits(zero_i32()), from_bits(splat_i32(1))));
+  return fma(bounds, splat(norm), fma(splat(4.0f), load(quarters), splat(kSlack)));
 }
 
+/// What the workers of a choice share.
 template <class Source, class Weight, size_t N>
-struct ChooseTask {
-  using Input = LinearInput<Source, Weight>;
-  static constexpr size_t K = Weight::kColumns;
+struct ChooseStage {
+  static constexpr size_t K = Weight::kColumns, kLogits = N;
   static constexpr CodedFormat kFormat = coded_format(Weight::kKind);
 
   Source source;
   Weight weight;
-  WorkPartition partition;
+  float* greatest;       // [N]
   unsigned char* area;   // the prepared input of each worker
   unsigned char* tiles;  // the choice of each worker
 
-  struct Search {
-    PreparedRows<Source> row;
-    float norm;
-    Choice best;
-  };
-
-  Choice* choice(size_t slot) const {
-    return reinterpret_cast<Choice*>(tiles + slot * linear_tile_bytes(1, 1));
+  Choice& choice(size_t slot) const {
+    return *reinterpret_cast<Choice*>(tiles + slot * linear_tile_bytes(1, 1));
   }
-
-  void work(size_t slot) {
-    Choice& result = *choice(slot);
-    result = {0, -__builtin_inff(), 0};
-    Range range = partition.first(slot);
-    if (range.begin == range.end) return;
-    unsigned char* input = area + slot * linear_input_bytes(Weight::kKind, K, 1);
-    unsigned char* buffer = input + linear_input_bytes(Weight::kKind, K, 1) - Input::kRowBytes;
-    Input::prepare(source, 0, 1, input, reinterpret_cast<float*>(buffer));
-    Search search{{source, input, 1, 0, 1}, activation_norm<K>(quantized_at<K>(input, 1)), result};
-    for (; range.begin < range.end; range = partition.next()) look_at(range, search);
-    result = search.best;
+  unsigned char* input(size_t slot) const {
+    return area + slot * linear_input_bytes(Weight::kKind, K, 1);
   }
-
-  /// Reads kWeightStreams parts of the range concurrently.
-  LLMC_INLINE void look_at(Range range, Search& search) const {
-    const size_t part = (range.end - range.begin) / kWeightStreams;
-    for (size_t i = 0; i < part; ++i) panels<kWeightStreams>(range.begin + i, part, search);
-    for (size_t i = range.begin + part * kWeightStreams; i < range.end; ++i)
-      panels<1>(i, 0, search);
+  void prepare(size_t slot) const {
+    using Input = LinearInput<Source, Weight>;
+    unsigned char* end = input(slot) + linear_input_bytes(Weight::kKind, K, 1);
+    Input::prepare(source, 0, 1, input(slot), reinterpret_cast<float*>(end - Input::kRowBytes));
   }
-  /// Takes the panels first, first + distance, … into account.
-  template <size_t kPanels>
-  LLMC_INLINE void panels(size_t first, size_t distance, Search& search) const {
-    alignas(kAlignment) float y[kPanels * kPanelRows];
-    upper_panels_gemv<kFormat, K, kPanels>(weight.panel(first), distance * Weight::kPanelBytes,
-                                           quantized_at<K>(search.row.input, 1), y);
-    const auto candidates = [&](size_t p) LLMC_INLINE_LAMBDA {
-      return may_exceed<kFormat, K>(weight.panel(first + p * distance), y + p * kPanelRows,
-                                    search.norm, search.best.logit);
-    };
-    I32x8 any = candidates(0);
-    for (size_t p = 1; p < kPanels; ++p) any = any | candidates(p);
-    if (reduce_max_i32(any) == 0) return;
-    for (size_t p = 0; p < kPanels; ++p) {
-      if (reduce_max_i32(candidates(p)) != 0) compute(first + p * distance, search);
-    }
-  }
-  LLMC_NOINLINE void compute(size_t panel, Search& search) const {
+  /// Takes the logits of a panel into account.
+  LLMC_NOINLINE void compute(size_t panel, size_t slot, Choice& best) const {
+    const PreparedRows<Source> row{source, input(slot), 1, 0, 1};
     alignas(kAlignment) float logits[kPanelRows];
     if constexpr (kTiled) {
-      panels_gemv<1, Weight>(weight.panel(panel), 0, search.row, logits, 0);
+      panels_gemv<1, Weight>(weight.panel(panel), 0, row, logits, 0);
     } else {
-      panel_reference<Weight>(weight.panel(panel), search.row, 0, logits);
+      panel_reference<Weight>(weight.panel(panel), row, 0, logits);
     }
-    ++search.best.panels;
+    ++best.panels;
     for (size_t i = 0; i < kPanelRows && panel * kPanelRows + i < N; ++i)
-      search.best.take(logits[i], static_cast<uint32_t>(panel * kPanelRows + i));
+      best.take(logits[i], static_cast<uint32_t>(panel * kPanelRows + i));
+  }
+};
+
+/// Stores the greatest logits that rows may have. A worker's choice is the panel with the largest
+/// of its own, as `index`, and this one.
+template <class Stage>
+struct GreatestTask {
+  static constexpr size_t K = Stage::K;
+  static constexpr CodedFormat kFormat = Stage::kFormat;
+  const Stage& stage;
+  WorkPartition partition;
+
+  void work(size_t slot) {
+    F32x8 largest = splat(-__builtin_inff());
+    I32x8 where = zero_i32();
+    Range range = partition.first(slot);
+    if (range.begin < range.end) stage.prepare(slot);
+    const Quantized x = quantized_at<K>(stage.input(slot), 1);
+    const float norm = range.begin < range.end ? activation_norm<K>(x) : 0;
+    for (; range.begin < range.end; range = partition.next()) {
+      // Parts that are read concurrently, as in LinearTask.
+      const size_t part = (range.end - range.begin) / kWeightStreams;
+      for (size_t i = 0; i < part; ++i)
+        panels<kWeightStreams>(range.begin + i, part, x, norm, largest, where);
+      for (size_t i = range.begin + part * kWeightStreams; i < range.end; ++i)
+        panels<1>(i, 0, x, norm, largest, where);
+    }
+    float value[kPanelRows];
+    int32_t panel[kPanelRows];
+    store(value, largest);
+    store_i32(panel, where);
+    Choice& best = stage.choice(slot);
+    best = {0, -__builtin_inff(), 0};
+    for (size_t i = 0; i < kPanelRows; ++i) best.take(value[i], static_cast<uint32_t>(panel[i]));
+  }
+  template <size_t kPanels>
+  LLMC_INLINE void panels(size_t first, size_t distance, const Quantized& x, float norm,
+                          F32x8& largest, I32x8& where) const {
+    using Weight = decltype(stage.weight);
+    alignas(kAlignment) float y[kPanels * kPanelRows];
+    upper_panels_gemv<kFormat, K, kPanels>(stage.weight.panel(first),
+                                           distance * Weight::kPanelBytes, x, y);
+    for (size_t p = 0; p < kPanels; ++p) {
+      const size_t panel = first + p * distance;
+      const F32x8 most =
+          greatest_logits<kFormat, K>(stage.weight.panel(panel), y + p * kPanelRows, norm);
+      store_row<Stage::kLogits>(stage.greatest, panel * kPanelRows, most);
+      const Mask8 larger = less(largest, most);
+      largest = select(larger, most, largest);
+      where =
+          bits(select(larger, from_bits(splat_i32(static_cast<int32_t>(panel))), from_bits(where)));
+    }
+  }
+};
+
+/// Computes the panels that may have the largest logit. Workers begin with `known`, the choice from
+/// panel `computed`.
+template <class Stage>
+struct CandidateTask {
+  const Stage& stage;
+  WorkPartition partition;
+  Choice known;
+  size_t computed;
+
+  void work(size_t slot) {
+    Choice best = known;
+    best.panels = 0;
+    bool prepared = false;
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
+      for (size_t panel = range.begin; panel < range.end; ++panel) {
+        const F32x8 most = load_row<Stage::kLogits>(stage.greatest, panel * kPanelRows);
+        const Mask8 below = less(most, splat(best.logit));  // false for NaN
+        const I32x8 rest = bits(select(below, from_bits(zero_i32()), from_bits(splat_i32(1))));
+        if (reduce_max_i32(rest) == 0 || panel == computed) continue;
+        if (!prepared) stage.prepare(slot);
+        prepared = true;
+        stage.compute(panel, slot, best);
+      }
+    }
+    stage.choice(slot) = best;
   }
 };
 
@@ -195,18 +241,26 @@ struct ChooseTask {
 template <class Source, class Weight, size_t N>
 inline void linear(const KernelContext& context, const Source& source, const Weight& weight,
                    const Choose<N>& chosen) {
-  using Task = ChooseTask<Source, Weight, N>;
-  static_assert(Task::kFormat.split && Weight::kPanels == panel_count(N));
-  unsigned char* tiles = context.work;
-  unsigned char* area = tiles + context.run->threads * linear_tile_bytes(1, 1);
-  const size_t bytes = Weight::bytes;
-  const WorkPartition partition(context.run, Weight::kPanels, workers_for(context.run, bytes, 1),
-                                kWeightStreams);
-  Task task{source, weight, partition, area, tiles};
-  for_each_worker(context.run, task);
+  using Stage = ChooseStage<Source, Weight, N>;
+  static_assert(Stage::kFormat.split && Weight::kPanels == panel_count(N));
+  const llmc_run* const run = context.run;
+  unsigned char* area = context.work + run->threads * linear_tile_bytes(1, 1);
+  const Stage stage{source, weight, chosen.greatest, area, context.work};
+  const size_t workers = workers_for(run, Weight::bytes, 1);
+  GreatestTask<Stage> greatest{stage, WorkPartition(run, Weight::kPanels, workers, kWeightStreams)};
+  for_each_worker(run, greatest);
+  Choice most = stage.choice(0);
+  for (size_t slot = 1; slot < workers; ++slot)
+    most.take(stage.choice(slot).logit, stage.choice(slot).index);
+
   Choice best{0, -__builtin_inff(), 0};
-  for (size_t slot = 0; slot < task.partition.workers(); ++slot) {
-    const Choice& other = *task.choice(slot);
+  stage.prepare(0);
+  stage.compute(most.index, 0, best);
+  CandidateTask<Stage> candidates{stage, WorkPartition(run, Weight::kPanels, workers), best,
+                                  most.index};
+  for_each_worker(run, candidates);
+  for (size_t slot = 0; slot < workers; ++slot) {
+    const Choice& other = stage.choice(slot);
     best.panels += other.panels;
     best.take(other.logit, other.index);
   }

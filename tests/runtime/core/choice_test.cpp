@@ -17,9 +17,9 @@ struct Calls {
 };
 Calls calls;
 
-std::uint32_t choose_row(const llmc_run* run, const float* row, float* logit,
+std::uint32_t choose_row(const llmc_run* run, const float* row, float* room, float* logit,
                          std::uint32_t* computed) {
-  const std::uint32_t best = choose(run, row, logit, computed);
+  const std::uint32_t best = choose(run, row, room, logit, computed);
   *computed = calls.computed;
   ++calls.choices;
   return best;
@@ -187,7 +187,7 @@ TEST(Choice, DraftsForksAndStatesGiveTheSameTokens) {
 
 TEST(Choice, NotFiniteLogitsAreAnError) {
   llmc_model m = choosing();
-  m.choose = [](const llmc_run*, const float*, float* logit, std::uint32_t* computed) {
+  m.choose = [](const llmc_run*, const float*, float*, float* logit, std::uint32_t* computed) {
     *logit = -INFINITY;
     *computed = kVocab;
     return 0u;

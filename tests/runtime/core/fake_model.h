@@ -168,12 +168,12 @@ inline void head(const llmc_run*, const float* rows, std::uint32_t count, float*
 }
 
 /// What head stores in best; the number of computed logits depends on the row.
-inline std::uint32_t choose(const llmc_run* run, const float* row, float* logit,
+inline std::uint32_t choose(const llmc_run* run, const float* row, float* room, float* logit,
                             std::uint32_t* computed) {
-  float logits[kVocab];
   std::uint32_t best = 0;
-  head(run, row, 1, logits, &best);
-  *logit = logits[best];
+  head(run, row, 1, room, &best);
+  *logit = room[best];
+  std::fill_n(room, kVocab, __builtin_nanf(""));  // no logits of anybody
   *computed = best % 3 == 0 ? kVocab : 1 + best % (kVocab / 4);
   return best;
 }
