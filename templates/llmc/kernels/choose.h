@@ -157,7 +157,8 @@ struct ChooseStage {
   }
 };
 
-/// Stores the greatest logits that rows may have. A worker's choice is the panel with the largest
+/// Prepares the input of each worker, also for the tasks after this one, and stores the greatest
+/// logits that rows may have. A worker's choice is the panel with the largest
 /// of its own, as `index`, and this one.
 template <class Stage>
 struct GreatestTask {
@@ -169,11 +170,10 @@ struct GreatestTask {
   void work(size_t slot) {
     F32x8 largest = splat(-__builtin_inff());
     I32x8 where = zero_i32();
-    Range range = partition.first(slot);
-    if (range.begin < range.end) stage.prepare(slot);
+    stage.prepare(slot);
     const Quantized x = quantized_at<K>(stage.input(slot), 1);
-    const float norm = range.begin < range.end ? activation_norm<K>(x) : 0;
-    for (; range.begin < range.end; range = partition.next()) {
+    const float norm = activation_norm<K>(x);
+    for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       // Parts that are read concurrently, as in LinearTask.
       const size_t part = (range.end - range.begin) / kWeightStreams;
       for (size_t i = 0; i < part; ++i)
@@ -221,15 +221,12 @@ struct CandidateTask {
   void work(size_t slot) {
     Choice best = known;
     best.panels = 0;
-    bool prepared = false;
     for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       for (size_t panel = range.begin; panel < range.end; ++panel) {
         const F32x8 most = load_row<Stage::kLogits>(stage.greatest, panel * kPanelRows);
         const Mask8 below = less(most, splat(best.logit));  // false for NaN
         const I32x8 rest = bits(select(below, from_bits(zero_i32()), from_bits(splat_i32(1))));
         if (reduce_max_i32(rest) == 0 || panel == computed) continue;
-        if (!prepared) stage.prepare(slot);
-        prepared = true;
         stage.compute(panel, slot, best);
       }
     }
@@ -254,7 +251,6 @@ inline void linear(const KernelContext& context, const Source& source, const Wei
     most.take(stage.choice(slot).logit, stage.choice(slot).index);
 
   Choice best{0, -__builtin_inff(), 0};
-  stage.prepare(0);
   stage.compute(most.index, 0, best);
   CandidateTask<Stage> candidates{stage, WorkPartition(run, Weight::kPanels, workers), best,
                                   most.index};
