@@ -155,10 +155,8 @@ LLMC_INLINE void coded_block_gemv(const uint8_t* block, [[maybe_unused]] const S
     q4_block_gemv<kPanels, kFar, kSteps / 2>(block, stride, a, part);
 #pragma clang loop unroll(full)
     for (size_t p = 0; p < kPanels; ++p) sum[p] = sum[p] + row_sums(part[p]);
-  } else if constexpr (CodedShape<kFormat>::kSplit) {
-    split_block_gemv<kFormat, kFar>(block, place, stride, a, sum);
   } else if constexpr (CodedShape<kFormat>::kSix) {
-    six_block_gemv<kFar>(block, stride, a, sum);
+    six_block_gemv<kFormat, kFar>(block, place, stride, a, sum);
   } else {
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {

@@ -31,37 +31,13 @@ LLMC_INLINE Codes six_bits(Codes four, Codes two) {
   return with_upper<kPair>(kHigh ? high_nibbles(four) : low_nibbles(four), two);
 }
 
-/// Adds sum_k c a of one 6-bit block of each stream, where c are the stored codes.
-template <bool kFar, size_t kPanels>
-LLMC_INLINE void six_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
-                                I32x8 (&sum)[kPanels]) {
-#pragma clang loop unroll(full)
-  for (size_t u = 0; u < 2; ++u) {
-    Activation4 four[4];
-#pragma clang loop unroll(full)
-    for (size_t i = 0; i < 4; ++i) four[i] = load_activation(a, u * 16 + i * 4);
-#pragma clang loop unroll(full)
-    for (size_t p = 0; p < kPanels; ++p) {
-      const uint8_t* at = block + p * stride + u * 64;
-      prefetch_weights<kFar>(at + kPrefetchAhead);
-      const uint8_t* upper = block + p * stride + kSixLowerBytes + u * 32;
-      if (u == 0) prefetch_weights<kFar>(upper + kPrefetchAhead);
-      const Codes first = load_codes(at), second = load_codes(at + 32), high = load_codes(upper);
-      const Codes c0 = with_upper<0>(low_nibbles(first), high);
-      const Codes c1 = with_upper<1>(high_nibbles(first), high);
-      const Codes c2 = with_upper<2>(low_nibbles(second), high);
-      const Codes c3 = with_upper<3>(high_nibbles(second), high);
-      sum[p] = dot_u6(sum[p], c0, four[0], c1, four[1]);
-      sum[p] = dot_u6(sum[p], c2, four[2], c3, four[3]);
-    }
-  }
-}
-
-/// The place of a superblock in panels of a split format, and distances to the superblocks that are
-/// prefetched meanwhile: lines of a panel's two parts are not read in the order of their addresses.
+/// The place of a superblock in panels, and distances to what is prefetched meanwhile. In a split
+/// format these are distances to superblocks: lines of a panel's two parts are not read in the
+/// order of their addresses.
 struct SplitPlace {
   const uint8_t* lower;  // lower bits of the current block
-  ptrdiff_t codes_near = 0, codes_far = 0, lower_near = 0, lower_far = 0;
+  ptrdiff_t codes_near = kPrefetchAhead, codes_far = kPrefetchAhead + kPrefetchFarther;
+  ptrdiff_t lower_near = codes_near, lower_far = codes_far;
 
   /// Superblocks `near` and `far` after superblock `s` of a panel.
   template <CodedFormat kFormat, size_t K>
@@ -91,10 +67,11 @@ LLMC_INLINE void prefetch_places(const uint8_t* p, ptrdiff_t near, ptrdiff_t far
   if constexpr (kFar) prefetch_tile(p + far);
 }
 
-/// Does the same as six_block_gemv() for a split format.
+/// Adds sum_k c a of one 6-bit block of each stream, where c are the stored codes.
 template <CodedFormat kFormat, bool kFar, size_t kPanels>
-LLMC_INLINE void split_block_gemv(const uint8_t* block, const SplitPlace& place, size_t stride,
-                                  const int8_t* a, I32x8 (&sum)[kPanels]) {
+LLMC_INLINE void six_block_gemv(const uint8_t* block, const SplitPlace& place, size_t stride,
+                                const int8_t* a, I32x8 (&sum)[kPanels]) {
+  const uint8_t* const rest = kFormat.split ? place.lower : block + kSixLowerBytes;
 #pragma clang loop unroll(full)
   for (size_t u = 0; u < 2; ++u) {
     Activation4 four[4];
@@ -104,9 +81,9 @@ LLMC_INLINE void split_block_gemv(const uint8_t* block, const SplitPlace& place,
     for (size_t p = 0; p < kPanels; ++p) {
       const uint8_t* at = block + p * stride + u * 64;
       prefetch_places<kFar>(at, place.codes_near, place.codes_far);
-      const uint8_t* lower = place.lower + p * stride + u * 32;
-      if (u == 0) prefetch_places<kFar>(lower, place.lower_near, place.lower_far);
-      const Codes first = load_codes(at), second = load_codes(at + 32), two = load_codes(lower);
+      const uint8_t* twos = rest + p * stride + u * 32;
+      if (u == 0) prefetch_places<kFar>(twos, place.lower_near, place.lower_far);
+      const Codes first = load_codes(at), second = load_codes(at + 32), two = load_codes(twos);
       sum[p] = dot_u6(sum[p], six_bits<kFormat, 0, false>(first, two), four[0],
                       six_bits<kFormat, 0, true>(first, two), four[1]);
       sum[p] = dot_u6(sum[p], six_bits<kFormat, 1, false>(second, two), four[2],
