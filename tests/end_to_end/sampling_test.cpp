@@ -153,7 +153,7 @@ TEST_F(Sampling, LogprobsAreThoseOfTheModel) {
       total += std::exp(logprob);
       if (top["id"] == said["id"])
         EXPECT_EQ(top,
-                  (Json{{"id", said["id"]}, {"text", said["text"]}, {"logprob", said["logprob"]}}));
+                  (Json{{"id", said["id"]}, {"piece", said["piece"]}, {"logprob", said["logprob"]}}));
     }
     EXPECT_LE(total, 1.0 + 1e-6);
   }

@@ -9,10 +9,10 @@
 namespace llmc::cli {
 namespace {
 
-/// A token in results, with its text if there is a tokenizer.
+/// A token in results, with its name in the vocabulary if there is a tokenizer.
 Json token_json(std::int32_t id, float logprob, const hosted::Tokenizer* tokenizer) {
   Json json{{"id", id}};
-  if (tokenizer != nullptr) json["text"] = printable(std::string(tokenizer->name_of(id)));
+  if (tokenizer != nullptr) json["piece"] = printable(std::string(tokenizer->name_of(id)));
   json["logprob"] = logprob;
   return json;
 }
