@@ -203,7 +203,7 @@ void finish(llmc_session& session, Sequence& sequence) {
   if (leaves_logits_out(session, sequence)) return;
   const uint32_t slot = own_slot(session, sequence);
   run_head(session, hidden_rows(session, last), 1, slot);
-  keep_row(session, sequence, last, slot);
+  keep_logits(session, sequence, slot);
 }
 
 /// Moves the tokens after the first `keep + drop` down by `drop` positions and runs them again
@@ -378,7 +378,12 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
     Sequence& sequence = session.sequence(sequences[i]);
     commit(session, sequence, 1);
     KvCache::finish(sequence.cached);
-    has_head ? keep_row(session, sequence, i, i) : drop_row(sequence);
+    if (has_head) {
+      keep_row(session, sequence, i);
+      keep_logits(session, sequence, i);
+    } else {
+      drop_row(sequence);
+    }
   }
   return LLMC_OK;
 }

@@ -16,6 +16,13 @@ void choice_did_not_pay(llmc_session& session) {
   session.whole_choices = session.choice_backoff;
 }
 
+/// Notes that logits after the sequence's last token are read.
+void note_reading(llmc_session& session, Sequence& sequence) {
+  if (sequence.best == kNoToken) return;
+  sequence.best = kNoToken;
+  choice_did_not_pay(session);
+}
+
 bool is_current(const llmc_session& session, const LogitsSlot& at) {
   return at.generation != 0 && session.generations[at.slot] == at.generation;
 }
@@ -24,10 +31,7 @@ bool is_current(const llmc_session& session, const LogitsSlot& at) {
 /// them in `slot`. The sequence must have a last token.
 void compute_logits(llmc_session& session, Sequence& sequence, uint32_t slot) {
   if (is_current(session, sequence.logits)) return;
-  if (sequence.chosen) {
-    sequence.chosen = false;
-    choice_did_not_pay(session);
-  }
+  note_reading(session, sequence);
   run_head(session, sequence.last_row, 1, slot);
   sequence.logits = {slot, session.generations_used};
 }
@@ -63,15 +67,14 @@ void keep_row(llmc_session& session, Sequence& sequence, uint32_t row) {
   __builtin_memcpy(sequence.last_row, hidden_rows(session, row),
                    uint64_t{session.model->hidden} * sizeof(float));
   sequence.has_row = true;
-  if (sequence.chosen) session.choice_backoff = 0;
-  sequence.chosen = false;
+  if (sequence.best != kNoToken) session.choice_backoff = 0;
+  sequence.best = kNoToken;
   sequence.logits = {0, 0};
   // It was chosen for the position of the token that has now been appended.
   sequence.drawn.valid = false;
 }
 
-void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot) {
-  keep_row(session, sequence, row);
+void keep_logits(llmc_session& session, Sequence& sequence, uint32_t slot) {
   sequence.logits = {slot, session.generations[slot]};
 }
 
@@ -84,6 +87,10 @@ bool leaves_logits_out(const llmc_session& session, const Sequence& sequence) {
 }
 
 llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* token) {
+  if (sequence.best != kNoToken) {
+    *token = sequence.best;
+    return LLMC_OK;
+  }
   float logit = 0;
   uint32_t computed = 0;
   // The room of logits, which it overwrites.
@@ -94,15 +101,16 @@ llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* toke
   const uint32_t vocab = session.model->vocab;
   session.logits_computed = computed < vocab ? computed : vocab;
   // 71 % of the bytes are read in any case, and single panels are slower than a stream of them.
-  sequence.chosen = session.logits_computed <= vocab / 32;
-  if (!sequence.chosen) choice_did_not_pay(session);
+  const bool pays = session.logits_computed <= vocab / 32;
+  if (!pays) choice_did_not_pay(session);
   if (!(logit > -__builtin_inff() && logit < __builtin_inff())) return LLMC_ERROR_NOT_FINITE;
   *token = static_cast<int32_t>(best);
+  if (pays) sequence.best = *token;
   return LLMC_OK;
 }
 
 void drop_row(Sequence& sequence) {
-  sequence.chosen = false;
+  sequence.best = kNoToken;
   sequence.has_row = false;
   sequence.drawn.valid = false;
 }
@@ -132,6 +140,7 @@ const float* row_logits(llmc_session& session, uint32_t row) {
 }
 
 const float* rows_logits(llmc_session& session, uint32_t row, uint32_t rows) {
+  if (row + rows == session.last_chunk) note_reading(session, session.selected());
   run_rows(session, row, rows);
   return session.logits;
 }

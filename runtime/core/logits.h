@@ -18,15 +18,15 @@ void run_rows(llmc_session& session, uint32_t row, uint32_t count);
 /// Returns the slot that is used when a sequence's logits are computed alone.
 uint32_t own_slot(const llmc_session& session, const Sequence& sequence);
 
-/// Saves the row of a sequence's last token, because the next forward pass overwrites it. The
-/// logits of this row are in `slot`.
-void keep_row(llmc_session& session, Sequence& sequence, uint32_t row, uint32_t slot);
-/// The same before the row has logits.
+/// Saves the row of a sequence's last token, because the next forward pass overwrites it. The row
+/// has no logits yet.
 void keep_row(llmc_session& session, Sequence& sequence, uint32_t row);
+/// Notes that the logits of this row are in `slot`.
+void keep_logits(llmc_session& session, Sequence& sequence, uint32_t slot);
 /// Returns whether the sequence's next token is chosen without most logits.
 bool leaves_logits_out(const llmc_session& session, const Sequence& sequence);
-/// Chooses the next token like this. The sequence must have a last token without logits. Fails with
-/// LLMC_ERROR_NOT_FINITE if the largest logit is not finite.
+/// Chooses the next token like this, once if that pays. The sequence must have a last token without
+/// logits. Fails with LLMC_ERROR_NOT_FINITE if the largest logit is not finite.
 llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* token);
 /// Notes that the sequence has no row and no logits after its last token.
 void drop_row(Sequence& sequence);

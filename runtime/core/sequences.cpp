@@ -82,7 +82,7 @@ void begin(llmc_session& session, Sequence& sequence) {
   sequence.drawn = {};
   sequence.stepped = {};
   sequence.lookup = {.limit = 1, .backoff = 0, .wait = 0};
-  sequence.chosen = false;
+  sequence.best = kNoToken;
   sequence.has_row = tokens > 0 && model.prefix_row != nullptr;
   if (sequence.has_row) {
     __builtin_memcpy(sequence.last_row, model.prefix_row, uint64_t{model.hidden} * sizeof(float));
@@ -138,7 +138,7 @@ llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to) {
   copy.state_tokens = original.state_tokens;
   llmc::core::attend_to(*session, copy, original.source);
   copy.has_row = original.has_row;
-  copy.chosen = false;
+  copy.best = original.best;
   if (original.has_row) {
     __builtin_memcpy(copy.last_row, original.last_row,
                      uint64_t{session->model->hidden} * sizeof(float));
@@ -165,7 +165,7 @@ llmc_status llmc_release(llmc_session* session, uint32_t sequence) {
   llmc::core::truncate(*session, gone, 0);
   llmc::core::leave_source(*session, gone);
   gone.has_row = false;
-  gone.chosen = false;
+  gone.best = llmc::core::kNoToken;
   gone.logits.generation = 0;
   gone.alive = false;
   return LLMC_OK;

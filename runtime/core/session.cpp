@@ -118,7 +118,7 @@ llmc_status llmc_rewind(llmc_session* session, size_t position) {
   llmc::core::truncate(*session, sequence, at);
   session->last_chunk = 0;
   sequence.has_row = false;
-  sequence.chosen = false;
+  sequence.best = llmc::core::kNoToken;
   return LLMC_OK;
 }
 

@@ -75,10 +75,11 @@ struct Sequence {
   /// Value for `drawn` during a step, so that a step that fails leaves `drawn` unchanged.
   DrawnToken stepped;
   LookupState lookup;
+  int32_t best;  // the next token, if it was chosen without most logits and none was read since;
+                 // else kNoToken
   bool alive;
   bool has_row;   // whether the logits after the last token can be computed
   bool in_batch;  // whether it takes part in the current call
-  bool chosen;    // whether its next token was chosen without most logits, and none was read since
 };
 static_assert(sizeof(Sequence) <= LLMC_SEQUENCE_BYTES);
 

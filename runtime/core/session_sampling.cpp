@@ -113,11 +113,6 @@ llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& dra
   Choice choice{};
   if (leaves_logits_out(session, sequence)) {
     if (const llmc_status bad = check_logits(sequence)) return bad;
-    if (sequence.chosen && sequence.drawn.valid &&
-        sequence.drawn.position == sequence.cached.position) {
-      drawn = sequence.drawn;
-      return LLMC_OK;
-    }
     if (const llmc_status bad = choose_best(session, sequence, &choice.token)) return bad;
     choice.mu = session.cache.mu(sequence.cached);
     drawn = {choice, sequence.cached.position, true};

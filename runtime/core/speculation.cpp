@@ -67,11 +67,11 @@ llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_
     commit(session, sequence, 1);
     keep_row(session, sequence, done);
     if (together) {
-      keep_row(session, sequence, done, done);
+      keep_logits(session, sequence, done);
     } else if (done + 1 < n || !leaves_logits_out(session, sequence)) {
       const uint32_t slot = own_slot(session, sequence);
       run_head(session, hidden_rows(session, done), 1, slot);
-      keep_row(session, sequence, done, slot);
+      keep_logits(session, sequence, slot);
     }
     if (++done == n || draw_next(session, sequence, sequence.stepped) != LLMC_OK) break;
     const int32_t token = sequence.stepped.choice.token;

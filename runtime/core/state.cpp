@@ -180,7 +180,7 @@ llmc_status load(llmc_session& session, const unsigned char* from, size_t bytes)
     sequence.state_tokens = header.tokens;
   }
   sequence.has_row = header.has_row != 0;
-  sequence.chosen = false;
+  sequence.best = kNoToken;
   sequence.logits.generation = 0;
   sequence.drawn.valid = false;
   if (sequence.has_row)

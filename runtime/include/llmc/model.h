@@ -154,8 +154,8 @@ struct llmc_model {
                uint32_t* best);
   /* Returns what head stores in best for one row, and stores its logit, or -infinity if all are NaN
    * or -infinity. Rows of the matrix that cannot have the largest logit are read in part;
-   * `*computed` is the number of the others. `room`, float[vocab], is used during the call. NULL:
-   * the model has no such matrix. */
+   * `*computed` is the number of the others, a multiple of 8. `room`, float[vocab], is used during
+   * the call. NULL: the model has no such matrix. */
   uint32_t (*choose)(const llmc_run* run, const float* row, float* room, float* logit,
                      uint32_t* computed);
   /* Encoder-decoder: runs the encoder on `input`, int32_t[n] or float[source_width * n], n in

@@ -6,6 +6,7 @@
 #include "llmc/speculation.h"
 #include "runtime/core/session.h"
 #include "tests/runtime/core/fake_model.h"
+#include "tests/runtime/core/free_grammar.h"
 
 namespace llmc::fake {
 namespace {
@@ -91,6 +92,23 @@ TEST(Choice, NeedsAllLogitsForAnythingElse) {
   prefill_prompt(s, 1);
   EXPECT_TRUE(whole());
   ASSERT_EQ(llmc_set_logit_bias(s, nullptr, 0), LLMC_OK);
+  const FreeGrammar tables;
+  alignas(64) unsigned char memory[LLMC_GRAMMAR_BYTES];
+  llmc_grammar* grammar = nullptr;
+  ASSERT_EQ(llmc_grammar_init(memory, sizeof memory, &tables, tables.bytes(), &grammar), LLMC_OK);
+  ASSERT_EQ(llmc_set_grammar(s, grammar), LLMC_OK);
+  prefill_prompt(s, 1);
+  EXPECT_TRUE(whole());
+  ASSERT_EQ(llmc_set_grammar(s, nullptr), LLMC_OK);
+  std::uint32_t guide = 0;
+  ASSERT_EQ(llmc_new_sequence(s, &guide), LLMC_OK);
+  ASSERT_EQ(llmc_select(s, guide), LLMC_OK);
+  prefill_prompt(s, 2);
+  ASSERT_EQ(llmc_select(s, 0), LLMC_OK);
+  ASSERT_EQ(llmc_set_guidance(s, guide, 1.5f), LLMC_OK);
+  prefill_prompt(s, 1);
+  EXPECT_TRUE(whole());
+  ASSERT_EQ(llmc_set_guidance(s, guide, 1.0f), LLMC_OK);
   prefill_prompt(s, 1);
   ASSERT_EQ(llmc_sample(s, &token), LLMC_OK);
   EXPECT_EQ(calls.choices, 1) << "greedy again";
@@ -143,6 +161,18 @@ TEST(Choice, PausesWhileTheLogitsAreRead) {
   EXPECT_EQ(calls.choices, 2) << "after 7 tokens";
 }
 
+TEST(Choice, PausesWhileTheLogitsOfRowsAreRead) {
+  const Session s(config(), choosing());
+  prefill_prompt(s, 3);
+  for (int i = 0; i < 25; ++i) {
+    chosen(s);
+    std::int32_t token = -1;
+    ASSERT_EQ(llmc_sample(s, &token), LLMC_OK);
+    ASSERT_NE(llmc_logits_rows(s, 0, 1), nullptr);
+  }
+  EXPECT_EQ(calls.choices, 4) << "two, then one after 7 and one after 35 choices";
+}
+
 TEST(Choice, IsMadeOnceForEachToken) {
   const Session s(config(), choosing({.sequences = 1, .batch = 4}));
   prefill_prompt(s, 5);
@@ -158,6 +188,49 @@ TEST(Choice, IsMadeOnceForEachToken) {
   ASSERT_EQ(llmc_step_lookup(s, 1, nullptr, 0, tokens, &n), LLMC_OK);
   EXPECT_EQ(calls.choices, 2);
   EXPECT_EQ(calls.heads, 0);
+}
+
+/// A token that was drawn before, with other parameters, is not the choice.
+TEST(Choice, IsNotWhatWasDrawnBefore) {
+  bool cancelled = false;
+  llmc_config with_cancel = config();
+  with_cancel.cancel = [](void* said) { return static_cast<int>(*static_cast<bool*>(said)); };
+  with_cancel.cancel_user = &cancelled;
+  const Session s(with_cancel, choosing()), plain;
+  prefill_prompt(s, 5);
+  prefill_prompt(plain, 5);
+  std::int32_t expected = -1, token = -1;
+  ASSERT_EQ(llmc_sample(plain, &expected), LLMC_OK);
+  llmc_sampling sampling{};
+  sampling.temperature = 50.0f;
+  do {
+    ++sampling.seed;
+    ASSERT_EQ(llmc_set_sampling(s, &sampling), LLMC_OK);
+    ASSERT_EQ(llmc_sample(s, &token), LLMC_OK);
+  } while (token == expected);
+  ASSERT_NE(llmc_logits_at(s, 0), nullptr);  // where those of the last token were
+  ASSERT_EQ(llmc_set_sampling(s, nullptr), LLMC_OK);
+  const int before = calls.choices;
+  cancelled = true;
+  ASSERT_EQ(llmc_step(s, &token), LLMC_ERROR_CANCELLED);
+  ASSERT_EQ(calls.choices, before + 1);
+  cancelled = false;
+  ASSERT_EQ(llmc_sample(s, &token), LLMC_OK);
+  EXPECT_EQ(token, expected);
+  EXPECT_EQ(chosen(s), expected);
+  EXPECT_EQ(calls.choices, before + 1) << "once";
+}
+
+TEST(Choice, AForkHasItAlready) {
+  const Session s(config(), choosing({.sequences = 2}));
+  prefill_prompt(s, 5);
+  std::int32_t token = -1;
+  ASSERT_EQ(llmc_sample(s, &token), LLMC_OK);
+  std::uint32_t fork = 0;
+  ASSERT_EQ(llmc_fork(s, 0, &fork), LLMC_OK);
+  ASSERT_EQ(llmc_select(s, fork), LLMC_OK);
+  EXPECT_EQ(chosen(s), token);
+  EXPECT_EQ(calls.choices, 1);
 }
 
 TEST(Choice, DraftsForksAndStatesGiveTheSameTokens) {
