@@ -110,16 +110,17 @@ TEST(ChooseTest, NormsAndOneRowAreAsInTheWholeProduct) {
   EXPECT_EQ(chosen.choice.panels, 1u);
 }
 
-/// Rows whose logits differ by their lower bits alone, equal rows, and rows of the padding.
+/// Rows whose logits differ by their lower bits alone, equal rows, of several workers, and rows of
+/// the padding.
 TEST(ChooseTest, EqualLogitsGiveTheFirst) {
-  constexpr std::size_t N = 61, K = 64;
+  constexpr std::size_t N = 1003, K = 320;
   using W = Weight<coded_weight(kSplitSixBits), packed_rows(N), K>;
   Aligned<float> ones(K), minus_ones(K);
   for (std::size_t k = 0; k < K; ++k) {
     ones[k] = 1;
     minus_ones[k] = -1;
   }
-  for (const std::size_t best : {0u, 7u, 8u, 33u, 60u}) {
+  for (const std::size_t best : {0u, 7u, 8u, 533u, 1002u}) {
     const auto data = split_head<W>(
         N,
         [&](std::size_t row, std::size_t k) {
@@ -127,12 +128,30 @@ TEST(ChooseTest, EqualLogitsGiveTheFirst) {
         },
         [](std::size_t) { return 0.25f; });
     for (const std::uint32_t threads : {1u, 2u, 4u}) {
+      const TestRun run = make_run(1, threads);
+      ASSERT_EQ(workers_for(&run, W::bytes, 1), threads);
       const Chosen chosen = choose<N, W>(data.data(), Rows<K>{ones.data()}, threads);
       expect_equal(chosen);
       EXPECT_EQ(chosen.choice.index, best);
     }
     // All logits are negative: the zeros of the padding are no rows.
     expect_equal(choose<N, W>(data.data(), Rows<K>{minus_ones.data()}, 1));
+  }
+}
+
+/// All logits are negative, so the padding, whose bounds are 0, would be the likeliest panel.
+TEST(ChooseTest, PaddingIsNoCandidate) {
+  constexpr std::size_t N = 1001, K = 128;
+  using W = Weight<coded_weight(kSplitSixBits), packed_rows(N), K>;
+  const auto data = split_head<W>(
+      N, [](std::size_t row, std::size_t) { return row == 500 ? -5 : -20; },
+      [](std::size_t) { return 0.5f; });
+  Aligned<float> ones(K);
+  for (std::size_t k = 0; k < K; ++k) ones[k] = 1;
+  for (const std::uint32_t threads : {1u, 2u}) {
+    const Chosen chosen = choose<N, W>(data.data(), Rows<K>{ones.data()}, threads);
+    expect_equal(chosen);
+    EXPECT_EQ(chosen.choice.panels, 1u);
   }
 }
 
@@ -171,6 +190,38 @@ TEST(ChooseTest, LowerBitsDecide) {
   expect_equal(chosen);
   EXPECT_EQ(chosen.choice.index, 1500u);
   EXPECT_LT(chosen.choice.panels, 20u);
+}
+
+/// The greatest logit that a row may have, as the first pass computes it, beside its logit: where
+/// the lower bits are those of the input they are almost equal, else it is greater.
+TEST(ChooseTest, TheGreatestLogitIsAlmostReached) {
+  constexpr std::size_t N = kPanelRows, K = 640;
+  using W = Weight<coded_weight(kSplitSixBits), N, K>;
+  constexpr CodedFormat kFormat = coded_format(W::kKind);
+  const auto code = [](std::size_t row, std::size_t k) {
+    const std::uint64_t word = packing::mixed(row, k);
+    return static_cast<int>(word % 16) * 4 - 32 + ((word & 16) != 0 ? 3 : 0);
+  };
+  const auto data = split_head<W>(N, code, [](std::size_t) { return 0.5f; });
+  for (std::size_t like = 0; like < N; ++like) {
+    Aligned<float> x(K);
+    for (std::size_t k = 0; k < K; ++k) x[k] = (code(like, k) & 3) == 3 ? 0.25f : -0.25f;
+    const Rows<K> source{x.data()};
+    Aligned<float> logits(N);
+    run_linear(make_run(1, 1), source, W{data.data()}, Store<N>{logits.data()});
+    Aligned<unsigned char> area(linear_input_bytes(W::kKind, K, 1));
+    const ChooseStage<Rows<K>, W, N> stage{source, W{data.data()}, nullptr, area.data(), nullptr};
+    stage.prepare(0);
+    const Quantized quantized = quantized_at<K>(stage.input(0), 1);
+    Aligned<float> quarters(N), greatest(N);
+    upper_panels_gemv<kFormat, K, 1>(data.data(), 0, quantized, quarters.data());
+    const float norm = activation_norm<K>(quantized);
+    store(greatest.data(), greatest_logits<kFormat, K>(data.data(), quarters.data(), norm));
+    // What the lower bits add in the best case: 0.5 * 1.5 * 0.25 * 640.
+    for (std::size_t row = 0; row < N; ++row)
+      EXPECT_GE(greatest[row], logits[row] + (row == like ? 0 : 60)) << row;
+    EXPECT_LE(greatest[like], logits[like] + 120 * 0.001f);
+  }
 }
 
 /// The bound is not less than any difference that occurs, and not much more than the greatest:

@@ -44,8 +44,9 @@ LLMC_INLINE float activation_norm(const Quantized& x) {
     }
     sum += x.scales[s] * x.scales[s] * static_cast<float>(squares);
   }
-  // Whatever is lost when a square underflows is far below the square of kLeast.
-  constexpr float kLeast = 1e-15f, kGreatest = 1e15f;
+  // What is lost when squares underflow, also to zero (2^-126 * 2^22 in a superblock), is far below
+  // the square of kLeast.
+  constexpr float kLeast = 1e-14f, kGreatest = 1e15f;
   float lane[8];
   store(lane, sqrt(splat(sum)));
   const float norm = lane[0] * (1 + 0x1p-16f);
@@ -119,6 +120,15 @@ LLMC_INLINE F32x8 greatest_logits(const uint8_t* panel, const float* quarters, f
   return fma(bounds, splat(norm), fma(splat(4.0f), load(quarters), splat(kSlack)));
 }
 
+/// Replaces the elements of a panel that are not rows of N by -infinity.
+template <size_t N>
+LLMC_INLINE F32x8 without_padding(F32x8 values, size_t panel) {
+  constexpr size_t kRest = N % kPanelRows;
+  if (kRest == 0 || panel + 1 < panel_count(N)) return values;
+  alignas(kAlignment) const float lanes[kPanelRows] = {0, 1, 2, 3, 4, 5, 6, 7};
+  return select(less(load(lanes), splat(float{kRest})), values, splat(-__builtin_inff()));
+}
+
 /// What the workers of a choice share.
 template <class Source, class Weight, size_t N>
 struct ChooseStage {
@@ -158,8 +168,8 @@ struct ChooseStage {
 };
 
 /// Prepares the input of each worker, also for the tasks after this one, and stores the greatest
-/// logits that rows may have. A worker's choice is the panel with the largest
-/// of its own, as `index`, and this one.
+/// logits that rows may have. A worker's choice is the largest of its own, and its panel as
+/// `index`.
 template <class Stage>
 struct GreatestTask {
   static constexpr size_t K = Stage::K;
@@ -198,8 +208,8 @@ struct GreatestTask {
                                            distance * Weight::kPanelBytes, x, y);
     for (size_t p = 0; p < kPanels; ++p) {
       const size_t panel = first + p * distance;
-      const F32x8 most =
-          greatest_logits<kFormat, K>(stage.weight.panel(panel), y + p * kPanelRows, norm);
+      const F32x8 most = without_padding<Stage::kLogits>(
+          greatest_logits<kFormat, K>(stage.weight.panel(panel), y + p * kPanelRows, norm), panel);
       store_row<Stage::kLogits>(stage.greatest, panel * kPanelRows, most);
       const Mask8 larger = less(largest, most);
       largest = select(larger, most, largest);
@@ -223,7 +233,8 @@ struct CandidateTask {
     best.panels = 0;
     for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
       for (size_t panel = range.begin; panel < range.end; ++panel) {
-        const F32x8 most = load_row<Stage::kLogits>(stage.greatest, panel * kPanelRows);
+        const F32x8 most = without_padding<Stage::kLogits>(
+            load_row<Stage::kLogits>(stage.greatest, panel * kPanelRows), panel);
         const Mask8 below = less(most, splat(best.logit));  // false for NaN
         const I32x8 rest = bits(select(below, from_bits(zero_i32()), from_bits(splat_i32(1))));
         if (reduce_max_i32(rest) == 0 || panel == computed) continue;
