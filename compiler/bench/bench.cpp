@@ -277,6 +277,7 @@ Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32
   LLMC_RETURN_IF_ERROR(plain.fill(test));
   if (timed != nullptr) LLMC_RETURN_IF_ERROR(timed->fill(test));
   std::vector<BenchSession::Run> with_parts;
+  std::size_t logits = 0, choices = 0;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     tick();
     LLMC_TRY(const BenchSession::Run run, plain.run(test));
@@ -286,13 +287,15 @@ Result<BenchResult> measure(const Test& test, std::uint32_t threads, std::uint32
     }
     if (i == 0) continue;
     result.seconds.push_back(run.seconds);
-    if (!run.steps.empty())
-      result.logits_computed = static_cast<double>(run.logits) /
-                               (static_cast<double>(run.steps.size()) * plain.vocabulary());
+    logits += run.logits;
+    choices += run.steps.size();
     std::vector<double>& steps = result.steps.seconds;
     if (steps.empty()) steps = run.steps;
     for (std::size_t s = 0; s < steps.size(); ++s) steps[s] = std::min(steps[s], run.steps[s]);
   }
+  if (choices > 0)
+    result.logits_computed =
+        static_cast<double>(logits) / (static_cast<double>(choices) * plain.vocabulary());
   finish(result);
   if (!with_parts.empty()) {
     const auto middle = with_parts.begin() + static_cast<std::ptrdiff_t>(with_parts.size() / 2);
@@ -325,13 +328,13 @@ double BenchReport::macs(const BenchResult& result, const plan::Products& p) con
 }
 
 double BenchReport::bytes_read(const BenchResult& result, const plan::Products& p) const {
-  const auto bytes = static_cast<double>(p.bytes);
-  if (p.part != Part::kHead) return bytes;
   // Of a logit that is not computed, codes are read without their lower two bits.
   constexpr CodedFormat kSplit = kSplitSixBits;
   constexpr double kLower = kSplitLowerBytes;
   constexpr double kUpper = coded_block_bytes(kSplit) + kPanelRows * coded_number_bytes(kSplit);
-  return bytes - bytes * (1 - result.logits_computed) * kLower / (kLower + kUpper);
+  return static_cast<double>(p.bytes) - static_cast<double>(p.split_bytes) *
+                                            (1 - result.logits_computed) * kLower /
+                                            (kLower + kUpper);
 }
 
 double BenchReport::weight_bytes_read(const BenchResult& result) const {

@@ -130,6 +130,7 @@ class PartSizes {
     products.format = format;
     products.macs += rows * weight.active_elements();
     products.bytes += weight.active_bytes();
+    if (weight.matrix == coded_weight(kSplitSixBits)) products.split_bytes += weight.active_bytes();
   }
 
   const Program& program_;

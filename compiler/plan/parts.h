@@ -30,6 +30,7 @@ struct Products {
   Part part = Part::kRest;
   std::string format;  // PackedWeight::format_name() of the matrices
   std::uint64_t macs = 0, bytes = 0;
+  std::uint64_t split_bytes = 0;  // of them, in a matrix that greedy choices read in part
 };
 /// Returns the products by part and format, in the order of the parts. The head is counted as if it
 /// ran for every token, although in a prompt it runs for the last token only.
