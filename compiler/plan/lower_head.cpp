@@ -156,6 +156,19 @@ const LinearStage* logits_product(const Program& program) {
   return plain ? s : nullptr;
 }
 
+/// Returns whether another of the stages, or of a loop body, has the matrix of `head`.
+bool is_shared(const std::vector<Stage>& stages, const LinearStage& head) {
+  return std::ranges::any_of(stages, [&](const Stage& stage) {
+    const std::uint32_t index = head.weight.index;
+    if (const auto* loop = std::get_if<LoopStage>(&stage.op)) {
+      const auto has = [&](const auto& field) { return std::ranges::count(field.weights, index); };
+      return std::ranges::any_of(loop->fields, has) || is_shared(loop->body, head);
+    }
+    const auto* s = std::get_if<LinearStage>(&stage.op);
+    return s != nullptr && s != &head && !s->weight.per_layer && s->weight.index == index;
+  });
+}
+
 }  // namespace
 
 void split_codes_of_head(Program& program) {
@@ -167,13 +180,7 @@ void split_codes_of_head(Program& program) {
   const bool six = weight.matrix == coded_weight(kSixBits) &&
                    weight.conversion != WeightConversion::kPreserved &&
                    weight.rows * weight.columns >= kLeastWeights;
-  const auto shares = [&](const Stage& stage) {
-    const auto* s = std::get_if<LinearStage>(&stage.op);
-    return s != head && s && !s->weight.per_layer && s->weight.index == head->weight.index;
-  };
-  if (!six || std::ranges::any_of(program.forward, shares) ||
-      std::ranges::any_of(program.head, shares))
-    return;
+  if (!six || is_shared(program.forward, *head) || is_shared(program.head, *head)) return;
   weight.matrix = coded_weight(kSplitSixBits);
 }
 

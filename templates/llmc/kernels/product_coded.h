@@ -424,9 +424,9 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
     };
     each_strip_tile<kTile>(count, [&]<size_t kTokens>(size_t t) LLMC_INLINE_LAMBDA {
       for (size_t p = 0; p < panels; ++p) {
-        coded_super_tile<kFormat, kTokens>(codes_of(p), lower_bits<kFormat>(panel, K, s),
-                                           super + p * kPanelBytes, blocks, x, s, token + t,
-                                           y + p * y_stride + t * kPanelRows);
+        coded_super_tile<kFormat, kTokens>(
+            codes_of(p), lower_bits<kFormat>(panel + p * kPanelBytes, K, s),
+            super + p * kPanelBytes, blocks, x, s, token + t, y + p * y_stride + t * kPanelRows);
       }
     });
   }
