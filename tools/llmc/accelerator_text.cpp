@@ -1,10 +1,55 @@
 #include "tools/llmc/accelerator_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "compiler/support/counted.h"
 
 namespace llmc::cli {
+namespace {
+
+/// "x f32[128, 192], attended_codes u8[128, 320]"
+std::string shapes_text(const Json& rows) {
+  std::string text;
+  for (const Json& row : rows)
+    text += fmt::format("{}{} {}[{}, {}]", text.empty() ? "" : ", ",
+                        printable(row.at("buffer").get<std::string>(), 40),
+                        printable(row.at("element").get<std::string>(), 10),
+                        row.at("shape").at(0).get<std::uint64_t>(),
+                        row.at("shape").at(1).get<std::uint64_t>());
+  return text;
+}
+
+}  // namespace
+
+std::string regions_text(const Json& plan) {
+  const Json& accelerator = plan.at("accelerator");
+  const auto number = [](const Json& json, const char* name) {
+    return json.at(name).get<std::uint64_t>();
+  };
+  const std::uint64_t chunk = number(plan.at("options"), "chunk");
+  std::string text = fmt::format(
+      "accelerator {}: {:.1f} % of the multiply-adds of matrix products; per chunk of {} tokens {} "
+      "to the device and {} back\n",
+      printable(accelerator.at("device").get<std::string>(), 40),
+      100.0 * static_cast<double>(number(accelerator, "multiply_adds")) /
+          static_cast<double>(std::max<std::uint64_t>(number(accelerator, "all_multiply_adds"), 1)),
+      chunk, human_bytes(chunk * number(accelerator, "to_device")),
+      human_bytes(chunk * number(accelerator, "from_device")));
+  std::size_t index = 0;
+  for (const Json& region : accelerator.at("regions")) {
+    text += fmt::format(
+        "  region {:<3} {} x  {} -> {}, {} of weights: {}\n", ++index, number(region, "count"),
+        shapes_text(region.at("inputs")), shapes_text(region.at("outputs")),
+        human_bytes(number(region, "weights")),
+        printable(fmt::format(
+                      "{}", fmt::join(region.at("products").get<std::vector<std::string>>(), ", ")),
+                  80));
+  }
+  return text;
+}
 
 std::string schedule_text(const plan::Schedule& s) {
   const auto ms = [](double ns) { return ns / 1e6; };

@@ -9,6 +9,8 @@
 
 namespace llmc::cli {
 
+/// Returns the regions of an accelerator in a plan, and the bytes that cross their borders.
+std::string regions_text(const Json& plan);
 /// Returns the timeline of a prompt on the CPU and a device, and its figures.
 std::string schedule_text(const plan::Schedule& schedule);
 /// Adds --opencl-device, for commands that execute code.

@@ -189,43 +189,121 @@ std::string in_flight_text(const Json& plan) {
                      plan.at("accelerator").at("in_flight").get<std::uint32_t>());
 }
 
-/// "x f32[128, 192], attended_codes u8[128, 320]"
-std::string shapes_text(const Json& rows) {
-  std::string text;
-  for (const Json& row : rows)
-    text += fmt::format("{}{} {}[{}, {}]", text.empty() ? "" : ", ",
-                        printable(row.at("buffer").get<std::string>(), 40),
-                        printable(row.at("element").get<std::string>(), 10),
-                        row.at("shape").at(0).get<std::uint64_t>(),
-                        row.at("shape").at(1).get<std::uint64_t>());
+bool is_plain(const Json& plan) {
+  return plan.contains("kind");
+}
+std::uint64_t size_of(const Json& plan, const char* name) {
+  return plan.at("bytes").at(name).get<std::uint64_t>();
+}
+
+/// The lines of the weights: all, then each format.
+std::string weights_text(const Json& plan, const std::vector<FormatShare>& shares,
+                         const SizeLines& line) {
+  const std::uint64_t all = size_of(plan, "weights");
+  std::uint64_t numbers = 0;
+  for (const FormatShare& share : shares) numbers += share.numbers;
+  std::uint64_t listed = all;  // the encoder's are not listed
+  for (const char* const section : {"source", "image"})
+    if (plan.contains(section))
+      listed -= std::min(listed, plan.at(section).value("encoder_weights", std::uint64_t{0}));
+  const std::string per_token =
+      is_plain(plan)
+          ? ""
+          : fmt::format("; {} read per token", human_bytes(size_of(plan, "weights_per_token")));
+  std::string text =
+      line("weights", all,
+           fmt::format("{} numbers, {:.2f} bits each{}{}", numbers, bits_each(listed, numbers),
+                       listed == all ? "" : ", without the encoder", per_token));
+  for (const FormatShare& share : shares) {
+    text += line(SizeLines::name_of(share), share.bytes,
+                 fmt::format("{} numbers, {:.2f} bits each: {}{}{}", share.numbers,
+                             bits_each(share.bytes, share.numbers), share.roles_text(),
+                             share.history.empty() ? "" : "; ", printable(share.history)));
+  }
   return text;
 }
 
-/// The regions of an accelerator and the bytes that cross their borders.
-std::string accelerator_text(const Json& plan) {
-  const Json& accelerator = plan.at("accelerator");
-  const auto number = [](const Json& json, const char* name) {
-    return json.at(name).get<std::uint64_t>();
+/// The lines of what is read-only beside the weights: the compiled prompt, loops, code, grammar.
+std::string constants_text(const Json& plan, const SizeLines& line) {
+  std::string text;
+  const auto add_loops = [&](const Json& section, const std::string& of) {
+    if (!section.contains("loops")) return;
+    const Json& loops = section.at("loops");
+    text += line("loops", loops.at("bytes").get<std::uint64_t>(), of + loops_text(loops));
   };
-  const std::uint64_t chunk = number(plan.at("options"), "chunk");
-  std::string text = fmt::format(
-      "accelerator {}: {:.1f} % of the multiply-adds of matrix products; per chunk of {} tokens {} "
-      "to the device and {} back\n",
-      printable(accelerator.at("device").get<std::string>(), 40),
-      100.0 * static_cast<double>(number(accelerator, "multiply_adds")) /
-          static_cast<double>(std::max<std::uint64_t>(number(accelerator, "all_multiply_adds"), 1)),
-      chunk, human_bytes(chunk * number(accelerator, "to_device")),
-      human_bytes(chunk * number(accelerator, "from_device")));
-  std::size_t index = 0;
-  for (const Json& region : accelerator.at("regions")) {
-    text += fmt::format(
-        "  region {:<3} {} x  {} -> {}, {} of weights: {}\n", ++index, number(region, "count"),
-        shapes_text(region.at("inputs")), shapes_text(region.at("outputs")),
-        human_bytes(number(region, "weights")),
-        printable(fmt::format(
-                      "{}", fmt::join(region.at("products").get<std::vector<std::string>>(), ", ")),
-                  80));
+  if (plan.contains("prompt")) {
+    const Json& prompt = plan.at("prompt");
+    text += line("prompt", prompt.at("bytes").get<std::uint64_t>(),
+                 fmt::format("{} in {}, read-only, stored with the weights",
+                             counted(prompt.at("tokens").get<std::uint64_t>(), "token"),
+                             counted(prompt.at("blocks").get<std::uint64_t>(), "block")));
   }
+  add_loops(plan, "");
+  if (plan.contains("source")) add_loops(plan.at("source"), "encoder: ");
+  if (plan.contains("image")) add_loops(plan.at("image"), "image: ");
+  const std::uint64_t code = size_of(plan, "code");
+  const bool estimated =
+      is_plain(plan) ? code == 0 : plan.at("bytes").at("code_is_estimate").get<bool>();
+  if (!is_plain(plan) || !estimated)
+    text += line("code", code, estimated ? "estimate until compiled" : "exact");
+  if (plan.contains("grammar")) {
+    const Json& grammar = plan.at("grammar");
+    text += line("grammar", grammar.at("bytes").get<std::uint64_t>(),
+                 fmt::format("tables of the {}, read-only",
+                             grammar.at("kind") == "gbnf" ? "grammar" : "JSON schema's grammar"));
+  }
+  return text;
+}
+
+/// The line of an encoder-decoder's sources in the arena.
+std::string source_text(const Json& source, const SizeLines& line) {
+  const std::string unit =
+      source.at("width") == 0
+          ? "tokens"
+          : fmt::format("rows from {} frames", source.at("max").get<std::uint64_t>());
+  const auto count = source.value("count", std::uint64_t{1});
+  return line("  source", count * source.at("bytes").get<std::uint64_t>(),
+              fmt::format("{}keys and values of up to {} {}; the encoder uses {} of scratch and {} "
+                          "of the weights",
+                          count == 1 ? "" : fmt::format("{} sources, ", count),
+                          source.at("rows").get<std::uint64_t>(), unit,
+                          human_bytes(source.at("encoder_arena").get<std::uint64_t>()),
+                          human_bytes(source.at("encoder_weights").get<std::uint64_t>())));
+}
+
+/// The lines of an image or audio encoder.
+std::string image_text(const Json& image) {
+  return fmt::format("{} encoder: up to {} rows, uses {} of scratch and {} of the weights\n",
+                     image.contains("sound") ? "audio" : "image",
+                     image.at("rows").get<std::uint64_t>(),
+                     human_bytes(image.at("encoder_arena").get<std::uint64_t>()),
+                     human_bytes(image.at("encoder_weights").get<std::uint64_t>())) +
+         open_dims_text(image.value("open_dims", Json::array())) +
+         ports_text("input", image.at("inputs"));
+}
+
+std::string arena_text(const Json& plan, const SizeLines& line) {
+  const Json& options = plan.at("options");
+  const std::string threads = counted(options.at("threads_max").get<std::uint32_t>(), "thread");
+  if (is_plain(plan))
+    return line("arena", size_of(plan, "arena"),
+                fmt::format("all memory of a call on up to {}; {} without reuse", threads,
+                            human_bytes(size_of(plan, "values"))));
+  std::string text = line("arena", size_of(plan, "arena"), "all memory of a session, of which");
+  text += line("  cache", size_of(plan, "kv"), cache_text(plan));
+  if (plan.contains("states")) {
+    const Json& states = plan.at("states");
+    text += line("  states", size_of(plan, "states"),
+                 fmt::format("{}, {} B a sequence",
+                             counted(states.at("count").get<std::size_t>(), "recurrent state"),
+                             states.at("sequence_bytes").get<std::uint64_t>()));
+  }
+  text += line("  scratch", size_of(plan, "scratch"),
+               fmt::format("chunks of {}{}, up to {}",
+                           counted(options.at("chunk").get<std::uint32_t>(), "token"),
+                           in_flight_text(plan), threads));
+  if (plan.contains("source")) text += source_text(plan.at("source"), line);
+  if (plan.contains("image")) text += image_text(plan.at("image"));
   return text;
 }
 
@@ -255,114 +333,22 @@ std::string plan_text(const plan::Plan& plan) {
 }
 
 std::string plan_text(const Json& plan) {
-  const bool plain = plan.contains("kind");
-  const Json& bytes = plan.at("bytes");
-  const auto size = [&](const char* name) { return bytes.at(name).get<std::uint64_t>(); };
   std::string text;
   if (plan.contains("shard"))
     text +=
         fmt::format("shard       {} of {}: {}\n", plan.at("shard").at("index").get<std::uint32_t>(),
                     plan.at("shard").at("count").get<std::uint32_t>(),
                     counted(plan.at("model").at("layers").get<std::uint32_t>(), "layer"));
-  if (plain)
+  if (is_plain(plan))
     text += open_dims_text(plan.value("open_dims", Json::array())) +
             ports_text("input", plan.at("inputs")) + ports_text("output", plan.at("outputs"));
-  std::vector<FormatShare> shares = shares_of(plan.at("weights"));
-  const SizeLines size_line(shares);
-  std::uint64_t numbers = 0;
-  for (const FormatShare& share : shares) numbers += share.numbers;
-  std::uint64_t listed = size("weights");  // the encoder's are not listed
-  for (const char* const section : {"source", "image"})
-    if (plan.contains(section))
-      listed -= std::min(listed, plan.at(section).value("encoder_weights", std::uint64_t{0}));
-  text += size_line(
-      "weights", size("weights"),
-      fmt::format(
-          "{} numbers, {:.2f} bits each{}{}", numbers, bits_each(listed, numbers),
-          listed == size("weights") ? "" : ", without the encoder",
-          plain ? "" : fmt::format("; {} read per token", human_bytes(size("weights_per_token")))));
-  for (const FormatShare& share : shares) {
-    text += size_line(SizeLines::name_of(share), share.bytes,
-                      fmt::format("{} numbers, {:.2f} bits each: {}{}{}", share.numbers,
-                                  bits_each(share.bytes, share.numbers), share.roles_text(),
-                                  share.history.empty() ? "" : "; ", printable(share.history)));
-  }
+  const std::vector<FormatShare> shares = shares_of(plan.at("weights"));
+  const SizeLines line(shares);
+  text += weights_text(plan, shares, line);
   if (plan.contains("budget")) text += budget_text(plan.at("budget"));
-  if (plan.contains("prompt")) {
-    const Json& prompt = plan.at("prompt");
-    text += size_line("prompt", prompt.at("bytes").get<std::uint64_t>(),
-                      fmt::format("{} in {}, read-only, stored with the weights",
-                                  counted(prompt.at("tokens").get<std::uint64_t>(), "token"),
-                                  counted(prompt.at("blocks").get<std::uint64_t>(), "block")));
-  }
-  if (plan.contains("loops")) {
-    const Json& loops = plan.at("loops");
-    text += size_line("loops", loops.at("bytes").get<std::uint64_t>(), loops_text(loops));
-  }
-  for (const auto& [section, what] : {std::pair("source", "encoder: "), {"image", "image: "}}) {
-    if (!plan.contains(section) || !plan.at(section).contains("loops")) continue;
-    const Json& loops = plan.at(section).at("loops");
-    text += size_line("loops", loops.at("bytes").get<std::uint64_t>(), what + loops_text(loops));
-  }
-  const bool estimated = plain ? size("code") == 0 : bytes.at("code_is_estimate").get<bool>();
-  if (!plain || !estimated)
-    text += size_line("code", size("code"), estimated ? "estimate until compiled" : "exact");
-  if (plan.contains("grammar")) {
-    const Json& grammar = plan.at("grammar");
-    text +=
-        size_line("grammar", grammar.at("bytes").get<std::uint64_t>(),
-                  fmt::format("tables of the {}, read-only",
-                              grammar.at("kind") == "gbnf" ? "grammar" : "JSON schema's grammar"));
-  }
-  const auto threads = plan.at("options").at("threads_max").get<std::uint32_t>();
-  if (plain) {
-    text += size_line("arena", size("arena"),
-                      fmt::format("all memory of a call on up to {}; {} without reuse",
-                                  counted(threads, "thread"), human_bytes(size("values"))));
-  } else {
-    text += size_line("arena", size("arena"), "all memory of a session, of which");
-    text += size_line("  cache", size("kv"), cache_text(plan));
-    if (plan.contains("states")) {
-      const Json& states = plan.at("states");
-      text +=
-          size_line("  states", size("states"),
-                    fmt::format("{}, {} B a sequence",
-                                counted(states.at("count").get<std::size_t>(), "recurrent state"),
-                                states.at("sequence_bytes").get<std::uint64_t>()));
-    }
-    text +=
-        size_line("  scratch", size("scratch"),
-                  fmt::format("chunks of {}{}, up to {}",
-                              counted(plan.at("options").at("chunk").get<std::uint32_t>(), "token"),
-                              in_flight_text(plan), counted(threads, "thread")));
-    if (plan.contains("source")) {
-      const Json& source = plan.at("source");
-      const std::string unit =
-          source.at("width") == 0
-              ? "tokens"
-              : fmt::format("rows from {} frames", source.at("max").get<std::uint64_t>());
-      const auto count = source.value("count", std::uint64_t{1});
-      text +=
-          size_line("  source", count * source.at("bytes").get<std::uint64_t>(),
-                    fmt::format("{}keys and values of up to {} {}; the encoder uses {} of "
-                                "scratch and {} of the weights",
-                                count == 1 ? "" : fmt::format("{} sources, ", count),
-                                source.at("rows").get<std::uint64_t>(), unit,
-                                human_bytes(source.at("encoder_arena").get<std::uint64_t>()),
-                                human_bytes(source.at("encoder_weights").get<std::uint64_t>())));
-    }
-    if (plan.contains("image")) {
-      const Json& image = plan.at("image");
-      text += fmt::format("{} encoder: up to {} rows, uses {} of scratch and {} of the weights\n",
-                          image.contains("sound") ? "audio" : "image",
-                          image.at("rows").get<std::uint64_t>(),
-                          human_bytes(image.at("encoder_arena").get<std::uint64_t>()),
-                          human_bytes(image.at("encoder_weights").get<std::uint64_t>()));
-      text += open_dims_text(image.value("open_dims", Json::array())) +
-              ports_text("input", image.at("inputs"));
-    }
-  }
-  if (plan.contains("accelerator")) text += accelerator_text(plan);
+  text += constants_text(plan, line);
+  text += arena_text(plan, line);
+  if (plan.contains("accelerator")) text += regions_text(plan);
   text.pop_back();
   return text;
 }
