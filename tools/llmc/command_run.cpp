@@ -215,6 +215,81 @@ RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& desc
   return stops;
 }
 
+/// Reads the tokenizer. `by_ids`: all prompts are given as ids, so it is optional and only used to
+/// print text.
+Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_of(const RunCommand& command, bool by_ids) {
+  const char* const hint = by_ids ? "--stop and --cfg-negative-prompt need a tokenizer"
+                           : command.source.given()
+                               ? "or give token ids with --source-ids and --ids"
+                               : "or give token ids by --ids";
+  auto loaded =
+      load_tokenizer(command.model.model, hint, by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
+  const bool needed = !by_ids || command.guidance.on() || !command.stop_texts.empty();
+  if (!loaded.ok() && !needed) return std::unique_ptr<hosted::Tokenizer>();
+  return loaded;
+}
+
+/// Returns the format of conversations, without its template unless --chat is given; nothing
+/// without a tokenizer.
+Result<std::optional<hosted::ChatFormat>> format_of(const RunCommand& command,
+                                                    hosted::ChatDescription description,
+                                                    const hosted::Tokenizer* tokenizer) {
+  constexpr const char* kHint = "remove --chat to continue the prompt without a template";
+  if (command.chat && !description.has_template()) {
+    LLMC_RETURN_IF_ERROR(check_decoder(command.model.model));
+    return usage_error(printable(command.model.model) + " has no chat template", kHint);
+  }
+  if (tokenizer == nullptr) return std::optional<hosted::ChatFormat>();
+  if (!command.chat) {
+    description.jinja.clear();
+    description.user.clear();
+  }
+  LLMC_TRY(auto format,
+           chat_format(std::move(description), *tokenizer, command.model.model, kHint));
+  return std::optional(std::move(format));
+}
+
+/// What print_result() says of a run beside its result.
+struct RunFacts {
+  const RunPrompts& prompts;
+  const exec::ModelFacts& model;
+  const hosted::Tokenizer* tokenizer;
+  bool has_template, has_grammar;
+};
+
+/// Prints what generate() or search_beams() has not printed: the summary, and notes.
+void print_result(const RunResult& result, const RunCommand& command, const RunFacts& facts,
+                  const Globals& globals) {
+  const std::size_t given = facts.prompts.text.size(), generated = result.ids.size();
+  const double prompt_rate = static_cast<double>(given) / result.prompt_seconds;
+  const double rate = result.generation_seconds > 0
+                          ? static_cast<double>(generated) / result.generation_seconds
+                          : 0;
+  if (globals.json) {
+    print_json_line(summary(result, facts.prompts, command, facts.model, facts.tokenizer,
+                            facts.has_grammar, prompt_rate, rate));
+    return note_empty(result, command, facts.has_template, facts.tokenizer, globals);
+  }
+  if (facts.tokenizer == nullptr) {
+    std::string line;
+    for (const std::int32_t id : result.ids)
+      line += fmt::format("{}{}", line.empty() ? "" : ",", id);
+    print(line);
+  }
+  print("\n");
+  print(logprobs_text(result.ids, result.logprobs, facts.tokenizer));
+  flush_stdout();  // before the note, if both streams go to the same place
+  note_empty(result, command, facts.has_template, facts.tokenizer, globals);
+  note(globals,
+       fmt::format("prompt: {}{}, {:.0f} tokens/s; generated: {}, {:.0f} tokens/s{}; {}; {}{}",
+                   counted(given, "token"),
+                   after_compiled_in(compiled_in(facts.prompts, facts.model)), prompt_rate,
+                   counted(generated, "token"), rate,
+                   lookup_text(result.tokens_per_pass, command.lookup.name()),
+                   stop_reason(result, facts.model.ctx, facts.has_grammar), facts.model.target,
+                   result.beams.empty() ? seed_text(command.sampling) : std::string()));
+}
+
 Result<int> run(RunCommand& command, const Globals& globals) {
   const bool by_ids = (command.ids_option->count() > 0 || command.source.is_ids() ||
                        command.source.is_features()) &&
@@ -230,38 +305,11 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   LLMC_TRY(command.model.compile.dims, parse_dims(command.dims));
   LLMC_TRY(const auto source, grammar_source(command.grammar));
   LLMC_RETURN_IF_ERROR(check_context(command.context, source.given(), command.guidance.on()));
-  // If all prompts are given as ids, the tokenizer is optional and only used to print text.
-  std::unique_ptr<hosted::Tokenizer> tokenizer;
-  auto loaded =
-      load_tokenizer(command.model.model,
-                     by_ids                   ? "--stop and --cfg-negative-prompt need a tokenizer"
-                     : command.source.given() ? "or give token ids with --source-ids and --ids"
-                                              : "or give token ids by --ids",
-                     by_ids ? Wanted::kTokenizerAlone : Wanted::kModel);
-  if (loaded.ok()) {
-    tokenizer = std::move(*loaded);
-  } else if (!by_ids || command.guidance.on() || !command.stop_texts.empty()) {
-    return loaded.error();
-  }
+  LLMC_TRY(const auto tokenizer, tokenizer_of(command, by_ids));
   LLMC_TRY(const auto description, driver::chat_of(command.model.model));
   apply_recommended(description.sampling, command.sampling, globals);
   note_idle_sampling(command.sampling, globals);
-  const bool has_template = description.has_template();
-  if (command.chat && !has_template) {
-    LLMC_RETURN_IF_ERROR(check_decoder(command.model.model));
-    return usage_error(printable(command.model.model) + " has no chat template",
-                       "remove --chat to continue the prompt without a template");
-  }
-  std::optional<hosted::ChatFormat> format;
-  if (tokenizer) {
-    hosted::ChatDescription used = description;
-    if (!command.chat) {
-      used.jinja.clear();
-      used.user.clear();
-    }
-    LLMC_TRY(format, chat_format(std::move(used), *tokenizer, command.model.model,
-                                 "remove --chat to continue the prompt without a template"));
-  }
+  LLMC_TRY(const auto format, format_of(command, description, tokenizer.get()));
   if (tokenizer && !by_ids && !command.special && !command.chat && command.images.files.empty()) {
     note_control_tokens(*tokenizer, prompt, globals);
     if (command.guidance.on()) note_control_tokens(*tokenizer, negative, globals);
@@ -282,50 +330,30 @@ Result<int> run(RunCommand& command, const Globals& globals) {
   LLMC_TRY(const auto grammar,
            grammar_for(command.grammar, source, command.model, model, tokenizer.get(), globals));
   LLMC_RETURN_IF_ERROR(check_context(command.context, grammar.has_value(), command.guidance.on()));
-
-  const std::string shown_prompt = by_ids && tokenizer ? tokenizer->decode(prompts.text) : prompt;
-  const RunOutput output = output_of(command, globals, tokenizer.get(), shown_prompt);
   if (command.beams.on() && grammar)
     return usage_error("--beams does not follow the bundle's grammar", "add --no-grammar");
-  const RunStops stops = stops_of(command, description, format);
   if (prompts.sources.size() > 1 && grammar)
     return usage_error("a grammar takes a single source", "add --no-grammar");
+
+  const std::string shown_prompt = by_ids && tokenizer ? tokenizer->decode(prompts.text) : prompt;
+  const RunStops stops = stops_of(command, description, format);
   if (prompts.sources.size() > 1)
     return run_sources(command, *native, prompts, tokenizer.get(), stops, shown_prompt, globals);
-  auto generated_text =
+  const RunOutput output = output_of(command, globals, tokenizer.get(), shown_prompt);
+  auto generated =
       command.beams.on()
           ? search_beams(command, *native, prompts, tokenizer.get(), stops, output)
           : generate(command, *native, prompts, tokenizer.get(), stops, grammar, output, globals);
-  if (!generated_text.ok() && output.end_line) output.end_line();
-  LLMC_TRY(const RunResult result, std::move(generated_text));
+  if (!generated.ok() && output.end_line) output.end_line();
+  LLMC_TRY(const RunResult result, std::move(generated));
   if (!finish_stdout()) return 0;  // main() reports it and sets the exit code
-  const double generated = static_cast<double>(result.ids.size());
-  const double prompt_rate = static_cast<double>(prompts.text.size()) / result.prompt_seconds;
-  const double rate = result.generation_seconds > 0 ? generated / result.generation_seconds : 0;
-  if (globals.json) {
-    print_json_line(summary(result, prompts, command, model, tokenizer.get(), grammar.has_value(),
-                            prompt_rate, rate));
-    note_empty(result, command, has_template, tokenizer.get(), globals);
-    return 0;
-  }
-  if (!tokenizer) {
-    std::string line;
-    for (const std::int32_t id : result.ids)
-      line += fmt::format("{}{}", line.empty() ? "" : ",", id);
-    print(line);
-  }
-  print("\n");
-  print(logprobs_text(result.ids, result.logprobs, tokenizer.get()));
-  flush_stdout();  // before the note, if both streams go to the same place
-  note_empty(result, command, has_template, tokenizer.get(), globals);
-  note(globals,
-       fmt::format("prompt: {}{}, {:.0f} tokens/s; generated: {}, {:.0f} tokens/s{}; {}; {}{}",
-                   counted(prompts.text.size(), "token"),
-                   after_compiled_in(compiled_in(prompts, model)), prompt_rate,
-                   counted(result.ids.size(), "token"), rate,
-                   lookup_text(result.tokens_per_pass, command.lookup.name()),
-                   stop_reason(result, model.ctx, grammar.has_value()), model.target,
-                   result.beams.empty() ? seed_text(command.sampling) : std::string()));
+  print_result(result, command,
+               {.prompts = prompts,
+                .model = model,
+                .tokenizer = tokenizer.get(),
+                .has_template = description.has_template(),
+                .has_grammar = grammar.has_value()},
+               globals);
   return 0;
 }
 
