@@ -163,84 +163,95 @@ Status check_image_rows(const Plan& media_encoder, const Program& decoder) {
   return ok_status();
 }
 
-}  // namespace
-
-Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, EncoderPlans encoders) {
-  PlanOptions options = asked;
-  options.ctx = context_of(asked);
-  LLMC_RETURN_IF_ERROR(check_options(options));
-  Plan plan;
-  plan.options = options;
-  LLMC_TRY(plan.program, lower(stages, {.context = options.ctx}));
-  const Program& program = plan.program;
-  if (program.positions_max != 0 && options.ctx > program.positions_max) {
-    if (options.ctx_given) {
-      return usage_error(
-          fmt::format("the model's position table ends after {} tokens, the context is {}",
-                      program.positions_max, options.ctx),
-          fmt::format("use --ctx {}", program.positions_max));
-    }
-    plan.options.ctx = static_cast<std::uint32_t>(program.positions_max);
+/// Limits the context to the model's position table.
+Status fit_context(PlanOptions& options, const Program& program) {
+  if (program.positions_max == 0 || options.ctx <= program.positions_max) return ok_status();
+  if (options.ctx_given) {
+    return usage_error(fmt::format("the model's position table ends after {} tokens, the context "
+                                   "is {}",
+                                   program.positions_max, options.ctx),
+                       fmt::format("use --ctx {}", program.positions_max));
   }
-  plan.program_hash = program_hash(program, encoders.source ? &encoders.source->program : nullptr);
-  if (options.shard.count > 0 && encoders.media)
-    return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .message = "a model with an image encoder cannot be cut into shards",
-                      .hint = "give the path of the decoder's file to compile it alone"};
-  const std::uint32_t ctx = plan.options.ctx;
-  const AttentionShape& shape = program.attention;
+  options.ctx = static_cast<std::uint32_t>(program.positions_max);
+  return ok_status();
+}
+
+Status check_sizes(const Program& program) {
+  constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
+  if (program.vocabulary <= kIdLimit && program.hidden_width <= kIdLimit) return ok_status();
+  return Diagnostic{.kind = ErrorKind::kBadInput,
+                    .message = "a vocabulary or hidden size above 2^31"};
+}
+
+/// Determines size and number of the blocks of the KV cache.
+Status plan_blocks(Plan& plan) {
+  PlanOptions& options = plan.options;
+  const AttentionShape& shape = plan.program.attention;
   KvPlan& kv = plan.kv;
   const std::uint32_t group = options.target->token_group;
-  if (options.contiguous) plan.options.block = (ctx + group - 1) / group * group;
-  kv.block = plan.options.block;
+  if (options.contiguous) options.block = (options.ctx + group - 1) / group * group;
+  kv.block = options.block;
   kv.layer_bytes = kv_layer_bytes(shape.kv_heads, shape.head_dim, kv.block, options.kv);
-  const std::uint64_t blocks = round_up(ctx, kv.block) / kv.block;
-  if (options.pool == 0 && blocks * options.sequences > kMaxPool) {
+  const std::uint64_t blocks = round_up(options.ctx, kv.block) / kv.block * options.sequences;
+  if (options.pool == 0 && blocks > kMaxPool) {
     return usage_error(fmt::format("{} sequences of {} tokens need {} blocks", options.sequences,
-                                   ctx, blocks * options.sequences),
+                                   options.ctx, blocks),
                        "set their number with --pool, or use a larger --block");
   }
-  kv.blocks =
-      options.pool != 0 ? options.pool : static_cast<std::uint32_t>(blocks * options.sequences);
+  kv.blocks = options.pool != 0 ? options.pool : static_cast<std::uint32_t>(blocks);
+  return ok_status();
+}
+
+/// Cuts the program into the shard and the accelerator's steps that the options ask for.
+Status cut(Plan& plan) {
+  const PlanOptions& options = plan.options;
   if (options.shard.count > 0) {
-    LLMC_TRY(plan.program, cut_shard(program, options.shard, kv.blocks * kv.layer_bytes));
-    if (options.shard.by_memory) plan.program_hash ^= kv.blocks * kv.layer_bytes + 1;
+    const std::uint64_t cache_bytes = plan.kv.blocks * plan.kv.layer_bytes;
+    LLMC_TRY(plan.program, cut_shard(plan.program, options.shard, cache_bytes));
+    if (options.shard.by_memory) plan.program_hash ^= cache_bytes + 1;
   }
   if (options.device != nullptr) {
     LLMC_TRY(plan.partition, partition(plan.program, *options.device, options.chunk));
   }
-  constexpr std::uint64_t kIdLimit = std::numeric_limits<std::int32_t>::max();
-  if (program.vocabulary > kIdLimit || program.hidden_width > kIdLimit) {
-    return Diagnostic{.kind = ErrorKind::kBadInput,
-                      .message = "a vocabulary or hidden size above 2^31"};
-  }
+  return ok_status();
+}
+
+/// Plans the scratch of the decoder and of its encoders, which use it in turns.
+Status plan_scratch(Plan& plan, EncoderPlans& encoders) {
+  const PlanOptions& options = plan.options;
   const std::uint64_t max_rows =
       encoders.source ? static_cast<std::uint64_t>(source_rows(*encoders.source).bound()) : 0;
-  LLMC_TRY(plan.memory, plan_memory(program, {.chunk = options.chunk,
-                                              .batch = options.batch,
-                                              .ctx = ctx,
-                                              .threads_max = options.threads_max,
-                                              .kv = options.kv,
-                                              .source_rows = max_rows}));
+  LLMC_TRY(plan.memory, plan_memory(plan.program, {.chunk = options.chunk,
+                                                   .batch = options.batch,
+                                                   .ctx = options.ctx,
+                                                   .threads_max = options.threads_max,
+                                                   .kv = options.kv,
+                                                   .source_rows = max_rows}));
+  std::uint64_t& scratch = plan.memory.scratch_bytes;
   LLMC_CHECK(!encoders.source || !encoders.media);
   if (std::shared_ptr<const Plan>& encoder = encoders.source) {
-    if (program.cross.heads == 0)
+    if (plan.program.cross.heads == 0)
       return Diagnostic{.kind = ErrorKind::kUnsupported,
                         .message = "the decoder has no attention to the encoder's rows"};
-    plan.memory.scratch_bytes =
-        std::max(plan.memory.scratch_bytes,
-                 encoder_arena_offset(*encoder) + round_up(encoder->arena_bytes, kAlignment));
+    scratch = std::max(scratch,
+                       encoder_arena_offset(*encoder) + round_up(encoder->arena_bytes, kAlignment));
     for (const Port& output : encoder->program.outputs) plan.source_bytes += output.bytes();
     plan.encoder = std::move(encoder);
   }
   if (encoders.media) {
-    LLMC_RETURN_IF_ERROR(check_image_rows(*encoders.media, program));
-    plan.memory.scratch_bytes =
-        std::max(plan.memory.scratch_bytes, round_up(encoders.media->arena_bytes, kAlignment));
+    LLMC_RETURN_IF_ERROR(check_image_rows(*encoders.media, plan.program));
+    scratch = std::max(scratch, round_up(encoders.media->arena_bytes, kAlignment));
     plan.media_encoder = std::move(encoders.media);
   }
-  if (plan.in_flight() > 1)
-    plan.memory.scratch_bytes = round_up(plan.memory.scratch_bytes, std::uint64_t{LLMC_PAGE_BYTES});
+  if (plan.in_flight() > 1) scratch = round_up(scratch, std::uint64_t{LLMC_PAGE_BYTES});
+  return ok_status();
+}
+
+Status plan_arena(Plan& plan) {
+  const PlanOptions& options = plan.options;
+  const Program& program = plan.program;
+  const AttentionShape& shape = program.attention;
+  KvPlan& kv = plan.kv;
   plan.state_bytes = program.state_bytes();
   kv.block_bytes =
       kv_block_bytes(program.layers, shape.kv_heads, shape.head_dim, kv.block, options.kv);
@@ -248,7 +259,7 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
   const llmc_arena_layout arena =
       llmc_arena_layout_of({.vocab = static_cast<std::uint32_t>(logits),
                             .hidden = static_cast<std::uint32_t>(program.hidden_width),
-                            .ctx = ctx,
+                            .ctx = options.ctx,
                             .sequences = options.sequences,
                             .batch = options.batch,
                             .kv_block = kv.block,
@@ -259,14 +270,16 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
                             .source_bytes = plan.source_bytes,
                             .state_bytes = plan.state_bytes,
                             .in_flight = plan.in_flight()});
-  if (arena.total > static_cast<std::uint64_t>(INT64_MAX)) {
+  if (arena.total > static_cast<std::uint64_t>(INT64_MAX))
     return usage_error("the arena does not fit an address space", "use a smaller --ctx");
-  }
   kv.bytes = kv.blocks * kv.block_bytes;
-  LLMC_TRY(plan.prompt, plan_prompt(plan));
   plan.arena_bytes = arena.total;
+  return ok_status();
+}
 
-  for (const PackedWeight& weight : program.weights) {
+/// Adds up the weights, and those that a token reads.
+void count_weights(Plan& plan) {
+  for (const PackedWeight& weight : plan.program.weights) {
     plan.weights_bytes = weight.offset + round_up(weight.bytes, kAlignment);
     plan.parameters += weight.rows * weight.columns;
     const bool is_table = weight.use == WeightUse::kTable;
@@ -275,6 +288,30 @@ Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& asked, Encode
     plan.parameters_per_token += is_table ? weight.columns : weight.active_elements();
   }
   if (const Plan* const function = plan.function()) plan.weights_bytes += function->weights_bytes;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options, EncoderPlans encoders) {
+  Plan plan;
+  plan.options = options;
+  plan.options.ctx = context_of(options);
+  LLMC_RETURN_IF_ERROR(check_options(plan.options));
+  if (options.shard.count > 0 && encoders.media)
+    return Diagnostic{.kind = ErrorKind::kUnsupported,
+                      .message = "a model with an image encoder cannot be cut into shards",
+                      .hint = "give the path of the decoder's file to compile it alone"};
+  LLMC_TRY(plan.program, lower(stages, {.context = plan.options.ctx}));
+  LLMC_RETURN_IF_ERROR(fit_context(plan.options, plan.program));
+  LLMC_RETURN_IF_ERROR(check_sizes(plan.program));
+  plan.program_hash =
+      program_hash(plan.program, encoders.source ? &encoders.source->program : nullptr);
+  LLMC_RETURN_IF_ERROR(plan_blocks(plan));
+  LLMC_RETURN_IF_ERROR(cut(plan));
+  LLMC_RETURN_IF_ERROR(plan_scratch(plan, encoders));
+  LLMC_RETURN_IF_ERROR(plan_arena(plan));
+  LLMC_TRY(plan.prompt, plan_prompt(plan));
+  count_weights(plan);
   plan.code_bytes = estimate_code_bytes(plan);
   return plan;
 }
