@@ -173,7 +173,7 @@ TEST(Function, LinearLayersHaveTheSameBitsForAnyTargetAndNumberOfThreads) {
     if (!target::runs_here(target)) continue;
     exec::FunctionLibrary::Outcome outcome;
     const auto library =
-        exec::FunctionLibrary::compile(jobs, std::string(target.name), "-O2", outcome);
+        exec::FunctionLibrary::compile(jobs, std::string(target.name), "-O1", outcome);
     ASSERT_TRUE(library.ok()) << format(library.error().first());
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       ASSERT_FALSE(outcome[i]) << format(outcome[i]->first());
