@@ -166,11 +166,13 @@ struct CodedPeak {
 /// Products of f32 weights and activations.
 struct FloatPeak {
   static constexpr uint64_t kMacs = kFloatPanels * kFloatTokens * kPanelRows;
-  F32x8 sum[kFloatPanels][kFloatTokens];
+  static_assert(kFloatPanels % 2 == 0);
+  static constexpr size_t kVectors = kFloatPanels / 2;
+  F32x16 sum[kVectors][kFloatTokens];
 
   LLMC_INLINE void begin(PeakOperands& operands) {
-    for (auto& panel : sum) {
-      for (F32x8& s : panel) s = zero_f32();
+    for (auto& vector : sum) {
+      for (F32x16& s : vector) s = zero_f32x16();
     }
     for (size_t i = 0; i < sizeof(operands.codes); i += 32) {
       store(reinterpret_cast<float*>(operands.codes + i), splat(0.5f));
@@ -182,22 +184,22 @@ struct FloatPeak {
   LLMC_INLINE void block(PeakOperands& operands) {
     const auto* codes = reinterpret_cast<const float*>(operands.codes);
     const auto* activations = reinterpret_cast<const float*>(operands.activations);
-    F32x8 w[kFloatPanels];
+    F32x16 w[kVectors];
 #pragma clang loop unroll(full)
-    for (size_t p = 0; p < kFloatPanels; ++p) w[p] = load(codes + p * kPanelRows);
+    for (size_t v = 0; v < kVectors; ++v) w[v] = Lanes<2>::load(codes + v * 2 * kPanelRows);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kFloatTokens; ++t) {
-      const F32x8 a = splat_at(activations + t);
+      const F32x16 a = splat16_at(activations + t);
 #pragma clang loop unroll(full)
-      for (size_t p = 0; p < kFloatPanels; ++p) sum[p][t] = fma(w[p], a, sum[p][t]);
+      for (size_t v = 0; v < kVectors; ++v) sum[v][t] = fma(w[v], a, sum[v][t]);
     }
   }
   LLMC_INLINE int32_t result() const {
-    F32x8 all = zero_f32();
-    for (const auto& panel : sum) {
-      for (const F32x8& s : panel) all = all + s;
+    F32x16 all = zero_f32x16();
+    for (const auto& vector : sum) {
+      for (const F32x16& s : vector) all = all + s;
     }
-    return static_cast<int32_t>(reduce_add(all) > 0);
+    return static_cast<int32_t>(reduce_add(low(all) + high(all)) > 0);
   }
 };
 

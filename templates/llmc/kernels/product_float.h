@@ -8,38 +8,53 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-template <WeightKind Kind>
-LLMC_INLINE F32x8 load_weights(const uint8_t* panel, size_t k) {
-  if constexpr (Kind == WeightKind::kF16) return load_f16(panel + f16_position(0, k));
-  return load(reinterpret_cast<const float*>(panel + f32_position(0, k)));
-}
+/// A memory format of Lanes (simd/wide.h).
+template <WeightKind kKind>
+struct FloatWeights {
+  static constexpr size_t kBytes = kKind == WeightKind::kF16 ? sizeof(uint16_t) : sizeof(float);
+  static LLMC_INLINE F32x8 load(const uint8_t* p) {
+    if constexpr (kKind == WeightKind::kF16) return load_f16(p);
+    return llmc::load(reinterpret_cast<const float*>(p));
+  }
+};
 
 /// Computes the products of kPanels panels, panel_stride bytes apart, with kTokens tokens, whose
 /// rows in x are `stride` floats apart. The results of panels are y_stride floats apart, those of
-/// tokens 8 floats.
+/// tokens 8 floats. Pairs of panels share vectors of 16 floats.
 template <WeightKind Kind, size_t K, size_t kPanels, size_t kTokens>
 LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const float* x,
                             size_t stride, float* y, size_t y_stride) {
-  F32x8 sum[kPanels][kTokens];
-  for (size_t p = 0; p < kPanels; ++p) {
-    for (size_t t = 0; t < kTokens; ++t) sum[p][t] = zero_f32();
+  constexpr size_t kWide = kPanels % 2 == 0 && kTokens > 1 ? 2 : 1, kVectors = kPanels / kWide;
+  using V = Lanes<kWide>;
+  const uint8_t* panels[kPanels];
+  for (size_t p = 0; p < kPanels; ++p) panels[p] = panel + p * panel_stride;
+  typename V::Vector sum[kVectors][kTokens];
+  for (auto& row : sum) {
+    for (auto& s : row) s = V::zero();
   }
   for (size_t k = 0; k < K; ++k) {
-    F32x8 w[kPanels];
+    typename V::Vector w[kVectors];
 #pragma clang loop unroll(full)
-    for (size_t p = 0; p < kPanels; ++p) w[p] = load_weights<Kind>(panel + p * panel_stride, k);
+    for (size_t v = 0; v < kVectors; ++v) {
+      w[v] = V::template load<FloatWeights<Kind>>(panels + v * kWide, k * kPanelRows);
+    }
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kTokens; ++t) {
-      const F32x8 value = splat_at(x + t * stride + k);
+      const auto value = V::splat_at(x + t * stride + k);
 #pragma clang loop unroll(full)
-      for (size_t p = 0; p < kPanels; ++p) sum[p][t] = fma(value, w[p], sum[p][t]);
+      for (size_t v = 0; v < kVectors; ++v) sum[v][t] = fma(value, w[v], sum[v][t]);
     }
   }
-  for (size_t p = 0; p < kPanels; ++p) {
+  for (size_t v = 0; v < kVectors; ++v) {
     for (size_t t = 0; t < kTokens; ++t) {
-      store(y + p * y_stride + t * kPanelRows, sum[p][t]);
+      V::store_at(y + v * kWide * y_stride + t * kPanelRows, y_stride, sum[v][t]);
     }
   }
+}
+
+/// Registers of the sums of one token.
+constexpr size_t float_registers(size_t panels) {
+  return ceil_div(panels * kPanelRows, kRegisterFloats);
 }
 
 /// Computes y[panels][count][8] for kPanels consecutive panels and `count` tokens: first in tiles
@@ -48,7 +63,7 @@ template <WeightKind Kind, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, size_t stride,
                                        size_t count, float* y) {
   constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
-  constexpr size_t kTile = kFloatTokens * kFloatPanels / kPanels;
+  constexpr size_t kTile = kFloatTokens * float_registers(kFloatPanels) / float_registers(kPanels);
   const size_t y_stride = count * kPanelRows;
   size_t t = 0;
   for (; t + kTile <= count; t += kTile) {

@@ -24,7 +24,10 @@ LLMC_INLINE F32x8 zero_below(F32x8 x, float limit, F32x8 v) {
   return select(less(x, splat(limit)), zero_f32(), v);
 }
 
-#if !defined(LLMC_F32X16)
+#if defined(LLMC_F32X16)
+inline constexpr size_t kRegisterFloats = 16;
+#else
+inline constexpr size_t kRegisterFloats = 8;
 struct F32x16 {
   F32x8 a, b;
 };
@@ -87,7 +90,8 @@ LLMC_INLINE F32x16 splat_to<F32x16>(float x) {
 }
 
 /// One or two (kGroups) vectors of eight lanes as one value. `Numbers` defines the memory format:
-/// kBytes bytes per number, and load(p), which loads eight numbers.
+/// kBytes bytes per number, and load(p), which loads eight numbers. store_at() stores vectors
+/// `stride` floats apart.
 template <size_t kGroups>
 struct Lanes;
 template <>
@@ -101,6 +105,7 @@ struct Lanes<1> {
   }
   static LLMC_INLINE F32x8 load(const float* p) { return llmc::load(p); }
   static LLMC_INLINE void store(float* p, F32x8 v) { llmc::store(p, v); }
+  static LLMC_INLINE void store_at(float* p, size_t, F32x8 v) { llmc::store(p, v); }
 };
 template <>
 struct Lanes<2> {
@@ -114,6 +119,9 @@ struct Lanes<2> {
   }
   static LLMC_INLINE F32x16 load(const float* p) { return llmc::load(p, p + 8); }
   static LLMC_INLINE void store(float* p, F32x16 v) { llmc::store(p, p + 8, v); }
+  static LLMC_INLINE void store_at(float* p, size_t stride, F32x16 v) {
+    llmc::store(p, p + stride, v);
+  }
 };
 
 }  // namespace LLMC_ISA
