@@ -152,8 +152,9 @@ TEST_F(Sampling, LogprobsAreThoseOfTheModel) {
       last = logprob;
       total += std::exp(logprob);
       if (top["id"] == said["id"])
-        EXPECT_EQ(top,
-                  (Json{{"id", said["id"]}, {"piece", said["piece"]}, {"logprob", said["logprob"]}}));
+        EXPECT_EQ(
+            top,
+            (Json{{"id", said["id"]}, {"piece", said["piece"]}, {"logprob", said["logprob"]}}));
     }
     EXPECT_LE(total, 1.0 + 1e-6);
   }

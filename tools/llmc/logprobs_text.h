@@ -18,8 +18,8 @@ struct TokenLogprobs {
   std::vector<llmc_candidate> top;
 };
 
-/// Returns JSON of one token: `id`, `piece` (its name in the vocabulary), `logprob`, and `top_logprobs`, a list of
-/// tokens with the first three fields.
+/// Returns JSON of one token: `id`, `piece` (its name in the vocabulary), `logprob`, and
+/// `top_logprobs`, a list of tokens with the first three fields.
 Json logprob_json(std::int32_t id, const TokenLogprobs& logprobs,
                   const hosted::Tokenizer* tokenizer);
 /// Returns JSON of a whole text; `all` has one entry per id. `tokenizer` may be null; then tokens
