@@ -228,6 +228,124 @@ Result<PlanFile> read_plan(const fs::path& folder) {
   return plan;
 }
 
+/// Reads options, sizes and the model's figures. Like the functions below, throws a JSON exception
+/// if a field is missing or has another type.
+void read_options(const nlohmann::json& json, BundleFacts& facts) {
+  facts.target = json.at("target").get<std::string>();
+  facts.opt_level = json.value("opt_level", target::kMaxOptLevel);
+  const auto& options = json.at("options");
+  facts.embed_weights = options.at("weights").get<std::string>() == "embed";
+  facts.ctx = options.value("ctx", std::uint32_t{0});
+  facts.quant = options.value("quant", "");
+  facts.calibration = options.value("calibration", "");
+  facts.requantize = options.value("requantize", false);
+  if (const auto kv = plan::parse_kv_formats(options.value("kv", "f32")); kv.ok()) facts.kv = *kv;
+  const auto& bytes = json.at("bytes");
+  facts.weights_bytes = bytes.at("weights").get<std::uint64_t>();
+  facts.weights_per_token_bytes = bytes.at("weights_per_token").get<std::uint64_t>();
+  facts.arena_bytes = bytes.value("arena", std::uint64_t{0});
+  facts.cache_bytes = bytes.value("kv", std::uint64_t{0});
+  if (const auto model = json.find("model"); model != json.end()) {
+    facts.trained_ctx = model->value("trained_context", std::uint32_t{0});
+    facts.parameters_per_token = model->value("parameters_per_token", std::uint64_t{0});
+  }
+  facts.numerics = json.value("numerics", "");
+  facts.golden = json.value("golden", std::map<std::string, std::string>());
+  facts.tokenizer_refused = json.value("tokenizer_refused", "");
+}
+
+/// Reads what only some bundles have.
+void read_parts(const nlohmann::json& json, BundleFacts& facts) {
+  if (const auto found = json.find("accelerator"); found != json.end())
+    facts.device = found->at("device").get<std::string>();
+  if (const auto shard = json.find("shard"); shard != json.end()) {
+    facts.shard = shard->at("index").get<std::uint32_t>();
+    facts.shards = shard->at("count").get<std::uint32_t>();
+    const std::string hash = shard->at("source").get<std::string>();
+    facts.source_hash = std::strtoull(hash.c_str(), nullptr, 16);
+  }
+  if (json.contains("grammar"))
+    facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
+  if (json.contains("prompt"))
+    facts.prompt = json.at("prompt").at("ids").get<std::vector<std::int32_t>>();
+  if (json.contains("source")) {
+    const auto& source = json.at("source");
+    facts.frames_first = source.at("frames_first").get<bool>();
+    facts.sound = sound_from(source);
+  }
+  if (json.contains("tokenizer"))
+    facts.tokenizer_file = json.at("tokenizer").at("file").get<std::string>();
+}
+
+/// Reads what a step reads and computes.
+void read_work(const nlohmann::json& json, BundleFacts& facts) {
+  if (const auto kv = json.find("kv"); kv != json.end()) {
+    facts.cache_token_bytes = kv->at("token_bytes").get<std::uint64_t>();
+    for (const auto& reads : kv->value("reads", nlohmann::json::array()))
+      facts.cache_reads.push_back({.window = reads.at("window").get<std::uint64_t>(),
+                                   .chunked = reads.at("chunked").get<bool>(),
+                                   .key_bytes = reads.at("key_bytes").get<std::uint64_t>()});
+  }
+  if (json.contains("rounding")) facts.rounding = rounding_from(json.at("rounding"));
+  for (const auto& entry : json.value("products", nlohmann::json::array())) {
+    const auto part = plan::part_named(entry.at("part").get<std::string>());
+    if (!part) continue;
+    facts.products.push_back({.part = *part,
+                              .format = entry.at("format").get<std::string>(),
+                              .macs = entry.at("macs").get<std::uint64_t>(),
+                              .bytes = entry.at("bytes").get<std::uint64_t>(),
+                              .split_bytes = entry.value("split_bytes", std::uint64_t{0})});
+  }
+}
+
+/// Reads an image or audio encoder. Returns false if an input's type or size is invalid.
+bool read_media(const nlohmann::json& image, BundleFacts& facts) {
+  facts.image_rounding = rounding_from(image.at("rounding"));
+  facts.image_open = image.contains("open_dims");
+  facts.media.token = image.value("token", std::int32_t{-1});
+  if (image.contains("sound")) {
+    facts.media.kind = plan::MediaInput::Kind::kSound;
+    facts.sound = sound_from(image.at("sound"));
+  }
+  if (image.contains("pixels")) {
+    const auto& pixels = image.at("pixels");
+    facts.media.known = true;
+    facts.media.rescale = pixels.at("rescale").get<double>();
+    facts.media.mean = pixels.at("mean").get<std::array<double, 3>>();
+    facts.media.deviation = pixels.at("std").get<std::array<double, 3>>();
+    facts.media.resize = resize_from(pixels.value("resize", nlohmann::json::object()));
+  }
+  for (const auto& input : image.at("inputs")) {
+    const auto element = ir::parse_element_type(input.at("type").get<std::string>());
+    if (!element) return false;
+    facts.image_inputs.push_back({.name = input.at("name").get<std::string>(),
+                                  .element = *element,
+                                  .dims = input.at("dims").get<std::vector<std::int64_t>>(),
+                                  .bytes = input.at("bytes").get<std::uint64_t>()});
+    const ImageInput& read = facts.image_inputs.back();
+    if (ir::checked_byte_count(read.element, read.dims) != read.bytes) return false;
+  }
+  return true;
+}
+
+/// Reads the facts in a plan; nothing if they are invalid.
+std::optional<BundleFacts> facts_of(const nlohmann::json& json) {
+  BundleFacts facts;
+  try {
+    read_options(json, facts);
+    read_parts(json, facts);
+    read_work(json, facts);
+    if (json.contains("image") && !read_media(json.at("image"), facts)) return std::nullopt;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+  if (facts.sound.rate < hosted::kMinRate || facts.sound.rate > hosted::kMaxRate)
+    return std::nullopt;
+  // A file name from plan.json must not refer to a path outside the folder.
+  if (facts.tokenizer_file.find('/') != std::string::npos) return std::nullopt;
+  return facts;
+}
+
 }  // namespace
 
 Result<std::string> read_plan_file(const fs::path& folder) {
@@ -239,7 +357,6 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
   LLMC_TRY(const PlanFile plan, read_plan(folder));
   const auto& [name, text, json] = plan;
   const auto bad = [&](std::string message) { return bad_bundle(folder, std::move(message)); };
-  std::error_code error;
   if (json.contains("kind") && json["kind"] == "function") {
     Diagnostic d = bad("the bundle is a compiled function, not a decoder");
     d.kind = ErrorKind::kUnsupported;
@@ -248,104 +365,15 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
              "measures the function of the model that was compiled";
     return d;
   }
-  BundleFacts facts;
-  facts.name = name;
-  try {
-    facts.target = json.at("target").get<std::string>();
-    facts.opt_level = json.value("opt_level", target::kMaxOptLevel);
-    facts.embed_weights = json.at("options").at("weights").get<std::string>() == "embed";
-    if (const auto found = json.find("accelerator"); found != json.end())
-      facts.device = found->at("device").get<std::string>();
-    facts.ctx = json.at("options").value("ctx", std::uint32_t{0});
-    facts.weights_bytes = json.at("bytes").at("weights").get<std::uint64_t>();
-    facts.weights_per_token_bytes = json.at("bytes").at("weights_per_token").get<std::uint64_t>();
-    facts.arena_bytes = json.at("bytes").value("arena", std::uint64_t{0});
-    facts.cache_bytes = json.at("bytes").value("kv", std::uint64_t{0});
-    if (const auto model = json.find("model"); model != json.end()) {
-      facts.trained_ctx = model->value("trained_context", std::uint32_t{0});
-      facts.parameters_per_token = model->value("parameters_per_token", std::uint64_t{0});
-    }
-    if (json.contains("shard")) {
-      facts.shard = json.at("shard").at("index").get<std::uint32_t>();
-      facts.shards = json.at("shard").at("count").get<std::uint32_t>();
-      const std::string hash = json.at("shard").at("source").get<std::string>();
-      facts.source_hash = std::strtoull(hash.c_str(), nullptr, 16);
-    }
-    if (json.contains("grammar"))
-      facts.grammar_bytes = json.at("grammar").at("bytes").get<std::uint64_t>();
-    if (const auto kv = json.find("kv"); kv != json.end()) {
-      facts.cache_token_bytes = kv->at("token_bytes").get<std::uint64_t>();
-      for (const auto& reads : kv->value("reads", nlohmann::json::array()))
-        facts.cache_reads.push_back({.window = reads.at("window").get<std::uint64_t>(),
-                                     .chunked = reads.at("chunked").get<bool>(),
-                                     .key_bytes = reads.at("key_bytes").get<std::uint64_t>()});
-    }
-    facts.quant = json.at("options").value("quant", "");
-    facts.calibration = json.at("options").value("calibration", "");
-    facts.requantize = json.at("options").value("requantize", false);
-    if (const auto kv = plan::parse_kv_formats(json.at("options").value("kv", "f32")); kv.ok())
-      facts.kv = *kv;
-    facts.numerics = json.value("numerics", "");
-    facts.golden = json.value("golden", std::map<std::string, std::string>());
-    facts.tokenizer_refused = json.value("tokenizer_refused", "");
-    if (json.contains("prompt"))
-      facts.prompt = json.at("prompt").at("ids").get<std::vector<std::int32_t>>();
-    if (json.contains("source")) {
-      const auto& source = json.at("source");
-      facts.frames_first = source.at("frames_first").get<bool>();
-      facts.sound = sound_from(source);
-    }
-    if (json.contains("image")) {
-      const auto& image = json.at("image");
-      facts.image_rounding = rounding_from(image.at("rounding"));
-      facts.image_open = image.contains("open_dims");
-      facts.media.token = image.value("token", std::int32_t{-1});
-      if (image.contains("sound")) facts.media.kind = plan::MediaInput::Kind::kSound;
-      if (facts.media.is_sound()) facts.sound = sound_from(image.at("sound"));
-      if (image.contains("pixels")) {
-        const auto& pixels = image.at("pixels");
-        facts.media.known = true;
-        facts.media.rescale = pixels.at("rescale").get<double>();
-        facts.media.mean = pixels.at("mean").get<std::array<double, 3>>();
-        facts.media.deviation = pixels.at("std").get<std::array<double, 3>>();
-        facts.media.resize = resize_from(pixels.value("resize", nlohmann::json::object()));
-      }
-      for (const auto& input : image.at("inputs")) {
-        const auto element = ir::parse_element_type(input.at("type").get<std::string>());
-        if (!element) return bad("damaged bundle: invalid " + name + ".plan.json");
-        facts.image_inputs.push_back({.name = input.at("name").get<std::string>(),
-                                      .element = *element,
-                                      .dims = input.at("dims").get<std::vector<std::int64_t>>(),
-                                      .bytes = input.at("bytes").get<std::uint64_t>()});
-        const ImageInput& read = facts.image_inputs.back();
-        if (ir::checked_byte_count(read.element, read.dims) != read.bytes)
-          return bad("damaged bundle: invalid " + name + ".plan.json");
-      }
-    }
-    if (facts.sound.rate < hosted::kMinRate || facts.sound.rate > hosted::kMaxRate)
-      return bad("damaged bundle: invalid " + name + ".plan.json");
-    if (json.contains("rounding")) facts.rounding = rounding_from(json.at("rounding"));
-    for (const auto& entry : json.value("products", nlohmann::json::array())) {
-      const auto part = plan::part_named(entry.at("part").get<std::string>());
-      if (!part) continue;
-      facts.products.push_back({.part = *part,
-                                .format = entry.at("format").get<std::string>(),
-                                .macs = entry.at("macs").get<std::uint64_t>(),
-                                .bytes = entry.at("bytes").get<std::uint64_t>()});
-    }
-    if (json.contains("tokenizer"))
-      facts.tokenizer_file = json.at("tokenizer").at("file").get<std::string>();
-  } catch (const nlohmann::json::exception&) {
-    return bad("damaged bundle: invalid " + name + ".plan.json");
-  }
-  if (!target::find(facts.target, facts.opt_level).ok())
+  auto facts = facts_of(json);
+  if (!facts) return bad("damaged bundle: invalid " + name + ".plan.json");
+  facts->name = name;
+  if (!target::find(facts->target, facts->opt_level).ok())
     return bad("damaged bundle: " + name + ".plan.json names no known target");
-  if (!facts.embed_weights && !fs::is_regular_file(folder / (name + ".weights.bin"), error))
+  std::error_code error;
+  if (!facts->embed_weights && !fs::is_regular_file(folder / (name + ".weights.bin"), error))
     return bad("damaged bundle: " + name + ".weights.bin is missing");
-  // A file name from plan.json must not refer to a path outside the folder.
-  if (facts.tokenizer_file.find('/') != std::string::npos)
-    return bad("damaged bundle: invalid " + name + ".plan.json");
-  return facts;
+  return *std::move(facts);
 }
 
 }  // namespace llmc::driver

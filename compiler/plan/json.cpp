@@ -180,6 +180,49 @@ void add_accelerator(Json& json, const Plan& plan) {
                          {"from_device", partition.bytes_from_device}};
 }
 
+/// The encoder of an encoder-decoder and what the decoder attends to.
+Json source_json(const Plan& plan) {
+  const PlanOptions& options = plan.options;
+  const Plan& encoder = *plan.encoder;
+  Json json = {{"min", options.source_min},
+               {"max", options.source_max},
+               {"width", source_width(encoder)},
+               {"rows", source_rows(encoder).bound()},
+               {"frames_first", frames_first(encoder)},
+               {"rate", options.sound.rate},
+               {"normalized", options.sound.normalized},
+               {"mels", options.sound.mels},
+               {"count", options.sources},
+               {"bytes", plan.source_bytes},
+               {"encoder_weights", encoder.weights_bytes},
+               {"encoder_arena", encoder.arena_bytes}};
+  add_loops(json, encoder.program);
+  return json;
+}
+
+/// The encoder of images or sound.
+Json image_json(const Plan& plan) {
+  const PlanOptions& options = plan.options;
+  const Plan& encoder = *plan.media_encoder;
+  Json json = {{"rows", image_rows(encoder).bound()},
+               {"encoder_weights", encoder.weights_bytes},
+               {"encoder_arena", encoder.arena_bytes}};
+  add_ports(json, encoder.program);
+  if (options.media.token >= 0) json["token"] = options.media.token;
+  if (options.media.is_sound())
+    json["sound"] = {{"rate", options.sound.rate},
+                     {"normalized", options.sound.normalized},
+                     {"mels", options.sound.mels}};
+  if (options.media.known)
+    json["pixels"] = {{"rescale", options.media.rescale},
+                      {"mean", options.media.mean},
+                      {"std", options.media.deviation},
+                      {"resize", resize_json(options.media.resize)}};
+  json["rounding"] = rounding_json(rounding_of(encoder.program));
+  add_loops(json, encoder.program);
+  return json;
+}
+
 /// Adds the sections of a decoder: sizes, cache, prompt, scratch memory and tokenizer data.
 void add_decoder(Json& json, const Plan& plan) {
   const PlanOptions& options = plan.options;
@@ -245,41 +288,8 @@ void add_decoder(Json& json, const Plan& plan) {
   for (const CacheReads& reads : cache_reads_of(program, options.kv, plan.kv.block))
     json["kv"]["reads"].push_back(
         {{"window", reads.window}, {"chunked", reads.chunked}, {"key_bytes", reads.key_bytes}});
-  if (plan.encoder) {
-    const Plan& encoder = *plan.encoder;
-    json["source"] = {{"min", options.source_min},
-                      {"max", options.source_max},
-                      {"width", source_width(encoder)},
-                      {"rows", source_rows(encoder).bound()},
-                      {"frames_first", frames_first(encoder)},
-                      {"rate", options.sound.rate},
-                      {"normalized", options.sound.normalized},
-                      {"mels", options.sound.mels},
-                      {"count", options.sources},
-                      {"bytes", plan.source_bytes},
-                      {"encoder_weights", encoder.weights_bytes},
-                      {"encoder_arena", encoder.arena_bytes}};
-    add_loops(json["source"], encoder.program);
-  }
-  if (plan.media_encoder) {
-    const Plan& encoder = *plan.media_encoder;
-    json["image"] = {{"rows", image_rows(encoder).bound()},
-                     {"encoder_weights", encoder.weights_bytes},
-                     {"encoder_arena", encoder.arena_bytes}};
-    add_ports(json["image"], encoder.program);
-    if (options.media.token >= 0) json["image"]["token"] = options.media.token;
-    if (options.media.is_sound())
-      json["image"]["sound"] = {{"rate", options.sound.rate},
-                                {"normalized", options.sound.normalized},
-                                {"mels", options.sound.mels}};
-    if (options.media.known)
-      json["image"]["pixels"] = {{"rescale", options.media.rescale},
-                                 {"mean", options.media.mean},
-                                 {"std", options.media.deviation},
-                                 {"resize", resize_json(options.media.resize)}};
-    json["image"]["rounding"] = rounding_json(rounding_of(encoder.program));
-    add_loops(json["image"], encoder.program);
-  }
+  if (plan.encoder) json["source"] = source_json(plan);
+  if (plan.media_encoder) json["image"] = image_json(plan);
   if (plan.prompt.tokens > 0) {
     json["bytes"]["prompt"] = plan.prompt.bytes;
     json["prompt"] = {{"tokens", plan.prompt.tokens},
@@ -324,6 +334,7 @@ std::string to_json(const Plan& plan, std::string_view weights_hash) {
   for (const Products& p : products_of(program)) {
     products.push_back(
         {{"part", part_name(p.part)}, {"format", p.format}, {"macs", p.macs}, {"bytes", p.bytes}});
+    if (p.split_bytes > 0) products.back()["split_bytes"] = p.split_bytes;
   }
   json["products"] = std::move(products);
   add_loops(json, program);
