@@ -66,7 +66,7 @@ Result<KvFormats> parse_kv_formats(std::string_view text) {
   if (!both && !parse_parts(text, formats)) {
     return usage_error(
         fmt::format("--kv {} is not a format of keys and values", printable(text, 40)),
-        "write f32, f16 or int8 for both, or such as K=int8,V=fp8");
+        "write f32, f16 or int8 (llama.cpp's q8_0) for both, or such as K=int8,V=fp8");
   }
   if (formats.keys == KvFormat::kFp8) {
     return usage_error(fmt::format("--kv {}: keys have no fp8", printable(text, 40)),
