@@ -78,8 +78,8 @@ Tiles values_of(const Kernel& kernel, Tiles tiles) {
   return values;
 }
 
-/// Maximum number of accumulators, in registers of 8 lanes. Targets have at most 32 such registers,
-/// and operands may be loaded again for each use.
+/// Maximum number of accumulators, counted in vectors of 8 lanes, also where registers have 16.
+/// Operands may be loaded again for each use.
 constexpr std::uint32_t kMaxSums = 32;
 
 /// Returns every combination of the kernel's values that may fit a machine's registers; the current

@@ -166,13 +166,13 @@ struct CodedPeak {
 /// Products of f32 weights and activations.
 struct FloatPeak {
   static constexpr uint64_t kMacs = kFloatPanels * kFloatTokens * kPanelRows;
-  static_assert(kFloatPanels % 2 == 0);
-  static constexpr size_t kVectors = kFloatPanels / 2;
-  F32x16 sum[kVectors][kFloatTokens];
+  static constexpr size_t kWide = kFloatPanels % 2 == 0 ? 2 : 1, kVectors = kFloatPanels / kWide;
+  using V = Lanes<kWide>;
+  typename V::Vector sum[kVectors][kFloatTokens];
 
   LLMC_INLINE void begin(PeakOperands& operands) {
     for (auto& vector : sum) {
-      for (F32x16& s : vector) s = zero_f32x16();
+      for (auto& s : vector) s = V::zero();
     }
     for (size_t i = 0; i < sizeof(operands.codes); i += 32) {
       store(reinterpret_cast<float*>(operands.codes + i), splat(0.5f));
@@ -184,22 +184,24 @@ struct FloatPeak {
   LLMC_INLINE void block(PeakOperands& operands) {
     const auto* codes = reinterpret_cast<const float*>(operands.codes);
     const auto* activations = reinterpret_cast<const float*>(operands.activations);
-    F32x16 w[kVectors];
+    typename V::Vector w[kVectors];
 #pragma clang loop unroll(full)
-    for (size_t v = 0; v < kVectors; ++v) w[v] = Lanes<2>::load(codes + v * 2 * kPanelRows);
+    for (size_t v = 0; v < kVectors; ++v) w[v] = V::load(codes + v * kWide * kPanelRows);
 #pragma clang loop unroll(full)
     for (size_t t = 0; t < kFloatTokens; ++t) {
-      const F32x16 a = splat16_at(activations + t);
+      const auto a = V::splat_at(activations + t);
 #pragma clang loop unroll(full)
       for (size_t v = 0; v < kVectors; ++v) sum[v][t] = fma(w[v], a, sum[v][t]);
     }
   }
   LLMC_INLINE int32_t result() const {
-    F32x16 all = zero_f32x16();
+    auto all = V::zero();
     for (const auto& vector : sum) {
-      for (const F32x16& s : vector) all = all + s;
+      for (const auto& s : vector) all = all + s;
     }
-    return static_cast<int32_t>(reduce_add(low(all) + high(all)) > 0);
+    float lanes[kWide * kPanelRows];
+    V::store(lanes, all);
+    return static_cast<int32_t>(lanes[0] > 0);
   }
 };
 
