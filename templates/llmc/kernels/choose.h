@@ -44,9 +44,9 @@ LLMC_INLINE float activation_norm(const Quantized& x) {
     }
     sum += x.scales[s] * x.scales[s] * static_cast<float>(squares);
   }
-  // What is lost when squares underflow, also to zero (2^-126 * 2^22 in a superblock), is far below
-  // the square of kLeast.
-  constexpr float kLeast = 1e-14f, kGreatest = 1e15f;
+  // What is lost when squares underflow, also to zero (2^-126 * 2^22 in a superblock), is less than
+  // 2^-24 of the square of kLeast.
+  constexpr float kLeast = 1e-12f, kGreatest = 1e15f;
   float lane[8];
   store(lane, sqrt(splat(sum)));
   const float norm = lane[0] * (1 + 0x1p-16f);
