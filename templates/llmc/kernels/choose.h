@@ -125,8 +125,7 @@ template <size_t N>
 LLMC_INLINE F32x8 without_padding(F32x8 values, size_t panel) {
   constexpr size_t kRest = N % kPanelRows;
   if (kRest == 0 || panel + 1 < panel_count(N)) return values;
-  alignas(kAlignment) const float lanes[kPanelRows] = {0, 1, 2, 3, 4, 5, 6, 7};
-  return select(less(load(lanes), splat(float{kRest})), values, splat(-__builtin_inff()));
+  return select(lanes_below(kRest), values, splat(-__builtin_inff()));
 }
 
 /// What the workers of a choice share.
