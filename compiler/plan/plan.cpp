@@ -167,10 +167,10 @@ Status check_image_rows(const Plan& media_encoder, const Program& decoder) {
 Status fit_context(PlanOptions& options, const Program& program) {
   if (program.positions_max == 0 || options.ctx <= program.positions_max) return ok_status();
   if (options.ctx_given) {
-    return usage_error(fmt::format("the model's position table ends after {} tokens, the context "
-                                   "is {}",
-                                   program.positions_max, options.ctx),
-                       fmt::format("use --ctx {}", program.positions_max));
+    return usage_error(
+        fmt::format("the model's position table ends after {} tokens, the context is {}",
+                    program.positions_max, options.ctx),
+        fmt::format("use --ctx {}", program.positions_max));
   }
   options.ctx = static_cast<std::uint32_t>(program.positions_max);
   return ok_status();
