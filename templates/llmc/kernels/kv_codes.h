@@ -13,17 +13,9 @@ inline namespace LLMC_ISA {
 template <KvFormat kFormat>
 struct KvNumbers;
 template <>
-struct KvNumbers<KvFormat::kF32> {
-  static constexpr size_t kBytes = sizeof(float);
-  static LLMC_INLINE F32x8 load(const unsigned char* p) {
-    return llmc::load(reinterpret_cast<const float*>(p));
-  }
-};
+struct KvNumbers<KvFormat::kF32> : Floats {};
 template <>
-struct KvNumbers<KvFormat::kF16> {
-  static constexpr size_t kBytes = sizeof(uint16_t);
-  static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_f16(p); }
-};
+struct KvNumbers<KvFormat::kF16> : Halves {};
 template <>
 struct KvNumbers<KvFormat::kInt8> {
   static constexpr size_t kBytes = 1;

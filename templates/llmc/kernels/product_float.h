@@ -8,15 +8,10 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// A memory format of Lanes (simd/wide.h).
 template <WeightKind kKind>
-struct FloatWeights {
-  static constexpr size_t kBytes = kKind == WeightKind::kF16 ? sizeof(uint16_t) : sizeof(float);
-  static LLMC_INLINE F32x8 load(const uint8_t* p) {
-    if constexpr (kKind == WeightKind::kF16) return load_f16(p);
-    return llmc::load(reinterpret_cast<const float*>(p));
-  }
-};
+struct FloatWeights : Floats {};
+template <>
+struct FloatWeights<WeightKind::kF16> : Halves {};
 
 /// Computes the products of kPanels panels, panel_stride bytes apart, with kTokens tokens, whose
 /// rows in x are `stride` floats apart. The results of panels are y_stride floats apart, those of

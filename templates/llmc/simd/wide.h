@@ -89,6 +89,18 @@ LLMC_INLINE F32x16 splat_to<F32x16>(float x) {
   return splat16(x);
 }
 
+/// Memory formats of Lanes: f32 and f16.
+struct Floats {
+  static constexpr size_t kBytes = sizeof(float);
+  static LLMC_INLINE F32x8 load(const unsigned char* p) {
+    return llmc::load(reinterpret_cast<const float*>(p));
+  }
+};
+struct Halves {
+  static constexpr size_t kBytes = sizeof(uint16_t);
+  static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_f16(p); }
+};
+
 /// One or two (kGroups) vectors of eight lanes as one value. `Numbers` defines the memory format:
 /// kBytes bytes per number, and load(p), which loads eight numbers. store_at() stores vectors
 /// `stride` floats apart.
