@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <thread>
 
 #include "llmc/device.h"
+#include "runtime/hosted/device/job_thread.h"
 #include "runtime/hosted/outcome.h"
 #include "runtime/hosted/thread_pool.h"
 
@@ -15,14 +15,11 @@ namespace llmc::hosted {
 /// The accelerator `reference`: threads of its own that compute regions with the model's kernels,
 /// in the memory of the CPU. It has the form of an accelerator and the speed of a CPU: it shows
 /// what a partition does, and is what other devices are compared with.
-///
-/// Jobs pass through a ring from the one thread that submits to the one that computes, without a
-/// lock.
 class ReferenceDevice {
  public:
   /// Starts `threads` threads. Fails like ThreadPool::create().
   static Outcome<std::unique_ptr<ReferenceDevice>> create(std::uint32_t threads);
-  ~ReferenceDevice();
+  ~ReferenceDevice() { cancel(); }
   ReferenceDevice(const ReferenceDevice&) = delete;
   ReferenceDevice& operator=(const ReferenceDevice&) = delete;
 
@@ -43,20 +40,14 @@ class ReferenceDevice {
   std::uint64_t submit(const llmc_device_job& job);
   int wait(std::uint64_t ticket, std::uint32_t timeout_us);
   void cancel();
-  void wait_for(std::uint64_t ticket);
-  void work();
-  void run(const Job& job);
+  void run(std::uint64_t ticket);
 
   std::unique_ptr<ThreadPool> pool_;
   llmc_device device_;
-  std::span<unsigned char> scratch_;  // of the session that was initialised last
-  Job jobs_[kJobs];
-  // Tickets count from 1. Each word has a cache line of its own.
-  alignas(64) std::atomic<std::uint64_t> submitted_{0};
-  alignas(64) std::atomic<std::uint64_t> done_{0};
-  alignas(64) std::atomic<std::uint64_t> cancelled_{0};  // jobs up to this ticket are skipped
-  std::atomic<bool> stop_{false};
-  std::thread worker_;
+  std::span<unsigned char> scratch_;                     // of the session that was initialised last
+  Job jobs_[kJobs];                                      // job i is jobs_[i % kJobs]
+  alignas(64) std::atomic<std::uint64_t> cancelled_{0};  // jobs up to this one are skipped
+  JobThread thread_;
 };
 
 }  // namespace llmc::hosted
