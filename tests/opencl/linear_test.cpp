@@ -4,6 +4,8 @@
 namespace llmc::test {
 namespace {
 
+using hosted::opencl::MatrixProducts;
+
 constexpr std::uint32_t kRows = 11;
 
 /// What a format is called in llmc/device.h.
@@ -61,8 +63,14 @@ TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
   auto x = random_floats(kRows * K, 200, 3);
   if (K > 256) std::memset(&x[2 * K], 0, 256 * sizeof(float));  // a superblock of zeros
   const auto want = reference_products<TypeParam>(data.data(), x);
-  for (const bool copies : {false, true}) {
-    LLMC_NEED_OPENCL(device, {.copies = copies});
+  struct Way {
+    bool copies;
+    std::optional<MatrixProducts> matrix;
+  };
+  for (const auto [copies, matrix] :
+       {Way{false, {}}, Way{true, MatrixProducts::kNone}, Way{true, MatrixProducts::kEmulated}}) {
+    if (matrix == MatrixProducts::kEmulated && !W::kQuantized) continue;
+    LLMC_NEED_OPENCL(device, {.copies = copies, .matrix_products = matrix});
     for (const std::uint32_t rows : {1u, 8u, kRows}) {
       Weights weights;
       weights.add(random_floats(16, 1));
@@ -86,6 +94,7 @@ TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
       }
       const std::uint64_t copied = device.copied_bytes();
       ASSERT_EQ(step.run(device, weights, rows), LLMC_DEVICE_DONE);
+      if (matrix) ASSERT_EQ(device.matrix_products(), *matrix);
       EXPECT_EQ(device.copied_bytes() - copied,
                 device.shares_memory() ? 0 : rows * (N * 4 + row_bytes));
       for (std::size_t i = 0; i < rows * N; ++i)
@@ -98,14 +107,16 @@ TYPED_TEST(OpenClLinear, HasTheDocumentedBits) {
 
 /// Several tiles of rows and of tokens, the last ones incomplete. `groups`: limits of work items.
 template <class C>
-void expect_tiles(std::initializer_list<std::size_t> groups) {
+void expect_tiles(std::initializer_list<std::size_t> groups,
+                  std::optional<MatrixProducts> matrix = {}) {
   using W = typename C::W;
   constexpr std::uint32_t kTokens = 70;
   const auto data = make_weight<W>(C::N, 7);
   const auto x = random_floats(kTokens * C::K, 9, 3);
   const auto want = reference_products<C>(data.data(), x);
   for (const std::size_t group : groups) {
-    LLMC_NEED_OPENCL(device, {.device = {}, .copies = true, .kernels = {}, .max_group = group});
+    LLMC_NEED_OPENCL(device,
+                     {.device = {}, .copies = true, .max_group = group, .matrix_products = matrix});
     Weights weights;
     const std::size_t out = round_up(x.size() * 4, 64);
     OneStep step(kTokens, out + round_up(want.size() * 4, 64));
@@ -117,15 +128,23 @@ void expect_tiles(std::initializer_list<std::size_t> groups) {
     step.cross(0, C::K * 4, false);
     step.cross(out, C::N * 4, true);
     ASSERT_EQ(step.run(device, weights, kTokens), LLMC_DEVICE_DONE);
+    if (matrix) ASSERT_EQ(device.matrix_products(), *matrix);
     for (std::size_t i = 0; i < want.size(); ++i)
       ASSERT_EQ(bits_of(step.rows(out)[i]), bits_of(want[i]))
           << "groups of " << group << ", token " << i / C::N << ", row " << i % C::N;
   }
 }
 TEST(OpenClTiles, HaveTheDocumentedBits) {
-  expect_tiles<Case<WeightKind::kQ4, 140, 300>>({32, 1024});
+  expect_tiles<Case<WeightKind::kQ4, 140, 300>>({32, 1024}, MatrixProducts::kNone);
   expect_tiles<Case<WeightKind::kF32, 140, 77>>({64});
-  expect_tiles<Coded<4, 128, kHalf, kZeroInteger, 140, 300>>({1024});
+  expect_tiles<Coded<4, 128, kHalf, kZeroInteger, 140, 300>>({1024}, MatrixProducts::kNone);
+  for (const auto matrix :
+       {std::optional<MatrixProducts>{}, std::optional(MatrixProducts::kEmulated)}) {
+    expect_tiles<Case<WeightKind::kQ4, 140, 800>>({1024}, matrix);
+    expect_tiles<Coded<4, 128, kHalf, kZeroInteger, 140, 300>>({1024}, matrix);
+    expect_tiles<Case<coded_weight(kSixBits), 140, 480>>({1024}, matrix);
+    expect_tiles<Coded<8, 256, kFull, kZeroFloat, 72, 700>>({1024}, matrix);
+  }
 }
 
 constexpr std::size_t kN = 24, kK = 288;
@@ -134,7 +153,14 @@ using EightBits = Case<WeightKind::kQ8, kN, kK>;
 using Gate = Case<WeightKind::kQ4, 2 * kN, kK>;
 using GateF16 = Case<WeightKind::kF16, 2 * kN, kK>;
 
-class OpenClProducts : public OpenClTest {};
+class OpenClProducts : public OpenClTest {
+ protected:
+  static hosted::OpenClOptions options() {
+    return {
+        .copies = GetParam(),
+        .matrix_products = GetParam() ? std::optional(MatrixProducts::kEmulated) : std::nullopt};
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Copies, OpenClProducts, testing::Bool());
 
 /// The inputs of a product, and what a test compares.
@@ -173,7 +199,7 @@ struct Inputs {
 
 /// A norm, a bias, a function and a residual around a matrix whose last rows have another format.
 TEST_P(OpenClProducts, HaveNormsFunctionsAndResiduals) {
-  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
+  LLMC_NEED_OPENCL(device, options());
   const Inputs in;
   const auto first = make_weight<FourBits::W>(kN, 1), second = make_weight<EightBits::W>(kN, 2);
   const Joined<FourBits::W, EightBits::W> both{{first.data()}, {second.data()}};
@@ -200,7 +226,7 @@ TEST_P(OpenClProducts, HaveNormsFunctionsAndResiduals) {
 
 /// A width that is not one of whole panels.
 TEST_P(OpenClProducts, AreGatedWithAnyWidth) {
-  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
+  LLMC_NEED_OPENCL(device, options());
   constexpr std::size_t kOdd = 13;
   using W = Weight<WeightKind::kQ8, packed_gated_rows(kOdd), kK>;
   Inputs in;
@@ -231,14 +257,14 @@ void expect_gated(hosted::OpenClDevice& device) {
   in.expect_same(device, op, weights, LLMC_NORM_RMS, want);
 }
 TEST_P(OpenClProducts, AreGated) {
-  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
+  LLMC_NEED_OPENCL(device, options());
   expect_gated<Gate>(device);
   expect_gated<GateF16>(device);
 }
 
 /// Rows with infinities, NaN, subnormal numbers and zeros.
 TEST_P(OpenClProducts, OfExtremeRowsHaveTheSameBits) {
-  LLMC_NEED_OPENCL(device, {.copies = GetParam()});
+  LLMC_NEED_OPENCL(device, options());
   Inputs in;
   std::memset(static_cast<void*>(in.residual.data()), 0, in.residual.size() * 4);
   for (std::size_t k = 0; k < kK; ++k) {

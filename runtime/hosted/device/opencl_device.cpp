@@ -6,23 +6,17 @@
 #include <cstring>
 #include <thread>
 
-#include "llmc/arena.h"
-
 namespace llmc::hosted {
 namespace {
 
 using namespace opencl;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
-  return (a + b - 1) / b;
-}
+/// NORM_ITEMS of opencl_rows.h.
+constexpr std::size_t kNormItems = 64;
 
 bool is_quantized(const llmc_device_matrix& matrix) {
   return matrix.kind == LLMC_MATRIX_Q4 || matrix.kind == LLMC_MATRIX_CODED;
-}
-bool is_linear(const llmc_device_op& op) {
-  return op.kind == LLMC_OP_LINEAR || op.kind == LLMC_OP_GATED_LINEAR;
 }
 
 }  // namespace
@@ -58,7 +52,11 @@ Outcome<std::unique_ptr<OpenClDevice>> OpenClDevice::create(const OpenClOptions&
   std::unique_ptr<OpenClDevice> device(new OpenClDevice(**api, options));
   device->can_share_ = found->shares_memory && !options.copies;
   try {
-    device->open(*found, options.max_group);
+    device->open(*found, options);
+    const auto run = [](void* self, std::uint64_t job) noexcept {
+      static_cast<OpenClDevice*>(self)->enqueue(job);
+    };
+    if (const auto failed = device->thread_.start(run, device.get())) return *failed;
   } catch (const DeviceError& error) {
     return Failure{LLMC_ERROR_DEVICE, found->name + ": " + error.message};
   }
@@ -74,14 +72,15 @@ OpenClDevice::~OpenClDevice() {
   if (context_ != nullptr) api_.ReleaseContext(context_);
 }
 
-void OpenClDevice::open(const FoundDevice& found, std::size_t max_group) {
+void OpenClDevice::open(const FoundDevice& found, const OpenClOptions& options) {
   id_ = found.id;
   name_ = found.name;
   versions_ = found.versions;
   is_cpu_ = found.is_cpu;
   max_allocation_ = found.max_allocation;
   byte_products_ = found.byte_products;
-  const std::size_t largest = std::min(found.max_group, max_group);
+  matrix_products_ = options.matrix_products.value_or(found.matrix_products);
+  const std::size_t largest = std::min(found.max_group, options.max_group);
   while (largest_group_ > kMinGroupY && largest_group_ * kGroupX > largest) largest_group_ /= 2;
   std::int32_t code = 0;
   context_ = api_.CreateContext(nullptr, 1, &id_, nullptr, nullptr, &code);
@@ -101,18 +100,6 @@ void OpenClDevice::open(const FoundDevice& found, std::size_t max_group) {
       byte_products_ = ByteProducts::kPlain;
     }
   }
-}
-
-Handle OpenClDevice::buffer(Bits flags, std::size_t bytes, const void* host) {
-  if (max_allocation_ != 0 && bytes > max_allocation_)
-    throw DeviceError{"the model needs " + std::to_string(bytes >> 20) +
-                      " MiB in one piece, the device allows " +
-                      std::to_string(max_allocation_ >> 20)};
-  std::int32_t code = 0;
-  const Handle made = api_.CreateBuffer(context_, host != nullptr ? flags | kUseHostMemory : flags,
-                                        bytes, const_cast<void*>(host), &code);
-  check(code, "clCreateBuffer");
-  return made;
 }
 
 /// Refuses what a later version of the interface may have.
@@ -152,76 +139,6 @@ llmc_status OpenClDevice::prepare(const llmc_model& model, const void* weights, 
   return LLMC_OK;
 }
 
-void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* weights,
-                                  unsigned char* scratch, std::uint64_t scratch_bytes) {
-  const llmc_device_program& program = *model.device_program;
-  std::uint64_t begin = UINT64_MAX, end = 0, codes = 4, sums = 4, scales = 4, normed = 4;
-  const auto reads = [&](std::uint64_t offset, std::uint64_t bytes) {
-    if (offset == LLMC_DEVICE_NONE || bytes == 0) return;
-    begin = std::min(begin, offset);
-    end = std::max(end, offset + bytes);
-  };
-  for (std::uint32_t i = 0; i < program.step_ops[model.steps]; ++i) {
-    const llmc_device_op& op = program.ops[i];
-    check_op(op);
-    const std::uint64_t width = is_linear(op) ? op.k : op.n;
-    for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2}) {
-      reads(matrix->offset, matrix->bytes);
-      if (matrix->offset != LLMC_DEVICE_NONE) product_program(*matrix);
-    }
-    reads(op.bias, (op.matrix.rows + std::uint64_t{op.matrix_2.rows}) * sizeof(float));
-    reads(op.norm_weight, width * sizeof(float));
-    reads(op.norm_bias, width * sizeof(float));
-    reads(op.row, op.n * sizeof(float));
-    reads(op.number, sizeof(float));
-    if (!is_linear(op)) continue;
-    const std::uint64_t blocks = ceil_div(op.k, 32);
-    codes = std::max(codes, model.chunk * blocks * 32);
-    sums = std::max(sums, model.chunk * blocks * 2 * sizeof(std::int16_t));
-    scales = std::max(scales, model.chunk * ceil_div(op.k, 256) * sizeof(float));
-    normed = std::max(normed, std::uint64_t{model.chunk} * op.k * sizeof(float));
-  }
-  const auto is_page = [](const unsigned char* memory) {
-    return reinterpret_cast<std::uintptr_t>(memory) % LLMC_PAGE_BYTES == 0;
-  };
-  const bool any_weight = end > 0;
-  weights_begin_ = !any_weight ? 0 : is_page(weights) ? begin - begin % LLMC_PAGE_BYTES : begin;
-  const unsigned char* const first = weights + weights_begin_;
-  const bool has_pages = is_page(scratch) && model.scratch_bytes % LLMC_PAGE_BYTES == 0;
-  shares_memory_ = can_share_ && any_weight && (is_cpu_ || (is_page(first) && has_pages));
-  const std::size_t weight_bytes = any_weight ? end - weights_begin_ : sizeof(float);
-  weights_buffer_ = buffer(kReadOnly, weight_bytes, shares_memory_ ? first : nullptr);
-  if (!shares_memory_ && any_weight)
-    check(api_.EnqueueWriteBuffer(queue_, weights_buffer_, 1, 0, weight_bytes, first, 0, nullptr,
-                                  nullptr),
-          "clEnqueueWriteBuffer");
-  codes_ = buffer(kReadWrite, codes, nullptr);
-  sums_ = buffer(kReadWrite, sums, nullptr);
-  scales_ = buffer(kReadWrite, scales, nullptr);
-  normed_ = buffer(kReadWrite, normed, nullptr);
-  slots_.reserve(scratch_bytes / model.scratch_bytes);
-  for (std::uint64_t at = 0; at + model.scratch_bytes <= scratch_bytes; at += model.scratch_bytes) {
-    slots_.push_back({.host = scratch + at, .bytes = model.scratch_bytes});
-    Slot& slot = slots_.back();
-    slot.buffer = buffer(kReadWrite, slot.bytes, shares_memory_ ? slot.host : nullptr);
-    map(slot, true);
-  }
-  if (!shares_memory_ && has_pages) register_scratch(scratch, scratch_bytes);
-}
-
-/// Tells the driver where rows cross, so that it can pin this memory and transfer them by DMA. The
-/// CPU has it mapped all the time. If this fails, rows are transferred like any others.
-void OpenClDevice::register_scratch(unsigned char* scratch, std::uint64_t bytes) {
-  std::int32_t code = 0;
-  registered_ = api_.CreateBuffer(context_, kReadWrite | kUseHostMemory, bytes, scratch, &code);
-  if (code == 0)
-    registered_at_ = api_.EnqueueMapBuffer(queue_, registered_, 1, kMapRead | kMapWrite, 0, bytes,
-                                           0, nullptr, nullptr, &code);
-  if (code == 0) return;
-  if (registered_ != nullptr) api_.ReleaseMemObject(registered_);
-  registered_ = registered_at_ = nullptr;
-}
-
 void OpenClDevice::release() {
   cancel();
   if (registered_at_ != nullptr)
@@ -240,41 +157,50 @@ void OpenClDevice::release() {
   model_ = nullptr;
 }
 
-/// Gives a chunk's scratch to the CPU. Does nothing if the device has a memory of its own.
-void OpenClDevice::map(Slot& slot, bool blocking) {
-  if (!shares_memory_ || slot.mapped || slot.buffer == nullptr) return;
-  std::int32_t code = 0;
-  api_.EnqueueMapBuffer(queue_, slot.buffer, blocking ? 1 : 0, kMapRead | kMapWrite, 0, slot.bytes,
-                        0, nullptr, nullptr, &code);
-  check(code, "clEnqueueMapBuffer");
-  slot.mapped = true;
-}
-/// Gives it back to the device. Returns OpenCL's code.
-std::int32_t OpenClDevice::unmap(Slot& slot) {
-  if (!slot.mapped) return 0;
-  slot.mapped = false;
-  return api_.EnqueueUnmapMemObject(queue_, slot.buffer, slot.host, 0, nullptr, nullptr);
+/// The commands of a job are enqueued by a thread of the device, so that the session's threads need
+/// not wait for that: hundreds of microseconds.
+std::uint64_t OpenClDevice::submit(const llmc_device_job& job) {
+  const std::uint64_t ticket = thread_.last() + 1;
+  Job& mine = jobs_[ticket % kJobs];
+  const auto slot = std::ranges::find(slots_, job.run->scratch, &Slot::host);
+  if (job.model != model_ || job.run->weights != weights_ || slot == slots_.end()) {
+    fail("another session was initialised with it", 0);
+    return 0;
+  }
+  if (mine.ticket != 0) {
+    fail("too many jobs are in progress", 0);
+    return 0;
+  }
+  mine = {ticket, job.run, job.first_step, job.end_step, &*slot, nullptr};
+  thread_.submit();
+  return ticket;
 }
 
-std::uint64_t OpenClDevice::submit(const llmc_device_job& job) {
-  const auto slot = std::ranges::find(slots_, job.run->scratch, &Slot::host);
-  const auto free = std::ranges::find(jobs_, std::uint64_t{0}, &Job::ticket);
-  const bool submitted = attempt([&] {
-    if (job.model != model_ || job.run->weights != weights_ || slot == slots_.end())
-      throw DeviceError{"another session was initialised with it"};
-    if (free == std::end(jobs_)) throw DeviceError{"too many jobs are in progress"};
-    free->event = enqueue(job, *slot).release();
-    free->slot = &*slot;
-    free->ticket = ++tickets_;
+/// Keeps a reason, with OpenCL's code unless that is 0, and lets the jobs that are not enqueued yet
+/// fail until cancel().
+void OpenClDevice::fail(const char* reason, std::int32_t code) noexcept {
+  skips_ = true;
+  thread_.wait(thread_.last(), LLMC_DEVICE_NO_LIMIT);  // it writes message_, too
+  attempt(
+      [&] { throw DeviceError{code == 0 ? std::string(reason) : reason + std::to_string(code)}; });
+}
+
+void OpenClDevice::enqueue(std::uint64_t ticket) noexcept {
+  if (skips_) return;
+  Job& job = jobs_[ticket % kJobs];
+  const bool enqueued = attempt([&] {
+    Event end = enqueue(job);
     check(api_.Flush(shares_memory_ ? queue_ : results_queue_), "clFlush");
+    job.event = end.release();
   });
-  return submitted ? free->ticket : 0;
+  if (!enqueued) skips_ = true;  // later jobs do not replace the reason
 }
 
 /// Returns the event of the job's end. The rows of its last step cross in a queue of their own,
 /// while the device computes the next job, which has the scratch of another chunk.
-OpenClDevice::Event OpenClDevice::enqueue(const llmc_device_job& job, Slot& slot) {
+OpenClDevice::Event OpenClDevice::enqueue(const Job& job) {
   const llmc_device_program& program = *model_->device_program;
+  Slot& slot = *job.slot;
   const auto copies = [&](std::uint32_t step, std::uint32_t from_device, Handle queue) {
     if (shares_memory_) return;
     for (std::uint32_t i = program.step_copies[step]; i < program.step_copies[step + 1]; ++i)
@@ -327,15 +253,15 @@ void OpenClDevice::copy(const llmc_device_copy& copy, Handle queue, Slot& slot,
 }
 
 void OpenClDevice::run(const llmc_device_op& op, Slot& slot, std::uint32_t count) {
-  constexpr Sizes kNormGroup{8, 1};
+  constexpr Sizes kNormGroup{kNormItems, 1};
   switch (op.kind) {
     case LLMC_OP_LINEAR:
     case LLMC_OP_GATED_LINEAR:
       return run_linear(op, slot, count);
     case LLMC_OP_NORM:
-      return launch(norm_, {std::size_t{count} * op.parts * 8}, &kNormGroup, weights_buffer_,
-                    slot.buffer, op.x, op.y, slot.buffer, op.out, in_weights(op.norm_weight),
-                    in_weights(op.norm_bias), op.epsilon, op.n,
+      return launch(norm_, {std::size_t{count} * op.parts * kNormItems}, &kNormGroup,
+                    weights_buffer_, slot.buffer, op.x, op.y, slot.buffer, op.out,
+                    in_weights(op.norm_weight), in_weights(op.norm_bias), op.epsilon, op.n,
                     std::uint32_t{op.norm == LLMC_NORM_LAYER});
     case LLMC_OP_GATED:
     case LLMC_OP_BINARY:
@@ -349,19 +275,20 @@ void OpenClDevice::run(const llmc_device_op& op, Slot& slot, std::uint32_t count
 }
 
 void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_t count) {
-  constexpr Sizes kNormGroup{8, 1}, kQuantizeGroup{32, 1};
+  constexpr Sizes kNormGroup{kNormItems, 1}, kQuantizeGroup{32, 1};
   Handle rows = slot.buffer;
   std::uint64_t x = op.x;
   if (op.norm != LLMC_NORM_NONE) {
     constexpr std::uint64_t kNone = LLMC_DEVICE_NONE, kBegin = 0;
-    launch(norm_, {std::size_t{count} * 8}, &kNormGroup, weights_buffer_, rows, x, kNone, normed_,
-           kBegin, in_weights(op.norm_weight), in_weights(op.norm_bias), op.epsilon, op.k,
+    launch(norm_, {std::size_t{count} * kNormItems}, &kNormGroup, weights_buffer_, rows, x, kNone,
+           normed_, kBegin, in_weights(op.norm_weight), in_weights(op.norm_bias), op.epsilon, op.k,
            std::uint32_t{op.norm == LLMC_NORM_LAYER});
     rows = normed_;
     x = 0;
   }
   if (op.quantized != 0) {
-    launch(unpack_, {ceil_div(op.k, 64), count}, nullptr, rows, x, codes_, sums_, scales_, op.k);
+    launch(unpack_, {ceil_div(op.k, 32) * 2, count}, nullptr, rows, x, codes_, sums_, scales_,
+           op.k);
   } else if (is_quantized(op.matrix)) {
     launch(quantize_, {ceil_div(op.k, 256) * 32, count}, &kQuantizeGroup, rows, x, codes_, sums_,
            scales_, op.k, std::uint32_t{op.matrix.hadamard});
@@ -372,7 +299,7 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
     const Program& program = product_program(*matrix);
     const Sizes group{kGroupX, program.group};
     const Sizes global{ceil_div(matrix->rows, kTileRows) * kGroupX,
-                       ceil_div(count, kItemRows * program.group) * program.group};
+                       ceil_div(count, kTokensOfY * program.group) * program.group};
     const std::uint64_t offset = in_weights(matrix->offset), bias = in_weights(op.bias);
     const std::uint32_t function = op.function;
     if (op.kind == LLMC_OP_GATED_LINEAR) {
@@ -388,15 +315,20 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
 }
 
 int OpenClDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
-  const auto job = std::ranges::find(jobs_, ticket, &Job::ticket);
-  if (ticket == 0 || job == std::end(jobs_)) return LLMC_DEVICE_FAILED;
+  Job& job = jobs_[ticket % kJobs];
+  if (ticket == 0 || job.ticket != ticket) return LLMC_DEVICE_FAILED;
   const Clock::time_point end = Clock::now() + std::chrono::microseconds(timeout_us);
+  if (!thread_.wait(ticket, timeout_us)) return LLMC_DEVICE_RUNNING;
+  if (job.event == nullptr) {  // message_ says why
+    job = {};
+    return LLMC_DEVICE_FAILED;
+  }
   const std::int32_t waited =
-      timeout_us == LLMC_DEVICE_NO_LIMIT ? api_.WaitForEvents(1, &job->event) : 0;
+      timeout_us == LLMC_DEVICE_NO_LIMIT ? api_.WaitForEvents(1, &job.event) : 0;
   std::int32_t status = 0;
   for (;;) {
     const std::int32_t code =
-        api_.GetEventInfo(job->event, kEventStatus, sizeof status, &status, nullptr);
+        api_.GetEventInfo(job.event, kEventStatus, sizeof status, &status, nullptr);
     if (code != 0) status = code;
     if (status > 0 && waited != 0) status = waited;
     if (status <= 0) break;
@@ -404,19 +336,22 @@ int OpenClDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   // Polling does not order the memory of the host and of other queues; a wait does.
-  if (status == 0) status = api_.WaitForEvents(1, &job->event);
-  api_.ReleaseEvent(job->event);
-  Slot& slot = *job->slot;
-  *job = {};
+  if (status == 0) status = api_.WaitForEvents(1, &job.event);
+  api_.ReleaseEvent(job.event);
+  Slot& slot = *job.slot;
+  job = {};
   if (status == 0) return LLMC_DEVICE_DONE;
+  fail("a job ended with OpenCL's code ", status);
   slot.mapped = false;  // perhaps its map failed, too
-  attempt([&] { throw DeviceError{"a job ended with OpenCL's code " + std::to_string(status)}; });
   return LLMC_DEVICE_FAILED;
 }
 
-/// Commands of OpenCL cannot be taken back: waits for them.
+/// Commands of OpenCL cannot be taken back: waits for those that are enqueued.
 void OpenClDevice::cancel() {
   if (results_queue_ == nullptr) return;
+  skips_ = true;
+  thread_.wait(thread_.last(), LLMC_DEVICE_NO_LIMIT);
+  skips_ = false;
   std::int32_t finished = api_.Finish(queue_);
   if (const std::int32_t code = api_.Finish(results_queue_); finished == 0) finished = code;
   for (Job& job : jobs_) {

@@ -1,15 +1,18 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "llmc/device.h"
+#include "runtime/hosted/device/job_thread.h"
 #include "runtime/hosted/device/opencl_api.h"
 #include "runtime/hosted/device/opencl_cache.h"
 #include "runtime/hosted/device/opencl_find.h"
@@ -22,11 +25,12 @@ struct OpenClOptions {
   bool copies = false;      // does not share the CPU's memory, even if the device could
   std::filesystem::path kernels = {};  // file that keeps the compiled kernels; empty: none
   std::size_t max_group = SIZE_MAX;    // work items of a group in products, at least 32
+  std::optional<opencl::MatrixProducts> matrix_products = {};  // empty: what the device has
 };
 
 /// The accelerator `opencl`: any OpenCL 1.2 device whose arithmetic is correctly rounded. Regions
 /// are run from their description as data (llmc_device_program) with the kernels of
-/// opencl_rows.h and opencl_products.h, which compute the same bits as the CPU's.
+/// opencl_rows.h, opencl_products.h and opencl_matrix.h, which compute the same bits as the CPU's.
 ///
 /// If the device shares the CPU's memory, weights and rows are used where they are: a chunk's
 /// scratch is mapped by the CPU, except while a job has it. GPUs do so only with memory that begins
@@ -44,19 +48,24 @@ class OpenClDevice {
   const std::string& name() const { return name_; }  // "platform: device"
   /// Returns whether it uses the memory of the session that was initialised last where it is.
   bool shares_memory() const { return shares_memory_; }
+  /// Returns how products of the quantized formats of the models so far are computed: kNone if
+  /// that of one of them is.
+  opencl::MatrixProducts matrix_products() const;
   /// Returns the number of bytes of rows that were copied from and to the device.
   std::uint64_t copied_bytes() const { return copied_bytes_; }
 
  private:
   using Handle = opencl::Handle;
-  /// What a group of a product computes: opencl_products.h.
-  static constexpr std::uint32_t kGroupX = 16, kMinGroupY = 2, kTileRows = 64, kItemRows = 4;
-  /// FORMAT, BITS, BLOCK, SCALE_BYTES, ZERO of opencl_products.h.
+  /// What a group of a product computes: opencl_formats.h.
+  static constexpr std::uint32_t kGroupX = 16, kMinGroupY = 2, kTileRows = 64, kTokensOfY = 4,
+                                 kMatrixGroupY = 8;
+  /// FORMAT, BITS, BLOCK, SCALE_BYTES, ZERO of opencl_formats.h.
   using Format =
       std::tuple<std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t>;
   struct Program {
     Handle program = nullptr, linear = nullptr, gated = nullptr;
-    std::size_t group = 0;  // GROUP_Y of opencl_products.h
+    std::size_t group = 0;   // GROUP_Y of opencl_formats.h
+    bool by_matrix = false;  // not by ByteProducts
   };
   /// The scratch of a chunk.
   struct Slot {
@@ -70,14 +79,19 @@ class OpenClDevice {
     void operator()(void* event) const { api->ReleaseEvent(event); }
   };
   using Event = std::unique_ptr<void, ReleaseEvent>;
+  /// Job i has the place of job i - kJobs, which the runtime has waited for by then: no chunk is
+  /// so far ahead of another one.
+  static constexpr std::uint64_t kJobs = 2 * LLMC_MAX_IN_FLIGHT;
   struct Job {
     std::uint64_t ticket = 0;  // 0: unused
-    Handle event = nullptr;
+    const llmc_run* run = nullptr;
+    std::uint32_t first_step = 0, end_step = 0;
     Slot* slot = nullptr;
+    Handle event = nullptr;  // of its end; nullptr after enqueue(): that failed
   };
 
   OpenClDevice(const opencl::Api& api, const OpenClOptions& options);
-  void open(const opencl::FoundDevice& found, std::size_t max_group);
+  void open(const opencl::FoundDevice& found, const OpenClOptions& options);
   void build_rows();
   void release_rows();
   void check_arithmetic();
@@ -94,10 +108,13 @@ class OpenClDevice {
   void keep_program(std::uint64_t key, Handle program);
   Handle kernel(Handle program, const char* name);
   const Program& product_program(const llmc_device_matrix& matrix);
-  Program build_products(const llmc_device_matrix& matrix, std::size_t group);
+  Program build_products(const llmc_device_matrix& matrix, std::size_t group, bool by_matrix);
+  void try_matrix(const Program& program);
   bool fits(const Program& program);
   void release(const Program& program);
-  Event enqueue(const llmc_device_job& job, Slot& slot);
+  void fail(const char* reason, std::int32_t code) noexcept;
+  void enqueue(std::uint64_t ticket) noexcept;
+  Event enqueue(const Job& job);
   void run(const llmc_device_op& op, Slot& slot, std::uint32_t count);
   void run_linear(const llmc_device_op& op, Slot& slot, std::uint32_t count);
   void copy(const llmc_device_copy& copy, Handle queue, Slot& slot, std::uint32_t count);
@@ -108,6 +125,12 @@ class OpenClDevice {
                       std::uint64_t scratch_bytes);
   void register_scratch(unsigned char* scratch, std::uint64_t bytes);
   void check_op(const llmc_device_op& op);
+  static constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
+    return (a + b - 1) / b;
+  }
+  static bool is_linear(const llmc_device_op& op) {
+    return op.kind == LLMC_OP_LINEAR || op.kind == LLMC_OP_GATED_LINEAR;
+  }
   /// Calls `body`. Returns false and keeps the reason if it fails.
   template <class Body>
   bool attempt(Body&& body) noexcept {
@@ -141,10 +164,11 @@ class OpenClDevice {
   std::string name_, versions_, message_;
   bool can_share_ = false, is_cpu_ = false;
   opencl::ByteProducts byte_products_ = opencl::ByteProducts::kPlain;
-  std::size_t largest_group_ = 8;  // GROUP_Y of opencl_products.h
+  opencl::MatrixProducts matrix_products_ = opencl::MatrixProducts::kNone;
+  std::size_t largest_group_ = 8;  // GROUP_Y of opencl_formats.h
   bool shares_memory_ = false;     // of the session's scratch and weights
   std::uint64_t max_allocation_ = 0;
-  std::uint64_t copied_bytes_ = 0;
+  std::atomic<std::uint64_t> copied_bytes_ = 0;
   Handle id_ = nullptr, context_ = nullptr, queue_ = nullptr;
   Handle results_queue_ = nullptr;  // of rows that cross to the CPU at the end of a job
   Handle rows_program_ = nullptr, norm_ = nullptr, quantize_ = nullptr, unpack_ = nullptr,
@@ -162,8 +186,9 @@ class OpenClDevice {
   Handle registered_ = nullptr;                                 // all scratch, if rows are copied
   void* registered_at_ = nullptr;
   std::vector<Slot> slots_;
-  std::uint64_t tickets_ = 0;
-  Job jobs_[LLMC_MAX_IN_FLIGHT] = {};
+  Job jobs_[kJobs] = {};             // job i is jobs_[i % kJobs]
+  std::atomic<bool> skips_ = false;  // jobs fail until cancel(): one has failed
+  JobThread thread_;                 // enqueues the commands of jobs
 };
 
 }  // namespace llmc::hosted

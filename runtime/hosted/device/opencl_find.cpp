@@ -9,6 +9,8 @@ namespace {
 
 /// More platforms, and more devices of a platform, are ignored.
 constexpr std::uint32_t kMaxListed = 64;
+/// Work items of a group of norm_rows (opencl_rows.h).
+constexpr std::size_t kMinGroup = 64;
 
 template <class T>
 std::optional<T> info(const Api& api, Handle device, Constant what) {
@@ -25,18 +27,22 @@ std::string device_text(const Api& api, Handle device, Constant what) {
   return text.c_str();  // ends with a zero
 }
 
+bool has_extension(const Api& api, Handle device, const char* name) {
+  const std::string extensions = " " + device_text(api, device, kDeviceExtensions) + " ";
+  return extensions.find(" " + std::string(name) + " ") != std::string::npos;
+}
+
+/// Returns the compute capability of NVIDIA's devices, 61 for 6.1; 0 for others.
+std::uint32_t compute_capability(const Api& api, Handle device) {
+  if (!has_extension(api, device, "cl_nv_device_attribute_query")) return 0;
+  return info<std::uint32_t>(api, device, kDeviceComputeMajor).value_or(0) * 10 +
+         info<std::uint32_t>(api, device, kDeviceComputeMinor).value_or(0);
+}
+
 /// Returns what computes sums of four products of bytes.
 ByteProducts byte_products(const Api& api, Handle device) {
-  const std::string extensions = " " + device_text(api, device, kDeviceExtensions) + " ";
-  const auto has = [&](const char* name) {
-    return extensions.find(" " + std::string(name) + " ") != std::string::npos;
-  };
-  if (has("cl_khr_integer_dot_product")) return ByteProducts::kExtension;
-  if (!has("cl_nv_device_attribute_query")) return ByteProducts::kPlain;
-  const std::uint32_t version =
-      info<std::uint32_t>(api, device, kDeviceComputeMajor).value_or(0) * 10 +
-      info<std::uint32_t>(api, device, kDeviceComputeMinor).value_or(0);
-  return version >= 61 ? ByteProducts::kPtx : ByteProducts::kPlain;
+  if (has_extension(api, device, "cl_khr_integer_dot_product")) return ByteProducts::kExtension;
+  return compute_capability(api, device) >= 61 ? ByteProducts::kPtx : ByteProducts::kPlain;
 }
 
 /// Returns why a device cannot be used; empty if it can.
@@ -48,6 +54,8 @@ std::string obstacle(const Api& api, Handle device) {
   const std::string version = device_text(api, device, kDeviceVersion);
   if (version.starts_with("OpenCL 1.0") || version.starts_with("OpenCL 1.1"))
     return version.substr(0, 10) + " is older than OpenCL 1.2";
+  if (info<std::size_t>(api, device, kDeviceMaxGroup).value_or(0) < kMinGroup)
+    return "groups have fewer than 64 work items";
   constexpr Bits kNeeded = kFpDenormals | kFpInfinities | kFpToNearest | kFpDivision;
   const Bits floats = info<Bits>(api, device, kDeviceSingleFp).value_or(0);
   if ((floats & kNeeded) != kNeeded)
@@ -88,6 +96,8 @@ std::vector<FoundDevice> list_devices(const Api& api) {
            .max_allocation = info<std::uint64_t>(api, id, kDeviceMaxAllocation).value_or(0),
            .max_group = info<std::size_t>(api, id, kDeviceMaxGroup).value_or(1),
            .byte_products = byte_products(api, id),
+           .matrix_products =
+               compute_capability(api, id) >= 80 ? MatrixProducts::kPtx : MatrixProducts::kNone,
            .obstacle = obstacle(api, id)});
     }
   }

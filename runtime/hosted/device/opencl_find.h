@@ -14,6 +14,14 @@ enum class ByteProducts {
   kPtx = 2,        // an instruction of NVIDIA's processors
 };
 
+/// How products of quantized matrices are computed; the values of MATRIX_PRODUCTS.
+enum class MatrixProducts {
+  kNone = 0,  // by ByteProducts
+  kPtx = 1,   // by instructions of NVIDIA's processors that multiply small matrices of bytes
+  // As kPtx, with ByteProducts in place of these instructions: for tests on other devices.
+  kEmulated = 2,
+};
+
 struct FoundDevice {
   Handle id = nullptr;
   std::string name;      // "platform: device"
@@ -23,6 +31,7 @@ struct FoundDevice {
   std::uint64_t max_allocation = 0;  // bytes of one buffer
   std::size_t max_group = 1;         // work items of a group
   ByteProducts byte_products = ByteProducts::kPlain;
+  MatrixProducts matrix_products = MatrixProducts::kNone;
   /// Why it cannot compute the bits of docs/numerics.md, whose floats are correctly rounded, with
   /// subnormals; empty if it can.
   std::string obstacle;

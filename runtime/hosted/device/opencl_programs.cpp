@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 
 #include "runtime/hosted/device/opencl_device.h"
+#include "runtime/hosted/device/opencl_formats.h"
+#include "runtime/hosted/device/opencl_matrix.h"
 #include "runtime/hosted/device/opencl_products.h"
 #include "runtime/hosted/device/opencl_rows.h"
 
@@ -154,24 +157,35 @@ Handle OpenClDevice::kernel(Handle program, const char* name) {
 const OpenClDevice::Program& OpenClDevice::product_program(const llmc_device_matrix& matrix) {
   const Format format{matrix.kind, matrix.bits, matrix.block, matrix.scale_bytes, matrix.zero};
   if (const auto found = programs_.find(format); found != programs_.end()) return found->second;
+  bool by_matrix = matrix_products_ != MatrixProducts::kNone && matrix.kind >= LLMC_MATRIX_Q4 &&
+                   largest_group_ == kMatrixGroupY;
   // A kernel may need so many registers that its groups must be smaller than the device's largest.
-  for (std::size_t group = largest_group_;; group /= 2) {
+  for (std::size_t group = largest_group_;;) {
+    const bool last = !by_matrix && group == kMinGroupY;
     try {
-      const Program made = build_products(matrix, group);
-      if (fits(made) || group == kMinGroupY) return programs_.emplace(format, made).first->second;
+      const Program made = build_products(matrix, group, by_matrix);
+      if (fits(made) || last) return programs_.emplace(format, made).first->second;
       release(made);
     } catch (const DeviceError&) {
-      if (kernels_.forget()) {
-        group = 2 * largest_group_;  // again, from the source
-      } else if (group == kMinGroupY) {
-        throw;
-      }
+      if (kernels_.forget()) continue;  // again, from the source
+      if (last) throw;
+    }
+    if (by_matrix) {
+      by_matrix = false;
+    } else {
+      group /= 2;
     }
   }
 }
 
+MatrixProducts OpenClDevice::matrix_products() const {
+  for (const auto& [format, program] : programs_)
+    if (std::get<0>(format) >= LLMC_MATRIX_Q4 && !program.by_matrix) return MatrixProducts::kNone;
+  return matrix_products_;
+}
+
 OpenClDevice::Program OpenClDevice::build_products(const llmc_device_matrix& matrix,
-                                                   std::size_t group) {
+                                                   std::size_t group, bool by_matrix) {
   std::string options;
   const auto define = [&](const char* name, std::size_t value) {
     options += std::string(" -D") + name + "=" + std::to_string(value);
@@ -184,17 +198,42 @@ OpenClDevice::Program OpenClDevice::build_products(const llmc_device_matrix& mat
     define("ZERO", matrix.zero);
   }
   define("GROUP_Y", group);
+  if (by_matrix) define("MATRIX_PRODUCTS", static_cast<std::size_t>(matrix_products_));
   Program made;
   made.group = group;
+  made.by_matrix = by_matrix;
   try {
-    made.program = build(std::string(kOpenClRows) + kOpenClProducts, options);
+    made.program = build(std::string(kOpenClRows) + kOpenClFormats +
+                             (by_matrix ? kOpenClMatrixProduct : kOpenClProduct) + kOpenClLinear,
+                         options);
     made.linear = kernel(made.program, "linear");
     made.gated = kernel(made.program, "gated_linear");
+    if (by_matrix) try_matrix(made);
   } catch (...) {
     release(made);
     throw;
   }
   return made;
+}
+
+/// Fails if the instructions for matrices do not give the sums of ByteProducts.
+void OpenClDevice::try_matrix(const Program& program) {
+  const Handle trial = kernel(program.program, "try_matrix");
+  const Sizes group{kGroupX, program.group};
+  Handle results = nullptr;
+  std::uint32_t wrong[kGroupX * kMatrixGroupY];
+  std::ranges::fill(wrong, 1u);
+  const bool done = attempt([&] {
+    results = buffer(kReadWrite, sizeof wrong, nullptr);
+    launch(trial, group, &group, results);
+    check(api_.EnqueueReadBuffer(queue_, results, 1, 0, sizeof wrong, wrong, 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
+  });
+  if (results != nullptr) api_.ReleaseMemObject(results);
+  api_.ReleaseKernel(trial);
+  if (!done) throw DeviceError{message_};
+  if (std::ranges::count(wrong, 0u) != std::ssize(wrong))
+    throw DeviceError{"its products of matrices are wrong"};
 }
 
 /// Returns whether the device can run the groups of both kernels.

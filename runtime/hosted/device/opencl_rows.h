@@ -129,43 +129,52 @@ float combine(uint function, float a, float b) {
   }
 }
 
-/* Sums eight lanes; every work item of the group gets the sum. */
-float reduce(__local float* lanes, float v) {
+/* A group of NORM_ITEMS work items normalises one row of n. The order of sums is that of eight
+ * lanes: eight work items add, and all copy what they add to local memory. */
+#define NORM_ITEMS 64
+#define NORM_TILE 1024
+
+/* The sum of eight lanes of `source`, or of the squares of `source` - mean. */
+float row_sum(__global const float* source, uint n, int squares, float mean, __local float* tile,
+              __local float* lanes) {
   const uint j = get_local_id(0);
+  float sum = 0.0f;
+  for (uint first = 0; first < n; first += NORM_TILE) {
+    const uint count = min(n - first, (uint)NORM_TILE);
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 16
+    for (uint i = j; i < count; i += NORM_ITEMS) tile[i] = source[first + i] - mean;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (j >= 8) continue;
+    if (squares) {
+#pragma unroll 16
+      for (uint i = j; i < count; i += 8) sum = fma(tile[i], tile[i], sum);
+    } else {
+#pragma unroll 16
+      for (uint i = j; i < count; i += 8) sum = sum + tile[i];
+    }
+  }
+  if (j < 8) lanes[j] = sum;
   barrier(CLK_LOCAL_MEM_FENCE);
-  lanes[j] = v;
+  sum = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+        ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
   barrier(CLK_LOCAL_MEM_FENCE);
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
-         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+  return sum;
 }
 
-/* A group of 8 work items normalises one row of n. The loops are unrolled, so that a GPU waits for
- * 16 loads at a time. */
-__kernel __attribute__((reqd_work_group_size(8, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1)))
 void norm_rows(__global const uchar* weights, __global const uchar* in, ulong x, ulong y,
                __global uchar* results, ulong out, ulong weight, ulong bias, float epsilon, uint n,
                uint layer_norm) {
-  __local float lanes[8];
+  __local float tile[NORM_TILE], lanes[8];
   const ulong row = get_group_id(0);
-  const uint j = get_local_id(0);
   __global const float* source = (__global const float*)(in + x) + row * n;
   __global const float* scale = (__global const float*)(weights + weight);
-  float mean = 0.0f;
-  if (layer_norm) {
-    float sum = 0.0f;
-#pragma unroll 16
-    for (uint i = j; i < n; i += 8) sum = sum + source[i];
-    mean = reduce(lanes, sum) / (float)n;
-  }
-  float squares = 0.0f;
-#pragma unroll 16
-  for (uint i = j; i < n; i += 8) {
-    const float v = layer_norm ? source[i] - mean : source[i];
-    squares = fma(v, v, squares);
-  }
-  const float inverse = 1.0f / sqrt(reduce(lanes, squares) / (float)n + epsilon);
-#pragma unroll 16
-  for (uint i = j; i < n; i += 8) {
+  const float mean = layer_norm ? row_sum(source, n, 0, 0.0f, tile, lanes) / (float)n : 0.0f;
+  const float inverse =
+      1.0f / sqrt(row_sum(source, n, 1, mean, tile, lanes) / (float)n + epsilon);
+#pragma unroll 4
+  for (uint i = get_local_id(0); i < n; i += NORM_ITEMS) {
     float v = ((layer_norm ? source[i] - mean : source[i]) * inverse) * scale[i];
     if (bias != NONE) v = v + ((__global const float*)(weights + bias))[i];
     if (y != NONE) v = ((__global const float*)(in + y))[row * n + i] + v;
@@ -173,19 +182,19 @@ void norm_rows(__global const uchar* weights, __global const uchar* in, ulong x,
   }
 }
 
-/* Transforms the groups of n elements of a superblock with `columns` elements, 8 of each work item:
- * llmc/kernels/hadamard.h. */
+/* Transforms the groups of n elements, a power of two, of a superblock with `columns` elements, 8
+ * of each work item: llmc/kernels/hadamard.h. */
 void hadamard(__local float* group, float* v, uint columns, uint n) {
   const uint j = get_local_id(0);
   for (uint i = 0; i < 8; ++i) {
-    const uint at = (j * 8 + i) % n;
+    const uint at = (j * 8 + i) & (n - 1);
     const uint middle = at >> 3 & at >> 4 & 1, upper = n >= 128 && at >= n / 4 * 3;
     group[j * 8 + i] = middle != upper ? -v[i] : v[i];
   }
   for (uint h = n / 2; h > 0; h /= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint pair = j * 4; pair < min(j * 4 + 4, columns / 2); ++pair) {
-      const uint i = pair / h * 2 * h + pair % h;
+    for (uint pair = j; pair < columns / 2; pair += 32) {
+      const uint i = (pair & ~(h - 1)) * 2 + (pair & (h - 1));
       const float u = group[i], w = group[i + h];
       group[i] = u + w;
       group[i + h] = u - w;
@@ -196,8 +205,8 @@ void hadamard(__local float* group, float* v, uint columns, uint n) {
     if (j * 8 + i < columns) v[i] = group[j * 8 + i];
 }
 
-/* A group of 32 work items quantizes a superblock of one row, 8 elements each. codes: [rows][blocks *
- * 32], sums of 16 codes: [rows][blocks * 2], scales: [rows][superblocks]. */
+/* A group of 32 work items quantizes a superblock of one row, 8 elements each. codes: [rows]
+ * [blocks * 32], sums of 16 codes: [rows][blocks * 2], scales: [rows][superblocks]. */
 __kernel __attribute__((reqd_work_group_size(32, 1, 1)))
 void quantize_rows(__global const uchar* in, ulong x, __global char* codes, __global short* sums,
                    __global float* scales, uint k, uint transformed) {
@@ -230,39 +239,38 @@ void quantize_rows(__global const uchar* in, ulong x, __global char* codes, __gl
                                                       : magnitude / 127.0f * factor;
   const float inverse = empty ? 0.0f : 127.0f / magnitude;
   int sum = 0;
+  uint words[2] = {0, 0};
   for (uint i = 0; i < 8; ++i) {
     const float scaled = v[i] * inverse;
     const int code = finite ? as_int(as_uint(scaled + MAGIC) - 0x4b400000u) : 0;
     sum += code;
-    if (first < blocks * 32) codes[row * blocks * 32 + first + i] = (char)code;
+    words[i / 4] |= ((uint)code & 0xff) << (i % 4 * 8);
   }
+  if (first < blocks * 32)
+    *(__global uint2*)(codes + row * blocks * 32 + first) = (uint2)(words[0], words[1]);
   part[j] = sum;
   barrier(CLK_LOCAL_MEM_FENCE);
   if (j % 2 == 0 && first < blocks * 32)
     sums[row * blocks * 2 + first / 16] = (short)(part[j] + part[j + 1]);
 }
 
-/* The same from rows that the CPU has quantized: llmc/device.h. A work item copies a pair of
- * blocks. */
+/* The same from rows that the CPU has quantized: llmc/device.h. A work item copies 16 codes. */
 __kernel void unpack_rows(__global const uchar* in, ulong x, __global char* codes,
                           __global short* sums, __global float* scales, uint k) {
-  const uint pair = get_global_id(0), blocks = (k + 31) / 32, pairs = (blocks + 1) / 2;
+  const uint part = get_global_id(0), blocks = (k + 31) / 32;
   const uint supers = (k + SUPER - 1) / SUPER;
   const ulong row = get_global_id(1);
-  const uint code_bytes = pairs * 64, sum_bytes = (pairs * 4 + 63) / 64 * 64;
+  const uint code_bytes = (blocks + 1) / 2 * 64, sum_bytes = (code_bytes / 16 + 63) / 64 * 64;
   const uint row_bytes = code_bytes + sum_bytes + (supers * 4 + 63) / 64 * 64;
   __global const uchar* source = in + x + row * row_bytes;
-  for (uint part = pair * 4; part < min(pair * 4 + 4, blocks * 2); ++part) {
-    int sum = 0;
-    for (uint i = part * 16; i < part * 16 + 16; ++i) {
-      const char code = ((__global const char*)source)[i];
-      codes[row * blocks * 32 + i] = code;
-      sum += code;
-    }
-    sums[row * blocks * 2 + part] = (short)sum;
-  }
-  if (pair < supers)
-    scales[row * supers + pair] = ((__global const float*)(source + code_bytes + sum_bytes))[pair];
+  const uint4 words = ((__global const uint4*)source)[part];
+  ((__global uint4*)(codes + row * blocks * 32))[part] = words;
+  const uint ones = 0x01010101;
+  sums[row * blocks * 2 + part] = (short)dot_signed(
+      ones, words.x,
+      dot_signed(ones, words.y, dot_signed(ones, words.z, dot_signed(ones, words.w, 0))));
+  if (part < supers)
+    scales[row * supers + part] = ((__global const float*)(source + code_bytes + sum_bytes))[part];
 }
 
 /* kind 0: f(x) * y; 1: f(x, y) or f(x, row) or f(x, number) or f(x, value); 2: f(x). */
