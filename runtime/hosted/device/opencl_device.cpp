@@ -77,7 +77,7 @@ void OpenClDevice::open(const FoundDevice& found, const OpenClOptions& options) 
   name_ = found.name;
   versions_ = found.versions;
   is_cpu_ = found.is_cpu;
-  max_allocation_ = found.max_allocation;
+  max_allocation_ = std::min(found.max_allocation, options.max_buffer);
   byte_products_ = found.byte_products;
   matrix_products_ = options.matrix_products.value_or(found.matrix_products);
   const std::size_t largest = std::min(found.max_group, options.max_group);
@@ -150,7 +150,10 @@ void OpenClDevice::release() {
   }
   slots_.clear();
   if (queue_ != nullptr) api_.Finish(queue_);
-  for (Handle* memory : {&weights_buffer_, &codes_, &sums_, &scales_, &normed_, &registered_}) {
+  for (WeightPart& part : parts_)
+    if (part.buffer != nullptr) api_.ReleaseMemObject(part.buffer);
+  parts_.clear();
+  for (Handle* memory : {&codes_, &sums_, &scales_, &normed_, &registered_}) {
     if (*memory != nullptr) api_.ReleaseMemObject(*memory);
     *memory = nullptr;
   }
@@ -254,19 +257,20 @@ void OpenClDevice::copy(const llmc_device_copy& copy, Handle queue, Slot& slot,
 
 void OpenClDevice::run(const llmc_device_op& op, Slot& slot, std::uint32_t count) {
   constexpr Sizes kNormGroup{kNormItems, 1};
+  part_ = &parts_[part_of_op_[static_cast<std::size_t>(&op - model_->device_program->ops)]];
   switch (op.kind) {
     case LLMC_OP_LINEAR:
     case LLMC_OP_GATED_LINEAR:
       return run_linear(op, slot, count);
     case LLMC_OP_NORM:
-      return launch(norm_, {std::size_t{count} * op.parts * kNormItems}, &kNormGroup,
-                    weights_buffer_, slot.buffer, op.x, op.y, slot.buffer, op.out,
-                    in_weights(op.norm_weight), in_weights(op.norm_bias), op.epsilon, op.n,
+      return launch(norm_, {std::size_t{count} * op.parts * kNormItems}, &kNormGroup, part_->buffer,
+                    slot.buffer, op.x, op.y, slot.buffer, op.out, in_weights(op.norm_weight),
+                    in_weights(op.norm_bias), op.epsilon, op.n,
                     std::uint32_t{op.norm == LLMC_NORM_LAYER});
     case LLMC_OP_GATED:
     case LLMC_OP_BINARY:
     case LLMC_OP_UNARY:
-      return launch(elementwise_, {op.n, count}, nullptr, weights_buffer_, slot.buffer,
+      return launch(elementwise_, {op.n, count}, nullptr, part_->buffer, slot.buffer,
                     std::uint32_t{op.kind} - LLMC_OP_GATED, std::uint32_t{op.function}, op.x, op.y,
                     op.out, in_weights(op.row), in_weights(op.number), op.value, op.n);
     default:
@@ -280,7 +284,7 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
   std::uint64_t x = op.x;
   if (op.norm != LLMC_NORM_NONE) {
     constexpr std::uint64_t kNone = LLMC_DEVICE_NONE, kBegin = 0;
-    launch(norm_, {std::size_t{count} * kNormItems}, &kNormGroup, weights_buffer_, rows, x, kNone,
+    launch(norm_, {std::size_t{count} * kNormItems}, &kNormGroup, part_->buffer, rows, x, kNone,
            normed_, kBegin, in_weights(op.norm_weight), in_weights(op.norm_bias), op.epsilon, op.k,
            std::uint32_t{op.norm == LLMC_NORM_LAYER});
     rows = normed_;
@@ -303,12 +307,11 @@ void OpenClDevice::run_linear(const llmc_device_op& op, Slot& slot, std::uint32_
     const std::uint64_t offset = in_weights(matrix->offset), bias = in_weights(op.bias);
     const std::uint32_t function = op.function;
     if (op.kind == LLMC_OP_GATED_LINEAR) {
-      launch(program.gated, global, &group, weights_buffer_, offset, matrix->rows, codes_, sums_,
+      launch(program.gated, global, &group, part_->buffer, offset, matrix->rows, codes_, sums_,
              scales_, rows, x, op.k, count, op.n, bias, function, slot.buffer, op.out);
     } else {
-      launch(program.linear, global, &group, weights_buffer_, offset, matrix->rows, first_row,
-             codes_, sums_, scales_, rows, x, op.k, count, op.n, bias, function, slot.buffer, op.y,
-             op.out);
+      launch(program.linear, global, &group, part_->buffer, offset, matrix->rows, first_row, codes_,
+             sums_, scales_, rows, x, op.k, count, op.n, bias, function, slot.buffer, op.y, op.out);
     }
     first_row += matrix->rows;
   }

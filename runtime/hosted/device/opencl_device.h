@@ -23,8 +23,9 @@ namespace llmc::hosted {
 struct OpenClOptions {
   std::string device = {};  // a part of "platform: device"; empty: the first GPU, else the first
   bool copies = false;      // does not share the CPU's memory, even if the device could
-  std::filesystem::path kernels = {};  // file that keeps the compiled kernels; empty: none
-  std::size_t max_group = SIZE_MAX;    // work items of a group in products, at least 32
+  std::filesystem::path kernels = {};     // file that keeps the compiled kernels; empty: none
+  std::size_t max_group = SIZE_MAX;       // work items of a group in products, at least 32
+  std::uint64_t max_buffer = UINT64_MAX;  // bytes of one buffer
   std::optional<opencl::MatrixProducts> matrix_products = {};  // empty: what the device has
 };
 
@@ -125,6 +126,15 @@ class OpenClDevice {
                       std::uint64_t scratch_bytes);
   void register_scratch(unsigned char* scratch, std::uint64_t bytes);
   void check_op(const llmc_device_op& op);
+  /// What an operation reads of the weights: a range of their bytes.
+  struct WeightRange {
+    std::uint64_t begin = UINT64_MAX, end = 0;
+
+    void add(std::uint64_t offset, std::uint64_t bytes);
+    bool empty() const { return end == 0; }
+  };
+  static WeightRange weights_of(const llmc_device_op& op);
+  std::vector<WeightRange> divide_weights(const llmc_model& model, bool in_pages);
   static constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
     return (a + b - 1) / b;
   }
@@ -145,7 +155,7 @@ class OpenClDevice {
     return false;
   }
   std::uint64_t in_weights(std::uint64_t offset) const {
-    return offset == LLMC_DEVICE_NONE ? offset : offset - weights_begin_;
+    return offset == LLMC_DEVICE_NONE ? offset : offset - part_->begin;
   }
   struct Sizes {
     std::size_t x = 1, y = 1;
@@ -179,8 +189,15 @@ class OpenClDevice {
   // Of the session that was initialised last.
   const llmc_model* model_ = nullptr;
   const unsigned char* weights_ = nullptr;
-  std::uint64_t weights_begin_ = 0;  // offset of the first weight in weights_buffer_
-  Handle weights_buffer_ = nullptr;
+  // The weights, divided into parts because devices limit the size of a buffer. An operation reads
+  // one part.
+  struct WeightPart {
+    std::uint64_t begin = 0;  // offset of its first byte in the weights
+    Handle buffer = nullptr;
+  };
+  std::vector<WeightPart> parts_;
+  std::vector<std::uint32_t> part_of_op_;
+  const WeightPart* part_ = nullptr;                            // of the operation that is enqueued
   Handle codes_ = nullptr, sums_ = nullptr, scales_ = nullptr;  // the quantized input of a product
   Handle normed_ = nullptr;                                     // the normalised input
   Handle registered_ = nullptr;                                 // all scratch, if rows are copied

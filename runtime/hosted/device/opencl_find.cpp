@@ -93,7 +93,8 @@ std::vector<FoundDevice> list_devices(const Api& api) {
                device_text(api, id, kDeviceVersion) + ", " + device_text(api, id, kDriverVersion),
            .is_cpu = (info<Bits>(api, id, kDeviceType).value_or(0) & kTypeCpu) != 0,
            .shares_memory = info<std::uint32_t>(api, id, kDeviceUnifiedMemory).value_or(0) != 0,
-           .max_allocation = info<std::uint64_t>(api, id, kDeviceMaxAllocation).value_or(0),
+           .max_allocation =
+               info<std::uint64_t>(api, id, kDeviceMaxAllocation).value_or(UINT64_MAX),
            .max_group = info<std::size_t>(api, id, kDeviceMaxGroup).value_or(1),
            .byte_products = byte_products(api, id),
            .matrix_products =

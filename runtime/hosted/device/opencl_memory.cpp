@@ -9,10 +9,9 @@ namespace llmc::hosted {
 using namespace opencl;
 
 Handle OpenClDevice::buffer(Bits flags, std::size_t bytes, const void* host) {
-  if (max_allocation_ != 0 && bytes > max_allocation_)
-    throw DeviceError{"the model needs " + std::to_string(bytes >> 20) +
-                      " MiB in one piece, the device allows " +
-                      std::to_string(max_allocation_ >> 20)};
+  if (bytes > max_allocation_)
+    throw DeviceError{"the model needs " + std::to_string(bytes) +
+                      " bytes in one buffer, the device allows " + std::to_string(max_allocation_)};
   std::int32_t code = 0;
   const Handle made = api_.CreateBuffer(context_, host != nullptr ? flags | kUseHostMemory : flags,
                                         bytes, const_cast<void*>(host), &code);
@@ -20,28 +19,58 @@ Handle OpenClDevice::buffer(Bits flags, std::size_t bytes, const void* host) {
   return made;
 }
 
+void OpenClDevice::WeightRange::add(std::uint64_t offset, std::uint64_t bytes) {
+  if (offset == LLMC_DEVICE_NONE || bytes == 0) return;
+  begin = std::min(begin, offset);
+  end = std::max(end, offset + bytes);
+}
+
+OpenClDevice::WeightRange OpenClDevice::weights_of(const llmc_device_op& op) {
+  const std::uint64_t width = is_linear(op) ? op.k : op.n;
+  WeightRange range;
+  for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2})
+    range.add(matrix->offset, matrix->bytes);
+  range.add(op.bias, (op.matrix.rows + std::uint64_t{op.matrix_2.rows}) * sizeof(float));
+  range.add(op.norm_weight, width * sizeof(float));
+  range.add(op.norm_bias, width * sizeof(float));
+  range.add(op.row, op.n * sizeof(float));
+  range.add(op.number, sizeof(float));
+  return range;
+}
+
+/// Returns the parts of the weights, and notes which one each operation reads: the last one as long
+/// as that fits a buffer with what the operation reads. `in_pages`: parts begin with a page.
+std::vector<OpenClDevice::WeightRange> OpenClDevice::divide_weights(const llmc_model& model,
+                                                                    bool in_pages) {
+  const llmc_device_program& program = *model.device_program;
+  std::vector<WeightRange> parts(1);
+  part_of_op_.clear();
+  for (std::uint32_t i = 0; i < program.step_ops[model.steps]; ++i) {
+    WeightRange range = weights_of(program.ops[i]);
+    if (!range.empty()) {
+      if (in_pages) range.begin -= range.begin % LLMC_PAGE_BYTES;
+      WeightRange both = parts.back();
+      both.add(range.begin, range.end - range.begin);
+      if (parts.back().empty() || both.end - both.begin <= max_allocation_) {
+        parts.back() = both;
+      } else {
+        parts.push_back(range);
+      }
+    }
+    part_of_op_.push_back(static_cast<std::uint32_t>(parts.size() - 1));
+  }
+  return parts;
+}
+
 void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* weights,
                                   unsigned char* scratch, std::uint64_t scratch_bytes) {
   const llmc_device_program& program = *model.device_program;
-  std::uint64_t begin = UINT64_MAX, end = 0, codes = 4, sums = 4, scales = 4, normed = 4;
-  const auto reads = [&](std::uint64_t offset, std::uint64_t bytes) {
-    if (offset == LLMC_DEVICE_NONE || bytes == 0) return;
-    begin = std::min(begin, offset);
-    end = std::max(end, offset + bytes);
-  };
+  std::uint64_t codes = 4, sums = 4, scales = 4, normed = 4;
   for (std::uint32_t i = 0; i < program.step_ops[model.steps]; ++i) {
     const llmc_device_op& op = program.ops[i];
     check_op(op);
-    const std::uint64_t width = is_linear(op) ? op.k : op.n;
-    for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2}) {
-      reads(matrix->offset, matrix->bytes);
+    for (const llmc_device_matrix* matrix : {&op.matrix, &op.matrix_2})
       if (matrix->offset != LLMC_DEVICE_NONE) product_program(*matrix);
-    }
-    reads(op.bias, (op.matrix.rows + std::uint64_t{op.matrix_2.rows}) * sizeof(float));
-    reads(op.norm_weight, width * sizeof(float));
-    reads(op.norm_bias, width * sizeof(float));
-    reads(op.row, op.n * sizeof(float));
-    reads(op.number, sizeof(float));
     if (!is_linear(op)) continue;
     const std::uint64_t blocks = ceil_div(op.k, 32);
     codes = std::max(codes, model.chunk * blocks * 32);
@@ -52,17 +81,23 @@ void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* 
   const auto is_page = [](const unsigned char* memory) {
     return reinterpret_cast<std::uintptr_t>(memory) % LLMC_PAGE_BYTES == 0;
   };
-  const bool any_weight = end > 0;
-  weights_begin_ = !any_weight ? 0 : is_page(weights) ? begin - begin % LLMC_PAGE_BYTES : begin;
-  const unsigned char* const first = weights + weights_begin_;
+  const std::vector<WeightRange> parts = divide_weights(model, is_page(weights));
   const bool has_pages = is_page(scratch) && model.scratch_bytes % LLMC_PAGE_BYTES == 0;
-  shares_memory_ = can_share_ && any_weight && (is_cpu_ || (is_page(first) && has_pages));
-  const std::size_t weight_bytes = any_weight ? end - weights_begin_ : sizeof(float);
-  weights_buffer_ = buffer(kReadOnly, weight_bytes, shares_memory_ ? first : nullptr);
-  if (!shares_memory_ && any_weight)
-    check(api_.EnqueueWriteBuffer(queue_, weights_buffer_, 1, 0, weight_bytes, first, 0, nullptr,
-                                  nullptr),
-          "clEnqueueWriteBuffer");
+  shares_memory_ = can_share_ && !parts[0].empty() && (is_cpu_ || (is_page(weights) && has_pages));
+  parts_.reserve(parts.size());
+  for (const WeightRange& part : parts) {
+    if (part.empty()) {  // the model's regions read no weights
+      parts_.push_back({0, buffer(kReadOnly, sizeof(float), nullptr)});
+      continue;
+    }
+    const unsigned char* const first = weights + part.begin;
+    const std::size_t bytes = part.end - part.begin;
+    parts_.push_back({part.begin, buffer(kReadOnly, bytes, shares_memory_ ? first : nullptr)});
+    if (!shares_memory_)
+      check(api_.EnqueueWriteBuffer(queue_, parts_.back().buffer, 1, 0, bytes, first, 0, nullptr,
+                                    nullptr),
+            "clEnqueueWriteBuffer");
+  }
   codes_ = buffer(kReadWrite, codes, nullptr);
   sums_ = buffer(kReadWrite, sums, nullptr);
   scales_ = buffer(kReadWrite, scales, nullptr);
