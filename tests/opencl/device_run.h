@@ -66,25 +66,31 @@ struct OneStep {
     model.scratch_bytes = scratch_bytes;
     model.device_program = &program;
   }
-  /// Runs the operation on `count` rows. Returns the state of its job.
-  int run(hosted::OpenClDevice& opencl, const Weights& data, std::uint32_t count) {
-    const Aligned<unsigned char> weights = data.aligned();
-    const llmc_device& device = opencl.device();
-    const llmc_status prepared =
-        device.prepare(device.user, &model, weights.data(), scratch.data(), scratch.size());
-    EXPECT_EQ(prepared, LLMC_OK) << device.message(device.user);
-    if (prepared != LLMC_OK) return LLMC_DEVICE_FAILED;
-    llmc_run call{};
+  llmc_status prepare(const llmc_device& device, const Aligned<unsigned char>& weights) {
+    return device.prepare(device.user, &model, weights.data(), scratch.data(), scratch.size());
+  }
+  /// Submits a job of `count` rows. Returns its ticket.
+  std::uint64_t submit(const llmc_device& device, const Aligned<unsigned char>& weights,
+                       std::uint32_t count) {
     call.count = count;
     call.scratch = scratch.data();
     call.weights = weights.data();
     const llmc_device_job job{&model, &call, 0, 1};
-    const std::uint64_t ticket = device.submit(device.user, &job);
+    return device.submit(device.user, &job);
+  }
+  /// Runs the operation on `count` rows. Returns the state of its job.
+  int run(hosted::OpenClDevice& opencl, const Weights& data, std::uint32_t count) {
+    const Aligned<unsigned char> weights = data.aligned();
+    const llmc_device& device = opencl.device();
+    const llmc_status prepared = prepare(device, weights);
+    EXPECT_EQ(prepared, LLMC_OK) << device.message(device.user);
+    if (prepared != LLMC_OK) return LLMC_DEVICE_FAILED;
+    const std::uint64_t ticket = submit(device, weights, count);
     EXPECT_NE(ticket, 0u) << device.message(device.user);
     const int state = device.wait(device.user, ticket, LLMC_DEVICE_NO_LIMIT);
     EXPECT_EQ(state, LLMC_DEVICE_DONE) << device.message(device.user);
     device.release(device.user);
-    EXPECT_EQ(device.submit(device.user, &job), 0u) << "without memory";
+    EXPECT_EQ(submit(device, weights, count), 0u) << "without memory";
     return state;
   }
   float* rows(std::uint64_t offset) { return reinterpret_cast<float*>(scratch.data() + offset); }
@@ -100,6 +106,7 @@ struct OneStep {
   std::uint32_t step_ops[2] = {0, 1}, step_copies[2] = {0, 0};
   llmc_device_program program{&op, copies, step_ops, step_copies};
   llmc_model model{};
+  llmc_run call{};  // of the job that was submitted last
   Aligned<unsigned char> scratch;
 };
 

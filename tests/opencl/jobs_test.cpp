@@ -19,16 +19,9 @@ TEST(OpenClJobs, FailIfTheirCommandsAreRefused) {
   step.cross(out, kN * 4, true);
   const Aligned<unsigned char> bytes = weights.aligned();
   const llmc_device& device = opencl.device();
-  ASSERT_EQ(device.prepare(device.user, &step.model, bytes.data(), step.scratch.data(),
-                           step.scratch.size()),
-            LLMC_OK);
-  llmc_run call{};
-  call.scratch = step.scratch.data();
-  call.weights = bytes.data();
-  const llmc_device_job job{&step.model, &call, 0, 1};
+  ASSERT_EQ(step.prepare(device, bytes), LLMC_OK);
   const auto state_of = [&](std::uint32_t count) {
-    call.count = count;
-    const std::uint64_t ticket = device.submit(device.user, &job);
+    const std::uint64_t ticket = step.submit(device, bytes, count);
     EXPECT_NE(ticket, 0u);
     return device.wait(device.user, ticket, LLMC_DEVICE_NO_LIMIT);
   };
@@ -57,22 +50,15 @@ TEST(OpenClJobs, AreRefusedIfThereAreTooMany) {
   step.op.out = 2048;
   const Aligned<unsigned char> bytes = weights.aligned();
   const llmc_device& device = opencl.device();
-  ASSERT_EQ(device.prepare(device.user, &step.model, bytes.data(), step.scratch.data(),
-                           step.scratch.size()),
-            LLMC_OK);
-  llmc_run call{};
-  call.count = 1;
-  call.scratch = step.scratch.data();
-  call.weights = bytes.data();
-  const llmc_device_job job{&step.model, &call, 0, 1};
+  ASSERT_EQ(step.prepare(device, bytes), LLMC_OK);
   std::uint64_t last = 0;
   std::uint32_t accepted = 0;
-  while (accepted < 1000 && (last = device.submit(device.user, &job)) != 0) ++accepted;
+  while (accepted < 1000 && (last = step.submit(device, bytes, 1)) != 0) ++accepted;
   EXPECT_GE(accepted, LLMC_MAX_IN_FLIGHT);
   EXPECT_LT(accepted, 1000u);
   EXPECT_STREQ(device.message(device.user), "too many jobs are in progress");
   device.cancel(device.user);
-  last = device.submit(device.user, &job);
+  last = step.submit(device, bytes, 1);
   ASSERT_NE(last, 0u) << device.message(device.user);
   EXPECT_EQ(device.wait(device.user, last, LLMC_DEVICE_NO_LIMIT), LLMC_DEVICE_DONE);
   device.release(device.user);

@@ -54,9 +54,7 @@ TEST_P(OpenClWeights, OfAnOperationMustFitOne) {
   TwoProducts step;
   const Aligned<unsigned char> weights = step.weights.aligned();
   const llmc_device& device = opencl.device();
-  EXPECT_EQ(device.prepare(device.user, &step.model, weights.data(), step.scratch.data(),
-                           step.scratch.size()),
-            LLMC_ERROR_DEVICE);
+  EXPECT_EQ(step.prepare(device, weights), LLMC_ERROR_DEVICE);
   const std::string message = device.message(device.user);
   EXPECT_TRUE(message.starts_with("the model needs ") &&
               message.ends_with(" bytes in one buffer, the device allows 10000"))
