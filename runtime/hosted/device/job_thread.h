@@ -11,8 +11,8 @@
 namespace llmc::hosted {
 
 /// A thread that runs a device's jobs in the order of their submission, while the session's thread
-/// goes on. Jobs are numbered from 1. They pass from the one thread that submits to this one
-/// without a lock. All functions are for the thread that submits.
+/// goes on. Jobs are numbered from 1. One thread submits them, without a lock, and calls all
+/// functions.
 class JobThread {
  public:
   using Run = void (*)(void* device, std::uint64_t job) noexcept;

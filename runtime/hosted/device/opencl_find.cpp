@@ -39,10 +39,10 @@ std::uint32_t compute_capability(const Api& api, Handle device) {
          info<std::uint32_t>(api, device, kDeviceComputeMinor).value_or(0);
 }
 
-/// Returns what computes sums of four products of bytes.
-ByteProducts byte_products(const Api& api, Handle device) {
+/// Returns what computes sums of four products of bytes. `capability`: compute_capability().
+ByteProducts byte_products(const Api& api, Handle device, std::uint32_t capability) {
   if (has_extension(api, device, "cl_khr_integer_dot_product")) return ByteProducts::kExtension;
-  return compute_capability(api, device) >= 61 ? ByteProducts::kPtx : ByteProducts::kPlain;
+  return capability >= 61 ? ByteProducts::kPtx : ByteProducts::kPlain;
 }
 
 /// Returns why a device cannot be used; empty if it can.
@@ -86,6 +86,7 @@ std::vector<FoundDevice> list_devices(const Api& api) {
       continue;
     for (std::uint32_t d = 0; d < std::min(count, kMaxListed); ++d) {
       const Handle id = devices[d];
+      const std::uint32_t capability = compute_capability(api, id);
       found.push_back(
           {.id = id,
            .name = std::string(platform) + ": " + device_text(api, id, kDeviceName),
@@ -96,9 +97,8 @@ std::vector<FoundDevice> list_devices(const Api& api) {
            .max_allocation =
                info<std::uint64_t>(api, id, kDeviceMaxAllocation).value_or(UINT64_MAX),
            .max_group = info<std::size_t>(api, id, kDeviceMaxGroup).value_or(1),
-           .byte_products = byte_products(api, id),
-           .matrix_products =
-               compute_capability(api, id) >= 80 ? MatrixProducts::kPtx : MatrixProducts::kNone,
+           .byte_products = byte_products(api, id, capability),
+           .matrix_products = capability >= 80 ? MatrixProducts::kPtx : MatrixProducts::kNone,
            .obstacle = obstacle(api, id)});
     }
   }

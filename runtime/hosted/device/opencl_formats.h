@@ -147,7 +147,7 @@ uint least_of(__global const uchar* panel, uint k, uint step, uint lane) {
   return panel[HEADER + s * super_bytes(8) + blocks * 128 + (blocks + 1) / 2 * 8 + b / 2 * 16 +
                (alone ? lane : lane * 2 + b % 2)];
 }
-/* A row's scales, of its products and of what is added to its codes. */
+/* A row's scale of its products (which = 0), or of the least values of its blocks (1). */
 float scale_of_row(__global const uchar* panel, uint lane, uint which) {
   return as_float((uint)((__global const ushort*)panel)[which * 8 + lane] << 16);
 }
