@@ -66,12 +66,27 @@ TEST(WideTest, IsTwoVectorsOfEight) {
   expect_lanes(zero_f32x16(), zero_f32(), zero_f32());
 }
 
-struct Floats {
-  static constexpr std::size_t kBytes = sizeof(float);
-  static F32x8 load(const unsigned char* p) {
-    return llmc::load(reinterpret_cast<const float*>(p));
+/// Loads 16 numbers of a memory format from two addresses, unaligned, and compares both widths.
+template <class Numbers>
+void expect_loads(Random& random) {
+  constexpr std::size_t kFirst = 1, kSecond = 3 + 8 * Numbers::kBytes;
+  unsigned char bytes[kSecond + 8 * Numbers::kBytes];
+  for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random.next());
+  const unsigned char* const rows[] = {bytes + kFirst - Numbers::kBytes,
+                                       bytes + kSecond - Numbers::kBytes};
+  expect_lanes(Lanes<2>::load<Numbers>(rows, 1), Numbers::load(bytes + kFirst),
+               Numbers::load(bytes + kSecond));
+}
+
+TEST(WideTest, LoadsAreThoseOfTwoVectorsOfEight) {
+  Random random(4);
+  for (int n = 0; n < 2000 && !testing::Test::HasFailure(); ++n) {
+    expect_loads<KvNumbers<KvFormat::kF32>>(random);
+    expect_loads<KvNumbers<KvFormat::kF16>>(random);
+    expect_loads<KvNumbers<KvFormat::kInt8>>(random);
+    expect_loads<KvNumbers<KvFormat::kFp8>>(random);
   }
-};
+}
 
 TEST(WideTest, OneVectorAndTwoHaveTheSameNames) {
   const std::vector<float> x = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};

@@ -222,7 +222,7 @@ struct AttentionTask {
                                 ? next_tile(at, Rule::first_key(seen), last, heads)
                                 : NextTile{};
       const CachedTile<Shape> cached{cache, kv_head, at, next};
-      if constexpr (Shape::kFormats != KvFormats{}) {
+      if constexpr (!CachedTile<Shape>::Keys::kInLoops || !CachedTile<Shape>::Values::kInLoops) {
         // Convert numbers once if several tiles of rows read them.
         if (group_tokens * kGroup > kAttentionRowTile) {
           const WidenedTile<Shape> widened{cached, rows.widened};

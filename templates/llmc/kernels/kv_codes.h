@@ -8,23 +8,36 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Loads eight adjacent numbers of kBytes bytes each as floats. Codes are loaded without their
-/// scale.
+/// The memory format of keys or values for Lanes (simd/wide.h). Codes are loaded without their
+/// scale. `kInLoops` tells whether converting numbers in the loops over a tile, for each tile of
+/// rows, costs less than a converted copy of the tile.
 template <KvFormat kFormat>
 struct KvNumbers;
 template <>
-struct KvNumbers<KvFormat::kF32> : Floats {};
+struct KvNumbers<KvFormat::kF32> : Floats {
+  static constexpr bool kInLoops = true;
+};
 template <>
-struct KvNumbers<KvFormat::kF16> : Halves {};
+struct KvNumbers<KvFormat::kF16> : Halves {
+  static constexpr bool kInLoops = kRegisterFloats == 16;
+};
 template <>
 struct KvNumbers<KvFormat::kInt8> {
   static constexpr size_t kBytes = 1;
+  static constexpr bool kInLoops = kRegisterFloats == 16;
   static LLMC_INLINE F32x8 load(const unsigned char* p) { return to_f32(load_i8(p)); }
+  static LLMC_INLINE F32x16 load(const unsigned char* p, const unsigned char* q) {
+    return load_i8_f32(p, q);
+  }
 };
 template <>
 struct KvNumbers<KvFormat::kFp8> {
   static constexpr size_t kBytes = 1;
+  static constexpr bool kInLoops = false;
   static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_e4m3(p); }
+  static LLMC_INLINE F32x16 load(const unsigned char* p, const unsigned char* q) {
+    return join(load_e4m3(p), load_e4m3(q));
+  }
 };
 
 /// Limits of quantized magnitudes: below kKvSmallest the inverse of a scale, and from kKvLargest on

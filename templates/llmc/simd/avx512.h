@@ -45,6 +45,17 @@ LLMC_INLINE F32x16 zero_f32x16() {
 LLMC_INLINE F32x16 load(const float* p, const float* q) {
   return {_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1)};
 }
+LLMC_INLINE F32x16 load_f16(const uint8_t* p, const uint8_t* q) {
+  const __m256i first =
+      _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(q));
+  return {_mm512_cvtph_ps(_mm256_inserti128_si256(first, second, 1))};
+}
+LLMC_INLINE F32x16 load_i8_f32(const uint8_t* p, const uint8_t* q) {
+  const __m128i first = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  const __m128i second = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(q));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_unpacklo_epi64(first, second)))};
+}
 LLMC_INLINE void store(float* p, float* q, F32x16 a) {
   _mm256_storeu_ps(p, _mm512_castps512_ps256(a.v));
   _mm256_storeu_ps(q, _mm512_extractf32x8_ps(a.v, 1));

@@ -6,6 +6,8 @@
 ///
 ///     splat16(x), splat16_at(p), zero_f32x16()    operators + - *, fma(a, b, c)
 ///     load(p, q), store(p, q, v)     the first eight lanes at p, the others at q
+///     load_f16(p, q)                 the same from f16
+///     load_i8_f32(p, q)              the same from signed bytes, as floats
 ///     join(a, b)                     the first eight lanes, the others
 ///     low(v), high(v) -> F32x8       the first eight lanes, the others
 ///
@@ -44,6 +46,12 @@ LLMC_INLINE F32x16 zero_f32x16() {
 }
 LLMC_INLINE F32x16 load(const float* p, const float* q) {
   return {load(p), load(q)};
+}
+LLMC_INLINE F32x16 load_f16(const uint8_t* p, const uint8_t* q) {
+  return {load_f16(p), load_f16(q)};
+}
+LLMC_INLINE F32x16 load_i8_f32(const uint8_t* p, const uint8_t* q) {
+  return {to_f32(load_i8(p)), to_f32(load_i8(q))};
 }
 LLMC_INLINE void store(float* p, float* q, F32x16 v) {
   store(p, v.a);
@@ -95,15 +103,21 @@ struct Floats {
   static LLMC_INLINE F32x8 load(const unsigned char* p) {
     return llmc::load(reinterpret_cast<const float*>(p));
   }
+  static LLMC_INLINE F32x16 load(const unsigned char* p, const unsigned char* q) {
+    return llmc::load(reinterpret_cast<const float*>(p), reinterpret_cast<const float*>(q));
+  }
 };
 struct Halves {
   static constexpr size_t kBytes = sizeof(uint16_t);
   static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_f16(p); }
+  static LLMC_INLINE F32x16 load(const unsigned char* p, const unsigned char* q) {
+    return load_f16(p, q);
+  }
 };
 
 /// One or two (kGroups) vectors of eight lanes as one value. `Numbers` defines the memory format:
-/// kBytes bytes per number, and load(p), which loads eight numbers. store_at() stores vectors
-/// `stride` floats apart.
+/// kBytes bytes per number, load(p), which loads eight numbers, and load(p, q), which loads eight
+/// from p and eight from q. store_at() stores vectors `stride` floats apart.
 template <size_t kGroups>
 struct Lanes;
 template <>
@@ -127,7 +141,7 @@ struct Lanes<2> {
   template <class Numbers>
   static LLMC_INLINE F32x16 load(const unsigned char* const* p, size_t index) {
     const size_t offset = index * Numbers::kBytes;
-    return join(Numbers::load(p[0] + offset), Numbers::load(p[1] + offset));
+    return Numbers::load(p[0] + offset, p[1] + offset);
   }
   static LLMC_INLINE F32x16 load(const float* p) { return llmc::load(p, p + 8); }
   static LLMC_INLINE void store(float* p, F32x16 v) { llmc::store(p, p + 8, v); }
