@@ -1,6 +1,8 @@
 // llmc_bench_kernels: rates of a target's kernels on one thread, each beside a limit measured in
 // the same process in turn: for one token the fastest of three plain reads of the same bytes (1, 4
 // and 8 streams), for prompts the q4 or fma sequence on registers.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,9 +23,14 @@ struct Free {
 using Memory = std::unique_ptr<unsigned char, Free>;
 
 /// Aligned bytes of a cheap pseudo-random pattern whose 16-bit words are normal numbers as f16, as
-/// bf16 and, in pairs, as f32 (subnormal ones would be slow).
+/// bf16 and, in pairs, as f32 (subnormal ones would be slow). Many bytes are in huge pages, like
+/// llmc's arena.
 Memory filled(std::size_t bytes) {
-  Memory memory(static_cast<unsigned char*>(std::aligned_alloc(4096, round_up(bytes, 4096))));
+  constexpr std::size_t kHuge = 2u << 20;
+  const std::size_t alignment = bytes < 2 * kHuge ? 4096 : kHuge;
+  const std::size_t size = round_up(bytes, alignment);
+  Memory memory(static_cast<unsigned char*>(std::aligned_alloc(alignment, size)));
+  if (alignment == kHuge) madvise(memory.get(), size, MADV_HUGEPAGE);
   std::uint32_t state = 1;
   for (std::size_t i = 0; i + 1 < bytes; i += 2) {
     state = state * 1664525u + 1013904223u;
@@ -236,18 +243,19 @@ void attend(std::uint32_t tokens, std::uint32_t context) {
               macs / seconds * 1e-9, peak * 1e-9, 100 * macs / seconds / peak);
 }
 
-/// One token's attention in all layers behind `context` tokens, whose keys and values in `kFormats`
-/// come from memory; beside a plain read of the same bytes.
-template <KvFormats kFormats>
+/// One token's attention in all layers after `context` tokens, whose keys and values in `kFormats`
+/// come from memory; beside a plain read of the same bytes. Each KV head has kGroup query heads.
+template <KvFormats kFormats, std::size_t kKvHeads = 16, std::size_t kGroup = 1>
 void cached(const char* name, std::uint32_t context) {
-  using Shape = AttentionShape<16, 16, 64, 32, 24, kFormats>;
+  constexpr std::size_t kHeads = kKvHeads * kGroup;
+  using Shape = AttentionShape<kHeads, kKvHeads, 64, 32, 24, kFormats>;
   const std::size_t blocks = context / Shape::kBlockTokens;
-  const std::size_t bytes = blocks * kv_block_bytes(24, 16, 64, 32, kFormats);
+  const std::size_t bytes = blocks * kv_block_bytes(24, kKvHeads, 64, 32, kFormats);
   const Memory pool = filled(bytes), idle = filled(256u << 20);
   std::vector<unsigned char*> table;
   for (std::size_t i = 0; i < blocks; ++i) table.push_back(pool.get() + i * (bytes / blocks));
-  const Memory q = filled(16 * 64 * 4), out = filled(16 * 64 * 4);
-  const Memory work = filled(attention_work_bytes(16, 16, 64, context, 1, 1, kFormats));
+  const Memory q = filled(kHeads * 64 * 4), out = filled(kHeads * 64 * 4);
+  const Memory work = filled(attention_work_bytes(kHeads, kKvHeads, 64, context, 1, 1, kFormats));
   llmc_run run = make_run(1);
   const llmc_segment segment = {table.data(), 0, 1, context - 1, 0, nullptr, nullptr, 0, 0};
   run.segments = &segment;
@@ -270,10 +278,10 @@ void cached(const char* name, std::uint32_t context) {
     plain = std::min(plain, now() - start);
   }
   std::printf(
-      "attn M=1   24 layers of 16/16 heads x 64, %4u keys  %-12s %8.1f us %6.2f GB/s  plain "
+      "attn M=1   24 layers of %zu/%zu heads x 64, %4u keys  %-12s %8.1f us %6.2f GB/s  plain "
       "read %8.1f us  %5.1f %%\n",
-      context, name, seconds * 1e6, static_cast<double>(bytes) / seconds * 1e-9, plain * 1e6,
-      100 * plain / seconds);
+      kHeads, kKvHeads, context, name, seconds * 1e6, static_cast<double>(bytes) / seconds * 1e-9,
+      plain * 1e6, 100 * plain / seconds);
 }
 
 void all_generation() {
@@ -331,6 +339,15 @@ void all_attention() {
   attend_in<KvFormats{KvFormat::kInt8, KvFormat::kFp8}>("K int8, V fp8");
 }
 
+/// Groups of query heads as models have them.
+template <KvFormats kFormats>
+void grouped(const char* name) {
+  cached<kFormats, 8, 2>(name, 4096);
+  cached<kFormats, 8, 4>(name, 4096);
+  cached<kFormats, 4, 7>(name, 4096);
+  cached<kFormats, 4, 8>(name, 4096);
+}
+
 void all_caches() {
   using enum KvFormat;
   for (const std::uint32_t context : {64u, 256u, 1024u}) {
@@ -340,6 +357,8 @@ void all_caches() {
     cached<KvFormats{kInt8, kInt8}>("int8", context);
     cached<KvFormats{kInt8, kFp8}>("K int8 V fp8", context);
   }
+  grouped<KvFormats{kF16, kF16}>("f16");
+  grouped<KvFormats{kInt8, kInt8}>("int8");
 }
 
 }  // namespace

@@ -32,6 +32,10 @@ struct AttentionTask {
   static constexpr size_t kRows = kTokens * kGroup;
   static constexpr size_t kTileTokens = kGroup < kAttentionRowTile ? kAttentionRowTile / kGroup : 1;
   static_assert(kTokens % kTileTokens == 0, "a group is whole tiles");
+  /// Number of keys of a head that surely stay in a second-level cache, with their values.
+  static constexpr size_t kKeysInCache =
+      (256 << 10) /
+      (Shape::kPadded * (CachedTile<Shape>::Keys::kBytes + CachedTile<Shape>::Values::kBytes));
   static constexpr size_t kStateFloats = attention_state_bytes(Shape::kHeadDim) / sizeof(float);
   static constexpr size_t kQueryFloats = round_up(Shape::kPadded, 16);
   static constexpr size_t kSlotFloats =
@@ -217,14 +221,15 @@ struct AttentionTask {
     size_t at = split * kAttentionSplit;
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
-      // With many rows, arithmetic is the bottleneck, so prefetching does not help.
-      const NextTile next = kPrefetches && group_tokens * kGroup <= kAttentionRowTile
+      // With many rows, prefetching helps only if the keys and values come from memory.
+      const bool prefetched = group_tokens * kGroup <= kAttentionWidenedRows || last > kKeysInCache;
+      const NextTile next = kPrefetches && prefetched
                                 ? next_tile(at, Rule::first_key(seen), last, heads)
                                 : NextTile{};
       const CachedTile<Shape> cached{cache, kv_head, at, next};
       if constexpr (!CachedTile<Shape>::Keys::kInLoops || !CachedTile<Shape>::Values::kInLoops) {
         // Convert numbers once if several tiles of rows read them.
-        if (group_tokens * kGroup > kAttentionRowTile) {
+        if (group_tokens * kGroup > kAttentionWidenedRows) {
           const WidenedTile<Shape> widened{cached, rows.widened};
           const size_t seen_first = Rule::first_key(seen);
           const Columns columns{seen_first > at ? seen_first - at : 0,
@@ -255,8 +260,12 @@ struct AttentionTask {
       }
       if (columns.begin < columns.end) {
         const RowColumns each{columns, t * kGroup, whole || Shape::kOfSource ? 0 : kGroup, at};
-        attend_tile<Tile, Rule, kTiled ? kAttentionRowTile : 1>(tile, each, rows, t * kGroup,
-                                                                end * kGroup);
+        if (group_tokens == 1) {
+          attend_group<Tile, Rule, kGroup>(tile, each, rows, 0);
+        } else {
+          attend_tile<Tile, Rule, kTiled ? kAttentionRowTile : 1>(tile, each, rows, t * kGroup,
+                                                                  end * kGroup);
+        }
       }
       t = end;
     }

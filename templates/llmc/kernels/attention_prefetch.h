@@ -11,23 +11,37 @@ inline namespace LLMC_ISA {
 /// repeatedly.
 template <class Tile>
 concept HasNextTile = requires(const Tile& tile) { tile.next; };
-
-/// Whether the loops prefetch the next tile: only if there are so few rows that they wait for
-/// memory.
-template <class Tile, size_t kRows>
-inline constexpr bool kPrefetchesNext = kPrefetches && kRows <= 2 && HasNextTile<Tile>;
+template <class Tile>
+inline constexpr bool kPrefetchesNext = kPrefetches && HasNextTile<Tile>;
 
 /// Calls step(i) for 0 <= i < count, where count is a multiple of 8. Each step reads eight numbers
-/// of each of kGroups streams. Also prefetches the streams at `ahead`, one cache line at a time.
-template <class Numbers, size_t kGroups, class Step>
+/// of each of kGroups streams for kRows rows. Also prefetches the streams at `ahead`. An inner loop
+/// for each cache line is faster with few rows; with more rows, clang 19 keeps the sums in memory.
+template <class Numbers, size_t kRows, size_t kGroups, class Step>
 LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahead, Step step) {
-  constexpr size_t kStep = kPanelRows * Numbers::kBytes, kLine = kAlignment / kStep;
-  for (size_t i = 0; i < count; i += kLine) {
+  constexpr size_t kLine = kAlignment / (kPanelRows * Numbers::kBytes);  // steps per cache line
+  if constexpr (kRows * kPanelRows <= 4 * kRegisterFloats) {
+    for (size_t i = 0; i < count; i += kLine) {
 #pragma clang loop unroll(full)
-    for (size_t j = 0; j < kLine; ++j) {
+      for (size_t g = 0; g < kGroups; ++g) prefetch_tile(ahead[g] + i / kLine * kAlignment);
+      if constexpr (kLine == 2) {  // clang 19 keeps the sums of such a loop in memory, too
+        step(i);
+        step(i + 1);
+      } else {
+#pragma clang loop unroll(disable)
+        for (size_t j = 0; j < kLine; ++j) step(i + j);
+      }
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      const size_t offset = i / kLine * kAlignment;
+      if constexpr (kGroups < kLine) {
+        prefetch_tile(ahead[i % kLine * kGroups / kLine] + offset);
+      } else {
 #pragma clang loop unroll(full)
-      for (size_t g = j; g < kGroups; g += kLine) prefetch_tile(ahead[g] + i * kStep);
-      step(i + j);
+        for (size_t g = 0; g < kGroups; g += kLine) prefetch_tile(ahead[g + i % kLine] + offset);
+      }
+      step(i);
     }
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmc/kernels/attention_prefetch.h"
+#include "llmc/kernels/attention_state.h"
 
 /// One step of online softmax attention for a few query rows: the visible ones of 64 keys. Each row
 /// has its own scores, maximum, sum and output, so the grouping of rows into register tiles does
@@ -50,27 +51,6 @@ struct RowColumns {
   LLMC_INLINE size_t end(size_t i) const {
     return step == 0 ? seen.end : seen.end + (i - row) / step;
   }
-};
-
-/// State of one query row after a part of the cache: output f32[padded dim], not yet divided by the
-/// sum; maximum score; sum of exp(score - maximum), which is accumulated as 8 partial sums.
-template <class Shape>
-struct RowState {
-  static constexpr size_t kOutput = round_up(Shape::kPadded, 16);
-  static_assert((kOutput + 16) * sizeof(float) == attention_state_bytes(Shape::kHeadDim));
-  float* at;
-
-  LLMC_INLINE float* output() const { return at; }
-  LLMC_INLINE float& largest() const { return at[kOutput]; }
-  LLMC_INLINE float& sum() const { return at[kOutput + 1]; }
-  LLMC_INLINE float* sum_lanes() const { return at + kOutput + 8; }
-
-  LLMC_INLINE void begin() const {
-    for (size_t i = 0; i < Shape::kPadded; i += 8) store(output() + i, zero_f32());
-    store(sum_lanes(), zero_f32());
-    largest() = -__builtin_inff();
-  }
-  LLMC_INLINE void end() const { sum() = reduce_add(load(sum_lanes())); }
 };
 
 /// The rows that a worker processes together for a tile.
@@ -136,7 +116,7 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
     }
   };
   size_t d = 0;
-  if constexpr (kPrefetchesNext<Tile, kRows> && Shape::kHeadDim % 8 == 0) {
+  if constexpr (kPrefetchesNext<Tile> && Shape::kHeadDim % 8 == 0) {
     if (tile.next_count(column) > 0) {
       const unsigned char* ahead[kGroups];
       for (size_t g = 0; g < kGroups; ++g) {
@@ -148,7 +128,7 @@ LLMC_INLINE void score_tile(const Tile& tile, size_t column, const float* query,
           if (wanted) prefetch_tile(tile.next_key_scales(at));
         }
       }
-      prefetching_steps<typename Tile::Keys, kGroups>(Shape::kHeadDim, ahead, step);
+      prefetching_steps<typename Tile::Keys, kRows, kGroups>(Shape::kHeadDim, ahead, step);
       d = Shape::kHeadDim;
     }
   }
@@ -261,7 +241,7 @@ template <class Tile, size_t kRows>
 LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* probability) {
   for (size_t c = columns.begin / kPanelRows * kPanelRows; c < columns.end; c += kPanelRows) {
     const F32x8 scale = load(tile.value_scales(c));
-    if constexpr (kPrefetchesNext<Tile, kRows>) {
+    if constexpr (kPrefetchesNext<Tile>) {
       if (tile.next_count(c) > 0) prefetch_tile(tile.next_value_scales(c));
     }
 #pragma clang loop unroll(full)
@@ -305,13 +285,13 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
       }
     };
     size_t i = 0;
-    if constexpr (kPrefetchesNext<Tile, kRows>) {
+    if constexpr (kPrefetchesNext<Tile>) {
       const size_t wanted = tile.next_count(t);
       const size_t prefetched = (run < wanted ? run : wanted) / kPanelRows * kPanelRows;
       if (prefetched > 0) {
         const unsigned char* ahead[kGroups];
         for (size_t g = 0; g < kGroups; ++g) ahead[g] = tile.next_values(group + g, t);
-        prefetching_steps<typename Tile::Values, kGroups>(prefetched, ahead, step);
+        prefetching_steps<typename Tile::Values, kRows, kGroups>(prefetched, ahead, step);
         i = prefetched;
       }
     }
@@ -333,11 +313,13 @@ LLMC_INLINE void in_groups(size_t at, size_t end, F f) {
   if constexpr (sizeof...(kFewer) > 0) in_groups<kFewer...>(at, end, f);
 }
 /// Returns the number of groups for a tile of kRows rows: enough sums to hide the latency of fma,
-/// but not more than fit in registers.
+/// but not more than fit in registers, with the groups themselves if several rows use them.
 template <size_t kRows>
 constexpr size_t attention_groups() {
+  constexpr size_t kVectors = kRows > 1 ? kRows + 1 : 1;
+  constexpr size_t kRegisters = kRows > 1 ? kAttentionSums * 7 / 6 : kAttentionSums;
   size_t groups = 1;
-  while (kTiled && groups < 8 && groups * 2 * kRows <= kAttentionSums) groups *= 2;
+  while (kTiled && groups < 8 && groups * 2 * kVectors <= kRegisters) groups *= 2;
   return groups;
 }
 
@@ -356,10 +338,14 @@ LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
 /// Processes kRows rows from `row` on for the visible columns of a tile. `is_last` means that no
 /// further rows use this tile.
 template <class Tile, class Rule, size_t kRows>
-LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
+LLMC_NOINLINE inline void attend_rows(const Tile& whole, const RowColumns& each,
                                       const TileRows<typename Tile::Shape>& rows, size_t row,
                                       bool is_last) {
   using Shape = typename Tile::Shape;
+  Tile tile = whole;
+  if constexpr (kPrefetchesNext<Tile>) {
+    if (!is_last) tile.next = {};  // the last rows prefetch it
+  }
   constexpr size_t kGroups = attention_groups<kRows>();
   const float* query = rows.query + row * Shape::kPadded;
   float* probability = rows.probability + row * kAttentionTile;
@@ -375,7 +361,7 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
   } else {
     in_groups<kGroups, 1>(first_group, groups, scores);
   }
-  if constexpr (kPrefetchesNext<Tile, kRows>) {
+  if constexpr (kPrefetchesNext<Tile>) {
     if (is_last) prefetch_rest(tile, groups * kPanelRows, columns.end);
   }
   float factor[kRows];
@@ -390,6 +376,7 @@ LLMC_NOINLINE inline void attend_rows(const Tile& tile, const RowColumns& each,
       0, kDims, [&]<size_t kNow>(size_t dim) LLMC_INLINE_LAMBDA {
         value_tile<Tile, kRows, kNow>(tile, columns, dim, factor, probability, rows.state + row);
       });
+  if constexpr (kPrefetchesNext<Tile>) tile.next = {};  // is prefetched
   for (size_t r = 1; r < kRows; ++r) {
     const Columns further{columns.end, each.end(row + r)};
     if (further.begin < further.end) {
@@ -412,37 +399,15 @@ LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
   }
 }
 
-/// Merges `next` into `state`:  m = max(m1, m2), sums and outputs weighted by exp(mi - m).
-template <class Shape>
-LLMC_INLINE void merge_states(RowState<Shape> state, RowState<Shape> next) {
-  const float now = next.largest() > state.largest() ? next.largest() : state.largest();
-  const float before = exp_nonpositive(state.largest() - now);
-  const float after = exp_nonpositive(next.largest() - now);
-  state.largest() = now;
-  state.sum() = state.sum() * before + next.sum() * after;
-  for (size_t i = 0; i < Shape::kPadded; i += 8) {
-    const F32x8 added = load(next.output() + i) * splat(after);
-    store(state.output() + i, load(state.output() + i) * splat(before) + added);
-  }
-}
-
-/// Adds the score of a sink to a row:  m = max(m1, sink), sum and output weighted by exp(m1 - m).
-template <class Shape>
-LLMC_INLINE void add_sink(RowState<Shape> state, float sink) {
-  const float now = sink > state.largest() ? sink : state.largest();
-  const float before = exp_nonpositive(state.largest() - now);
-  state.largest() = now;
-  state.sum() = state.sum() * before + exp_nonpositive(sink - now);
-  for (size_t i = 0; i < Shape::kPadded; i += 8)
-    store(state.output() + i, load(state.output() + i) * splat(before));
-}
-
-/// out[head_dim] = output * (1 / sum)
-template <class Shape>
-LLMC_INLINE void write_output(RowState<Shape> state, float* out) {
-  const F32x8 inverse = splat(1.0f / state.sum());
-  for (size_t i = 0; i < Shape::kHeadDim; i += 8) {
-    store_row<Shape::kHeadDim>(out, i, load(state.output() + i) * inverse);
+/// Processes kCount rows from `row` on, those of one token, in tiles of about the same size.
+template <class Tile, class Rule, size_t kCount>
+LLMC_INLINE void attend_group(const Tile& tile, const RowColumns& seen,
+                              const TileRows<typename Tile::Shape>& rows, size_t row) {
+  // Larger tiles have fewer groups, so that their loops prefetch less evenly.
+  constexpr size_t kMost = kTiled ? 6 : 1, kRows = ceil_div(kCount, ceil_div(kCount, kMost));
+  attend_rows<Tile, Rule, kRows>(tile, seen, rows, row, kRows == kCount);
+  if constexpr (kRows < kCount) {
+    attend_group<Tile, Rule, kCount - kRows>(tile, seen, rows, row + kRows);
   }
 }
 
