@@ -56,9 +56,10 @@ TEST(TargetsCommand, ListsOpenClDevices) {
   if (missing_opencl().empty()) EXPECT_FALSE(devices.empty());
   EXPECT_THAT(text.out, HasSubstr("accelerator opencl:"));
   for (const Json& device : devices) {
-    EXPECT_THAT(text.out, HasSubstr(device["name"].get<std::string>()));
     EXPECT_THAT(device["versions"].get<std::string>(), ::testing::StartsWith("OpenCL "));
     EXPECT_EQ(device["usable"], !device.contains("problem"));
+    const std::string note = device["matrix_instructions"] == true ? " (matrix instructions)" : "";
+    EXPECT_THAT(text.out, HasSubstr(device["name"].get<std::string>() + note));
   }
 }
 

@@ -82,6 +82,11 @@ void print_text(const target::Target& t, const Abilities& can) {
   line("", can.run_hint);
 }
 
+/// Whether prompts use matrix instructions of the device, if its driver compiles them.
+bool multiplies_matrices(const hosted::opencl::FoundDevice& device) {
+  return device.matrix_products != hosted::opencl::MatrixProducts::kNone;
+}
+
 /// Prints the OpenCL devices that --accelerate opencl can take.
 void print_opencl() {
   const auto api = hosted::opencl::load_api();
@@ -89,7 +94,8 @@ void print_opencl() {
   print("accelerator opencl:\n");
   const auto devices = hosted::opencl::list_devices(**api);
   for (const hosted::opencl::FoundDevice& device : devices)
-    print(fmt::format("  {}{}\n", printable(device.name),
+    print(fmt::format("  {}{}{}\n", printable(device.name),
+                      multiplies_matrices(device) ? " (matrix instructions)" : "",
                       device.obstacle.empty() ? "" : ": no: " + device.obstacle));
   if (devices.empty()) print("  no device\n");
 }
@@ -106,7 +112,8 @@ void add_opencl(Json& json) {
     rows.push_back({{"name", printable(device.name)},
                     {"versions", printable(device.versions)},
                     {"usable", device.obstacle.empty()},
-                    {"shares_memory", device.shares_memory}});
+                    {"shares_memory", device.shares_memory},
+                    {"matrix_instructions", multiplies_matrices(device)}});
     if (!device.obstacle.empty()) rows.back()["problem"] = device.obstacle;
   }
 }
