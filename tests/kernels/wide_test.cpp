@@ -66,14 +66,15 @@ TEST(WideTest, IsTwoVectorsOfEight) {
   expect_lanes(zero_f32x16(), zero_f32(), zero_f32());
 }
 
-/// Loads 16 numbers of a memory format from two addresses, unaligned, and compares both widths.
+/// Loads 16 numbers of a memory format from two unaligned addresses, and compares both widths. As
+/// above, this says something where the target has vectors of 16.
 template <class Numbers>
 void expect_loads(Random& random) {
-  constexpr std::size_t kFirst = 1, kSecond = 3 + 8 * Numbers::kBytes;
-  unsigned char bytes[kSecond + 8 * Numbers::kBytes];
+  constexpr std::size_t kNumber = Numbers::kBytes;
+  constexpr std::size_t kFirst = 1 + kNumber, kSecond = kFirst + 3 + 8 * kNumber;
+  unsigned char bytes[kSecond + 8 * kNumber];
   for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random.next());
-  const unsigned char* const rows[] = {bytes + kFirst - Numbers::kBytes,
-                                       bytes + kSecond - Numbers::kBytes};
+  const unsigned char* const rows[] = {bytes + kFirst - kNumber, bytes + kSecond - kNumber};
   expect_lanes(Lanes<2>::load<Numbers>(rows, 1), Numbers::load(bytes + kFirst),
                Numbers::load(bytes + kSecond));
 }

@@ -328,8 +328,10 @@ void attend_in(const char* name) {
   std::printf("cache in %s\n", name);
   attend<AttentionShape<16, 16, 64, 32, 1, kFormats>>(1, 512);
   attend<AttentionShape<16, 4, 64, 32, 1, kFormats>>(1, 2048);
-  attend<AttentionShape<16, 16, 64, 32, 1, kFormats>>(64, 512);
-  attend<AttentionShape<16, 4, 64, 32, 1, kFormats>>(64, 2048);
+  attend<AttentionShape<16, 16, 64, 32, 1, kFormats>>(128, 128);
+  attend<AttentionShape<16, 16, 64, 32, 1, kFormats>>(128, 512);
+  attend<AttentionShape<16, 16, 64, 32, 1, kFormats>>(128, 2048);
+  attend<AttentionShape<16, 4, 64, 32, 1, kFormats>>(128, 2048);
 }
 
 void all_attention() {
@@ -342,8 +344,11 @@ void all_attention() {
 /// Groups of query heads as models have them.
 template <KvFormats kFormats>
 void grouped(const char* name) {
+  cached<kFormats, 16, 1>(name, 2048);
   cached<kFormats, 8, 2>(name, 4096);
+  cached<kFormats, 8, 3>(name, 4096);
   cached<kFormats, 8, 4>(name, 4096);
+  cached<kFormats, 2, 6>(name, 4096);
   cached<kFormats, 4, 7>(name, 4096);
   cached<kFormats, 4, 8>(name, 4096);
 }

@@ -32,7 +32,13 @@ struct AttentionTask {
   static constexpr size_t kRows = kTokens * kGroup;
   static constexpr size_t kTileTokens = kGroup < kAttentionRowTile ? kAttentionRowTile / kGroup : 1;
   static_assert(kTokens % kTileTokens == 0, "a group is whole tiles");
-  /// Number of keys of a head that surely stay in a second-level cache, with their values.
+  /// Number of rows that convert the numbers of a tile in their loops. More rows share a copy.
+  static constexpr size_t kKeyRows = CachedTile<Shape>::Keys::kConvertedRows;
+  static constexpr size_t kValueRows = CachedTile<Shape>::Values::kConvertedRows;
+  static constexpr size_t kConvertedRows = kKeyRows < kValueRows ? kKeyRows : kValueRows;
+  /// Number of rows that always prefetch. More rows have so much arithmetic that they do so only if
+  /// keys and values come from memory: if they see more keys than stay in a second-level cache.
+  static constexpr size_t kPrefetchedRows = 12;
   static constexpr size_t kKeysInCache =
       (256 << 10) /
       (Shape::kPadded * (CachedTile<Shape>::Keys::kBytes + CachedTile<Shape>::Values::kBytes));
@@ -78,8 +84,11 @@ struct AttentionTask {
     const auto pair_of = [&](size_t item) { return spread ? item / splits : item; };
     // Process all tokens of a head before the next head, so that its keys and values stay in a CPU
     // cache.
-    const Range heads{pair_of(own.begin) / token_groups, pair_of(own.end - 1) / token_groups + 1};
-    const Range group = tokens_of(segment.rows, pair_of(own.begin) % token_groups, token_groups);
+    const size_t head = pair_of(own.begin) / token_groups;
+    const size_t number = pair_of(own.begin) % token_groups;
+    const bool is_last = number + 1 == token_groups;  // the next item is of another head
+    const Range heads{head, is_last ? pair_of(own.end - 1) / token_groups + 1 : head + 1};
+    const Range group = tokens_of(segment.rows, number, token_groups);
     size_t begin = first_split + own.begin % splits, end = begin + 1;
     if (!spread) {
       begin = split_of(seen_by(segment, group.begin));
@@ -221,15 +230,14 @@ struct AttentionTask {
     size_t at = split * kAttentionSplit;
     if (at < first) at = first;
     for (; at < stop; at += kAttentionTile) {
-      // With many rows, prefetching helps only if the keys and values come from memory.
-      const bool prefetched = group_tokens * kGroup <= kAttentionWidenedRows || last > kKeysInCache;
+      const bool prefetched =
+          group_tokens * kGroup <= kPrefetchedRows || last - first > kKeysInCache;
       const NextTile next = kPrefetches && prefetched
                                 ? next_tile(at, Rule::first_key(seen), last, heads)
                                 : NextTile{};
       const CachedTile<Shape> cached{cache, kv_head, at, next};
-      if constexpr (!CachedTile<Shape>::Keys::kInLoops || !CachedTile<Shape>::Values::kInLoops) {
-        // Convert numbers once if several tiles of rows read them.
-        if (group_tokens * kGroup > kAttentionWidenedRows) {
+      if constexpr (kRows > kConvertedRows) {
+        if (group_tokens * kGroup > kConvertedRows) {
           const WidenedTile<Shape> widened{cached, rows.widened};
           const size_t seen_first = Rule::first_key(seen);
           const Columns columns{seen_first > at ? seen_first - at : 0,
@@ -244,8 +252,9 @@ struct AttentionTask {
   }
   /// Processes all rows for the tile at `at`.
   template <class Tile>
-  static LLMC_INLINE void attend_at(const Tile& tile, const TileRows<Shape>& rows, size_t at,
-                                    size_t seen, size_t group_tokens) {
+  static LLMC_INLINE void attend_at(Tile tile, const TileRows<Shape>& rows, size_t at, size_t seen,
+                                    size_t group_tokens) {
+    constexpr bool kEvenly = kTiled && HasNextTile<Tile> && kGroup <= kConvertedRows;
     // Tokens that see all columns of this tile are processed together. Tokens that see a part of
     // it, each one column more than the previous token, are also processed together, unless a
     // window gives them different first columns.
@@ -260,12 +269,13 @@ struct AttentionTask {
       }
       if (columns.begin < columns.end) {
         const RowColumns each{columns, t * kGroup, whole || Shape::kOfSource ? 0 : kGroup, at};
-        if (group_tokens == 1) {
-          attend_group<Tile, Rule, kGroup>(tile, each, rows, 0);
+        if (kEvenly && group_tokens == 1) {
+          if constexpr (kEvenly) attend_group<Tile, Rule, kGroup>(tile, each, rows, 0);
         } else {
           attend_tile<Tile, Rule, kTiled ? kAttentionRowTile : 1>(tile, each, rows, t * kGroup,
                                                                   end * kGroup);
         }
+        if constexpr (kPrefetchesNext<Tile>) tile.next = {};  // is prefetched
       }
       t = end;
     }

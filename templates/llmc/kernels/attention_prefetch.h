@@ -7,8 +7,8 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Whether a tile has a pointer to the next tile. A widened tile has none, because it is read
-/// repeatedly.
+/// Whether a tile has a pointer to the next tile. A widened tile has none: the loops over it have
+/// so much arithmetic that prefetching gained nothing.
 template <class Tile>
 concept HasNextTile = requires(const Tile& tile) { tile.next; };
 template <class Tile>
@@ -16,7 +16,8 @@ inline constexpr bool kPrefetchesNext = kPrefetches && HasNextTile<Tile>;
 
 /// Calls step(i) for 0 <= i < count, where count is a multiple of 8. Each step reads eight numbers
 /// of each of kGroups streams for kRows rows. Also prefetches the streams at `ahead`. An inner loop
-/// for each cache line is faster with few rows; with more rows, clang 19 keeps the sums in memory.
+/// for each cache line is faster with few rows; with more rows, clang 19 keeps the sums in memory,
+/// so each step prefetches one line, some of them repeatedly if there are few streams.
 template <class Numbers, size_t kRows, size_t kGroups, class Step>
 LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahead, Step step) {
   constexpr size_t kLine = kAlignment / (kPanelRows * Numbers::kBytes);  // steps per cache line
@@ -34,12 +35,14 @@ LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahe
     }
   } else {
     for (size_t i = 0; i < count; ++i) {
-      const size_t offset = i / kLine * kAlignment;
+      const size_t offset = i / kLine * kAlignment, j = i % kLine;
       if constexpr (kGroups < kLine) {
-        prefetch_tile(ahead[i % kLine * kGroups / kLine] + offset);
+        prefetch_tile(ahead[j * kGroups / kLine] + offset);
       } else {
 #pragma clang loop unroll(full)
-        for (size_t g = 0; g < kGroups; g += kLine) prefetch_tile(ahead[g + i % kLine] + offset);
+        for (size_t g = 0; g < kGroups; g += kLine) {
+          if (g + kLine <= kGroups || g + j < kGroups) prefetch_tile(ahead[g + j] + offset);
+        }
       }
       step(i);
     }

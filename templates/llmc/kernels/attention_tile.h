@@ -313,13 +313,14 @@ LLMC_INLINE void in_groups(size_t at, size_t end, F f) {
   if constexpr (sizeof...(kFewer) > 0) in_groups<kFewer...>(at, end, f);
 }
 /// Returns the number of groups for a tile of kRows rows: enough sums to hide the latency of fma,
-/// but not more than fit in registers, with the groups themselves if several rows use them.
+/// but not more than fit in registers. Several rows also keep the groups themselves there: a sixth
+/// of the sums in the largest tiles.
 template <size_t kRows>
 constexpr size_t attention_groups() {
-  constexpr size_t kVectors = kRows > 1 ? kRows + 1 : 1;
-  constexpr size_t kRegisters = kRows > 1 ? kAttentionSums * 7 / 6 : kAttentionSums;
+  constexpr size_t kPerGroup = kRows > 1 ? kRows + 1 : 1;
+  constexpr size_t kRegisters = kRows > 1 ? kAttentionSums + kAttentionSums / 6 : kAttentionSums;
   size_t groups = 1;
-  while (kTiled && groups < 8 && groups * 2 * kVectors <= kRegisters) groups *= 2;
+  while (kTiled && groups < 8 && groups * 2 * kPerGroup <= kRegisters) groups *= 2;
   return groups;
 }
 
@@ -399,12 +400,13 @@ LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
   }
 }
 
-/// Processes kCount rows from `row` on, those of one token, in tiles of about the same size.
+/// Processes kCount rows from `row` on, those of one token, in tiles of about the same size, at
+/// most 6.
 template <class Tile, class Rule, size_t kCount>
 LLMC_INLINE void attend_group(const Tile& tile, const RowColumns& seen,
                               const TileRows<typename Tile::Shape>& rows, size_t row) {
-  // Larger tiles have fewer groups, so that their loops prefetch less evenly.
-  constexpr size_t kMost = kTiled ? 6 : 1, kRows = ceil_div(kCount, ceil_div(kCount, kMost));
+  // On AVX-512, 8 rows as two tiles of 4 read the cache faster than as one.
+  constexpr size_t kRows = ceil_div(kCount, ceil_div(kCount, 6));
   attend_rows<Tile, Rule, kRows>(tile, seen, rows, row, kRows == kCount);
   if constexpr (kRows < kCount) {
     attend_group<Tile, Rule, kCount - kRows>(tile, seen, rows, row + kRows);

@@ -9,22 +9,24 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 /// The memory format of keys or values for Lanes (simd/wide.h). Codes are loaded without their
-/// scale. `kInLoops` tells whether converting numbers in the loops over a tile, for each tile of
-/// rows, costs less than a converted copy of the tile.
+/// scale. Up to kConvertedRows rows convert numbers in their loops, each tile of rows again; for
+/// more rows a copy of the tile as floats costs less.
 template <KvFormat kFormat>
 struct KvNumbers;
 template <>
 struct KvNumbers<KvFormat::kF32> : Floats {
-  static constexpr bool kInLoops = true;
+  static constexpr size_t kConvertedRows = ~size_t{0};  // nothing is converted
 };
+/// Where one instruction converts 16 numbers, it costs less than a copy.
+inline constexpr size_t kQuickConversionRows = kRegisterFloats == 16 ? ~size_t{0} : 12;
 template <>
 struct KvNumbers<KvFormat::kF16> : Halves {
-  static constexpr bool kInLoops = kRegisterFloats == 16;
+  static constexpr size_t kConvertedRows = kQuickConversionRows;
 };
 template <>
 struct KvNumbers<KvFormat::kInt8> {
   static constexpr size_t kBytes = 1;
-  static constexpr bool kInLoops = kRegisterFloats == 16;
+  static constexpr size_t kConvertedRows = kQuickConversionRows;
   static LLMC_INLINE F32x8 load(const unsigned char* p) { return to_f32(load_i8(p)); }
   static LLMC_INLINE F32x16 load(const unsigned char* p, const unsigned char* q) {
     return load_i8_f32(p, q);
@@ -33,7 +35,7 @@ struct KvNumbers<KvFormat::kInt8> {
 template <>
 struct KvNumbers<KvFormat::kFp8> {
   static constexpr size_t kBytes = 1;
-  static constexpr bool kInLoops = false;
+  static constexpr size_t kConvertedRows = kAttentionRowTile;  // a single tile of rows
   static LLMC_INLINE F32x8 load(const unsigned char* p) { return load_e4m3(p); }
   static LLMC_INLINE F32x16 load(const unsigned char* p, const unsigned char* q) {
     return join(load_e4m3(p), load_e4m3(q));

@@ -94,9 +94,6 @@ struct WidenedTile {
   LLMC_INLINE const float* value_scales(size_t column) const { return cached.value_scales(column); }
 };
 
-/// Maximum number of rows for which numbers are converted in the loops in any case.
-inline constexpr size_t kAttentionWidenedRows = 12;
-
 /// Fills `to` with some columns of its cached tile, in whole groups of 8.
 template <class Shape>
 LLMC_NOINLINE inline void widen(const WidenedTile<Shape>& to, Columns columns) {
