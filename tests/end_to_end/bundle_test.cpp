@@ -388,6 +388,27 @@ TEST(Bundle, TheExampleInCRunsWithAndWithoutACLibrary) {
   }
 }
 
+TEST(Bundle, TheProgramOfTheReadmeRuns) {
+  const auto readme = read_file(fs::path(LLMC_SOURCE_DIR) / "README.md");
+  ASSERT_TRUE(readme.ok());
+  const std::size_t begin = readme->find("/* app.c: "), end = readme->find("```", begin);
+  ASSERT_NE(begin, std::string::npos);
+  const testing::TemporaryFolder out;
+  auto options = options_for(tinyfable(), "generic", ir::WeightFormat::kF32);
+  options.out_dir = out.path() / "bundle";
+  expect_compiles(options);
+  ASSERT_TRUE(write_file(out.path() / "app.c", readme->substr(begin, end - begin)).ok());
+  output_of(
+      {"clang-19", "-Wall", "-Werror", "-Ibundle", "app.c", "bundle/libtinyfable.a", "-o", "app"},
+      out.path());
+  const auto native = exec::load_native({.compile = options});
+  ASSERT_TRUE(native.ok());
+  std::string expected;
+  for (const std::int32_t id : generate(**native, {1, 765, 894, 261, 482}, 48).ids)
+    expected += std::to_string(id) + "\n";
+  EXPECT_EQ(output_of({(out.path() / "app").string()}), expected);
+}
+
 TEST(Bundle, WeightsInAFileGiveTheSameBits) {
   const ModelFolder model;
   testing::TemporaryFolder out;
