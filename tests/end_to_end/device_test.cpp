@@ -179,6 +179,13 @@ TEST(AccelerateOption, PlanShowsTheRegions) {
   EXPECT_EQ(plan["accelerator"]["multiply_adds"], plan["accelerator"]["all_multiply_adds"]);
 }
 
+TEST(AccelerateOption, RunSaysWhatTheDeviceComputed) {
+  const ProgramRun ran = llmc({"run", tinyfable().string(), "--accelerate", "reference", "--target",
+                               "avx2", "--cflag", "-O0", "-p", "Once", "-n", "1", "-v"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.err, ::testing::ContainsRegex("accelerator reference: [1-9][0-9]* jobs?, "));
+}
+
 TEST(AccelerateOption, PlanDrawsATimeline) {
   const testing::TemporaryFolder folder;
   const std::string svg = (folder.path() / "timeline.svg").string();

@@ -7,6 +7,7 @@
 #include "compiler/driver/chat_files.h"
 #include "compiler/driver/control_tokens.h"
 #include "compiler/support/counted.h"
+#include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/beams.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/huge_page_options.h"
@@ -105,6 +106,7 @@ Json summary(const RunResult& result, const RunPrompts& prompts, const RunComman
   if (command.logprobs > 0)
     json["logprobs"] = logprobs_json(result.ids, result.logprobs, tokenizer);
   if (result.tokens_per_pass > 0) json["tokens_per_pass"] = result.tokens_per_pass;
+  if (result.device) json["accelerator"] = device_json(*result.device);
   return json;
 }
 
@@ -280,6 +282,7 @@ void print_result(const RunResult& result, const RunCommand& command, const RunF
   print(logprobs_text(result.ids, result.logprobs, facts.tokenizer));
   flush_stdout();  // before the note, if both streams go to the same place
   note_empty(result, command, facts.has_template, facts.tokenizer, globals);
+  if (globals.verbose > 0 && result.device) note(globals, device_text(*result.device));
   note(globals,
        fmt::format("prompt: {}{}, {:.0f} tokens/s; generated: {}, {:.0f} tokens/s{}; {}; {}{}",
                    counted(given, "token"),

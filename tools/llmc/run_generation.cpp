@@ -81,7 +81,10 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
   return file_failure(ErrorKind::kBadInput, command.model.model,
                       fmt::format("a prompt of {} does not fit the context of {}{}",
                                   counted(longest, "token"), model.ctx, after_compiled_in(before)),
-                      "use a shorter prompt, or compile with a larger --ctx");
+                      command.context.shift
+                          ? "--context-shift only makes room for generated text: use a shorter "
+                            "prompt, or compile with a larger --ctx"
+                          : "use a shorter prompt, or compile with a larger --ctx");
 }
 
 std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model) {
@@ -213,6 +216,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   result.generation_seconds = seconds_since_start(start);
   if (globals.json) result.hash = hash.text();
   result.tokens_per_pass = text.passes().tokens_per_pass();
+  result.device = session->device_use();
   if (!command.save_state.empty()) {
     LLMC_RETURN_IF_ERROR(text.drop_ahead(last_token));
     LLMC_TRY(const std::string state, session->save_state());

@@ -92,7 +92,8 @@ struct RunResult {
   // With a grammar: whether the grammar allows the text to end here; nullopt: unknown.
   std::optional<bool> complete;
   double prompt_seconds = 0, generation_seconds = 0;
-  double tokens_per_pass = 0;  // with --lookup or --draft; 0: no pass
+  double tokens_per_pass = 0;             // with --lookup or --draft; 0: no pass
+  std::optional<exec::DeviceUse> device;  // of a bundle with an accelerator
 };
 
 /// Receives the text while it is generated. Empty functions are not called.
