@@ -158,6 +158,16 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
                  : "give one of them";
     return d;
   }
+  const auto archive = std::ranges::find_if(others, [](const std::string& name) {
+    return name.starts_with("lib") && fs::path(name).extension() == ".a";
+  });
+  if (archive != others.end()) {
+    const std::string plan = archive->substr(3, archive->size() - 5) + ".plan.json";
+    d.message =
+        "damaged bundle: it has " + printable(*archive, 100) + " but no " + printable(plan, 100);
+    d.hint = "copy the whole folder that llmc compile wrote, or compile the model again";
+    return d;
+  }
   if (const auto snapshots = folders_in(path / "snapshots"); !snapshots.empty()) {
     d.message += "; it is an entry of the Hugging Face cache";
     d.hint = "give one of its snapshots: " + list_of(snapshots);

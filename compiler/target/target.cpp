@@ -93,6 +93,8 @@ constexpr string_view kOfOldArm =
     "arm64 needs the dot products of Armv8.2 (Cortex-A55, A76 or later)";
 constexpr string_view kOfMicrocontrollers =
     "32-bit processors and microcontrollers are not supported";
+constexpr string_view kOfOtherSystems = "libraries are ELF files for Linux and bare metal only";
+constexpr string_view kOfDevices = "targets are processors; --accelerate chooses an accelerator";
 constexpr string_view kUseAvx2 = "use avx2 for it", kUseAvx512 = "use avx512 for it";
 constexpr string_view kUseArm64 = "use arm64 for it", kUseArm64I8mm = "use arm64-i8mm for it";
 constexpr Suggestion kSuggestions[] = {
@@ -141,9 +143,18 @@ constexpr Suggestion kSuggestions[] = {
 };
 /// Suggestions for all names that begin with a prefix.
 constexpr Suggestion kFamilies[] = {
-    {"cortex-m", kOfMicrocontrollers}, {"cortex-r", kOfMicrocontrollers},
-    {"armv6", kOfMicrocontrollers},    {"stm32", kOfMicrocontrollers},
+    {"cortex-m", kOfMicrocontrollers},
+    {"cortex-r", kOfMicrocontrollers},
+    {"armv6", kOfMicrocontrollers},
+    {"stm32", kOfMicrocontrollers},
     {"esp32", kOfMicrocontrollers},
+    {"windows", kOfOtherSystems},
+    {"macos", kOfOtherSystems},
+    {"darwin", kOfOtherSystems},
+    {"ios", kOfOtherSystems},
+    {"cuda", kOfDevices},
+    {"opencl", kOfDevices},
+    {"gpu", kOfDevices},
 };
 
 constexpr Target kTargets[] = {

@@ -1,4 +1,5 @@
-// Options of the llmc program: names of other programs, token counts, and options without effect.
+// Options of the llmc program: misspelled names, names of other programs, token counts, and options
+// without effect.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,6 +52,29 @@ TEST(TrainedContextOption, TheDefaultIsTheModelsAndMoreIsAWarning) {
                            HasSubstr("hint: --ctx 384")));
   EXPECT_THAT(llmc({"plan", tinyfable().string()}).out,
               HasSubstr("384 tokens (trained context) in 12 blocks of 32"));
+}
+
+TEST(Suggestions, NameTheCommandThatWasMeant) {
+  expect_mistake({"rnu", "x"}, "unknown command 'rnu'", "did you mean llmc run?");
+  EXPECT_THAT(llmc({"tokenise"}).err, HasSubstr("did you mean llmc tokenize?"));
+  EXPECT_THAT(llmc({"xyzzy"}).err, HasSubstr("llmc --help"));
+  expect_mistake({"run", "x", "--nosuch"}, "--nosuch", "llmc run --help");
+  EXPECT_THAT(llmc({"plan"}).err, HasSubstr("llmc plan --help"));
+  EXPECT_THAT(llmc({"run", "x", "Once upon a time"}).err,
+              HasSubstr("'Once upon a time'\nhint: the model is x; give the prompt by -p TEXT"));
+  EXPECT_THAT(llmc({"run", "Once", "-m", "x"}).err,
+              HasSubstr("'Once'\nhint: the model is x; give the prompt by -p TEXT"));
+  EXPECT_THAT(llmc({"run", "x", "-p", "Once", "upon"}).err,
+              HasSubstr("'upon'\nhint: the model is x; put the prompt of -p in quotes"));
+  EXPECT_THAT(llmc({"plan", "x", "y"}).err,
+              HasSubstr("'y'\nhint: the model is x; llmc plan --help"));
+}
+
+TEST(Suggestions, NameTheOptionThatWasMeant) {
+  EXPECT_THAT(llmc({"run", "x", "--promt", "a"}).err, HasSubstr("did you mean --prompt?"));
+  // "--temperature" stands for --temp.
+  EXPECT_THAT(llmc({"run", "x", "--temprature", "0"}).err, HasSubstr("did you mean --temp?"));
+  expect_mistake({"run", "x", "--ngl", "99"}, "--ngl must be 0", "--accelerate opencl");
 }
 
 TEST(NamesOfLlamaCpp, AreTakenWhereTheyMeanTheSame) {

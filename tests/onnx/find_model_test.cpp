@@ -77,6 +77,11 @@ TEST(FindModel, ListsWhatIsThereInstead) {
   EXPECT_THAT(chosen({"modeling.onnx"}), HasSubstr("it has modeling.onnx"));
 }
 
+TEST(FindModel, NamesWhatABundleLacks) {
+  EXPECT_EQ(chosen({"libtiny.a", "tiny.h", "src/model.cpp"}),
+            "damaged bundle: it has libtiny.a but no tiny.plan.json");
+}
+
 /// The diagnostic about a folder with these files.
 Diagnostic folder_refusal(const testing::TemporaryFolder& folder,
                           const std::vector<std::string>& names) {

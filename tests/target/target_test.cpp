@@ -92,6 +92,8 @@ TEST(Targets, NamesWithoutAnExactTargetGetASuggestion) {
       {"apple-m4", "use arm64-i8mm for it"},
       {"neoverse-v2", "use arm64-i8mm for it"},
       {"cortex-m7", "microcontrollers are not supported"},
+      {"windows-x64", "libraries are ELF files"},
+      {"cuda", "--accelerate chooses an accelerator"},
       {"cortex-a57", "arm64 needs the dot products"},
       {"z80", "native selects the best for this machine"}};
   for (const auto& [name, words] : kHints) {

@@ -123,6 +123,12 @@ void note_plan(const BuildOptions& options, const plan::Plan& plan, const Global
     remark(globals, fmt::format("the model does not say which context it was trained for: it gets "
                                 "{} tokens; --ctx sets another",
                                 planned.ctx));
+  if (plan.kv.blocks > 0 && planned.shard.index == 0 && planned.tokenizer_file.empty() &&
+      planned.tokenizer_refused.empty())
+    remark(globals,
+           fmt::format("{} has no tokenizer.json, tokenizer.model or tokenizer.txt: `llmc run` "
+                       "will take token ids instead of text",
+                       printable(options.model.model, 200)));
   if (options.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant);
   if (options.model.compile.requantize) note_requantized(globals, plan::rounding_of(plan.program));

@@ -156,8 +156,12 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
       (parent == nullptr ? "" : parent->get_name() + " ") + command.get_name();
   std::string hint = where + " --help lists the options";
   if (!is_option) {
+    const CLI::Option* const model = command.get_option_no_throw("MODEL");
     if (const CLI::Option* const prompt = command.get_option_no_throw("--prompt"))
       hint = prompt->count() > 0 ? "put the prompt of -p in quotes" : "give the prompt by -p TEXT";
+    if (model != nullptr && model->count() > 0)
+      hint =
+          fmt::format("the model is {}; {}", llmc::printable(model->results().front(), 80), hint);
     return llmc::usage_error(fmt::format("unexpected argument '{}'", llmc::printable(argument, 80)),
                              hint);
   }
@@ -165,8 +169,12 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
   std::vector<std::string> names;
   for (const CLI::Option* const option : command.get_options())
     for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string_view meant = llmc::nearest(name, views);
+  std::vector<std::string_view> views(names.begin(), names.end());
+  const auto aliases = option_aliases(command.get_name());
+  for (const auto& [alias, meaning] : aliases) views.push_back(alias);
+  std::string_view meant = llmc::nearest(name, views);
+  for (const auto& [alias, meaning] : aliases)
+    if (meant == alias) meant = meaning;
   if (!meant.empty() && name.size() > 5)  // short names resemble too many others
     hint = fmt::format("did you mean {}?", meant);
   return llmc::usage_error(

@@ -280,7 +280,8 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
       return usage_error(
           fmt::format("{} cannot change a compiled bundle: it was set when {} was compiled",
                       option->get_name(), printable(file_name(options.model))),
-          "remove the option, or compile the model again with it");
+          "remove the option (llmc inspect prints what the bundle has), or compile the model again "
+          "with it");
     }
   }
   if (compiles_only(options.use)) {

@@ -69,7 +69,7 @@ constexpr Refusal kRefusals[] = {
     {"", " -hf ", "llmc does not download models", "give a folder or an .onnx file"},
 };
 
-constexpr std::string_view kGpuLayers[] = {"-ngl", "--gpu-layers", "--n-gpu-layers"};
+constexpr std::string_view kGpuLayers[] = {"-ngl", "--ngl", "--gpu-layers", "--n-gpu-layers"};
 constexpr std::string_view kModelNames[] = {"-m", "--model"};
 constexpr std::string_view kForms[] = {"text", "md", "csv", "json"};
 
@@ -162,9 +162,10 @@ class Speller {
     if (is_one_of(option.name, kGpuLayers)) {
       LLMC_TRY(const std::string layers, value_of(option));
       if (layers == "0") return ok_status();
-      return usage_error(fmt::format("{} must be 0, not '{}': llmc generates code for CPUs",
+      return usage_error(fmt::format("{} must be 0, not '{}': the model's layers run on the CPU",
                                      option.name, printable(layers, 40)),
-                         "remove the option");
+                         "remove the option; --accelerate opencl computes the matrix products of "
+                         "prompts on a GPU");
     }
     // `verify` has an option of that name.
     if (is_one_of(option.name, kModelNames) && command() != "verify") {
@@ -214,6 +215,20 @@ class Speller {
 
 Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value) {
   return Speller(arguments, takes_value).run();
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> option_aliases(
+    std::string_view command) {
+  std::vector<std::pair<std::string_view, std::string_view>> aliases;
+  for (const Spelling& spelling : kSpellings) {
+    const bool applies = spelling.commands.empty() || lists(spelling.commands, command);
+    if (!applies || spelling.to.empty()) continue;
+    const std::size_t begin = spelling.from.find("--");  // the long name, if there is one
+    if (begin == spelling.from.npos) continue;
+    const std::string_view name = spelling.from.substr(begin);
+    aliases.emplace_back(name.substr(0, name.find(' ')), spelling.to);
+  }
+  return aliases;
 }
 
 }  // namespace llmc::cli

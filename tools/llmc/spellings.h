@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/support/result.h"
@@ -23,5 +25,8 @@ using TakesValue = std::function<bool(const std::string& name)>;
 /// changed. Fails with kUsage for an option of these programs that llmc does not support, and for
 /// one without its value.
 Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value);
+
+/// Returns the long aliases of a command's options, each with the option it stands for.
+std::vector<std::pair<std::string_view, std::string_view>> option_aliases(std::string_view command);
 
 }  // namespace llmc::cli
