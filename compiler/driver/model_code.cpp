@@ -4,6 +4,7 @@
 
 #include <future>
 
+#include "compiler/driver/core_objects.h"
 #include "compiler/driver/resources.h"
 #include "compiler/emit/plain_source.h"
 #include "compiler/emit/source.h"
@@ -64,10 +65,12 @@ Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) co
   });
   Status core = ok_status();
   for (std::size_t i = 0; i < core_sources_.size() && core.ok(); ++i) {
-    objects.push_back(
-        fmt::format("{}/llmc_{}.o", kObjects, fs::path(core_sources_[i]).stem().string()));
-    core = compile_source(toolchain_, folder_, core_arguments(target), core_sources_[i],
-                          objects.back());
+    const std::string stem = fs::path(core_sources_[i]).stem().string();
+    objects.push_back(fmt::format("{}/llmc_{}.o", kObjects, stem));
+    const std::string_view object = core_object(target, stem);
+    core = object.empty() ? compile_source(toolchain_, folder_, core_arguments(target),
+                                           core_sources_[i], objects.back())
+                          : llmc::write_file(folder_ / objects.back(), object);
     report(progress, "compile", i + 1, total);
   }
   LLMC_RETURN_IF_ERROR(model.get());

@@ -30,7 +30,7 @@ class ModelCode {
   const std::vector<std::string>& core_sources() const { return core_sources_; }
   /// Returns the compiler arguments for the model's source.
   std::vector<std::string> arguments() const;
-  /// Compiles the core's sources one after the other, and the model's source in parallel with them.
+  /// Compiles the model's source, in parallel with those of the core that have no core_object().
   /// Returns the objects, relative to the folder; the model's object is the first. Fails with
   /// kToolchain.
   Result<std::vector<std::string>> compile(const Progress& progress = {}) const;

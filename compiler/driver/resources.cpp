@@ -8,12 +8,8 @@
 
 #include "compiler/support/file.h"
 
-struct LlmcResourceEntry {
-  const char* name;
-  const char* begin;
-  const char* end;
-};
-extern "C" __attribute__((visibility("hidden"))) const LlmcResourceEntry llmc_resource_table[];
+extern "C" __attribute__((visibility("hidden")))
+const llmc::driver::EmbeddedFile llmc_resource_table[];
 
 namespace llmc::driver {
 namespace {
@@ -54,16 +50,16 @@ void for_each_include(std::string_view text, F f) {
 
 }  // namespace
 
+std::vector<Resource> embedded_files(const EmbeddedFile* table) {
+  std::vector<Resource> files;
+  for (; table->name != nullptr; ++table)
+    files.push_back({table->name, {table->begin, table->end}});
+  std::ranges::sort(files, {}, &Resource::path);
+  return files;
+}
+
 const std::vector<Resource>& resources() {
-  static const std::vector<Resource> all = [] {
-    std::vector<Resource> list;
-    for (const LlmcResourceEntry* e = llmc_resource_table; e->name != nullptr; ++e) {
-      list.push_back(
-          {e->name, std::string_view(e->begin, static_cast<std::size_t>(e->end - e->begin))});
-    }
-    std::ranges::sort(list, {}, &Resource::path);
-    return list;
-  }();
+  static const std::vector<Resource> all = embedded_files(llmc_resource_table);
   return all;
 }
 

@@ -18,6 +18,13 @@ struct Resource {
   std::string_view content;
 };
 
+/// An entry of a table of embedded files; the last one has no name.
+struct EmbeddedFile {
+  const char *name, *begin, *end;
+};
+/// Returns the files of a table, sorted by name.
+std::vector<Resource> embedded_files(const EmbeddedFile* table);
+
 /// Returns all resources, sorted by path.
 const std::vector<Resource>& resources();
 

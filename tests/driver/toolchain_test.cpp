@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "compiler/driver/core_objects.h"
+#include "compiler/driver/resources.h"
 #include "compiler/emit/elf_object.h"
 #include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
@@ -87,6 +89,29 @@ TEST(CompileSource, IsNotAShell) {
                              name, "x.o")
                   .ok());
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "gone"));
+}
+
+/// The flags in tools/cmake/LlmcResources.cmake are those of core_arguments().
+TEST(CoreObject, IsWhatTheCompilerMakes) {
+#ifndef __clang__
+  GTEST_SKIP() << "llmc was not built with clang";
+#endif
+  const auto toolchain = find_toolchain("");
+  ASSERT_TRUE(toolchain.ok());
+  for (const char* name : {"generic", "arm64", "lasx"}) {
+    const target::Target& target = **target::find(name);
+    EXPECT_EQ(core_object(target, "nothing"), "");
+    const testing::TemporaryFolder folder;
+    ASSERT_TRUE(write_resources(folder.path(), resources_for({})).ok());
+    for (const std::string stem : {"status", "sampler"}) {
+      const std::string_view object = core_object(target, stem);
+      EXPECT_TRUE(emit::is_object_for(object, target.architecture)) << name;
+      ASSERT_TRUE(compile_source(*toolchain, folder.path(), core_arguments(target),
+                                 "src/core/" + stem + ".cpp", "x.o")
+                      .ok());
+      EXPECT_TRUE(*read_file(folder.path() / "x.o") == object) << stem << " for " << name;
+    }
+  }
 }
 
 TEST(MakeArchive, IsTheSameBytesEveryTime) {
