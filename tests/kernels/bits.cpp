@@ -12,7 +12,8 @@ using Coded4 = WeightCoded<4, 32, CodedScale::kF16, CodedZero::kInteger, Rows, K
 template <size_t Rows, size_t K>
 using Coded8 = WeightCoded<8, 16, CodedScale::kF32, CodedZero::kFloat, Rows, K>;
 
-// Together every way of reading keys and values.
+// Together every way of reading keys and values. Rules and formats take long to compile, so each
+// is here once; kernel tests have more of them together.
 [[maybe_unused]] constexpr KvFormats kMixed{KvFormat::kF16, KvFormat::kInt8};
 [[maybe_unused]] constexpr KvFormats kSmall{KvFormat::kInt8, KvFormat::kFp8};
 
@@ -271,12 +272,10 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       // Attention has no tiles of tokens: these are about threads, and chunks that end anywhere.
       if (threads == 2 || threads == 3 || tokens == 5 || tokens == 6) continue;
       bits.attend<32>("qkv and attention", 90);
-      bits.attend<32, AttentionRule<40, true>, true>("attention with norms, window, cap", 90);
-      bits.attend<32, AttentionRule<>, false, kMixed>("attention in f16 and int8", 90);
-      bits.attend<32, AttentionRule<>, false, kSmall>("attention in int8 and fp8", 90);
+      bits.attend<32, AttentionRule<40, true>, true, kMixed>(
+          "attention in f16 and int8 with norms, window, cap", 90);
       bits.attend<32, AttentionRule<0, true, ScoreBias::kByKey, true>>(
           "attention with a bias by key, sinks", 90);
-      bits.attend_to_source<KvFormats{}>("attention to a source", 150);
       bits.attend_to_source<{KvFormat::kInt8, KvFormat::kInt8}>("attention to a source in int8",
                                                                 129);
 #endif
@@ -291,11 +290,9 @@ extern "C" void LLMC_KERNEL_BITS(unsigned char* memory,
       if (!kTiled && (threads != 3 || tokens != 64)) continue;
       bits.set(tokens, threads, 0);
       bits.attend<32>("long attention", 530);
-      bits.attend<8, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 530);
-      bits.attend<32, AttentionRule<>, false, kSmall>("long attention in int8 and fp8", 530);
       using Window = AttentionRule<70, false, ScoreBias::kByDistance>;
-      bits.attend<32, Window>("long attention with a window, a bias", 530);
-      bits.attend<8, Window>("long attention with a window, a bias", 530);
+      bits.attend<8, Window, false, kSmall>("long attention in int8 and fp8, window, bias", 530);
+      bits.attend<32, Window, false, kSmall>("long attention in int8 and fp8, window, bias", 530);
     }
   }
 #endif
