@@ -77,7 +77,7 @@
 /// kFewLimit       largest number of tokens for which it is used, at most kFewRows (sizes.h)
 /// kAttentionSums  F32x8 sums that attention keeps in registers in addition to its operands
 /// kAttentionRowTile    maximum query rows that share a load of keys or values: 6 or 12
-/// kPrefetches     whether prefetch_stream() and prefetch_tile() have an effect
+/// kPrefetches     whether attention prefetches the next tile of keys and values (prefetch_tile())
 /// kWeightStreams  panels that one token's product reads concurrently (at most kStreams, sizes.h)
 /// kActivationTokens, kActivationStep   layout of quantized activations (kernels/quantize.h): k of
 ///                 kActivationStep (4, 8 or 32) together, then those of kActivationTokens tokens;
