@@ -25,7 +25,7 @@ std::string_view core_object(const target::Target& target, std::string_view stem
   };
   std::vector<std::string> arguments = core_arguments(target);
   std::erase_if(arguments, [](const std::string& flag) { return flag.starts_with("-I"); });
-  // Otherwise the flags in the build's files are out of date.
+  // Objects are not used if the flags in LlmcResources.cmake differ from core_arguments().
   if (file("arguments") != fmt::format("{}", fmt::join(arguments, " "))) return {};
   return file(stem);
 }

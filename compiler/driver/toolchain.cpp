@@ -67,7 +67,8 @@ Status run_tool(const std::vector<std::string>& argv, const std::filesystem::pat
                                                 : kUsualHint);
 }
 
-/// Returns the arguments that all sources of a bundle share.
+/// Returns the arguments that all sources of a bundle share. tools/cmake/LlmcResources.cmake has
+/// the same flags for the runtime.
 std::vector<std::string> common_arguments(const target::Target& target) {
   std::vector<std::string> arguments{fmt::format("--target={}", target.triple)};
   arguments.insert(arguments.end(), target.core_flags.begin(), target.core_flags.end());
