@@ -117,7 +117,7 @@ using AttentionShapes =
                    AttentionShape<6, 2, 20, 16, 2, kBytes>,
                    AttentionShape<7, 1, 64, 64, 2, formats_of(kInt8, kFp8)>,
                    // With more than 128 keys, prompts prefetch, on targets that do.
-                   std::conditional_t<kPrefetches, AttentionShape<8, 1, 256, 32, 2>,
+                   std::conditional_t<kPrefetches || !kEmulated, AttentionShape<8, 1, 256, 32, 2>,
                                       AttentionShape<8, 1, 8, 32, 2>>>;
 TYPED_TEST_SUITE(AttentionTest, AttentionShapes);
 
