@@ -53,7 +53,7 @@ inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false, kByteCodes = false, kVnniCodes = false;
 inline constexpr size_t kVnniByteTokens = 0, kFewTokens = 0, kFewLimit = 0;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
-inline constexpr bool kPrefetches = false;  // smaller code: speed matters less here
+inline constexpr bool kPrefetches = false;  // less code: its speed matters less
 
 struct F32x8 {
   portable::F32 v;
@@ -407,7 +407,9 @@ LLMC_INLINE void prefetch(const void* p) {
 LLMC_INLINE void prefetch_stream(const void* p) {
   prefetch(p);
 }
-LLMC_INLINE void prefetch_tile(const void*) {}
+LLMC_INLINE void prefetch_tile(const void* p) {
+  prefetch(p);
+}
 
 }  // namespace LLMC_ISA
 }  // namespace llmc
