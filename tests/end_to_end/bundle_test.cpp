@@ -392,7 +392,7 @@ TEST(Bundle, TheProgramOfTheReadmeRuns) {
   const auto readme = read_file(fs::path(LLMC_SOURCE_DIR) / "README.md");
   ASSERT_TRUE(readme.ok());
   const std::size_t begin = readme->find("/* app.c: "), end = readme->find("```", begin);
-  ASSERT_NE(begin, std::string::npos);
+  ASSERT_TRUE(begin != std::string::npos && end != std::string::npos);
   const testing::TemporaryFolder out;
   auto options = options_for(tinyfable(), "generic", ir::WeightFormat::kF32);
   options.out_dir = out.path() / "bundle";
