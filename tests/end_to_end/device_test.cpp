@@ -184,6 +184,15 @@ TEST(AccelerateOption, RunSaysWhatTheDeviceComputed) {
                                "avx2", "--cflag", "-O0", "-p", "Once", "-n", "1", "-v"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.err, ::testing::ContainsRegex("accelerator reference: [1-9][0-9]* jobs?, "));
+  const auto summary = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"run", tinyfable().string(), "--target", "avx2", "--cflag", "-O0",
+                               "-p", "Once", "-n", "1", "--json"});
+    const std::string out = llmc(more).out;
+    const std::size_t line = out.rfind('\n', out.size() - 2) + 1;
+    return nlohmann::json::parse(out.substr(line), nullptr, false);
+  };
+  EXPECT_GT(summary({"--accelerate", "reference"})["accelerator"]["jobs"], 0);
+  EXPECT_FALSE(summary({}).contains("accelerator"));
 }
 
 TEST(AccelerateOption, PlanDrawsATimeline) {

@@ -123,6 +123,7 @@ Result<RunResult> search_beams(const RunCommand& command, const exec::NativeMode
                        .stop_count = static_cast<std::uint32_t>(stop_ids.size())},
                       [&] { return session->set_logit_bias(sampling(false).biases); }));
   result.generation_seconds = seconds_after(start);
+  result.device = session->device_use();
   LLMC_CHECK(!result.beams.empty());
   const bool at_start = tokenizer != nullptr && compiled_in(prompts, model) == 0 &&
                         tokenizer->decode(prompts.text).empty();

@@ -136,16 +136,20 @@ Result<int> run_sources(const RunCommand& command, const exec::NativeModel& nati
   const double seconds = results.front().generation_seconds;
   const double rate = seconds > 0 ? static_cast<double>(generated) / seconds : 0;
   if (globals.json) {
-    print_json_line({{"done", true},
-                     {"prompt_ids", prompts.text},
-                     {"texts", std::move(texts)},
-                     {"target", model.target},
-                     {"prompt_seconds", results.front().prompt_seconds},
-                     {"tokens_per_second", rate},
-                     {"seed", command.sampling.sampling.seed}});
+    Json json{{"done", true},
+              {"prompt_ids", prompts.text},
+              {"texts", std::move(texts)},
+              {"target", model.target},
+              {"prompt_seconds", results.front().prompt_seconds},
+              {"tokens_per_second", rate},
+              {"seed", command.sampling.sampling.seed}};
+    if (const auto& device = results.front().device) json["accelerator"] = device_json(*device);
+    print_json_line(json);
     return 0;
   }
   flush_stdout();
+  const auto& device = results.front().device;
+  if (globals.verbose > 0 && device) note(globals, device_text(*device));
   note(globals,
        fmt::format("{} sources: {:.2f} s to encode them and the prompts; generated: {}, "
                    "{:.0f} tokens/s; {}{}",

@@ -153,6 +153,7 @@ Result<std::vector<RunResult>> generate_each(const RunCommand& command,
     text.finish();
     text.result.prompt_seconds = prompt_seconds;
     text.result.generation_seconds = seconds_from(start);
+    text.result.device = session->device_use();  // of all
     text.result.hash = text.hash.text();
     results.push_back(std::move(text.result));
   }
