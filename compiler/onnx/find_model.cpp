@@ -136,6 +136,18 @@ std::vector<std::string> bundles_in(const fs::path& path) {
   return found;
 }
 
+/// Returns the name of the bundle whose library and header are among `files`, and whose plan.json
+/// is not; empty if there is none.
+std::string incomplete_bundle(const std::vector<std::string>& files) {
+  const auto has = [&](const std::string& name) { return std::ranges::count(files, name) != 0; };
+  for (const std::string& file : files) {
+    if (!file.starts_with("lib") || !file.ends_with(".a")) continue;
+    const std::string name = file.substr(3, file.size() - 5);
+    if (has(name + ".h") && has(name + ".cmake") && !has(name + ".plan.json")) return name;
+  }
+  return {};
+}
+
 /// Returns the error for a folder without a model. `graphs` are .onnx files with other names;
 /// `others` are all files in the folder itself.
 Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs,
@@ -158,16 +170,6 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
                  : "give one of them";
     return d;
   }
-  const auto archive = std::ranges::find_if(others, [](const std::string& name) {
-    return name.starts_with("lib") && fs::path(name).extension() == ".a";
-  });
-  if (archive != others.end()) {
-    const std::string plan = archive->substr(3, archive->size() - 5) + ".plan.json";
-    d.message =
-        "damaged bundle: it has " + printable(*archive, 100) + " but no " + printable(plan, 100);
-    d.hint = "copy the whole folder that llmc compile wrote, or compile the model again";
-    return d;
-  }
   if (const auto snapshots = folders_in(path / "snapshots"); !snapshots.empty()) {
     d.message += "; it is an entry of the Hugging Face cache";
     d.hint = "give one of its snapshots: " + list_of(snapshots);
@@ -179,6 +181,12 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
     const fs::path extension = fs::path(name).extension();
     if (extension == ".safetensors" || extension == ".gguf" || name == "pytorch_model.bin")
       weights.push_back(name);
+  }
+  if (const std::string name = incomplete_bundle(others); weights.empty() && !name.empty()) {
+    d.message = "damaged bundle: it has lib" + printable(name, 100) + ".a and " +
+                printable(name, 100) + ".h, but no " + printable(name, 100) + ".plan.json";
+    d.hint = "copy the whole folder that llmc compile wrote, or compile the model again";
+    return d;
   }
   const bool export_it = !weights.empty() || std::ranges::count(others, "config.json") != 0;
   if (!weights.empty()) d.message += "; it has " + list_of(weights) + ", but llmc reads ONNX";

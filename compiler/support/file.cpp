@@ -57,7 +57,7 @@ Diagnostic system_error(const std::filesystem::path& path, std::string_view what
     d.hint = path.is_relative() ? "check the path; it is relative to the current folder"
                                 : "check the path";
   if (error_number == ENOENT && what.starts_with("create"))
-    d.hint = "files cannot be created there";
+    d.hint = "does the folder exist, and can files be created there?";
   if (error_number == ENOTDIR) d.hint = "a part of the path is a file, not a folder";
   if (error_number == ENOSPC) d.hint = "free disk space, or write to another disk";
   if (error_number == EACCES || error_number == EROFS) d.hint = "check the permissions of the path";

@@ -60,20 +60,24 @@ TEST(Suggestions, NameTheCommandThatWasMeant) {
   EXPECT_THAT(llmc({"xyzzy"}).err, HasSubstr("llmc --help"));
   expect_mistake({"run", "x", "--nosuch"}, "--nosuch", "llmc run --help");
   EXPECT_THAT(llmc({"plan"}).err, HasSubstr("llmc plan --help"));
-  EXPECT_THAT(llmc({"run", "x", "Once upon a time"}).err,
-              HasSubstr("'Once upon a time'\nhint: the model is x; give the prompt by -p TEXT"));
+  EXPECT_THAT(
+      llmc({"run", "x", "Once upon a time"}).err,
+      HasSubstr("'Once upon a time'\nhint: x is the model already; give the prompt by -p TEXT"));
   EXPECT_THAT(llmc({"run", "Once", "-m", "x"}).err,
-              HasSubstr("'Once'\nhint: the model is x; give the prompt by -p TEXT"));
+              HasSubstr("'Once'\nhint: x is the model already; give the prompt by -p TEXT"));
   EXPECT_THAT(llmc({"run", "x", "-p", "Once", "upon"}).err,
-              HasSubstr("'upon'\nhint: the model is x; put the prompt of -p in quotes"));
+              HasSubstr("'upon'\nhint: x is the model already; put the prompt of -p in quotes"));
   EXPECT_THAT(llmc({"plan", "x", "y"}).err,
-              HasSubstr("'y'\nhint: the model is x; llmc plan --help"));
+              HasSubstr("'y'\nhint: x is the model already; llmc plan --help"));
 }
 
 TEST(Suggestions, NameTheOptionThatWasMeant) {
   EXPECT_THAT(llmc({"run", "x", "--promt", "a"}).err, HasSubstr("did you mean --prompt?"));
   // "--temperature" stands for --temp.
   EXPECT_THAT(llmc({"run", "x", "--temprature", "0"}).err, HasSubstr("did you mean --temp?"));
+  EXPECT_THAT(llmc({"run", "--modle", "x"}).err, HasSubstr("did you mean --model?"));
+  EXPECT_THAT(llmc({"run", "x", "--", "--temp"}).err,
+              HasSubstr("'--temp'\nhint: options go before --"));
   expect_mistake({"run", "x", "--ngl", "99"}, "--ngl must be 0", "--accelerate opencl");
 }
 

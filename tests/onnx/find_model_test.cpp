@@ -78,8 +78,11 @@ TEST(FindModel, ListsWhatIsThereInstead) {
 }
 
 TEST(FindModel, NamesWhatABundleLacks) {
-  EXPECT_EQ(chosen({"libtiny.a", "tiny.h", "src/model.cpp"}),
-            "damaged bundle: it has libtiny.a but no tiny.plan.json");
+  EXPECT_EQ(chosen({"libtiny.a", "tiny.h", "tiny.cmake", "src/model.cpp"}),
+            "damaged bundle: it has libtiny.a and tiny.h, but no tiny.plan.json");
+  EXPECT_THAT(chosen({"libtiny.a", "tiny.cmake"}), HasSubstr("neither block_0.onnx"));
+  EXPECT_THAT(chosen({"libtiny.a", "tiny.h", "tiny.cmake", "model.safetensors"}),
+              HasSubstr("it has model.safetensors"));
 }
 
 /// The diagnostic about a folder with these files.

@@ -126,8 +126,8 @@ void note_plan(const BuildOptions& options, const plan::Plan& plan, const Global
   if (plan.kv.blocks > 0 && planned.shard.index == 0 && planned.tokenizer_file.empty() &&
       planned.tokenizer_refused.empty())
     remark(globals,
-           fmt::format("{} has no tokenizer.json, tokenizer.model or tokenizer.txt: `llmc run` "
-                       "will take token ids instead of text",
+           fmt::format("{} comes without a tokenizer (docs/tokenizers.md): `llmc run` will take "
+                       "token ids instead of text",
                        printable(options.model.model, 200)));
   if (options.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant);

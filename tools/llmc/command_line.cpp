@@ -159,9 +159,11 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
     const CLI::Option* const model = command.get_option_no_throw("MODEL");
     if (const CLI::Option* const prompt = command.get_option_no_throw("--prompt"))
       hint = prompt->count() > 0 ? "put the prompt of -p in quotes" : "give the prompt by -p TEXT";
-    if (model != nullptr && model->count() > 0)
-      hint =
-          fmt::format("the model is {}; {}", llmc::printable(model->results().front(), 80), hint);
+    if (argument.size() > 1 && argument.front() == '-')
+      hint = "options go before --";
+    else if (model != nullptr && model->count() > 0)
+      hint = fmt::format("{} is the model already; {}",
+                         llmc::printable(model->results().front(), 80), hint);
     return llmc::usage_error(fmt::format("unexpected argument '{}'", llmc::printable(argument, 80)),
                              hint);
   }

@@ -164,8 +164,8 @@ class Speller {
       if (layers == "0") return ok_status();
       return usage_error(fmt::format("{} must be 0, not '{}': the model's layers run on the CPU",
                                      option.name, printable(layers, 40)),
-                         "remove the option; --accelerate opencl computes the matrix products of "
-                         "prompts on a GPU");
+                         "remove the option; a model that is compiled with --accelerate opencl "
+                         "computes the matrix products of prompts on a GPU");
     }
     // `verify` has an option of that name.
     if (is_one_of(option.name, kModelNames) && command() != "verify") {
@@ -223,11 +223,14 @@ std::vector<std::pair<std::string_view, std::string_view>> option_aliases(
   for (const Spelling& spelling : kSpellings) {
     const bool applies = spelling.commands.empty() || lists(spelling.commands, command);
     if (!applies || spelling.to.empty()) continue;
-    const std::size_t begin = spelling.from.find("--");  // the long name, if there is one
-    if (begin == spelling.from.npos) continue;
-    const std::string_view name = spelling.from.substr(begin);
-    aliases.emplace_back(name.substr(0, name.find(' ')), spelling.to);
+    std::string_view names = spelling.from;
+    for (std::size_t at = 0; (at = names.find("--")) != names.npos;) {
+      names.remove_prefix(at);
+      aliases.emplace_back(names.substr(0, names.find(' ')), spelling.to);
+      names.remove_prefix(aliases.back().first.size());
+    }
   }
+  if (command != "verify") aliases.emplace_back("--model", "--model");
   return aliases;
 }
 
