@@ -116,7 +116,8 @@ using AttentionShapes =
                    AttentionShape<32, 1, 16, 128, 2>, AttentionShape<4, 4, 48, 32, 2, kHalves>,
                    AttentionShape<6, 2, 20, 16, 2, kBytes>,
                    AttentionShape<7, 1, 64, 64, 2, formats_of(kInt8, kFp8)>,
-                   // With more than 128 keys, prompts prefetch, on targets that do.
+                   // Prompts with more than 128 keys prefetch. Left out only under emulators of
+                   // targets that do not.
                    std::conditional_t<kPrefetches || !kEmulated, AttentionShape<8, 1, 256, 32, 2>,
                                       AttentionShape<8, 1, 8, 32, 2>>>;
 TYPED_TEST_SUITE(AttentionTest, AttentionShapes);

@@ -12,8 +12,8 @@ using Coded4 = WeightCoded<4, 32, CodedScale::kF16, CodedZero::kInteger, Rows, K
 template <size_t Rows, size_t K>
 using Coded8 = WeightCoded<8, 16, CodedScale::kF32, CodedZero::kFloat, Rows, K>;
 
-// Together every way of reading keys and values. Attention takes long to compile, so a rule and a
-// format are combined only where no test of long contexts needs the format without the rule.
+// Together every way of reading keys and values. Attention takes long to compile: short contexts
+// test rules and formats together, long ones test small formats and a window apart.
 [[maybe_unused]] constexpr KvFormats kMixed{KvFormat::kF16, KvFormat::kInt8};
 [[maybe_unused]] constexpr KvFormats kSmall{KvFormat::kInt8, KvFormat::kFp8};
 

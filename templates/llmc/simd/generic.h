@@ -53,7 +53,7 @@ inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = false, kByteCodes = false, kVnniCodes = false;
 inline constexpr size_t kVnniByteTokens = 0, kFewTokens = 0, kFewLimit = 0;
 inline constexpr size_t kAttentionSums = 12, kAttentionRowTile = 6;
-inline constexpr bool kPrefetches = false;  // less code: its speed matters less
+inline constexpr bool kPrefetches = false;  // small code matters more than speed
 
 struct F32x8 {
   portable::F32 v;
