@@ -17,9 +17,8 @@ namespace llmc::driver {
 
 std::string_view core_object(const target::Target& target, std::string_view stem) {
   static const std::vector<Resource> files = embedded_files(llmc_core_object_table);
-  const std::string_view architecture = target.triple.substr(0, target.triple.find('-'));
   const auto file = [&](std::string_view name) {
-    const std::string path = fmt::format("{}/{}", architecture, name);
+    const std::string path = fmt::format("{}/{}", processor_of(target.triple), name);
     const auto found = std::ranges::lower_bound(files, path, {}, &Resource::path);
     return found != files.end() && found->path == path ? found->content : std::string_view();
   };

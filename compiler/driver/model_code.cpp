@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <future>
 
 #include "compiler/driver/core_objects.h"
@@ -53,10 +54,18 @@ std::vector<std::string> ModelCode::arguments() const {
 }
 
 Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) const {
-  const std::uint64_t total = core_sources_.size() + 1;
-  report(progress, "compile", 0, total);
-  LLMC_RETURN_IF_ERROR(create_folders(folder_ / kObjects));
   const target::Target& target = *plan_.options.target;
+  std::vector<std::string> stems;
+  std::vector<std::string_view> embedded;  // object of each source; empty: it is compiled here
+  for (const std::string& source : core_sources_) {
+    stems.push_back(fs::path(source).stem().string());
+    embedded.push_back(core_object(target, stems.back()));
+  }
+  std::uint64_t done = 0;
+  const auto compiled = std::ranges::count(embedded, std::string_view());
+  const std::uint64_t total = static_cast<std::uint64_t>(compiled) + 1;
+  report(progress, "compile", done, total);
+  LLMC_RETURN_IF_ERROR(create_folders(folder_ / kObjects));
   std::vector<std::string> objects{object("model")};
   auto model = std::async(std::launch::async, [&, model_object = objects[0]]() -> Status {
     LLMC_RETURN_IF_ERROR(
@@ -65,13 +74,14 @@ Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) co
   });
   Status core = ok_status();
   for (std::size_t i = 0; i < core_sources_.size() && core.ok(); ++i) {
-    const std::string stem = fs::path(core_sources_[i]).stem().string();
-    objects.push_back(fmt::format("{}/llmc_{}.o", kObjects, stem));
-    const std::string_view object = core_object(target, stem);
-    core = object.empty() ? compile_source(toolchain_, folder_, core_arguments(target),
-                                           core_sources_[i], objects.back())
-                          : llmc::write_file(folder_ / objects.back(), object);
-    report(progress, "compile", i + 1, total);
+    objects.push_back(fmt::format("{}/llmc_{}.o", kObjects, stems[i]));
+    if (!embedded[i].empty()) {
+      core = llmc::write_file(folder_ / objects.back(), embedded[i]);
+    } else {
+      core = compile_source(toolchain_, folder_, core_arguments(target), core_sources_[i],
+                            objects.back());
+      report(progress, "compile", ++done, total);
+    }
   }
   LLMC_RETURN_IF_ERROR(model.get());
   LLMC_RETURN_IF_ERROR(std::move(core));

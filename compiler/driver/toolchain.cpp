@@ -90,24 +90,6 @@ std::string_view triple_of(const std::vector<std::string>& cflags, std::size_t i
   return apart && i + 1 < cflags.size() ? std::string_view(cflags[i + 1]) : std::string_view();
 }
 
-/// Returns the architecture of a triple, as spelled in the targets' triples.
-std::string_view processor_of(std::string_view triple) {
-  const std::string_view name = triple.substr(0, triple.find('-'));
-  if (name == "amd64") return "x86_64";
-  if (name == "arm64") return "aarch64";
-  return name;
-}
-
-/// Returns whether the triple's operating system uses an object format other than ELF.
-bool is_other_format(std::string_view triple) {
-  constexpr std::string_view kSystems[] = {"apple",   "darwin", "macos",     "ios",     "tvos",
-                                           "watchos", "xros",   "driverkit", "windows", "win32",
-                                           "cygwin",  "mingw",  "wasm",      "uefi",    "aix",
-                                           "zos",     "macho",  "coff",      "xcoff",   "visionos"};
-  return std::ranges::any_of(
-      kSystems, [&](std::string_view system) { return triple.find(system) != triple.npos; });
-}
-
 /// Returns a target's name in a form that is valid inside a C++ identifier.
 std::string identifier(std::string_view name) {
   std::string result(name);
@@ -134,6 +116,13 @@ std::string joined(const std::vector<std::string>& arguments, std::string_view i
 }
 
 }  // namespace
+
+std::string_view processor_of(std::string_view triple) {
+  const std::string_view name = triple.substr(0, triple.find('-'));
+  if (name == "amd64") return "x86_64";
+  if (name == "arm64") return "aarch64";
+  return name;
+}
 
 Result<Toolchain> find_toolchain(const std::string& cc) {
   Toolchain toolchain;
@@ -202,7 +191,7 @@ Status check_cflags(const std::vector<std::string>& cflags, const target::Target
   for (std::size_t i = 0; i < cflags.size(); ++i) {
     const std::string_view triple = triple_of(cflags, i);
     if (triple.empty()) continue;
-    if (is_other_format(triple)) {
+    if (target::names_other_system(triple)) {
       return usage_error(
           fmt::format("--cflag {}: '{}' is not supported: libraries are ELF objects, which macOS, "
                       "Windows and some other systems do not have",

@@ -36,6 +36,9 @@ std::vector<std::string> core_arguments(const target::Target& target);
 std::vector<std::string> function_arguments(const target::Target& target, std::string_view name,
                                             const std::vector<std::string>& extra);
 
+/// Returns the architecture of a triple, as spelled in the targets' triples: "x86_64".
+std::string_view processor_of(std::string_view triple);
+
 /// Fails with kUsage if a flag selects another CPU architecture than the target's, or a system
 /// whose objects are not ELF, such as `--target=arm64-apple-macos`.
 Status check_cflags(const std::vector<std::string>& cflags, const target::Target& target);

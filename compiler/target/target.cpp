@@ -148,20 +148,14 @@ constexpr Suggestion kFamilies[] = {
     {"armv6", kOfMicrocontrollers},
     {"stm32", kOfMicrocontrollers},
     {"esp32", kOfMicrocontrollers},
-    {"windows", kOfOtherSystems},
-    {"macos", kOfOtherSystems},
-    {"win32", kOfOtherSystems},
-    {"win64", kOfOtherSystems},
-    {"metal", kOfDevices},
-    {"vulkan", kOfDevices},
-    {"rocm", kOfDevices},
-    {"nvidia", kOfDevices},
-    {"npu", kOfDevices},
-    {"darwin", kOfOtherSystems},
-    {"ios", kOfOtherSystems},
     {"cuda", kOfDevices},
-    {"opencl", kOfDevices},
     {"gpu", kOfDevices},
+    {"metal", kOfDevices},
+    {"npu", kOfDevices},
+    {"nvidia", kOfDevices},
+    {"opencl", kOfDevices},
+    {"rocm", kOfDevices},
+    {"vulkan", kOfDevices},
 };
 
 constexpr Target kTargets[] = {
@@ -371,10 +365,21 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
     advice = std::string(family->text) + "; ";
   } else if (const std::string_view meant = nearest(small, names); !meant.empty()) {
     advice = "did you mean " + std::string(meant) + "? ";
+  } else if (names_other_system(small)) {
+    advice = std::string(kOfOtherSystems) + "; ";
   }
   return usage_error(
       "unknown target '" + printable(name, 40) + "'",
       advice + "known targets: " + known + "; native selects the best for this machine");
+}
+
+bool names_other_system(std::string_view text) {
+  constexpr string_view kSystems[] = {
+      "apple",    "darwin",    "macos",   "ios",   "tvos",  "watchos", "xros",
+      "visionos", "driverkit", "windows", "win32", "win64", "cygwin",  "mingw",
+      "wasm",     "uefi",      "aix",     "zos",   "macho", "coff",    "xcoff"};
+  return std::ranges::any_of(kSystems,
+                             [&](string_view system) { return text.find(system) != text.npos; });
 }
 
 std::string described(const Target& target) {

@@ -66,6 +66,10 @@ std::span<const Target> all();
 /// target; the error lists the levels, or lists all targets and suggests one.
 Result<const Target*> find(std::string_view name, std::uint32_t opt_level = kMaxOptLevel);
 
+/// Returns whether a triple, or a name given for a target, names a system whose object format is
+/// not ELF.
+bool names_other_system(std::string_view text);
+
 /// Returns the name for messages and comments: "avx2", or "avx2 at level 2" if the level is not the
 /// highest.
 std::string described(const Target& target);

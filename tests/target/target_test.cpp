@@ -93,6 +93,7 @@ TEST(Targets, NamesWithoutAnExactTargetGetASuggestion) {
       {"neoverse-v2", "use arm64-i8mm for it"},
       {"cortex-m7", "microcontrollers are not supported"},
       {"windows-x64", "libraries are ELF files"},
+      {"x86_64-apple-darwin", "libraries are ELF files"},
       {"cuda", "--accelerate chooses an accelerator"},
       {"cortex-a57", "arm64 needs the dot products"},
       {"z80", "native selects the best for this machine"}};

@@ -11,7 +11,7 @@ function(llmc_embed target symbol names files)
   endforeach()
   set(listing ${CMAKE_BINARY_DIR}/${symbol}.S)
   # Relocated at load time, hence not .rodata.
-  file(CONFIGURE OUTPUT ${listing} @ONLY CONTENT
+  file(GENERATE OUTPUT ${listing} CONTENT
 "    .section .rodata.${symbol},\"a\",%progbits
 ${blobs}
     .section .data.rel.ro.${symbol},\"aw\",%progbits
@@ -53,14 +53,17 @@ function(llmc_embed_core target)
   set(flags_loongarch64 -march=loongarch64)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/core/*.cpp)
   separate_arguments(first_arguments UNIX_COMMAND "${CMAKE_CXX_COMPILER_ARG1}")
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} ${first_arguments} --version OUTPUT_VARIABLE version)
   set(missing "")
   set(names "")
   set(objects "")
   foreach(architecture x86_64 aarch64 loongarch64)
     set(flags --target=${architecture}-linux-gnu ${flags_${architecture}} ${common})
     set(compile ${CMAKE_CXX_COMPILER} ${first_arguments} ${flags})
-    execute_process(COMMAND ${compile} -x c++ -c /dev/null -o /dev/null RESULT_VARIABLE failed
-      OUTPUT_QUIET ERROR_QUIET)
+    # Without the other flags: a mistake in them is an error of the build.
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} ${first_arguments}
+        --target=${architecture}-linux-gnu -x c++ -c /dev/null -o /dev/null
+      RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
     if(failed)
       message(STATUS "llmc compile will compile the runtime for ${architecture}: "
         "${CMAKE_CXX_COMPILER} is not a clang for it")
@@ -71,6 +74,7 @@ function(llmc_embed_core target)
     file(MAKE_DIRECTORY ${folder})
     list(JOIN flags " " text)
     file(CONFIGURE OUTPUT ${folder}/arguments @ONLY CONTENT "${text}")
+    file(CONFIGURE OUTPUT ${folder}/compiler @ONLY CONTENT "${version}")
     list(APPEND names ${architecture}/arguments)
     list(APPEND objects ${folder}/arguments)
     foreach(source IN LISTS sources)
@@ -79,7 +83,7 @@ function(llmc_embed_core target)
       add_custom_command(OUTPUT ${object}
         COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${compile} -I${CMAKE_SOURCE_DIR}/runtime/include
           -I${CMAKE_SOURCE_DIR}/templates -MD -MF ${object}.d -c ${source} -o ${object}
-        DEPENDS ${source} ${folder}/arguments ${CMAKE_CXX_COMPILER} DEPFILE ${object}.d VERBATIM
+        DEPENDS ${source} ${folder}/arguments ${folder}/compiler DEPFILE ${object}.d VERBATIM
         COMMENT "Compiling ${stem} of the runtime for ${architecture}")
       list(APPEND names ${architecture}/${stem})
       list(APPEND objects ${object})
