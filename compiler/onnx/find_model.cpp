@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -136,8 +138,8 @@ std::vector<std::string> bundles_in(const fs::path& path) {
   return found;
 }
 
-/// Returns the name of the bundle whose library and header are among `files`, and whose plan.json
-/// is not; empty if there is none.
+/// Returns the name of the bundle whose library, header and CMake file are among `files`, and whose
+/// plan.json is not; empty if there is none.
 std::string incomplete_bundle(const std::vector<std::string>& files) {
   const auto has = [&](const std::string& name) { return std::ranges::count(files, name) != 0; };
   for (const std::string& file : files) {
@@ -183,8 +185,8 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
       weights.push_back(name);
   }
   if (const std::string name = incomplete_bundle(others); weights.empty() && !name.empty()) {
-    d.message = "damaged bundle: it has lib" + printable(name, 100) + ".a and " +
-                printable(name, 100) + ".h, but no " + printable(name, 100) + ".plan.json";
+    d.message = fmt::format("damaged bundle: it has lib{0}.a and {0}.h, but no {0}.plan.json",
+                            printable(name, 100));
     d.hint = "copy the whole folder that llmc compile wrote, or compile the model again";
     return d;
   }

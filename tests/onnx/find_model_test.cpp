@@ -81,6 +81,7 @@ TEST(FindModel, NamesWhatABundleLacks) {
   EXPECT_EQ(chosen({"libtiny.a", "tiny.h", "tiny.cmake", "src/model.cpp"}),
             "damaged bundle: it has libtiny.a and tiny.h, but no tiny.plan.json");
   EXPECT_THAT(chosen({"libtiny.a", "tiny.cmake"}), HasSubstr("neither block_0.onnx"));
+  EXPECT_THAT(chosen({"libtiny.a", "tiny.h"}), HasSubstr("neither block_0.onnx"));
   EXPECT_THAT(chosen({"libtiny.a", "tiny.h", "tiny.cmake", "model.safetensors"}),
               HasSubstr("it has model.safetensors"));
 }

@@ -171,6 +171,7 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
   std::vector<std::string> names;
   for (const CLI::Option* const option : command.get_options())
     for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
+  if (command.get_option_no_throw("MODEL") != nullptr) names.emplace_back("--model");
   std::vector<std::string_view> views(names.begin(), names.end());
   const auto aliases = option_aliases(command.get_name());
   for (const auto& [alias, meaning] : aliases) views.push_back(alias);

@@ -110,6 +110,11 @@ Json summary(const RunResult& result, const RunPrompts& prompts, const RunComman
   return json;
 }
 
+/// With -v, prints what an accelerator computed.
+void note_device(const std::optional<exec::DeviceUse>& device, const Globals& globals) {
+  if (globals.verbose > 0 && device) note(globals, device_text(*device));
+}
+
 /// Generates and prints a text for each of several sources.
 Result<int> run_sources(const RunCommand& command, const exec::NativeModel& native,
                         const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,
@@ -135,6 +140,7 @@ Result<int> run_sources(const RunCommand& command, const exec::NativeModel& nati
   }
   const double seconds = results.front().generation_seconds;
   const double rate = seconds > 0 ? static_cast<double>(generated) / seconds : 0;
+  const auto& device = results.front().device;
   if (globals.json) {
     Json json{{"done", true},
               {"prompt_ids", prompts.text},
@@ -143,13 +149,12 @@ Result<int> run_sources(const RunCommand& command, const exec::NativeModel& nati
               {"prompt_seconds", results.front().prompt_seconds},
               {"tokens_per_second", rate},
               {"seed", command.sampling.sampling.seed}};
-    if (const auto& device = results.front().device) json["accelerator"] = device_json(*device);
+    if (device) json["accelerator"] = device_json(*device);
     print_json_line(json);
     return 0;
   }
   flush_stdout();
-  const auto& device = results.front().device;
-  if (globals.verbose > 0 && device) note(globals, device_text(*device));
+  note_device(device, globals);
   note(globals,
        fmt::format("{} sources: {:.2f} s to encode them and the prompts; generated: {}, "
                    "{:.0f} tokens/s; {}{}",
@@ -286,7 +291,7 @@ void print_result(const RunResult& result, const RunCommand& command, const RunF
   print(logprobs_text(result.ids, result.logprobs, facts.tokenizer));
   flush_stdout();  // before the note, if both streams go to the same place
   note_empty(result, command, facts.has_template, facts.tokenizer, globals);
-  if (globals.verbose > 0 && result.device) note(globals, device_text(*result.device));
+  note_device(result.device, globals);
   note(globals,
        fmt::format("prompt: {}{}, {:.0f} tokens/s; generated: {}, {:.0f} tokens/s{}; {}; {}{}",
                    counted(given, "token"),

@@ -78,13 +78,13 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
     tokens = tokens - (image.end - image.begin) + image.used(model.image_rows);
   const std::size_t longest = std::max(tokens, prompts.negative.size());
   if (longest <= model.ctx - before) return ok_status();
-  return file_failure(ErrorKind::kBadInput, command.model.model,
-                      fmt::format("a prompt of {} does not fit the context of {}{}",
-                                  counted(longest, "token"), model.ctx, after_compiled_in(before)),
-                      command.context.shift
-                          ? "--context-shift only makes room for generated text: use a shorter "
-                            "prompt, or compile with a larger --ctx"
-                          : "use a shorter prompt, or compile with a larger --ctx");
+  return file_failure(
+      ErrorKind::kBadInput, command.model.model,
+      fmt::format("a prompt of {} does not fit the context of {}{}", counted(longest, "token"),
+                  model.ctx, after_compiled_in(before)),
+      fmt::format(
+          "{}use a shorter prompt, or compile with a larger --ctx",
+          command.context.shift ? "--context-shift only makes room for generated text: " : ""));
 }
 
 std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& model) {

@@ -230,7 +230,6 @@ std::vector<std::pair<std::string_view, std::string_view>> option_aliases(
       names.remove_prefix(aliases.back().first.size());
     }
   }
-  if (command != "verify") aliases.emplace_back("--model", "--model");
   return aliases;
 }
 

@@ -26,8 +26,7 @@ using TakesValue = std::function<bool(const std::string& name)>;
 /// one without its value.
 Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value);
 
-/// Returns the long aliases of a command's options, each with the option it stands for, and
-/// --model.
+/// Returns the long aliases of a command's options, each with the name of its option.
 std::vector<std::pair<std::string_view, std::string_view>> option_aliases(std::string_view command);
 
 }  // namespace llmc::cli
