@@ -7,6 +7,7 @@
 #include "compiler/support/subprocess.h"
 #include "tests/end_to_end/models.h"
 #include "tests/end_to_end/program.h"
+#include "tests/support/load.h"
 
 namespace llmc::tests {
 namespace {
@@ -78,11 +79,7 @@ int main(void) {
                                 "-lm",
                                 "-o",
                                 out.path() / "app"};
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  link.emplace_back("-fsanitize=address,undefined");
-#endif
-#endif
+  if (kAddressSanitizer) link.emplace_back("-fsanitize=address,undefined");
   output_of(link);
   EXPECT_FALSE(output_of({out.path() / "app"}).empty());
 }

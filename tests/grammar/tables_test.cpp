@@ -9,6 +9,7 @@
 
 #include "llmc/grammar.h"
 #include "tests/grammar/grammar_fixture.h"
+#include "tests/support/load.h"
 
 namespace llmc::hosted::grammar::testing {
 namespace {
@@ -250,11 +251,7 @@ long growth_of(F f) {
 }
 
 TEST(GrammarTables, RulesThatBeginWithRulesNeedLittleMemory) {
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  GTEST_SKIP() << "the sanitizer's own memory counts, too";
-#endif
-#endif
+  if (tests::kAddressSanitizer) GTEST_SKIP() << "the sanitizer's own memory counts, too";
   const Grammar grammar = parsed(nested_rules(600));
   const Vocabulary vocabulary = vocabulary_with({});
   bool built = false;

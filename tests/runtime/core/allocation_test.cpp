@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tests/runtime/core/free_grammar.h"
+#include "tests/support/load.h"
 
 namespace llmc::fake {
 namespace {
@@ -146,11 +147,7 @@ constexpr Call kCalls[] = {
 };
 
 TEST(Session, NothingIsAllocatedAfterInit) {
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  GTEST_SKIP() << "the sanitizer's allocator keeps no mallinfo2";
-#endif
-#endif
+  if (tests::kAddressSanitizer) GTEST_SKIP() << "the sanitizer's allocator keeps no mallinfo2";
   const auto stage = std::make_unique<Stage>();
   for (const Call& call : kCalls) {
     const std::size_t before = mallinfo2().uordblks;

@@ -8,6 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include "tests/support/load.h"
+
 namespace llmc {
 namespace {
 
@@ -50,11 +52,8 @@ fs::path core_object(const std::string& optimisation) {
 class Freestanding : public testing::TestWithParam<const char*> {};
 
 TEST_P(Freestanding, NeedsFourFunctionsAndKeepsNoState) {
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  GTEST_SKIP() << "looks at objects that are compiled without sanitizers";
-#endif
-#endif
+  if (tests::kAddressSanitizer)
+    GTEST_SKIP() << "looks at objects that are compiled without sanitizers";
   const fs::path object = core_object(GetParam());
   std::istringstream symbols(output_of("llvm-nm-19 --format=posix '" + object.string() + "'"));
   std::set<std::string> undefined;
