@@ -187,10 +187,14 @@ TEST(AccelerateOption, RunSaysWhatTheDeviceComputed) {
   const auto summary = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"run", tinyfable().string(), "--target", "avx2", "--cflag", "-O0",
                                "-p", "Once", "-n", "1", "--json"});
-    const std::string out = llmc(more).out;
-    const std::size_t line = out.rfind('\n', out.size() - 2) + 1;
-    return nlohmann::json::parse(out.substr(line), nullptr, false);
+    const ProgramRun json = llmc(more);
+    EXPECT_EQ(json.code, 0) << json.err;
+    const std::size_t line = json.out.rfind('\n', json.out.size() - 2) + 1;
+    auto last = nlohmann::json::parse(json.out.substr(line), nullptr, false);
+    EXPECT_TRUE(last.contains("done")) << json.out;
+    return last;
   };
+  EXPECT_GT(summary({"--accelerate", "reference", "--beams", "2"})["accelerator"]["jobs"], 0);
   EXPECT_GT(summary({"--accelerate", "reference"})["accelerator"]["jobs"], 0);
   EXPECT_FALSE(summary({}).contains("accelerator"));
 }
