@@ -201,7 +201,8 @@ TEST(CheckObject, TakesElfForTheTargetAlone) {
 }
 
 /// What the script runs when its compiler says `version` of itself: a line for each call.
-std::string calls_of_script(const std::string& version, const std::string& environment) {
+std::string calls_of_script(const std::string& version, const std::string& environment,
+                            const std::vector<std::string>& flags = {"-DTEXT=a b"}) {
   testing::TemporaryFolder folder;
   const auto write = [&](const std::string& file, const std::string& text) {
     std::filesystem::create_directories((folder.path() / file).parent_path());
@@ -213,7 +214,7 @@ std::string calls_of_script(const std::string& version, const std::string& envir
                         "'\nfor last; do :; done\ntouch \"$last\"\n");
   std::filesystem::permissions(folder.path() / "compiler", std::filesystem::perms::owner_all);
   write("bundle/src/build.sh", build_script({"/usr/bin/clang++-19", "/usr/bin/ar"}, avx2, "tiny",
-                                            model_arguments(avx2, "tiny", {"-DTEXT=a b"}),
+                                            model_arguments(avx2, "tiny", flags),
                                             {"src/core/session.cpp", "src/core/state.cpp"}, {}));
   const auto ran = run_command({"sh", "-c",
                                 "cd '" + folder.path().string() + "' && " + environment +
@@ -231,6 +232,7 @@ TEST(BuildScript, TakesOtherCompilersAndFlags) {
   EXPECT_EQ(std::ranges::count(gnu, '\n'), 3);
   EXPECT_THAT(gnu, ::testing::Not(HasSubstr("--target=")));
   EXPECT_THAT(gnu, ::testing::Not(HasSubstr("-nostdlibinc")));
+  EXPECT_THAT(gnu, ::testing::Not(HasSubstr("-Xclang")));
   EXPECT_THAT(gnu, ::testing::StartsWith("-O3 -g0 -g -DMINE"));
   EXPECT_THAT(gnu, HasSubstr("-mavx2 -mfma"));
   EXPECT_THAT(gnu, HasSubstr("-DTEXT=a b -c src/model.cpp -o build/tiny_model.o\n"));
@@ -240,9 +242,15 @@ TEST(BuildScript, TakesOtherCompilersAndFlags) {
       "clang version 19",
       "CXX=\"$PWD/compiler --driver\" CC=false CXXFLAGS=-DMORE CFLAGS=-DLESS AR=ar");
   EXPECT_THAT(clang, ::testing::StartsWith("--driver -O3"));
-  EXPECT_THAT(clang, HasSubstr("--target=x86_64-linux-gnu -nostdlibinc"));
+  EXPECT_THAT(clang, HasSubstr("--target=x86_64-linux-gnu -nostdlibinc -Xclang -fno-cxx-modules"));
   EXPECT_THAT(clang, HasSubstr("-DMORE"));
   EXPECT_THAT(clang, ::testing::Not(HasSubstr("-DLESS")));
+  // The user's own flags stay where they are.
+  const std::string more = calls_of_script("clang version 19", "CXX=\"$PWD/compiler\" AR=ar",
+                                           {"-Xclang", "-fmerge-functions", "-Xclang", "-x"});
+  EXPECT_THAT(more, HasSubstr("-Isrc -Xclang -fmerge-functions -Xclang -x -c src/model.cpp"));
+  EXPECT_EQ(std::ranges::count(more, '\n'), 3);
+  EXPECT_THAT(more.substr(more.find('\n')), ::testing::Not(HasSubstr("-fmerge-functions")));
 }
 
 TEST(BuildScript, LeavesTheBundleAsItWasWhenItFails) {

@@ -1,6 +1,16 @@
 #pragma once
 
+// clang's header includes all instruction sets of x86-64, which take longer to parse than llmc's
+// own headers. With this macro, which selects a platform where it does not, and without C++20's
+// modules
+// (-Xclang -fno-cxx-modules) it includes those that the target has; otherwise still all.
+#if defined(__clang__) && !defined(__SCE__)
+#define __SCE__
 #include <immintrin.h>
+#undef __SCE__
+#else
+#include <immintrin.h>
+#endif
 #include <stddef.h>
 #include <stdint.h>
 
