@@ -85,7 +85,7 @@ class Encoder final : public Products {
     return wants(node, *weight) ? encode(node, *weight, operands) : ok_status();
   }
   Result<std::vector<Values>> run(const ir::Node& node, const ConstantPtr& weight,
-                                  const std::vector<Values>& operands) override {
+                                  std::vector<Values> operands) override {
     const auto columns = static_cast<std::size_t>(weight->dims()[1]);
     const auto found = encoded_.find(weight.get());
     const bool rounded = found != encoded_.end();

@@ -5,6 +5,7 @@
 #include "compiler/calibrate/matrix_products.h"
 #include "compiler/calibrate/rounding.h"
 #include "compiler/reference/interpreter.h"
+#include "compiler/support/check.h"
 
 namespace llmc::calibrate {
 namespace {
@@ -51,9 +52,14 @@ std::vector<const Tensor*> operands_of(const std::vector<Values>& operands, std:
 }
 
 Result<std::vector<Values>> run_product(const ir::Node& node, std::size_t columns,
-                                        const std::vector<Values>& operands, std::size_t windows,
+                                        std::vector<Values>& operands, std::size_t windows,
                                         std::span<const WindowVersion> runs,
                                         const BlockReader& read, WorkerPool& pool) {
+  std::vector<bool> named(windows, false);
+  for (const WindowVersion& run : runs) {
+    LLMC_CHECK(!named[run.window]);
+    named[run.window] = true;
+  }
   std::vector<std::vector<float>> versions;
   std::vector<BlockProducts> products;
   const bool one_block = blocks_of(node) == 1;
@@ -75,6 +81,7 @@ Result<std::vector<Values>> run_product(const ir::Node& node, std::size_t column
     LLMC_TRY(auto made, reference::evaluate_node(node, operands_of(operands, window), how));
     for (std::size_t r = 0; r < results.size(); ++r)
       results[r][window] = std::make_shared<Tensor>(std::move(made[r]));
+    release_window(operands, window);
     return ok_status();
   }));
   return results;

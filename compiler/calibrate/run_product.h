@@ -20,11 +20,12 @@ struct WindowVersion {
 /// Returns the transposed versions of a block of the matrix (blocks_of()).
 using BlockReader = std::function<Result<std::vector<std::vector<float>>>(std::size_t block)>;
 
-/// Returns the results of the product, [result][window], for the windows of `runs`; others are
-/// empty. Reads one block after the other, and no block without inputs. The result does not depend
-/// on threads.
+/// Returns the results of the product, [result][window], for the windows of `runs`, which names
+/// each at most once (LLMC_CHECK); others are empty. Reads one block after the other, and no block
+/// without inputs, and releases the operands of a window when its results are there. The result
+/// does not depend on threads.
 Result<std::vector<Values>> run_product(const ir::Node& node, std::size_t columns,
-                                        const std::vector<Values>& operands, std::size_t windows,
+                                        std::vector<Values>& operands, std::size_t windows,
                                         std::span<const WindowVersion> runs,
                                         const BlockReader& read, WorkerPool& pool);
 

@@ -43,7 +43,7 @@ class RoundedModels final : public Products {
   bool wants(const ir::Node&, const ir::Constant&) const override { return false; }
 
   Result<std::vector<Values>> run(const ir::Node& node, const ir::ConstantPtr& weight,
-                                  const std::vector<Values>& operands) override {
+                                  std::vector<Values> operands) override {
     const std::size_t count = models_.size() * windows_;
     // The windows of a model whose operands and matrix are those of an earlier one share results.
     const std::vector<std::size_t> first = first_with_same(operands, count);

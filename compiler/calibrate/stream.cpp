@@ -38,7 +38,7 @@ class Streamer {
       : windows_(windows), products_(products), pool_(pool) {}
 
   /// Returns the wanted outputs of the graph; others are empty.
-  Result<std::vector<Values>> run(const Graph& graph, const std::vector<Values>& inputs,
+  Result<std::vector<Values>> run(const Graph& graph, std::vector<Values> inputs,
                                   const std::vector<bool>& wanted_outputs,
                                   const Iteration* around) {
     std::map<std::uint32_t, ConstantPtr> constants;
@@ -48,15 +48,17 @@ class Streamer {
     const auto [wanted, last] = uses(graph, wanted_outputs, constants);
     std::vector<Values> values(graph.values().size());
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (last[graph.inputs()[i].index] > 0) values[graph.inputs()[i].index] = inputs[i];
+      if (last[graph.inputs()[i].index] > 0) values[graph.inputs()[i].index] = std::move(inputs[i]);
+    inputs.clear();
     for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
       const Node& node = graph.nodes()[n];
       if (!wanted[n] || constants.contains(node.outputs[0].index)) continue;
-      LLMC_TRY(auto results, run_node(node, values, constants, wanted_of(node, last)));
-      for (std::size_t i = 0; i < node.outputs.size(); ++i)
-        if (last[node.outputs[i].index] > 0) values[node.outputs[i].index] = std::move(results[i]);
+      std::vector<Values> operands = operand_values(node, values, constants);
       for (const ValueId input : node.inputs)
         if (input.exists() && last[input.index] == n + 1) values[input.index].clear();
+      LLMC_TRY(auto results, run_node(node, std::move(operands), constants, wanted_of(node, last)));
+      for (std::size_t i = 0; i < node.outputs.size(); ++i)
+        if (last[node.outputs[i].index] > 0) values[node.outputs[i].index] = std::move(results[i]);
     }
     std::vector<Values> outputs(graph.outputs().size());
     for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -114,10 +116,12 @@ class Streamer {
     return {std::move(wanted), std::move(last)};
   }
 
-  Result<std::vector<Values>> run_node(const Node& node, const std::vector<Values>& values,
-                                       const std::map<std::uint32_t, ConstantPtr>& constants,
-                                       const std::vector<bool>& wanted) {
-    const bool product = is_matrix_product(node);
+  /// Returns the operands of a node. That of a product's weight, and of an embedding's table, has
+  /// only its dims.
+  static std::vector<Values> operand_values(const Node& node, const std::vector<Values>& values,
+                                            const std::map<std::uint32_t, ConstantPtr>& constants) {
+    const bool has_table =
+        is_matrix_product(node) || std::holds_alternative<ir::Embedding>(node.op);
     std::vector<Values> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];
@@ -126,23 +130,31 @@ class Streamer {
         operands.push_back({nullptr});
       } else if (constant == constants.end()) {
         operands.push_back(values[input.index]);
-      } else if (i == 1 && (product || std::holds_alternative<ir::Embedding>(node.op))) {
+      } else if (i == 1 && has_table) {
         operands.push_back({std::make_shared<Tensor>(
             Tensor{.dims = constant->second->dims(), .floats = {}, .integers = {}})});
       } else {
         operands.push_back({std::make_shared<Tensor>(reference::to_tensor(*constant->second))});
       }
     }
+    return operands;
+  }
+
+  /// Runs a node. If no later node of the graph reads a value, `operands` has its only references,
+  /// and releases them.
+  Result<std::vector<Values>> run_node(const Node& node, std::vector<Values> operands,
+                                       const std::map<std::uint32_t, ConstantPtr>& constants,
+                                       const std::vector<bool>& wanted) {
     if (const auto* loop = std::get_if<ir::Loop>(&node.op))
-      return run_loop(*loop, operands, wanted);
+      return run_loop(*loop, std::move(operands), wanted);
     const bool has_table = node.inputs.size() > 1 && node.inputs[1].exists() &&
                            constants.contains(node.inputs[1].index);
-    if (product && has_table) {
+    if (is_matrix_product(node) && has_table) {
       const ConstantPtr& weight = constants.at(node.inputs[1].index);
       LLMC_RETURN_IF_ERROR(products_.visit(node, weight, operands));
       if (std::ranges::find(wanted, true) == wanted.end())
         return std::vector<Values>(node.outputs.size());
-      return products_.run(node, weight, operands);
+      return products_.run(node, weight, std::move(operands));
     }
     const bool lookup = has_table && std::holds_alternative<ir::Embedding>(node.op);
     const bool same = std::ranges::all_of(operands, [](const Values& v) { return v.size() == 1; });
@@ -150,7 +162,10 @@ class Streamer {
     std::vector<Values> results(node.outputs.size(), Values(count));
     const std::vector<std::size_t> first = first_with_same(operands, count);
     LLMC_RETURN_IF_ERROR(pool_.run(count, [&](std::size_t window) -> Status {
-      if (first[window] != window) return ok_status();
+      if (first[window] != window) {
+        release_window(operands, window);
+        return ok_status();
+      }
       std::vector<const Tensor*> given;
       for (const Values& operand : operands) given.push_back(of_window(operand, window).get());
       auto made = lookup ? look_up(node, *constants.at(node.inputs[1].index), *given[0])
@@ -158,6 +173,7 @@ class Streamer {
       if (!made.ok()) return std::move(made).error();
       for (std::size_t i = 0; i < results.size(); ++i)
         if (wanted[i]) results[i][window] = std::make_shared<Tensor>(std::move((*made)[i]));
+      release_window(operands, window);
       return ok_status();
     }));
     for (Values& result : results)
@@ -190,7 +206,7 @@ class Streamer {
     return reference::evaluate_node(node, {&places, &part});
   }
 
-  Result<std::vector<Values>> run_loop(const ir::Loop& loop, const std::vector<Values>& operands,
+  Result<std::vector<Values>> run_loop(const ir::Loop& loop, std::vector<Values> operands,
                                        const std::vector<bool>& wanted) {
     const auto carried = static_cast<std::size_t>(loop.carried);
     const auto slots = static_cast<std::size_t>(loop.per_iteration_inputs);
@@ -200,10 +216,13 @@ class Streamer {
                wanted.size() == carried + count * made);
     const bool wants_last =
         std::any_of(wanted.begin(), wanted.begin() + loop.carried, [](bool w) { return w; });
-    std::vector<Values> state(operands.begin(), operands.begin() + loop.carried), results;
+    std::vector<Values> state(std::make_move_iterator(operands.begin()),
+                              std::make_move_iterator(operands.begin() + loop.carried));
+    std::vector<Values> results;
     for (std::size_t i = 0; i < count; ++i) {
       std::vector<Values> inputs = std::move(state);
-      const auto slot = operands.begin() + static_cast<std::ptrdiff_t>(carried + i * slots);
+      const auto slot = std::make_move_iterator(operands.begin() +
+                                                static_cast<std::ptrdiff_t>(carried + i * slots));
       inputs.insert(inputs.end(), slot, slot + static_cast<std::ptrdiff_t>(slots));
       inputs.insert(inputs.end(),
                     operands.begin() + static_cast<std::ptrdiff_t>(carried + count * slots),
@@ -212,7 +231,7 @@ class Streamer {
       for (std::size_t k = 0; k < made; ++k)
         wanted_outputs.push_back(wanted[carried + i * made + k]);
       const Iteration iteration{loop, i};
-      LLMC_TRY(auto outputs, run(*loop.body, inputs, wanted_outputs, &iteration));
+      LLMC_TRY(auto outputs, run(*loop.body, std::move(inputs), wanted_outputs, &iteration));
       state.assign(outputs.begin(), outputs.begin() + loop.carried);
       results.insert(results.end(), outputs.begin() + loop.carried, outputs.end());
     }
@@ -243,7 +262,8 @@ Result<Values> stream(const Graph& graph, std::vector<Values> inputs, std::size_
   LLMC_CHECK(inputs.size() == graph.inputs().size() && !graph.outputs().empty());
   std::vector<bool> wanted(graph.outputs().size(), false);
   wanted[0] = wants_output;
-  LLMC_TRY(auto outputs, Streamer(windows, products, pool).run(graph, inputs, wanted, nullptr));
+  LLMC_TRY(auto outputs,
+           Streamer(windows, products, pool).run(graph, std::move(inputs), wanted, nullptr));
   return std::move(outputs[0]);
 }
 

@@ -19,6 +19,12 @@ using Values = std::vector<TensorPtr>;
 inline const TensorPtr& of_window(const Values& values, std::size_t window) {
   return values[values.size() == 1 ? 0 : window];
 }
+/// Releases the references of a window to its operands; those with one tensor for all windows are
+/// kept. Threads may do so for different windows.
+inline void release_window(std::vector<Values>& operands, std::size_t window) {
+  for (Values& operand : operands)
+    if (operand.size() > 1) operand[window].reset();
+}
 
 /// Returns, for each of `windows` windows, the first one with the same operands: the same objects,
 /// not only equal values. An operator needs to be evaluated for these only.
@@ -36,9 +42,10 @@ class Products {
   virtual Status visit(const ir::Node&, const ir::ConstantPtr&, const std::vector<Values>&) {
     return ok_status();
   }
-  /// Returns the results of a product that other nodes read, [result][window], after visit().
+  /// Returns the results of a product that other nodes read, [result][window], after visit(). May
+  /// release the operands of a window after their last use.
   virtual Result<std::vector<Values>> run(const ir::Node& node, const ir::ConstantPtr& weight,
-                                          const std::vector<Values>& operands) = 0;
+                                          std::vector<Values> operands) = 0;
 };
 
 /// Runs `graph` up to the last product that is wanted, and returns its first output if that is
