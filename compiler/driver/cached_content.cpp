@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <memory>
 
 #include "compiler/driver/cache.h"
 #include "compiler/support/atomic_output.h"
@@ -35,16 +36,22 @@ std::optional<CachedContent> read_content(const fs::path& file) {
   return CachedContent{*mapped, bytes};
 }
 
-void keep_content(const fs::path& file, std::span<const std::byte> bytes) {
+void keep_content(const fs::path& file, std::span<const std::span<const std::byte>> parts) {
   if (file.empty()) return;
-  const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size());
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       XXH3_freeState);
+  if (!state) return;
+  XXH3_64bits_reset(state.get());
+  for (const auto bytes : parts) XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+  const std::uint64_t checksum = XXH3_64bits_digest(state.get());
   auto folder =
       AtomicDirectory::create(file.parent_path(), [](const fs::path&) { return ok_status(); });
   if (!folder.ok()) return;
   std::ofstream out(folder->path() / file.filename(), std::ios::binary);
   out.write(reinterpret_cast<const char*>(&checksum), sizeof checksum);
-  out.write(reinterpret_cast<const char*>(bytes.data()),
-            static_cast<std::streamsize>(bytes.size()));
+  for (const auto bytes : parts)
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
   out.close();
   if (!out) return;
   const Status committed = folder->commit();

@@ -23,7 +23,8 @@ std::filesystem::path cache_file(std::string_view key, std::string_view kind,
 /// Returns the content of such a file and marks its entry as used; nullopt if it is missing or
 /// damaged.
 std::optional<CachedContent> read_content(const std::filesystem::path& file);
-/// Writes the entry. A failure only means that it is not kept.
-void keep_content(const std::filesystem::path& file, std::span<const std::byte> bytes);
+/// Writes the entry: `parts`, one after the other. A failure only means that it is not kept.
+void keep_content(const std::filesystem::path& file,
+                  std::span<const std::span<const std::byte>> parts);
 
 }  // namespace llmc::driver

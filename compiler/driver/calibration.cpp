@@ -47,12 +47,10 @@ calibrate::Matrices read_matrices(const fs::path& file,
 /// Writes the matrices as a file of the cache. A failure only means that they are not kept.
 void keep_matrices(const fs::path& file, const std::vector<calibrate::RoundedMatrix>& wanted,
                    const calibrate::Matrices& matrices) {
-  std::vector<std::byte> content;
-  for (const calibrate::RoundedMatrix& matrix : wanted) {
-    const auto bytes = matrices.at(matrix.data.get())->bytes();
-    content.insert(content.end(), bytes.begin(), bytes.end());
-  }
-  keep_content(file, content);
+  std::vector<std::span<const std::byte>> parts;
+  for (const calibrate::RoundedMatrix& matrix : wanted)
+    parts.push_back(matrices.at(matrix.data.get())->bytes());
+  keep_content(file, parts);
 }
 
 /// Warns if the part of the text that is read, with these ids, has names of control tokens that are

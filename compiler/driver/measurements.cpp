@@ -42,7 +42,8 @@ Result<std::vector<double>> cached(const std::string& key, std::size_t count, co
   }
   LLMC_TRY(std::vector<double> numbers, compute());
   LLMC_CHECK(numbers.size() == count);
-  keep_content(file, std::as_bytes(std::span(numbers)));
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(numbers));
+  keep_content(file, std::span(&bytes, 1));
   return numbers;
 }
 
