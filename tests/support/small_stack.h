@@ -1,0 +1,26 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <functional>
+
+namespace llmc::tests {
+
+/// Calls `f` in a thread with 2 MiB of stack, which a recursion over a deep graph overflows sooner
+/// than the main thread's 8.
+inline void with_small_stack(const std::function<void()>& f) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, std::size_t{2} << 20), 0);
+  pthread_t thread;
+  const auto call = [](void* function) -> void* {
+    (*static_cast<const std::function<void()>*>(function))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, call, const_cast<std::function<void()>*>(&f)), 0);
+  EXPECT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
+}
+
+}  // namespace llmc::tests
