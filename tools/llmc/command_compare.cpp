@@ -174,9 +174,12 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
       print(table.row(peer_cells(peer, row, compared)));
   }
   note(globals,
-       fmt::format("{}; {}. KL and same top: against f32 weights and an f32 cache. step: median "
+       fmt::format("{}; {}{}. KL and same top: against f32 weights and an f32 cache. step: median "
                    "of {} after {} tokens",
                    first.quality.target, windows_text(command.text, first.quality, bos),
+                   command.model.calibrate == "none"
+                       ? ""
+                       : fmt::format("; calibrated with {}", printable(command.model.calibrate)),
                    command.steps, first.depth));
   if (!peers.empty()) note(globals, "KL and same top of other programs: against their own f32");
   if (!command.svg.empty()) note(globals, "chart: " + command.svg);

@@ -210,10 +210,14 @@ std::string weights_text(const Json& plan, const std::vector<FormatShare>& share
       is_plain(plan)
           ? ""
           : fmt::format("; {} read per token", human_bytes(size_of(plan, "weights_per_token")));
+  const auto options = plan.find("options");
+  const std::string calibration =
+      options == plan.end() ? std::string() : options->value("calibration", std::string());
   std::string text =
       line("weights", all,
-           fmt::format("{} numbers, {:.2f} bits each{}{}", numbers, bits_each(listed, numbers),
-                       listed == all ? "" : ", without the encoder", per_token));
+           fmt::format("{} numbers, {:.2f} bits each{}{}{}", numbers, bits_each(listed, numbers),
+                       listed == all ? "" : ", without the encoder", per_token,
+                       calibration.empty() ? "" : "; calibrated: " + printable(calibration, 40)));
   for (const FormatShare& share : shares) {
     text += line(SizeLines::name_of(share), share.bytes,
                  fmt::format("{} numbers, {:.2f} bits each: {}{}{}", share.numbers,
@@ -380,9 +384,10 @@ void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                       ? fmt::format("--quant {} changes no weights: all keep the model's codes "
                                     "(--requantize rounds them)",
                                     quant)
-                      : fmt::format("--quant {} applies to {}; {} more keep the model's codes "
-                                    "(--requantize rounds them, too)",
-                                    quant, matrices(rounding.rounded), rounding.kept));
+                      : fmt::format("--quant {} applies to {}; {} more keep the model's codes{}",
+                                    quant, matrices(rounding.rounded), rounding.kept,
+                                    rounding.requantized > 0 ? ", which --requantize does not round"
+                                                             : " (--requantize rounds them, too)"));
 }
 
 void note_warnings(const Globals& globals, const plan::Plan& plan) {
