@@ -57,7 +57,7 @@ void keep_matrices(const fs::path& file, const std::vector<calibrate::RoundedMat
 /// read as plain text.
 void warn_of_control_tokens(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
                             std::span<const std::int32_t> ids, const CompileOptions& options) {
-  if (!tokenizer || given.parse_special || !options.import.on_warning) return;
+  if (!tokenizer || given.parse_special || given.builtin || !options.import.on_warning) return;
   const std::string names = spelled_control_tokens(*tokenizer, tokenizer->decode(ids), ids);
   if (names.empty()) return;
   options.import.on_warning(
@@ -108,7 +108,7 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
   LLMC_TRY(const std::int32_t bos, bos_of(given, tokenizer, options, model.module.vocabulary()));
   std::vector<std::int32_t> ids;
   if (!given.write) {
-    LLMC_TRY(ids, ids_of(given, tokenizer, refused, tokens));
+    LLMC_TRY(ids, ids_of(given, options, tokenizer, refused, tokens));
     LLMC_RETURN_IF_ERROR(check_ids(given, ids, model.module.vocabulary(), tokens));
     warn_of_control_tokens(
         given, tokenizer, std::span(ids).first(std::min<std::size_t>(ids.size(), tokens)), options);

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <optional>
 
+#include "compiler/driver/builtin_text.h"
 #include "compiler/driver/chat_files.h"
 #include "compiler/support/counted.h"
 
@@ -49,17 +50,30 @@ std::string_view part_of(std::string_view text, std::uint32_t tokens) {
 }  // namespace
 
 Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
+                                         const CompileOptions& options,
                                          const hosted::Tokenizer* tokenizer,
                                          const std::string& refused, std::uint32_t tokens) {
+  if (tokenizer && given.builtin) {
+    LLMC_TRY(BuiltinText builtin, builtin_text(options.model, *tokenizer));
+    if (!builtin.refused.empty() && options.import.on_warning)
+      options.import.on_warning(
+          {.file = options.model.string(),
+           .message = "calibration: conversations are read as plain text: " +
+                      printable(builtin.refused, 1000),
+           .hint = "give a text in the model's chat format with --calibrate FILE --parse-special"});
+    return std::move(builtin.ids);
+  }
   if (tokenizer)
     return tokenizer->encode(part_of(given.text, tokens),
                              {.add_prefix = false, .parse_special = given.parse_special});
-  if (!given.parse_special)
+  if (!given.parse_special && !given.builtin)
     if (auto ids = parse_ids(given.text)) return *std::move(ids);
   return bad_text(given,
                   refused.empty() ? "the model has no tokenizer for the calibration's text"
                                   : fmt::format("the model's tokenizer was refused: {}", refused),
-                  given.parse_special
+                  given.builtin
+                      ? "give a list of token ids with --calibrate FILE, or --calibrate self"
+                  : given.parse_special
                       ? "remove --parse-special, and give a list of token ids"
                       : "without a tokenizer, the file must be a list of token ids; --calibrate "
                         "self needs no text");
@@ -68,10 +82,11 @@ Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
 Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids,
                  std::int64_t vocabulary, std::uint32_t tokens) {
   if (ids.size() < kFewestTokens)
-    return bad_text(given,
-                    fmt::format("the calibration's text has {}, fewer than {}",
-                                counted(ids.size(), "token"), kFewestTokens),
-                    fmt::format("give a text of some pages; {} tokens are read of it", tokens));
+    return bad_text(
+        given,
+        fmt::format("the calibration's text has {}, fewer than {}", counted(ids.size(), "token"),
+                    kFewestTokens),
+        fmt::format("give a text of some pages, of which up to {} tokens are read", tokens));
   for (const std::int32_t id : ids)
     if (id >= vocabulary)
       return bad_text(given,
@@ -94,7 +109,7 @@ std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t
   const std::size_t count = std::min<std::size_t>(ids.size(), tokens);
   for (std::size_t at = 0; at < count;) {
     std::vector<std::int32_t>& window = windows.emplace_back();
-    if (bos >= 0) window.push_back(bos);
+    if (bos >= 0 && ids[at] != bos) window.push_back(bos);
     while (at < count && window.size() < size) window.push_back(ids[at++]);
   }
   return windows;
@@ -109,6 +124,7 @@ Result<std::int32_t> bos_of(const CalibrationText& given, const hosted::Tokenize
 
 std::string text_key(const CalibrationText& given) {
   if (given.write) return given.source;
+  if (given.builtin) return fmt::format("builtin-{:016x}", builtin_text_hash());
   return fmt::format("text-{:016x}{}", XXH3_64bits(given.text.data(), given.text.size()),
                      given.parse_special ? "-special" : "");
 }

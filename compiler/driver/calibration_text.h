@@ -11,10 +11,12 @@
 /// The text of --calibrate as windows of token ids.
 namespace llmc::driver {
 
-/// Returns the text as ids, at least the first `tokens`. `refused`: why the model's tokenizer is
-/// not used. Fails with kBadInput if there is no tokenizer and the text is not a list of ids, or
-/// if its control tokens are to be parsed.
+/// Returns the text for the model of `options` as ids, at least the first `tokens`. `refused`: why
+/// the model's tokenizer is not used. Warns if the builtin text does not use the chat template.
+/// Fails with kBadInput if there is no tokenizer and the text is not a list of ids, or if its
+/// control tokens are to be parsed, and like builtin_text().
 Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
+                                         const CompileOptions& options,
                                          const hosted::Tokenizer* tokenizer,
                                          const std::string& refused, std::uint32_t tokens);
 /// Fails with kBadInput if there are fewer than 64 ids, or if one is not the model's. `tokens`: how
@@ -27,8 +29,8 @@ Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids
 /// read_bos_id().
 Result<std::int32_t> bos_of(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
                             const CompileOptions& options, std::int64_t vocabulary);
-/// Cuts at most `tokens` ids into windows of `size` tokens, each of which begins with `bos` if it
-/// is not negative.
+/// Cuts at most `tokens` ids into windows of `size` tokens, each of which begins with one `bos` if
+/// that is not negative.
 std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t>& ids,
                                                   std::int32_t bos, std::uint32_t size,
                                                   std::uint32_t tokens);
@@ -36,8 +38,8 @@ std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t
 /// Returns a hash of what is read, or of what determines the text that the model writes.
 std::uint64_t hash_of_ids(std::span<const std::int32_t> ids, std::int32_t bos,
                           std::uint32_t tokens);
-/// Returns a key of the text and of how it becomes ids: "self", or "text-HASH", with "-special" if
-/// control tokens are parsed.
+/// Returns a key of the text and of how it becomes ids: "self", "builtin-HASH", or "text-HASH",
+/// with "-special" if control tokens are parsed.
 std::string text_key(const CalibrationText& given);
 
 }  // namespace llmc::driver

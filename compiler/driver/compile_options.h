@@ -36,6 +36,7 @@ struct SystemPrompt {
 struct CalibrationText {
   std::string source;          // file name, for messages; "self": the model writes the text
   std::string text;            // content of the file
+  bool builtin = false;        // whether it is builtin_text() (builtin_text.h), and `text` unused
   bool parse_special = false;  // whether names of control tokens in the text become these tokens
   /// If set, returns a text of `tokens` token ids, and `text` is unused. The result depends only on
   /// the model and the arguments; `bos` is the id with which texts begin, or -1.

@@ -66,7 +66,8 @@ Result<std::unique_ptr<Measurements>> Measurements::start(const ir::Graph& stage
   made->tokens_ = tokens_for(weights, made->matrices_.size());
   const CalibrationText& text = input.options.budget->text;
   if (!text.write) {
-    LLMC_TRY(made->ids_, ids_of(text, input.tokenizer, input.refused, made->tokens_));
+    LLMC_TRY(made->ids_,
+             ids_of(text, input.options, input.tokenizer, input.refused, made->tokens_));
     LLMC_RETURN_IF_ERROR(
         check_ids(text, made->ids_, input.model.module.vocabulary(), made->tokens_));
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "compiler/support/file.h"
 #include "tests/end_to_end/models.h"
@@ -105,12 +106,52 @@ TEST_F(CalibrateCommand, ReadsIdsOrWritesItsOwnTextWithoutATokenizer) {
   ASSERT_TRUE(write_file(model.path() / "config.json", R"({"bos_token_id": 5})").ok());
   EXPECT_EQ(compile("self", "begun", {}, path).code, 0);
   EXPECT_NE(weights("begun"), weights("self")) << "the text begins with the configured BOS";
+  const ProgramRun builtin = compile("builtin", "builtin", {}, path);
+  EXPECT_EQ(builtin.code, 3);
+  EXPECT_THAT(builtin.err, HasSubstr("no tokenizer"));
+  EXPECT_THAT(builtin.err, HasSubstr("--calibrate self"));
   const ProgramRun text = compile(file("text.txt", std::string(500, 'a')), "text", {}, path);
   EXPECT_EQ(text.code, 3);
   EXPECT_THAT(text.err, HasSubstr("no tokenizer"));
   const ProgramRun large = compile(file("large.txt", ids + " 999999"), "large", {}, path);
   EXPECT_EQ(large.code, 3);
   EXPECT_THAT(large.err, HasSubstr("999999"));
+}
+
+TEST_F(CalibrateCommand, HasATextOfItsOwn) {
+  ASSERT_EQ(compile("none", "none").code, 0);
+  const ProgramRun builtin = compile("builtin", "builtin");
+  EXPECT_EQ(builtin.code, 0) << builtin.err;
+  EXPECT_NE(weights("builtin"), weights("none"));
+  EXPECT_NE(weights("builtin"), "");
+  // A chat template changes the text.
+  const fs::path model = folder_.path() / "model";
+  fs::copy(tinyfable(), model);
+  const auto set_template = [&](std::string_view jinja) {
+    ASSERT_TRUE(write_file(model / "chat_template.jinja", jinja).ok());
+  };
+  set_template("{% for m in messages %}{{ '<s>' ~ m.role ~ ': ' ~ m.content }}{% endfor %}");
+  const ProgramRun chats = compile("builtin", "chats", {}, model.string());
+  EXPECT_EQ(chats.code, 0) << chats.err;
+  EXPECT_THAT(chats.err, Not(HasSubstr("calibration")));
+  EXPECT_NE(weights("chats"), weights("builtin"));
+  // One that rejects conversations is reported, and the messages are plain text, as without it.
+  set_template("{{ messages[0].content ~ raise_exception('no') }}");
+  const ProgramRun rejected = compile("builtin", "rejected", {}, model.string());
+  EXPECT_EQ(rejected.code, 0) << rejected.err;
+  EXPECT_THAT(rejected.err, HasSubstr("conversations are read as plain text"));
+  EXPECT_EQ(weights("rejected"), weights("builtin"));
+}
+
+TEST_F(CalibrateCommand, ItsOwnTextMeasuresFormatsToo) {
+  const auto plan = [&](const std::string& calibrate) {
+    return llmc({"plan", tinyfable().string(), "--max-kl", "0.01", "--calibrate", calibrate},
+                {"XDG_CACHE_HOME=" + (folder_.path() / "cache").string()});
+  };
+  const ProgramRun builtin = plan("builtin"), text = plan(part(0, 1));
+  EXPECT_EQ(builtin.code, 0) << builtin.err;
+  EXPECT_THAT(builtin.err + builtin.out, HasSubstr("0.01"));
+  EXPECT_NE(builtin.out, text.out) << "another text measures other losses";
 }
 
 TEST_F(CalibrateCommand, ParsesControlTokensWhenAsked) {
@@ -124,7 +165,7 @@ TEST_F(CalibrateCommand, ParsesControlTokensWhenAsked) {
   EXPECT_EQ(parsed.code, 0) << parsed.err;
   EXPECT_THAT(parsed.err, Not(HasSubstr("control tokens")));
   EXPECT_NE(weights("plain"), weights("parsed"));
-  for (const char* none : {"self", "none"}) {
+  for (const char* none : {"self", "builtin", "none"}) {
     const ProgramRun refused = compile(none, none, {"--parse-special"});
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.err, HasSubstr("--parse-special changes the text of"));

@@ -9,15 +9,15 @@
 namespace llmc::cli {
 
 bool has_file(const std::string& calibrate) {
-  return calibrate != "none" && calibrate != "self";
+  return calibrate != "none" && calibrate != "self" && calibrate != "builtin";
 }
 
 CLI::Option* add_calibrate(CLI::App& app, std::string& calibrate) {
   return app
       .add_option("--calibrate", calibrate,
-                  "Text for which weights are rounded: a file (-: standard input), self: the "
-                  "model writes it, or none (default: none); with --fit and --max-kl also the "
-                  "text that measures formats (default: self)")
+                  "Text for which weights are rounded: a file (-: standard input), builtin: one "
+                  "that llmc contains, self: the model writes it, or none (default: none); with "
+                  "--fit and --max-kl also the text that measures formats (default: self)")
       ->type_name("FILE");
 }
 
@@ -29,7 +29,9 @@ CLI::Option* add_parse_special(CLI::App& app, bool& parse_special, const char* t
 Diagnostic no_text_to_parse(const char* options) {
   return usage_error(
       fmt::format("--parse-special changes the text of {}, and none is given", options),
-      "remove the option; in run, --special is for the prompt");
+      "remove the option: builtin and self have control tokens without it; in run, --special is "
+      "for "
+      "the prompt");
 }
 
 driver::CalibrationText own_calibration_text(const driver::CompileOptions& compile) {
@@ -46,12 +48,23 @@ driver::CalibrationText own_calibration_text(const driver::CompileOptions& compi
 Status apply_calibrate(const std::string& calibrate, bool parse_special,
                        driver::CompileOptions& compile) {
   if (calibrate == "none") return ok_status();
-  if (calibrate.empty()) return usage_error("--calibrate is empty", "give a file, self or none");
+  if (calibrate.empty())
+    return usage_error("--calibrate is empty", "give a file, builtin, self or none");
   driver::CalibrationText text;
   if (has_file(calibrate)) {
     text.source = calibrate == "-" ? "standard input" : calibrate;
     text.parse_special = parse_special;
-    LLMC_TRY(text.text, read_text(calibrate));
+    auto content = read_text(calibrate);
+    if (!content.ok()) {
+      Diagnostic failed = content.error().first();
+      failed.hint =
+          "--calibrate takes a readable text file, - (standard input), builtin, self or none";
+      return failed;
+    }
+    text.text = *std::move(content);
+  } else if (calibrate == "builtin") {
+    text.source = calibrate;
+    text.builtin = true;
   } else {
     text = own_calibration_text(compile);
   }

@@ -8,7 +8,7 @@
 
 namespace llmc::cli {
 
-/// Returns whether this value of --calibrate is a file, not "self" or "none".
+/// Returns whether this value of --calibrate is a file, not "builtin", "self" or "none".
 bool has_file(const std::string& calibrate);
 /// Adds --calibrate, for commands that compile decoders.
 CLI::Option* add_calibrate(CLI::App& app, std::string& calibrate);

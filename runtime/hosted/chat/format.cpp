@@ -97,8 +97,10 @@ void ChatFormat::find_end_of_turn() {
   if (line.size() <= kMaxStopText) stop_texts_.push_back(line);
 }
 
-Outcome<std::string> ChatFormat::render(std::span<const Message> messages, bool open) const {
-  if (!description_.jinja.empty()) return render_jinja(messages, open);
+Outcome<std::string> ChatFormat::render(std::span<const Message> messages, bool open,
+                                        std::optional<std::int64_t> now) const {
+  if (!description_.jinja.empty())
+    return render_jinja(messages, open, now.value_or(std::time(nullptr)));
   if (!description_.user.empty()) return render_prompts(messages, open);
   std::string text;
   std::size_t system = 0;
@@ -112,7 +114,8 @@ Outcome<std::string> ChatFormat::render(std::span<const Message> messages, bool 
   return text;
 }
 
-Outcome<std::string> ChatFormat::render_jinja(std::span<const Message> messages, bool open) const {
+Outcome<std::string> ChatFormat::render_jinja(std::span<const Message> messages, bool open,
+                                              std::int64_t now) const {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Message& message : messages)
     list.push_back({{"role", message.role}, {"content", message.content}});
@@ -122,7 +125,7 @@ Outcome<std::string> ChatFormat::render_jinja(std::span<const Message> messages,
                                          {"eos_token", description_.eos},
                                          {"tools", nullptr},
                                          {"documents", nullptr}};
-  return template_->render(variables, static_cast<std::int64_t>(std::time(nullptr)));
+  return template_->render(variables, now);
 }
 
 Outcome<std::string> ChatFormat::render_prompts(std::span<const Message> messages,

@@ -32,8 +32,10 @@ class ChatFormat {
   /// Returns the text of the conversation; with `open`, including the text with which the next
   /// answer begins. Without a template, an answer that a token ended ends its text: all messages up
   /// to the last such answer are left out, except a leading system message, unless that answer is
-  /// the final message. Fails if the template rejects the messages.
-  Outcome<std::string> render(std::span<const Message> messages, bool open) const;
+  /// the final message. `now`: seconds since 1970, which templates with a date read; default: the
+  /// current time. Fails if the template rejects the messages.
+  Outcome<std::string> render(std::span<const Message> messages, bool open,
+                              std::optional<std::int64_t> now = std::nullopt) const;
   /// Returns the ids of rendered text. With a template, names of control tokens are converted to
   /// these tokens.
   std::vector<std::int32_t> encode(std::string_view text) const;
@@ -54,7 +56,8 @@ class ChatFormat {
   std::string spelled(std::span<const std::int32_t> ids) const;
   bool is_control(std::int32_t id) const;
   void add_stop(std::int32_t id);
-  Outcome<std::string> render_jinja(std::span<const Message> messages, bool open) const;
+  Outcome<std::string> render_jinja(std::span<const Message> messages, bool open,
+                                    std::int64_t now) const;
   Outcome<std::string> render_prompts(std::span<const Message> messages, bool open) const;
   /// Determines what comes after an answer by rendering a sample conversation.
   void find_end_of_turn();

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "compiler/support/result.h"
+#include "runtime/hosted/tokenizer.h"
+
+/// The text of `--calibrate builtin`, which is part of llmc (models/calibration).
+namespace llmc::driver {
+
+struct BuiltinText {
+  std::vector<std::int32_t> ids;
+  /// Why the chat template of the model is not used; empty if it is, or if there is none.
+  std::string refused;
+};
+
+/// Returns the text as ids of the model's tokenizer: conversations in the chat format of `model`,
+/// each with what this format puts at the beginning, and passages of prose and code between them.
+/// Without a chat template, or if it rejects a conversation, the messages are plain text. Fails
+/// like read_chat_files().
+Result<BuiltinText> builtin_text(const std::filesystem::path& model,
+                                 const hosted::Tokenizer& tokenizer);
+
+/// Returns a hash of the conversations and passages.
+std::uint64_t builtin_text_hash();
+
+}  // namespace llmc::driver
