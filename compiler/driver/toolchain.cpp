@@ -18,7 +18,7 @@ namespace {
 constexpr const char *kModelLevel = "-O3", *kCoreLevel = "-O2", *kNoDebug = "-g0";
 /// Without C++20's modules, which no source uses, clang's header of intrinsics includes only what
 /// the target has (simd/avx2.h): a third of the time of a compilation at -O0.
-constexpr const char* kNoModules[] = {"-Xclang", "-fno-cxx-modules"};
+constexpr const char *kFrontEnd = "-Xclang", *kNoModules = "-fno-cxx-modules";
 
 constexpr std::string_view kInstallHint =
     "install it (on Debian: apt install clang-19 llvm-19), or name one with --cc or LLMC_CC";
@@ -79,7 +79,7 @@ std::vector<std::string> common_arguments(const target::Target& target) {
        {"-std=c++20", "-ffreestanding", "-nostdlibinc", "-fno-exceptions", "-fno-rtti",
         "-fno-threadsafe-statics", "-ffp-contract=off", "-fno-math-errno", "-fPIC",
         "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-ffunction-sections",
-        "-fdata-sections", "-fno-ident", kNoDebug}) {
+        "-fdata-sections", "-fno-ident", kFrontEnd, kNoModules, kNoDebug}) {
     arguments.emplace_back(flag);
   }
   return arguments;
@@ -172,7 +172,6 @@ std::vector<std::string> model_arguments(const target::Target& target, std::stri
   arguments.push_back(fmt::format("-DLLMC_OPT_LEVEL={}", target.opt_level));
   // Two models must never share an inline function of the kernels, with any compiler flags.
   arguments.push_back(fmt::format("-DLLMC_ISA={}_{}", name, identifier(target.name)));
-  arguments.insert(arguments.end(), std::begin(kNoModules), std::end(kNoModules));
   arguments.insert(arguments.end(), {kModelLevel, "-fvisibility=hidden", "-I.", "-Isrc"});
   arguments.insert(arguments.end(), extra.begin(), extra.end());
   return arguments;
@@ -309,15 +308,11 @@ std::string build_script(const Toolchain& toolchain, const target::Target& targe
   std::erase(own, kModelLevel);
   std::erase(common, kNoDebug);
   std::erase_if(common, [&](const std::string& flag) {
-    const bool erased = flag.starts_with("--target=") || flag == "-nostdlibinc";
+    const bool erased = flag.starts_with("--target=") || flag == "-nostdlibinc" ||
+                        flag == kFrontEnd || flag == kNoModules;
     if (erased) only_clang.push_back(flag);
     return erased;
   });
-  // The first such pair is llmc's; the user's flags come after it.
-  if (const auto pair = std::ranges::search(own, kNoModules); !pair.empty()) {
-    only_clang.insert(only_clang.end(), pair.begin(), pair.end());
-    own.erase(pair.begin(), pair.end());
-  }
   std::string script = fmt::format(
       R"(#!/bin/sh
 # Builds lib{name}.a again from the sources beside this script, as llmc did.

@@ -47,7 +47,8 @@ endfunction()
 function(llmc_embed_core target)
   set(common -std=c++20 -ffreestanding -nostdlibinc -fno-exceptions -fno-rtti
     -fno-threadsafe-statics -ffp-contract=off -fno-math-errno -fPIC -fno-stack-protector
-    -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -fno-ident -g0 -O2)
+    -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -fno-ident
+    -Xclang -fno-cxx-modules -g0 -O2)
   set(flags_x86_64 -march=x86-64)
   set(flags_aarch64 -march=armv8-a -mno-outline-atomics)
   set(flags_loongarch64 -march=loongarch64)

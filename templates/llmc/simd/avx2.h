@@ -1,9 +1,8 @@
 #pragma once
 
-// clang's header includes all instruction sets of x86-64, which take longer to parse than llmc's
-// own headers. With this macro, which selects a platform where it does not, and without C++20's
-// modules
-// (-Xclang -fno-cxx-modules) it includes those that the target has; otherwise still all.
+// __SCE__ (PlayStation) makes clang's header include only the instruction sets of the target, if
+// C++20's modules are off (-Xclang -fno-cxx-modules). All of them take longer to parse than llmc's
+// own headers.
 #if defined(__clang__) && !defined(__SCE__)
 #define __SCE__
 #include <immintrin.h>
