@@ -130,7 +130,8 @@ void note_plan(const BuildOptions& options, const plan::Plan& plan, const Global
                        "token ids instead of text",
                        printable(options.model.model, 200)));
   if (options.model.quant_option->count() > 0)
-    note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant);
+    note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant,
+                    options.model.compile.requantize);
   if (options.model.compile.requantize) note_requantized(globals, plan::rounding_of(plan.program));
 }
 

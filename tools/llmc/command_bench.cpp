@@ -196,7 +196,8 @@ Result<int> bench(const BenchCommand& command, const CLI::App& app, const Global
   const bool bundle = driver::looks_like_bundle(command.model.model);
   const std::string format =
       bundle ? report.quant : format_text(command.model.budget, command.model.quant);
-  if (options.native.compile.quant_given) note_kept_codes(globals, report.rounding, format);
+  if (options.native.compile.quant_given)
+    note_kept_codes(globals, report.rounding, format, options.native.compile.requantize);
   const BenchTables tables{.report = report,
                            .limits = limits,
                            .model = command.model.model,

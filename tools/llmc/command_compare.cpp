@@ -121,6 +121,17 @@ std::string model_name(const std::string& path) {
   return (model.has_filename() ? model : model.parent_path()).filename().string();
 }
 
+/// Returns with which text weights were calibrated, for the line below the table; empty if none
+/// were.
+std::string calibrated_text(const driver::CompileOptions& compile,
+                            const evaluate::Comparison& compared) {
+  const bool any = std::ranges::any_of(compared.rows, [](const evaluate::CompareRow& row) {
+    return row.mode.has_budget() || ir::is_quantized(row.mode.quant.format);
+  });
+  if (!compile.calibration || !any) return {};
+  return fmt::format("; calibrated with {}", printable(compile.calibration->source));
+}
+
 Result<int> compare(const CompareCommand& command, const Globals& globals) {
   LLMC_TRY(const auto modes, modes_of(command));
   LLMC_RETURN_IF_ERROR(check_svg(command, modes));
@@ -157,7 +168,8 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
   }
   for (const evaluate::CompareRow& row : compared.rows)
     if (row.mode.fit == 0 && row.mode.max_kl == 0)
-      note_kept_codes(globals, row.quality.rounding, row.mode.weights_text());
+      note_kept_codes(globals, row.quality.rounding, row.mode.weights_text(),
+                      native.compile.requantize);
   const evaluate::CompareRow& first = compared.rows.front();
   const std::int32_t bos = options.text.windows.bos;
   if (json) {
@@ -177,10 +189,7 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
        fmt::format("{}; {}{}. KL and same top: against f32 weights and an f32 cache. step: median "
                    "of {} after {} tokens",
                    first.quality.target, windows_text(command.text, first.quality, bos),
-                   command.model.calibrate == "none"
-                       ? ""
-                       : fmt::format("; calibrated with {}", printable(command.model.calibrate)),
-                   command.steps, first.depth));
+                   calibrated_text(native.compile, compared), command.steps, first.depth));
   if (!peers.empty()) note(globals, "KL and same top of other programs: against their own f32");
   if (!command.svg.empty()) note(globals, "chart: " + command.svg);
   return 0;

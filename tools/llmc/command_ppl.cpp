@@ -49,7 +49,8 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
   const bool bundle = driver::looks_like_bundle(command.model.model);
   const std::string format =
       bundle ? report.quant : format_text(command.model.budget, command.model.quant);
-  if (native.compile.quant_given) note_kept_codes(globals, report.rounding, format);
+  if (native.compile.quant_given)
+    note_kept_codes(globals, report.rounding, format, native.compile.requantize);
   const std::int32_t bos = options.text.windows.bos;
   const auto& divergence = report.divergence;
   if (globals.json) {

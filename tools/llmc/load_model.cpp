@@ -50,7 +50,7 @@ Result<std::unique_ptr<exec::NativeModel>> load(const ModelOptions& options,
   const bool requantize = native.compile.requantize;
   if (native.compile.ctx_given || quant_given || requantize) {
     LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(loaded->bundle()));
-    if (quant_given) note_kept_codes(globals, facts.rounding, options.quant);
+    if (quant_given) note_kept_codes(globals, facts.rounding, options.quant, requantize);
     if (requantize) note_requantized(globals, facts.rounding);
     if (native.compile.ctx_given && facts.trained_ctx != 0 &&
         loaded->model().ctx > facts.trained_ctx) {

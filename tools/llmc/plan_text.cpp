@@ -26,6 +26,11 @@ struct FormatShare {
   std::uint64_t bytes = 0, numbers = 0;
   std::vector<std::string> roles;  // "gate_up", "head"
 
+  /// Whether these are matrices that llmc rounded, which --calibrate applies to.
+  bool is_rounded() const {
+    return !format.starts_with("table") &&
+           (history.starts_with("quantized from float") || history.starts_with("requantized"));
+  }
   /// "gate_up, head", cut to a few.
   std::string roles_text() const {
     constexpr std::size_t kMaxListed = 8;
@@ -210,9 +215,11 @@ std::string weights_text(const Json& plan, const std::vector<FormatShare>& share
       is_plain(plan)
           ? ""
           : fmt::format("; {} read per token", human_bytes(size_of(plan, "weights_per_token")));
+  const bool has_rounded = std::ranges::any_of(shares, &FormatShare::is_rounded);
   const auto options = plan.find("options");
-  const std::string calibration =
-      options == plan.end() ? std::string() : options->value("calibration", std::string());
+  const std::string calibration = has_rounded && options != plan.end()
+                                      ? options->value("calibration", std::string())
+                                      : std::string();
   std::string text =
       line("weights", all,
            fmt::format("{} numbers, {:.2f} bits each{}{}{}", numbers, bits_each(listed, numbers),
@@ -374,20 +381,18 @@ void note_requantized(const Globals& globals, const plan::Rounding& rounding) {
 }
 
 void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
-                     const std::string& quant) {
+                     const std::string& quant, bool requantize) {
   if (rounding.kept == 0 && rounding.rounded == 0 && quant.starts_with("q"))
     remark(globals, fmt::format("--quant {} has no effect: the graph has no matrix of a linear "
                                 "layer and no table",
                                 quant));
   if (rounding.kept == 0) return;
+  const char* const also = requantize ? "" : " (--requantize rounds matrices, too)";
   remark(globals, rounding.rounded == 0
-                      ? fmt::format("--quant {} changes no weights: all keep the model's codes "
-                                    "(--requantize rounds them)",
-                                    quant)
+                      ? fmt::format("--quant {} changes no weights: all keep the model's codes{}",
+                                    quant, also)
                       : fmt::format("--quant {} applies to {}; {} more keep the model's codes{}",
-                                    quant, matrices(rounding.rounded), rounding.kept,
-                                    rounding.requantized > 0 ? ", which --requantize does not round"
-                                                             : " (--requantize rounds them, too)"));
+                                    quant, matrices(rounding.rounded), rounding.kept, also));
 }
 
 void note_warnings(const Globals& globals, const plan::Plan& plan) {

@@ -31,8 +31,8 @@ void note_warnings(const Globals& globals, const plan::Plan& plan);
 /// Prints the number of matrices to which --requantize applies.
 void note_requantized(const Globals& globals, const plan::Rounding& rounding);
 /// Prints a note about `--quant quant` if weights keep the model's codes, or if there are no
-/// weights to which it applies.
+/// weights to which it applies. `requantize`: whether --requantize is given.
 void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
-                     const std::string& quant);
+                     const std::string& quant, bool requantize);
 
 }  // namespace llmc::cli
