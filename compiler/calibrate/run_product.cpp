@@ -55,10 +55,10 @@ Result<std::vector<Values>> run_product(const ir::Node& node, std::size_t column
                                         std::vector<Values>& operands, std::size_t windows,
                                         std::span<const WindowVersion> runs,
                                         const BlockReader& read, WorkerPool& pool) {
-  std::vector<bool> named(windows, false);
+  std::vector<bool> listed(windows, false);
   for (const WindowVersion& run : runs) {
-    LLMC_CHECK(!named[run.window]);
-    named[run.window] = true;
+    LLMC_CHECK(run.window < windows && !listed[run.window]);
+    listed[run.window] = true;
   }
   std::vector<std::vector<float>> versions;
   std::vector<BlockProducts> products;

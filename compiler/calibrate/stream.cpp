@@ -120,7 +120,7 @@ class Streamer {
   /// only its dims.
   static std::vector<Values> operand_values(const Node& node, const std::vector<Values>& values,
                                             const std::map<std::uint32_t, ConstantPtr>& constants) {
-    const bool has_table =
+    const bool reads_table =
         is_matrix_product(node) || std::holds_alternative<ir::Embedding>(node.op);
     std::vector<Values> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -130,7 +130,7 @@ class Streamer {
         operands.push_back({nullptr});
       } else if (constant == constants.end()) {
         operands.push_back(values[input.index]);
-      } else if (i == 1 && has_table) {
+      } else if (i == 1 && reads_table) {
         operands.push_back({std::make_shared<Tensor>(
             Tensor{.dims = constant->second->dims(), .floats = {}, .integers = {}})});
       } else {
@@ -140,8 +140,8 @@ class Streamer {
     return operands;
   }
 
-  /// Runs a node. If no later node of the graph reads a value, `operands` has its only references,
-  /// and releases them.
+  /// Runs a node. `operands` are the last references to values that no later node reads; those of a
+  /// window are released after their use, except what each iteration of a loop reads.
   Result<std::vector<Values>> run_node(const Node& node, std::vector<Values> operands,
                                        const std::map<std::uint32_t, ConstantPtr>& constants,
                                        const std::vector<bool>& wanted) {

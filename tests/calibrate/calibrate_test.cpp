@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "compiler/calibrate/rounding.h"
+#include "compiler/calibrate/run_product.h"
+#include "compiler/calibrate/window_inputs.h"
 #include "compiler/quant/feedback.h"
 #include "compiler/reference/interpreter.h"
 #include "tests/calibrate/parsed.h"
@@ -193,6 +196,57 @@ TEST(Calibrate, LeavesQuantizedAndOtherMatricesAlone) {
   for (std::size_t at; (at = text.find("format = q4} : f32[1, seq, 96]")) != text.npos;)
     text.replace(at, 11, "format = f16");
   EXPECT_EQ(matrices_of(parsed(text)).size(), 5u);
+}
+
+/// Counts operands that exist after the product that reads them last.
+class LateOperands final : public Products {
+ public:
+  LateOperands(std::size_t windows, WorkerPool& pool) : windows_(windows), pool_(pool) {}
+
+  bool wants(const ir::Node&, const ir::Constant&) const override { return false; }
+  Result<std::vector<Values>> run(const ir::Node& node, const ir::ConstantPtr& weight,
+                                  std::vector<Values> operands) override {
+    std::vector<std::weak_ptr<const Tensor>> read;
+    // The down projection adds the operand of query, key and value.
+    if (!std::holds_alternative<ir::QkvProjection>(node.op))
+      read.assign(operands[0].begin(), operands[0].end());
+    std::vector<WindowVersion> runs;
+    for (std::size_t window = 0; window < windows_; ++window) runs.push_back({window, 0});
+    LLMC_TRY(auto results,
+             run_product(
+                 node, static_cast<std::size_t>(weight->dims()[1]), operands, windows_, runs,
+                 [&](std::size_t block) -> Result<std::vector<std::vector<float>>> {
+                   LLMC_TRY(auto matrix,
+                            read_transposed(*weight, {block, 1}, ir::WeightFormat::kUnset, pool_));
+                   std::vector<std::vector<float>> versions;
+                   versions.push_back(std::move(matrix));
+                   return versions;
+                 },
+                 pool_));
+    watched_ += read.size();
+    for (const auto& operand : read) late_ += operand.expired() ? 0 : 1;
+    return results;
+  }
+
+  std::size_t watched() const { return watched_; }
+  std::size_t late() const { return late_; }
+
+ private:
+  const std::size_t windows_;
+  WorkerPool& pool_;
+  std::size_t watched_ = 0, late_ = 0;
+};
+
+TEST(Stream, OperandsAreReleasedByTheProductThatReadsThemLast) {
+  const ir::Graph graph = parsed(kModel);
+  const std::size_t count = windows().size();
+  auto inputs = window_inputs(graph, windows(), 1);
+  ASSERT_TRUE(inputs.ok());
+  WorkerPool pool(2);
+  LateOperands products(count, pool);
+  ASSERT_TRUE(stream(graph, *std::move(inputs), count, products, pool, true).ok());
+  EXPECT_EQ(products.watched(), (2 * 2 + 1) * count) << "two products of two layers, and the head";
+  EXPECT_EQ(products.late(), 0u);
 }
 
 }  // namespace
