@@ -112,7 +112,7 @@ Result<BuiltinText> builtin_text(const std::filesystem::path& model,
   }
   if (turns.empty())
     for (const Conversation& conversation : chats) turns.push_back(plain(conversation, tokenizer));
-  // Mixed, so that the beginning has some of everything.
+  // Mixed, because some read only the beginning.
   const std::vector<std::string> prose = passages();
   for (std::size_t i = 0, p = 0; i < turns.size(); ++i) {
     read.ids.insert(read.ids.end(), turns[i].begin(), turns[i].end());

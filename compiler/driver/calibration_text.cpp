@@ -10,6 +10,7 @@
 #include "compiler/driver/builtin_text.h"
 #include "compiler/driver/chat_files.h"
 #include "compiler/support/counted.h"
+#include "runtime/hosted/tokenizer/utf8.h"
 
 namespace llmc::driver {
 namespace {
@@ -63,9 +64,12 @@ Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
            .hint = "give a text in the model's chat format with --calibrate FILE --parse-special"});
     return std::move(builtin.ids);
   }
-  if (tokenizer)
-    return tokenizer->encode(part_of(given.text, tokens),
-                             {.add_prefix = false, .parse_special = given.parse_special});
+  if (tokenizer) {
+    const std::string_view part = part_of(given.text, tokens);
+    if (!hosted::is_utf8(part))
+      return bad_text(given, "the calibration's text is not valid UTF-8", "give a text file");
+    return tokenizer->encode(part, {.add_prefix = false, .parse_special = given.parse_special});
+  }
   if (!given.parse_special && !given.builtin)
     if (auto ids = parse_ids(given.text)) return *std::move(ids);
   return bad_text(given,

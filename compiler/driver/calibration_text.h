@@ -13,8 +13,9 @@ namespace llmc::driver {
 
 /// Returns the text for the model of `options` as ids, at least the first `tokens`. `refused`: why
 /// the model's tokenizer is not used. Warns if the builtin text does not use the chat template.
-/// Fails with kBadInput if there is no tokenizer and the text is not a list of ids, or if its
-/// control tokens are to be parsed, and like builtin_text().
+/// Fails with kBadInput if the text is not UTF-8. Without a tokenizer, fails with kBadInput if the
+/// text is not a list of ids, or if its control tokens are to be parsed. Also fails like
+/// builtin_text().
 Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
                                          const CompileOptions& options,
                                          const hosted::Tokenizer* tokenizer,
@@ -30,7 +31,7 @@ Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids
 Result<std::int32_t> bos_of(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
                             const CompileOptions& options, std::int64_t vocabulary);
 /// Cuts at most `tokens` ids into windows of `size` tokens, each of which begins with one `bos` if
-/// that is not negative.
+/// that is not negative and `size` is larger than 1.
 std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t>& ids,
                                                   std::int32_t bos, std::uint32_t size,
                                                   std::uint32_t tokens);

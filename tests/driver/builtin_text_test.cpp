@@ -48,6 +48,9 @@ TEST_F(BuiltinTextTest, ConversationsHaveTheFormatOfTheModel) {
   EXPECT_THAT(made, HasSubstr("<|im_start|>system\nYou are a helpful assistant"));
   EXPECT_THAT(made, HasSubstr("<|im_end|>\nOnce there was a girl named Mina"));
   EXPECT_THAT(made, HasSubstr("今天天气很好"));
+  EXPECT_LT(made.find("Once there was a girl"), made.find("a Python function that counts"))
+      << "passages are between conversations";
+  EXPECT_LT(made.find("今天天气很好"), made.find("during an eclipse"));
   EXPECT_THAT(made, EndsWith("on the first Monday of the month.\n\n"));
   EXPECT_THAT(made, Not(HasSubstr("====")));
 }

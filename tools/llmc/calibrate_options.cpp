@@ -29,9 +29,7 @@ CLI::Option* add_parse_special(CLI::App& app, bool& parse_special, const char* t
 Diagnostic no_text_to_parse(const char* options) {
   return usage_error(
       fmt::format("--parse-special changes the text of {}, and none is given", options),
-      "remove the option: builtin and self have control tokens without it; in run, --special is "
-      "for "
-      "the prompt");
+      "remove the option: it applies to files only; in run, --special is for the prompt");
 }
 
 driver::CalibrationText own_calibration_text(const driver::CompileOptions& compile) {

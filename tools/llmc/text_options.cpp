@@ -64,6 +64,12 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const M
   LLMC_TRY(const auto tokenizer, load_tokenizer(model.model, "or give token ids by --ids"));
   LLMC_TRY(const std::string content, read_text(options.file));
   text.file = options.file == "-" ? "standard input" : options.file;
+  std::error_code unknown;
+  if (has_file(model.calibrate) &&
+      std::filesystem::equivalent(model.calibrate, options.file, unknown))
+    remark(globals,
+           "the text that is measured is that of --calibrate, for which weights are "
+           "rounded; measure on another to see what it brings");
   text.tokens =
       tokenizer->encode(content, {.add_prefix = false, .parse_special = model.parse_special});
   if (!model.parse_special && !globals.quiet) {
