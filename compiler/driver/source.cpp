@@ -154,6 +154,15 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   if (!asked && source.model.lacks_cache) return not_a_decoder(source.model);
   if (asked && !options.function && is_decoder(options))
     LLMC_RETURN_IF_ERROR(check_decoder_dims(options, source.model.graph()));
+  if (source.is_function && !options.function && is_part(options.model) &&
+      options.import.on_warning)
+    options.import.on_warning(
+        {.file = options.model.string(),
+         .message = "the file is one part of a split model, and is compiled "
+                    "alone, as a function of its inputs",
+         .hint = fmt::format("give the folder of the model, {}, or --function "
+                             "for this part",
+                             folder_of(options.model))});
   source.dims = options.dims;
   if (source.is_function && source.dims.empty()) {
     source.dims = usual_dims(source.model.graph());

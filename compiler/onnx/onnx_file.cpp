@@ -30,6 +30,9 @@ std::optional<Diagnostic> other_format(const std::string& file, std::span<const 
     return file_failure(ErrorKind::kBadInput, file, "is a GGUF file; llmc reads ONNX",
                         "export the original model: optimum-cli export onnx --model "
                         "NAME_OR_FOLDER --task text-generation-with-past FOLDER");
+  if (begins_with("!<arch>\n"))
+    return file_failure(ErrorKind::kBadInput, file, "is a static library, not a model",
+                        "a bundle that llmc compiled is the folder of the library: give that");
   return std::nullopt;
 }
 

@@ -40,6 +40,9 @@ TEST_F(ChatCommand, AnswersOneMessageAndEnds) {
       llmc({"chat", bundle("plain"), "-p", "Once upon a time", "-n", "8", "--temp", "0"});
   EXPECT_THAT(plain.err, HasSubstr("no chat template: the prompt is continued"));
   EXPECT_THAT(plain.out, HasSubstr(", there was"));
+  EXPECT_THAT(plain.err, Not(HasSubstr("--system")));
+  EXPECT_THAT(llmc({"chat", bundle("plain"), "-p", "Hi", "-n", "1", "--system", "Once"}).err,
+              HasSubstr("the text of --system goes before it as it is"));
   const ProgramRun full = llmc(joined({"chat", "-p", std::string(4000, 'x')}, usual));
   EXPECT_EQ(full.code, 3) << "an error has its code";
 }

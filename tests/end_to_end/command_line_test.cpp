@@ -289,6 +289,10 @@ TEST_F(CommandLine, SaysWhatAFileIsNot) {
                                      "folder of the model: " +
                                      tinyfable().string()));
   }
+  const ProgramRun head = llmc({"plan", (tinyfable() / "lm.onnx").string()});
+  EXPECT_EQ(head.code, 0);
+  EXPECT_THAT(head.err, HasSubstr("lm.onnx: the file is one part of a split model, and is"));
+  EXPECT_EQ(llmc({"plan", (tinyfable() / "lm.onnx").string(), "--function"}).err, "");
   fs::copy(tinyfable() / "lm.onnx", folder.path() / "decoder.onnx");
   const ProgramRun other = llmc({"plan", folder.path().string()});
   EXPECT_EQ(other.code, 3);

@@ -80,6 +80,8 @@ TEST(Suggestions, NameTheOptionThatWasMeant) {
   EXPECT_THAT(llmc({"run", "x", "--", "--temp"}).err,
               HasSubstr("'--temp'\nhint: options go before --"));
   expect_mistake({"run", "x", "--ngl", "99"}, "--ngl must be 0", "--accelerate opencl");
+  expect_mistake({"compile", "x", "--quant"}, "--quant needs a value: FORMAT",
+                 "llmc compile --help");
 }
 
 TEST(NamesOfLlamaCpp, AreTakenWhereTheyMeanTheSame) {

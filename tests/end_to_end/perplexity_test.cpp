@@ -360,6 +360,16 @@ TEST(PplCommand, CompareHasARowForEachFormatWithTheFiguresOfPpl) {
       measured({"--quant=q4", "--kv=K=int8,V=fp8", "--kl", "-c", "128", "--chunks", "4"});
   EXPECT_EQ(q4["perplexity"], alone["perplexity"]);
   EXPECT_EQ(q4["kl"], alone["kl"]);
+  // Formats of floats have no use for a text.
+  for (const char* const command : {"compare", "ppl", "run"}) {
+    std::vector<std::string> floats{command, kModel, kFast, "--quant=f32", "--calibrate=builtin"};
+    if (command == std::string("run")) {
+      floats.insert(floats.end(), {"-p", "Once", "-n", "1"});
+    } else {
+      floats.insert(floats.end(), {"--text", kText, "-c", "128", "--chunks", "1"});
+    }
+    EXPECT_THAT(llmc(floats).err, HasSubstr("--calibrate has no effect")) << command;
+  }
 }
 
 TEST(PplCommand, CompareRefusesWhatCannotBeCompared) {
@@ -371,6 +381,9 @@ TEST(PplCommand, CompareRefusesWhatCannotBeCompared) {
   expect_refused("compare", {}, 2, "--text or --ids is required");
   const testing::TemporaryFolder folder;
   const std::string chart = (folder.path() / "chart.svg").string();
+  const std::string empty = (folder.path() / "empty.txt").string();
+  ASSERT_TRUE(write_file(empty, std::string_view()).ok());
+  expect_refused("compare", {"--text", empty}, 3, "empty.txt: is empty");
   expect_refused("compare", {"--text", kText, "--svg", folder.path().string()}, 2, "is a folder");
   expect_refused("compare", {"--text", kText, "--svg", (folder.path() / "no/a.svg").string()}, 2,
                  "no does not exist");

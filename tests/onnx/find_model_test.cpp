@@ -148,6 +148,9 @@ TEST(ImportModel, NamesOtherFormats) {
         refused(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     EXPECT_THAT(pointer.message, HasSubstr("is a Git LFS pointer"));
     EXPECT_THAT(pointer.hint, HasSubstr("git lfs pull"));
+    const Diagnostic library = refused(name, "!<arch>\n/               0           0\n");
+    EXPECT_THAT(library.message, HasSubstr("is a static library, not a model"));
+    EXPECT_THAT(library.hint, HasSubstr("the folder of the library"));
   }
   for (const char* const name : {"pipe", "pipe.onnx"}) {
     ASSERT_EQ(::mkfifo((folder.path() / name).c_str(), 0600), 0);

@@ -61,6 +61,8 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
             : "the model has no chat template: your input is continued; an empty line continues it "
               "further";
   }
+  if (!why.empty() && command.system_option->count() > 0)
+    why += "; the text of --system goes before it as it is, with nothing between them";
   return chat_format(std::move(description), tokenizer, command.model.model,
                      "give another template by --chat-template-file, or continue texts without one "
                      "by --no-template");

@@ -121,22 +121,19 @@ std::string model_name(const std::string& path) {
   return (model.has_filename() ? model : model.parent_path()).filename().string();
 }
 
-/// Returns with which text weights were calibrated, for the line below the table; empty if none
-/// were.
-std::string calibrated_text(const driver::CompileOptions& compile,
-                            const evaluate::Comparison& compared) {
-  const bool any = std::ranges::any_of(compared.rows, [](const evaluate::CompareRow& row) {
-    return row.mode.has_budget() || ir::is_quantized(row.mode.quant.format);
-  });
-  if (!compile.calibration || !any) return {};
-  return fmt::format("; calibrated with {}", printable(compile.calibration->source));
+bool rounds_weights(const evaluate::Mode& mode) {
+  return mode.has_budget() || ir::is_quantized(mode.quant.format);
 }
 
 Result<int> compare(const CompareCommand& command, const Globals& globals) {
   LLMC_TRY(const auto modes, modes_of(command));
   LLMC_RETURN_IF_ERROR(check_svg(command, modes));
   LLMC_TRY(const auto peers, read_peers(command));
-  LLMC_TRY(const auto native, native_options(command.model, globals));
+  LLMC_TRY(auto native, native_options(command.model, globals));
+  if (native.compile.calibration && std::ranges::none_of(modes, rounds_weights)) {
+    remark(globals, "--calibrate has no effect: no format of --quant rounds weights");
+    native.compile.calibration.reset();
+  }
   LLMC_TRY(auto text, measured_text(command.text, command.model, globals));
   evaluate::CompareOptions options{.native = native,
                                    .threads = command.threads,
@@ -185,11 +182,14 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
     for (const evaluate::PeerRow& row : peer.rows)
       print(table.row(peer_cells(peer, row, compared)));
   }
+  const auto& calibration = native.compile.calibration;
+  const std::string calibrated =
+      calibration ? "; calibrated with " + printable(calibration->source) : std::string();
   note(globals,
        fmt::format("{}; {}{}. KL and same top: against f32 weights and an f32 cache. step: median "
                    "of {} after {} tokens",
-                   first.quality.target, windows_text(command.text, first.quality, bos),
-                   calibrated_text(native.compile, compared), command.steps, first.depth));
+                   first.quality.target, windows_text(command.text, first.quality, bos), calibrated,
+                   command.steps, first.depth));
   if (!peers.empty()) note(globals, "KL and same top of other programs: against their own f32");
   if (!command.svg.empty()) note(globals, "chart: " + command.svg);
   return 0;

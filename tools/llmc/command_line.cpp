@@ -216,6 +216,19 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+/// Returns the message of CLI11's error in plain words: "--text needs a value: FILE" for
+/// "--text: 1 required FILE missing".
+std::string plain_message(const CLI::Error& error) {
+  constexpr std::string_view kRequired = ": 1 required ", kMissing = " missing";
+  const std::string text = error.what();
+  const std::size_t at = text.find(kRequired);
+  if (error.get_name() != "ArgumentMismatch" || at == text.npos || !text.ends_with(kMissing))
+    return text;
+  const std::size_t type = at + kRequired.size();
+  return fmt::format("{} needs a value: {}", text.substr(0, at),
+                     text.substr(type, text.size() - kMissing.size() - type));
+}
+
 int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
   const Program program(ranks != nullptr);
   CLI::App app{program.summary, program.name};
@@ -244,9 +257,9 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
     const std::string where =
         root->get_name() + (commands.empty() ? "" : " " + commands.front()->get_name());
     const bool no_command = commands.empty() && error.get_name() == "RequiredError";
-    return fmt::format("llmc: error: {}\nhint: {} --help lists the options\n",
-                       no_command ? "a command is required" : llmc::printable(error.what(), 1000),
-                       where);
+    return fmt::format(
+        "llmc: error: {}\nhint: {} --help lists the options\n",
+        no_command ? "a command is required" : llmc::printable(plain_message(error), 1000), where);
   });
   Globals globals;
   globals.ranks = ranks;

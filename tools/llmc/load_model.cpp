@@ -10,6 +10,12 @@ namespace llmc::cli {
 Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals) {
   LLMC_TRY(driver::CompileOptions compile, compile_options(options));
   note_model_file(globals, options.model);
+  const bool chooses = compile.budget || options.use == ModelUse::kCompare;
+  if (compile.calibration && !chooses && !ir::is_quantized(compile.quant.format)) {
+    remark(globals,
+           fmt::format("--calibrate has no effect: --quant {} rounds no weights", options.quant));
+    compile.calibration.reset();
+  }
   exec::NativeOptions result;
   result.compile = std::move(compile);
   result.use_cache = !options.no_cache;

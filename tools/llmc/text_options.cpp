@@ -64,6 +64,8 @@ Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const M
   LLMC_TRY(const auto tokenizer, load_tokenizer(model.model, "or give token ids by --ids"));
   LLMC_TRY(const std::string content, read_text(options.file));
   text.file = options.file == "-" ? "standard input" : options.file;
+  if (content.empty())
+    return file_failure(ErrorKind::kBadInput, text.file, "is empty", "give a text to measure");
   std::error_code unknown;
   if (has_file(model.calibrate) &&
       std::filesystem::equivalent(model.calibrate, options.file, unknown))
