@@ -48,7 +48,7 @@ Result<std::vector<BeamText>> run_search(exec::Session& session, const llmc_beam
 
 void add_beam_options(CLI::App& app, BeamOptions& options) {
   options.option = add_whole_number(app, "--beams", options.beams, 1, kMaxBeams,
-                                    "Search the most likely text with this number of beams");
+                                    "Beam search with N beams (default: sampling)");
   auto* penalty =
       add_number(app, "--length-penalty", options.length_penalty, -16, 16,
                  "Divide the score of a beam by length^X; > 0 favours long texts (default: 1)");

@@ -161,8 +161,10 @@ void add_counting(CLI::App& app, bool& count, std::string& plugin, const std::st
   app.add_flag("--count", count,
                "Count executed instructions under an emulator, even for targets that run here")
       ->group(group);
-  app.add_option("--plugin", plugin,
-                 "count.so of tools/instructions/setup.sh, for --emulator (default: searched)")
+  app.add_option(
+         "--plugin", plugin,
+         "qemu plugin count.so, built by tools/instructions/setup.sh, for --count (default: "
+         "search for it)")
       ->type_name("FILE")
       ->group(group);
 }

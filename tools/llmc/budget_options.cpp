@@ -13,16 +13,18 @@ std::vector<CLI::Option*> add_budget(CLI::App& app, BudgetOptions& options, bool
   options.fit_option =
       app.add_option("--fit", options.fit,
                      lists
-                         ? "Sizes such as 12MB,14MB: chooses q4, q6 or q8 for each matrix so that "
-                           "all weights have at most so many bytes"
-                         : "Size such as 12MiB: chooses q4, q6 or q8 for each matrix so that all "
-                           "weights have at most so many bytes")
+                         ? "Sizes such as 12MiB,14MiB: choose q4, q6 or q8 for each matrix so that "
+                           "all weights fit"
+                         : "Size such as 12MiB: choose q4, q6 or q8 for each matrix so that all "
+                           "weights fit")
           ->type_name(lists ? "LIST" : "SIZE");
   options.max_kl_option =
       app.add_option(
              "--max-kl", options.max_kl,
-             "The same for the mean KL divergence in nats that rounding the weights causes, "
-             "such as 0.02")
+             fmt::format(
+                 "Mean KL divergence in nats{}: choose q4, q6 or q8 for each matrix so that "
+                 "rounding the weights causes at most that",
+                 lists ? ", such as 0.01,0.02" : ", such as 0.02"))
           ->type_name(lists ? "LIST" : "X");
   return {options.fit_option, options.max_kl_option};
 }

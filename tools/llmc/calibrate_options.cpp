@@ -15,9 +15,9 @@ bool has_file(const std::string& calibrate) {
 CLI::Option* add_calibrate(CLI::App& app, std::string& calibrate) {
   return app
       .add_option("--calibrate", calibrate,
-                  "Text for which weights are rounded: a file (-: standard input), builtin: one "
-                  "that llmc contains, self: the model writes it, or none (default: none); with "
-                  "--fit and --max-kl also the text that measures formats (default: self)")
+                  "Text that rounding of weights is optimised for: a file (-: standard input), "
+                  "builtin (comes with llmc), self (the model generates it) or none (default: "
+                  "none); --fit and --max-kl measure formats on it, too (default then: self)")
       ->type_name("FILE");
 }
 

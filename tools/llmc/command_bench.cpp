@@ -244,7 +244,8 @@ Action add_bench(CLI::App& app, const Globals& globals) {
       ->type_name("LIST");
   app.add_flag("--no-cache", command->uncached,
                "Also run generation tests without the KV cache: all tokens in each step");
-  app.add_flag("--layers", command->layers, "Times of stages, and of tokens by position");
+  app.add_flag("--layers", command->layers,
+               "Also print the time of each stage, and of tokens by position");
   add_cores(app, command->cores);
   add_huge_pages(app, command->model.huge_pages.when);
   add_table_format(app, command->format);

@@ -144,7 +144,8 @@ Action add_chat(CLI::App& app, const Globals& globals) {
   auto* file = app.add_option("--chat-template-file", command->template_file,
                               "Jinja chat template (default: the model's)")
                    ->type_name("FILE");
-  app.add_flag("--no-template", command->no_template, "Continue texts without a chat template")
+  app.add_flag("--no-template", command->no_template,
+               "Continue messages as plain text, without a chat template")
       ->excludes(file);
   add_threads(app, command->threads);
   add_cores(app, command->cores);

@@ -62,7 +62,8 @@ constexpr Entry kCommands[] = {
      "  llmc verify MODEL\n"
      "  llmc verify bundle --model MODEL\n"
      "  llmc verify MODEL --quant f32 --short"},
-    {"identity", "Compare the bits of logits of targets, threads and chunks", add_identity,
+    {"identity", "Check that targets, threads and chunks give the same bits of logits",
+     add_identity,
      "  llmc identity MODEL\n"
      "  llmc identity MODEL --targets avx2,arm64 --quant q4,q8 --threads 1,4"},
     {"bench", "Measure prompt and generation speed and the machine's limits", add_bench,
@@ -84,7 +85,7 @@ constexpr Entry kCommands[] = {
     {"test-onnx", "Compare a graph's native code with ONNX test data", add_test_onnx,
      "  llmc test-onnx model.onnx model_data/\n"
      "  llmc test-onnx model.onnx test_data_set_0 --rtol 1e-4"},
-    {"tune", "Find the best tiles of a target's kernels by measurement", add_tune,
+    {"tune", "Find the fastest tile sizes of a target's kernels by measurement", add_tune,
      "  llmc tune\n"
      "  llmc tune --target arm64 --header arm64.h"},
     {"targets", "List targets and whether this machine can compile and run them", add_targets,
@@ -203,7 +204,7 @@ void note_parse_counts(const Globals& globals) {
                      counted(counts.size(), "ONNX file")));
 }
 
-/// Omits the lists of options that exclude each other, and the values of negated flags.
+/// Omits the lists of options that exclude or need each other, and the values of negated flags.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
@@ -212,7 +213,7 @@ class HelpFormatter : public CLI::Formatter {
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     const std::string text = CLI::Formatter::make_option_opts(option);
-    return text.substr(0, text.find(" Excludes:"));
+    return text.substr(0, std::min(text.find(" Needs:"), text.find(" Excludes:")));
   }
 };
 

@@ -122,10 +122,9 @@ Action add_plan(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<PlanCommand>();
   add_build_options(app, command->build, ModelUse::kPlan);
   add_token_count(app, "--timeline", command->timeline_tokens, 1, plan::kMaxContext,
-                  "With --accelerate: draws CPU and device for a prompt of TOKENS tokens, with the "
-                  "declared costs of the device");
-  app.add_option("--timeline-svg", command->svg, "Also draws the timeline in an SVG file")
-      ->type_name("FILE");
+                  "With --accelerate: draw a timeline of CPU and device for a prompt of TOKENS "
+                  "tokens, from the device's declared costs");
+  app.add_option("--timeline-svg", command->svg, "SVG file for the timeline")->type_name("FILE");
   return [command, &globals] { return plan(*command, globals); };
 }
 

@@ -11,7 +11,7 @@ namespace llmc::cli {
 
 void add_function_options(CLI::App& app, FunctionOptions& options) {
   app.add_flag("--function", options.function,
-               "Compile the graph as a function of its inputs, even if it is a decoder")
+               "Treat the graph as a function of its inputs, even if it is a decoder")
       ->group("Compilation");
   add_dims(app, options.dims);
 }

@@ -16,8 +16,9 @@ CLI::Option* add_huge_pages(CLI::App& app, HugePages& choice) {
   return app
       .add_option_function<std::string>(
           "--huge-pages", take,
-          "Copy the weights into huge pages, which are read faster: auto: large weights, if twice "
-          "their memory is available, not for a few tokens; always; never (default: auto)")
+          "Copy the weights into huge pages, which are read faster: always, never, or auto: if the "
+          "weights are large, twice their memory is free and many tokens are asked for (default: "
+          "auto)")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN");
 }

@@ -28,8 +28,8 @@ void add_image_options(CLI::App& app, ImageOptions& images) {
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->allow_extra_args(false);
   app.add_option("--image-grid", images.grid,
-                 "Lines and columns of the image encoder's rows, for models with positions in "
-                 "images, such as Qwen2-VL (default: a square)")
+                 "Grid of the image encoder's output rows, for models with two-dimensional "
+                 "positions in images, such as Qwen2-VL (default: a square)")
       ->type_name("LINESxCOLUMNS");
 }
 

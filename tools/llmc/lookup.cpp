@@ -15,12 +15,12 @@ void add_lookup_option(CLI::App& app, LookupOptions& options) {
   constexpr std::uint32_t kMaxTokens = 64;
   options.option = add_whole_number(
       app, "--lookup", options.tokens, 1, kMaxTokens,
-      "Tokens that one pass over the weights may append, with drafts from the text itself; the "
-      "text is the same, 1: no drafts (default: 1)");
+      "Prompt lookup: maximum tokens of a pass over the weights, drafted from the text so far; the "
+      "output is the same; 1: no drafts (default: 1)");
   options.draft_option =
       app.add_option("--draft", options.draft_model,
-                     "Model whose tokens are the drafts, with the same tokenizer; passes have up "
-                     "to --lookup tokens (then default: 8)")
+                     "Draft model for speculative decoding, with the same tokenizer; drafts up to "
+                     "--lookup tokens a pass (then default: 8)")
           ->type_name("MODEL");
 }
 

@@ -94,19 +94,19 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
     options.quant_option =
         fixed(app.add_option("--quant", options.quant,
                              "Weight format: " + passes::quant_scheme_list(" or ") +
-                                 " (default: q4m, q4 with q6 where a narrow model needs it; "
-                                 "plain graphs: the model's own)"))
+                                 " (default: q4m, which is q4 with q6 for some matrices of "
+                                 "narrow models; functions: the model's own formats)"))
             ->type_name("FORMAT");
   }
   fixed(app.add_flag("--requantize", c.requantize,
-                     "Round matrices that have integer codes to the weight format, too"));
+                     "Also convert matrices that the model stores as integer codes"));
   for (CLI::Option* const option : add_budget(app, options.budget, lists)) fixed(option);
   fixed(add_opt_level(app, options.opt_level));
   options.ctx_option =
       add_token_count(
           app, "-c,--ctx,--ctx-size", c.ctx, 1, plan::kMaxContext,
-          fmt::format("Context length in tokens (default: {}, at most the model's trained "
-                      "context)",
+          fmt::format("Context length in tokens (default: {}, or the trained context if that is "
+                      "smaller)",
                       c.ctx))
           ->each([&c](const std::string&) { c.ctx_given = true; })
           ->check([](const std::string& text) {
@@ -130,13 +130,14 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   if (!lists) {
     of_decoders(
         app.add_option("--kv", options.kv,
-                       "KV cache format, also of sources: f32, f16, int8, or separate "
+                       "KV cache format, also for the keys and values of an encoder's source: "
+                       "f32, f16, int8, or separate "
                        "formats such as K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
         ->type_name("FORMAT");
   }
   CLI::Option* const chunk =
       add_token_count(app, "--chunk", c.chunk, 1, plan::kMaxChunk,
-                      "Maximum prompt tokens per call (default: the target's)");
+                      "Maximum tokens of a prompt per forward pass (default: the target's)");
   options.decoder_only.push_back(chunk->group("Compilation"));
   if (use != ModelUse::kRun) options.fixed.push_back(chunk);  // sessions may have smaller ones
   of_decoders(app.add_option_function<std::string>(

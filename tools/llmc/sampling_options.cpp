@@ -157,8 +157,8 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   grouped(
       app.add_option_function<std::string>(
           "--samplers", [&s](const std::string& text) { set_order(text, s); },
-          "Sampler stages in order, separated by ';'; today, 2024: llama.cpp's order at that time "
-          "(default: one that contains both)"))
+          "Sampler stages in order, separated by ';', or llama.cpp's order of a time: today, 2024 "
+          "(default: an order that agrees with both)"))
       ->type_name("STAGES");
   options.temperature = shared("--temp", "temperature",
                                "Temperature, 0: greedy; a model's files may recommend other values "

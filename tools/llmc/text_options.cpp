@@ -26,10 +26,10 @@ void add_text_options(CLI::App& app, TextOptions& options, ModelOptions& model) 
   add_token_count(app, "--window", options.size, 2, plan::kMaxContext,
                   "Window size in tokens (default: --ctx if given, else 512, at most the model's "
                   "context)");
-  CLI::Option* const stride =
-      add_token_count(app, "--ppl-stride", options.stride, 1, plan::kMaxContext,
-                      "Distance of overlapping windows in tokens, of which the last N are counted "
-                      "(default: no overlap)");
+  CLI::Option* const stride = add_token_count(
+      app, "--ppl-stride", options.stride, 1, plan::kMaxContext,
+      "Distance in tokens between the starts of overlapping windows, whose last TOKENS "
+      "tokens are counted (default: no overlap)");
   app.add_option("--count", options.counted,
                  "Counted tokens of a window: the second half, or all (default: "
                  "half)")
