@@ -60,6 +60,16 @@ TEST_F(LlmcOpt, RunsNamedPassesAndThePipeline) {
   }
 }
 
+TEST_F(LlmcOpt, FunctionsHaveTheirOwnAttention) {
+  const char* const attention =
+      "graph @g(%q: f32[5, 4], %k: f32[4, 6], %v: f32[6, 4]) {"
+      " %s = matmul %q, %k %p = softmax %s {axis = -1} %y = matmul %p, %v return %y }";
+  EXPECT_THAT(run({"--pipeline", "--function"}, attention).standard_output,
+              HasSubstr("scaled_attention"));
+  EXPECT_THAT(run({"--pipeline"}, attention).standard_output,
+              ::testing::Not(HasSubstr("scaled_attention")));
+}
+
 TEST_F(LlmcOpt, TimesGoToStandardError) {
   const auto result = run({"--stand-in", "--pipeline", "--time-passes"});
   EXPECT_THAT(result.standard_error, HasSubstr("fuse_rms_norm"));
