@@ -4,10 +4,12 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "compiler/support/file.h"
 #include "compiler/support/subprocess.h"
 #include "compiler/target/target.h"
 #include "tests/end_to_end/cross.h"
@@ -136,6 +138,27 @@ TEST_F(Sampling, OptionsReachTheSampler) {
   // Under a heavy penalty no token comes twice.
   const Json once = ids({"--presence-penalty", "1000", "--repeat-last-n", "-1"});
   EXPECT_EQ(std::set<Json>(once.begin(), once.end()).size(), 12u);
+}
+
+TEST_F(Sampling, EveryStageOfTheHeaderIsKnownAndDescribed) {
+  const std::string source = LLMC_SOURCE_DIR;
+  const auto header = read_file(source + "/runtime/include/llmc/llmc.h");
+  const auto page = read_file(source + "/docs/sampling.md");
+  ASSERT_TRUE(header.ok() && page.ok());
+  constexpr std::string_view kStart = "enum {\n  LLMC_SAMPLER_", kPrefix = "LLMC_SAMPLER_";
+  const std::size_t start = header->find(kStart);
+  ASSERT_NE(start, std::string::npos);
+  const std::string list = header->substr(start, header->find('}', start) - start);
+  int stages = 0;
+  for (std::size_t at = list.find(kPrefix); at != list.npos; at = list.find(kPrefix, at)) {
+    at += kPrefix.size();
+    std::string name = list.substr(at, list.find(' ', at) - at);
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    EXPECT_EQ(run("generic", {"--temp", "1", "--samplers", name})["ids"].size(), 12u) << name;
+    EXPECT_THAT(*page, ::testing::HasSubstr("\n| " + name + " |"));
+    ++stages;
+  }
+  EXPECT_GE(stages, 9);
 }
 
 TEST_F(Sampling, LogprobsAreThoseOfTheModel) {

@@ -331,16 +331,29 @@ TEST(CheckSampling, RefusesWhatMakesNoSense) {
   llmc_sampling_defaults(&usual);
   EXPECT_EQ(check_sampling(usual), LLMC_OK);
   EXPECT_EQ(status([](auto&) {}), LLMC_OK);
-  for (float llmc_sampling::* field :
-       {&llmc_sampling::temperature, &llmc_sampling::top_p, &llmc_sampling::min_p,
-        &llmc_sampling::tfs_z, &llmc_sampling::typical_p, &llmc_sampling::xtc_probability,
-        &llmc_sampling::xtc_threshold, &llmc_sampling::repeat_penalty,
-        &llmc_sampling::frequency_penalty, &llmc_sampling::presence_penalty,
-        &llmc_sampling::dry_multiplier, &llmc_sampling::dry_base, &llmc_sampling::mirostat_lr,
-        &llmc_sampling::mirostat_ent}) {
-    for (const float bad : {kNan, kInf, -kInf})
-      EXPECT_EQ(status([&](auto& s) { s.*field = bad; }), LLMC_ERROR_SAMPLING);
-  }
+  // Every float of the struct: a parameter that is added does not compile without a name here.
+  llmc_sampling all{};
+  auto& [seed, temperature, top_k, top_p, min_p, tfs_z, typical_p, xtc_probability, xtc_threshold,
+         repeat_last_n, repeat_penalty, frequency_penalty, presence_penalty, dry_multiplier,
+         dry_base, dry_allowed_length, dry_penalty_last_n, mirostat, mirostat_lr, mirostat_ent,
+         samplers, reserved] = all;
+  int floats = 0;
+  const auto refuses = [&](auto& field) {
+    if constexpr (std::is_same_v<decltype(field), float&>) {
+      ++floats;
+      for (const float bad : {kNan, kInf, -kInf}) {
+        field = bad;
+        EXPECT_EQ(check_sampling(all), LLMC_ERROR_SAMPLING) << floats;
+      }
+      field = 0;
+    }
+  };
+  const auto each = [&](auto&... fields) { (refuses(fields), ...); };
+  each(seed, temperature, top_k, top_p, min_p, tfs_z, typical_p, xtc_probability, xtc_threshold,
+       repeat_last_n, repeat_penalty, frequency_penalty, presence_penalty, dry_multiplier, dry_base,
+       dry_allowed_length, dry_penalty_last_n, mirostat, mirostat_lr, mirostat_ent, samplers,
+       reserved);
+  EXPECT_EQ(floats, 14);
   EXPECT_EQ(status([](auto& s) { s.repeat_penalty = -0.5f; }), LLMC_ERROR_SAMPLING);
   EXPECT_EQ(status([](auto& s) { s.repeat_last_n = -2; }), LLMC_ERROR_SAMPLING);
   EXPECT_EQ(status([](auto& s) { s.dry_penalty_last_n = -2; }), LLMC_ERROR_SAMPLING);
