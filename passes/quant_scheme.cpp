@@ -1,18 +1,23 @@
 #include "passes/quant_scheme.h"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 
 namespace llmc::passes {
 namespace {
 
 using ir::WeightFormat;
 
-/// All schemes, by descending rounding error.
-constexpr QuantScheme kSchemes[] = {WeightFormat::kQ4, kQ4Mixed,           WeightFormat::kQ6,
-                                    WeightFormat::kQ8, WeightFormat::kF16, WeightFormat::kF32};
-// Each format but kUnset, and q4m.
-static_assert(std::size(kSchemes) == ir::kWeightFormatNames.size());
+/// All schemes, by descending rounding error: each format, and q4m after q4.
+constexpr auto kSchemes = [] {
+  std::array<QuantScheme, ir::kFormatsByError.size() + 1> schemes;
+  std::size_t count = 0;
+  for (const WeightFormat format : ir::kFormatsByError) {
+    schemes[count++] = format;
+    if (format == kQ4Mixed.format) schemes[count++] = kQ4Mixed;
+  }
+  return schemes;
+}();
 
 }  // namespace
 
@@ -22,14 +27,14 @@ std::string quant_name(QuantScheme scheme) {
 }
 
 std::optional<QuantScheme> parse_quant_scheme(std::string_view name) {
-  const auto* const found = std::ranges::find(kSchemes, name, quant_name);
+  const auto found = std::ranges::find(kSchemes, name, quant_name);
   return found == std::end(kSchemes) ? std::nullopt : std::optional(*found);
 }
 
 std::string quant_scheme_list(std::string_view last_separator) {
   std::string text;
   for (const QuantScheme& scheme : kSchemes) {
-    const bool last = &scheme == std::end(kSchemes) - 1;
+    const bool last = &scheme == &kSchemes.back();
     if (!text.empty()) text += last ? last_separator : ", ";
     text += quant_name(scheme);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +13,11 @@
 namespace llmc::calibrate {
 
 /// The formats among which is chosen, coarsest first.
-inline constexpr std::array<ir::WeightFormat, 3> kChoices{
-    ir::WeightFormat::kQ4, ir::WeightFormat::kQ6, ir::WeightFormat::kQ8};
+inline constexpr auto kChoices = [] {
+  std::array<ir::WeightFormat, std::ranges::count_if(ir::kFormatsByError, ir::is_quantized)> found;
+  std::ranges::copy_if(ir::kFormatsByError, found.begin(), ir::is_quantized);
+  return found;
+}();
 using Losses = std::array<double, kChoices.size()>;  // in nats, by format
 
 /// Matrices that get the same format: one, or the same one of successive layers.

@@ -16,9 +16,12 @@ std::optional<WeightKind> rounded_kind(ir::WeightFormat format) {
       return coded_weight(kSixBits);
     case ir::WeightFormat::kQ8:
       return WeightKind::kQ8;
-    default:
-      return std::nullopt;
+    case ir::WeightFormat::kUnset:
+    case ir::WeightFormat::kF16:
+    case ir::WeightFormat::kF32:
+      break;
   }
+  return std::nullopt;
 }
 
 Status round_rows(WeightKind kind, std::span<float> rows, std::size_t columns) {

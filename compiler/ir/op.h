@@ -332,6 +332,10 @@ inline constexpr std::array<std::string_view, 6> kWeightFormatNames{"unset", "f3
 constexpr bool is_quantized(WeightFormat format) {
   return format >= WeightFormat::kQ8;
 }
+/// All formats but kUnset, by descending rounding error: the order of help texts and searches.
+inline constexpr std::array kFormatsByError{WeightFormat::kQ4, WeightFormat::kQ6, WeightFormat::kQ8,
+                                            WeightFormat::kF16, WeightFormat::kF32};
+static_assert(kFormatsByError.size() + 1 == kWeightFormatNames.size());
 
 /// The role of a weight matrix in the model (passes/assign_weight_formats.h).
 enum class WeightRole : std::uint8_t {
