@@ -32,9 +32,8 @@ enum class StateKind : std::uint8_t {
   kAttentionCache,
   /// Keys and values of an encoder-decoder's encoded source: f32[2, kv_heads, rows, head_dim].
   /// kEncode computes it as its output of the same name. kForward reads it as an input and does not
-  /// change it. The only input of kEncode is token ids i64[source], or features f32[1, …]. `rows`
-  /// is
-  /// the symbol `source` in kForward; in kEncode it follows from the size of the input.
+  /// change it. The only input of kEncode is token ids i64[source], or features f32[1, …]. In
+  /// kForward, `rows` is the symbol `source`; in kEncode, it follows from the size of the input.
   kSource,
   /// A recurrent state of fixed size: f32[seq, …]. Row t of the input is the state before token t,
   /// row t of the output the state after it, so that row t of the input is row t - 1 of the output.
