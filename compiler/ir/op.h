@@ -248,8 +248,8 @@ struct RmsNorm {
 /// are copied. With `table`, the third operand is f32[max_positions, rotary_dim], and each row
 /// holds the cosines, then the sines, of one position. (Su et al. 2021.)
 /// With `position_axes`, as in multimodal RoPE (Qwen2-VL, arXiv 2409.12191), positions are i64[n,
-/// S], and pair p is rotated by the position in row position_axes[p]. A table has one position of
-/// each token.
+/// S], and pair p is rotated by the position in row position_axes[p]. `table` and `position_axes`
+/// exclude each other.
 struct Rope {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;
