@@ -225,8 +225,8 @@ struct CumSum {
   bool exclusive = false;
   bool reverse = false;
 };
-/// x[d0, d1, …] -> i64[rank, n]: the indices of the n elements that are not 0, in row-major order;
-/// each column is one index. x is not a scalar.
+/// x[d0, d1, …] -> i64[rank, n]: the indices of the n elements that are not 0, in row-major order.
+/// Each column is one index. x is not a scalar.
 struct NonZero {};
 /// (x[…, n], scale[n], bias[n]?) -> layer normalization over the last dim
 struct LayerNorm {

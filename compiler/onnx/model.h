@@ -89,8 +89,8 @@ struct ImportedModel {
   bool is_decoder() const { return module.is_decoder(); }
 };
 
-/// Maximum number of warnings of one import. If there are more, the last one states how many are
-/// omitted.
+/// Maximum number of warnings about the files of one import. If there are at least that many, the
+/// last one states how many are omitted.
 inline constexpr std::size_t kMaxWarnings = 6;
 
 struct ImportOptions {

@@ -31,12 +31,11 @@ struct FoundCaches {
 /// number of heads and the head size are those of the appended tokens, which follow from the
 /// weights.
 ///
-/// `graph` is the file's graph converted with each possible cache as a graph input with symbolic
-/// dims. `inputs` are these inputs with their names in the file, in the order of the file.
-/// `outputs` are all outputs of the file. Returns nullopt if no input is a cache. Fails with
-/// kBadInput if the heads of a cache are not known or a tensor with both does not hold keys first,
-/// and with kUnsupported if there are not as many key caches as value caches or their numbers of
-/// heads or layouts differ.
+/// `graph` is the file's graph converted with each possible cache as a graph input. `inputs` are
+/// these inputs with their names in the file, in the order of the file. `outputs` are all outputs
+/// of the file. Returns nullopt if no input is a cache. Fails with kBadInput if the heads of a
+/// cache are not known, or if a tensor with both does not hold keys first. Fails with kUnsupported
+/// if the numbers of key and value caches differ, or their numbers of heads, or their layouts.
 Result<std::optional<FoundCaches>> find_caches(
     const ir::Graph& graph, const Part& part,
     const std::vector<std::pair<std::string, ir::ValueId>>& inputs,

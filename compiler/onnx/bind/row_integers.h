@@ -9,8 +9,8 @@ namespace llmc::importer {
 /// token per call.
 class DecoderSizes {
  public:
-  /// `ids`: i64[seq]; `past`, `source`: f32[1, heads, past or source, D], kNoValue if there is
-  /// none.
+  /// `ids` is i64[seq]. `past` is f32[1, heads, past, D]. `source` is f32[1, heads, source, D], or
+  /// kNoValue if there is no source.
   DecoderSizes(ir::Builder& builder, ir::ValueId ids, ir::ValueId past, ir::ValueId source)
       : b_(builder), ids_(ids), past_(past), source_(source) {}
 

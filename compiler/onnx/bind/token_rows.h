@@ -28,9 +28,11 @@ struct TokenRows {
 /// bias by distance. Integers that follow from sizes are computed from those of the decoder, and
 /// the number of past tokens becomes the position of each token. Returns the values of `wanted`,
 /// followed by keys and values of each layer of `found`, f32[1, kv_heads, past + seq, D].
-/// Fails with kUnsupported if attention has another form than products of heads-first operands with
-/// a mask that is added, if a term of the scores is not a bias by distance (row_evaluation.h), or
-/// if the number of past tokens is used for anything else.
+///
+/// Fails with kUnsupported
+///  - if attention has another form than products of heads-first operands with an additive mask,
+///  - if a term of the scores is not a bias by distance (row_evaluation.h), or
+///  - if the number of past tokens is used for anything else.
 Result<std::vector<ir::ValueId>> append_token_rows(ir::Builder& builder, const Part& part,
                                                    const TokenRows& rows, const FoundCaches& found,
                                                    const std::vector<ir::ValueId>& wanted);
