@@ -8,7 +8,8 @@ namespace llmc::ir {
 
 namespace {
 
-/// Returns the largest (or smallest) value over `dims`.
+/// Returns the largest (or smallest) value over `dims`; nullopt if a step is symbolic or the result
+/// overflows.
 std::optional<Dim> extreme(const AffineIndex& x, const std::vector<Dim>& dims, bool largest) {
   std::optional<Dim> result = x.start;
   for (std::size_t a = 0; a < x.steps.size() && result; ++a) {

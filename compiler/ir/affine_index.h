@@ -28,7 +28,7 @@ struct AffineIndex {
 std::optional<AffineIndex> fit_index(const std::vector<std::int64_t>& values,
                                      const std::vector<std::int64_t>& dims);
 
-/// Returns the function with this value for every index.
+/// Returns the function whose value is `value` for every index of a tensor of rank `rank`.
 AffineIndex uniform_index(const Dim& value, std::size_t rank);
 /// Return a + b, a - b and factor * x. Return nullopt if the ranks of the operands differ, the
 /// result is not affine or a coefficient overflows.
@@ -39,9 +39,9 @@ std::optional<AffineIndex> scaled(const AffineIndex& x, const Dim& factor);
 /// nullopt if `x` has more than `rank` axes.
 std::optional<AffineIndex> aligned(const AffineIndex& x, std::size_t rank);
 
-/// Returns true if the comparison `d kind 0` is true for each index within `dims` and all
-/// non-negative values of the symbols, false if it is false for all of them, and nullopt if neither
-/// can be proved or `kind` is not a comparison.
+/// Compares `d` with 0, for example d < 0 for kLess. Returns true if the comparison holds for every
+/// index within `dims` and all non-negative values of the symbols, and false if it holds for none.
+/// Returns nullopt if neither can be proved or `kind` is not a comparison.
 std::optional<bool> holds_everywhere(BinaryKind kind, const AffineIndex& d,
                                      const std::vector<Dim>& dims);
 

@@ -16,7 +16,7 @@ namespace llmc::ir {
 class Builder {
  public:
   Builder();
-  /// Builds on `graph`.
+  /// Starts from an existing graph.
   explicit Builder(Graph graph);
 
   const Graph& graph() const { return graph_; }
@@ -33,7 +33,8 @@ class Builder {
   Result<ValueId> add_one(Op op, std::vector<ValueId> inputs, Origin origin = {},
                           std::string name = {});
   void output(ValueId value) { graph_.add_output(value); }
-  /// Returns `name`, or `name` with the first free suffix "_2", "_3", …. An empty name stays empty.
+  /// Reserves and returns `name`, or `name` with the first free suffix "_2", "_3", …. An empty name
+  /// stays empty.
   std::string unique_name(const std::string& name);
 
   Graph take() && { return std::move(graph_); }

@@ -66,8 +66,8 @@ class Constant {
   /// Returns the memory of all elements if they are dense in memory, otherwise an empty span.
   virtual std::span<const std::byte> window() const { return {}; }
 
-  /// Returns the stored size of an element in bits. For packed integers this is less than the size
-  /// of the element type.
+  /// Returns the stored size of an element in bits. It is 4 for packed 4-bit integers, whose
+  /// element type has 8 bits.
   virtual int element_bits() const;
 
   /// Returns a quantization that describes all rows [begin, end) of a matrix; nullopt if a row is
@@ -75,8 +75,9 @@ class Constant {
   virtual std::optional<Quantization> quantization(std::int64_t begin, std::int64_t end) const;
   /// Returns the quantization of all rows; nullopt if the rank is not 2.
   std::optional<Quantization> quantization() const;
-  /// Returns the quantized matrix whose floats these are, in the same order of rows, if this is a
-  /// view by as_floats(), or a rearrangement or transform of one; otherwise nullptr.
+  /// Returns the quantized matrix from which the floats were made, with its rows in the same order.
+  /// Returns nullptr unless this is a view made by as_floats(), or a view of one made by
+  /// reorder_rows() or hadamard_weight().
   virtual std::shared_ptr<const Constant> source_of_floats() const { return nullptr; }
   /// Reads codes, scales and zero points of rows [row, row + rows), which must be quantized
   /// (LLMC_CHECK). `block` is the number of columns for each scale in `out`: a positive divisor of
@@ -139,8 +140,8 @@ ConstantPtr make_packed(ConstantPtr source, PackedForm form, std::vector<std::in
 /// column_block].
 struct QuantizedParts {
   ConstantPtr codes;        // i8 or u8 [R, C]
-  ConstantPtr scales;       // f32, f16 or bf16 [ceil(R / row_block), ceil(C / column_block)]
-  ConstantPtr zero_points;  // i8, u8 or float, same dims as `scales`; nullptr: all 0
+  ConstantPtr scales;       // any float type, [ceil(R / row_block), ceil(C / column_block)]
+  ConstantPtr zero_points;  // i8, u8 or any float type, dims of `scales`; nullptr: all 0
   std::int64_t row_block = 1, column_block = 1;  // > 0
 };
 /// Returns whether types, dims and blocks are consistent. Call it before make_quantized for
@@ -156,9 +157,9 @@ bool has_quantized_rows(const Constant& constant);
 /// Returns a lazy view of a matrix that reports no quantization, or the matrix if it has none
 /// (rank 2, LLMC_CHECK). Its text form is floats(W).
 ConstantPtr as_floats(ConstantPtr matrix);
-/// Returns `constant` with scales multiplied by `factors`, which has one element or one for each
-/// row (LLMC_CHECK). The products are rounded to f32. Returns nullptr if `constant` was not made by
-/// make_quantized.
+/// Returns `constant` with its scales multiplied by `factors`, which has one element, or one for
+/// each row (LLMC_CHECK). The new scales are rounded to f32. Returns nullptr if `constant` was not
+/// made by make_quantized.
 ConstantPtr scaled_rows(const ConstantPtr& constant, std::span<const float> factors);
 
 /// Makes a constant whose elements all equal `value`, converted as element_from_double() does.
@@ -167,17 +168,19 @@ ConstantPtr make_splat(ElementType element, std::vector<std::int64_t> dims, doub
 /// every machine.
 ConstantPtr make_random(std::vector<std::int64_t> dims, std::uint64_t seed, double scale);
 
-/// Make lazy views of their sources, which must have rank 2; those of concat_rows() must also have
-/// the same element type and number of columns (LLMC_CHECK).
+/// Make lazy views of their sources. Sources must have rank 2 (LLMC_CHECK). The sources of
+/// concat_rows() must also agree in element type and number of columns (LLMC_CHECK).
 ConstantPtr transposed(ConstantPtr source);
 ConstantPtr concat_rows(std::vector<ConstantPtr> sources);
 /// Makes a view whose row i is row order[i] of the source, or zeros (padding) if order[i] is -1.
 ConstantPtr reorder_rows(ConstantPtr source, std::vector<std::int64_t> order);
 
-/// Returns the same elements with other dims; the number of elements must be equal (LLMC_CHECK).
-/// The result is a view if the source is dense in memory and larger than 128 bytes, or if the
-/// source is a matrix that is evaluated lazily and the last dim stays; otherwise it is a copy. A
-/// view of the second kind that is reshaped to the matrix is that matrix, with its quantization.
+/// Returns the same elements with other dims. The number of elements must be equal (LLMC_CHECK).
+/// The result is a view of sources that are dense in memory and larger than 128 bytes, of packed
+/// integers without row padding, and of matrices that are evaluated lazily if `dims` has at least
+/// three dims and the same last dim. Reshaping a view of the last kind back to the dims of the
+/// matrix returns the matrix, with its quantization. Splat and random constants stay lazy. Other
+/// sources are copied.
 ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims);
 
 /// Returns a copy of all elements as floats, row-major, for any rank.

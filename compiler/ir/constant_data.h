@@ -13,7 +13,8 @@
 /// parser.
 namespace llmc::ir {
 
-/// Return a dim of a constant of rank 1 or 2 (LLMC_CHECK). A rank-1 constant counts as one row.
+/// Return the number of columns or rows. The rank must be 1 or 2 (LLMC_CHECK). A rank-1 constant
+/// counts as one row.
 std::int64_t matrix_columns(const Constant& constant);
 std::int64_t matrix_rows(const Constant& constant);
 /// Returns the number of columns of `constant`. Checks that the block is inside it and that
@@ -21,8 +22,8 @@ std::int64_t matrix_rows(const Constant& constant);
 std::int64_t check_block(const Constant& constant, std::int64_t row, std::int64_t rows,
                          std::int64_t column, std::int64_t columns, std::size_t out_size);
 
-/// Returns, for example, "f32[2, 3] {…}". The text form of a view uses it for a source whose dims
-/// do not follow from the view's type.
+/// Returns type and data in text form, for example "f32[2, 3] {…}". Views print their sources in
+/// this form.
 std::string typed_text(const Constant& constant);
 
 /// Returns a quantization that describes rows of `a` and rows of `b`.
@@ -40,7 +41,7 @@ double element_to_double(ElementType element, const std::byte* data);
 std::int64_t element_to_integer(ElementType element, const std::byte* data);
 
 /// Returns the bytes of one element. Conversion to an integer type truncates toward zero and
-/// saturates; NaN becomes 0. A bool is whether the value is not 0. Floats round to nearest even.
+/// saturates; NaN becomes 0. A bool is true if the value is not 0. Floats round to nearest even.
 std::vector<std::byte> element_from_double(ElementType element, double value);
 /// Returns the bytes of one element. Float types round `value`; returns nullopt if an integer or
 /// bool type cannot represent it.

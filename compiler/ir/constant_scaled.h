@@ -4,8 +4,9 @@
 
 namespace llmc::ir {
 
-/// Makes the f32 matrix whose elements are those of `matrix`, as floats, times `factor`, rounded to
-/// f32: scaled_rows() if the matrix was made by make_quantized, otherwise a lazy view.
+/// Multiplies a matrix, converted to f32, by `factor`. For a matrix made by make_quantized, returns
+/// scaled_rows(), which multiplies the scales. Otherwise returns a lazy view that rounds each
+/// product to f32. The rank must be 2 (LLMC_CHECK).
 ConstantPtr scaled(ConstantPtr matrix, float factor);
 
 }  // namespace llmc::ir

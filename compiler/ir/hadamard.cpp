@@ -41,7 +41,7 @@ void transform(std::span<float> x) {
       }
 }
 
-/// Returns 2^-e, by which inputs are multiplied: e is half the logarithm of n, rounded down.
+/// Returns the factor of the transformed inputs, 2^-e with e = floor(log2(n) / 2).
 float input_scale(std::size_t n) {
   float scale = 1;
   for (; n >= 4; n /= 4) scale *= 0.5f;
@@ -61,7 +61,7 @@ class HadamardConstant final : public Constant, public PagedConstant {
     for (std::size_t r = 0; r < static_cast<std::size_t>(count); ++r)
       for_groups(out.subspan(r * columns, columns), superblock_, [&](std::span<float> group) {
         const auto is_finite = [](float w) { return std::isfinite(w); };
-        // A group with an infinite weight stays as it is: packing refuses it by its place.
+        // Packing rejects a weight that is not finite and names its position, so keep it.
         if (!std::ranges::all_of(group, is_finite)) return;
         const float scale = 1.0f / (static_cast<float>(group.size()) * input_scale(group.size()));
         for (float& w : group) w *= scale;

@@ -112,7 +112,7 @@ struct ElementSource {
 };
 /// Returns the source of each element of a result with `dims`, row-major. operand_dims[m] are the
 /// dims of the operand of maps[m]. Returns nullopt if a map is symbolic, an index is out of range,
-/// or no map defines an element. The caller must limit the number of elements.
+/// or some result element is not defined by any map. The caller must limit the number of elements.
 std::optional<std::vector<ElementSource>> element_sources(
     const std::vector<IndexMap>& maps, const std::vector<std::vector<std::int64_t>>& operand_dims,
     const std::vector<std::int64_t>& dims);

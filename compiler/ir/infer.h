@@ -20,7 +20,7 @@ class FreshSymbols {
   void avoid(const Graph& graph);
   void avoid(const TensorType& type);
   Dim next();
-  /// Returns whether `dim` consists of one symbol created by next().
+  /// Returns whether `dim` has exactly one symbol and next() created it.
   bool made(const Dim& dim) const;
 
  private:
@@ -30,8 +30,8 @@ class FreshSymbols {
 
 /// Returns the types of the outputs of `node`, inferred from the types of its inputs, its
 /// attributes and the known shape values. The inputs must be in `graph`; `node` need not be. Fails
-/// with kBadInput if the operands do not fit the operator. Dims that may differ, but need not, are
-/// assumed to be equal.
+/// with kBadInput if the operands do not fit the operator. Dims that must be equal are assumed to
+/// be equal unless they provably differ.
 Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node,
                                       const ShapeValues& known, FreshSymbols& fresh);
 /// Does the same, but first computes the shape values of the whole graph. Use it for single

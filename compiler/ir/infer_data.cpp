@@ -71,7 +71,8 @@ std::optional<Dim> slice_length(const Dim& dim, const Dim& start, const Dim& end
     }
     const auto beyond = sub(*from_front, dim);
     if (beyond && is_non_negative(*beyond)) return dim;
-    // A number may exceed a symbolic dim, so it cannot be decided. A symbolic bound is trusted.
+    // A number may exceed a symbolic dim, so it is unknown whether it is clamped. A symbolic bound
+    // is assumed to be inside the dim.
     return bound.is_constant() && bound != Dim(0) ? std::nullopt : from_front;
   };
   const auto from = position(start), to = position(end);
@@ -305,9 +306,9 @@ Result<Types> infer_op(const InferContext& c, const ConstantOfShape& op) {
 
 namespace {
 
-/// Returns the node that computes `value`; nullptr if it is not found. Most values are in the order
-/// of their nodes. In a large graph only that position is tried, so that n lookups cost less than
-/// n²; a value that is not found is treated as unknown.
+/// Returns the node whose first output is `value`; nullptr if it is not found. Most graphs number
+/// values in the order of their nodes, so binary search usually finds the node. Small graphs are
+/// then scanned; large ones are not, so that n lookups cost less than n².
 const Node* find_producer(const Graph& graph, ValueId value) {
   constexpr std::size_t kMaxScanned = 4096;
   const std::vector<Node>& nodes = graph.nodes();

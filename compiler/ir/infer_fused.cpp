@@ -87,8 +87,8 @@ Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_
                       rope.table ? "width of the rotation table" : "number of frequencies");
 }
 
-/// Returns the number of tokens in an activation: the product of all dims except the last; a new
-/// symbol if the product is not affine.
+/// Returns the number of tokens in an activation, which is the product of all dims except the last.
+/// Returns a new symbol if the product is not affine.
 Dim tokens_of(const InferContext& c, const TensorType& x) {
   Dim tokens(1);
   for (std::size_t i = 0; i + 1 < x.rank(); ++i) {

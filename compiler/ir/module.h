@@ -14,8 +14,8 @@ namespace llmc::ir {
 /// Names of entries.
 inline constexpr std::string_view kForward = "forward";  // a decoder: token ids and cache to logits
 inline constexpr std::string_view kEncode = "encode";    // a source to kSource states
-/// A decoder's media encoder, of images or sounds: a plain graph with its own inputs, and one
-/// output: rows f32[…, width] that take the place of tokens' embeddings.
+/// A decoder's media encoder, for images or audio. A plain graph with its own inputs and one
+/// output, rows f32[…, width], which the decoder reads in place of token embeddings.
 inline constexpr std::string_view kEncodeImage = "encode_image";
 inline constexpr std::string_view kRun = "run";  // a plain graph with its own inputs and outputs
 
@@ -30,10 +30,10 @@ enum class StateKind : std::uint8_t {
   /// Keys and values of all earlier tokens: f32[2, 1, past, kv_heads, head_dim], or heads first. A
   /// call appends its tokens. Dropping the last tokens rewinds the state.
   kAttentionCache,
-  /// Keys and values of an encoder-decoder's encoded source: f32[2, kv_heads, rows, head_dim]. An
-  /// input of kForward, which does not change it; the output of kEncode with the same name. The
-  /// only input of kEncode is i64[source], token ids, or features, f32[1, …]; rows is `source` in
-  /// kForward, and the number that follows from the source's length in kEncode.
+  /// Keys and values of an encoder-decoder's encoded source: f32[2, kv_heads, rows, head_dim].
+  /// kEncode computes it as its output of the same name. kForward reads it as an input and does not
+  /// change it. The only input of kEncode is token ids i64[source], or features f32[1, …]. In
+  /// kForward, `rows` is the symbol `source`; in kEncode, it follows from the size of the input.
   kSource,
   /// A recurrent state of fixed size: f32[seq, …]. Row t of the input is the state before token t,
   /// row t of the output the state after it, so that row t of the input is row t - 1 of the output.
@@ -53,13 +53,13 @@ struct State {
   std::int64_t kv_heads = 0, head_dim = 0;
 };
 
-/// Names of the other inputs and outputs of kForward, by purpose. Empty: there is no such value, as
-/// for all purposes in a plain graph.
+/// Names of the other inputs and outputs of kForward, by purpose. A name is empty if there is no
+/// such value. In a plain graph all names are empty.
 struct Interface {
   std::string token_ids;  // i64[seq]
   std::string mask;       // f32[1, 1, seq, past + seq], added to the scores
   std::string positions;  // i64[1, seq]
-  /// i64[n, seq]: n positions of each token for rotations, which are all `positions` for text.
+  /// i64[n, seq]: n positions per token for RoPE. For text, all n equal `positions`.
   std::string position_axes;
   std::string logits;  // f32[…, vocabulary]: one row for the last token, or one row per token
   std::string hidden;  // f32[…, width], one row per token, if the graph ends before the logits
@@ -94,7 +94,7 @@ Module plain_module(Graph graph);
 
 /// Checks that the names in states and interface are inputs and outputs of their entries, that no
 /// value has two purposes, that states have the types above, and interface values the element types
-/// above. Fails with kInternal for the first violation.
+/// above. Does not check `position_axes`. Fails with kInternal for the first violation.
 Status verify_interface(const Module& module);
 
 }  // namespace llmc::ir

@@ -225,8 +225,8 @@ struct CumSum {
   bool exclusive = false;
   bool reverse = false;
 };
-/// x[d0, d1, …] -> i64[rank, n]: the indices of the n elements that are not 0, in row-major order;
-/// each column is one index. x is not a scalar.
+/// x[d0, d1, …] -> i64[rank, n]: the indices of the n elements that are not 0, in row-major order.
+/// Each column is one index. x is not a scalar.
 struct NonZero {};
 /// (x[…, n], scale[n], bias[n]?) -> layer normalization over the last dim
 struct LayerNorm {
@@ -248,8 +248,8 @@ struct RmsNorm {
 /// are copied. With `table`, the third operand is f32[max_positions, rotary_dim], and each row
 /// holds the cosines, then the sines, of one position. (Su et al. 2021.)
 /// With `position_axes`, as in multimodal RoPE (Qwen2-VL, arXiv 2409.12191), positions are i64[n,
-/// S], and pair p is rotated by the position in row position_axes[p]. A table has one position of
-/// each token.
+/// S], and pair p is rotated by the position in row position_axes[p]. `table` and `position_axes`
+/// exclude each other.
 struct Rope {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;
@@ -268,12 +268,12 @@ enum class CacheLayout : std::uint8_t {
 /// (q[1,S,heads,dim], k[1,S,kv_heads,dim], v[1,S,kv_heads,dim], past[2,1,P,kv_heads,dim] or heads
 /// first, bias f32[heads,n] or absent, sinks f32[heads] or absent)
 ///     -> (out[1,S,heads*dim], present: past with the S new tokens appended)
-/// score = scale * q.k. Query i attends to keys 0 .. P+i; with window w > 0, only to the last w of
-/// them, which include its own; with `chunked`, only to those from the last multiple of w on. Query
-/// head h reads KV head h / (heads/kv_heads). With softcap c > 0, the score is replaced by c *
-/// tanh(score / c) before masking. Then bias[h][n-1-d] is added for a key at distance d before the
-/// query, or bias[h][key] with bias_by_key; P + S is at most n. With sinks, the softmax has the
-/// score sinks[h] of one more key, whose value is 0.
+/// score = scale * q.k. Query i attends to keys 0 .. P+i. With window w > 0, it attends only to the
+/// last w of these keys, which include its own; with `chunked`, it attends to the keys from the
+/// last multiple of w on instead. Query head h reads KV head h / (heads/kv_heads). With softcap c >
+/// 0, the score is replaced by c * tanh(score / c) before masking. Then bias[h][n-1-d] is added for
+/// a key at distance d before the query, or bias[h][key] with bias_by_key. P + S is at most n. With
+/// sinks, the softmax includes one more key with score sinks[h] and value 0.
 struct Attention {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
@@ -284,8 +284,7 @@ struct Attention {
   bool bias_by_key = false;
 };
 
-/// Attention of S tokens of a decoder to the T tokens of an encoded source; every token sees all of
-/// them.
+/// Attention of S tokens of a decoder to all T tokens of an encoded source, without a mask.
 /// (q[1,S,heads,dim], source[2,kv_heads,T,dim]: keys, then values) -> out[1,S,heads*dim]
 /// score = scale * q.k; with softcap c > 0, c * tanh(score / c). Query head h reads KV head
 /// h / (heads/kv_heads).
@@ -296,10 +295,10 @@ struct CrossAttention {
 };
 
 /// (q[…, S, D], k[…, D, T], v[…, T, W], bias?, mask bool?) -> softmax(s) . v, f32[…, S, W]:
-/// attention without a cache. Score s is scale * q . k; with softcap c > 0, c * tanh(s / c). The
-/// bias is added to it, then scores are replaced by `fill` where mask != keeps. Both are broadcast
-/// to the scores; the leading dims of q, k and v are broadcast to each other (numpy). With
-/// `nan_is_zero`, probabilities that are NaN are replaced by 0.
+/// attention without a cache. Score s is scale * q . k; with softcap c > 0, c * tanh(s / c). Then
+/// the bias is added, and scores where mask != keeps are replaced by `fill`. Bias and mask are
+/// broadcast to the scores; the leading dims of q, k and v are broadcast to each other (numpy).
+/// With `nan_is_zero`, probabilities that are NaN are replaced by 0.
 struct ScaledAttention {
   float scale = 1, softcap = 0, fill = 0;
   bool keeps = true, nan_is_zero = false;
@@ -351,7 +350,7 @@ enum class WeightRole : std::uint8_t {
   kHead,
   kLinear /* none of the others */
 };
-/// Returns the matrix's name in plans and emitted sources, such as "down".
+/// Returns the role's name in plans and emitted sources, such as "down".
 std::string_view to_string(WeightRole role);
 
 /// (ids[…], table[vocab, n]) -> f32[…, n]: rows of a constant table, as one stage. In a decoder,
@@ -361,9 +360,9 @@ struct Embedding {
   WeightFormat format = WeightFormat::kUnset;
 };
 
-/// Linear, ExpertLinear and QkvProjection with `hadamard` > 0 multiply their weight by the
-/// transformed input, or its transformed norm: hadamard_input(row, hadamard) of ir/hadamard.h. The
-/// weight is transformed, too, so that the product is the same.
+/// With `hadamard` > 0, Linear, ExpertLinear and QkvProjection transform each row of the input,
+/// after its normalization if there is one, by hadamard_input(row, hadamard) of ir/hadamard.h. The
+/// weight is transformed, too, so that the product is the same except for rounding.
 
 /// Normalization of an operand: RmsNorm or LayerNorm.
 enum class NormKind : std::uint8_t { kRms, kLayer };
@@ -383,10 +382,10 @@ struct Linear {
   std::int64_t hadamard = 0;
 };
 
-/// y[…, N] = x[…, K] . W[N, K]^T + bias, where each row of x has the weight of its expert e =
-/// ids[…], clamped to 0 … experts - 1: rows e * N … e * N + N - 1 of the weight. Without ids, x is
-/// […, experts, K], and row e has expert e. (x, weight constant [experts * N, K], ids i64[…]?,
-/// bias[experts * N]?) -> y
+/// y[…, N] = x[…, K] . W[N, K]^T + bias, where W and bias are those of the row's expert. Expert e
+/// has rows e * N … e * N + N - 1 of the weight. The expert of a row is ids[…], clamped to 0 …
+/// experts - 1. Without ids, x is […, experts, K], and row e has expert e. (x, weight constant
+/// [experts * N, K], ids i64[…]?, bias[experts * N]?) -> y
 struct ExpertLinear {
   std::int64_t experts = 0;
   WeightRole role = WeightRole::kLinear;

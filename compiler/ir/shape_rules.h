@@ -11,7 +11,7 @@
 /// Index rules of ONNX, shared by inference, shape values and evaluation.
 namespace llmc::ir {
 
-/// The indices start, start + step, …; `count` of them.
+/// The `count` indices start, start + step, ….
 struct SliceRange {
   std::int64_t start = 0;
   std::int64_t step = 1;

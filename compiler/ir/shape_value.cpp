@@ -195,13 +195,15 @@ class Recorder {
     }
     return sizes;
   }
-  /// Returns the number of elements of the result; nullopt if it exceeds kMaxElements.
+  /// Returns the number of elements of the result; nullopt if it is symbolic or exceeds
+  /// kMaxElements.
   std::optional<std::size_t> output_size() const {
     const auto count = element_count(graph_.value(node_.outputs[slot_]).type);
     if (!count || *count > static_cast<std::int64_t>(kMaxElements)) return std::nullopt;
     return static_cast<std::size_t>(*count);
   }
-  /// The same for operands that are broadcast: nullopt if the result is not vector-like, too.
+  /// Like output_size(), but also returns nullopt if the result is not vector-like. For operators
+  /// that broadcast their operands.
   std::optional<std::size_t> broadcast_size() const {
     return is_vector_like(graph_.value(node_.outputs[slot_]).type) ? output_size() : std::nullopt;
   }
@@ -229,7 +231,7 @@ class Recorder {
       return known ? std::optional(Dim(*known ? 1 : 0)) : std::nullopt;
     };
     const auto difference = sub(a, b);
-    // Decide a >= b and a < b if they hold for all values of the symbols.
+    // Decide a >= b and a <= b if they hold for all values of the symbols.
     const bool not_less = difference && known_.is_non_negative(*difference);
     const auto gap = difference ? mul(*difference, Dim(-1)) : std::nullopt;
     const bool not_greater = gap && known_.is_non_negative(*gap);

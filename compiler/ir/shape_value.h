@@ -11,8 +11,8 @@ namespace llmc::ir {
 /// Integer and bool tensors whose elements are known as Dims, for example the result of Shape ->
 /// Gather -> Unsqueeze -> Concat. With them, Reshape, Expand, Tile, Slice and ConstantOfShape with
 /// computed shapes have symbolic result types instead of unknown ones. Such a tensor has at most
-/// 256 elements, in row-major order. The results of elementwise operators are known if at most one
-/// of their dims is not 1, those of views whatever their dims.
+/// 256 elements, in row-major order. Results of Binary and Where operators are known only if at
+/// most one of their dims is not 1. Views have no such limit.
 ///
 /// Bools are 0 and 1. Symbols represent sizes, so an expression without negative terms is
 /// non-negative, and `Equal(seq, -1)` is false. A dim of a tensor whose shape was read is
@@ -33,7 +33,7 @@ class ShapeValues {
 
  private:
   std::map<ValueId, std::vector<Dim>> known_;
-  std::vector<Dim> sizes_;  // recorded dims of tensors whose terms do not show that they are >= 0
+  std::vector<Dim> sizes_;  // recorded dims whose terms alone do not show that they are >= 0
 };
 
 /// Returns whether the dim is non-negative for all values of the symbols: all coefficients and the

@@ -29,8 +29,8 @@ struct ParseOptions {
   /// such constants are errors.
   std::function<ConstantPtr(ElementType, const std::vector<std::int64_t>&, const std::string&)>
       resolve;
-  /// Whether types are inferred: omitted types are filled in and wrong ones rejected. Otherwise the
-  /// text must contain every type; for tests that need an invalid graph.
+  /// Whether to infer types, to fill in omitted types and reject wrong ones. If false, the text
+  /// must contain every type except those of constants. Tests that need an invalid graph use this.
   bool infer_types = true;
   /// File name used in errors.
   std::string file;

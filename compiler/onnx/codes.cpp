@@ -81,7 +81,7 @@ ConstantPtr coded_matrix(NodeContext& n, const CodedOperand& operand) {
   parts.column_block = !operand.by_row && count > 1 ? 1 : columns;
   const std::vector<std::int64_t> dims =
       operand.by_row ? std::vector<std::int64_t>{count, 1} : std::vector<std::int64_t>{1, count};
-  // One number counts for all groups.
+  // A single number applies to all groups.
   const auto spread = [&](const ConstantPtr& parameter) {
     if (parameter->element_count() == count) return ir::reshaped(parameter, dims);
     return ir::make_splat(parameter->element(), dims, ir::to_doubles(*parameter)[0]);

@@ -13,7 +13,7 @@ namespace {
 using ir::ValueId;
 using reference::Tensor;
 
-/// Limits of what is computed here: shape arithmetic and lists of positions, not weights.
+/// Limits that permit shape arithmetic and lists of positions, but not weights.
 constexpr std::int64_t kMaxComputedElements = 1 << 12;
 constexpr int kMaxComputedDepth = 32, kMaxComputedValues = 256;
 

@@ -16,7 +16,7 @@ using onnx::ValueInfoProto;
 /// Maximum number of recorded contradictions; further ones are ignored.
 constexpr std::size_t kMaxNoted = 1000;
 
-// Both lists are sorted.
+// The lists are sorted for binary search.
 /// Operators whose float operands and float outputs all have the same type.
 constexpr std::string_view kOneFloatType[] = {"Abs",
                                               "Add",
@@ -146,7 +146,7 @@ std::string declared_text(const ValueInfoProto& value) {
   return text + (dims.size() > kMaxRank + 1 ? ", …]" : "]");
 }
 
-/// Returns whether both shapes have the same sizes, in order, without dims of 1. Blocks of split
+/// Returns whether the shapes have the same sizes after dims of 1 are removed. Blocks of split
 /// models declare dims of 1 at different positions.
 bool differ_in_ones(const google::protobuf::RepeatedPtrField<onnx::TensorShapeProto_Dimension>& a,
                     const ir::TensorType& b) {

@@ -53,8 +53,8 @@ class DeclaredValues {
   std::vector<Diagnostic> take_warnings() { return std::move(warnings_); }
 
  private:
-  /// Adds a warning for a declared size that differs, and for an input also if it is declared
-  /// symbolic.
+  /// Adds a warning if a declared number differs from the computed size. For an input, also if the
+  /// computed size is symbolic.
   void warn_of_size(const onnx::ValueInfoProto& declared, const ir::TensorType& computed,
                     bool is_input);
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view kOnnx = ".onnx";
 
-/// File names in order of preference: first by kind of graph, then by storage of its weights.
+/// Stems of model file names in order of preference. The storage of the weights decides among files
+/// with the same stem.
 struct ModelName {
   std::string_view stem, why;
 };
@@ -126,7 +127,7 @@ std::vector<std::string> folders_in(const fs::path& path) {
   return found;
 }
 
-/// Returns the bundles in `path`, of several targets or shards.
+/// Returns the subfolders of `path` that are bundles, such as those of several targets or shards.
 std::vector<std::string> bundles_in(const fs::path& path) {
   std::vector<std::string> found = folders_in(path);
   std::erase_if(found, [](const std::string& folder) {

@@ -47,7 +47,7 @@ Status order_blocks(std::vector<std::string>& names) {
   return ok_status();
 }
 
-/// Takes embed_tokens.onnx as the embedding if there is no embedding.onnx.
+/// Uses embed_tokens.onnx as the embedding if there is no embedding.onnx.
 void find_token_embedding(FolderContents& contents, std::vector<std::string>& names) {
   const std::string name = best_named(names, "embed_tokens");
   if (contents.embedding_graph || name.empty()) return;

@@ -13,7 +13,7 @@ namespace llmc::importer {
 struct FolderContents {
   std::vector<std::string> blocks;             // block_0.onnx … in order, no gaps
   std::optional<std::string> embedding_table;  // embeddings_bf16.bin or embedding_bf16.bin
-  std::optional<std::string> embedding_graph;  // embedding.onnx, embed_tokens.onnx
+  std::optional<std::string> embedding_graph;  // embedding.onnx, or embed_tokens*.onnx (storage.h)
   std::optional<std::string> head;             // lm.onnx
   std::optional<std::string> config;           // llm_config.json
   std::optional<std::string> tokenizer_text;   // tokenizer.txt
@@ -25,7 +25,7 @@ struct FolderContents {
 /// or leading zeros. A folder without blocks is accepted.
 Result<FolderContents> list_folder(const std::filesystem::path& folder);
 
-/// Returns the contents of the folder of a single-file model: `blocks` and `others` are empty.
+/// Returns the files next to a single-file model. `blocks`, `head` and `others` are empty.
 FolderContents known_files(const std::filesystem::path& folder);
 
 /// Reads llm_config.json. Returns an empty configuration if there is no such file.

@@ -7,9 +7,9 @@
 
 namespace llmc::importer {
 
-/// Appends the function of x that attribute 'activation' of a fused operator names, with the
-/// operator's parameters for it; those that are missing have their default. Returns kNoValue after
-/// an error.
+/// Appends the activation function that attribute 'activation' of a fused operator names, and
+/// returns its result for x. Parameters that are missing have their defaults. Returns x if the
+/// attribute is absent, and kNoValue after an error.
 ir::ValueId activated(NodeContext& n, ir::ValueId x,
                       const std::vector<std::optional<float>>& parameters);
 

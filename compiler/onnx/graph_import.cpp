@@ -216,7 +216,7 @@ class Importer {
     return ok_status();
   }
 
-  /// Omits an unsupported node, so that conversion finds all of them.
+  /// Skips an unsupported node, so that conversion continues and finds all of them.
   Status skip(const NodeProto& node) {
     missing_.insert(node.output().begin(), node.output().end());
     return ok_status();
@@ -244,7 +244,7 @@ class Importer {
   FloatTypes float_types_;
   std::map<std::string, ir::ConstantPtr> tensors_;
   std::set<std::string> missing_;
-  std::set<std::string> reads_;  // what nodes read, and the outputs; empty until it is needed
+  std::set<std::string> reads_;  // names that nodes read, and the graph's outputs; filled on demand
   std::vector<Diagnostic> unsupported_;
   std::set<std::pair<std::string, std::string>> reported_;  // operator, message
   static constexpr int kMaxDepth = 32;

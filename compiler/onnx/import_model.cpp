@@ -11,8 +11,8 @@ namespace llmc::importer {
 namespace fs = std::filesystem;
 namespace {
 
-/// Returns the path of a file, given by its name in the model's folder, as messages name it: with
-/// the folder as the user gave it.
+/// Returns the path of a file for messages, in the folder as the user gave it. `file` is its name
+/// in the model's folder.
 std::string shown_path(const ModelFiles& model, const std::string& file) {
   if (!model.whole_folder && file == model.name) return model.shown.string();
   std::error_code error;
@@ -26,8 +26,8 @@ std::string shown_path(const ModelFiles& model, const std::string& file) {
   return file.empty() || has_folder || file == folder ? file : (folder / file).string();
 }
 
-/// Replaces file names in messages by shown_path(). Replaces the error by "is not an ONNX file" if
-/// a model of one file does not end in .onnx.
+/// Replaces file names in messages by shown_path(). If the name of a single-file model does not end
+/// in .onnx, replaces an error about the whole file by "is not an ONNX file".
 Error in_shown_paths(const Error& error, const ModelFiles& model) {
   std::vector<Diagnostic> diagnostics = error.diagnostics();
   for (Diagnostic& d : diagnostics) {
@@ -39,7 +39,7 @@ Error in_shown_paths(const Error& error, const ModelFiles& model) {
     std::error_code unknown;
     if (!fs::is_regular_file(model.files.root() / model.name, unknown) ||
         d.message.starts_with("is a "))
-      continue;  // the message mentions it
+      continue;  // the message already says what is wrong with the file
     d.message = "is not an ONNX file";
     d.hint = "give the folder of a split export, or the path of one .onnx file";
   }
@@ -124,7 +124,7 @@ Result<ImportedModel> bind_main_graph(const ModelFiles& model, FileSet& files,
   return bind_plain_graph(files, part, plain);
 }
 
-/// Adds a hint to errors about the media encoder: a decoder is a model without it.
+/// Adds the hint to an error about the media encoder that the decoder can be compiled without it.
 Error with_decoder_hint(const Error& error, const ModelFiles& model) {
   std::vector<Diagnostic> diagnostics = with_hints(error).diagnostics();
   std::string& hint = diagnostics.back().hint;
@@ -133,8 +133,8 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
   return Error(std::move(diagnostics));
 }
 
-/// Appends a warning if the decoder tells positions in an image from those in text, and is bound
-/// without them.
+/// Appends a warning if the decoder takes separate positions for image rows, but is bound without
+/// them.
 Status note_image_positions(const ModelFiles& model, FileSet& files, ImportedModel& bound) {
   LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
   if (has_position_axes(part) && bound.module.interface.position_axes.empty())
@@ -143,7 +143,7 @@ Status note_image_positions(const ModelFiles& model, FileSet& files, ImportedMod
 }
 
 /// Binds the model and, if `inputs` is nullptr and the model is a decoder, its media encoder.
-/// Leaves out a media encoder that is not supported, with a warning.
+/// Omits a media encoder that is not supported, with a warning.
 Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
                                   const PlainInputs* inputs, bool float_products) {
   LLMC_TRY(ImportedModel bound, bind_main_graph(model, files, inputs, float_products));

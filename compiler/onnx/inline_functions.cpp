@@ -23,8 +23,8 @@ constexpr std::size_t kMaxPrefix = 120;  // maximum length of the caller's name 
 using FunctionKey = std::array<std::string, 3>;  // domain, name, overload
 using Names = std::map<std::string, std::string>;
 
-/// Returns the contents of the length-delimited fields with number `field` that the protobuf
-/// classes of older ONNX releases treat as unknown.
+/// Returns the contents of the length-delimited fields with this number, which the protobuf classes
+/// of older ONNX releases treat as unknown.
 template <class Proto>
 std::vector<std::string> newer_fields(const Proto& message, int number) {
   std::vector<std::string> found;

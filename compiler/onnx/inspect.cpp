@@ -28,8 +28,9 @@ DeclaredValue describe(const onnx::ValueInfoProto& value, bool is_input) {
   return out;
 }
 
-/// Returns the size of a tensor's data in bytes, computed from its dims; 0 for invalid dims, which
-/// binding reports.
+/// Returns the size of a tensor's data in bytes, computed from its dims. Returns 0 for invalid
+/// dims, which binding reports, and for element types that the IR does not have, such as 4-bit
+/// integers.
 std::uint64_t data_bytes(const onnx::TensorProto& tensor) {
   const auto element = element_type(tensor.data_type());
   if (!element) return 0;

@@ -83,9 +83,10 @@ struct PackedMatrix {
   std::int64_t stride = 0;  // codes from one row to the next
   std::size_t codes = 0, scales = 0, zero_points = 0;
 };
-/// Returns the matrix with its codes preserved. Codes are u8, low bits first; zero points are
-/// floats or packed like the codes, each row padded to a byte; without them they are 2^(bits-1).
-/// Reports an error and returns nullptr if operands are not constant or sizes do not match.
+/// Returns the matrix as a quantized constant (ir::make_quantized), which preserves its codes.
+/// Codes are u8, low bits first. Zero points are floats, or packed like the codes with each row
+/// padded to a byte. The default zero point is 2^(bits-1). Reports an error and returns nullptr if
+/// operands are not constant or sizes do not match.
 ir::ConstantPtr packed_matrix(NodeContext& n, const PackedMatrix& m);
 
 /// The granularity of the scale and the zero point (operands 1 and 2) of a quantization: per
@@ -110,7 +111,7 @@ std::vector<std::int64_t> axis_range(std::int64_t begin, std::int64_t end);
 
 /// Converts a DynamicQuantizeLinear to its unquantized input: codes x, scale 1, zero point 0.
 void bypass_quantize(NodeContext& n);
-/// Converts a MatMulInteger of such an x with a constant matrix to the float product with the
+/// Converts a MatMulInteger of a bypassed x and a constant matrix to the float product of x and the
 /// matrix minus its zero points. A following multiplication applies the scale
 /// (passes/fuse_dynamic_quant.h).
 void convert_float_product(NodeContext& n);

@@ -29,7 +29,8 @@ enum class FileRole : std::uint8_t {
   kIgnored,       // not used
 };
 std::string_view to_string(FileRole role);  // "block", "embedding", …
-/// Returns the role of a file with an encoder beside a decoder: kImageEncoder or kAudioEncoder.
+/// Returns the role of a media encoder's file, by its name: kAudioEncoder if it begins with
+/// "audio_encoder", otherwise kImageEncoder.
 FileRole encoder_role(std::string_view name);
 
 struct FileInfo {
@@ -48,7 +49,8 @@ enum class TokenizerKind : std::uint8_t {
 };
 std::string_view to_string(TokenizerKind kind);
 
-/// A tokenizer file whose structure has been checked. Every id is below the number of tokens.
+/// A tokenizer file. The structure of tokenizer.txt has been checked: special ids are below
+/// `tokens`, stop and prefix ids below the number of logits.
 struct TokenizerFile {
   std::filesystem::path path;
   TokenizerKind kind = TokenizerKind::kSentencePieceText;
@@ -58,12 +60,20 @@ struct TokenizerFile {
 };
 
 struct ImportedModel {
-  /// A decoder's `forward` has the inputs `input_ids` i64[seq]; if used, `attention_mask` f32[1, 1,
-  /// seq, past + seq], additive; if used, `position_ids` i64[1, seq]; and `past.0` … f32[2, 1,
-  /// past, kv_heads, D] or [2, 1, kv_heads, past, D]. Its outputs are `logits` f32[…, vocabulary]
-  /// (for the last token or for each token) and `present.0` … with past + seq tokens. Symbols are
-  /// "seq" and "past". A plain graph's `run` and a decoder's `encode_image` keep their own inputs.
-  /// Constants are views of mapped files, which the graph keeps alive.
+  /// Inputs of a decoder's `forward`; all except input_ids are present only if used:
+  ///   input_ids       i64[seq]
+  ///   attention_mask  f32[1, 1, seq, past + seq], additive
+  ///   position_ids    i64[1, seq]
+  ///   position_axes   i64[n, seq]
+  ///   past.0 …        f32[2, 1, past, kv_heads, D] or [2, 1, kv_heads, past, D]
+  ///   source.0 …      f32[2, kv_heads, source, D]
+  ///   state.0 …       f32[seq, …]
+  /// Outputs:
+  ///   logits          f32[…, vocabulary], for the last token or for each token
+  ///   present.0 …     like past, with past + seq tokens
+  ///   next_state.0 …  like state
+  /// A plain graph's `run` and a decoder's `encode_image` keep their own inputs. Constants are
+  /// views of mapped files, which the graph keeps alive.
   ir::Module module;
   /// Whether a plain graph has token ids, logits and symbolic sizes like a decoder, but no cache.
   bool lacks_cache = false;
@@ -71,16 +81,16 @@ struct ImportedModel {
   std::vector<FileInfo> files;  // sorted by name
   std::string prompt_template;  // llm_config.json, with %s for the user's text; may be empty
   std::optional<TokenizerFile> tokenizer;
-  /// Contradictions in the files that do not affect results (at most kMaxWarnings), and what of an
-  /// encoder beside the decoder is left out.
+  /// Contradictions in the files that do not affect results (at most kMaxWarnings). Also says if a
+  /// media encoder, or its positions, are not compiled.
   std::vector<Diagnostic> warnings;
 
   const ir::Graph& graph() const { return module.graph(); }
   bool is_decoder() const { return module.is_decoder(); }
 };
 
-/// Maximum number of warnings of one import. If there are more, the last one states how many are
-/// omitted.
+/// Maximum number of warnings about the files of one import. If there are at least that many, the
+/// last one states how many are omitted.
 inline constexpr std::size_t kMaxWarnings = 6;
 
 struct ImportOptions {
@@ -105,11 +115,10 @@ struct PlainInputs {
 
 /// Names of the files of an encoder-decoder.
 struct EncoderDecoderFiles {
-  std::string encoder, first_decoder, decoder;  // `first_decoder`: without a past; may be the same
+  std::string encoder, first_decoder, decoder;  // first_decoder: without a past; may equal decoder
 };
 
-/// Names of the encoders of sounds beside a decoder begin so; those of images with
-/// "vision_encoder".
+/// Prefix of the file names of audio encoders. Those of image encoders begin with "vision_encoder".
 inline constexpr std::string_view kAudioEncoder = "audio_encoder";
 
 /// The model chosen in a folder.
@@ -135,7 +144,8 @@ struct ModelFiles;
 class ModelReader {
  public:
   /// Returns the model at `path`, a folder (find_model) or one `.onnx` file: a decoder if a binder
-  /// (bind/bind.h) accepts it, otherwise a plain graph. Later calls return the first result again.
+  /// (bind/bind.h) accepts it, otherwise a plain graph. Later calls return the first result again,
+  /// without calling on_warning, except for a plain graph with another value of float_products.
   /// Fails with kBadInput, with file and node, or with kUnsupported, with one diagnostic for each
   /// kind of unsupported node in each file.
   Result<ImportedModel> bind(const std::filesystem::path& path,
@@ -145,7 +155,8 @@ class ModelReader {
   Result<ImportedModel> bind_plain(const std::filesystem::path& path,
                                    const PlainInputs& inputs = {},
                                    const ImportOptions& options = {}) const;
-  /// Finds the model's files without reading them; the reader owns the result.
+  /// Finds the model's files without reading them. The reader owns the result. The
+  /// max_structure_bytes of the first call for `path` applies to all later calls.
   Result<ModelFiles*> open(const std::filesystem::path& path,
                            const ImportOptions& options = {}) const;
 
@@ -154,15 +165,15 @@ class ModelReader {
   std::shared_ptr<Models> models_ = std::make_shared<Models>();
 };
 
-/// Replaces the name of one of the model's .onnx files in a diagnostic, as origins of nodes have
-/// it, by its path, with the folder as the user gave it.
+/// If the diagnostic's file is the name of one of the model's .onnx files, as in ir::Origin,
+/// replaces it by the path of the file, in the folder as the user gave it.
 Diagnostic with_path(Diagnostic diagnostic, const ImportedModel& model);
 Error with_paths(const Error& error, const ImportedModel& model);
 
 /// Returns a warning that a decoder is compiled without its media encoder because of `error`.
 Diagnostic without_media_encoder(const Error& error);
-/// Returns the warning for a decoder, read from `file`, that tells positions in an image from those
-/// in text, when it is compiled without them.
+/// Returns the warning that the decoder in `file` takes separate positions for image rows (time,
+/// height, width), but is compiled without them.
 Diagnostic without_image_positions(const std::string& file);
 
 /// Calls ModelReader::bind with a temporary reader.

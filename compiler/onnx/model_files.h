@@ -11,7 +11,7 @@ namespace llmc::importer {
 struct ModelFiles {
   std::filesystem::path path;    // as given
   std::filesystem::path shown;   // path of a single-file model in messages
-  FileSet files;                 // without mapped or listed files; binders use copies
+  FileSet files;                 // lists no files; binders use copies of it
   bool whole_folder = false;     // whether `path` is a folder; otherwise it is one file
   FolderContents contents = {};  // contents of the model's folder
   std::string name = {};         // file name in that folder; empty for split blocks or no model

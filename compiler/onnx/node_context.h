@@ -29,8 +29,7 @@ struct Scope {
   bool exact_casts = false;  // Bindings::exact_casts
   /// TensorProto.data_type of initializers, inputs and other values, if declared.
   std::map<std::string, int> declared_types;
-  /// First outputs of the DynamicQuantizeLinear nodes that are converted to their unquantized
-  /// input.
+  /// First outputs of the nodes whose dynamic quantization is bypassed (float_products() below).
   std::set<std::string> float_products;
   std::string prefix;  // prepended to value names, which makes names of several files differ
   std::string full_name(const std::string& name) const;
@@ -41,9 +40,11 @@ struct Scope {
 Result<ir::ValueId> append_constant(ir::Builder& builder, Scope& scope, ir::ConstantPtr data,
                                     const std::string& name, const ir::Origin& origin);
 
-/// Returns the first outputs of the DynamicQuantizeLinear nodes in `graph` that can be converted to
-/// their unquantized input: codes and zero point are read only by MatMulInteger with constant
-/// matrices, and each product is multiplied once by the scale.
+/// Returns the first outputs of the nodes in `graph` whose dynamic quantization can be bypassed:
+///  - DynamicQuantizeLinear, if only products and convolutions with constant weights read its codes
+///    and zero point, and each of them is multiplied once by the scale
+///  - DynamicQuantizeMatMul with a constant matrix
+/// Returns an empty set if the graph has branches.
 std::set<std::string> float_products(const onnx::GraphProto& graph);
 
 /// One ONNX node during conversion: operands, attributes, results. After the first error, further
@@ -68,10 +69,10 @@ class NodeContext {
   std::vector<ir::ValueId> all_inputs();
   const ir::TensorType& type(ir::ValueId value) const { return builder_.graph().value(value).type; }
   std::int64_t rank(ir::ValueId value) const;
-  /// Returns the elements of operand i if it is constant or computed from constants, otherwise
+  /// Returns the elements of operand i if all are known integers (ir::ShapeValues), otherwise
   /// nullopt.
   std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const;
-  /// Returns the elements of operand i if it is computed from constants and sizes, otherwise
+  /// Returns the elements of operand i if they are known as sizes (ir::ShapeValues), otherwise
   /// nullptr.
   const std::vector<ir::Dim>* known_dims(std::size_t i) const {
     return has(i) ? builder_.shape_values().find(inputs_[i]) : nullptr;
@@ -82,14 +83,14 @@ class NodeContext {
   ir::ConstantPtr constant(std::size_t i) const;
   /// Returns the element of operand i if it is a constant with one element, otherwise nullopt.
   std::optional<double> known_number(std::size_t i) const;
-  /// Reports an error if a constant index in operand i is outside [-size, size). `sizes` are the
-  /// sizes of the dims that consecutive indices address, repeated cyclically.
+  /// Reports an error if a constant index in operand i is outside [-size, size), where the size for
+  /// index k is sizes[k % sizes.size()].
   void check_indices(std::size_t i, const std::vector<ir::Dim>& sizes);
   /// Returns table and indices if operand i consists of rows gathered from a constant matrix,
   /// otherwise nullptr.
   const std::pair<ir::ConstantPtr, ir::ValueId>* gathered(std::size_t i) const;
   void note_gathered(std::size_t slot, ir::ConstantPtr table, ir::ValueId indices);
-  /// Returns whether this node is converted to its unquantized input (Bindings::float_products).
+  /// Returns whether this node's dynamic quantization is bypassed (Bindings::float_products).
   bool in_floats() const;
   /// Returns the name of operand i in the file.
   std::string input_name(std::size_t i) const;
@@ -128,10 +129,10 @@ class NodeContext {
   void emit(ir::Op op, std::vector<ir::ValueId> inputs);
   /// Appends an IR node with one intermediate result and returns it.
   ir::ValueId make(ir::Op op, std::vector<ir::ValueId> inputs);
-  /// The same for any number of results; empty after an error.
+  /// Like make(), for any number of results. Returns an empty list after an error.
   std::vector<ir::ValueId> make_all(ir::Op op, std::vector<ir::ValueId> inputs);
-  /// Returns the constant that `value` is if it is small and computed from constants and known
-  /// sizes alone, otherwise `value` itself.
+  /// Returns `value` as a constant if it is small and computed from constants and known sizes
+  /// alone, otherwise `value` itself.
   ir::ValueId computed(ir::ValueId value);
   ir::ValueId make_constant(ir::ConstantPtr data, const std::string& name = {});
   ir::ValueId make_integers(std::vector<std::int64_t> values);

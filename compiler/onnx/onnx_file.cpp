@@ -36,8 +36,8 @@ std::optional<Diagnostic> other_format(const std::string& file, std::span<const 
   return std::nullopt;
 }
 
-/// Number of a field unknown to NodeProto, the highest valid number. Unlike a map, the field moves
-/// with the node.
+/// Number of the field, unknown to NodeProto, that stores a node's own operator-set version. It is
+/// the highest valid number. Unlike an entry in a map, the field moves with the node.
 constexpr int kOwnOpsetField = (1 << 29) - 1;
 
 bool is_inside(const fs::path& folder, const fs::path& path) {
@@ -50,8 +50,8 @@ bool is_inside(const fs::path& folder, const fs::path& path) {
   return at != path.end();
 }
 
-/// Returns the folder blobs/ of the Hugging Face repository with `folder` (canonical) in a
-/// snapshot; empty if there is none.
+/// If `folder` (canonical) is in a snapshot of a Hugging Face repository, returns the repository's
+/// folder blobs/; otherwise an empty path.
 fs::path blobs_of(fs::path folder) {
   constexpr int kMaxDepth = 3;  // snapshots/COMMIT/onnx/
   for (int depth = 0; depth < kMaxDepth; ++depth, folder = folder.parent_path()) {

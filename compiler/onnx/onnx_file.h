@@ -37,7 +37,7 @@ class FileSet {
   Result<std::shared_ptr<const OnnxFile>> parse(const std::string& relative, FileRole role);
   /// Returns the path of an existing file without links, after the checks of map().
   Result<std::filesystem::path> resolve(const std::string& relative) const;
-  /// Adds a file to list() without mapping it. A file that was mapped keeps its role.
+  /// Adds a file to list() without mapping it. A file that is already listed keeps its role.
   void note(const std::string& relative, FileRole role);
 
   /// Replaces the warnings about one file.
@@ -66,8 +66,8 @@ class FileSet {
   std::map<std::string, std::vector<Diagnostic>> warnings_;  // by file
 };
 
-/// Returns the target of a link, because data files are in the target's folder. Returns links in a
-/// Hugging Face snapshot (FileSet::map) unchanged.
+/// Returns the target of a link, because data files are in the target's folder. Does not resolve a
+/// link in a Hugging Face snapshot to its blobs/ (FileSet::map).
 Result<std::filesystem::path> resolve_model_file(const std::filesystem::path& path);
 
 /// A parsed .onnx file. Its weights are not copied from the mapping.

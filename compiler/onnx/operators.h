@@ -63,7 +63,7 @@ std::vector<OperatorRule> qlinear_rules();
 const OperatorRule* find_rule(std::string_view domain, std::string_view name, std::int64_t opset,
                               std::string* versions = nullptr);
 
-/// Returns whether an attribute of operator set 1 to 5 has no effect on the result.
+/// Returns whether the attribute has no effect on the result: consumed_inputs until operator set 5.
 bool is_annotation(std::string_view attribute, std::int64_t opset);
 
 /// Returns whether the node is ONNX's If, which has no rule; the importer converts it.

@@ -51,8 +51,8 @@ void convert_quick_gelu(NodeContext& n) {
   n.bind(0, binary(n, BinaryKind::kMul, x, n.make(ir::Unary{UnaryKind::kSigmoid}, {inner})));
 }
 
-/// Binds output 3, the sum that is normalized. Fails if outputs 1 or 2 (mean, inverse deviation),
-/// which are for training, are used.
+/// Binds output 3, the sum that is normalized. Reports an error and returns false if outputs 1 or 2
+/// (mean, inverse deviation), which are for training, are used.
 bool bind_sum(NodeContext& n, ValueId sum) {
   if (n.wants(1) || n.wants(2)) {
     n.unsupported("the outputs for training are not supported");

@@ -1,4 +1,4 @@
-// Operators of com.microsoft that onnxruntime's optimizer makes of encoders, and their quantized
+// Operators of com.microsoft that onnxruntime's optimizer creates in encoders, and their quantized
 // forms: embeddings with a layer norm, and attention with the projection of its operands.
 
 #include <cmath>
@@ -23,11 +23,11 @@ struct Embedding {
 };
 
 /// Layer norm of the sum of rows of words, positions and segments. Operands: token ids, segment
-/// ids?, the tables and parameters of `e`, mask?. Outputs: y, number of tokens that the mask shows
-/// (zeros without one), the sum.
+/// ids?, the tables and parameters of `e`, mask?. Outputs: y, the number of unmasked tokens (0
+/// without a mask), the sum.
 void embed(NodeContext& n, const Embedding& e) {
   const ValueId ids = n.in(0);
-  n.ignore("mask_index_type");  // output 1 has one form
+  n.ignore("mask_index_type");  // output 1 is always the number of tokens
   if (n.failed()) return;
   if (n.rank(ids) != 2) return n.bad("its token ids are not [batch, tokens]");
   const ValueId at = n.has(e.position_ids) ? n.in(e.position_ids) : positions(n, ids, 1);
@@ -75,13 +75,13 @@ void convert_quantized_embed_layer_norm(NodeContext& n) {
 
 /// Operands of attention whose queries, keys and values are computed in one product.
 struct ProjectedAttention {
-  ValueId qkv;  // [B, S, queries, keys, values]
+  ValueId qkv;  // [B, S, columns of queries, then of keys, then of values]
   std::size_t mask = kNoOperand, past = kNoOperand, bias = kNoOperand;
 };
 
-/// Returns what a mask adds to the scores [B, heads, S, T]: 0, or `filter` for hidden keys. The
-/// mask is [B, T] or [B, S, T], positive where a key is shown; or the numbers of keys shown [B],
-/// followed by the first keys shown in [2 B].
+/// Returns the term that a mask adds to the scores [B, heads, S, T]: 0, or `filter` for masked
+/// keys. A mask [B, T] or [B, S, T] is positive for keys that are not masked. A mask [B] has the
+/// end of each sequence's keys, and a mask [2 B] has the ends, then the starts.
 ValueId mask_term(NodeContext& n, ValueId mask, ValueId keys, double filter) {
   const std::int64_t rank = n.rank(mask);
   if (n.failed()) return ir::kNoValue;

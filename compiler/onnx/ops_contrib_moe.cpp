@@ -1,4 +1,5 @@
-// Layers of experts of onnxruntime's domain com.microsoft: MoE, and QMoE with quantized weights.
+// Mixture-of-experts layers of onnxruntime's domain com.microsoft: MoE, and QMoE with quantized
+// weights.
 //
 // Each becomes a softmax of the router's logits, the k largest probabilities, lookups of the chosen
 // experts' matrices and a weighted sum, as exporters write such layers themselves
@@ -16,7 +17,7 @@ using ir::BinaryKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// Operands of one of the three products. 0 if the operator has none of the kind.
+/// Operand numbers of one of the three products; 0 if the operator has no such operand.
 struct Slots {
   std::size_t weights, bias, scales = 0, zero_points = 0;
 };
@@ -30,7 +31,7 @@ struct Matrices {
   bool transposed = false;
 };
 
-/// The choice of the router for each row: the k experts and the factors of their results, [T, k].
+/// The router's choice for each token: k experts and the factors of their results, both [T, k].
 struct Routing {
   ValueId ids, factors;
 };
@@ -183,7 +184,8 @@ ValueId activated(NodeContext& n, ValueId h, ValueId up, std::int64_t rows) {
   return up.exists() ? binary(n, BinaryKind::kMul, y, up) : y;
 }
 
-/// Checks that swiglu's two operands are two matrices, or parts of one that `swiglu_fusion` names.
+/// Checks that the gate and up rows of swiglu are in two matrices, or in one with the layout that
+/// `swiglu_fusion` specifies.
 void check_swiglu(NodeContext& n, bool has_third) {
   const std::int64_t fusion = n.integer("swiglu_fusion", 0);
   if (n.text("activation_type", "relu") != "swiglu" || n.failed()) return;
@@ -193,12 +195,12 @@ void check_swiglu(NodeContext& n, bool has_third) {
                   "0 takes gate and up from two matrices, 1 (in turns) and 2 (halves) from one");
 }
 
-/// Returns whether one matrix has the rows of gate and up.
+/// Returns whether one matrix has the rows of both gate and up.
 bool fused(NodeContext& n, bool has_third) {
   return !has_third && n.text("activation_type", "relu") == "swiglu";
 }
 
-/// The layer of the matrices of the first, the second and, if there is one, the third product.
+/// Appends the layer with the matrices of its two or three products.
 void emit_layer(NodeContext& n, const Matrices& first, const Matrices& second,
                 const std::optional<Matrices>& third) {
   if (n.integer("use_sparse_mixer", 0) != 0)
@@ -244,8 +246,8 @@ void convert_moe(NodeContext& n) {
              third);
 }
 
-/// The documented normalize_routing_weights is followed. onnxruntime 1.23's kernel for the CPU
-/// normalizes always, the one for CUDA does not.
+/// Follows the documentation of normalize_routing_weights. onnxruntime 1.23's CPU kernel always
+/// normalizes; its CUDA kernel does not.
 void convert_qmoe(NodeContext& n) {
   constexpr Slots kFirst{2, 4, 3, 11}, kSecond{5, 7, 6, 12}, kThird{8, 10, 9, 13};
   const std::int64_t bits = n.integer("expert_weight_bits", 4), block = n.integer("block_size", 0);

@@ -14,8 +14,9 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-/// Returns the number of windows along each spatial dim of x if they touch each other and cover x
-/// (up to a rest at the end), so that each element is read at most once; otherwise nullopt.
+/// Returns the number of windows along each spatial dim of x if they are adjacent, without overlap
+/// or gaps, so that each element is read at most once. A remainder at the end of x is not read.
+/// Returns nullopt for other windows, and for windows of one element.
 std::optional<std::vector<std::int64_t>> patches(NodeContext& n, ValueId x, const Window& w) {
   if (w.has_pads()) return std::nullopt;
   std::vector<std::int64_t> counts;
@@ -96,7 +97,7 @@ void convert_fused_conv(NodeContext& n) {
   n.bind(0, activated(n, convolution(n, x, weight, bias), parameters));
 }
 
-/// Returns the channels begin .. end - 1 of each group of x, whose groups have `channels` ones.
+/// Returns the channels begin .. end - 1 of each group of x. A group has `channels` channels.
 ValueId channels_of_groups(NodeContext& n, ValueId x, std::int64_t groups, std::int64_t channels,
                            std::int64_t begin, std::int64_t end) {
   if (groups == 1)
@@ -108,8 +109,9 @@ ValueId channels_of_groups(NodeContext& n, ValueId x, std::int64_t groups, std::
   return n.make(ir::Gather{1}, {x, n.make_integers(std::move(indices))});
 }
 
-/// Returns the convolution of integers x and weight, which are f32, as i32. No product of two of
-/// them exceeds `largest`. The channels are divided so that all sums are exact in f32.
+/// Returns as i32 the convolution of x and weight, which are integers stored as f32. `largest` is
+/// the maximum absolute value of a product of two elements. Splits the channels so that all sums
+/// are exact in f32.
 ValueId integer_convolution(NodeContext& n, ValueId x, ValueId weight, std::int64_t largest) {
   constexpr std::int64_t kExact = std::int64_t{1} << 24;
   const std::int64_t groups = n.integer("group", 1);

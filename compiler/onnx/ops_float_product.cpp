@@ -8,8 +8,8 @@
 namespace llmc::importer {
 namespace {
 
-/// Products that are scaled back by operands of their own: which hold the scale and the zero point
-/// of the codes, and the zero point of the weight.
+/// Products that multiply by the scales themselves, with the numbers of their operands that hold
+/// the scale and zero point of the codes, and the zero point of the weight.
 struct ScaledProduct {
   std::string_view op;
   int scale = 0, zero = 0, weight_zero = 0;
@@ -26,8 +26,8 @@ std::string operand(const onnx::NodeProto& node, int i) {
   return i < node.input_size() ? node.input(i) : std::string();
 }
 
-/// Returns whether `tensor` is a matrix of bytes that `node` multiplies with, or the weight of its
-/// convolution.
+/// Returns whether `tensor` has 8-bit integers and is the matrix by which `node` multiplies, or the
+/// weight of its convolution.
 bool is_weight_of(const onnx::NodeProto& node, const onnx::TensorProto& tensor) {
   const std::string& op = node.op_type();
   const bool matrix =

@@ -137,7 +137,7 @@ void convert_pad(NodeContext& n) {
     value = n.optional_in(2);
   }
   if (op.mode != ir::PadMode::kConstant) value = ir::kNoValue;
-  // PyTorch computes the pads from its own order of them.
+  // PyTorch exports nodes that convert its order of the pads to ONNX's, so evaluate them.
   n.emit(op, {x, n.computed(pads), value});
 }
 

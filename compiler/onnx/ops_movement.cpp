@@ -117,7 +117,7 @@ void convert_transpose(NodeContext& n) {
     perm.emplace(n.type(x).rank());
     std::iota(perm->rbegin(), perm->rend(), 0);
   }
-  // PyTorch writes axes from the end, too.
+  // PyTorch also writes negative axes, which count from the end.
   for (std::int64_t& axis : *perm)
     if (axis < 0) axis += static_cast<std::int64_t>(n.type(x).rank());
   n.emit(ir::Transpose{std::move(*perm)}, {x});

@@ -43,7 +43,7 @@ void convert_layer_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1), bias = n.optional_in(2);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
   const float epsilon = n.number("epsilon", 1e-5f);
-  n.ignore("stash_type");  // f32, as everything
+  n.ignore("stash_type");  // always f32
   if (n.failed()) return;
   const bool plain = axis == rank - 1 && !n.wants(1) && !n.wants(2) &&
                      n.type(x).element == ElementType::kF32 && is_per_channel(n, scale, x) &&
@@ -81,7 +81,7 @@ ValueId scaled_by_channel(NodeContext& n, ValueId x, ValueId scale, ValueId bias
 void convert_batch_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1), bias = n.in(2), mean = n.in(3), variance = n.in(4);
   const float epsilon = n.number("epsilon", 1e-5f);
-  n.ignore("momentum");  // of training
+  n.ignore("momentum");  // for training only
   const bool trains = (n.opset() >= 14 && n.integer("training_mode", 0) != 0) ||
                       (n.opset() < 7 && n.integer("is_test", 0) == 0);
   const bool by_element = n.opset() < 9 && n.integer("spatial", 1) == 0;
@@ -112,7 +112,7 @@ void convert_group_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1), bias = n.in(2);
   const float epsilon = n.number("epsilon", 1e-5f);
   const std::int64_t groups = n.integer("num_groups", 0);
-  if (n.opset() >= 21) n.ignore("stash_type");  // f32, as everything
+  if (n.opset() >= 21) n.ignore("stash_type");  // always f32
   if (n.failed()) return;
   if (n.rank(x) < 2) return n.bad("operand " + ir::to_string(n.type(x)) + " has no channels");
   const auto channels = known_dim(n, x, 1);
@@ -134,7 +134,7 @@ void convert_rms_norm(NodeContext& n) {
   const ValueId x = n.in(0), scale = n.in(1);
   const std::int64_t rank = n.rank(x), axis = n.axis("axis", -1, rank);
   const float epsilon = n.number("epsilon", 1e-5f);
-  n.ignore("stash_type");  // f32, as everything
+  n.ignore("stash_type");  // always f32
   if (n.failed()) return;
   if (axis == rank - 1 && !n.wants(1) && n.type(x).element == ElementType::kF32 &&
       is_per_channel(n, scale, x))

@@ -17,9 +17,9 @@ using ir::ReduceKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// Maximum of the taps along a dim, each of which becomes a node.
+/// Maximum number of taps along a dim, each of which becomes a node.
 constexpr std::int64_t kMaxTaps = 512;
-/// Maximum of the numbers of elements that a mean divides by.
+/// Maximum number of positions for which a table holds the divisor of the mean.
 constexpr std::size_t kMaxCounts = std::size_t{1} << 24;
 
 /// Returns the elements that tap `tap` of dim d reads at all positions.
@@ -141,7 +141,7 @@ void convert_average_pool(NodeContext& n) {
   n.bind(0, binary(n, BinaryKind::kDiv, sum, n.cast(count, n.type(x).element)));
 }
 
-/// Returns the sum of |x|^p by `sum`, to the power of 1/p.
+/// Returns (sum of |x|^p)^(1/p). `sum` adds up the powers.
 template <class Sum>
 ValueId lp_norm(NodeContext& n, ValueId x, std::int64_t p, Sum&& sum) {
   if (n.failed()) return ir::kNoValue;

@@ -45,9 +45,8 @@ CodedOperand coded(std::size_t i) {
   return {.codes = i, .scale = i + 1, .zero = i + 2};
 }
 
-/// The product is computed in floats, so that kernels for linear layers compute it: where it is
-/// near a tie between two codes, the result may be the neighbour of that of exact sums
-/// (docs/inputs.md).
+/// Computes the product in floats, so that it becomes a linear layer. Near a tie between two codes,
+/// the result may differ by one code from that of exact sums (docs/inputs.md).
 void convert_qlinear_matmul(NodeContext& n) {
   CodedOperand a = coded(0);
   a.by_row = true;
@@ -86,7 +85,7 @@ void convert_qlinear_softmax(NodeContext& n) {
   bind_codes(n, y, 3, 4, 0);
 }
 
-/// Operands: scale and zero point of the result, then those that are joined.
+/// Operands: scale and zero point of the result, then codes, scale and zero point of each part.
 void convert_qlinear_concat(NodeContext& n) {
   if (n.input_count() % 3 != 2) return n.bad("each operand needs a scale and a zero point");
   std::vector<ValueId> parts;
@@ -103,8 +102,8 @@ void convert_qlinear_where(NodeContext& n) {
   bind_codes(n, y, 7, 8, 1);
 }
 
-/// Gemm of codes; operand 6 is an i32 bias with the scale of the product. y is f32 without a scale
-/// for it.
+/// Gemm of codes. Operand 6 is an i32 bias with the scale of the product. Without operand 7, the
+/// scale of y, y is f32.
 void convert_qgemm(NodeContext& n) {
   const bool turn_a = n.integer("transA", 0) != 0, turn_b = n.integer("transB", 0) != 0;
   const float alpha = n.number("alpha", 1);
@@ -138,8 +137,8 @@ void convert_matmul_integer_to_float(NodeContext& n) {
   bind_with_bias(n, y, 6);
 }
 
-/// The same, with floats a, which it quantizes. Operands: a, codes of b, their scale and zero
-/// point, a bias.
+/// Like MatMulIntegerToFloat, but quantizes a, which has floats. Operands: a, codes of b, their
+/// scale and zero point, a bias.
 void convert_dynamic_quantize_matmul(NodeContext& n) {
   const CodedOperand b{.codes = 1, .scale = 2, .zero = 3};
   const ValueId x = n.in(0);

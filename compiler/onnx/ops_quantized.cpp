@@ -140,9 +140,9 @@ void convert_matmul_nbits(NodeContext& n) {
   n.emit(ir::Binary{ir::BinaryKind::kAdd}, {n.make(ir::MatMul{}, {n.in(0), matrix}), n.in(5)});
 }
 
-/// Replaces the parts of stacked matrices [count, rows, columns] by those of one matrix, or, if
-/// `index` is not known, of all matrices below each other. Reports an error and returns false if
-/// they do not fit.
+/// Replaces the parts of stacked matrices [count, rows, columns] by the parts of matrix `index`. If
+/// `index` is absent, joins all matrices to [count * rows, columns]. Reports an error and returns
+/// false if the parts do not fit.
 bool unstack(NodeContext& n, std::optional<std::int64_t> index,
              const std::vector<ConstantPtr*>& parts) {
   const std::int64_t count = (*parts[0])->dims()[0];

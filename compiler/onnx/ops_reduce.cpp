@@ -17,7 +17,7 @@ using ir::ValueId;
 std::optional<std::vector<std::int64_t>> reduced_axes(NodeContext& n, ValueId x,
                                                       std::int64_t axes_input_since) {
   auto axes = n.axes("axes", axes_input_since, 1, n.rank(x));
-  n.ignore("keepdims");  // no axis is reduced
+  n.ignore("keepdims");  // has no effect if no axis is reduced
   const bool empty_is_none =
       n.opset() >= axes_input_since && n.integer("noop_with_empty_axes", 0) != 0;
   if (n.failed()) return std::nullopt;

@@ -12,9 +12,9 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-/// Maximum of a resized dim.
+/// Maximum size of a resized dim.
 constexpr double kMaxResized = 1 << 20;
-/// Maximum number of elements that are weighted for one of the result: each is an operator.
+/// Maximum number of taps along a dim, each of which becomes several nodes.
 constexpr double kMaxResizeTaps = 256;
 
 struct Interpolation {
@@ -23,7 +23,7 @@ struct Interpolation {
   bool antialias = false;        ///< a dim that shrinks is filtered with a stretched kernel
   bool exclude_outside = false;  ///< elements outside the operand have weight 0
   double extrapolation = 0;      ///< result at positions outside the operand, with cropping
-  std::optional<std::vector<double>> scales = {};  ///< of all dims, if attributes give them
+  std::optional<std::vector<double>> scales = {};  ///< of all dims, if given by attributes
 
   bool crops() const { return coordinates == "tf_crop_and_resize"; }
 };
@@ -65,7 +65,7 @@ std::int64_t nearest(double x, const std::string& rounding) {
   return static_cast<std::int64_t>(low) + (up ? 1 : 0);
 }
 
-/// The elements that contribute to one of the result, and their weights.
+/// The elements of the operand that contribute to one element of the result, and their weights.
 struct Taps {
   std::int64_t first = 0;  ///< index of the first element; it may lie outside the operand
   std::vector<double> weights;
@@ -101,15 +101,15 @@ Taps taps_at(double x, const ResizedDim& dim, const Interpolation& how) {
   return taps;
 }
 
-/// Returns the elements of x along `axis` at `indices`, limited to the dim.
+/// Returns the elements of x along `axis` at `indices`, which are clamped to the dim.
 ValueId gathered_at(NodeContext& n, ValueId x, std::int64_t axis, std::vector<std::int64_t> indices,
                     std::int64_t size) {
   for (std::int64_t& index : indices) index = std::clamp<std::int64_t>(index, 0, size - 1);
   return n.make(ir::Gather{axis}, {x, n.make_integers(std::move(indices))});
 }
 
-/// Returns the sum of the taps, of which element i has those at first[i], …; weights are
-/// [tap][element].
+/// Returns the weighted sum of the taps. Element i of the result has the taps first[i], first[i] +
+/// 1, …. `weights` is [tap][element].
 ValueId weighted_sum(NodeContext& n, ValueId x, std::int64_t axis, std::int64_t size,
                      std::vector<std::int64_t> first,
                      const std::vector<std::vector<float>>& weights) {
@@ -159,9 +159,9 @@ ValueId resized(NodeContext& n, ValueId x, std::int64_t axis, const ResizedDim& 
   return n.make(ir::Where{}, {is_outside, value, y});
 }
 
-/// Returns the `count` numbers of operand i, nullopt if it is absent or empty. Sizes that are those
-/// of the operand, `unchanged`, and not numbers are NaN. Reports an error if others are not known
-/// or their count differs.
+/// Returns the `count` numbers of operand i; nullopt if it is absent or empty. A symbolic size that
+/// equals the size in `unchanged` is returned as NaN. Reports an error if another number is not
+/// known or the count differs.
 std::optional<std::vector<double>> resize_numbers(NodeContext& n, std::size_t i, std::size_t count,
                                                   const std::vector<ir::Dim>& unchanged = {}) {
   if (!n.has(i)) return std::nullopt;
@@ -305,8 +305,8 @@ void convert_resize(NodeContext& n) {
   resize(n, 2, 3, how);
 }
 
-/// Upsample, which Resize replaced. The scales are operand 1 in version 9, an attribute in 7, and
-/// those of the last two of four dims in 1.
+/// Upsample, which Resize replaced. The scales are operand 1 in version 9 and an attribute in
+/// version 7. In version 1, two attributes give the scales of the last two of four dims.
 void convert_upsample(NodeContext& n) {
   Interpolation how{n.text("mode", "nearest"), "asymmetric", "floor"};
   if (n.opset() < 7) {

@@ -163,7 +163,7 @@ void convert_range(NodeContext& n) {
     return n.bad("the range has more elements than can be addressed");
   const std::vector<ValueId> bounds{n.in(0), n.in(1), n.in(2)};
   if (n.failed()) return;
-  // The size of a range of floats does not follow from the sizes of dims.
+  // Type inference cannot derive the size of a range of floats from symbolic sizes, so evaluate it.
   if (ir::is_float(n.type(bounds[0]).element))
     return n.bind(0, n.computed(n.make(ir::Range{}, bounds)));
   n.emit(ir::Range{}, bounds);

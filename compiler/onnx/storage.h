@@ -7,14 +7,14 @@
 
 namespace llmc::importer {
 
-/// How a file stores its weights, which the end of its name says: "_fp16", "_q4".
+/// How a file stores its weights, as stated by a suffix of its name such as "_fp16" or "_q4".
 struct Storage {
   std::string_view suffix, why;  // reason for preferring such a file
 };
-/// The storages that exporters write, the most exact one first.
+/// Returns the storages that exporters write, from most to least exact.
 std::span<const Storage> storages();
-/// Returns the name among `files` that is `stem`, the suffix of the most exact storage, and
-/// ".onnx"; empty if there is none.
+/// Returns the name among `files` that consists of `stem`, a storage's suffix and ".onnx", with the
+/// most exact storage; empty if there is none.
 std::string best_named(const std::vector<std::string>& files, std::string_view stem);
 
 }  // namespace llmc::importer

@@ -22,10 +22,11 @@ std::optional<ir::ElementType> element_type(int data_type);
 /// Returns the type's name in ONNX, such as "float16" or "int4", for messages.
 std::string data_type_name(int data_type);
 
-/// Returns the tensor as a constant. Raw and external data are views of the mapped file; typed
-/// fields (float_data, int32_data, …) are copied. 4-bit integers become u8 or i8, as a view of the
-/// packed codes. `name` is used in messages. Fails if dims, data sizes, or location and offset of
-/// external data are invalid, or if the location is outside the model's folder.
+/// Returns the tensor as a constant. Raw and external data of more than 128 bytes are views of the
+/// mapped file; smaller data and typed fields (float_data, int32_data, …) are copied. 4-bit
+/// integers become u8 or i8, as a view of the packed codes. `name` is used in messages. Fails if
+/// dims, data sizes, or location and offset of external data are invalid, or if the location is
+/// outside the model's folder.
 Result<ir::ConstantPtr> read_tensor(FileSet& files, const OnnxFile& file,
                                     const onnx::TensorProto& tensor, const std::string& name);
 

@@ -31,8 +31,9 @@ struct BoundModel {
 };
 
 /// Binds `model` as a plain graph whose inputs have the element types and dims of the data set in
-/// `folder`. While a size is unknown, inputs on which shapes may depend become constants: first
-/// integers and bools of rank 0 and 1, then float scalars, then all inputs of rank 1.
+/// `folder`. While binding fails or a size is unknown, inputs on which shapes may depend become
+/// constants: first integers and bools of rank 0 and 1, then float scalars, then all inputs of rank
+/// 1.
 Result<BoundModel> import_with_data(const std::filesystem::path& model,
                                     const std::filesystem::path& folder,
                                     const ModelReader& reader = {});

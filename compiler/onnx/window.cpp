@@ -10,10 +10,11 @@ using ir::ValueId;
 
 namespace {
 
-/// Maximum of the attributes, so that arithmetic on them does not overflow.
+/// Maximum number in an attribute, so that arithmetic does not overflow.
 constexpr std::int64_t kMaxWindow = std::int64_t{1} << 24;
 
-/// Returns an attribute with `count` numbers from `least` on; `fallback` for each if it is absent.
+/// Returns an attribute of `count` numbers, or `count` times `fallback` if it is absent. Reports an
+/// error if it has another length, or a number outside [least, kMaxWindow].
 std::vector<std::int64_t> numbers(NodeContext& n, const char* name, std::size_t count,
                                   std::int64_t least, std::int64_t fallback) {
   auto given = n.integers(name);
@@ -38,7 +39,7 @@ std::optional<std::int64_t> spatial_dim(NodeContext& n, ValueId x, std::size_t d
   return size;
 }
 
-/// Sets the pads of SAME_UPPER and SAME_LOWER: there are ceil(size / stride) positions.
+/// Sets the pads of SAME_UPPER or SAME_LOWER, with which there are ceil(size / stride) positions.
 void pad_to_same(NodeContext& n, ValueId x, bool upper, Window& w) {
   for (std::size_t d = 0; d < w.rank(); ++d) {
     std::int64_t total = w.extent(d) - 1;
@@ -53,8 +54,8 @@ void pad_to_same(NodeContext& n, ValueId x, bool upper, Window& w) {
   }
 }
 
-/// Extends the last position to the end of the dim. A position that would begin after the dim and
-/// its pads at the front is left out.
+/// Implements 'ceil_mode': adds pads at the end for a last position that would be incomplete, and
+/// returns their numbers. There is no such position if it would begin after the dim.
 std::vector<std::int64_t> pad_to_ceil(NodeContext& n, ValueId x, Window& w) {
   std::vector<std::int64_t> added(w.rank(), 0);
   for (std::size_t d = 0; d < w.rank(); ++d) {
@@ -64,8 +65,8 @@ std::vector<std::int64_t> pad_to_ceil(NodeContext& n, ValueId x, Window& w) {
     if (!size) break;
     const std::int64_t all = *size + w.pads_begin[d] + w.pads_end[d];
     if (all < w.extent(d)) {
-      // A window that is larger than the dim has one position, if it begins before the next one
-      // would end; otherwise this is an error of the pooling.
+      // A window larger than the padded dim has one position if ceil((all - extent) / stride) is 0.
+      // Otherwise the converter reports an error.
       if (w.dilations[d] == 1 && all > std::max<std::int64_t>(0, w.extent(d) - stride))
         w.kernel[d] = all;
       continue;

@@ -10,26 +10,27 @@
 /// The attributes that Conv and the pooling operators share.
 namespace llmc::importer {
 
-/// A window that moves over the spatial dims of x[N, C, …]: one number for each of them.
+/// A window that moves over the spatial dims of x[N, C, …]. Each vector has one number per dim.
 struct Window {
   std::vector<std::int64_t> kernel, strides, dilations;
   std::vector<std::int64_t> pads_begin, pads_end;  // elements before and after the dim
 
   std::size_t rank() const { return kernel.size(); }
-  /// Returns the elements of dim d from the first to the last of one position.
+  /// Returns the number of elements that one position spans along dim d, including gaps of
+  /// dilation.
   std::int64_t extent(std::size_t d) const { return dilations[d] * (kernel[d] - 1) + 1; }
   bool has_pads() const;
 };
 
-/// Returns the window that the attributes of this node give for an x of two dims more than the
-/// kernel, without pads if 'auto_pad', which `mode` receives, is not NOTSET. Reports an error and
-/// returns nullopt if an attribute is invalid.
+/// Returns the window that the attributes of this node specify, and sets `mode` to 'auto_pad'. The
+/// window has no pads if `mode` is not NOTSET. Reports an error and returns nullopt if an attribute
+/// is invalid or x does not have two dims more than the kernel.
 std::optional<Window> given_window(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
                                    std::string& mode);
 /// Returns the window of this node, with pads computed from 'auto_pad'. Reports an error and
 /// returns nullopt if an attribute is invalid, or if pads depend on a size that is not known. If
-/// `ceil_pads` is not null, the pads also follow 'ceil_mode', and `ceil_pads` receives the part of
-/// pads_end that it adds, which may be negative. Otherwise 'ceil_mode' is not read.
+/// `ceil_pads` is not null, also applies 'ceil_mode' and sets `ceil_pads` to the elements that it
+/// adds to pads_end. Otherwise 'ceil_mode' is not read.
 std::optional<Window> window_of(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
                                 std::vector<std::int64_t>* ceil_pads = nullptr);
 
@@ -38,8 +39,8 @@ std::optional<Window> window_of(NodeContext& n, ir::ValueId x, std::vector<std::
 ir::ValueId padded(NodeContext& n, ir::ValueId x, const std::vector<std::int64_t>& begin,
                    const std::vector<std::int64_t>& end, double value);
 
-/// Returns the spatial dims of a weight, which 'kernel_shape' repeats. Reports an error if they are
-/// not known or differ.
+/// Returns the spatial dims of a weight. Reports an error if they are not known or differ from
+/// 'kernel_shape'.
 std::vector<std::int64_t> kernel_of(NodeContext& n, ir::ValueId weight);
 
 /// Returns y[N, C, …] + bias[C]; y if there is no bias.

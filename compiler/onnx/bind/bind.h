@@ -26,8 +26,8 @@ Result<ImportedModel> bind_split_blocks(FileSet& files, const FolderContents& co
 /// Caches are identified by their use in the graph (find_caches.h), other inputs by name and type
 /// (decoder_inputs.h). The batch size is bound to 1. If the graph reads embedded rows, the
 /// embedding is in a sibling file. A graph that takes one token per call is bound by one_token.h.
-/// `with_source`: the decoder of an encoder-decoder, which also
-/// reads keys and values of an encoded source; its module has no encoder yet.
+/// With `with_source`, the graph must be the decoder of an encoder-decoder, which also reads keys
+/// and values of an encoded source. Its module has no encoder yet.
 Result<std::optional<ImportedModel>> bind_layer_caches(FileSet& files, const Part& part,
                                                        const FolderContents& siblings,
                                                        bool with_source = false);
@@ -61,10 +61,11 @@ Result<std::optional<ImportedModel>> bind_stacked_cache(FileSet& files, const Pa
                                                         const FolderContents& siblings);
 
 /// media_encoder.cpp: the media encoder of a decoder, as written by Optimum and transformers.js:
-///   pixels and other inputs, which keep their names and types -> rows f32[…, width]
-/// The rows are the output `image_features`, otherwise the first one. Returns the graph of
-/// kEncodeImage, whose name is kAudioEncoder for an encoder of sounds, with the rows
-/// `audio_features`.
+///   pixels or audio features, and other inputs, which keep their names and types
+///   -> rows f32[…, width]
+/// The rows are the output `image_features` or `audio_features`, otherwise the first output.
+/// Returns the graph of kEncodeImage. Its name is kAudioEncoder for audio, otherwise
+/// "image_encoder".
 Result<ir::Graph> bind_media_encoder(FileSet& files, const std::string& name);
 
 /// plain_graph.cpp: binds any graph with its own inputs and outputs. Sets

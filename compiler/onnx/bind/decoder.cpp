@@ -19,14 +19,15 @@ Dim total() {
   return *add(kPastSymbol, kSeq);
 }
 
-/// Returns the producer of `value`; if that widens another value to f32, the producer of this one.
+/// Returns the producer of `value`. If that is a Cast to f32, returns the producer of its operand.
 const ir::Node* narrow_producer(const ir::UseDef& uses, ValueId value) {
   const ir::Node* const node = uses.producer(value);
   const auto* const cast = ir::op_as<ir::Cast>(node);
   return cast && cast->to == ElementType::kF32 ? uses.producer(node->inputs[0]) : node;
 }
 
-/// Returns the number that `value` is: a constant of one element, or a cast of such a constant.
+/// Returns the number if `value` is a float constant of one element, or a cast of one; otherwise
+/// nullopt.
 std::optional<float> number_of(const ir::UseDef& uses, ValueId value) {
   ir::ConstantPtr constant = uses.constant(value);
   const ir::Node* const node = uses.producer(value);
@@ -51,7 +52,7 @@ Result<ValueId> with_scaled_table(ir::Builder& builder, ValueId rows) {
     const ir::ConstantPtr table = uses.constant(lookup->inputs[0]);
     if (!table || table->dims().size() != 2 || !ir::is_float(table->element())) continue;
     const ValueId ids = lookup->inputs[1];
-    const ir::Origin origin = lookup->origin;  // adding nodes moves `lookup`
+    const ir::Origin origin = lookup->origin;  // adding nodes invalidates `lookup`
     const ValueId scaled_table =
         builder.constant(ir::scaled(table, *factor), "embedding.table", origin);
     LLMC_TRY(const ValueId scaled, builder.add_one(ir::Gather{0}, {scaled_table, ids}, origin));
@@ -209,7 +210,7 @@ Status Decoder::check_hidden(const Part& part, ValueId hidden, bool last) {
   const bool width_fits = type.element == ElementType::kF32 && type.rank() >= 2 &&
                           type.dims.back() == Dim(shape_.hidden);
   if (width_fits && (has_rows(type, kSeq) || (last && has_rows(type, Dim(1))))) return ok_status();
-  // A single new symbol, which inference could not express, is the number of tokens.
+  // If exactly one dim is symbolic, it is the number of tokens, which inference could not derive.
   const auto free = std::count_if(type.dims.begin(), type.dims.end(),
                                   [](const Dim& dim) { return !dim.is_constant(); });
   if (width_fits && !last && free == 1) {
@@ -252,7 +253,7 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
   const auto name_of = [&](ValueId value) {
     return value.exists() ? graph.value(value).name : std::string();
   };
-  // The name of an input or another output remains: it is copied.
+  // An input or another output keeps its name, so the new output is a copy of it.
   const auto publish = [&](ValueId value, const std::string& name) -> Result<std::string> {
     const bool named = std::ranges::count(graph.inputs(), value) != 0 ||
                        std::ranges::count(graph.outputs(), value) != 0;

@@ -17,7 +17,7 @@ class Decoder {
     std::int64_t hidden = 0;  // width of the embedded rows; 0 if the graph reads token ids
     std::int64_t layers = 0;
     bool uses_mask = false, uses_positions = false;
-    std::int64_t position_axes = 0;  // of an input with several positions of each token; 0: none
+    std::int64_t position_axes = 0;  // positions per token in a separate input; 0: no such input
     /// Encoder-decoder: number and shape of the states of the source.
     std::int64_t sources = 0, source_heads = 0, source_dim = 0;
     /// Dims of the recurrent states of a sequence.

@@ -78,8 +78,8 @@ bool is_additive(const Declared& mask) {
   return mask.element == ElementType::kF32 && mask.rank >= 3;
 }
 
-/// Axes of the positions of multimodal RoPE: time, height and width. Before them, transformers may
-/// have a fourth row with the places of the tokens in the sequence.
+/// Axes of the positions of multimodal RoPE: time, height and width. Models of the transformers
+/// library may have another row before them, with the positions of the tokens in the sequence.
 constexpr std::int64_t kPositionAxes = 3, kMaxPositionAxes = 16;
 
 bool has_position_axes(const Declared& positions) {
@@ -88,7 +88,7 @@ bool has_position_axes(const Declared& positions) {
 std::int64_t declared_rows(const Declared& positions) {
   return positions.sizes[0].value_or(kPositionAxes);
 }
-/// Returns whether the first row has the places of the tokens.
+/// Returns whether the first row has the positions of the tokens in the sequence.
 bool has_places(const Declared& positions) {
   return declared_rows(positions) == kPositionAxes + 1;
 }

@@ -31,7 +31,7 @@ enum class InputRole : std::uint8_t {
 
 using InputRoles = std::map<std::string, InputRole>;  // by name
 bool has_role(const InputRoles& roles, InputRole role);
-/// Returns whether the name of an input contains "encoder".
+/// Returns whether the name of any input contains "encoder".
 bool has_encoder_input(const InputRoles& roles);
 /// Returns whether the inputs are those of an encoder-decoder's decoder: it reads the state of a
 /// source.
@@ -53,7 +53,8 @@ bool takes_ids(const Part& part);
 /// there are more than kMaxLayers caches.
 Result<Decoder::Shape> decoder_shape(const Part& part, const FoundCaches& caches,
                                      const SourceStates& sources);
-/// Sets shape.uses_mask and shape.uses_positions if bind_inputs needs a mask and positions.
+/// Sets uses_mask, uses_positions and position_axes of `shape` if bind_inputs needs a mask,
+/// positions, and several positions per token.
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles);
 
 /// Values from which bind_inputs computes the inputs. A value that no input needs may be kNoValue.
@@ -62,13 +63,13 @@ struct InputSources {
   /// f32, seq * hidden elements in some shape; kNoValue if the graph reads ids.
   ir::ValueId embeddings;
   ir::ValueId positions;      // i64[1, seq]
-  ir::ValueId position_axes;  // i64[n, seq]; kNoValue: n rows are `positions`
+  ir::ValueId position_axes;  // i64[n, seq]; kNoValue: each of the n rows is `positions`
   ir::ValueId past;           // i64[1]: tokens in the cache
   ir::ValueId source;         // i64[1]: tokens of the source
   ir::ValueId mask;           // f32[1, 1, seq, past + seq], additive; kNoValue if not needed
 };
 
-/// Returns the decoder's inputs as sources, without embeddings.
+/// Returns sources from the decoder's inputs. `embeddings` is not set.
 Result<InputSources> decoder_sources(Decoder& decoder, const Part& part);
 
 /// Binds the inputs of `part` in `roles`, which must not contain caches, for one sequence without
@@ -77,8 +78,8 @@ Result<InputSources> decoder_sources(Decoder& decoder, const Part& part);
 ///   masks of rank 1 and 2, masks with one row for all tokens and the mask of a source: no key is
 ///   masked (ones, or zeros in an additive mask)
 ///   other masks: the causal mask if they are bools or integers, otherwise `mask`
-/// Fails with kUnsupported if an input has no known role or is a cache, or if a mask has another
-/// rank or is f64.
+/// Fails with kUnsupported if an input has no known role or is a cache, or if a mask is f64 or has
+/// a rank above 4.
 Result<Bindings> bind_inputs(ir::Builder& builder, const Part& part, const InputRoles& roles,
                              const InputSources& sources);
 

@@ -157,7 +157,7 @@ void move_to_operands(ir::Graph& graph, std::size_t count) {
   nodes = std::move(moved);
 }
 
-/// Returns the graph of kEncode: a source to the states of all layers.
+/// Returns the graph of kEncode, which computes the states of all layers from a source.
 Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
                                const Part& decoder, const ir::Module& module) {
   ir::Builder builder;
@@ -175,7 +175,7 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
   inputs.float_products = true;
   const InputRoles roles = input_roles(part);
   const bool merged = has_role(roles, InputRole::kUseCache);
-  InputRoles of_shape;  // inputs of which only the shape may be used, as the batch size
+  InputRoles of_shape;  // inputs of which only the shape may be used, such as the batch size
   InputSources sources;
   for (const auto& [name, role] : roles) {
     if (role == InputRole::kUseCache) {

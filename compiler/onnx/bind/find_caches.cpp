@@ -192,7 +192,7 @@ class Tracer {
       const Node* node = uses_.producer(value);
       if (!node || node->inputs.empty()) return false;
       if (std::holds_alternative<ir::Softmax>(node->op)) return true;
-      // The numerator of a softmax that is written as its parts.
+      // The numerator of a softmax that is decomposed into simpler operators.
       if (const auto* function = std::get_if<ir::Unary>(&node->op))
         return function->kind == ir::UnaryKind::kExp;
       const bool guard = std::holds_alternative<ir::Where>(node->op);
@@ -216,8 +216,8 @@ struct Entry {
   std::size_t order = 0;  // index among the declared inputs
 };
 
-/// Returns true if the name contains "value", false if it contains "key", nullopt if both or
-/// neither.
+/// Returns true if the name contains "val", false if it contains "key", nullopt if both or neither.
+/// Ignores "key_value" and "key_values".
 std::optional<bool> named_value(std::string name) {
   for (const std::string_view both : {"key_values", "key_value"})
     if (const auto at = name.find(both); at != std::string::npos) name.erase(at, both.size());

@@ -27,14 +27,15 @@ struct FoundCaches {
 
 /// Finds the inputs that are caches by their use in the graph, not by their names: a Concat extends
 /// the input along one axis, and its result is an output. Values are distinguished from keys by the
-/// product that reads them (a softmax multiplies values), otherwise by name or order. The number of
-/// heads and the head size are those of the appended tokens, which follow from the weights.
+/// product that reads them (values are multiplied by a softmax), otherwise by name or order. The
+/// number of heads and the head size are those of the appended tokens, which follow from the
+/// weights.
 ///
-/// `graph` is the file's graph converted with each possible cache as a graph input with symbolic
-/// dims. `inputs` are these inputs with their names in the file, in the order of the file.
-/// `outputs` are all outputs of the file. Returns nullopt if no input is a cache. Fails with
-/// kBadInput if caches do not form layers (a key without a value) or their heads are not known, and
-/// with kUnsupported if their numbers of heads or their layouts differ.
+/// `graph` is the file's graph converted with each possible cache as a graph input. `inputs` are
+/// these inputs with their names in the file, in the order of the file. `outputs` are all outputs
+/// of the file. Returns nullopt if no input is a cache. Fails with kBadInput if the heads of a
+/// cache are not known, or if a tensor with both does not hold keys first. Fails with kUnsupported
+/// if the numbers of key and value caches differ, or their numbers of heads, or their layouts.
 Result<std::optional<FoundCaches>> find_caches(
     const ir::Graph& graph, const Part& part,
     const std::vector<std::pair<std::string, ir::ValueId>>& inputs,

@@ -27,7 +27,7 @@ bool could_be_decoder(const InputRoles& roles, bool with_source) {
          (with_source ? reads_source(roles) : !has_encoder_input(roles));
 }
 
-/// Returns what the inputs are for in the decoder with a past.
+/// Returns the roles of the inputs in the decoder with a past.
 InputRoles decoder_roles(const Part& part) {
   InputRoles roles = input_roles(part);
   // Only the branch without a past reads rows of the source.
@@ -129,8 +129,8 @@ Result<std::int64_t> declared_hidden(const Part& part, const InputRoles& roles) 
   return std::int64_t{0};
 }
 
-/// Binds the caches to the halves of the decoder's, which have one shape: narrower heads are their
-/// first elements.
+/// Binds the key and the value cache of each layer to the halves of the decoder's cache. The
+/// decoder's caches have the same shape in all layers; narrower heads use their first elements.
 Status bind_caches(Decoder& decoder, const Part& part, const FoundCaches& found, Bindings& inputs) {
   ir::Builder& b = decoder.builder();
   for (std::size_t i = 0; i < found.layers.size(); ++i) {

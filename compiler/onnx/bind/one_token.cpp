@@ -26,7 +26,7 @@ std::vector<std::string> inputs_with(const Part& part, const InputRoles& roles, 
   return names;
 }
 
-/// Adds inputs [seq, heads, length, D] of the graph with a cache for each row.
+/// Adds an input [seq, heads, length, D], a cache for each row, for each of `names`.
 Result<NamedValues> add_row_caches(ir::Builder& b, const Part& part,
                                    const std::vector<std::string>& names, const Dim& length,
                                    Bindings& inputs) {
@@ -44,8 +44,8 @@ Result<NamedValues> add_row_caches(ir::Builder& b, const Part& part,
   return values;
 }
 
-/// Returns the caches of attention among the inputs `caches`. Fails with kUnsupported if one of
-/// them is none, or if they are not heads-first and of one width.
+/// Returns the attention caches that the inputs `caches` form. Fails with kUnsupported if one of
+/// them is not an attention cache, or if they are not heads-first with heads of equal width.
 Result<FoundCaches> all_caches(const ir::Graph& graph, const Part& part, const NamedValues& caches,
                                const std::map<std::string, ValueId>& outputs) {
   LLMC_TRY(auto found, find_caches(graph, part, caches, outputs));

@@ -19,8 +19,8 @@ struct FoundState {
 /// Returns whether the token ids have the declared shape [batch, 1].
 bool takes_one_token(const Part& part, const InputRoles& roles);
 
-/// Returns the name of the output with logits: the one with such a name, or the only one that is
-/// not a state; empty if there is none.
+/// Returns the name of the logits output. This is the first whose name contains "logits", otherwise
+/// the only output that is not a state. Returns an empty string if there is none.
 std::string logits_beside(const Part& part, const std::vector<FoundState>& states);
 
 /// Values from which the inputs of the graph are computed.
@@ -37,14 +37,15 @@ Status bind_columns(ir::Builder& builder, const Part& part, const InputRoles& ro
 
 /// Binds a decoder with caches of attention, and with recurrent states or the state of a source:
 /// converts the graph with a cache and a state for each row, then joins the caches (token_rows.h).
-/// The outputs of `part` are the logits, the states, and all others. Fails with kUnsupported if an
-/// input is none of these, and like append_token_rows().
+/// The outputs of `part` must be the logits, then the states, then all others. Fails with
+/// kUnsupported if an input has another purpose, and like append_token_rows().
 Result<ImportedModel> bind_token_caches(FileSet& files, const Part& part, InputRoles roles,
                                         const std::vector<FoundState>& states,
                                         const FolderContents& siblings);
 
-/// Binds a decoder without recurrent states; nullopt if it does not take one token per call. Fails
-/// like bind_token_caches().
+/// Binds a decoder without recurrent states. Returns nullopt if it does not take one token per
+/// call, its batch size is fixed, or no output is known to be the logits. Fails like
+/// bind_token_caches().
 Result<std::optional<ImportedModel>> bind_one_token(FileSet& files, const Part& part,
                                                     const FolderContents& siblings);
 

@@ -15,8 +15,8 @@ namespace {
 /// Maximum number of elements of a sequence's state.
 constexpr std::int64_t kMaxStateElements = std::int64_t{1} << 30;
 
-/// Returns a name without case, punctuation and the words that tell the old from the new value:
-/// "conv0" for "past_conv.0" and "present_conv.0".
+/// Returns the name in lower case, without punctuation and without the words that distinguish the
+/// old from the new value: "conv0" for "past_conv.0" and "present_conv.0".
 std::string state_name(const std::string& name) {
   constexpr std::array<std::string_view, 13> kWords{"past",   "present",  "new",  "next", "old",
                                                     "prev",   "previous", "in",   "out",  "input",
@@ -52,7 +52,7 @@ Result<std::vector<FoundState>> find_states(const Part& part) {
     const std::string& name = value->name();
     if (!part.uses(name) || !require_float(part, name).ok()) continue;
     const auto sizes = declared_sizes(part, name);
-    // A cache of a fixed length is not a state that forgets.
+    // A KV cache of fixed length is not a recurrent state.
     if (sizes.size() < 2 || name.find("key") != name.npos || name.find("value") != name.npos)
       continue;
     FoundState state{name, {}, {}};

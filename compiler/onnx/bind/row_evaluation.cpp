@@ -12,7 +12,7 @@ namespace llmc::importer {
 using ir::ValueId;
 using reference::Tensor;
 
-/// All rows are at the same position.
+/// In each evaluation, all rows are at the same position.
 class RowEvaluation {
  public:
   RowEvaluation(const ir::Graph& graph, const ir::UseDef& uses, const KnownInputs& inputs,
@@ -55,7 +55,7 @@ class RowEvaluation {
     return dims;
   }
 
-  /// Returns the result of an earlier evaluation.
+  /// Returns the result of an earlier evaluation; nullptr if there is none.
   const Tensor* known(ValueId value) const {
     const auto at = values_.find(value);
     return at != values_.end() && at->second ? &*at->second : nullptr;
@@ -126,10 +126,11 @@ class RowEvaluation {
 namespace {
 
 constexpr std::uint64_t kTermBytes = std::uint64_t{1} << 30;      // memory for a term of the scores
-constexpr std::uint64_t kIntegersBytes = std::uint64_t{1} << 25;  // … for integers, of each choice
-/// Numbers of past tokens up to more than the windows of known models.
+constexpr std::uint64_t kIntegersBytes = std::uint64_t{1} << 25;  // for integers(), per choice
+/// Numbers of past tokens for which terms are evaluated. The last exceeds the windows of known
+/// models.
 constexpr std::int64_t kPasts[] = {1, 2, 7, 40, 700, 5000, 20'000, 140'000, 1'100'000};
-constexpr std::int64_t kMaxTermElements = std::int64_t{1} << 22;  // of a term that is evaluated
+constexpr std::int64_t kMaxTermElements = std::int64_t{1} << 22;  // longer terms are not evaluated
 
 /// A term of the scores of one token at position count - 1.
 class ScoreTerm {
@@ -201,7 +202,8 @@ std::optional<DistanceBias> RowAnalysis::distance_bias(ValueId term) const {
         if (!(all[index] == row.at(h, distance))) return std::nullopt;
       }
   }
-  // The distances from which on nothing changes: at most half of those that were evaluated.
+  // The bias is constant from distance `distances` - 1 on. Require that for at least half of the
+  // evaluated distances.
   const auto heads = static_cast<std::size_t>(bias.heads);
   const std::size_t count = all.size() / heads;
   std::size_t distances = count;
@@ -227,7 +229,8 @@ bool RowAnalysis::is_zero_for_sources(ValueId term) const {
 
 std::optional<RowIntegers> RowAnalysis::integers(ValueId value) {
   constexpr std::size_t kMaxIntegers = 8;
-  // The first three choices after the base have one more row, past token and row of the source.
+  // The base is followed by choices with one more row, one more past token and one more row of the
+  // source.
   constexpr std::array<RowSizes, kChoices> kSizes{{{1, 3, 2},
                                                    {2, 3, 2},
                                                    {1, 4, 2},

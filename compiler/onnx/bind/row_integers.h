@@ -5,24 +5,24 @@
 
 namespace llmc::importer {
 
-/// Sizes of a decoder that a graph of one token per call knows as sizes of its own, and its terms
-/// of the scores by distance.
+/// Computes the sizes and the distance bias of a decoder that correspond to those of a graph of one
+/// token per call.
 class DecoderSizes {
  public:
-  /// `ids`: i64[seq]; `past`, `source`: f32[1, heads, past or source, D], kNoValue if there is
-  /// none.
+  /// `ids` is i64[seq]. `past` is f32[1, heads, past, D]. `source` is f32[1, heads, source, D], or
+  /// kNoValue if there is no source.
   DecoderSizes(ir::Builder& builder, ir::ValueId ids, ir::ValueId past, ir::ValueId source)
       : b_(builder), ids_(ids), past_(past), source_(source) {}
 
-  /// Returns integers of a row's graph, i64[n] or i64[], for values that have a row for each token.
+  /// Returns integers of the graph, i64[n] or i64[], for values that have a row for each token.
   /// A position becomes the column i64[seq, 1, …] of rank 2 or more. Fails with kUnsupported if
   /// other integers depend on the number of past tokens.
   Result<ir::ValueId> of_rows(const Part& part, const RowIntegers& integers,
                               const ir::Origin& origin);
-  /// Returns integers that are sizes of keys, values or scores: one row, past + seq tokens.
+  /// Returns integers of the graph, for keys, values or scores: one row with past + seq tokens.
   Result<ir::ValueId> of_keys(const Part& part, const RowIntegers& integers,
                               const ir::Origin& origin);
-  /// Returns the term f32[1, heads, seq, past + seq] of the scores.
+  /// Returns the bias as a term f32[1, heads, seq, past + seq] of the scores.
   Result<ir::ValueId> bias(const DistanceBias& bias, const ir::Origin& origin);
 
  private:

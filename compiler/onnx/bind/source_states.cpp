@@ -11,7 +11,7 @@
 namespace llmc::importer {
 namespace {
 
-/// What a name says: the number of the layer, and whether it is for values.
+/// Layer number and kind, keys or values, that a name states.
 struct LayerHalf {
   std::int64_t layer = 0;
   bool is_value = false;

@@ -29,7 +29,7 @@ struct SourceStates {
 };
 
 /// Returns the inputs with the state of a source. Fails with kUnsupported if their shapes are not
-/// [batch, heads, source, dim], the same for all.
+/// [batch, heads, source, dim] with the same fixed heads and dim.
 Result<SourceStates> source_states(const Part& part);
 
 /// Returns the inputs of a decoder with a past that hold keys and values of the source.

@@ -13,8 +13,8 @@ namespace {
 using ir::Node;
 using ir::ValueId;
 
-/// Copies nodes. A copied value is `joined` if all rows share it or have the place of the sequence
-/// dim: keys, values and scores, which have the type of a call with several tokens.
+/// Copies nodes. A copied value is `joined` if all rows share it (keys, values) or became its
+/// sequence dim (scores). It then has the type of a call with several tokens.
 class RowCopier {
  public:
   RowCopier(ir::Builder& builder, const Part& part, const TokenRows& rows, const FoundCaches& found)
@@ -81,7 +81,7 @@ class RowCopier {
     return at->second ? &*at->second : nullptr;
   }
 
-  /// Finds the values that depend on keys or scores, which have the place of the tokens changed.
+  /// Finds the values that depend on keys or scores, in which the token dim is another one.
   void find_dependent() {
     dependent_ = of_source_;
     for (const Node& node : rows_.graph.nodes()) {
@@ -100,7 +100,7 @@ class RowCopier {
   static bool varies_by_key(const ir::TensorType& type) {
     return type.rank() == 4 || (type.rank() > 0 && !type.dims.back().is_constant());
   }
-  /// Returns the operand that is the mask of scores, if the node adds one.
+  /// Returns the index of the operand that is a mask if the node adds it to scores.
   std::optional<std::size_t> mask_of(const Node& node) const {
     const auto* binary = std::get_if<ir::Binary>(&node.op);
     if (binary == nullptr || binary->kind != ir::BinaryKind::kAdd) return std::nullopt;
@@ -115,7 +115,8 @@ class RowCopier {
     if (const auto mask = mask_of(node)) inputs.erase(inputs.begin() + static_cast<int>(*mask));
     return inputs;
   }
-  /// Returns the decoder's mask, with the bias by distance that `term` is.
+  /// Returns the decoder's mask plus `term` as a bias by distance. Fails with kUnsupported if
+  /// `term` is not such a bias.
   Result<ValueId> mask(ValueId term, const Node& node) {
     if (const auto known = masks_.find(term); known != masks_.end()) return known->second;
     const auto bias = analysis_.distance_bias(term);
@@ -159,8 +160,8 @@ class RowCopier {
     const auto known = added_dims_.find(value);
     return known == added_dims_.end() ? 0 : known->second;
   }
-  /// Sets the dims that positions of rank 0 and 1 add in front of the result of a node. Returns
-  /// whether the node only adds such a dim itself.
+  /// Sets the number of leading dims that the result of a node has in addition because positions of
+  /// rank 0 or 1 became columns. Returns whether the node only adds such a dim, and can be skipped.
   Result<bool> carry_added_dims(const Node& node) {
     std::size_t most = 0;
     for (const ValueId input : node.inputs) most = std::max(most, added_dims(input));
@@ -256,7 +257,8 @@ class RowCopier {
     return ok_status();
   }
 
-  /// Leaves out a term of the scores of a source, which has exactly its own rows.
+  /// Omits the mask of attention to a source, which has no padding. Fails with kUnsupported if the
+  /// mask is not 0 for sources of any size.
   Status drop_source_mask(const Node& node, std::size_t mask_at) {
     const ValueId term = node.inputs[mask_at], scores = node.inputs[1 - mask_at];
     if (!analysis_.is_zero_for_sources(term))

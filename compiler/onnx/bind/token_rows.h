@@ -9,17 +9,17 @@
 
 namespace llmc::importer {
 
-/// Values of a graph of one token per call in which the batch dim counts the tokens, and what they
-/// become in a decoder.
+/// Values of a graph of one token per call, in which the batch dim counts the tokens, and the
+/// values of a decoder that replace them.
 struct TokenRows {
   const ir::Graph& graph;                      // every row has its own caches
-  std::map<ir::ValueId, ir::ValueId> inputs;   // inputs of `graph` that have a row for each token
+  std::map<ir::ValueId, ir::ValueId> inputs;   // inputs of `graph` with a row per token
   std::map<ir::ValueId, ir::ValueId> sources;  // keys, values of a source: f32[1, heads, source, D]
-  std::map<std::string, ir::ValueId> presents;  // caches with the row's token in `graph`, by name
-  std::map<std::string, ir::ValueId> pasts;     // f32[1, kv_heads, past, D], by name of a cache
+  std::map<std::string, ir::ValueId> presents;  // outputs of `graph`: caches with the row's token
+  std::map<std::string, ir::ValueId> pasts;     // f32[1, kv_heads, past, D], by input name
   ir::ValueId ids;                              // i64[seq]
   ir::ValueId mask;                             // f32[1, 1, seq, past + seq], additive
-  KnownInputs known;                            // of `graph`
+  KnownInputs known;                            // inputs of `graph`
 };
 
 /// Copies the nodes of `rows.graph` that compute `wanted` and the presents to `builder`. In the
@@ -28,9 +28,11 @@ struct TokenRows {
 /// bias by distance. Integers that follow from sizes are computed from those of the decoder, and
 /// the number of past tokens becomes the position of each token. Returns the values of `wanted`,
 /// followed by keys and values of each layer of `found`, f32[1, kv_heads, past + seq, D].
-/// Fails with kUnsupported if attention has another form than products of heads-first operands with
-/// a mask that is added, if a term of the scores is no bias by distance (row_evaluation.h), or if
-/// the number of past tokens is used for anything else.
+///
+/// Fails with kUnsupported
+///  - if attention has another form than products of heads-first operands with an additive mask,
+///  - if a term of the scores is not a bias by distance (row_evaluation.h), or
+///  - if the number of past tokens is used for anything else.
 Result<std::vector<ir::ValueId>> append_token_rows(ir::Builder& builder, const Part& part,
                                                    const TokenRows& rows, const FoundCaches& found,
                                                    const std::vector<ir::ValueId>& wanted);
