@@ -82,6 +82,7 @@ Status verify_interface(const Module& module) {
   for (const Role& role :
        {Role{named.token_ids, true, ElementType::kI64}, Role{named.mask, true, ElementType::kF32},
         Role{named.positions, true, ElementType::kI64},
+        Role{named.position_axes, true, ElementType::kI64},
         Role{named.logits, false, ElementType::kF32},
         Role{named.hidden, false, ElementType::kF32}}) {
     if (role.name.empty()) continue;

@@ -94,7 +94,7 @@ Module plain_module(Graph graph);
 
 /// Checks that the names in states and interface are inputs and outputs of their entries, that no
 /// value has two purposes, that states have the types above, and interface values the element types
-/// above. Does not check `position_axes`. Fails with kInternal for the first violation.
+/// above. Fails with kInternal for the first violation.
 Status verify_interface(const Module& module);
 
 }  // namespace llmc::ir

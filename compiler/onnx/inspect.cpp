@@ -29,13 +29,14 @@ DeclaredValue describe(const onnx::ValueInfoProto& value, bool is_input) {
 }
 
 /// Returns the size of a tensor's data in bytes, computed from its dims. Returns 0 for invalid
-/// dims, which binding reports, and for element types that the IR does not have, such as 4-bit
-/// integers.
+/// dims, which binding reports, and for element types that the importer does not read.
 std::uint64_t data_bytes(const onnx::TensorProto& tensor) {
-  const auto element = element_type(tensor.data_type());
-  if (!element) return 0;
   const std::vector<std::int64_t> dims(tensor.dims().begin(), tensor.dims().end());
   const auto count = checked_product(dims);
+  if (tensor.data_type() == kInt4 || tensor.data_type() == kUint4)
+    return count ? static_cast<std::uint64_t>(*count / 2 + *count % 2) : 0;
+  const auto element = element_type(tensor.data_type());
+  if (!element) return 0;
   const auto size =
       count ? checked_mul(*count, static_cast<std::int64_t>(ir::element_bytes(*element)))
             : std::nullopt;

@@ -58,6 +58,9 @@ TEST(Module, NamesInputsAndOutputsOfTheirTypes) {
   module.interface.mask = "input_ids";  // integers
   EXPECT_EQ(broken_name(module), "input_ids");
   module = decoder();
+  module.interface.position_axes = "axes";
+  EXPECT_EQ(broken_name(module), "axes");
+  module = decoder();
   module.interface.hidden = "logits";  // which has a role
   EXPECT_EQ(broken_name(module), "logits");
   module = decoder();

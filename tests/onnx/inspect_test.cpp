@@ -34,6 +34,19 @@ TEST(Inspect, ShowsASplitModel) {
   EXPECT_EQ(result->files.size(), 6u);
 }
 
+TEST(Inspect, CountsPackedIntegers) {
+  const testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(21);
+  constexpr int kUint4 = 21;
+  b.raw("q", kUint4, {3, 5}, std::string(8, '\0'));  // 15 integers
+  b.node("DequantizeLinear", {"q", b.scalar(1)}, {}, "y");
+  b.float_output("y", {std::int64_t{3}, std::int64_t{5}});
+  b.save(folder.path() / "m.onnx");
+  const auto result = importer::inspect_model(folder.path() / "m.onnx");
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->onnx[0].weight_bytes, 8u + 4);
+}
+
 TEST(Inspect, ListsEveryUnsupportedOperatorOfEveryFile) {
   const testing::TemporaryFolder folder;
   const TinyLlama model{TinyLlamaConfig{}};
