@@ -110,7 +110,7 @@ struct PlanOptions {
   const target::Device* device = nullptr;
   std::uint32_t in_flight = 2;
   ShardOption shard = {};         // decoder: the shard to compile
-  std::uint64_t source_hash = 0;  // shard: hash of the model's files and the options of its numbers
+  std::uint64_t source_hash = 0;  // shard: hash of model files and of options that change results
   bool embed_weights = true;
   /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
   bool raw_weights = false;
