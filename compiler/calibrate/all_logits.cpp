@@ -13,7 +13,7 @@ bool has_tokens(const ir::TensorType& type) {
   });
 }
 
-/// Returns whether the node selects rows of tokens.
+/// Returns whether the node selects the row of one token.
 bool selects_row(const ir::Graph& graph, const ir::Node& node) {
   if (!std::holds_alternative<ir::Gather>(node.op) && !std::holds_alternative<ir::Slice>(node.op))
     return false;
@@ -31,8 +31,8 @@ bool is_view(const ir::Node& node) {
 }  // namespace
 
 ir::Graph with_all_logits(ir::Graph stages) {
-  std::map<ir::ValueId, ir::ValueId> same;  // what is used in place of a value
-  std::set<ir::ValueId> rows;               // values of the selected row
+  std::map<ir::ValueId, ir::ValueId> same;  // replacement of a value
+  std::set<ir::ValueId> rows;               // values computed from the selected row
   for (ir::Node& node : stages.mutable_nodes()) {
     bool of_row = false;
     for (ir::ValueId& input : node.inputs) {

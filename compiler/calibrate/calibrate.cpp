@@ -24,13 +24,13 @@ namespace {
 using ir::ConstantPtr;
 using reference::ProductInput;
 
-/// Added to the diagonal of the moments, as a part of its mean.
+/// Added to the diagonal of the moments, as a fraction of its mean.
 constexpr double kDamping = 0.1;
 /// Number of windows whose inputs of a matrix are in memory at a time.
 constexpr std::size_t kWindowsAtOnce = 16;
 
-/// Returns the format of codes that are chosen here; nullopt for others, and for query, key and
-/// value rows in different formats.
+/// Returns the storage of the node's weight if calibration can choose its codes; nullopt for other
+/// formats, and if value rows have another format than query and key rows.
 std::optional<WeightKind> kind_of(const ir::Node& node) {
   ir::WeightFormat format = ir::WeightFormat::kUnset;
   if (const auto* linear = std::get_if<ir::Linear>(&node.op)) {
@@ -44,17 +44,18 @@ std::optional<WeightKind> kind_of(const ir::Node& node) {
   return rounded_kind(format);
 }
 
-/// Returns whether the codes of the weight are chosen here.
+/// Returns whether calibration chooses the codes of the weight.
 bool is_encoded(const ir::Node& node, const ir::Constant& weight) {
   if (!kind_of(node) || weight.dims().size() != 2) return false;
   const auto rows = static_cast<std::size_t>(weight.dims()[0]), blocks = blocks_of(node);
   if (blocks == 0 || (blocks > 1 && rows % (blocks * kPanelRows) != 0)) return false;
-  // Codes of the model are preserved.
+  // The codes of quantized models are preserved.
   return rows > 0 && weight.dims()[1] > 0 && !ir::has_quantized_rows(weight);
 }
 
-/// Returns the rows of `exact` in the places of `inputs`. Where another block has the row, it is
-/// that of `inputs`: nothing is known about its change.
+/// Returns the rows of `exact` for the places of `inputs`. A row that `exact` does not have,
+/// because the exact model routes it to another expert, is taken from `inputs`: its change is
+/// unknown.
 std::vector<float> rows_of_model(ProductInput exact, const ProductInput& inputs) {
   if (exact.places == inputs.places) return std::move(exact.rows);
   std::vector<float> rows = inputs.rows;
@@ -70,8 +71,8 @@ std::vector<float> rows_of_model(ProductInput exact, const ProductInput& inputs)
   return rows;
 }
 
-/// Encodes each matrix when it is reached. Every window is run twice: the first half of the values
-/// are those of the model, the second half those after the rounding of matrices.
+/// Encodes each matrix when it is reached. Every window is run twice: the first half of the windows
+/// with the exact matrices, the second half with the rounded ones.
 class Encoder final : public Products {
  public:
   Encoder(const Options& options, std::uint64_t total, WorkerPool& pool)
@@ -113,8 +114,8 @@ class Encoder final : public Products {
   Matrices take() { return std::move(encoded_); }
 
  private:
-  /// Adds the rows that the product multiplies by a block of its weight, or by any. `changes`:
-  /// also what rounding changed in them.
+  /// Adds the input rows of a block of the product's weight, or of all blocks, to `moments`. They
+  /// are those of the rounded model. `changes`: also adds their differences from the exact ones.
   Status add_inputs(const ir::Node& node, const std::vector<Values>& operands,
                     std::optional<std::size_t> block, bool changes, quant::Moments& moments) {
     const std::size_t windows = options_.windows.size();

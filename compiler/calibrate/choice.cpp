@@ -12,13 +12,13 @@ namespace {
 /// Number of sizes that are distinguished.
 constexpr std::uint64_t kSizes = 32768;
 
-/// The least loss for each size above that of the coarsest formats, in steps.
+/// Least total loss for each total size. Sizes are in steps above the size of the coarsest formats.
 class Table {
  public:
   explicit Table(std::span<const ChoiceUnit> units) : units_(units) {
     for (const ChoiceUnit& unit : units) range_ += unit.bytes.back() - unit.bytes.front();
     step_ = std::max<std::uint64_t>(1, (range_ + kSizes - 1) / kSizes);
-    // The size of each unit is rounded up.
+    // The size of each unit is rounded up, so the total may exceed kSizes by one step per unit.
     std::vector<double> loss(kSizes + units.size() + 1, 0);
     chosen_.assign(units.size(), std::vector<std::uint8_t>(loss.size(), 0));
     for (std::size_t u = 0; u < units.size(); ++u) {
@@ -40,7 +40,8 @@ class Table {
   std::size_t size_of(std::uint64_t bytes) const {
     return bytes >= range_ ? loss_.size() - 1 : static_cast<std::size_t>(bytes / step_);
   }
-  /// Returns the least size whose loss is at most `budget`, or that of the least loss.
+  /// Returns the least size whose loss is at most `budget`, or, if there is none, the least size
+  /// with the least loss.
   std::size_t size_of(double budget) const {
     const double wanted = std::max(budget, loss_.back());
     return static_cast<std::size_t>(
@@ -66,7 +67,8 @@ class Table {
   std::vector<std::vector<std::uint8_t>> chosen_;  // [unit][size]
 };
 
-/// Returns an approximation of log2 that is the same on every host: linear between powers of 2.
+/// Returns an approximation of log2(x) + 2 that is the same on every host: linear between powers of
+/// 2. Only differences of the results are used.
 double rough_log2(double x) {
   int exponent = 0;
   const double mantissa = std::frexp(std::max(x, 0x1p-100), &exponent);
@@ -105,7 +107,7 @@ std::vector<std::int64_t> similar_ranges(const std::vector<std::vector<double>>&
   LLMC_CHECK(layers > 0 && max_ranges > 0);
   if (layers <= max_ranges) return std::vector<std::int64_t>(layers, 1);
   const double infinity = std::numeric_limits<double>::infinity();
-  // cost[first][end]: of layers first .. end - 1 as one range.
+  // cost[first][end]: cost of layers first .. end - 1 as one range.
   std::vector<std::vector<double>> cost(layers, std::vector<double>(layers + 1, 0));
   for (std::size_t first = 0; first < layers; ++first) {
     std::vector<double> sums(losses.front().size(), 0), squares(sums);
@@ -118,7 +120,8 @@ std::vector<std::int64_t> similar_ranges(const std::vector<std::vector<double>>&
       }
     }
   }
-  // best[n][end]: of layers 0 .. end - 1 in n + 1 ranges; start[n][end]: of the last one.
+  // best[n][end]: least cost of layers 0 .. end - 1 in n + 1 ranges.
+  // start[n][end]: first layer of the last of these ranges.
   std::vector<std::vector<double>> best(max_ranges, std::vector<double>(layers + 1, infinity));
   std::vector<std::vector<std::size_t>> start(max_ranges, std::vector<std::size_t>(layers + 1, 0));
   for (std::size_t end = 1; end <= layers; ++end) best[0][end] = cost[0][end];

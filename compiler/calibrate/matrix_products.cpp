@@ -30,7 +30,7 @@ std::vector<Product> products_of(const ir::Graph& stages) {
       constants[node.outputs[0]] = constant->data;
     } else if (const auto* loop = std::get_if<ir::Loop>(&node.op)) {
       for (std::int64_t i = 0; i < loop->count; ++i) {
-        std::map<ir::ValueId, ir::ConstantPtr> inside;  // a constant is that of all iterations
+        std::map<ir::ValueId, ir::ConstantPtr> inside;  // ConstantOps and Parameters of the body
         for (std::size_t j = 0; j < loop->body->nodes().size(); ++j) {
           const ir::Node& inner = loop->body->nodes()[j];
           if (const auto* parameter = std::get_if<ir::Parameter>(&inner.op))

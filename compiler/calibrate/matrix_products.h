@@ -5,22 +5,22 @@
 
 #include "compiler/ir/graph.h"
 
-/// The products of a stage-level graph whose weights are constants.
+/// The matrix products of a stage-level graph that have constant weights.
 namespace llmc::calibrate {
 
 /// Returns whether the node is a Linear, QkvProjection or ExpertLinear.
 bool is_matrix_product(const ir::Node& node);
-/// Returns the number of blocks of rows of the node's weight that have inputs of their own: the
-/// experts of an ExpertLinear, 1 of others.
+/// Returns the number of row blocks of the node's weight that have separate inputs: the experts of
+/// an ExpertLinear, otherwise 1.
 std::size_t blocks_of(const ir::Node& node);
 /// Returns the role of a product's weight.
 ir::WeightRole role_of(const ir::Node& node);
 
 /// A Linear, QkvProjection or ExpertLinear with a constant weight.
 struct Product {
-  std::size_t node = 0;         // in the graph: the product, or the Loop whose body has it
-  std::int64_t iteration = -1;  // of that loop; -1: outside of loops
-  std::size_t inner = 0;        // the product in the body
+  std::size_t node = 0;         // index in the graph: the product, or the Loop that contains it
+  std::int64_t iteration = -1;  // of this loop; -1: outside loops
+  std::size_t inner = 0;        // index of the product in the loop's body
   ir::ConstantPtr weight;
 };
 /// Returns the products of a stage-level graph in the order of execution.

@@ -10,31 +10,33 @@
 #include "compiler/quant/encoded_matrix.h"
 #include "compiler/support/worker_pool.h"
 
-/// Matrices as a compiled model multiplies by them.
+/// Rounds matrices to weight formats and multiplies by them.
 namespace llmc::calibrate {
 
-/// Number of rows that a thread reads or encodes at a time, a multiple of those of a panel.
+/// Number of rows that a thread reads or encodes at a time, a multiple of the rows of a panel.
 inline constexpr std::size_t kRowsAtOnce = 64;
 
-/// Returns the kind of matrices in kQ4, kQ6 or kQ8; nullopt for other formats.
+/// Returns the storage of matrices in kQ4, kQ6 or kQ8; nullopt for other formats.
 std::optional<WeightKind> rounded_kind(ir::WeightFormat format);
 
-/// Rounds rows of `columns` weights, without a text (quant/). Fails with kBadInput if a weight is
-/// not finite or too large for the format.
+/// Rounds rows of `columns` weights in place, without calibration (quant/pack.h). Fails with
+/// kBadInput if a weight is not finite or too large for the format.
 Status round_rows(WeightKind kind, std::span<float> rows, std::size_t columns);
 
-/// One of `count` blocks of as many rows.
+/// One of `count` equally large row blocks of a matrix.
 struct Block {
   std::size_t index = 0, count = 1;
 };
 
-/// Reads a block of a matrix with two dims and transposes it: [columns, rows]. read(first, values)
-/// sets the matrix' rows from `first` on; it is called in parallel, for kRowsAtOnce rows or those
-/// that are left.
+/// Callback: sets `values` to rows of a matrix, from row `first` of the whole matrix on. Called in
+/// parallel, for at most kRowsAtOnce rows.
 using RowReader = std::function<Status(std::size_t first, std::span<float> values)>;
+/// Returns a block of a matrix transposed, [columns, rows]. `read` provides the rows, `matrix` the
+/// dims. Fails like `read`.
 Result<std::vector<float>> read_transposed(const ir::Constant& matrix, Block block,
                                            WorkerPool& pool, const RowReader& read);
-/// The same, where rows are those of the matrix, rounded unless `format` is kUnset.
+/// The same with the rows of `matrix`, which are rounded to `format` if it is kQ4, kQ6 or kQ8.
+/// Fails with kBadInput if a weight cannot be rounded.
 Result<std::vector<float>> read_transposed(const ir::Constant& matrix, Block block,
                                            ir::WeightFormat format, WorkerPool& pool);
 

@@ -12,10 +12,10 @@ namespace {
 
 using reference::Tensor;
 
-/// The products of a window with each block.
+/// The products of a window's inputs and each block.
 using BlockProducts = std::vector<std::vector<float>>;
 
-/// Computes the products of all windows with one block after the other.
+/// Computes the products of all windows, one block after the other.
 Result<std::vector<BlockProducts>> multiply_blocks(const ir::Node& node, std::size_t columns,
                                                    const std::vector<Values>& operands,
                                                    std::span<const WindowVersion> runs,

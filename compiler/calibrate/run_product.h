@@ -10,20 +10,20 @@
 /// ones.
 namespace llmc::calibrate {
 
-/// Returns the operands of a window.
+/// Returns the tensors of a window's operands.
 std::vector<const reference::Tensor*> operands_of(const std::vector<Values>& operands,
                                                   std::size_t window);
 
 struct WindowVersion {
   std::size_t window = 0, version = 0;
 };
-/// Returns the transposed versions of a block of the matrix (blocks_of()).
+/// Callback: reads one row block (see blocks_of()) of every version of the matrix, transposed.
 using BlockReader = std::function<Result<std::vector<std::vector<float>>>(std::size_t block)>;
 
-/// Returns the results of the product, [result][window], for the windows of `runs`, which names
-/// each at most once (LLMC_CHECK); others are empty. Reads one block after the other, and no block
-/// without inputs, and releases the operands of a window when its results are there. The result
-/// does not depend on threads.
+/// Returns the results of the product, [result][window], for the windows in `runs`, each of which
+/// occurs at most once (LLMC_CHECK). The results of other windows are nullptr. Reads the blocks one
+/// after the other and skips experts without inputs. Releases the operands of a window once its
+/// results exist. The result does not depend on threads.
 Result<std::vector<Values>> run_product(const ir::Node& node, std::size_t columns,
                                         std::vector<Values>& operands, std::size_t windows,
                                         std::span<const WindowVersion> runs,

@@ -26,11 +26,11 @@ Diagnostic not_finite(const char* what) {
           .hint = "give another text with --calibrate, or a format with --quant"};
 }
 
-/// Runs windows of several models, which are the model with some matrices rounded; the first is the
-/// model itself. Window `w` of model `m` is m * windows + w.
+/// Runs the windows of several models. The first is the exact model; the others have some matrices
+/// rounded. Window `w` of model `m` is m * windows + w.
 class RoundedModels final : public Products {
  public:
-  /// `models`: without the first one.
+  /// `models`: the rounded matrices of each model except the first.
   RoundedModels(std::vector<Rounded> models, std::size_t windows, WorkerPool& pool,
                 std::function<void()> on_measured)
       : models_(std::move(models)),
@@ -45,7 +45,7 @@ class RoundedModels final : public Products {
   Result<std::vector<Values>> run(const ir::Node& node, const ir::ConstantPtr& weight,
                                   std::vector<Values> operands) override {
     const std::size_t count = models_.size() * windows_;
-    // The windows of a model whose operands and matrix are those of an earlier one share results.
+    // Windows with the same operands and the same version of the matrix share one result.
     const std::vector<std::size_t> first = first_with_same(operands, count);
     std::map<std::pair<std::size_t, WeightFormat>, std::size_t> seen;
     std::vector<std::size_t> shared(count);
@@ -81,7 +81,7 @@ class RoundedModels final : public Products {
     return results;
   }
 
-  /// Makes run() sum the squared errors of results for each of kChoices.
+  /// Makes run() sum the squared errors of the results of rounded matrices, for each of kChoices.
   void measure_errors() { measures_ = true; }
   /// Returns these sums for a matrix; nullptr if it was not reached.
   const Losses* errors(const ir::Constant& weight) const {
@@ -95,8 +95,8 @@ class RoundedModels final : public Products {
     return found == models_[model].end() ? WeightFormat::kUnset : found->second;
   }
 
-  /// Adds the squared errors of the results of the model's windows with a block to `sums`.
-  /// `versions` have `formats`, the first one none.
+  /// Adds the squared errors of one block's results in the windows of the exact model to `sums`,
+  /// for each of kChoices. versions[i] has the format formats[i]; the first one is not rounded.
   Status add_errors(const ir::Node& node, const ir::Constant& weight,
                     const std::vector<Values>& operands, std::size_t block,
                     std::span<const WeightFormat> formats,
@@ -132,7 +132,7 @@ class RoundedModels final : public Products {
   std::map<const ir::Constant*, Losses> errors_;
 };
 
-/// Returns the logarithm of x > 0, the same bits on every host.
+/// Returns ln x for x > 0, with the same bits on every host.
 double natural_logarithm(double x) {
   constexpr double kLn2 = 0.693147180559945309417;
   int exponent = 0;
@@ -148,7 +148,7 @@ double natural_logarithm(double x) {
   return 2 * t * sum + exponent * kLn2;
 }
 
-/// ln of the sum of exp(x[i]).
+/// Returns ln of the sum of exp(x[i]).
 double log_sum_exp(std::span<const float> x) {
   const double largest = *std::ranges::max_element(x);
   double sum = 0;
@@ -156,7 +156,7 @@ double log_sum_exp(std::span<const float> x) {
   return largest + natural_logarithm(sum);
 }
 
-/// Adds the divergences of rows of logits of the model and of others to `sums`, one for each.
+/// Adds KL(exact || others[m]) to sums[m]. The arguments are rows of logits for one token.
 void add_divergences(std::span<const float> exact, std::span<const std::span<const float>> others,
                      std::span<double> sums) {
   const double total = log_sum_exp(exact);
@@ -183,7 +183,7 @@ class Measurement {
   WorkerPool& pool() { return pool_; }
   std::size_t windows() const { return options_.windows.size(); }
 
-  /// Returns the number of models besides the first whose logits fit the limit.
+  /// Returns the number of models, without the exact one, whose logits fit the limit; at least 1.
   std::size_t models_at_once() const {
     const ir::TensorType& type = graph_.value(graph_.outputs().front()).type;
     const std::int64_t width = type.dims.empty() ? 1 : type.dims.back().constant().value_or(1);
@@ -192,7 +192,7 @@ class Measurement {
     return std::max<std::size_t>(fitting, 2) - 1;
   }
 
-  /// Returns the mean divergences of `count` models from the one before them.
+  /// Returns the mean of KL(exact || other) over all tokens for each of the `count` other models.
   Result<std::vector<double>> run(RoundedModels& models, std::size_t count) {
     LLMC_TRY(auto inputs, window_inputs(graph_, options_.windows, count + 1));
     const std::size_t windows = options_.windows.size();
@@ -256,7 +256,7 @@ Result<std::vector<Losses>> measure_losses(const ir::Graph& stages,
     for (std::size_t m = 0; m < count; ++m) {
       Losses& loss = losses.emplace_back();
       const Losses* const errors = models.errors(*matrices[first + m]);
-      if (errors == nullptr) continue;  // no logits depend on it
+      if (errors == nullptr) continue;  // no logits depend on the matrix
       for (std::size_t f = 0; f < kChoices.size(); ++f) {
         if (!std::isfinite((*errors)[f])) return not_finite("the results of a matrix are");
         loss[f] = errors->front() > 0 ? means[m] * ((*errors)[f] / errors->front()) : 0;

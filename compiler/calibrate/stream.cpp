@@ -17,14 +17,14 @@ using ir::Node;
 using ir::ValueId;
 using reference::Tensor;
 
-/// The iteration of the loop whose body is run; nullptr outside of loops.
+/// A loop whose body is run, and the current iteration.
 struct Iteration {
   const ir::Loop& loop;
   std::size_t index;
 };
 
-/// Returns the constant of a ConstantOp or, in the body of a loop, the one of a Parameter in this
-/// iteration; nullptr for other nodes.
+/// Returns the constant of a ConstantOp or, in the body of a loop, of a Parameter in the iteration
+/// `around`; nullptr for other nodes.
 ConstantPtr constant_of(const Node& node, const Iteration* around) {
   if (const auto* op = std::get_if<ir::ConstantOp>(&node.op)) return op->data;
   const auto* parameter = std::get_if<ir::Parameter>(&node.op);
@@ -94,8 +94,8 @@ class Streamer {
   }
 
   struct Uses {
-    std::vector<bool> wanted;       // whether a node is run
-    std::vector<std::size_t> last;  // of each value: 1 + the last such node that reads it; 0: none
+    std::vector<bool> wanted;       // by node: whether it is run
+    std::vector<std::size_t> last;  // by value: 1 + the last such node that reads it; 0: none
   };
   Uses uses(const Graph& graph, const std::vector<bool>& wanted_outputs,
             const std::map<std::uint32_t, ConstantPtr>& constants) const {
@@ -116,8 +116,8 @@ class Streamer {
     return {std::move(wanted), std::move(last)};
   }
 
-  /// Returns the operands of a node. That of a product's weight, and of an embedding's table, has
-  /// only its dims.
+  /// Returns the operands of a node. The weight of a product and the table of an embedding have
+  /// only their dims.
   static std::vector<Values> operand_values(const Node& node, const std::vector<Values>& values,
                                             const std::map<std::uint32_t, ConstantPtr>& constants) {
     const bool reads_table =
@@ -140,8 +140,9 @@ class Streamer {
     return operands;
   }
 
-  /// Runs a node. `operands` are the last references to values that no later node reads; those of a
-  /// window are released after their use, except what each iteration of a loop reads.
+  /// Runs a node. `operands` has the last references to values that no later node reads. A window's
+  /// references are released after their use, except to values that every iteration of a loop
+  /// reads.
   Result<std::vector<Values>> run_node(const Node& node, std::vector<Values> operands,
                                        const std::map<std::uint32_t, ConstantPtr>& constants,
                                        const std::vector<bool>& wanted) {
@@ -181,7 +182,7 @@ class Streamer {
     return results;
   }
 
-  /// Evaluates an embedding without a copy of its table: reads the rows of the ids only.
+  /// Evaluates an embedding without a copy of its table: reads only the rows of the ids.
   static Result<std::vector<Tensor>> look_up(const Node& node, const ir::Constant& table,
                                              const Tensor& ids) {
     const std::int64_t width = table.dims()[1];

@@ -19,26 +19,27 @@ using Values = std::vector<TensorPtr>;
 inline const TensorPtr& of_window(const Values& values, std::size_t window) {
   return values[values.size() == 1 ? 0 : window];
 }
-/// Releases the references of a window to its operands; those with one tensor for all windows are
-/// kept. Threads may do so for different windows.
+/// Releases a window's references to its operands. Keeps operands with one tensor for all windows.
+/// May be called concurrently for different windows.
 inline void release_window(std::vector<Values>& operands, std::size_t window) {
   for (Values& operand : operands)
     if (operand.size() > 1) operand[window].reset();
 }
 
-/// Returns, for each of `windows` windows, the first one with the same operands: the same objects,
-/// not only equal values. An operator needs to be evaluated for these only.
+/// Returns, for each of `windows` windows, the first window with the same operands: the same
+/// objects, not only equal values. An operator needs to be evaluated for these first windows only.
 std::vector<std::size_t> first_with_same(const std::vector<Values>& operands, std::size_t windows);
 
-/// Evaluates products with constant weights, whose inputs it may look at.
+/// Interface of stream() for products with constant weights: evaluates them, and can inspect their
+/// inputs.
 class Products {
  public:
   virtual ~Products() = default;
-  /// Returns whether the result of `node`, a product with this weight, is wanted even if no other
-  /// node reads it.
+  /// Returns whether stream() must visit `node`, a product with this weight, even if no other node
+  /// reads its result.
   virtual bool wants(const ir::Node& node, const ir::Constant& weight) const = 0;
-  /// Looks at the operands of a product that is reached. The operand of the weight has only its
-  /// dims.
+  /// Called with the operands of each product that is reached. The operand of the weight has only
+  /// its dims.
   virtual Status visit(const ir::Node&, const ir::ConstantPtr&, const std::vector<Values>&) {
     return ok_status();
   }
@@ -48,8 +49,9 @@ class Products {
                                           std::vector<Values> operands) = 0;
 };
 
-/// Runs `graph` up to the last product that is wanted, and returns its first output if that is
-/// wanted, else nothing. `inputs` are in the order of its inputs. Windows whose operands are the
+/// Runs the nodes of `graph` that are needed for the products that `products` wants and, with
+/// `wants_output`, for the first output. Returns this output, or an empty value without
+/// `wants_output`. `inputs` are in the order of the graph's inputs. Windows whose operands are the
 /// same objects share the results of operators other than products.
 Result<Values> stream(const ir::Graph& graph, std::vector<Values> inputs, std::size_t windows,
                       Products& products, WorkerPool& pool, bool wants_output = false);

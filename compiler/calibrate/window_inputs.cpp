@@ -9,7 +9,7 @@ namespace {
 
 using reference::Tensor;
 
-/// Returns the values of an input for a window of `tokens` tokens with an empty cache.
+/// Returns the tensor of an input for a window with an empty cache.
 Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>& window) {
   const auto tokens = static_cast<std::int64_t>(window.size());
   const auto problem = [&](const char* what) {

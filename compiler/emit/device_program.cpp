@@ -17,7 +17,7 @@ using plan::BufferId;
 using plan::LoopStage;
 using plan::WeightRef;
 
-/// Returns the rows of kDeviceOps for the stages of one execution of a region.
+/// Writes the entries of kDeviceOps for the stages of one execution of a region.
 class Ops {
  public:
   Ops(const plan::Plan& plan, const LoopStage* loop, std::uint32_t pass)
@@ -82,7 +82,7 @@ class Ops {
   }
   template <class Other>
   std::string operator()(const Other&) const {
-    LLMC_CHECK(false);  // the partition gives no other stages to a device
+    LLMC_CHECK(false);  // the partition assigns no other stages to a device
     return {};
   }
 

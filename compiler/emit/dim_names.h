@@ -8,9 +8,9 @@
 
 namespace llmc::emit {
 
-/// Identifiers of the open dims of a plain graph, those of the quotients after those that a call
-/// sets. They are derived from the model's symbols. They are unique, consist of lower-case letters,
-/// digits and underscores, and begin with a letter.
+/// Identifiers of the open dims of a plain graph: first the dims that a call sets, then the
+/// quotients. The identifiers are derived from the model's symbols. They are unique, consist of
+/// lower-case letters, digits and underscores, and begin with a letter.
 class DimNames {
  public:
   explicit DimNames(const plan::Program& program);

@@ -37,7 +37,7 @@ Machine machine_of(target::Architecture architecture) {
   return {};
 }
 
-/// Returns the header of a 64-bit little-endian ELF file.
+/// Returns the header of a 64-bit little-endian ELF file; nullopt for any other content.
 std::optional<Elf64_Ehdr> elf_header(std::string_view object) {
   Elf64_Ehdr header;
   if (object.size() < sizeof header) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<Elf64_Ehdr> elf_header(std::string_view object) {
   return known ? std::optional(header) : std::nullopt;
 }
 
-/// A string table under construction and the offset of each string.
+/// A string table under construction. add() returns the offset of the string.
 class Strings {
  public:
   Elf64_Word add(std::string_view text) {

@@ -14,13 +14,13 @@ std::string weight_type(const plan::PackedWeight& weight, std::string rows = {},
                         std::string columns = {});
 
 /// Returns the template argument of attention() after its shape: ", AttentionRule<…>"; empty if all
-/// previous keys count and scores are used as they are. `ctx`: context in tokens.
+/// previous keys are read and scores are not modified. `ctx`: context in tokens.
 std::string attention_rule(const plan::AttentionStage& stage, std::uint64_t ctx);
-/// The same for attention to a source, all of whose keys count.
+/// The same for cross-attention, which reads all keys of the source.
 std::string attention_rule(const plan::CrossAttentionStage& stage);
 
-/// Returns the type of an operator in templates/llmc/kernels/functions.h: "Add", "GeluTanh". Of
-/// kNone it is "Identity".
+/// Returns the type of an operator in templates/llmc/kernels/functions.h: "Add", "GeluTanh", or
+/// "Identity" for kNone.
 std::string operator_type(const ir::Op& op);
 std::string operator_type(ir::ActivationFn function);
 

@@ -154,7 +154,7 @@ class LoopWriter {
         return fmt::format("{}{}({})", kScope, ir::op_name(ir::Unary{e.unary}), operand(0));
       case Expression::Kind::kBinary: {
         const std::string_view infix = kInfix[static_cast<std::size_t>(e.binary)];
-        // Integers wrap and division by zero is 0: only a function does that.
+        // Integers must wrap, and an integer divided by zero must be 0. C++ operators do neither.
         const bool is_function =
             infix.empty() || (!ir::is_float(e.type) && e.binary < BinaryKind::kEqual);
         if (!is_function) return fmt::format("{} {} {}", operand(0), infix, operand(1));

@@ -19,7 +19,8 @@ std::string_view computed_type(ir::ElementType element);
 /// arguments, without a semicolon.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
                       std::span<const std::string> numbers);
-/// Returns the input of linear_windows() at `source`, a C++ expression.
+/// Returns the C++ expression for the input of linear_windows(). `source` is the expression for its
+/// source buffer.
 std::string windows_text(const plan::LinearStage& stage, const std::string& source,
                          const DimNames& dims);
 /// Returns the scalar arguments of a call as C++ expressions.
@@ -39,7 +40,7 @@ class LoopNests {
     /// two more arguments. 0: the program is a decoder, or the loop is too short for several
     /// workers; the function has no range arguments.
     plan::Size iterations = 0;
-    std::vector<std::string> sizes;  // variables of open dims: the last arguments
+    std::vector<std::string> sizes;  // variables of open dims, which are the last arguments
   };
   /// Returns the call of a stage's loop nest. Reuses an identical function if there is one.
   Call add(const plan::MapStage& stage);

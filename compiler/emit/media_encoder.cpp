@@ -16,7 +16,7 @@ namespace {
 
 using plan::Plan;
 
-/// Returns the C type of an element of an input: 16-bit floats are patterns.
+/// Returns the C type of an element of an input. 16-bit floats are bit patterns in a uint16_t.
 std::string_view c_type(ir::ElementType element) {
   const bool half = element == ir::ElementType::kF16 || element == ir::ElementType::kBF16;
   return half ? "uint16_t" : stored_type(element);

@@ -12,9 +12,10 @@ namespace llmc::emit {
 std::string encode_image_function(const plan::Plan& plan);
 /// Returns the descriptor's fields.
 std::string image_fields(const plan::Plan& plan);
-/// Returns, for NAME.h, the macros of inputs and rows, and the declaration of NAME_encode_image.
+/// Returns, for NAME.h, the macros of inputs and rows, and the declaration of NAME_encode_image or
+/// NAME_encode_audio.
 std::string image_declarations(const plan::Plan& plan);
-/// Returns the definition of NAME_encode_image.
+/// Returns the definition of NAME_encode_image or NAME_encode_audio.
 std::string encode_image_definition(const plan::Plan& plan);
 
 }  // namespace llmc::emit

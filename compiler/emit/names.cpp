@@ -65,7 +65,8 @@ constexpr std::string_view kSystemHeaders[] = {
     "utmp",     "utmpx",     "values",    "varargs",   "wait",     "wchar",     "wctype",
     "windows",  "wordexp",   "xmmintrin", "zlib"};
 
-/// Returns whether NAME.h matches one of these headers on a case-insensitive file system.
+/// Returns whether NAME.h matches a system header on a case-insensitive file system: one of these,
+/// or a header of intrinsics.
 bool is_system_header(std::string_view name) {
   std::string small(name);
   std::ranges::transform(small, small.begin(), lower);
@@ -172,7 +173,7 @@ std::string comment_text(std::string_view untrusted, std::size_t max_bytes) {
   for (const char c : untrusted.substr(0, max_bytes)) {
     text += is_letter(c) || is_digit(c) || kHarmless.find(c) != kHarmless.npos ? c : '_';
   }
-  // "/" next to a removed "*" is safe, but "//" and "/*" inside a block comment cause warnings.
+  // "*" was replaced, so "/*" and "*/" cannot occur. "//" is changed too.
   for (std::size_t at = 0; (at = text.find("//", at)) != text.npos;) text[at + 1] = '_';
   if (untrusted.size() > max_bytes) text += "...";
   return text;

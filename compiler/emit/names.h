@@ -20,13 +20,14 @@ Status check_name(std::string_view name);
 /// Returns a valid name derived from the last component of a model's path: "stories15M-split" ->
 /// "stories15m_split". If the file has a generic name, the name of its folder is used:
 /// "SmolLM2-135M/onnx/model.onnx" and "SmolLM2-135M/onnx" -> "smollm2_135m", "…/model_q4.onnx" ->
-/// "smollm2_135m_q4". If the result is not valid, it is "model_" and this name, or "model".
+/// "smollm2_135m_q4". A result that is not a valid name gets the prefix "model_", or is "model" if
+/// it is empty.
 std::string derive_name(const std::filesystem::path& model);
 
 /// Returns the text in a form that is safe in a `//` or `/* */` comment: ASCII letters, digits and
 /// " _./:+-()[],=<>@". Every other character becomes `_`, so that the text cannot end the comment
-/// or continue it on the next line; "//" becomes "/_". Text of more than `max_bytes` bytes is
-/// truncated to them and ends in "...".
+/// or continue it on the next line; "//" becomes "/_". Longer text is truncated to `max_bytes`
+/// bytes and then ends in "...".
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes = 120);
 
 /// Returns a comment line that names the file and the node of a stage; empty if both are unknown.

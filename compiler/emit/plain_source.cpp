@@ -79,8 +79,8 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   if (starts_well) {
     const std::string stem = fmt::format("{}_{}_{}", macro, what, word);
     std::string by_name = stem;
-    // The next suffix is stored with the name, so that many ports with the same name need few steps
-    // each.
+    // `taken` stores the next suffix of each name, so that many ports with the same name need few
+    // steps each.
     while (!taken.emplace(by_name, 2).second) by_name = fmt::format("{}_{}", stem, taken[stem]++);
     text += fmt::format("#define {} {}\n", by_name, index);
   }
@@ -93,7 +93,7 @@ std::string port_macros(const std::string& macro, std::string_view what, std::si
   return text + fmt::format("#define {}_BYTES {}\n", prefix, port.bytes());
 }
 
-/// Returns the macros of the sizes that each call gives; empty if there are none.
+/// Returns the macros of the open dims that a call sets; empty if there are none.
 std::string dim_macros(const plan::Program& program, const DimNames& dims, const std::string& macro,
                        std::string_view where) {
   const auto& open = program.open_dims;
@@ -113,7 +113,7 @@ std::string dim_macros(const plan::Program& program, const DimNames& dims, const
   return text;
 }
 
-/// `taken`: the names of macros in use.
+/// Returns the macros of all inputs. `taken`: names of macros in use.
 std::string all_input_macros(const plan::Program& program, const DimNames& dims,
                              const std::string& macro, std::map<std::string, int> taken = {}) {
   std::string text;

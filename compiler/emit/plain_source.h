@@ -28,8 +28,8 @@ struct RunnerFunction {
 /// runtime/runner/function_runner.cpp calls.
 std::string function_table(std::span<const RunnerFunction> functions);
 
-/// Returns the macros of a plain graph's inputs, PREFIX_INPUTS and PREFIX_INPUT_…, and those of the
-/// sizes that a call gives, PREFIX_DIM_….
+/// Returns the macros of a plain graph's inputs, PREFIX_INPUTS and PREFIX_INPUT_…, and of the open
+/// dims that a call sets, PREFIX_DIM_….
 std::string input_macros(const plan::Program& program, const std::string& prefix);
 
 /// Returns NAME.h: sizes and types of inputs and outputs, NAME_ARENA_BYTES, and the declarations of

@@ -10,8 +10,8 @@
 namespace llmc::emit {
 
 /// Symbolic names for the row widths of a decoder's buffers: "kHidden" for the residual stream,
-/// "kVocab" for logits, "kHeads * kHeadDim" for queries and attention outputs, and the same name
-/// for buffers that elementwise stages connect with these. Other buffers have a number, even if
+/// "kVocab" for logits, "kHeads * kHeadDim" for queries and attention outputs. Buffers that
+/// elementwise stages connect with these get the same name. Other buffers get a number, even if
 /// their width has the same value.
 class RowWidths {
  public:

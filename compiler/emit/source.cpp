@@ -133,7 +133,8 @@ std::string scratch_offsets(const Plan& plan) {
   return "\n// Where each activation lies in scratch, in bytes.\n" + lines.text();
 }
 
-/// Returns the calls of the stages in a segment of a list. `all`: the parts of the stages.
+/// Returns the calls of the stages in a segment of a list. `all`: the part to which all stages
+/// belong; nullopt: parts_of() determines the part of each stage.
 std::string body(const FunctionContext& context, const std::vector<plan::Stage>& stages,
                  const plan::Segment& segment, std::optional<Part> all = std::nullopt) {
   const auto at = [&](std::size_t i) { return stages.begin() + static_cast<std::ptrdiff_t>(i); };
@@ -205,8 +206,8 @@ std::string whole_forward(const Plan& plan, LoopNests& nests) {
   return text;
 }
 
-/// Returns `choose`, if the program has it: the stages of `head`, the last of which stores only the
-/// greatest logit.
+/// Returns the function `choose`; empty if the program has none. It runs the stages of `head`,
+/// except that the last one stores only the greatest logit.
 std::string choose_function(const Plan& plan, LoopNests& nests) {
   const plan::LinearStage* const last = plan::chosen_from(plan.program);
   if (last == nullptr) return {};

@@ -199,7 +199,7 @@ class Printer {
     return fmt::format("store_state<{}>(context, {}, {});", state.width, state.offset,
                        buffer(s.next));
   }
-  /// Returns the calls of loop nests for row t: "add_1(x + t * 64, …);\n".
+  /// Returns the call of a stage's loop nest for row t: "add_1(x + t * 64, …);\n".
   std::string row_call(const plan::Stage& stage) {
     in_recurrence_ = true;
     return std::visit(*this, stage.op);
@@ -416,7 +416,7 @@ class Printer {
   const FunctionContext& context_;
   const plan::Program& program_;
   const bool plain_;            // a plain graph: buffers hold all rows
-  bool in_recurrence_ = false;  // the loop over rows is outside
+  bool in_recurrence_ = false;  // an enclosing loop iterates over the rows
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ std::string iterations(const plan::Program& program, const plan::LoopStage& loop
 /// Returns the cache layer of iteration `i` of such a loop as an expression: "i", "4 + 2 * i".
 std::string layer_index(const plan::LoopStage& loop);
 
-/// Returns a loop over the rows of each segment, in order, that runs all stages of a recurrence.
+/// Returns a loop that runs all stages of a recurrence for one row of a segment after the other.
 std::string recurrence_call(const FunctionContext& context, std::span<const plan::Stage> stages,
                             std::string_view tag);
 

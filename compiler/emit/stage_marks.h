@@ -9,7 +9,7 @@
 /// calls.
 namespace llmc::emit {
 
-/// Returns the prefix of the comments of stages in this part, for example "gate_up: "; empty for
+/// Returns the prefix of the comments of this part's stages, for example "gate_up: "; empty for
 /// kRest.
 std::string part_tag(Part part);
 

@@ -35,7 +35,7 @@ constexpr std::size_t kMaxThreads = 16;
 struct Group {
   std::int64_t first = 0, count = 0;
   std::vector<float> rows;
-  std::vector<float> scales, zeros;  // of weights that preserve their codes, which are in `rows`
+  std::vector<float> scales, zeros;  // of weights with preserved codes; `rows` has the codes
   std::vector<std::byte> bytes;
 };
 
@@ -76,12 +76,12 @@ class WeightWriter {
         columns_(static_cast<std::int64_t>(weight.columns)) {
     order_ = plan::packed_row_order(weight);
     rows_ = static_cast<std::int64_t>(order_.size());
-    const bool identity = order_.size() == weight.rows;  // then without padding or permutation
+    const bool identity = order_.size() == weight.rows;  // no padding rows
     const bool plain = weight.order == plan::RowOrder::kPlain;
     if (weight.use != WeightUse::kVector)
       source_ = identity && plain ? weight.data : ir::reorder_rows(weight.data, order_);
     const auto per_group = static_cast<std::int64_t>(kGroupFloats) / columns_;
-    // Whole panels; for a table, many small rows at once.
+    // A group has whole panels. For a table, that is many small rows.
     constexpr auto kPanel = static_cast<std::int64_t>(kPanelRows);
     group_rows_ = std::max<std::int64_t>(per_group / kPanel, 1) * kPanel;
   }
@@ -150,7 +150,7 @@ class WeightWriter {
     group.bytes = std::move(split);
     return ok_status();
   }
-  /// Encodes rows with the codes of `kind` in one part.
+  /// Encodes rows as `kind`, whose codes are not split.
   Status encode_whole(Group& group, WeightKind kind) const {
     if (weight_.encoded) {
       const auto rows = static_cast<std::size_t>(group.count);
@@ -203,8 +203,8 @@ class WeightWriter {
   const PackedWeight& weight_;
   const WeightSink& sink_;
   Workers& workers_;
-  ir::ConstantPtr source_;           // in packed row order; not of kVector
-  std::vector<std::int64_t> order_;  // the packed rows in the model's matrix
+  ir::ConstantPtr source_;           // rows in packed order; nullptr for kVector
+  std::vector<std::int64_t> order_;  // index in the model's matrix of each packed row; -1: padding
   std::int64_t columns_ = 0, rows_ = 0, group_rows_ = 0;
 };
 

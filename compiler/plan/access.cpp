@@ -86,7 +86,7 @@ void for_each_weight(Stage& stage, const std::function<void(WeightRef&)>& f) {
             f(s.row);
             f(s.number);
           },
-          [](auto&) {},  // read weights through buffers, or none
+          [](auto&) {},  // reads weights through buffers, or has none
       },
       stage.op);
 }
@@ -131,7 +131,8 @@ Access access(const Stage& stage) {
   const StageBuffers used = operands(copy);
   for (const BufferId* id : used.reads) result.reads.push_back(*id);
   for (const BufferId* id : used.writes) result.writes.push_back(*id);
-  // Not an operand of its own: replace_buffers() replaces it once, as what is written.
+  // kAddTo also reads `out`. operands() lists it only as a written buffer, so that
+  // replace_buffers() replaces it once.
   if (const auto* linear = std::get_if<LinearStage>(&stage.op);
       linear != nullptr && linear->epilogue == LinearStage::Epilogue::kAddTo)
     result.reads.push_back(linear->out);

@@ -20,11 +20,11 @@ struct CodeSizes {
   std::uint32_t attention;  // each kind of attention over an f32 cache
   std::uint32_t qkv;        // extra code of linear stages that store q, k and v
   std::uint32_t gated;      // extra code of linear stages that have a gate
-  // Indexed by WeightKind: a linear stage without its products; the preparation of its rows; its
-  // products, for each number of columns; the code shared by all of these.
+  // Indexed by WeightKind: a linear stage without its products, the preparation of its input rows,
+  // its products (for each number of columns), and the code that all of these share.
   std::uint32_t stage[4], prepare[4], product[4], shared[4];
-  // Additional code for other cache formats: once if any format is not f32, then indexed by
-  // KvFormat of the keys (which cannot be fp8) and of the values.
+  // Additional code for cache formats other than f32: `widened` once if any format is not f32;
+  // `keys` (which cannot be fp8) and `values` indexed by their KvFormat.
   std::int32_t widened, keys[3], values[4];
 };
 
@@ -35,8 +35,8 @@ constexpr CodeSizes kSizes[] = {
 /// Size of a stage that is computed element by element.
 constexpr std::uint64_t kPlainStageBytes = 1024;
 
-/// Returns the table row of a target. Level 1 has one for each architecture: that of its first
-/// target.
+/// Returns the name of a target's table row. At level 1, all targets of an architecture use the row
+/// of the first one.
 std::string_view row_name(const target::Target& target) {
   if (target.opt_level > 1) return target.name;
   return std::ranges::find(target::all(), target.architecture, &target::Target::architecture)->name;
@@ -64,7 +64,8 @@ class Counter {
   }
   std::uint64_t bytes() const { return bytes_; }
 
-  /// Adds the greedy choice, which has a product of its own for one token and prepares its input.
+  /// Adds the function of greedy choices: a separate product for one token, and the preparation of
+  /// its input.
   void add_choice(const LinearStage& s) {
     const std::size_t c = column(weight(s.weight).matrix);
     bytes_ += sizes_.stage[c] + sizes_.prepare[c] + sizes_.product[c];
@@ -78,8 +79,8 @@ class Counter {
   enum What : std::uint8_t { kStage, kPrepare, kProduct, kShared, kAttention, kPlain };
 
   const PackedWeight& weight(WeightRef ref) const { return weight_of(plan_.program, ref, loop_); }
-  /// Returns the column of a weight kind. Preserved codes use the code of q8; q6 has about the same
-  /// size.
+  /// Returns the column of a weight kind. q6 and preserved codes count as q8, whose code has about
+  /// the same size.
   static std::size_t column(WeightKind kind) {
     return is_coded(kind) ? static_cast<std::size_t>(WeightKind::kQ8)
                           : static_cast<std::size_t>(kind);

@@ -10,7 +10,8 @@ bool is_token_embedding(const Stage& stage) {
   return embedding && !embedding->by_position;
 }
 
-/// Returns whether any of the stages, or any stage of a loop body, comes from another file.
+/// Returns whether any of the stages, or any stage of a loop body, comes from a file other than
+/// `file`.
 bool has_other_file(const std::vector<Stage>& stages, const std::string& file) {
   return std::ranges::any_of(stages, [&](const Stage& stage) {
     const auto* loop = std::get_if<LoopStage>(&stage.op);

@@ -6,9 +6,9 @@
 
 namespace llmc::plan {
 
-/// Returns the width of the rows that a decoder takes in place of those of its token embedding
-/// (llmc_append_embeddings). Returns 0 if it takes none: it also reads token ids for anything else,
-/// or its embedding, in a file of its own, computes more than a lookup.
+/// Returns the width of the rows that callers can pass to a decoder in place of token embeddings
+/// (llmc_append_embeddings). Returns 0 if the decoder needs token ids: it reads them for more than
+/// one lookup, or its embedding is a separate file that computes more than a lookup.
 std::uint64_t embedding_width(const Program& program);
 
 }  // namespace llmc::plan

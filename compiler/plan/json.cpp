@@ -180,7 +180,7 @@ void add_accelerator(Json& json, const Plan& plan) {
                          {"from_device", partition.bytes_from_device}};
 }
 
-/// The encoder of an encoder-decoder and what the decoder attends to.
+/// Returns the section of an encoder-decoder: its encoder and the source.
 Json source_json(const Plan& plan) {
   const PlanOptions& options = plan.options;
   const Plan& encoder = *plan.encoder;
@@ -200,7 +200,7 @@ Json source_json(const Plan& plan) {
   return json;
 }
 
-/// The encoder of images or sound.
+/// Returns the section of a media encoder, for images or sound.
 Json image_json(const Plan& plan) {
   const PlanOptions& options = plan.options;
   const Plan& encoder = *plan.media_encoder;

@@ -15,8 +15,8 @@ std::string_view kv_format_name(KvFormat format);
 /// Returns the name of the enumerator, for example "kF16".
 std::string_view kv_enumerator(KvFormat format);
 
-/// Returns "f16" if keys and values have the same format, else "K=int8,V=fp8". parse_kv_formats()
-/// reads both forms.
+/// Returns one name, such as "f16", if keys and values have the same format, else both, such as
+/// "K=int8,V=fp8". parse_kv_formats() reads both forms.
 std::string to_string(KvFormats formats);
 /// Parses one format for both keys and values, or separate formats such as "K=int8,V=fp8". An
 /// omitted format is f32. Fails with kUsage for any other text and for fp8 keys.

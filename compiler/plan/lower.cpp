@@ -175,7 +175,7 @@ void Lowerer::lower_node(Scope& scope, const ir::Node& node) {
       if (output.exists() && std::holds_alternative<NoBinding>(binding(scope, output)))
         scope.failed.insert(output.index);
   };
-  // A constant is only recorded.
+  // Constants are recorded even if no node needs them.
   if (!ir::op_as<ir::ConstantOp>(&node) && !scope.nests.is_needed(node)) return fail();
   bool consequence = false;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -301,7 +301,8 @@ bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
     return false;
   }
   if (is_constant && !cast) {
-    // A constant with other dims keeps its rows; readers check rank and size.
+    // The binding keeps the dims of the constant. They must have the rank of the result, at most 2,
+    // or the result must be a vector of the same elements. Readers check rank and size.
     const auto& dims = std::get<ConstantBinding>(source).data->dims();
     const auto elements = ir::element_count(to);
     const bool same = dims.size() <= 2 && dims.size() == to.rank();

@@ -40,18 +40,18 @@ struct ParameterBinding {
 };
 struct TokensBinding {};      // llmc_run::tokens
 struct PositionsBinding {};   // position of the token of each row
-struct PositionAxesBinding {  // several positions of the token of each row
+struct PositionAxesBinding {  // several positions of the token of each row, one per axis
   std::uint32_t count = 0;
 };
-struct LastPositionBinding {};  // position of the last token of the call
+struct LastPositionBinding {};  // position of the last token that the call appends
 struct PastBinding {
   std::uint32_t layer = 0;  // inside a loop, relative to the first layer of the iteration
 };
 struct SourceBinding {
   std::uint32_t layer = 0;  // like PastBinding
 };
-struct PresentBinding {};  // the cache, which the stages update themselves
-struct CachedBinding {};   // k or v that the projection has written to the cache
+struct PresentBinding {};  // the updated cache, which stages write in place
+struct CachedBinding {};   // k or v, which the projection has written to the cache
 struct StateBinding {      // a recurrent state before each token
   std::uint32_t slot = 0;  // in Program::states
 };
@@ -139,7 +139,7 @@ class Lowerer {
   /// Lowers a node to kernel stages. Returns false if no kernel supports it. Reports errors through
   /// unsupported() and bad_input().
   bool lower_to_kernel(Scope& scope, const ir::Node& node);
-  /// Returns whether the node's results are Scope::of_call, and records it.
+  /// If the node's results belong to Scope::of_call, adds them to it and returns true.
   bool note_of_call(Scope& scope, const ir::Node& node);
   /// Lowers a node to loop nests.
   void lower_to_nests(Scope& scope, const ir::Node& node);
@@ -152,9 +152,10 @@ class Lowerer {
   void lower_experts(Scope& scope, const ir::Node& node, const ir::ExpertLinear& op);
   void lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op);
   void lower_attention(Scope& scope, const ir::Node& node, const ir::Attention& op);
-  /// Returns the output of an encoder for a layer's keys and values, `port`: a layer of the state.
+  /// Converts an encoder's output `port`, the keys and values of a layer, to its stored form: the
+  /// bytes of one layer of a source's state. Sets Program::source_rows.
   Port source_port(Port port);
-  /// Stores the keys and values that `node` computes, if any, in the outputs.
+  /// Adds the stages that store the keys and values that `node` computes, if any, in the outputs.
   void store_sources(Scope& scope, const ir::Node& node);
   void lower_cross_attention(Scope& scope, const ir::Node& node, const ir::CrossAttention& op);
   bool lower_norm(Scope& scope, const ir::Node& node, ir::NormKind kind, float epsilon);
@@ -196,7 +197,7 @@ class Lowerer {
   struct WeightSpec {
     WeightUse use = WeightUse::kVector;
     ir::WeightFormat format = ir::WeightFormat::kUnset;
-    std::int64_t hadamard = 0;  // of the operator
+    std::int64_t hadamard = 0;  // as in ir::Linear
     RowOrder order = RowOrder::kPlain;
     bool pad_rows = false;
     AttentionShape shape{};  // kQkv
@@ -217,11 +218,12 @@ class Lowerer {
   bool splits_values(Scope& scope, const ir::Node& node, const ir::QkvProjection& op,
                      std::int64_t query_key_rows, std::int64_t rows);
   WeightRef global_weight(PackedWeight weight);
-  /// Stores a weight that is no field of a loop, with a label of its own, unless it is stored.
+  /// Adds a weight that is not a field of a loop, under a unique label. Returns the existing weight
+  /// if it was added before. Returns an empty WeightRef after reporting an error.
   WeightRef labelled_weight(const ir::Node& node, const ConstantBinding& constant, WeightSpec spec);
   const ir::TensorType* weight_type(Scope& scope, const ir::Node& node, std::size_t index) const;
   std::string unique_label(Scope& scope, const std::string& label);
-  /// Indices of the operands of a node's norm.
+  /// A node's norm: the indices of its operands, and its attributes.
   struct NormOperands {
     std::size_t weight, bias;
     std::optional<float> epsilon;
@@ -269,13 +271,14 @@ class Lowerer {
   bool finish(Scope& scope);
   bool split_head(BufferId logits);
   // Recurrent states of a decoder (lower_states.cpp).
-  /// Returns the output with the new value of a state, "next_" and the input's name.
+  /// Returns the graph output with the new value of a state. Its name is "next_" and the input's.
   ir::ValueId new_state(ir::ValueId input) const;
   void bind_state(Scope& scope, ir::ValueId input);
   /// Returns the nodes between a state's input and its output. They become loop nests, which can
   /// run for one row at a time.
   std::set<std::uint32_t> nodes_of_recurrences(const Scope& scope) const;
-  /// Copies a value, which a nest computes, from a buffer that kernels do not read.
+  /// Copies a nest's value from a buffer that kernels cannot read (a recurrent state) to scratch
+  /// memory. Returns the copy.
   BufferId copied(Scope& scope, ir::ValueId value, BufferId from);
   /// Sets the buffers of the states' new values, and orders the stages.
   Status finish_states(Scope& scope);
@@ -297,7 +300,7 @@ class Lowerer {
   std::uint32_t loops_ = 0, nest_buffers_ = 0;
   std::map<Place, std::uint32_t> row_buffers_;   // of kTokens, kPositions, kLastPositions
   std::map<std::string, int> names_, suffixes_;  // plain graphs: names in use
-  std::map<std::string, Size> symbols_;          // of plain graphs
+  std::map<std::string, Size> symbols_;          // plain graphs: sizes of the symbols in shapes
   std::vector<ir::ValueId> state_inputs_;        // by slot of Program::states
   std::set<std::uint32_t> recurrent_nodes_;
   ir::ShapeValues shape_values_;  // plain graphs with open dims

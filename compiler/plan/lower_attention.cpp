@@ -7,7 +7,7 @@ namespace llmc::plan {
 
 namespace {
 
-/// Returns what a stage's description says of a softcap; 0: none.
+/// Returns the part of a stage's comment about its softcap; empty if it is 0.
 std::string softcap_text(float softcap) {
   return softcap > 0 ? fmt::format(", scores up to {}", softcap) : "";
 }
@@ -27,7 +27,7 @@ bool Lowerer::note_attention(Scope& scope, const ir::Node& node, const Attention
     unsupported(node, "all attention layers must have the same head counts");
     return false;
   }
-  // Inside a loop the caches are already checked: the number is relative to the body.
+  // Inside a loop, `layer` is relative to the iteration, and lower_loop() has checked the caches.
   if (!scope.loop && layer >= program_.layers) {
     bad_input(node, "its cache is not one of the model's inputs");
     return false;

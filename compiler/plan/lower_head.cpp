@@ -7,7 +7,7 @@
 /// Splits the program into the forward pass of a chunk and the head, which runs on selected rows.
 namespace llmc::plan {
 
-/// Lowers x[…, -1, …] on the token dim: the head begins here, with one row.
+/// Lowers x[…, -1, …] on the token dim. The result is the row with which the head begins.
 bool Lowerer::lower_row_selection(Scope& scope, const ir::Node& node) {
   const ir::TensorType& type = scope.graph.value(node.inputs[0]).type;
   const auto constant = [&](std::size_t i) -> std::optional<std::int64_t> {
@@ -140,9 +140,10 @@ bool Lowerer::split_head(BufferId logits) {
 
 namespace {
 
-/// Returns the product that ends the head if its results are the logits as they are.
+/// Returns the last product of the head if its results are the logits; nullptr if other operations
+/// follow or are fused with it.
 const LinearStage* logits_product(const Program& program) {
-  // Anything but norms and products may need loop nests, which only one function has.
+  // Other stages may be loop nests, which only one function of the emitted source has.
   const auto is_simple = [](const Stage& stage) {
     return std::holds_alternative<LinearStage>(stage.op) ||
            std::holds_alternative<NormStage>(stage.op);
@@ -156,7 +157,7 @@ const LinearStage* logits_product(const Program& program) {
   return plain ? s : nullptr;
 }
 
-/// Returns whether another of the stages, or of a loop body, has the matrix of `head`.
+/// Returns whether a linear stage other than `head`, or a loop, has the matrix of `head`.
 bool is_shared(const std::vector<Stage>& stages, const LinearStage& head) {
   return std::ranges::any_of(stages, [&](const Stage& stage) {
     const std::uint32_t index = head.weight.index;
@@ -175,7 +176,7 @@ void split_codes_of_head(Program& program) {
   const LinearStage* const head = logits_product(program);
   if (head == nullptr) return;
   PackedWeight& weight = program.weights[head->weight.index];
-  // Smaller heads take less time than the code of the choice is worth.
+  // For smaller heads, the time saved does not justify the additional code.
   constexpr std::uint64_t kLeastWeights = std::uint64_t{1} << 20;
   const bool six = weight.matrix == coded_weight(kSixBits) &&
                    weight.conversion != WeightConversion::kPreserved &&

@@ -4,11 +4,11 @@
 #include "compiler/plan/lower.h"
 #include "compiler/support/checked_math.h"
 
-/// Computes the sizes of a plain graph's dims, some of which are open.
+/// Determines the sizes of a plain graph's dims, some of which are open.
 namespace llmc::plan {
 namespace {
 
-/// Returns the only dim of `dims` without a size; nullopt if there is none, or more than one.
+/// Returns the index of the only unknown size; nullopt if there is none, or more than one.
 std::optional<std::size_t> only_unknown(const std::vector<std::optional<Size>>& sizes) {
   const auto unknown = [](const std::optional<Size>& size) { return !size.has_value(); };
   const auto first = std::ranges::find_if(sizes, unknown);
@@ -54,7 +54,7 @@ void Lowerer::note_inferred_symbols(const ir::Node& node) {
   std::vector<std::optional<Size>> sizes;
   for (const ir::Dim& dim : to.dims) sizes.push_back(size_of(dim));
   const auto at = only_unknown(sizes);
-  // Only a single symbol, which inference created for this dim.
+  // The dim must be a single symbol, which inference created for it.
   if (!known || !at || to.dims[*at].terms().size() != 1 || to.dims[*at].constant_part() != 0 ||
       to.dims[*at].terms().begin()->second != 1)
     return;

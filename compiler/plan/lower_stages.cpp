@@ -51,8 +51,8 @@ bool Lowerer::lower_lookup(Scope& scope, const ir::Node& node, const ir::Embeddi
   return true;
 }
 
-/// Makes windows that only linear layers read a view of the operand, which these layers quantize
-/// row by row. Returns false if the windows have to be stored.
+/// Lowers windows that only linear layers with int8 inputs read to a view of the operand. These
+/// layers quantize the windows row by row. Returns false if the windows have to be stored.
 bool Lowerer::lower_unfold(Scope& scope, const ir::Node& node, const ir::Unfold& op) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   if (scope.graph.value(x).type.element != ir::ElementType::kF32 || scope.uses.is_graph_output(y) ||
@@ -232,8 +232,8 @@ void Lowerer::lower_loop(Scope& scope, const ir::Node& node, const ir::Loop& op)
     carriers.push_back(buffer);
     bind(inner, body.inputs()[i], buffer);
   }
-  // Each iteration has the same slots: caches, and the sources of cross-attention, whose layers are
-  // numbered like those of the caches.
+  // Each iteration has the same slots: caches, and sources of cross-attention. The layers of both
+  // have the same numbers.
   std::uint32_t pasts = 0, sources = 0;
   for (std::size_t j = 0; j < slots; ++j) {
     const bool is_source = std::holds_alternative<SourceBinding>(input(scope, node, carried + j));

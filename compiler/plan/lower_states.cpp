@@ -4,8 +4,8 @@
 
 #include "compiler/plan/lower.h"
 
-/// Lowers recurrent states. A state has a buffer for its value after each token of a chunk, in
-/// which its value before a token is the row of the previous one.
+/// Lowers recurrent states. A state has a buffer with its value after each token of a chunk. Its
+/// value before a token is the row of the previous token.
 namespace llmc::plan {
 
 ir::ValueId Lowerer::new_state(ir::ValueId input) const {
@@ -40,7 +40,7 @@ std::set<std::uint32_t> Lowerer::nodes_of_recurrences(const Scope& scope) const 
   std::set<std::uint32_t> found;
   const auto& nodes = scope.graph.nodes();
   for (std::size_t slot = 0; slot < state_inputs_.size(); ++slot) {
-    // Values that depend on the state before a token, then those of them that its new value needs.
+    // Values that depend on the state before a token, and values on which its new value depends.
     std::set<ir::ValueId> after{state_inputs_[slot]}, needed{new_state(state_inputs_[slot])};
     std::vector<bool> depends(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -55,7 +55,7 @@ std::set<std::uint32_t> Lowerer::nodes_of_recurrences(const Scope& scope) const 
       needed.insert(nodes[i].inputs.begin(), nodes[i].inputs.end());
       if (depends[i]) found.insert(static_cast<std::uint32_t>(i));
     }
-    // The readers of the state too, because kernels do not read states.
+    // Also the readers of the state, because kernels cannot read states.
     for (const ir::NodeId user : scope.uses.users(state_inputs_[slot])) found.insert(user.index);
   }
   return found;
@@ -75,7 +75,7 @@ BufferId Lowerer::copied(Scope& scope, ir::ValueId value, BufferId from) {
 }
 
 Status Lowerer::finish_states(Scope& scope) {
-  // A state is computed again from tokens of several calls, whose last positions are not known.
+  // Recomputing a state runs the tokens of several calls again, whose last positions are not known.
   if (!state_inputs_.empty() && !scope.of_call.empty())
     return Diagnostic{.kind = ErrorKind::kUnsupported,
                       .message =

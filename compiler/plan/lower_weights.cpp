@@ -28,8 +28,8 @@ bool all_equal(const std::vector<ir::ConstantPtr>& constants) {
   });
 }
 
-/// Returns the format of a table. Lookups are fast in any format, so 16-bit sources stay exact
-/// unless 8 bits are requested, and 4 bits are not used.
+/// Returns the storage format of a table. Every quantized format, q4 too, stores 8 bits; otherwise
+/// 16-bit sources stay exact. Lookups are fast in any format.
 TableKind table_kind(ir::WeightFormat format, ir::ElementType source) {
   if (is_quantized(format)) return TableKind::kQ8;
   if (source == ir::ElementType::kBF16) return TableKind::kBF16;
@@ -176,8 +176,8 @@ bool Lowerer::splits_values(Scope& scope, const ir::Node& node, const ir::QkvPro
   const SourceQuantization query_key = source_quantization_of(matrices, 0, query_key_rows);
   const SourceQuantization value = source_quantization_of(matrices, query_key_rows, rows);
   if (!query_key.format && !value.format) return assigned;
-  // Integer zero points and absent zero points can be combined; for other differences, separate
-  // matrices cost less.
+  // One format can have integer zero points and absent ones. If the parts differ otherwise,
+  // separate matrices cost less.
   if (!query_key.format || !value.format) return true;
   CodedFormat a = *query_key.format, b = *value.format;
   if (a.zero != CodedZero::kFloat && b.zero != CodedZero::kFloat) a.zero = b.zero;

@@ -26,7 +26,7 @@ class Liveness {
  private:
   void touch(BufferId id, std::uint32_t step) {
     if (!id.exists()) return;
-    // The value before a row's token is the one after the token of the row before.
+    // The state before a row's token is the state after the token of the previous row.
     if (const auto next = next_.find(id); next != next_.end()) touch(next->second, step);
     BufferPlace& place = places_[id.index];
     if (!used_[id.index]) {
@@ -39,7 +39,7 @@ class Liveness {
   void visit(const Stage& stage) {
     const auto* loop = std::get_if<LoopStage>(&stage.op);
     if (!loop) {
-      // The stages of a recurrence take turns: for memory, they are one step.
+      // The stages of a recurrence alternate row by row, so they count as one step.
       if (stage.recurrence != 0 && stage.recurrence == recurrence_) --step_;
       recurrence_ = stage.recurrence;
       const Access a = access(stage);
@@ -74,7 +74,7 @@ class Liveness {
 
   std::vector<BufferPlace>& places_;
   std::vector<bool> used_;
-  std::map<BufferId, BufferId> next_;  // of each state
+  std::map<BufferId, BufferId> next_;  // RecurrentState::next by RecurrentState::before
   std::uint32_t step_ = 0, recurrence_ = 0;
 };
 

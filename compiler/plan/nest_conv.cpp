@@ -10,7 +10,7 @@ using ir::ElementType;
 
 Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   constexpr std::int64_t kPanelElements = 4 * 256 * 16;  // of the kernel
-  // Fewer rows of the weight per group than this do not pay for a copy of the elements of x.
+  // With fewer rows of the weight per group, copying the elements of x does not pay off.
   constexpr std::int64_t kManyRows = 4;
   // Blocks of fewer rows would spend too much of their time on that copy.
   constexpr std::int64_t kLeastBlockRows = 96;
@@ -50,7 +50,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   stage.buffers = {read(x), read(w), written(y)};
   if (copies) stage.buffers.push_back(scratch_of_workers(kPanelElements, "panels"));
   stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
-  // Positions that are apart are loaded one by one.
+  // Without a copy, positions that are not adjacent in memory are loaded one by one.
   stage.tiled = !host_.by_token() && (copies || steps.back() == 1);
   stage.split = CallStage::Split::kRange;
   stage.numbers = {std::int64_t{0}, positions_of_all * down};

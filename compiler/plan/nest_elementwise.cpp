@@ -38,8 +38,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Where&) {
 
 Status NestLowerer::lower(const ir::Node& node, const ir::Cast& op) {
   const ExpressionPtr& x = expression(node.inputs[0]);
-  // Also conversions to 16 bits, which round the value when it is stored. Values of 16-bit types
-  // are already rounded.
+  // A conversion to 16 bits stays a cast, which rounds the value and returns an f32. A conversion
+  // from 16 bits to f32 changes nothing: such values are already kept as f32.
   const bool same = computed_in(element(node.inputs[0])) == op.to;
   set(node.outputs[0], same ? x : cast(op.to, x));
   return ok_status();

@@ -127,8 +127,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
   const ElementType type = computed_in(element(x));
   const auto sizes = op.mode == ir::PadMode::kConstant ? known_sizes(node, 1) : std::nullopt;
   if (sizes) {
-    // Fills the whole result, then copies the remaining part of x to its position. What is added at
-    // one end, or removed if it is negative, may depend on open dims, but not which of both it is.
+    // Fills the whole result, then copies the remaining part of x to its position. A pad may depend
+    // on open dims, but its sign may not: a negative pad removes elements.
     LLMC_CHECK(sizes->size() == 2 * rank);
     const ExpressionPtr fill = has(node, 2) ? broadcast_to(node.inputs[2], to) : literal(type, 0);
     const ExpressionPtr value = expression(x);

@@ -21,20 +21,20 @@ inline constexpr std::size_t kMaxExpressionNodes = 96;
 /// this limit does not overflow.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 
-/// Is true if T is one of these operators.
+/// True if T is one of `Ops`.
 template <class T, class... Ops>
 concept OneOf = (std::is_same_v<T, Ops> || ...);
 
-/// Interface through which loop nests use the lowering of the graph. All dims are those of one row:
-/// in a decoder the `seq` dim is 1, because nests run once per token.
+/// Interface through which loop nests use the lowering of the graph. All dims are those of one row.
+/// In a decoder, `seq` counts as 1 in them, because nests run once per token.
 class NestHost {
  public:
   /// Returns the dims of one row of a value of this type; nullopt if they are unknown.
   virtual std::optional<Sizes> sizes(const ir::TensorType& type) const = 0;
   /// Returns whether nests run once per token, as in a decoder.
   virtual bool by_token() const = 0;
-  /// Returns the elements of an integer value whose elements are sizes, at least one of them with
-  /// an open dim; nullopt for all other values.
+  /// Returns the elements of an integer value as sizes; nullopt if they are unknown. Known only in
+  /// plain graphs with open dims.
   virtual std::optional<Sizes> elements(ir::ValueId value) const = 0;
   /// Returns the expression that loads a value that no nest computes: an input, an activation or a
   /// weight of a loop; nullptr for any other value.
@@ -131,8 +131,8 @@ class NestLowerer {
   /// Checks that each row of the result depends only on the same row of the operands
   /// (nest_rows.cpp).
   Status check_rows(const ir::Node& node) const;
-  /// Lowers a node whose result is sizes with open dims to these sizes. Returns false for other
-  /// nodes.
+  /// Lowers a node whose result consists of known sizes, at least one of which depends on an open
+  /// dim. Returns false for other nodes.
   bool lower_open_sizes(const ir::Node& node);
   Status lower_open_slice(const ir::Node& node);
   /// Returns the axis and step of each of the `count` starts of a Slice.
@@ -183,8 +183,8 @@ class NestLowerer {
   void emit(const ir::Node& node, CallStage stage);
 
   // ---- shared by families
-  /// Returns the call with its rows divided among workers. Its first number is the number of rows.
-  /// `steps` are the elements per row of each buffer.
+  /// Returns the call with its rows divided among workers. The call's first number is the number of
+  /// rows. `steps` has the number of elements per row of each buffer.
   static CallStage by_rows(CallStage call, const Sizes& steps);
   Status lower_view(const ir::Node& node, const std::function<std::optional<View>(const View&)>& f);
   /// Appends the stages that compute y = a @ b over views with leading batch dims. `y` is dense.
@@ -196,8 +196,8 @@ class NestLowerer {
   static AxisSplit around(const Sizes& dims, std::size_t axis);
   /// Splits the dims of operand 0 at `axis`, which counts from the end if negative.
   AxisSplit split_at(const ir::Node& node, std::int64_t axis) const;
-  /// Emits a kernel over an axis of operand 0. Each result has `count` elements along the axis. The
-  /// call's types, buffers and first three numbers are filled in.
+  /// Emits a kernel over an axis of operand 0. Each result has `count` elements along the axis.
+  /// Sets the call's types, buffers and first three numbers.
   Status along_axis(const ir::Node& node, const AxisSplit& split, CallStage call,
                     const Size& count);
   /// Emits a normalization of the rows of operand 0: operand 1 is the scale, operand 2 the optional
@@ -238,8 +238,8 @@ bool is_shape_operand(const ir::Node& node, std::size_t operand);
 std::optional<std::int64_t> per_token(const ir::Dim& dim);
 /// Returns the dim of a type that counts tokens; nullopt if there is none.
 std::optional<std::size_t> row_axis(const ir::TensorType& type);
-/// Fails if a node of a decoder, or of its loops, divides the tokens of a call into parts of fixed
-/// sizes.
+/// Fails with kUnsupported if a Split in a decoder, or in its loops, divides the tokens of a call
+/// into parts of fixed sizes.
 Status check_splits(const ir::Graph& graph);
 
 /// Returns the dims of one row of a value: n replaces n * seq. Returns nullopt if a dim is negative

@@ -41,8 +41,8 @@ struct SizesAgree {
   }
   std::size_t axis(std::int64_t axis) const { return *ir::normalize_axis(axis, in(0).size()); }
 
-  // Nothing to check: lower_open_slice() checks a Slice; NonZero has no nest; Rope and those after
-  // it occur in decoders only.
+  // Nothing to check: lower_open_slice() checks a Slice, NonZero has no nest, and Rope and the
+  // operators after it occur in decoders only.
   bool operator()(
       const OneOf<ir::ConstantOp, ir::Shape, ir::ConstantOfShape, ir::Range, ir::Slice, ir::NonZero,
                   ir::Rope, ir::Attention, ir::CrossAttention, ir::QkvProjection, ir::ExpertLinear,

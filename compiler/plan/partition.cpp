@@ -15,7 +15,7 @@
 namespace llmc::plan {
 namespace {
 
-/// Calls f(stage) for every stage, and once for those of loop bodies.
+/// Calls f(stage) for every stage. Stages of a loop body are visited once.
 template <class F>
 void for_each_stage(const std::vector<Stage>& stages, F&& f) {
   for (const Stage& stage : stages) {
@@ -76,7 +76,7 @@ class Partitioner {
            std::holds_alternative<CopyStage>(stage.op);
   }
 
-  /// Splits the projections of `stages` to q, k and v that the device takes.
+  /// Splits each projection to q, k and v whose weight formats the device supports.
   void split_projections(std::vector<Stage>& stages, const LoopStage* loop) {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const auto* qkv = std::get_if<QkvStage>(&stages[i].op);
@@ -105,8 +105,8 @@ class Partitioner {
       ++i;
     }
   }
-  /// Returns the buffer of a product with `rows` elements per token. Products that are never alive
-  /// at the same time share one.
+  /// Returns the buffer of a product with `rows` elements per token. All projections of this size
+  /// share it, because their products are never live at the same time.
   BufferId product_buffer(std::uint64_t rows) {
     const auto [at, is_new] = products_.try_emplace(rows);
     if (!is_new) return at->second;
@@ -115,7 +115,7 @@ class Partitioner {
     return at->second;
   }
 
-  /// Gives the stages of a list, but not those of its loops, their regions.
+  /// Assigns regions to the stages of a list, but not to the stages in the bodies of its loops.
   void divide(std::vector<Stage>& stages, const LoopStage* loop) {
     split_projections(stages, loop);
     for (std::size_t begin = 0; begin < stages.size();) {
@@ -152,7 +152,7 @@ class Partitioner {
     const auto work = static_cast<double>(region.multiply_adds * chunk_);
     const double cpu = work / target::kCpuMultiplyAddsPerNs;
     const double device = work / device_.multiply_adds_per_ns;
-    // A device that is slower than the CPU holds the CPU up for the difference.
+    // If the device is slower than the CPU, the CPU waits for the difference.
     double lost = device_.submit_ns + std::max(device - cpu, 0.0);
     if (!device_.shares_memory)
       lost += static_cast<double>(crossing_bytes(stages) * chunk_) / device_.bytes_per_ns;
@@ -162,8 +162,8 @@ class Partitioner {
   }
 
   std::uint64_t row_bytes(BufferId id) const { return program_.buffers[id.index].row_bytes(); }
-  /// Lets the CPU quantize the rows that it computes for a region's products: codes and scales
-  /// cross the border in place of floats.
+  /// Makes the CPU quantize the rows that it computes for a region's products, so that codes and
+  /// scales cross the border instead of floats.
   void quantize_borders(std::vector<Stage>& stages, const LoopStage* loop) {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       auto* linear = std::get_if<LinearStage>(&stages[i].op);
@@ -186,7 +186,7 @@ class Partitioner {
       ++i;
     }
   }
-  /// Returns whether exactly one stage reads a buffer.
+  /// Returns whether exactly one stage reads a buffer. The head counts as a reader of `hidden`.
   bool only_read_there(BufferId id) const {
     std::size_t readers = id == program_.hidden ? 1 : 0;
     for (const std::vector<Stage>* list : {&program_.forward, &program_.head})
@@ -211,14 +211,14 @@ class Partitioner {
                                 .element = ir::ElementType::kU8});
     return {static_cast<std::uint32_t>(program_.buffers.size() - 1)};
   }
-  /// Returns `stem`, or the first of stem_2, stem_3, … that no buffer has.
+  /// Returns `stem`, or the first of stem_2, stem_3, … that is not the name of a buffer.
   std::string new_name(const std::string& stem) {
     std::string name = stem;
     for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", stem, i);
     return name;
   }
 
-  /// Returns the bytes per row that the stages read from others or leave for others.
+  /// Returns the bytes per row that the stages read from other stages or write for other stages.
   std::uint64_t crossing_bytes(std::span<const Stage> stages) const {
     std::set<BufferId> written, crossing, elsewhere{program_.hidden};
     for_each_stage(program_.forward, [&](const Stage& stage) {
@@ -267,10 +267,10 @@ class Partitioner {
         if (readers.contains(id)) result_.regions[i].outputs.push_back(id);
   }
 
-  /// Follows an execution of all stages: finds what crosses the border in each step.
+  /// Simulates one execution of all steps to find what crosses the border in each.
   void count() {
-    std::set<BufferId> on_cpu;                    // that have a value there
-    std::map<BufferId, std::uint32_t> on_device;  // the same, and the step that computed it
+    std::set<BufferId> on_cpu;  // buffers whose current value is in the CPU's memory
+    std::map<BufferId, std::uint32_t> on_device;  // in the device's: step that computed or read it
     const auto to_cpu = [&](BufferId id) {
       if (on_cpu.contains(id) || !on_device.contains(id)) return;
       result_.bytes_from_device += row_bytes(id);

@@ -13,20 +13,20 @@ struct Device;
 /// The division of a decoder's forward pass between the CPU and an accelerator.
 namespace llmc::plan {
 
-/// Successive stages that the device computes as one unit. If they are in the body of a loop, every
-/// iteration computes them once.
+/// Successive stages that the device computes as one unit. A region in a loop body is executed once
+/// per iteration.
 struct Region {
   std::uint32_t count = 1;  // executions per chunk
   std::uint32_t stages = 0;
   std::vector<std::string> products = {};             // labels of the weights: "gate_up", "down"
-  std::uint64_t multiply_adds = 0, weight_bytes = 0;  // of products; per row, per execution
-  std::vector<BufferId> inputs = {}, outputs = {};    // what it reads and leaves for others
+  std::uint64_t multiply_adds = 0, weight_bytes = 0;  // of its products: per row; per execution
+  /// Buffers that it reads, and buffers that it writes for other stages or its next execution.
+  std::vector<BufferId> inputs = {}, outputs = {};
 };
 
-/// Rows that cross the border of a region in a step, if the device does not share the memory of the
-/// CPU.
+/// Rows that are copied between CPU and device for one step. Not needed if they share memory.
 struct Crossing {
-  std::uint32_t step = 0;  // of the device
+  std::uint32_t step = 0;  // number of a step that the device computes
   BufferId buffer;
   bool from_device = false;  // after the step; otherwise before it
   friend auto operator<=>(const Crossing&, const Crossing&) = default;
@@ -35,45 +35,45 @@ struct Crossing {
 struct Partition {
   const target::Device* device = nullptr;
   std::vector<Region> regions;  // region 1 first; Stage::region is the index plus 1
-  /// Number of steps of the forward pass: regions, and the CPU's stages between them, in order.
+  /// Number of steps of the forward pass (steps_of()).
   std::uint32_t steps = 0;
-  /// Multiply-adds of matrix products per token of a prompt: those of regions, and all.
+  /// Multiply-adds of matrix products per token of a prompt: in regions, and in the whole pass.
   std::uint64_t device_multiply_adds = 0, multiply_adds = 0;
-  /// Bytes per token that cross the border because one side computes what the other one reads.
+  /// Bytes per token that one side computes and the other side reads.
   std::uint64_t bytes_to_device = 0, bytes_from_device = 0;
   std::vector<Crossing> crossings = {};  // by step
 };
 
-/// Divides a decoder. A stage gets a region if the device takes it: matrix products, and the
-/// operations of single rows before, between and after them. Attention, rotations, the cache, loop
-/// nests, chosen experts and the head stay on the CPU. A projection to q, k and v becomes a
-/// product, which the device takes, and a stage that rotates and stores, which it does not. A
-/// region whose products would save less time than its data takes to cross the border stays on the
-/// CPU. `chunk`: tokens of a forward pass. Fails with kUnsupported if the model has recurrent
-/// states, which another chunk may not read before they are stored, or if no region remains.
+/// Divides the forward pass between the CPU and the device. A region consists of successive matrix
+/// products, norms and elementwise operations. Attention, rotations, the cache, loop nests, experts
+/// and the head stay on the CPU. A projection to q, k and v is split into a product, which the
+/// device computes, and a stage that rotates and stores, which the CPU computes. A region stays on
+/// the CPU if starting it and copying its data takes longer than the device saves. `chunk` is the
+/// number of tokens per forward pass. Fails with kUnsupported if no region remains, or if the model
+/// has recurrent states: a chunk cannot read them before the previous chunk has stored them.
 Result<Partition> partition(Program& program, const target::Device& device, std::uint32_t chunk);
 
-/// Returns the forward pass as a list of stages by place, and the shapes that cross the borders of
-/// regions, with the static number of rows of a chunk.
+/// Returns the forward pass as text: the stages of each region and of the CPU, and the buffers that
+/// each region reads and writes, with `chunk` rows.
 std::string to_text(const Program& program, const Partition& partition, std::uint32_t chunk);
 
-/// Stages with the same place: the range [begin, end) of a list.
+/// Successive stages of one region, or of the CPU: the range [begin, end) of a list.
 struct Segment {
   std::size_t begin = 0, end = 0;
   std::uint32_t region = 0;
 };
-/// Returns the segments of a list of stages, in order. A loop is a segment of its own.
+/// Returns the segments of a list of stages, in order. Each loop is a separate segment.
 std::vector<Segment> segments_of(const std::vector<Stage>& stages);
 
-/// A step of the forward pass (llmc_model.steps): a segment of a list of stages, in an iteration of
-/// `loop` if the list is its body.
+/// A step of the forward pass (llmc_model.steps): one execution of a segment. `loop` is the loop
+/// whose body has the segment, or nullptr.
 struct Step {
   const std::vector<Stage>* stages = nullptr;
   Segment segment;
   const LoopStage* loop = nullptr;
   std::uint32_t iteration = 0;
 };
-/// Returns the steps in order. They refer to the program.
+/// Returns the steps in order. They point into `program`.
 std::vector<Step> steps_of(const Program& program);
 
 }  // namespace llmc::plan

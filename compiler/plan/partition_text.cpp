@@ -8,7 +8,7 @@
 namespace llmc::plan {
 namespace {
 
-/// What a stage does, where its comment does not say it.
+/// Returns the name of a stage's operation.
 struct StageName {
   const char* operator()(const EmbeddingStage&) const { return "embedding"; }
   const char* operator()(const InputRowsStage&) const { return "input rows"; }

@@ -21,11 +21,11 @@ bool is_attention(const Stage& stage) {
          std::holds_alternative<KvStoreStage>(stage.op);
 }
 
-/// Returns for each stage whether its result reaches the attention without another product in
+/// Returns for each stage whether its result reaches attention without another matrix product in
 /// between.
 std::vector<bool> feed_attention(const std::vector<Stage>& stages) {
   std::vector<bool> feeds(stages.size());
-  std::map<BufferId, bool> wanted;  // by the next reader of the buffer
+  std::map<BufferId, bool> wanted;  // whether the next reader of a buffer feeds attention or is it
   for (std::size_t i = stages.size(); i-- > 0;) {
     const Access used = access(stages[i]);
     for (const BufferId out : used.writes) {
@@ -155,13 +155,13 @@ void add_cache_reads(const std::vector<Stage>& stages, std::uint64_t count, KvFo
   }
 }
 
-/// Adds up the nests and tiled calls of a program.
+/// Sums the work of a program's nests and tiled calls.
 class NestWorkSum {
  public:
   explicit NestWorkSum(const Program& program) : program_(program) {}
 
-  /// Adds `stages`, which run `count` times per token; for a loop body, the weights of each
-  /// iteration.
+  /// Adds `stages`, which run `count` times per token. The weights of a loop body are added for
+  /// each iteration.
   void add(const std::vector<Stage>& stages, const LoopStage* loop, std::uint64_t count) {
     std::set<std::uint32_t> by_nests, by_calls;  // weight buffers
     for (const Stage& stage : stages) {

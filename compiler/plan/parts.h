@@ -30,14 +30,14 @@ struct Products {
   Part part = Part::kRest;
   std::string format;  // PackedWeight::format_name() of the matrices
   std::uint64_t macs = 0, bytes = 0;
-  std::uint64_t split_bytes = 0;  // of them, in a matrix that greedy choices read in part
+  std::uint64_t split_bytes = 0;  // part of `bytes`: matrices with split codes, which greedy
+                                  // choices read only in part
 };
 /// Returns the products by part and format, in the order of the parts. The head is counted as if it
 /// ran for every token, although in a prompt it runs for the last token only.
 std::vector<Products> products_of(const Program& program);
 
-/// What attention reads of a sequence's cache for one token: keys and values of the layers whose
-/// attention has the same window.
+/// What attention reads from a sequence's cache for one token, in all layers with the same window.
 struct CacheReads {
   std::uint64_t window = 0;  // as in AttentionStage
   bool chunked = false;
@@ -46,8 +46,8 @@ struct CacheReads {
   /// Returns the bytes that are read for the token at `position`.
   std::uint64_t bytes_at(std::uint64_t position) const;
 };
-/// Returns the reads of a decoder's step, without those of an encoder's states. `block` is the
-/// number of tokens of a block.
+/// Returns the cache reads of a decode step, without cross-attention. `block` is the number of
+/// tokens per KV block.
 std::vector<CacheReads> cache_reads_of(const Program& program, KvFormats formats,
                                        std::uint32_t block);
 
@@ -56,8 +56,8 @@ std::vector<CacheReads> cache_reads_of(const Program& program, KvFormats formats
 std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,
                                     const LoopStage* loop);
 
-/// Work of the loop nests, and of all stages, per token or per run of a plain graph. Products,
-/// convolutions and attention that are CallStage::tiled count as kernels.
+/// Work of loop nests and of kernels, per token or per run of a plain graph. Tiled calls
+/// (CallStage::tiled) count as kernels. Attention of decoders is not counted.
 struct NestWork {
   std::uint64_t stages = 0;                            // number of nest executions
   std::uint64_t multiply_adds = 0, bytes = 0;          // of products in nests; weight bytes read

@@ -138,7 +138,7 @@ Size image_rows(const Plan& media_encoder) {
 
 namespace {
 
-/// Checks that the decoder takes the rows of the media encoder.
+/// Checks that the decoder accepts the rows of the media encoder.
 Status check_image_rows(const Plan& media_encoder, const Program& decoder) {
   const Port& rows = media_encoder.program.outputs.front();
   const std::vector<Stage>& stages = media_encoder.program.forward;
@@ -202,7 +202,8 @@ Status plan_blocks(Plan& plan) {
   return ok_status();
 }
 
-/// Cuts the program into the shard and the accelerator's steps that the options ask for.
+/// Cuts out the shard, and divides the program between CPU and accelerator, if the options request
+/// it.
 Status cut(Plan& plan) {
   const PlanOptions& options = plan.options;
   if (options.shard.count > 0) {
@@ -216,7 +217,7 @@ Status cut(Plan& plan) {
   return ok_status();
 }
 
-/// Plans the scratch of the decoder and of its encoders, which use it in turns.
+/// Plans the scratch memory that the decoder and its encoder use one after the other.
 Status plan_scratch(Plan& plan, EncoderPlans& encoders) {
   const PlanOptions& options = plan.options;
   const std::uint64_t max_rows =
@@ -277,7 +278,7 @@ Status plan_arena(Plan& plan) {
   return ok_status();
 }
 
-/// Adds up the weights, and those that a token reads.
+/// Sums the sizes of all weights, and of those that a token reads.
 void count_weights(Plan& plan) {
   for (const PackedWeight& weight : plan.program.weights) {
     plan.weights_bytes = weight.offset + round_up(weight.bytes, kAlignment);

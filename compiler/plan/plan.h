@@ -34,25 +34,25 @@ struct SoundFeatures {
   std::uint32_t mels = 80;     // bands of Whisper's spectrogram (llmc_log_mel); 0: not Whisper's
 };
 
-/// How an image of any size gets that of an encoder's input. Recorded in plan.json.
+/// How an image is resized to the size of the encoder's input. Recorded in plan.json.
 struct ImageResize {
   enum class Fit : std::uint8_t { kUnknown, kExact, kShortestEdge };
   static constexpr int kMaxSide = 1 << 15, kFilters = 6;
   Fit fit = Fit::kUnknown;
-  int width = 0, height = 0;            // with kShortestEdge, width is the size of that edge
-  int filter = 0;                       // Pillow's number of a filter
-  int crop_width = 0, crop_height = 0;  // of the middle, afterwards; 0: all
-  std::string unknown_key;              // of the configuration, if it is why fit is kUnknown
+  int width = 0, height = 0;            // in pixels; kShortestEdge: width is the shortest edge
+  int filter = 0;                       // number of the filter in Pillow
+  int crop_width = 0, crop_height = 0;  // size of the center crop after resizing; 0: no crop
+  std::string unknown_key;              // configuration key that is not supported, if kUnknown
 };
 
-/// What the encoder beside a decoder reads (ir::kEncodeImage), and how the bytes of an image become
-/// its input: (byte * rescale - mean) / deviation, with a mean and a deviation for each color. How
-/// sound does is in PlanOptions::sound. Recorded in plan.json.
+/// Input of the media encoder in a decoder's library (entry ir::kEncodeImage). A byte of an image
+/// becomes (byte * rescale - mean) / deviation, with a mean and a deviation for each color. For
+/// sound, see PlanOptions::sound. Recorded in plan.json.
 struct MediaInput {
   enum class Kind : std::uint8_t { kImage, kSound };
   Kind kind = Kind::kImage;
   std::int32_t token = -1;  // id that marks an image or a sound in a prompt; -1: unknown
-  bool known = false;       // whether the model's files say how; otherwise the rest is unused
+  bool known = false;       // whether the model's files define the fields below; else unused
   double rescale = 1.0 / 255;
   std::array<double, 3> mean{0, 0, 0}, deviation{1, 1, 1};
   ImageResize resize;
@@ -62,20 +62,20 @@ struct MediaInput {
 
 /// The formats that --fit or --max-kl chose (driver/budget.h).
 struct BudgetReport {
-  std::uint64_t bytes = 0;  // of --fit; 0: --max-kl
-  double max_kl = 0;
-  std::uint64_t weights_bytes = 0;  // of the model
-  double estimated_kl = 0;          // sum of the losses of the matrices alone, in nats
-  double measured_kl = 0;           // with all matrices rounded, activations not
-  std::uint32_t tokens = 0;         // of the text that was read
-  bool own_text = false;            // whether the model wrote it
-  /// The same matrix of successive layers.
+  std::uint64_t bytes = 0;          // limit of --fit in bytes; 0: --max-kl was given
+  double max_kl = 0;                // limit of --max-kl in nats per token
+  std::uint64_t weights_bytes = 0;  // size of the model's packed weights
+  double estimated_kl = 0;          // sum of the KL divergences of single rounded matrices, in nats
+  double measured_kl = 0;    // KL divergence with all matrices but no activations rounded, in nats
+  std::uint32_t tokens = 0;  // length of the text on which both are measured
+  bool own_text = false;     // whether the model generated the text
+  /// Matrices that have the same format: one, or the same matrix of successive layers.
   struct Matrices {
     std::string role, origin;                        // origin: untrusted text
-    std::int64_t first_layer = -1, last_layer = -1;  // -1: outside of the layers
+    std::int64_t first_layer = -1, last_layer = -1;  // -1: outside the layers
     std::string format;
     std::uint64_t bytes = 0;
-    double share = 0;  // of estimated_kl
+    double share = 0;  // fraction of estimated_kl, 0 to 1
   };
   std::vector<Matrices> matrices;
 };
@@ -90,7 +90,7 @@ struct PlanOptions {
   /// Number of KV blocks shared by all sequences; 0: enough for a full context of each sequence.
   std::uint32_t pool = 0;
   KvFormats kv = {};        // KV cache formats
-  bool is_encoder = false;  // of an encoder-decoder: its outputs are stored in these formats
+  bool is_encoder = false;  // encoder of an encoder-decoder; its outputs are stored as `kv`
   bool contiguous = false;  // one block holds a whole context; `block` is ignored
   /// Whether the user set `ctx`. If so, a shorter position table in the model is an error.
   /// Otherwise the context is the smaller of `ctx` and `trained_ctx`, but at least `ctx_needed` and
@@ -106,12 +106,11 @@ struct PlanOptions {
   MediaInput media = {};
   DimRanges open_dims = {};  // plain graph: ranges of symbols in the input shapes
   /// Decoder: the accelerator that computes regions of the forward pass; nullptr: none.
-  /// `in_flight`: maximum number of chunks of a prompt that are computed at the same time, if there
-  /// is one.
+  /// `in_flight`: maximum number of prompt chunks in flight with a device.
   const target::Device* device = nullptr;
   std::uint32_t in_flight = 2;
-  ShardOption shard = {};         // decoder: which of several shards
-  std::uint64_t source_hash = 0;  // of a shard: of the whole model and of what changes its numbers
+  ShardOption shard = {};         // decoder: the shard to compile
+  std::uint64_t source_hash = 0;  // shard: hash of model files and of options that change results
   bool embed_weights = true;
   /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
   bool raw_weights = false;
@@ -134,7 +133,7 @@ struct PlanOptions {
   /// golden hashes stored with the model for this format.
   std::string quant;
   std::optional<BudgetReport> budget;
-  std::string calibration;  // which text weights were calibrated with (driver/calibration.h)
+  std::string calibration;  // text with which weights were calibrated (driver/calibration.h)
   bool requantize = false;  // --requantize
   std::map<std::string, std::string> golden;
 };
@@ -162,7 +161,7 @@ struct Plan {
   Program program;  // weights have their offsets
   MemoryPlan memory;
   std::optional<Partition> partition = {};  // if options.device is set
-  std::uint64_t program_hash = 0;  // decoder: of the program before its partition and its encoder
+  std::uint64_t program_hash = 0;  // decoder: hash of the unpartitioned program and its encoder
   KvPlan kv;
   PromptPlan prompt;
   /// Encoder-decoder: the plan of the entry kEncode, from a source (token ids or features) to its
@@ -170,7 +169,8 @@ struct Plan {
   /// Otherwise nullptr and 0.
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
-  /// Decoder: the plan of the entry kEncodeImage, or nullptr. Only one of both is set.
+  /// Decoder: the plan of the entry kEncodeImage, or nullptr. At most one of `encoder` and
+  /// `media_encoder` is set.
   std::shared_ptr<const Plan> media_encoder;
   std::uint64_t state_bytes = 0;  // decoder: recurrent states of a sequence; a multiple of 64
 
@@ -185,10 +185,10 @@ struct Plan {
   std::uint64_t code_bytes = 0;  // text and tables of the archive, without weights; 0: unknown
   bool code_is_estimate = true;
 
-  /// Returns the number of chunks of a prompt that are computed at the same time.
+  /// Returns the maximum number of prompt chunks in flight.
   std::uint32_t in_flight() const { return partition ? options.in_flight : 1; }
-  /// Returns the plan of the plain graph in a decoder's library, whose weights follow those of the
-  /// decoder and whose arena is in scratch; nullptr: there is none.
+  /// Returns the plan of the plain graph in a decoder's library, or nullptr if there is none. Its
+  /// weights follow those of the decoder, and its arena is in scratch.
   const Plan* function() const { return encoder ? encoder.get() : media_encoder.get(); }
 };
 
@@ -202,14 +202,14 @@ struct EncoderPlans {
   std::shared_ptr<const Plan> media = nullptr;   // kEncodeImage
 };
 
-/// Plans a decoder.
-/// Fails like lower() and plan_memory(). Fails with kUsage if an option is out of range, the
-/// context that the user set exceeds the model's position table, or a contiguous cache has a
-/// prompt. Fails with kBadInput if the prompt fills the whole context or contains a token outside
-/// the vocabulary, if a model with recurrent states has a prompt, or if the vocabulary or the
-/// hidden size exceeds 2^31. Fails with kUnsupported if there is an encoder but no cross-attention,
-/// or a media encoder but no embedding that its rows can replace. Fails with kBadInput if these
-/// rows have another width than the embedding.
+/// Plans a decoder. Fails like lower(), cut_shard(), partition() and plan_memory(), and with
+/// - kUsage if an option is out of range, the context that the user set exceeds the model's
+///   position table, a contiguous cache has a prompt, or the arena does not fit an address space;
+/// - kBadInput if the prompt fills the whole context or contains a token outside the vocabulary, a
+///   model with recurrent states has a prompt, the vocabulary or the hidden size is 2^31 or more,
+///   or the width of the media encoder's rows is not that of the embedding;
+/// - kUnsupported if there is an encoder but no cross-attention, a media encoder but no embedding
+///   that its rows can replace, or a media encoder in a shard.
 Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options,
                        EncoderPlans encoders = {});
 /// Returns the number of rows that the media encoder computes in a call.

@@ -36,7 +36,7 @@ enum class Place : std::uint8_t {
   kWeight,         // Buffer::weight, read by loop nests
   kTokens,         // i32 token id of each row
   kPositions,      // i32 position of each row's token
-  kLastPositions,  // i32 position of the last token of each row's call
+  kLastPositions,  // i32 position of the last token that the call appends to each row's sequence
   kState,          // Program::states[slot] before the token of each row
 };
 
@@ -72,7 +72,7 @@ struct NormInput {
   bool exists() const { return weight.exists(); }
 };
 
-/// Looks up rows of a table by token id or by position; in a plain graph, by `ids`.
+/// Looks up rows of a table by token id or by position; in a plain graph, by the ids in `ids`.
 struct EmbeddingStage {
   WeightRef table;
   BufferId out;
@@ -80,47 +80,50 @@ struct EmbeddingStage {
   BufferId ids{};
 };
 
-/// Copies the rows that the caller passes in place of embeddings; the first stage of a shard
-/// (shard.h).
+/// Copies the rows that the caller passes in place of embeddings. Every shard but the first has it,
+/// after the stages that depend only on positions (shard.h).
 struct InputRowsStage {
   BufferId out;
   std::uint64_t width = 0;
 };
 
 /// Computes y[tokens, n] = norm(x)[tokens, k] . W^T + bias. `epilogue` selects how y is stored:
-/// kStore: out = y; kAddTo: out += y; kAddStore: out = residual + y; kGated: out = function(gate) *
-/// up, where gate and up are the halves of y.
+/// - kStore: out = y
+/// - kAddTo: out += y
+/// - kAddStore: out = residual + y
+/// - kGated: out = function(gate) * up, where gate and up are the halves of y
+/// - kChoose: stores the greatest element of y; replaces kStore in the function of greedy choices
 struct LinearStage {
-  /// kChoose: the greatest element of y, in place of kStore in the function of greedy choices.
   enum class Epilogue : std::uint8_t { kStore, kAddTo, kAddStore, kGated, kChoose };
   Epilogue epilogue = Epilogue::kStore;
   /// Applied to y before the residual is added; kGated: to the gate.
   ir::ActivationFn function = ir::ActivationFn::kNone;
   BufferId source;
-  bool quantized = false;  // `source` has the rows of a QuantizeStage
+  bool quantized = false;  // `source` contains rows that a QuantizeStage has quantized
   NormInput norm;
   WeightRef weight, bias;
-  WeightRef more_rows = {};  // the rows after those of `weight`, if they have a different format
+  WeightRef more_rows = {};  // rows that follow those of `weight`, if their format is different
   BufferId residual;         // kAddStore
   BufferId out;              // kAddTo: also the residual
-  /// ir::ExpertLinear: a token has `slots` rows of `source` and `out`, and as many ids, i64, or
-  /// none: then its rows are those of the experts in order. Each row reads n of the experts * n
-  /// rows of the matrix. `experts` is 0 for all other layers.
+  /// ir::ExpertLinear: each token has `slots` rows in `source` and in `out`, and one i64 expert id
+  /// per row in `ids`. Without `ids`, row i belongs to expert i. The matrix has experts * n rows; a
+  /// row is multiplied by the n rows of its expert. `experts` is 0 for all other layers.
   BufferId ids = {};
   std::uint64_t experts = 0, slots = 1;
-  /// ir::Unfold in plain graphs: a row of the input is not k successive elements of `source` but a
-  /// window. `first` are the first elements of the windows, `elements` those of one window relative
-  /// to its first; their last dim is contiguous. The views have no buffer.
+  /// ir::Unfold in plain graphs: each input row is a window of `source` instead of k successive
+  /// elements. `first` is a view of the first element of each window. `elements` is a view of one
+  /// window, relative to its first element; its last dim is contiguous. The views have no buffer.
   struct Windows {
     View first, elements;
   };
   std::optional<Windows> windows = {};
-  /// Rows and columns of the matrix in the model; kGated: `out` has n / 2 columns.
+  /// Rows (with experts, of each expert) and columns of the matrix. kGated: `out` has n / 2
+  /// columns. Product of a QkvFinishStage: n counts packed rows.
   std::uint64_t n = 0, k = 0;
 };
 
-/// Quantizes rows of k floats as products of `weight` read them, to u8[quantized_bytes(k, 1)]
-/// (llmc/sizes.h): fewer bytes cross the border of a region.
+/// Quantizes rows of k floats to the format that products with `weight` read,
+/// u8[quantized_bytes(k, 1)] per row (llmc/sizes.h). Fewer bytes then cross the border of a region.
 struct QuantizeStage {
   BufferId x, out;
   WeightRef weight;
@@ -132,11 +135,12 @@ struct RopeAnglesStage {
   WeightRef frequencies;
   std::uint64_t rotary_dim = 0;
   BufferId out;
-  /// The axis of each pair (ir::Rope::position_axes); empty: the place of the token.
+  /// Position axis of each pair of elements (ir::Rope::position_axes). Empty: all pairs rotate by
+  /// the token's position in the sequence.
   std::vector<std::uint8_t> position_axes;
 };
 
-/// The source of a rotation's angles: a buffer of RopeAnglesStage, or a table of the model.
+/// Source of a rotation's angles: the buffer of a RopeAnglesStage, or a table of the model.
 struct Angles {
   BufferId buffer;
   WeightRef table;
@@ -165,8 +169,8 @@ struct QkvStage {
   std::uint32_t layer = 0;
   std::uint64_t k = 0;
 };
-/// Does what `projection` does with its product, which a linear stage has stored in `product`,
-/// f32[tokens, packed rows].
+/// The rest of `projection` after its matrix product: adds the bias, normalizes, rotates and
+/// stores. A linear stage has stored the product in `product`, f32[tokens, packed rows].
 struct QkvFinishStage {
   QkvStage projection;
   BufferId product;
@@ -174,8 +178,8 @@ struct QkvFinishStage {
 struct AttentionStage {
   AttentionShape shape;
   float scale = 1, softcap = 0;  // softcap 0: no cap
-  std::uint64_t window = 0;      // 0: all previous keys
-  bool chunked = false;          // only the keys from the last multiple of `window` on
+  std::uint64_t window = 0;      // number of keys that a query reads at most; 0: no limit
+  bool chunked = false;          // a query reads the keys from the last multiple of `window` on
   WeightRef bias = {};           // f32[heads][bias_columns], as in ir::Attention
   std::uint64_t bias_columns = 0;
   bool bias_by_key = false;
@@ -183,16 +187,16 @@ struct AttentionStage {
   BufferId q, out;
   std::uint32_t layer = 0;
 };
-/// Attention to the encoded source's keys and values of layer `layer` (llmc_run::source); `layer`
-/// is as in QkvStage.
+/// Cross-attention to the keys and values of layer `layer` of a source (llmc_segment::source).
+/// `layer` is as in QkvStage.
 struct CrossAttentionStage {
   AttentionShape shape;
   float scale = 1, softcap = 0;  // softcap 0: no cap
   BufferId q, out;
   std::uint32_t layer = 0;
 };
-/// Stores keys and values of a source, `x` f32[2, kv_heads, rows, head_dim], in `out`, a layer of
-/// the source's state with room for `max_rows` rows.
+/// Stores the keys and values of a source for one layer. `x` is f32[2, kv_heads, rows, head_dim].
+/// `out` is that layer of the source's state, with room for `max_rows` rows.
 struct SourceStoreStage {
   AttentionShape shape;
   KvFormats formats;
@@ -253,7 +257,7 @@ struct BufferArgument {
   std::uint32_t buffer = 0;  // index in Program::buffers
   Size offset = 0;           // elements
   bool written = false;
-  // Elements per row and per worker (CallStage::Split).
+  // Distance in elements between successive rows, and between workers (CallStage::Split).
   Size row_step = 0;
   std::int64_t slot_step = 0;
 };
@@ -269,20 +273,21 @@ struct CallStage {
   std::vector<BufferArgument> buffers{};
   std::vector<Number> numbers{};
   bool can_fail = false;            // returns false for invalid data, such as an index out of range
-  bool tiled = false;               // a product of vectors, divided among the threads
+  bool tiled = false;               // a vectorized product, convolution or attention (NestWork)
   std::uint64_t multiply_adds = 0;  // of a product or attention, per row, at the upper bounds
 
   /// How the call is divided among the workers of a plain graph.
   enum class Split : std::uint8_t {
     kNone,
-    kRows,   // `split_number` is the row count; each buffer advances by its row_step per row
-    kRange,  // `split_number` and the number after it are the computed range
+    kRows,   // numbers[split_number] is the row count; each buffer advances by row_step per row
+    kRange,  // numbers[split_number] and the next number are the range that the call computes
   };
   Split split = Split::kNone;
   std::size_t split_number = 0;
 };
 
-/// Stores the state after the last row of each segment as the sequence's state `slot`.
+/// Stores the state after the last row of each segment (llmc_segment) as state `slot` of the
+/// segment's sequence.
 struct StateStoreStage {
   BufferId next, state;  // of Program::states[slot]
   std::uint32_t slot = 0;
@@ -312,8 +317,8 @@ struct Stage {
       op;
   ir::Origin origin;    // named in the comment at the call; untrusted text
   std::string comment;  // shapes, generated by the compiler
-  /// Successive stages with the same number other than 0 are a recurrence: all of them, loop nests,
-  /// run for one row of a segment before any runs for the next row.
+  /// Successive stages with the same number other than 0 are a recurrence. They are loop nests, and
+  /// all of them run for one row of a segment before any runs for the next row.
   std::uint32_t recurrence = 0;
   /// Number of the region that a device computes and that contains the stage; 0: the CPU computes
   /// it. Successive stages with the same number are one region (partition.h).
@@ -324,7 +329,7 @@ struct Stage {
 struct RecurrentState {
   BufferId before;                      // Place::kState: its value before the token of each row
   BufferId next{};                      // its value after the token of each row
-  std::uint64_t width = 0, offset = 0;  // elements; bytes in the sequence's states
+  std::uint64_t width = 0, offset = 0;  // in elements; in bytes, within the sequence's states
 };
 
 /// An input or output of a plain graph as seen by the caller.
@@ -355,7 +360,7 @@ struct Program {
   BufferId logits;  // in the caller's memory
 
   std::uint32_t layers = 0;   // number of layers in the cache
-  std::uint32_t sources = 0;  // number of keys and values of a source
+  std::uint32_t sources = 0;  // number of layers that have keys and values of a source
   std::vector<RecurrentState> states;
   AttentionShape attention;  // identical in all layers; heads 0: there is none
   AttentionShape cross;      // of the cross-attention of all layers; heads 0: there is none
@@ -363,7 +368,7 @@ struct Program {
   Size source_rows;
   std::uint64_t hidden_width = 0, vocabulary = 0;
   std::uint64_t positions_max = 0;  // rows of the smallest position table; 0: no limit
-  std::uint32_t position_axes = 0;  // positions of a token for rotations; 0: its place alone
+  std::uint32_t position_axes = 0;  // positions per token for rotations; 0: only its index
 
   bool is_plain() const { return layers == 0 && states.empty(); }
   /// Returns the bytes of a sequence's recurrent states; a multiple of 64.
@@ -394,26 +399,29 @@ Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
 Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
                             const LowerOptions& options = {});
 
-/// Returns the weight that a stage of the body of `loop`, or of no loop (nullptr), refers to in an
-/// iteration of it. The weights of all iterations have the same format and shape.
+/// Returns the weight to which `ref` refers in a stage of the body of `loop`, in the given
+/// iteration. `loop` is nullptr for a stage outside loops. The weights of all iterations have the
+/// same format and shape.
 const PackedWeight& weight_of(const Program& program, WeightRef ref, const LoopStage* loop,
                               std::uint32_t iteration = 0);
 
-/// Stores the matrix of the head's last product with split codes (llmc/quant/coded.h), if it is q6
-/// and its results are the logits: greedy choices then read the upper bits of most rows alone.
+/// Selects split codes (llmc/quant/coded.h) for the matrix whose product is the logits, so that
+/// greedy choices read only the upper bits of most rows. Does nothing unless the matrix is large
+/// and was quantized to q6, no other stage reads it, and the head consists of norms and products.
 void split_codes_of_head(Program& program);
-/// Returns that product; nullptr if its codes are not split.
+/// Returns the product whose results are the logits; nullptr if its codes are not split.
 const LinearStage* chosen_from(const Program& program);
 
-/// Buffers that a stage reads and writes, except those used inside a loop body.
+/// Buffers that a stage reads and writes. Empty for a LoopStage.
 struct Access {
   std::vector<BufferId> reads, writes;
 };
 Access access(const Stage& stage);
-/// Orders the stages of a decoder's forward pass for its states (recurrence.cpp): marks the stages
-/// between the value of a state before a token and the one after it as a recurrence, moves other
-/// stages that read the value before the token after the recurrence, and appends the stages that
-/// store the states. Fails with kUnsupported if a recurrence has a stage that is not a loop nest.
+/// Orders the stages of a decoder's forward pass for its recurrent states (recurrence.cpp). Marks
+/// the stages that compute a state after a token from the state before it as a recurrence, moves
+/// other stages that read the state before a token to the place after the recurrence, and adds the
+/// stages that store the states. Fails with kUnsupported if a recurrence has a stage that is not a
+/// loop nest.
 Status order_recurrences(Program& program);
 /// Returns the number of rows of a linear stage in a plain graph, where a buffer contains all rows.
 Size rows_of(const Program& program, const LinearStage& stage);

@@ -7,8 +7,8 @@
 namespace llmc::plan {
 namespace {
 
-/// Stages and what must run before what. A stage that reads a state's value before a token needs
-/// its value after the previous token, so that the graph has cycles: the recurrences.
+/// Stages and their dependencies. A stage that reads a state before a token depends on the stages
+/// that compute the state after the previous token. The resulting cycles are the recurrences.
 class StageGraph {
  public:
   explicit StageGraph(const Program& program)
@@ -39,8 +39,8 @@ class StageGraph {
       if (number_[i] == 0) visit(i);
   }
 
-  /// Returns the stages in an order that keeps that of independent stages as far as possible. Those
-  /// of a recurrence are adjacent and numbered.
+  /// Returns the stages in the order of their dependencies, otherwise in their original order as
+  /// far as possible. The stages of a recurrence are adjacent and have its number.
   std::vector<Stage> ordered() const {
     std::vector<std::vector<std::size_t>> members(components_);
     for (std::size_t i = 0; i < stages_.size(); ++i) members[component_[i]].push_back(i);
@@ -48,8 +48,8 @@ class StageGraph {
     for (std::size_t i = 0; i < stages_.size(); ++i)
       for (const std::size_t j : followers_[i])
         if (component_[i] != component_[j]) ++waiting[component_[j]];
-    // By the place of the last stage: stages before a recurrence in the graph remain there. Stores
-    // come first, so that the memory of the states is free for the next layer.
+    // Ordered by the index of a component's last stage, so that stages before a recurrence stay
+    // before it. Stores come first, so that the memory of the states is free for the next layer.
     std::map<std::size_t, std::size_t> ready;
     const auto add = [&](std::size_t component) {
       const std::size_t last = members[component].back();
@@ -87,8 +87,8 @@ class StageGraph {
     if (first != second) followers_[first].push_back(second);
   }
 
-  /// Returns what a stage uses and may not run at the same time as its writer: all but weights,
-  /// with the cache.
+  /// Returns the buffers and layers of the cache that order a stage relative to other stages. That
+  /// excludes weights, which no stage writes.
   Access of(const Stage& stage) const {
     Access used = access(stage);
     const auto* loop = std::get_if<LoopStage>(&stage.op);
@@ -107,8 +107,8 @@ class StageGraph {
         use_cache(inner, loop->first_layer + i * loop->layers_per_pass, used);
     return used;
   }
-  /// Adds the keys and values of a layer, which are in no buffer, under a number after theirs.
-  /// `layer` is added to the stage's own.
+  /// Adds the layer of the cache that a stage uses. It is not a buffer and gets an id after those
+  /// of the buffers. `layer` is added to the layer of the stage.
   void use_cache(const Stage& stage, std::uint32_t layer, Access& used) const {
     const auto cache = [&](std::uint32_t own) {
       return BufferId{static_cast<std::uint32_t>(program_.buffers.size()) + layer + own};
@@ -126,8 +126,8 @@ class StageGraph {
            std::ranges::find(followers_[first], first) != followers_[first].end();
   }
 
-  /// Finds the strongly connected components that can be reached from a stage (Tarjan), with a
-  /// stack of its own, because graphs are deep.
+  /// Finds the strongly connected components that can be reached from a stage (Tarjan's algorithm).
+  /// Uses an explicit stack, because graphs can be deep.
   void visit(std::size_t start) {
     std::vector<std::pair<std::size_t, std::size_t>> calls{{start, 0}};
     while (!calls.empty()) {

@@ -12,11 +12,11 @@
 namespace llmc::plan {
 namespace {
 
-/// The costs of one step, for a row: at any position, and for each key that it attends to.
+/// Costs of one step per row. `attention_per_key` is added for each key that the row attends to.
 struct StepCost {
   std::uint32_t region = 0;
   double multiply_adds = 0, bytes = 0, attention_per_key = 0;
-  double window = INFINITY;  // keys of an attention, at most
+  double window = INFINITY;  // maximum number of keys
 };
 
 class CostModel {
@@ -48,11 +48,11 @@ class CostModel {
   std::vector<StepCost> steps_;
 };
 
-/// A chunk that has begun and is not done.
+/// A chunk in flight.
 struct Flight {
   std::uint32_t chunk = 0, first_token = 0, rows = 0;
   std::size_t step = 0;
-  double job_end = 0;  // of its job
+  double job_end = 0;  // end of its last job on the device
   bool on_device = false;
 };
 
@@ -84,7 +84,7 @@ class Simulation {
  private:
   double cpu_time(const StepCost& cost, const Flight& flight, bool alone) const {
     const double rows = flight.rows;
-    // Of a row, on average.
+    // Average per row.
     const double keys = std::min(flight.first_token + (rows + 1) / 2, cost.window);
     const double work =
         rows * (cost.attention_per_key * keys / rates_.attention + cost.bytes / rates_.bytes);
@@ -176,7 +176,7 @@ class Simulation {
   const std::vector<StepCost>& steps_;
   std::deque<Flight> flights_;
   std::uint32_t started_ = 0;
-  double cpu_ = 0, device_ = 0;  // when each is free
+  double cpu_ = 0, device_ = 0;  // times at which they become free
   double jobs_per_chunk_ = 0;
   Schedule result_;
 };
@@ -193,8 +193,8 @@ Schedule simulate(const Plan& plan, std::uint32_t tokens, const CpuRates& rates)
 std::string timeline_text(const Schedule& schedule, std::size_t columns) {
   std::string text;
   for (const bool on_device : {false, true}) {
-    // A column shows the chunk that has most of its time; ':' if more than half is idle, '.' if
-    // nearly all of it is.
+    // A column shows the chunk that takes most of its time, ':' if it is mostly idle, or '.' if it
+    // is at least 95 % idle.
     std::vector<std::vector<double>> shares(columns, std::vector<double>(schedule.chunks));
     const double width = schedule.total / static_cast<double>(columns);
     for (const Span& span : schedule.spans) {

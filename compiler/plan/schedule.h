@@ -7,18 +7,18 @@
 #include "compiler/plan/plan.h"
 #include "compiler/target/device.h"
 
-/// The time that a prompt takes on the CPU and an accelerator, on a virtual clock.
+/// Simulation of the time that a prompt takes on the CPU and an accelerator.
 namespace llmc::plan {
 
 /// The rates of the CPU, per nanosecond.
 struct CpuRates {
   double multiply_adds = target::kCpuMultiplyAddsPerNs;  // of matrix products
   double attention = 12;                                 // multiply-adds of attention in floats
-  double bytes = 8;                                      // read and written by the other stages
+  double bytes = 8;                                      // of rows that stages read and write
 };
 
-/// A step of a chunk, or successive regions that the device gets as one job. Times are in
-/// nanoseconds.
+/// Execution of one step of a chunk by the CPU, or of successive regions by the device as one job.
+/// Times are in nanoseconds.
 struct Span {
   std::uint32_t chunk = 0, first_step = 0, end_step = 0;
   bool on_device = false;
@@ -27,22 +27,23 @@ struct Span {
 
 struct Schedule {
   std::uint32_t tokens = 0, chunk = 0, chunks = 0;
-  std::vector<Span> spans;                // by the time at which they begin, per place
-  double total = 0, cpu = 0, device = 0;  // when the prompt is done; sums of spans
-  /// The time of the busier place if it never waited between its first and its last span, and what
-  /// the other one does before and after.
+  std::vector<Span> spans;                // those of the CPU, and those of the device, by `begin`
+  double total = 0, cpu = 0, device = 0;  // end of the prompt; busy times (sums of the spans)
+  /// Total if the busier of CPU and device never waited between its first and its last span.
   double bound = 0;
-  double cpu_alone = 0;  // all steps on the CPU
-  /// Multiply-adds of attention: to all tokens of the prompt from each (4 S² D H operations), to
-  /// those up to the end of each chunk (2 S² D H + 2 C S D H), both for all layers.
+  double cpu_alone = 0;  // total if the CPU computed all steps
+  /// Multiply-adds of attention in all layers, windows ignored. `attention_whole`: each of the S
+  /// tokens attends to all S tokens (4 S² D H operations). `attention_chunks`: each token attends
+  /// to the tokens up to the end of its chunk (2 S² D H + 2 C S D H operations).
   double attention_whole = 0, attention_chunks = 0;
 };
 
-/// Follows the runtime's schedule (runtime/core/pipeline.cpp) of a prompt of `tokens` tokens with
+/// Simulates the runtime's schedule (runtime/core/pipeline.cpp) of a prompt of `tokens` tokens with
 /// the declared costs of the plan's device. Requires a plan with a partition.
 Schedule simulate(const Plan& plan, std::uint32_t tokens, const CpuRates& rates = {});
 
-/// Draws the schedule in `columns` columns: a line for each place, with a digit for each chunk.
+/// Draws the schedule as text: one line for the CPU and one for the device. Each of the `columns`
+/// columns shows the digit of a chunk.
 std::string timeline_text(const Schedule& schedule, std::size_t columns = 96);
 /// Draws the schedule as an SVG file.
 std::string timeline_svg(const Schedule& schedule);

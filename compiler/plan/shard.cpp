@@ -12,14 +12,14 @@
 namespace llmc::plan {
 namespace {
 
-/// What cannot be divided: a stage outside loops, or one iteration of a loop.
+/// Part of the program that is never cut: a stage outside loops, or one iteration of a loop.
 struct Unit {
   std::size_t stage = 0;                       // in Program::forward
   std::uint32_t iteration = 0;                 // of a loop
   std::uint32_t first_layer = 0, layers = 0;   // of the cache
   std::uint64_t cost = 0;                      // what the cuts balance
   bool positional = false;                     // depends on positions alone
-  std::set<BufferId> reads = {}, writes = {};  // reads: those that are not written before
+  std::set<BufferId> reads = {}, writes = {};  // reads: only what the unit does not write before
   std::set<std::uint32_t> caches_read = {};
 };
 
@@ -27,7 +27,8 @@ const LoopStage* loop_of(const Program& program, const Unit& unit) {
   return std::get_if<LoopStage>(&program.forward[unit.stage].op);
 }
 
-/// Returns the number of the cache layer that a stage uses, relative to its loop's iteration.
+/// Returns a pointer to the cache layer of a stage, relative to its loop's iteration; nullptr if
+/// the stage does not use the cache.
 std::uint32_t* cache_layer(Stage& stage) {
   if (auto* s = std::get_if<QkvStage>(&stage.op)) return &s->layer;
   if (auto* s = std::get_if<QkvFinishStage>(&stage.op)) return &s->projection.layer;
@@ -98,7 +99,7 @@ class Cutter {
       }
     }
   }
-  /// Finds the stages that compute with positions alone, maybe in several steps.
+  /// Finds the units that depend only on positions, directly or through other such units.
   void find_positional_units() {
     for (std::size_t i = 0; i < units_.size(); ++i) {
       Unit& unit = units_[i];
@@ -115,15 +116,14 @@ class Cutter {
         (unit.positional ? first_positional_ : first_other_).try_emplace(id, i);
     }
   }
-  /// Returns whether stages that compute with positions alone, and no others, write a buffer before
-  /// unit `at`.
+  /// Returns whether a buffer is written before unit `at`, and until then only by positional units.
   bool positional_before(BufferId id, std::size_t at) const {
     const auto positional = first_positional_.find(id), other = first_other_.find(id);
     return positional != first_positional_.end() && positional->second < at &&
            (other == first_other_.end() || other->second >= at);
   }
 
-  /// Returns the one buffer whose rows cross a cut before unit `at`; absent if the cut is not
+  /// Returns the only buffer whose rows cross a cut before unit `at`; absent if the cut is not
   /// possible.
   BufferId crossing(std::size_t at) const {
     std::set<BufferId> before, live;
@@ -158,7 +158,8 @@ class Cutter {
     std::vector<std::size_t> possible{0};
     for (std::size_t at = 1; at < units_.size(); ++at) {
       if (!crossing(at).exists()) continue;
-      // Of several cuts after the same layers, the last one is before the next layer.
+      // Of several cuts after the same layers, keeps the last one, which is directly before the
+      // next layer.
       if (possible.size() > 1 && layers_before(possible.back()) == layers_before(at))
         possible.pop_back();
       possible.push_back(at);
@@ -176,8 +177,8 @@ class Cutter {
     const auto cost = [&](std::size_t from, std::size_t to) {
       return sums[possible[to]] - sums[possible[from]];
     };
-    // best[n][i]: the largest of n shards that end at possible[i]; last[n][i]: where the last
-    // begins.
+    // best[n][i]: least possible maximum cost of n shards that end at possible[i].
+    // last[n][i]: index in `possible` at which the last of these shards begins.
     constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
     std::vector best(shard_.count + 1, std::vector<std::uint64_t>(possible.size(), kNever));
     std::vector last(shard_.count + 1, std::vector<std::size_t>(possible.size()));
@@ -205,7 +206,7 @@ class Cutter {
     const std::uint32_t first_layer = layers_before(begin);
     shard.layers = layers_before(end) - first_layer;
     if (begin > 0) {
-      // Stages that compute with positions, the last first: those whose result is read.
+      // Adds the positional stages whose results are read, from the last to the first.
       std::set<BufferId> wanted;
       for (std::size_t i = begin; i < end; ++i)
         wanted.insert(units_[i].reads.begin(), units_[i].reads.end());
@@ -250,7 +251,7 @@ class Cutter {
     LLMC_RETURN_IF_ERROR(keep_used_weights(shard));
     return shard;
   }
-  /// Returns the bytes of the weights after the last layer's unit.
+  /// Returns the bytes of the head's weights.
   std::uint64_t head_bytes() const {
     std::uint64_t bytes = 0;
     for (Stage stage : program_.head)
@@ -266,7 +267,7 @@ class Cutter {
     return layers;
   }
 
-  /// Removes the weights that no stage refers to and numbers the others again.
+  /// Removes the weights to which no stage refers, and renumbers and lays out the others.
   static Status keep_used_weights(Program& shard) {
     std::map<std::uint32_t, std::uint32_t> numbers;
     std::set<BufferId> visited;
@@ -311,7 +312,8 @@ class Cutter {
   const ShardOption shard_;
   const std::uint64_t cache_bytes_;  // of a layer
   std::vector<Unit> units_;
-  std::map<BufferId, std::size_t> first_positional_, first_other_;  // units that write a buffer
+  // First positional unit, and first other unit, that writes a buffer.
+  std::map<BufferId, std::size_t> first_positional_, first_other_;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "compiler/plan/program.h"
 
-/// Shards: consecutive layers of a decoder, each a library of its own for one of several machines.
+/// Shards: consecutive layers of a decoder, compiled to separate libraries for several machines.
 namespace llmc::plan {
 
 /// One of `count` shards; count 0: the whole model.
@@ -19,12 +19,12 @@ struct ShardOption {
   bool is_last() const { return count == 0 || index + 1 == count; }
 };
 
-/// Cuts the program of a whole decoder to one shard. The first shard has the embedding, the last
-/// one the head. Every other shard begins with the rows between two layers, f32[tokens, hidden],
-/// which its caller passes in place of embeddings; what depends on positions alone is computed in
-/// every shard. All shards of a model have the same cuts. `cache_bytes`: bytes of a layer's cache,
-/// for ShardOption::by_memory. Fails with kUsage if the model cannot be cut into so many shards,
-/// and with kUnsupported if it has recurrent states or attends to a source.
+/// Returns one shard of a decoder's program. The first shard has the embedding, the last one the
+/// head. Every shard but the first reads the rows between two layers, f32[tokens, hidden], which
+/// its caller passes in place of embeddings. Values that depend only on positions are computed in
+/// every shard. All shards of a model have the same cuts. `cache_bytes` is the size of a layer's
+/// cache in bytes, for ShardOption::by_memory. Fails with kUsage if the model cannot be cut into
+/// `shard.count` shards, and with kUnsupported if it has recurrent states or attends to a source.
 Result<Program> cut_shard(const Program& program, const ShardOption& shard,
                           std::uint64_t cache_bytes);
 

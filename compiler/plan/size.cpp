@@ -32,7 +32,8 @@ std::optional<Monomial> divided(const Monomial& a, const Monomial& b) {
   return next == b.end() ? std::optional(std::move(rest)) : std::nullopt;
 }
 
-/// Returns the monomial at one end of the ranges of its open dims, all of which are positive.
+/// Returns the monomial with its open dims at the end of their ranges, none of which is negative.
+/// Returns nullopt on overflow.
 std::optional<std::int64_t> at_end(const Monomial& monomial, bool largest) {
   std::optional<std::int64_t> product = 1;
   for (const OpenDimPtr& dim : monomial)
@@ -70,7 +71,7 @@ std::int64_t Size::extreme(bool largest) const {
 }
 
 std::optional<std::int64_t> Size::least_without_quotients() const {
-  // Multiplied by the divisors, each quotient becomes its numerator minus a remainder.
+  // Multiplied by its divisor, a quotient is its numerator minus a remainder.
   std::optional<std::int64_t> scale = 1;
   const auto quotient_in = [](const Monomial& monomial) -> const OpenDim* {
     return monomial.size() == 1 && monomial[0]->numerator ? monomial[0].get() : nullptr;

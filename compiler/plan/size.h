@@ -26,12 +26,13 @@ using DimRanges = std::map<std::string, DimRange>;
 
 class Size;
 
-/// A dim whose size differs from call to call: the call sets it, or it is the rounded quotient of
-/// such sizes. range.min < range.max; range.min >= 1, or >= 0 for a quotient.
+/// A dim whose size differs from call to call. The call sets it, or it is a quotient of other
+/// sizes, floor(*numerator / divisor). range.min < range.max; range.min is at least 1, or at least
+/// 0 for a quotient.
 struct OpenDim {
   std::string name;  // the model's symbol, or the formula of a quotient; untrusted text
   DimRange range;
-  std::shared_ptr<const Size> numerator = nullptr;  // floor(*numerator / divisor); nullptr: set
+  std::shared_ptr<const Size> numerator = nullptr;  // of a quotient; nullptr: set by the call
   std::int64_t divisor = 1;                         // > 1 for a quotient
 };
 using OpenDimPtr = std::shared_ptr<const OpenDim>;
@@ -61,11 +62,12 @@ class Size {
   const Terms* terms() const { return terms_.get(); }
   /// Return an upper and a lower bound for all values of the open dims. They are exact for
   /// constants, dims and their products, and saturate to the limits of std::int64_t. The lower
-  /// bound uses that a quotient is at most its numerator / divisor and less than 1 below it.
+  /// bound uses that floor(n / d) is at most n / d and less than 1 below it.
   std::int64_t bound() const { return extreme(true); }
   std::int64_t least() const;
   /// Returns the sum of the absolute values of the terms at the upper bounds of the open dims;
-  /// nullopt on overflow. Bounds the coefficients of sums and products.
+  /// nullopt on overflow. No coefficient has a greater absolute value, so callers can check it
+  /// before they add or multiply sizes.
   std::optional<std::int64_t> magnitude() const;
   /// Returns the value for the given sizes of open dims by name, which must include every open dim
   /// that is not a quotient.

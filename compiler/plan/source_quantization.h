@@ -13,8 +13,8 @@
 namespace llmc::plan {
 
 struct SourceQuantization {
-  /// For example "4-bit, blocks of 32, zero points", after "partly " if no whole matrix is
-  /// quantized; empty if no row is.
+  /// For example "4-bit, blocks of 32, zero points". Begins with "partly " if no matrix is
+  /// completely quantized. Empty if no row is quantized.
   std::string text;
   /// Lossless format for all matrices, because the iterations of a loop share one format. nullopt
   /// if there is none; `requantize_reason` states why, unless `text` is empty.

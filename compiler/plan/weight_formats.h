@@ -7,15 +7,15 @@
 #include "compiler/ir/op.h"
 #include "llmc/sizes.h"
 
-/// The formats of weights. Names, parsers and limits are derived from this table. `--quant` accepts
-/// them, and a mixture (passes/quant_scheme.h).
+/// Table of the weight formats. Names, parsers and limits are derived from it. `--quant` accepts
+/// these formats, and mixtures of them (passes/quant_scheme.h).
 namespace llmc::plan {
 
 struct WeightFormatInfo {
   ir::WeightFormat format;
   WeightKind kind;          // storage of its matrices
   std::string_view type;    // class template for such matrices in templates/llmc/quant/weights.h
-  double max_kl;            // `llmc verify` of decoders: maximum mean divergence, in nats
+  double max_kl;            // `llmc verify` of decoders: maximum mean KL divergence, in nats
   double max_relative_rms;  // same for plain graphs: maximum RMS error relative to the RMS of the
                             // output; 0: values are not rounded and are compared one by one
 };

@@ -17,7 +17,7 @@ std::uint64_t padded(std::uint64_t rows) {
   return round_up(rows, kPanelRows);
 }
 
-/// Returns bytes per unit (panel or row) times units, with an overflow check.
+/// Returns the stored size in bytes; nullopt on overflow.
 std::optional<std::uint64_t> stored_bytes(const PackedWeight& w) {
   switch (w.use) {
     case WeightUse::kMatrix:

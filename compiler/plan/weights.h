@@ -41,7 +41,7 @@ enum class WeightConversion : std::uint8_t {
 struct PackedWeight {
   WeightUse use = WeightUse::kVector;
   WeightKind matrix = WeightKind::kF32;
-  Basis basis = Basis::kPlain;  // kMatrix: of the columns of `data`
+  Basis basis = Basis::kPlain;  // kMatrix: basis of the rows of `data` and of the inputs
   TableKind table = TableKind::kF32;
   RowOrder order = RowOrder::kPlain;
   bool pad_rows = false;  // vectors: a bias, padded to the packed rows of its matrix
@@ -64,9 +64,9 @@ struct PackedWeight {
   std::string source_quantization{};  // kFloat: empty; else "4-bit, blocks of 32"
   std::string requantize_reason{};    // kRequantized: why the codes were not preserved
   int code_low = 0;                   // kPreserved: the smallest code in the model
-  double loss_share = -1;             // of BudgetReport::estimated_kl; below 0: unknown
+  double loss_share = -1;  // fraction of BudgetReport::estimated_kl, 0 to 1; negative: unknown
 
-  /// Return the number of elements and of bytes that a token reads of a matrix or a vector.
+  /// Return the number of elements and of bytes of a matrix or vector that one token reads.
   std::uint64_t active_elements() const {
     return (active_rows == 0 ? rows : active_rows) * columns;
   }

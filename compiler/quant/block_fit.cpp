@@ -8,8 +8,8 @@
 namespace llmc::quant {
 namespace {
 
-/// Numbers of steps in the initial range: with fewer than 15, the ends of the range are clipped,
-/// which suits heavy tails; with more, codes at the ends stay unused.
+/// Numbers of steps between codes in the initial range. With fewer than 15, the ends of the range
+/// are clipped, which suits heavy tails. With more, codes at the ends stay unused.
 constexpr std::array<float, 3> kStartSteps{13.5f, 15, 16};
 constexpr int kRefits = 2;
 
@@ -98,8 +98,7 @@ using Lanes = FitBlock::Lanes;
 using Wide = float __attribute__((vector_size(32)));  // four lanes of each block
 using WideIntegers = int __attribute__((vector_size(32)));
 
-/// Writes the sum of the lanes of each block to `first` and `second`, in the order used for four
-/// lanes.
+/// Writes the sum of the four lanes of each block to `first` and `second`, in a fixed order.
 [[gnu::always_inline]] inline void add_lanes(const Wide& x, float& first, float& second) {
   first = (x[0] + x[2]) + (x[1] + x[3]);
   second = (x[4] + x[6]) + (x[5] + x[7]);

@@ -13,9 +13,9 @@ namespace llmc::quant {
 
 class EncodedMatrix {
  public:
-  /// Makes a matrix whose panels are to be written.
+  /// Allocates a matrix whose panels the caller writes.
   EncodedMatrix(WeightKind kind, std::size_t rows, std::size_t columns);
-  /// Makes a view of `bytes`, bytes() of such a matrix, that `owner` keeps alive.
+  /// Makes a view of `bytes`, the bytes() of such a matrix. `owner` keeps them alive.
   EncodedMatrix(WeightKind kind, std::size_t rows, std::size_t columns,
                 std::shared_ptr<const void> owner, std::span<const std::byte> bytes);
 
@@ -23,8 +23,8 @@ class EncodedMatrix {
   std::size_t rows() const { return rows_; }
   std::size_t columns() const { return columns_; }
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Returns the panels of rows [first, first + count); `first` is a multiple of 8. Only a matrix
-  /// that is no view may be written. Different panels may be written at the same time.
+  /// Return the panels of rows [first, first + count); `first` is a multiple of 8. A view must not
+  /// be written (LLMC_CHECK). Different panels may be written at the same time.
   std::span<const std::byte> panels(std::size_t first, std::size_t count) const;
   std::span<std::byte> panels(std::size_t first, std::size_t count);
 

@@ -8,7 +8,7 @@ namespace llmc::quant {
 /// Accumulates the error of decoded weights relative to the original weights.
 struct ErrorStats {
   std::uint64_t count = 0;
-  double squared_error = 0, squared_weight = 0;  // sums
+  double squared_error = 0, squared_weight = 0;  // sums of squares
   double largest_error = 0;
 
   /// Adds a row or a whole matrix; both spans must have the same length.

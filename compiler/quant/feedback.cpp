@@ -17,17 +17,17 @@
 namespace llmc::quant {
 namespace {
 
-/// Returns the part of the change for the model's inputs that is applied: all of it fits a few
-/// inputs too well. docs/decisions/0017-calibration.md has the measurements.
+/// Returns the fraction of the shift toward the exact inputs that is applied. With few inputs, the
+/// whole shift overfits. docs/decisions/0017-calibration.md has the measurements.
 double applied_shift(const Moments& moments) {
-  constexpr double kLeast = 0.5, kAll = 32;  // rows per column for all of it
+  constexpr double kLeast = 0.5, kAll = 32;  // kAll: rows per column from which all is applied
   const double rows = static_cast<double>(moments.rows()) / static_cast<double>(moments.columns());
   return std::clamp(rows / kAll, kLeast, 1.0);
 }
-/// Columns that are factored, or rows that are updated, at a time.
+/// Number of columns that are factored, or rows that are updated, at a time.
 constexpr std::size_t kPart = 128;
-/// Returns the number of rows of moments that are summed at a time. All inputs are packed for each
-/// part, so parts are large if there are several for each thread.
+/// Returns the number of rows of moments that are summed at a time. Each part packs all inputs, so
+/// parts are large if there are still several for each thread.
 std::size_t rows_at_once(std::size_t columns, const WorkerPool& pool) {
   constexpr std::size_t kLarge = 256, kPartsPerThread = 4;
   return columns >= kLarge * kPartsPerThread * pool.threads() ? kLarge : kPart;
@@ -180,8 +180,8 @@ Feedback::Feedback(Moments moments, double damping, WorkerPool& pool) {
   }
   starts_.push_back(n);
 
-  // U is the factor of the matrix with reversed rows and columns, reversed again. Sums are scaled
-  // to a mean of 1, so that D fits a float.
+  // U is the Cholesky factor of the matrix with reversed rows and columns, reversed again and
+  // normalized. The sums are scaled so that the mean of the diagonal is 1 and D fits a float.
   std::vector<double> g(n * n);
   for (double added = damping;; added = added > 0 ? added * 10 : 1e-3) {
     for (std::size_t i = 0; i < n; ++i) {
@@ -222,8 +222,9 @@ Feedback::Feedback(Moments moments, double damping, WorkerPool& pool) {
 
 void Feedback::find_shift(Moments& moments, double mean, const std::vector<double>& lower,
                           WorkerPool& pool) {
-  // The best real weights are W + W C H^-1. A column is rounded from its weight, the errors of
-  // those before it and (W C H^-1 U)[j] = (W C L^-T)[j] / L[j][j], with L as in the constructor.
+  // With the changes C = (X' - X)^T X, the best weights without rounding are W + W C H^-1. A column
+  // is rounded from the sum of its weight, the errors of the columns before it, and
+  // (W C H^-1 U)[j] = (W C L^-T)[j] / L[j][j], with L as in the constructor.
   const std::size_t n = columns();
   std::vector<double> y(n * n);  // L^-1 C^T
   for (std::size_t r = 0; r < n; ++r)
@@ -279,7 +280,7 @@ float Feedback::unit(std::size_t i, std::size_t j) const {
 
 namespace {
 
-/// Returns the panel of a row of a group.
+/// Returns the panel that contains a row.
 std::uint8_t* panel_of(std::span<std::byte> panels, std::size_t panel_bytes, std::size_t row) {
   return reinterpret_cast<std::uint8_t*>(panels.data()) + row / kPanelRows * panel_bytes;
 }
@@ -292,7 +293,7 @@ class Q4Codec {
 
   /// Begins the group of up to 16 rows from `row` on.
   void begin(std::size_t row) { first_ = row; }
-  /// Returns a power of two. The search works with the row divided by it.
+  /// Prepares a row. Returns the power of two by which the row is divided for the search.
   float begin_row(BlockSearch& search, std::size_t lane, std::span<const float> row) {
     encode_q4_row(row, importance_, row_);
     q4_set_row(panel(lane), lane % kPanelRows, row_.scale, row_.min);

@@ -9,15 +9,16 @@
 #include "compiler/support/worker_pool.h"
 #include "llmc/quant/weights.h"
 
-/// Encodes the rows of a matrix for the inputs that it has: minimizes the error of the products,
-/// trace (W - Q) H (W - Q)^T with the second moments H = X^T X of inputs X, not that of the
-/// weights. Columns are rounded one after the other, and the error of each is passed on to the
-/// columns after it (GPTQ, arXiv 2210.17323; LDLQ, arXiv 2307.13304). Only correctly rounded
-/// operations in a fixed order: the same bits on every host and for any number of threads.
+/// Encodes the rows of a matrix W as Q so that the error of its products is small instead of the
+/// error of its weights: minimizes trace (W - Q) H (W - Q)^T, where H = X^T X are the second
+/// moments of the inputs X. Columns are rounded one after the other, and the error of each is fed
+/// back to the columns after it (GPTQ, arXiv 2210.17323; LDLQ, arXiv 2307.13304). Uses only
+/// correctly rounded operations in a fixed order, so the bits are the same on every host and for
+/// any number of threads.
 namespace llmc::quant {
 
-/// Sums of the products of a matrix' inputs X, and of X' - X and X if inputs X' are known that they
-/// would be without the rounding of other matrices.
+/// Second moments X^T X of a matrix's inputs X. If the exact inputs X' are known, which the matrix
+/// would have if no other matrix were rounded, also the changes (X' - X)^T X.
 class Moments {
  public:
   explicit Moments(std::size_t columns) : columns_(columns), sums_(columns * columns, 0.0f) {}
@@ -29,20 +30,20 @@ class Moments {
   void add(std::span<const float> x, WorkerPool& pool);
   /// Adds x^T x and (exact - x)^T x.
   void add(std::span<const float> x, std::span<const float> exact, WorkerPool& pool);
-  /// Adds the sums of `other`, times `factor`, without its changes and its number of rows.
+  /// Adds the sums of `other` times `factor`. Does not add its changes and its number of rows.
   void add_scaled(const Moments& other, double factor);
-  /// Returns the sum for two columns.
+  /// Returns the moment of two columns.
   float at(std::size_t i, std::size_t j) const {
     return i <= j ? sums_[i * columns_ + j] : sums_[j * columns_ + i];
   }
   bool has_changes() const { return !changes_.empty(); }
-  /// Returns the sum of changes of one column and inputs of another.
+  /// Returns the sum of the products of one column's changes and another column's inputs.
   float change(std::size_t changed, std::size_t input) const {
     return changes_[changed * columns_ + input];
   }
   /// Returns whether all sums are finite.
   bool finite() const;
-  /// Frees the sums, or the changes. They must not be read any more.
+  /// Free the sums or the changes, which must not be read afterwards.
   void release_sums() { std::vector<float>().swap(sums_); }
   void release_changes() { std::vector<float>().swap(changes_); }
   /// Returns the memory of sums and changes, in bytes.
@@ -50,30 +51,30 @@ class Moments {
 
  private:
   std::size_t columns_, rows_ = 0;
-  std::vector<float> sums_;     // [columns, columns]; below the diagonal meaningless
-  std::vector<float> changes_;  // the same, complete; empty without exact inputs
+  std::vector<float> sums_;     // [columns, columns]; undefined below the diagonal
+  std::vector<float> changes_;  // [columns, columns]; empty without exact inputs
 };
 
-/// Moments as H = U D U^T with U upper triangular and ones on its diagonal. Columns are in the
-/// order in which they are rounded: blocks of 32 by descending moments, and so the columns of each
-/// block.
+/// Moments factored as H = U D U^T, where U is upper triangular with ones on its diagonal and D is
+/// diagonal. Columns are in the order in which they are rounded: blocks of 32 by descending mean
+/// moment, and the columns of each block by descending moment.
 class Feedback {
  public:
-  /// Factors the moments with `damping` times the mean of the diagonal added to the diagonal, or
-  /// more if they are singular otherwise. The moments must be finite (LLMC_CHECK). If they have
-  /// changes, rows are rounded for products between those of X and of X': the loss of the latter is
-  /// ||X' W^T - X Q^T|| (GPTAQ, arXiv 2504.02692).
+  /// Factors the moments after adding `damping` times the mean of the diagonal to the diagonal, or
+  /// more if they would still be singular. The moments must be finite (LLMC_CHECK). If they have
+  /// changes, rows are encoded so that X Q^T approximates a value between X W^T and X' W^T. For the
+  /// latter, the loss is ||X' W^T - X Q^T|| (GPTAQ, arXiv 2504.02692).
   Feedback(Moments moments, double damping, WorkerPool& pool);
 
-  /// Returns whether rows can be encoded in the format: q4, and symmetric codes with a scale for
-  /// every 32.
+  /// Returns whether rows can be encoded in the format: q4, q8, or other symmetric codes with one
+  /// scale per 32 weights.
   static bool can_encode(WeightKind kind);
 
   std::size_t columns() const { return order_.size(); }
-  /// Encodes rows of `columns()` weights, which must be as pack_panels() requires, to
-  /// weight_bytes(kind, rows, columns()) bytes.
+  /// Encodes rows of `columns()` weights to weight_bytes(kind, rows, columns()) bytes. The weights
+  /// must meet the requirements of pack_panels().
   void encode(WeightKind kind, std::span<const float> weights, std::span<std::byte> panels) const;
-  /// Returns U[i][j] and D[j] for columns in the order of rounding, and this order.
+  /// Return U[i][j] and D[j] for columns in the order of rounding, and this order.
   float unit(std::size_t i, std::size_t j) const;
   float weight(std::size_t j) const { return weights_[j]; }
   const std::vector<std::uint32_t>& order() const { return order_; }
@@ -84,15 +85,15 @@ class Feedback {
   template <class Codec>
   void encode_rows(Codec codec, std::span<const float> weights) const;
 
-  std::vector<std::uint32_t> order_;  // column that is rounded at each step
+  std::vector<std::uint32_t> order_;  // column that each step rounds
   std::vector<std::size_t> starts_;   // first step of each block, then the number of steps
   std::vector<std::size_t> panels_;   // offset of each block in unit_
   std::vector<float> unit_;           // per block: rows 0 … end of block, [row][32]
-  /// What changes of inputs add to a column before it is rounded, as factors of all weights of a
-  /// row; per block [step][32]; empty without changes.
+  /// Factors by which the weights of a row are added to a column before it is rounded, to correct
+  /// changes of inputs. Per block: [step][32]. Empty without changes.
   std::vector<float> shift_;
   std::vector<float> weights_;     // D
-  std::vector<float> importance_;  // D by column, for the search of a row's scale
+  std::vector<float> importance_;  // D by column of the matrix, for the search of a row's scale
 };
 
 }  // namespace llmc::quant

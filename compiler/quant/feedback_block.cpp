@@ -14,13 +14,15 @@ namespace {
 using RowLanes = float __attribute__((vector_size(sizeof(float) * kLanes)));
 using RowIntegers = int __attribute__((vector_size(sizeof(int) * kLanes)));
 
-/// q4: scales that are tried, as steps from that of the range; initial offsets of the range in
-/// steps between codes; rounds with the min of least squares after each.
+/// q4: offsets of the tried s from the s of the range, initial offsets of the range in steps
+/// between codes, and the number of rounds, after each of which the min is refitted by least
+/// squares.
 constexpr std::array<float, 6> kScaleSteps{-3, -2, -1, 0, 1, 2};
 constexpr std::array<float, 3> kRangeOffsets{0, -0.5f, 0.5f};
 constexpr int kMinRefits = 3;
-/// Symmetric codes: places of the weight with the maximum magnitude, in steps between codes above
-/// the lowest code; rounds with the scale of least squares after each.
+/// Symmetric codes: codes that are tried for the weight with the maximum magnitude, relative to the
+/// lowest code, and the number of rounds, after each of which the scale is refitted by least
+/// squares.
 constexpr std::array<float, 9> kExtremes{0, 0.25f, 0.5f, 1, 1.5f, 2, 3, -0.5f, -1};
 constexpr int kScaleRefits = 2;
 
@@ -43,10 +45,11 @@ constexpr int kScaleRefits = 2;
   return __builtin_convertvector(__builtin_convertvector(x, RowIntegers), RowLanes);
 }
 
-/// Returns the f16 nearest to x, but not 0 unless x is.
+/// Returns the f16 nearest to x; the smallest f16 of the same sign if that would be 0 and x is not.
 [[gnu::always_inline]] inline RowLanes nearest_half(RowLanes x) {
   x = clamped(x, -65504, 65504);
-  // 11 significant bits, and no bits below 2^-24: then the sum is less than 1, or exact.
+  // Rounds to 11 significant bits, then to multiples of 2^-24: the sum with 0.75 is less than 1, or
+  // the addition is exact.
   const RowLanes zero{}, wide = x * 0x2001p0f;
   const RowLanes half = (wide - (wide - x) + 0.75f) - 0.75f;
   const RowLanes least = x > zero ? zero + 0x1p-24f : x < zero ? zero - 0x1p-24f : zero;
@@ -60,7 +63,7 @@ struct MinSum {
     rest = rest + (v - scaled) * weight;
   }
 };
-/// Sums of D v c and D c^2 for codes counted from 0.
+/// Sums of D v c and D c^2 for codes c that begin at `lowest`.
 struct ScaleSums {
   float lowest = 0;
   RowLanes products{}, squares{};
@@ -154,10 +157,10 @@ template <bool kStore, class Sums>
     extreme = size > magnitude ? v : extreme;
     magnitude = size > magnitude ? size : magnitude;
   }
-  // Codes on both sides are as good where there are as many of them.
+  // With equally many codes on both sides of 0, the sign of the scale does not matter.
   if (lowest == -highest) extreme = -magnitude;
   RowLanes best{}, least = zero + std::numeric_limits<float>::infinity();
-  // The highest code is another one where they are not symmetric.
+  // If there are more negative codes than positive ones, also tries the highest code.
   const std::size_t starts = kExtremes.size() + (lowest == -highest ? 0 : 1);
   for (std::size_t i = 0; i < starts; ++i) {
     const float code = i < kExtremes.size() ? lowest + kExtremes[i] : highest;
@@ -177,7 +180,7 @@ template <bool kStore, class Sums>
   store(search.s.data(), best);
 }
 
-/// The same code for several instruction sets.
+/// The searches compiled for one instruction set.
 struct SearchKernels {
   void (*q4)(BlockSearch&);
   void (*symmetric)(BlockSearch&, float, float);

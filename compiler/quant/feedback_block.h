@@ -13,20 +13,20 @@ struct BlockSearch {
   using Numbers = std::array<float, N>;
 
   // Inputs. Matrices are [column][row]; columns after the last have weight and unit 0.
-  alignas(64) Numbers<kLanes> scale{}, min{};         // q4: S and M of each row; M has the sign
+  alignas(64) Numbers<kLanes> scale{}, min{};         // q4: S and M of each row; M may be negative
   alignas(64) Numbers<kFitWidth * kLanes> given{};    // the weights
-  alignas(64) Numbers<kFitWidth * kLanes> wanted{};   // with the errors of earlier blocks
+  alignas(64) Numbers<kFitWidth * kLanes> wanted{};   // the weights plus errors of earlier blocks
   alignas(64) Numbers<kFitWidth * kFitWidth> unit{};  // U of the block's columns
   alignas(64) Numbers<kFitWidth> weight{};            // D
 
-  // Results. Codes are counted from the lowest one; error: weight - rounded weight.
+  // Results. Codes are counted from the lowest one. `error` is the weight minus the rounded weight.
   alignas(64) Numbers<kLanes> s{}, m{};
   alignas(64) Numbers<kFitWidth * kLanes> code{}, error{};
 
   /// Tries s and m of q4 for each row and keeps those with the least weighted error after feedback.
   void run_q4();
-  /// Does the same with an f16 scale for codes `lowest`..`highest`, which becomes `s`. The scale is
-  /// not negative if the codes are symmetric.
+  /// Does the same for codes `lowest`..`highest` with one f16 scale, which it stores in `s`. The
+  /// scale is not negative if `lowest` is -`highest`.
   void run_symmetric(float lowest, float highest);
 };
 

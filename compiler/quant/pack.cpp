@@ -144,7 +144,7 @@ void write_table_row(TableKind kind, std::span<const float> row, std::uint8_t* o
     case TableKind::kQ8:
       break;
     case TableKind::kCoded:
-      LLMC_CHECK(false);  // as above
+      LLMC_CHECK(false);  // pack_coded_table() packs these
   }
   encode_q8_row(row, q8);
   for (std::size_t i = 0; i < row.size(); ++i) out[i] = static_cast<std::uint8_t>(q8.codes[i]);

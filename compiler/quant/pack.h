@@ -19,19 +19,19 @@ float largest_weight(WeightKind kind);
 float largest_value(TableKind kind);
 
 /// Packs rows [first_row, first_row + values.size() / columns) of a matrix. A coded `kind` must
-/// be symmetric (symmetric.h, LLMC_CHECK); for other kinds see coded.h. `first_row` is a multiple
-/// of 8 and used only in error messages. The last panel is padded with zero rows; codes after
-/// `columns` are zero. `out` must have exactly weight_bytes(kind, rows, columns) bytes.
-/// importance[k] weights the squared error of column k when q4 codes are chosen; empty: all 1.
-/// Other formats ignore it. Fails with kBadInput if a weight is not finite or too large for the
-/// format; the message names its row and column, and the caller adds the tensor's name.
+/// be symmetric (symmetric.h, LLMC_CHECK); coded.h packs the others. `first_row` is a multiple of 8
+/// and used only in error messages. The last panel is padded with zero rows; codes after `columns`
+/// are zero. `out` must have exactly weight_bytes(kind, rows, columns) bytes. importance[k] weights
+/// the squared error of column k when q4 codes are chosen; empty: all 1. Other formats ignore it.
+/// Fails with kBadInput if a weight is not finite or too large for the format; the message names
+/// its row and column, and the caller adds the tensor's name.
 Status pack_panels(WeightKind kind, std::span<const float> values, std::size_t columns,
                    std::uint64_t first_row, std::span<std::byte> out,
                    std::span<const float> importance = {});
-/// Packs rows that are encoded already, in the order of their indices; -1 is a row of zeros.
+/// Packs rows of an encoded matrix. `order` has the index of each packed row; -1 is a row of zeros.
 void pack_encoded_panels(const EncodedMatrix& matrix, std::span<const std::int64_t> order,
                          std::span<std::byte> out);
-/// Converts panels of q6 to those of the same weights with split codes (llmc/quant/coded.h).
+/// Converts panels of q6 to panels of the same weights with split codes (llmc/quant/coded.h).
 void split_panels(std::span<const std::byte> panels, std::size_t columns, std::span<std::byte> out);
 /// Decodes panels of weight_bytes(…) bytes to rows * columns values.
 void unpack_panels(WeightKind kind, std::span<const std::byte> panels, std::size_t columns,

@@ -8,16 +8,17 @@
 /// The inner loops of products.h, for products.cpp and its tests.
 namespace llmc::quant {
 
-/// Columns of the left operand that lie side by side when it is packed.
+/// Number of columns of the left operand per packed panel.
 inline constexpr std::size_t kPanelHeight = 12;
 inline constexpr std::size_t kVectorBytes = 64;
-/// Columns of the right operand that lie side by side.
+/// Number of columns of the right operand per packed panel.
 template <class T>
 inline constexpr std::size_t kPanelWidth = kVectorBytes / sizeof(T);
 
-/// The same loops compiled for an instruction set. `floats` and `doubles` add the products of
-/// packed operands [panels][depth][kPanelHeight] and [panels][depth][kPanelWidth], whose last
-/// panels are padded, to a result without padding. `lanes` is add_lanes().
+/// The inner loops compiled for one instruction set. `floats` and `doubles` add the products of
+/// packed operands to `c`. `a` is [panels][depth][kPanelHeight] and `b` is
+/// [panels][depth][kPanelWidth]. Their last panels are padded; `c` is not. `lanes` implements
+/// add_lanes().
 struct ProductKernels {
   const char* name;
   void (*floats)(const float* a, const float* b, MatrixView<float> c, std::size_t depth);

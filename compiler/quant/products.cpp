@@ -18,10 +18,10 @@
 namespace llmc::quant {
 namespace {
 
-/// Sizes of the parts of operands that are packed. Of floats, the left part, 96 KiB, fits a
-/// second-level cache and a panel of each a first-level cache; the right part, up to 2 MiB, is read
-/// once for each left one. Parts of doubles have twice the bytes on the left, and as many on the
-/// right.
+/// Sizes of the parts of operands that are packed at a time. With floats, the left part (96 KiB)
+/// fits an L2 cache, and one panel of each operand fits an L1 cache. The right part (up to 2 MiB)
+/// is read once for each left part. With doubles, the left part has twice as many bytes, the right
+/// part the same number.
 constexpr std::size_t kDepth = 256, kRows = 96;
 template <class T>
 constexpr std::size_t kColumns = 8192 / sizeof(T);
@@ -36,8 +36,8 @@ constexpr bool kAlwaysFma = false;
 constexpr bool kAlwaysFma = true;
 #endif
 
-/// Adds x * a: floats are rounded once, doubles twice, because not every processor has an
-/// instruction, and a library's fma() of doubles is thousands of times as slow.
+/// Adds x * a. Floats are rounded once, doubles twice: not every processor has a fused
+/// multiply-add, and a library's fma() of doubles is thousands of times as slow.
 template <bool kFma, class T>
 [[gnu::always_inline]] inline void add_scaled(Vector<T>& sum, const Vector<T>& x, T a) {
   if constexpr (sizeof(T) == sizeof(double)) {
@@ -105,7 +105,7 @@ template <int Rows, bool kFma, class T>
   }
 }
 
-/// Splits the depth so that a part of `b` stays in the first-level cache for all rows.
+/// Splits the depth so that a part of `b` stays in the L1 cache for all rows.
 template <int Rows, bool kFma>
 [[gnu::always_inline]] inline void add_lane_tiles(const float* a, std::size_t width, const float* b,
                                                   float* c, std::size_t depth) {
@@ -168,8 +168,9 @@ void add_packed_parts(const double* a, const double* b, MatrixView<double> c, st
   kernels().doubles(a, b, c, depth);
 }
 
-/// Memory of a thread for packed operands. It begins at a cache line, so that no vector crosses
-/// one, and grows as needed; allocating it anew for each product would fault all its pages again.
+/// Memory of a thread for packed operands. It is aligned to a cache line, so that no vector crosses
+/// one, and grows as needed. Allocating it again for each product would fault in all its pages
+/// again.
 class PackedMemory {
  public:
   /// Returns memory for `count` numbers, whose values are undefined.
@@ -189,9 +190,9 @@ class PackedMemory {
   std::size_t bytes_ = 0;
 };
 
-/// Copies a part to panels of Width columns, one after the other: [panels][rows][Width]. The last
-/// panel is padded with zeros. Reads row by row: rows that are a power of two apart would evict
-/// each other from a cache before the next panel reads the rest of a line.
+/// Copies a part to panels of Width columns: [panels][rows][Width]. The last panel is padded with
+/// zeros. Reads row by row, because rows at distances of a power of two would evict each other from
+/// the cache before the next panel reads the rest of a line.
 template <std::size_t Width, class T>
 void pack(MatrixView<const T> from, T* to) {
   const std::size_t whole = from.columns / Width * Width, rest = from.columns - whole;

@@ -12,8 +12,8 @@
 namespace llmc::quant {
 namespace {
 
-/// Parameters of the search for m with s on the grid: initial offsets of the range, in steps
-/// between codes, and the number of rounds for each offset.
+/// Parameters of the search for m for a given s: initial offsets of the range, in steps between
+/// codes, and the number of rounds for each offset.
 constexpr std::array<float, 3> kMinStarts{-0.5f, 0, 0.5f};
 constexpr int kMinRounds = 6;
 
@@ -120,7 +120,7 @@ void search_grid(const Rounder& rounder, std::span<const FitBlock> blocks,
     if (!slot.busy) return;
     slot.block = started++;
     slot.search = GridSearch(blocks[slot.block], fits[slot.block], scale, min);
-    LLMC_CHECK(slot.search.next());  // the first step of s is always in range
+    LLMC_CHECK(slot.search.next());  // there is always a candidate: `nearest` is in range
   };
   for (;;) {
     for (Slot& slot : slots) advance(slot);

@@ -8,7 +8,7 @@
 ///
 ///     w[k] = S * (s[b] * c[k]) + M * m[b],  b = k / 32
 ///
-/// c in 0..15, s in 1..15, m in 0..255. S and M are bf16, one pair per row; S >= 0. M < 0 if the
+/// c in 0..15, s in 1..15, m in 0..255. S and M are bf16, one pair per row; S >= 0. M <= 0 if the
 /// row has a negative weight, else M >= 0.
 namespace llmc::quant {
 
@@ -22,11 +22,11 @@ struct Q4Row {
 
 /// Maximum values of s and m.
 inline constexpr float kLargestQ4Scale = 15, kLargestQ4Min = 255;
-/// Maximum magnitude of a weight; below it, decoding never overflows.
+/// Maximum magnitude of a weight; up to it, decoding never overflows.
 inline constexpr float kLargestQ4Weight = 0x1p126f;
 
 /// Returns 2^e such that `largest` is in [2^e, 2^(e+1)); e is limited so that both 2^e and its
-/// inverse are normal floats. Encoders search rows divided by it, which is exact.
+/// inverse are normal floats. Encoders divide rows by it before the search, which is exact.
 float power_of_two_below(float largest);
 
 /// Encodes a row of any length. The weights must be finite, with magnitudes of at most

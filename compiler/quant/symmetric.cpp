@@ -21,8 +21,7 @@ CodeFit codes_for(std::span<const float> weights, float wanted, float lowest) {
   CodeFit result;
   wanted = std::clamp(wanted, -65504.0f, 65504.0f);
   result.scale = f32_to_f16(wanted);
-  // The scale is below the smallest f16, but weights may be several of its steps: use the smallest
-  // f16.
+  // The scale rounds to 0, but weights may be several times as large: use the smallest f16.
   if (f16_to_f32(result.scale) == 0) result.scale = wanted < 0 ? 0x8001 : 0x0001;
   const float scale = f16_to_f32(result.scale);
   for (std::size_t k = 0; k < weights.size(); ++k) {

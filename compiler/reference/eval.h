@@ -16,12 +16,12 @@ namespace llmc::reference {
 
 using Tensors = std::vector<Tensor>;
 
-/// Converts a non-negative number to an index.
+/// Casts a non-negative number to an index.
 inline std::size_t index(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Memory in use, and its limit.
+/// Limit of the memory of values, and the memory in use.
 struct Budget {
   std::uint64_t limit_bytes = 0;
   std::uint64_t used_bytes = 0;
@@ -41,13 +41,13 @@ class EvalContext {
   bool has(std::size_t i) const { return i < operands_.size() && operands_[i] != nullptr; }
   const Tensor& operand(std::size_t i) const { return *operands_[i]; }
 
-  /// Reserves memory for a result. Fails if the dims are out of range, or with kOverBudget if the
-  /// results of this operator exceed the rest of the budget.
+  /// Reserves memory for a result. Fails with kBadInput if the dims are out of range, and with
+  /// kOverBudget if the results of this operator exceed the rest of the budget.
   Status reserve(ir::ElementType element, const std::vector<std::int64_t>& dims);
   /// Reserves memory for a tensor of zeros and returns it.
   Result<Tensor> make(ir::ElementType element, std::vector<std::int64_t> dims);
   Diagnostic error(std::string message) const;
-  /// Check that operand i has this rank, is a float tensor, or is an integer tensor.
+  /// Check that operand i has the given rank, is a float tensor, or is an integer tensor.
   Status want_rank(std::size_t i, std::size_t rank) const;
   Status want_float(std::size_t i) const;  // including f64
   Status want_integer(std::size_t i) const;
@@ -63,21 +63,22 @@ class EvalContext {
   std::uint64_t made_bytes_ = 0;
 };
 
-/// Returns the rows of an ExpertLinear's first operand, transformed: those of this expert, or all.
+/// Returns the rows of an ExpertLinear's first operand that belong to `expert` (nullopt: all rows),
+/// after the Hadamard transform if the operator has one.
 Result<ProductInput> expert_input(EvalContext& c, const ir::ExpertLinear& op,
                                   std::optional<std::size_t> expert);
 
 /// Returns f(x) in double, or x itself if the operator does not map floats to floats.
 double apply_unary(ir::UnaryKind kind, double x);
 
-/// Declares eval_op(c, op), which returns the node's results, for every operator. The interpreter
-/// itself evaluates Loop and Parameter.
+/// Declares eval_op(c, op), which returns the node's results, for every operator. It is not defined
+/// for Loop and Parameter, which the interpreter evaluates.
 #define LLMC_EVAL_OP(T) eval_op(EvalContext& c, const ir::T& op)
 Result<Tensors> LLMC_IR_OPS(LLMC_EVAL_OP);
 #undef LLMC_EVAL_OP
 
-/// Returns the shape to which both shapes are broadcast, as in numpy. Fails if they do not
-/// broadcast.
+/// Returns the shape to which both shapes are broadcast, as in NumPy. Fails with kBadInput if they
+/// are not compatible.
 Result<std::vector<std::int64_t>> broadcast_dims(const EvalContext& c,
                                                  const std::vector<std::int64_t>& a,
                                                  const std::vector<std::int64_t>& b);
@@ -91,9 +92,9 @@ std::vector<std::int64_t> broadcast_strides(const std::vector<std::int64_t>& ope
                                             const std::vector<std::int64_t>& dims);
 
 /// Iterates over `dims` row by row: calls f(offsets, n, strides) for each run of n elements along
-/// the last dim. For each operand, offsets has the first element of the run, and strides the
-/// distance between its elements. An output is treated like an operand. f is not called if a dim is
-/// 0. A scalar is a run of one element.
+/// the last dim. For each operand, `offsets` has the index of the run's first element, and
+/// `strides` the distance between its elements. An output is treated like an operand. f is not
+/// called if a dim is 0. A scalar is a run of one element.
 template <std::size_t N, class F>
 void for_each_run(const std::vector<std::int64_t>& dims,
                   const std::array<std::vector<std::int64_t>, N>& strides, F&& f) {

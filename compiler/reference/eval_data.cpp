@@ -34,14 +34,14 @@ void copy_elements(const Tensor& in, std::int64_t from, Tensor& out, std::int64_
   });
 }
 
-/// Returns the product of dims [begin, end), which fits because the tensor exists.
+/// Returns the product of dims [begin, end). It does not overflow, because the tensor exists.
 std::int64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
   std::int64_t n = 1;
   for (std::size_t i = begin; i < end; ++i) n *= dims[i];
   return n;
 }
 
-/// Returns the same elements with other dims.
+/// Returns operand 0 with other dims. Fails with kBadInput if the number of elements differs.
 Result<Tensors> viewed(EvalContext& c, Dims dims) {
   LLMC_TRY(Tensor out, c.make(c.operand(0).element, std::move(dims)));
   if (out.count() != c.operand(0).count()) return c.error("the number of elements changes");
@@ -82,7 +82,7 @@ std::int64_t truncate_to_integer(Float x, bool is_unsigned) {
   return static_cast<std::int64_t>(x);
 }
 
-/// Casts one element. Integers are int64 here; u64 uses the same bits.
+/// Casts one element. Integers are stored as int64 (u64 with the same bits).
 template <class To, class From>
 To cast_element(From x, ir::ElementType from, ir::ElementType to) {
   if constexpr (std::is_same_v<From, std::int64_t>) {

@@ -118,7 +118,7 @@ std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b, bool is_u64)
   }
 }
 
-/// out[i] = f(a[i], b[i]) with broadcasting.
+/// Computes out[i] = f(a[i], b[i]) with broadcasting.
 template <class Out, class A, class B, class F>
 void zip(const std::vector<std::int64_t>& dims, std::vector<Out>& out, const Tensor& a,
          const std::vector<A>& av, const Tensor& b, const std::vector<B>& bv, F&& f) {

@@ -5,7 +5,7 @@
 #include "compiler/reference/eval.h"
 #include "compiler/reference/matrix.h"
 
-/// Evaluates layers in which each row has the weight of its expert.
+/// Evaluates layers in which each row is multiplied by the weight of its expert.
 namespace llmc::reference {
 namespace {
 
@@ -34,7 +34,8 @@ Result<std::vector<std::size_t>> experts_of(EvalContext& c, const ir::ExpertLine
   return experts;
 }
 
-/// Returns the rows in `places`, transformed.
+/// Returns the rows of operand 0 with the indices `places`, after the Hadamard transform if the
+/// operator has one.
 ProductInput rows_in(EvalContext& c, const ir::ExpertLinear& op, std::vector<std::size_t> places) {
   const Tensor& x = c.operand(0);
   const std::size_t k = index(c.operand(1).dims[1]);

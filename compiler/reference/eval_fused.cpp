@@ -15,7 +15,7 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-/// Checks that an operand is a float vector of `width` elements.
+/// Checks that an operand is a float tensor with `width` elements.
 Status want_vector(EvalContext& c, std::size_t i, std::int64_t width, const std::string& what) {
   LLMC_RETURN_IF_ERROR(c.want_float(i));
   return c.want_equal(c.operand(i).count(), width, "length of the " + what);
@@ -64,7 +64,8 @@ struct Rotation {
   std::vector<float> cosines, sines;
 };
 
-/// Angles are position · frequency in f32, as the exported graphs compute them.
+/// Returns the rotations of all tokens. Angles are position · frequency in f32, as the exported
+/// graphs compute them.
 Result<Rotation> rotation(EvalContext& c, const ir::Rope& rope, const Tensor& positions,
                           const Tensor& frequencies, std::int64_t tokens) {
   const std::int64_t half = rope.rotary_dim / 2;
@@ -123,8 +124,8 @@ float gated(ir::ActivationFn function, float gate, float up) {
                             static_cast<double>(up));
 }
 
-/// Returns the rows that are multiplied by the weight: the first operand after its norm and its
-/// transform, or an empty tensor if that is the operand itself.
+/// Returns the rows that are multiplied by the weight: the first operand after its norm and
+/// Hadamard transform. Returns an empty tensor if it has neither.
 template <class Op>
 Result<Tensor> product_rows(EvalContext& c, const Op& op, std::size_t norm_bias) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
@@ -157,7 +158,7 @@ Result<Tensor> product_rows(EvalContext& c, const Op& op, std::size_t norm_bias)
   return rows;
 }
 
-/// Indices of the operand norm_bias.
+/// Index of the operand norm_bias of each operator.
 constexpr std::size_t kLinearNormBias = 5, kQkvNormBias = 6;
 
 /// Computes norm(x) · weight^T + bias, the common part of Linear and QkvProjection: [tokens, rows
@@ -248,7 +249,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Rope& op) {
   return Tensors{std::move(out)};
 }
 
-/// Evaluates the operators that ScaledAttention replaces, one after the other.
+/// Evaluates, one after the other, the operators that ScaledAttention replaces.
 Result<Tensors> eval_op(EvalContext& c, const ir::ScaledAttention& op) {
   const auto apply = [](ir::Op by, const std::vector<const Tensor*>& operands) -> Result<Tensor> {
     ir::Node node{std::move(by), {}, {ir::ValueId{0}}, {}};

@@ -24,8 +24,9 @@ Diagnostic outside(const EvalContext& c, std::int64_t i, std::size_t dim) {
                  type_text(c.operand(0)));
 }
 
-/// Returns, for each element of the indices, the element of operand 0 to which it refers: the
-/// element at the same position, with the coordinate along `axis` replaced by the index.
+/// Returns, for each element of the indices (operand 1), the offset of the element of operand 0 to
+/// which it refers: the element at the same position, but with the index as its coordinate along
+/// `axis`.
 Result<std::vector<std::int64_t>> element_positions(EvalContext& c, std::size_t axis) {
   const Tensor &data = c.operand(0), &indices = c.operand(1);
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
@@ -94,7 +95,7 @@ Result<SlicePositions> slice_positions(EvalContext& c, std::size_t batch) {
   return out;
 }
 
-/// Combines an existing element with an update. For floats, min and max propagate NaN as in numpy.
+/// Combines an existing element with an update. For floats, min and max propagate NaN as in NumPy.
 /// A u64 is stored as an int64 with the same bits.
 template <class T>
 T combined(ScatterReduction reduction, T old, T update, bool is_u64) {
@@ -130,8 +131,7 @@ T combined(ScatterReduction reduction, T old, T update, bool is_u64) {
   return update;
 }
 
-/// Scatters the updates to `out`. Narrow types are wrapped or rounded after every step, not only at
-/// the end.
+/// Scatters the updates to `out`. The interpreter wraps or rounds narrow types after all updates.
 void scatter(ScatterReduction reduction, Tensor& out, const Tensor& updates,
              const std::vector<std::int64_t>& offsets, std::int64_t slice) {
   const bool is_u64 = out.element == ir::ElementType::kU64;
@@ -233,7 +233,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Pad& op) {
                                     "number of pads"));
   if (c.has(2) && (c.operand(2).element != x.element || c.operand(2).count() != 1))
     return c.error("the value is not one element of the operand's type");
-  // Compute the source of each result index along each dim.
+  // The dims of the result.
   Dims dims;
   for (std::size_t d = 0; d < x.rank(); ++d) {
     const auto front = checked_add(x.dims[d], pads[d]);

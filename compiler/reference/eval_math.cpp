@@ -57,7 +57,7 @@ void multiply_integers(const std::int64_t* a, const std::int64_t* b, std::int64_
     }
 }
 
-/// Initial value and step of a reduction.
+/// Returns the initial value of a reduction. combine() adds one element to it.
 double initial(ReduceKind kind) {
   switch (kind) {
     case ReduceKind::kProd:

@@ -20,7 +20,7 @@ void for_each_line(const Dims& dims, std::size_t axis, F&& f) {
     for (std::int64_t i = 0; i < inner; ++i) f(o * dims[axis] * inner + i, inner);
 }
 
-/// Returns a < b. NaN is larger than any number, as in numpy. A u64 is stored as an int64 with the
+/// Returns a < b. NaN is larger than any number, as in NumPy. A u64 is stored as an int64 with the
 /// same bits.
 template <class T>
 bool less(T a, T b, bool is_u64) {

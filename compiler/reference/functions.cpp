@@ -22,7 +22,7 @@ double exp_less_one(double r) {
   return sum;
 }
 
-/// x = quarter turns · pi/2 + rest, |rest| <= pi/4.
+/// x = n · pi/2 + rest, where `quarter` is n modulo 4 and |rest| <= pi/4.
 struct Reduced {
   int quarter = 0;
   double rest = 0;
@@ -36,7 +36,7 @@ Reduced reduced(double x) {
   return {static_cast<int>(static_cast<std::int64_t>(n) & 3), rest};
 }
 
-/// Taylor's series for |r| <= pi/4, to r^18 / 18! at least.
+/// Return sin r and cos r for |r| <= pi/4: Taylor's series at least to r^18 / 18!.
 double sine_of(double r) {
   const double square = r * r;
   double sum = 1;
@@ -85,7 +85,7 @@ double exact_erf(double x) {
     for (int n = 1; term > sum * 1e-17; ++n) sum += term *= 2 * square / (2 * n + 1);
     value = kTwoBySqrtPi * exact_exp(-square) * sum;
   } else if (magnitude < 6) {
-    // The continued fraction of 1 - erf, from its 60th part.
+    // The continued fraction of 1 - erf(x), evaluated from its 60th level.
     double part = magnitude;
     for (int n = 60; n > 0; --n) part = magnitude + 0.5 * n / part;
     value = 1 - exact_exp(-square) * kTwoBySqrtPi / (2 * part);
@@ -93,7 +93,7 @@ double exact_erf(double x) {
   return x < 0 ? -value : value;
 }
 
-/// Angles from here on are reduced by libm.
+/// Sine and cosine of angles of at least this magnitude are computed by libm.
 constexpr double kLargestAngle = 4194304.0;
 
 double exact_sin(double x) {

@@ -86,15 +86,15 @@ struct Iteration {
   std::size_t index;
 };
 
-/// Evaluates graphs, and keeps the state between runs.
+/// Evaluates graphs. Keeps constants between runs.
 class Session {
  public:
   explicit Session(InterpreterOptions options) : options_(options) {
     budget_.limit_bytes = options.memory_limit_bytes;
   }
 
-  /// Runs a graph. `folded` are the results of nodes that depend only on constants, by node;
-  /// nullptr in loop bodies, whose parameters change.
+  /// Runs a graph. `folded` caches the results of nodes that depend only on constants, by node. It
+  /// is nullptr in loop bodies, whose parameters change.
   Result<std::vector<TensorPtr>> run(const Graph& graph, const std::vector<TensorPtr>& inputs,
                                      const Iteration* around, int depth,
                                      std::map<std::size_t, std::vector<TensorPtr>>* folded) {
@@ -187,7 +187,7 @@ class Session {
     return data && constants_.contains(data.get());
   }
 
-  /// Reserves memory for tensors in the cache. Returns false if cache or budget limit would be
+  /// Reserves memory for tensors in the cache. Returns false if the limit of the cache would be
   /// exceeded.
   bool take_cache_room(const std::vector<TensorPtr>& tensors) {
     std::uint64_t bytes = 0;
@@ -227,7 +227,8 @@ class Session {
     std::vector<TensorPtr> state(operands.begin(),
                                  operands.begin() + static_cast<std::ptrdiff_t>(carried));
     std::vector<TensorPtr> results;
-    // Size of the results of finished iterations, charged here until the caller's frame owns them.
+    // Size of the results of finished iterations, charged to the budget here until the caller's
+    // frame owns them.
     std::uint64_t held = 0;
     const auto release = [&] { budget_.used_bytes -= std::exchange(held, 0); };
     for (std::size_t i = 0; i < count; ++i) {

@@ -20,36 +20,37 @@
 /// Precision: floats are f32, except that f64 tensors are computed in f64. Sums (products, norms,
 /// softmax, reductions) are accumulated in double and rounded once. Elementary functions are
 /// computed in double and rounded; exp, tanh, erf, sin and cos do not use libm (functions.h). f16
-/// and bf16 results are rounded to nearest even. Weight formats of Linear and QkvProjection do not
-/// affect the result, because weights are used as floats.
+/// and bf16 results are rounded to nearest even. The weight formats of Linear, QkvProjection and
+/// ExpertLinear do not affect the result, because weights are used as floats.
 namespace llmc::reference {
 
-/// Computes y [rows of x, rows of a block] from x and a block of rows of a weight: all of them, or
-/// those of an expert.
+/// Callback: computes y [rows of x, rows of the block] from x [rows of x, columns] and one row
+/// block of a weight. The blocks of an ExpertLinear's weight are its experts. Other weights have
+/// one block.
 using Product =
     std::function<void(std::size_t block, std::span<const float> x, std::span<float> y)>;
 
 struct InterpreterOptions {
-  /// Maximum size of all values, including cached constants. Evaluation fails with kOverBudget if
-  /// it is exceeded.
+  /// Maximum total size of all values in bytes, including cached constants. Evaluation fails with
+  /// kOverBudget if it is exceeded.
   std::uint64_t memory_limit_bytes = std::uint64_t{6} << 30;
-  /// Maximum size of constants, and of values computed only from constants, that an Interpreter
-  /// keeps between calls. Others are computed in each call.
+  /// Maximum total size in bytes of constants, and of values computed only from constants, that an
+  /// Interpreter keeps between calls. Others are computed in each call.
   std::uint64_t constant_cache_bytes = std::uint64_t{3} << 30;
-  /// For evaluate_node(): if set, computes the products of a Linear, QkvProjection or ExpertLinear;
-  /// of the latter for each expert that has rows, in order. The operand of the weight then needs
-  /// only its dims.
+  /// For evaluate_node(): if set, computes the products of a Linear, QkvProjection or ExpertLinear.
+  /// For an ExpertLinear, it is called for each expert that has rows, in order. The operand of the
+  /// weight then needs only its dims.
   Product product = {};
 };
 
 /// Rows that are multiplied by a block of a weight.
 struct ProductInput {
   std::vector<float> rows;          // [places.size(), columns]
-  std::vector<std::size_t> places;  // where they are among the rows of the operand; ascending
+  std::vector<std::size_t> places;  // index of each row in the operand; ascending
 };
-/// Returns the rows that a Linear, QkvProjection or ExpertLinear multiplies by its weight, those of
-/// its first operand after norm and transform; with `block` only an ExpertLinear's rows of this
-/// expert. The operand of the weight needs only its dims.
+/// Returns the rows that a Linear, QkvProjection or ExpertLinear multiplies by its weight: those of
+/// its first operand after norm and Hadamard transform. For an ExpertLinear, `block` selects the
+/// rows of one expert. The operand of the weight needs only its dims.
 Result<ProductInput> product_input(const ir::Node& node, const std::vector<const Tensor*>& operands,
                                    std::optional<std::size_t> block = std::nullopt);
 
@@ -63,8 +64,8 @@ class Interpreter {
 
   const ir::Graph& graph() const;
   /// Evaluates the graph. `inputs` are in the order of the graph's inputs, results in the order of
-  /// its outputs. Fails, with node and operator, if shapes are wrong, an index is out of range, or
-  /// the memory limit is exceeded (kOverBudget).
+  /// its outputs. Fails with kBadInput if shapes are wrong or an index is out of range, and with
+  /// kOverBudget if the memory limit is exceeded. The error names the node and operator.
   Result<std::vector<Tensor>> evaluate(std::span<const Tensor> inputs);
 
  private:

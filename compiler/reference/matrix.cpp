@@ -6,7 +6,7 @@ namespace llmc::reference {
 namespace {
 
 /// Number of columns whose sums are computed together. 128 doubles for each of four rows fit the L1
-/// cache, and the inner loop vectorizes.
+/// cache, and the compiler vectorizes the inner loop.
 constexpr std::int64_t kColumns = 128;
 
 template <int Rows>

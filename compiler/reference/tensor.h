@@ -9,8 +9,8 @@
 
 namespace llmc::reference {
 
-/// A value during evaluation, row-major. f32, f16 and bf16 are stored as float (rounded to their
-/// precision), f64 as double, integers and bool as int64 (u64: the same bits). Only one of the
+/// A row-major value during evaluation. f32, f16 and bf16 are stored as float (rounded to their
+/// precision), f64 as double, integers and bool as int64 (u64 with the same bits). Only one of the
 /// vectors is used.
 struct Tensor {
   ir::ElementType element = ir::ElementType::kF32;
@@ -46,8 +46,8 @@ Tensor bool_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> val
 /// elements must fit 63 bits (LLMC_CHECK).
 Tensor zeros(ir::ElementType element, std::vector<std::int64_t> dims);
 
-/// Returns a copy of a constant. Reads a matrix view by rows, so that its sources are not copied as
-/// a whole.
+/// Returns a copy of a constant. Reads a matrix view by rows, so that no complete copies of its
+/// sources are made.
 Tensor to_tensor(const ir::Constant& constant);
 /// Returns a copy of the elements as an IR constant.
 ir::ConstantPtr to_constant(const Tensor& tensor);

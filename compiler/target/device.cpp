@@ -6,18 +6,18 @@ namespace llmc::target {
 namespace {
 
 constexpr Device kDevices[] = {
-    // Threads of its own, with the kernels of the target.
+    // Separate threads of the CPU, with the kernels of the target.
     {.name = "reference",
      .multiply_adds_per_ns = kCpuMultiplyAddsPerNs,
      .bytes_per_ns = 10,
      .submit_ns = 5000},
-    // A GPU or another processor with OpenCL. The costs are those of a small GPU beside the CPU.
+    // A GPU or another processor with OpenCL. The costs are those of a small GPU.
     {.name = "opencl",
      .shares_memory = false,
      .multiply_adds_per_ns = 8 * kCpuMultiplyAddsPerNs,
      .bytes_per_ns = 10,
      .submit_ns = 20000},
-    // Runs like reference; `plan --timeline` draws it.
+    // Runs like `reference`, with the costs of an assumed accelerator, for `plan --timeline`.
     {.name = "simulated",
      .shares_memory = false,
      .multiply_adds_per_ns = 8 * kCpuMultiplyAddsPerNs,

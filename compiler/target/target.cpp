@@ -81,7 +81,8 @@ constexpr Target::Check kLasxCheck = cpu_has_lasx;
 constexpr Target::Check kLasxCheck = nullptr;
 #endif
 
-/// A target name of another tool that corresponds to no target exactly, and what to use instead.
+/// A name that other tools use for a target but that matches no target exactly, and the advice for
+/// it.
 struct Suggestion {
   string_view name, text;
 };
@@ -141,7 +142,7 @@ constexpr Suggestion kSuggestions[] = {
     {"cortex-a710", kUseArm64I8mm},
     {"cortex-x3", kUseArm64I8mm},
 };
-/// Suggestions for all names that begin with a prefix.
+/// Suggestions for all names with a prefix.
 constexpr Suggestion kFamilies[] = {
     {"cortex-m", kOfMicrocontrollers},
     {"cortex-r", kOfMicrocontrollers},

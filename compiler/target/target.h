@@ -8,8 +8,8 @@
 
 #include "compiler/support/result.h"
 
-/// The table of compilation targets, as plain data. Its rows select the SIMD header of the same
-/// name in templates/llmc/simd/, with "_" for "-" (docs/adding-a-target.md).
+/// The table of compilation targets, as plain data. The name of a target also selects its SIMD
+/// header in templates/llmc/simd/, with "_" for "-" (docs/adding-a-target.md).
 namespace llmc::target {
 
 enum class Architecture : std::uint8_t { kX86_64, kAarch64, kLoongArch64 };
