@@ -20,11 +20,14 @@ namespace llmc::passes {
 /// slice(past[i], 0 : D) and pads the result for `present`, and the operands of attention are
 /// padded with zeros.
 ///
-/// Accepted variants: past[i] as gather, slice or split of axis 0, also transposed before and after
-/// the concatenation; Q, K, V through any transposes, added or removed dims of 1 and scalar factors
-/// (on Q, K or the scores, as mul or div); kv heads repeated by views (expand, tile, gather), or
-/// broadcast if there is a single kv head or a group axis; a bound max(scores, x), x <= -6e4; a
-/// guard where(is_nan(p), 0, p) after the softmax.
+/// Accepted variants:
+/// - past[i] as gather, slice or split of axis 0, also transposed before and after concatenation
+/// - Q, K, V through any transposes, added or removed dims of 1 and scalar factors (on Q, K or the
+///   scores, as mul or div)
+/// - kv heads repeated by views (expand, tile, gather), or broadcast if there is a single kv head
+///   or a group axis
+/// - a bound max(scores, x), x <= -6e4
+/// - a guard where(is_nan(p), 0, p) after the softmax
 ///
 /// The intersection of all masks must be causal (mask_analysis.h). It may be limited to a sliding
 /// window, or to the chunk of the query; either becomes an attribute. Other added terms become

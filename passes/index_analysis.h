@@ -17,7 +17,7 @@ struct IndexQuotient {
   std::int64_t divisor = 1;
 };
 
-/// The indices begin, begin + step, … of `size` elements; step >= 1.
+/// `size` indices begin, begin + step, …; step >= 1.
 struct IndexRun {
   ir::Dim begin;
   std::int64_t step = 1;

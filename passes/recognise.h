@@ -23,11 +23,11 @@ struct ModelProperties {
   std::optional<float> norm_epsilon;
   ir::CacheLayout cache_layout = ir::CacheLayout::kSequenceFirst;
   bool qkv_bias = false;
-  /// Whether the head's matrix is the embedding table. They are the same object, or 64 rows spread
-  /// over the vocabulary are equal after rounding to the narrower element type.
+  /// Whether the head's matrix is the embedding table: they are the same object, or 64 rows spread
+  /// over the vocabulary are equal (after rounding to bf16 if either is bf16).
   bool tied = false;
 
-  std::int64_t experts = 0;  // of the last feed-forward layer with experts; 0: none
+  std::int64_t experts = 0;  // in the last feed-forward layer with experts; 0: none
   float softcap = 0;         // softcap of the last attention; 0: none
   /// Number of attentions for each window in tokens; window 0: all tokens.
   std::map<std::int64_t, std::int64_t> windows;
