@@ -231,7 +231,7 @@ std::optional<LatentMatch> match_latent(const Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto& op = std::get<ir::Attention>(node.op);
   const ValueId past = node.inputs[3];
-  if (rw.type(node.inputs[0]).dims[1] == Dim(0)) return std::nullopt;  // Reshape copies a dim for 0
+  if (rw.type(node.inputs[0]).dims[1] == Dim(0)) return std::nullopt;  // in a Reshape, 0 means copy
   if (op.kv_heads != op.heads || !rw.is_input(past) || rw.use_count(past) != 1 ||
       rw.use_count(node.outputs[1]) != 1 || !rw.is_output(node.outputs[1]))
     return std::nullopt;
