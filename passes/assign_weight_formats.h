@@ -37,10 +37,10 @@ struct MatrixSizes {
   std::uint64_t head = 0;
   std::uint64_t others = 0;  // gate and up, and matrices without a role
 };
-/// Returns the policy of `--quant SCHEME`. All roles have the scheme's format, with two exceptions:
-/// with q4 and q4m the head has q6 (docs/decisions/0007-q6-head.md), and with q4m a narrow model
-/// has a mixture (docs/decisions/0008-q6-in-narrow-models.md): q6 in the head, attention and down
-/// matrices and q4 in the others; or q4 in the head and q6 in all others, if that is not larger.
+/// Returns the policy of `--quant SCHEME`. All roles have the scheme's format, with two exceptions.
+/// With q4 and q4m, the head has q6 (docs/decisions/0007-q6-head.md). With q4m, a narrow model has
+/// a mixture (docs/decisions/0008-q6-in-narrow-models.md): q6 in the head, attention and down
+/// matrices and q4 in the others, or, if that is not larger, q4 in the head and q6 in all others.
 /// Rows that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
 FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes);
 /// Returns the sizes of a graph, whose matrices need no roles yet. Matrices with integer codes

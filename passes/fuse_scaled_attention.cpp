@@ -72,8 +72,8 @@ ValueId aligned(Rewriter& rw, ValueId value, const std::vector<Dim>& from,
   return value;
 }
 
-/// Returns whether scores may be multiplied by `factor` earlier or later: for common scores,
-/// neither overflows or underflows.
+/// Returns whether common scores neither overflow nor underflow if they are multiplied by `factor`
+/// earlier or later.
 bool is_moderate(double factor) {
   return std::abs(factor) >= 1e-4 && std::abs(factor) <= 1e4;
 }

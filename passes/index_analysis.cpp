@@ -388,7 +388,7 @@ std::optional<std::vector<IndexRun>> IndexAnalysis::overwritten_block(const ir::
     if (!at || at->steps.size() != tuple_dims.size()) return std::nullopt;
     runs.push_back({at->start, 1, 1});
     if (at->is_uniform()) continue;
-    // Each axis of the tuples counts one component.
+    // Along each axis of the tuples, exactly one component grows.
     skip_ones();
     for (std::size_t a = 0; a < tuple_dims.size(); ++a)
       if (a != next && !ir::is_zero(at->steps[a])) return std::nullopt;

@@ -18,7 +18,7 @@ struct PassEntry {
   std::string_view why;  // reason for its position in the pipeline
 };
 
-/// Returns the passes that convert an imported graph to stages, in order. Some occur twice.
+/// Returns the passes that convert an imported graph to stages, in order. Some occur several times.
 std::span<const PassEntry> pipeline();
 /// Returns every pass once, for llmc-opt.
 std::vector<PassEntry> registry();

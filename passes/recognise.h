@@ -16,7 +16,7 @@ struct ModelProperties {
   std::int64_t layers = 0;  // number of attentions
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t hidden = 0, intermediate = 0, vocabulary = 0;
-  std::optional<double> rope_theta;  // theta_of() the first rotation; absent if it has none
+  std::optional<double> rope_theta;  // theta_of() of the first rotation, if it has one
   std::int64_t rotary_dim = 0;
   bool rope_interleaved = false, rope_table = false;
   bool image_positions = false;  // rotations read several positions of a token

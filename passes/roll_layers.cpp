@@ -53,7 +53,7 @@ struct Body {
   std::vector<ValueId> invariants;
   std::vector<ir::ConstantPtr> constants;
   std::vector<std::vector<ValueId>> parameters;  // [parameter][iteration]
-  std::vector<BodyResult> results;               // one for each iteration
+  std::vector<BodyResult> results;               // read after the loop: one value per iteration
 };
 
 class Roller {
