@@ -41,8 +41,8 @@ WeightRole linear_role(const ir::Graph& graph, const ir::UseDef& uses, const ir:
   return head ? WeightRole::kHead : WeightRole::kLinear;
 }
 
-/// Returns whether `value` is computed from the result of an ExpertLinear by elementwise operators
-/// and views: it is the input of the down projection of an expert.
+/// Returns kDown if the input of the expert layer `node` is computed from the result of another one
+/// by elementwise operators and views, otherwise kGateUp; kLinear for a layer without expert ids.
 WeightRole expert_role(const ir::UseDef& uses, const ir::Node& node) {
   if (node.inputs.size() < 3 || !node.inputs[2].exists()) return WeightRole::kLinear;
   constexpr int kMaxSteps = 16;
@@ -63,7 +63,7 @@ class Assigner {
            bool is_decoder)
       : policy_(policy), on_weight_(on_weight), is_decoder_(is_decoder) {}
 
-  /// Processes a graph. `positions` are its inputs with the positions of tokens.
+  /// Processes a graph. `positions` contains its inputs with positions of tokens.
   void run(ir::Graph& graph, std::set<std::uint32_t> positions, bool in_loop) {
     const ir::UseDef uses(graph);
     for (ir::Node& node : graph.mutable_nodes()) {
@@ -132,7 +132,8 @@ class SizeCounter {
   /// `keeps_codes`: whether matrices with integer codes are not rounded, so that they do not count.
   explicit SizeCounter(bool keeps_codes) : keeps_codes_(keeps_codes) {}
 
-  /// Adds the graph's matrices, `times` of each, to `sizes`. `loop`: whose body it is, or nullptr.
+  /// Adds the graph's matrices, `times` of each, to `sizes`. `loop` is the operator whose body the
+  /// graph is, or nullptr.
   void add(const ir::Graph& graph, const ir::Loop* loop, std::uint64_t times, MatrixSizes& sizes) {
     const ir::UseDef uses(graph);
     for (const ir::Node& node : graph.nodes()) {
@@ -158,7 +159,7 @@ class SizeCounter {
   }
 
  private:
-  /// Returns whether the matrix that `producer` returns has integer codes.
+  /// Returns whether the result of `producer` is a matrix with integer codes.
   static bool has_codes(const ir::Node* producer, const ir::Loop* loop) {
     if (const auto* constant = ir::op_as<ir::ConstantOp>(producer))
       return ir::has_quantized_rows(*constant->data);
@@ -238,7 +239,7 @@ Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& cont
   MatrixSizes sizes;  // only q4m needs them
   if (options.weights.mixed) sizes = matrix_sizes(graph, context.is_decoder, options.requantize);
   FormatPolicy policy = format_policy(options.weights, sizes);
-  // The projections of plain graphs are not merged to a qkv_projection.
+  // The projections of plain graphs are not merged into a qkv_projection.
   if (!context.is_decoder) policy[WeightRole::kLinear] = policy[WeightRole::kQueryKey];
   return assign_weight_formats(std::move(graph), policy, context.on_weight, context.is_decoder);
 }

@@ -30,23 +30,24 @@ struct FormatPolicy {
 /// weights average out less, so in narrow models q4m uses more bits for some roles.
 inline constexpr std::uint64_t kNarrowHidden = 512;
 
-/// What q4m looks at: the hidden size, and the numbers of weights in matrices that are rounded.
+/// Sizes that determine the policy of q4m: the hidden size, and the numbers of weights in matrices
+/// that are rounded.
 struct MatrixSizes {
   std::uint64_t hidden = 0;
   std::uint64_t head = 0;
   std::uint64_t others = 0;  // gate and up, and matrices without a role
 };
-/// Returns the policy of `--quant SCHEME`. All roles have the scheme's format, with two exceptions:
-/// with q4 and q4m the head has q6 (docs/decisions/0007-q6-head.md), and with q4m a narrow model
-/// has a mixture (docs/decisions/0008-q6-in-narrow-models.md): q6 in the head, attention and down
-/// matrices and q4 in the others; or q4 in the head and q6 in all others, if that is not larger.
+/// Returns the policy of `--quant SCHEME`. All roles have the scheme's format, with two exceptions.
+/// With q4 and q4m, the head has q6 (docs/decisions/0007-q6-head.md). With q4m, a narrow model has
+/// a mixture (docs/decisions/0008-q6-in-narrow-models.md): q6 in the head, attention and down
+/// matrices and q4 in the others, or, if that is not larger, q4 in the head and q6 in all others.
 /// Rows that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
 FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes);
-/// Returns the sizes of a graph, whose matrices need no roles yet. Matrices with integer codes do
-/// not count, unless `requantize` says that they are rounded. Encoders and plain graphs have no
-/// `head`: the results of their last matrices are not scores of tokens.
+/// Returns the sizes of a graph, whose matrices need no roles yet. Matrices with integer codes
+/// count only if `requantize` says that they are rounded. Encoders and plain graphs have no `head`:
+/// the results of their last matrices are not scores of tokens, so these count as `others`.
 MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder, bool requantize);
-/// Returns the width of the embedding's rows; without one, the width that most linear
+/// Returns the width of the embedding's rows; without an embedding, the width that most linear
 /// layers read. Returns 0 if there is none or it is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);
 
@@ -67,16 +68,16 @@ std::string to_string(const WeightDecision& decision);
 ///   embedding(…), linear(…), expert_linear(…), qkv_projection(…)  ->  the same with {role, format}
 ///
 /// The value rows of a qkv_projection get a value_format if the policy has another format for them
-/// than for query and key rows. A matrix that already has a format keeps it. Norm weights and
-/// biases stay f32. The pass reads no weights; they are converted when they are packed.
-/// `on_weight`, which may be empty, is called with every decision. Outside loops, the head is a
-/// matrix without another role whose result is a graph output or, in a decoder, whose input is a
-/// single row.
+/// than for query and key rows. A linear layer over the windows of a convolution has q6 where the
+/// policy says q4. A matrix that already has a format keeps it. Norm weights and biases stay f32.
+/// The pass reads no weights; they are converted when they are packed. `on_weight`, which may be
+/// empty, is called with every decision. Outside loops, the head is a matrix without another role
+/// whose result is a graph output or, in a decoder, whose input is a single row.
 ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
                                 const std::function<void(const WeightDecision&)>& on_weight = {},
                                 bool is_decoder = true);
-/// Does the same with the policy for PassOptions::weights. In plain graphs, matrices without
-/// another role have the format of query and key rows.
+/// Assigns roles and the formats of the policy for PassOptions::weights. In plain graphs, matrices
+/// without another role have the format of query and key rows.
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

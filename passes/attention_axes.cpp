@@ -14,7 +14,7 @@ bool is_one(const Dim& dim) {
   return dim.constant() == 1;
 }
 
-/// Replaces `traced` by the operand of a view. Returns false unless each axis of the operand is one
+/// Moves `traced` to the operand of a view. Returns false unless each axis of the operand is one
 /// axis of the result, or the view splits heads into kv heads and groups, merges kv heads and
 /// groups into heads, or repeats heads.
 bool trace_view(const Rewriter& rw, const ir::Node& node, Traced& traced) {
@@ -44,7 +44,7 @@ bool trace_view(const Rewriter& rw, const ir::Node& node, Traced& traced) {
     }
     if (axes[a] != Axis::kHeads || terms[0].modulus) return false;
     if (terms.size() == 2) {
-      // Heads that are split into kv heads and groups.
+      // Heads split into kv heads and groups.
       const std::size_t group = terms[1].axis;
       is_read[group] = true;
       if (traced.axes[group] != Axis::kGroup || !terms[0].is_linear() || !terms[1].is_linear() ||

@@ -6,19 +6,20 @@
 /// views, repeated heads and scalar factors.
 namespace llmc::passes {
 
-/// kUnit: a dim of 1, which matches every label. kGroup: query heads that share a KV head.
+/// kUnit: a dim of 1, which matches every label. kGroup: index among the query heads that share a
+/// KV head.
 enum class Axis : std::uint8_t { kUnit, kHeads, kGroup, kTokens, kDim };
 
 struct Traced {
   ir::ValueId value;
   std::vector<Axis> axes;    // label of each dim of `value`
-  double scale = 1;          // product of the scalar factors between `value` and the product
-  std::int64_t repeats = 1;  // consecutive heads that read each head of `value`
+  double scale = 1;          // product of the scalar factors between `value` and the matrix product
+  std::int64_t repeats = 1;  // number of consecutive heads that read each head of `value`
 };
 
-/// Replaces `traced` by the operand of its value's producer. Returns false, without a change, if
-/// the producer neither multiplies or divides by a finite scalar, nor is a view whose operand axes
-/// all get labels.
+/// Moves `traced` to the operand of its value's producer. Returns false, without a change, unless
+/// the producer multiplies or divides by a finite scalar, or is a view after which each axis of the
+/// operand still has a label.
 bool trace_up(const Rewriter& rw, Traced& traced);
 
 /// Returns the labels of a rank-4 value whose first dim is a batch of 1. Dims of 1 get the missing
@@ -37,15 +38,15 @@ inline const std::vector<std::int64_t> kSwapHeadsAndTokens{0, 2, 1, 3};
 /// Returns the labels of an operand of a product: [.., heads, x, y], or [.., heads, group, x, y].
 std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y);
 
-/// Queries of an attention: a value of one of the two layouts, and the product of the scalar
-/// factors between it and the product.
+/// Queries of an attention: a value in one of the two layouts, and the product of the scalar
+/// factors between it and the matrix product.
 struct Queries {
   ir::ValueId value;
   bool heads_first = false;
   double scale = 1;
 };
-/// Traces the queries backwards to the value with one of the two layouts that is closest to the
-/// projection. Returns nullopt if no traced value has one of them.
+/// Traces the queries backwards. Returns the value closest to the projection that has one of the
+/// two layouts; nullopt if there is none.
 std::optional<Queries> trace_queries(const Rewriter& rw, ir::ValueId value);
 
 /// Returns `axes` with kUnit for each dim of 1.

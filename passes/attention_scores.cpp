@@ -33,8 +33,8 @@ std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
   return node->inputs[0];
 }
 
-/// Returns x if `value` is max(x, c) with c at most the lowest f16, a bound that does not affect
-/// scores.
+/// Returns x if `value` is max(x, c) with c <= -6e4, about the lowest f16; such a bound does not
+/// affect scores.
 std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
   constexpr double kLowest = -6e4;
   const auto operands = binary(rw, value, BinaryKind::kMax);
@@ -47,8 +47,8 @@ std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-/// Returns whether `value` is scores: a product of at least `rank` dims to which scale, softcap or
-/// masks may be applied. `budget` is the maximum number of nodes to visit.
+/// Returns whether `value` is the scores: a matrix product of at least `rank` dims to which scale,
+/// softcap or masks may be applied. `budget` is the maximum number of nodes to visit.
 bool leads_to_product(const Rewriter& rw, ValueId value, std::size_t rank, int& budget) {
   while (budget-- > 0) {
     if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= rank;
@@ -114,7 +114,8 @@ std::optional<ValueId> without_last(const Rewriter& rw, ValueId value) {
   return node.inputs[0];
 }
 
-/// Returns x if `value` is x - max(x) over the last axis, which has the same softmax, else `value`.
+/// Returns x if `value` is x - max(x) over the last axis, which has the same softmax; otherwise
+/// `value`.
 ValueId without_maximum(const Rewriter& rw, ValueId value) {
   const auto operands = binary(rw, value, BinaryKind::kSub);
   const auto* reduce = operands ? rw.op<ir::Reduce>(operands->right) : nullptr;
@@ -125,8 +126,8 @@ ValueId without_maximum(const Rewriter& rw, ValueId value) {
   return is_maximum ? operands->left : value;
 }
 
-/// Returns the sinks f32[heads] of `value`, f32[1, heads, queries, 1] that is the same for all
-/// queries; nullptr if it is not a constant like this.
+/// Returns the sinks f32[heads] if `value` f32[1, heads, queries, 1] is a constant that is the same
+/// for all queries, otherwise nullptr.
 ir::ConstantPtr sinks_of(const Rewriter& rw, ValueId value) {
   const std::vector<ir::Dim> dims = rw.type(value).dims;
   while (rw.op<ir::Expand>(value)) value = rw.producer(value)->inputs[0];
@@ -188,8 +189,8 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
       scores.bounded = true;
       value = *bounded;
     } else {
-      // The factors after a mask also scale it, and its numbers must stay large enough to hide
-      // scores.
+      // A factor after a mask scales the mask, too. Its number must remain large enough to hide a
+      // score.
       if (scores.softcap != 0 || !(scores.scale >= 1e-2)) return std::nullopt;
       value = take_mask(rw, value, scores);
       if (!value.exists()) return std::nullopt;

@@ -8,14 +8,15 @@
 /// The operators between the product of queries and keys and the softmax.
 namespace llmc::passes {
 
-/// The operand of softmax: c tanh(scale q k / c), or scale q k without a softcap, to which masks
-/// are applied in any order. Biases and conditions are listed from the softmax to the product.
+/// The operand of softmax: scale * (q . k), or with a softcap c * tanh(scale * (q . k) / c), to
+/// which masks are applied in any order. Biases and conditions are listed in the order from the
+/// softmax to the product.
 struct Scores {
   ir::ValueId q, k;     // operands of the product
   ir::ValueId product;  // its result
   double scale = 1;
   double softcap = 0;    // 0: none
-  bool bounded = false;  // max(score, c) with a c of -6e4 or less was applied, maybe after a mask
+  bool bounded = false;  // max(score, c) with c <= -6e4 was applied, maybe after a mask
   struct Bias {
     ir::ValueId value;
     double scale = 1;
@@ -28,7 +29,7 @@ struct Scores {
     bool seen = true;
     double fill = 0;
     double scale = 1;
-    ir::ValueId result;      // as that of Bias
+    ir::ValueId result;      // like Bias::result
     std::size_t biases = 0;  // number of biases that are added after the replacement
 
     /// Returns whether the fill hides a score.
@@ -37,14 +38,14 @@ struct Scores {
   std::vector<Condition> conditions;
 };
 
-/// Matches x * number or x / number; the scalar is the factor.
+/// Matches x * number or x / number. Scaled::scalar is the factor: the number, or its reciprocal.
 std::optional<Scaled> scalar_factor(const Rewriter& rw, ir::ValueId value);
 
-/// Matches scores with result `value`. Returns nullopt for other operators, such as a bias before
-/// the softcap, and if the scores are broadcast. Terms are added after the softcap.
+/// Matches the scores `value`. Returns nullopt for other operators and if the scores are broadcast.
+/// Masks and biases must follow the softcap.
 std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value);
 
-/// where(condition, x, number) or where(condition, number, x).
+/// A match of where(condition, x, number) or where(condition, number, x).
 struct Replaced {
   Scores::Condition condition;
   ir::ValueId kept;  // x
@@ -56,7 +57,7 @@ struct SoftmaxMatch {
   ir::ValueId scores;  // without the score of the sink
   /// f32[heads] constant: the score of one more key, whose probability is dropped; nullptr: none.
   ir::ConstantPtr sinks;
-  bool nan_is_zero = false;  // a guard follows
+  bool nan_is_zero = false;  // whether NaN probabilities are replaced by 0
 };
 /// Matches the softmax that computes `probabilities`. Views, guards where(is_nan(p), 0, p) and a
 /// slice that drops the sink may follow it, and x - max(x) may precede it.

@@ -17,25 +17,25 @@ struct Chunks {
   friend bool operator==(const Chunks&, const Chunks&) = default;
 };
 
-/// The keys j visible to query i in a score matrix: lower <= j - i <= upper, and those in the chunk
-/// of the query. An absent bound means no limit.
+/// A band of a score matrix: query i sees key j if lower <= j - i <= upper and, with `chunks`, key
+/// and query are in the same chunk. An absent bound means no limit.
 struct Band {
   std::optional<ir::Dim> lower, upper;
   std::optional<Chunks> chunks = {};
   friend bool operator==(const Band&, const Band&) = default;
 };
 
-/// Return the intersection or union of two bands; nullopt if the result is not known to be a band,
-/// for example because symbols determine which bound is larger.
+/// Return the intersection or union of two bands; nullopt if it is not known to be a band, for
+/// example because symbols determine which bound is larger.
 std::optional<Band> intersection(const Band& a, const Band& b);
 std::optional<Band> union_of(const Band& a, const Band& b);
-/// Returns the band of a part of a matrix that begins at row `row` and column `column` of it. An
-/// absent band or bound stays absent. Returns nullopt if a bound cannot be computed.
+/// Returns the band of the submatrix that begins at row `row` and column `column`. An absent bound
+/// stays absent. Returns nullopt if `band` is absent or a bound cannot be computed.
 std::optional<Band> part_of(std::optional<Band> band, const ir::Dim& row, const ir::Dim& column);
 /// Returns whether every row i >= 0 is known to have at least one visible key j >= 0.
 bool has_key_in_every_row(const Band& band);
-/// Returns the band of the true elements of a row-major matrix [rows, columns]; nullopt if there
-/// are none or they are not a band.
+/// Returns the band of the true elements of `seen`, a row-major matrix [rows, columns]; nullopt if
+/// there are none or they are not a band.
 std::optional<Band> band_of(const std::vector<bool>& seen, std::int64_t rows, std::int64_t columns);
 
 }  // namespace llmc::passes

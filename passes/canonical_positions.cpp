@@ -14,8 +14,8 @@ using ir::ValueId;
 
 constexpr std::string_view kPositions = "position_ids";
 
-/// Returns the index of the operand that contains positions: that of Rope, or the indices into a
-/// constant table.
+/// Returns the index of the operand that contains positions: of a Rope, or of an Embedding or
+/// Gather that looks up rows of a constant table.
 std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& node) {
   if (std::holds_alternative<ir::Rope>(node.op) || std::holds_alternative<ir::Embedding>(node.op))
     return std::holds_alternative<ir::Rope>(node.op) ? 1 : 0;
@@ -41,8 +41,8 @@ std::optional<std::int64_t> position_offset(const Rewriter& rw, IndexAnalysis& i
   return wide == seq ? offset : std::nullopt;
 }
 
-/// Returns whether integers are counted over the tokens by the graph instead of computed from its
-/// inputs token by token.
+/// Returns whether the graph computes the integers with a Range or CumSum over the tokens, not
+/// token by token from its inputs.
 bool is_counted(const Rewriter& rw, ValueId value) {
   constexpr std::size_t kMaxVisits = 64;
   std::vector<ValueId> pending{value};
@@ -67,14 +67,14 @@ bool is_token_mask(const Rewriter& rw, ValueId value, ValueId ids) {
   return sides && strip_views(rw, sides->left) == ids && scalar_constant(rw, sides->right);
 }
 
-/// The positions of tokens among those that are not padding, (past + c + cumsum(mask)) * mask.
+/// Positions that skip padding: (past + c + cumsum(mask)) * mask.
 struct MaskedPositions {
   ValueId mask;
-  std::int64_t offset = 0;  // of the first token without a past
+  std::int64_t offset = 0;  // result for a token with mask 1 minus its position: c + 1
 };
 
-/// Matches a product with positions that count the tokens of a call that are not padding. As there
-/// is no padding before a token, they are the token's position.
+/// Matches `value` with MaskedPositions. The runtime appends no padding before a token, so
+/// cumsum(mask) of a token with mask 1 is its index in the call plus 1.
 std::optional<MaskedPositions> masked_positions(const Rewriter& rw, IndexAnalysis& indices,
                                                 ValueId value, ValueId ids, const Dim& seq) {
   const auto product = binary(rw, value, ir::BinaryKind::kMul);
@@ -101,7 +101,7 @@ std::optional<MaskedPositions> masked_positions(const Rewriter& rw, IndexAnalysi
   return std::nullopt;
 }
 
-/// Returns the constant table without its first `count` rows; nullptr if there are none after them.
+/// Returns the constant table without its first `count` rows; nullptr if no rows remain.
 ir::ConstantPtr rows_after(const ir::ConstantPtr& table, std::int64_t count) {
   const std::int64_t rows = table->dims()[0];
   if (count >= rows) return nullptr;
@@ -152,7 +152,7 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
     if (!offset) continue;
     ir::ConstantPtr table;
     if (*offset > 0) {
-      // Positions after an offset read a table that lacks the rows before it.
+      // Positions with an offset: drop the first `offset` rows of the table instead.
       const bool is_gather = std::holds_alternative<ir::Gather>(rw.node(i).op);
       table = is_gather ? rows_after(matrix_constant(rw, rw.node(i).inputs[0]), *offset) : nullptr;
       if (!table) continue;
@@ -169,7 +169,7 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
     const ValueId result = rw.node(i).outputs[0];
     rw.replace(result, rw.emit(op, std::move(inputs), i));
   }
-  // Other readers get the positions as numbers.
+  // All other integers that the graph counts over the tokens become position_ids + offset.
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i) || rw.node(i).outputs.size() != 1) continue;
     const ValueId value = rw.node(i).outputs[0];

@@ -12,17 +12,16 @@ namespace llmc::passes {
 /// ->
 ///   rope(x, position_ids, f), …
 ///
-///   other readers of p + c   ->   readers of position_ids + c
+///   values p + c that the graph computes by range or cumsum  ->  position_ids + c
 ///
 ///   gather(table, p + c)   ->   gather(table[c:], position_ids)      c: a number
 ///
-///   (past + c + cumsum(m)) * m   ->   (position_ids + c + 1) * m    m: 1 for ids other than a
-///   number
+///   (past + c + cumsum(m)) * m   ->   (position_ids + c + 1) * m     m: 1, or 0 for one token id
 ///
 /// p: integers past, past + 1, … along one axis of seq elements (index_analysis.h), where `past`
-/// and `seq` are symbols in the types of the inputs past.0 and input_ids. Adds the input
-/// position_ids if the graph lacks it, and removes it if no node reads it afterwards. Graphs
-/// without past.0 or input_ids and plain graphs are unchanged.
+/// and `seq` are symbols in the types of the inputs past.0 and input_ids. c: a number >= 0, except
+/// in the last pattern. Adds the input position_ids if the graph lacks it, and removes it if no
+/// node reads it afterwards. Graphs without past.0 or input_ids and plain graphs are unchanged.
 Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

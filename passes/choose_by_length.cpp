@@ -20,7 +20,7 @@ struct Length {
   std::int64_t factor = 0, offset = 0;
 };
 
-/// Returns nullopt for other numbers.
+/// Returns `number` as a Length; nullopt if it does not have this form.
 std::optional<Length> length_of(const std::optional<Dim>& number) {
   if (!number) return std::nullopt;
   if (number->is_constant()) return Length{0, number->constant_part()};
@@ -31,8 +31,9 @@ std::optional<Length> length_of(const std::optional<Dim>& number) {
   return Length{past->second, number->constant_part()};
 }
 
-/// Returns whether `d kind 0` is true for the lengths 1 and `context`, hence for all lengths
-/// between them if they agree; nullopt if they do not.
+/// Returns whether `d kind 0` holds for all lengths from 1 to `context`; nullopt if it holds for
+/// some of them only. It suffices to evaluate the first and the last length, because `d` is linear
+/// and `kind` is an ordering.
 std::optional<bool> truth(ir::BinaryKind kind, const AffineIndex& d, std::int64_t context) {
   std::optional<bool> result;
   for (const std::int64_t length : {std::int64_t{1}, context}) {
@@ -50,7 +51,7 @@ class LengthComparisons {
   LengthComparisons(Rewriter& rw, const PassContext& context)
       : rw_(rw), indices_(rw, context.is_decoder), context_(context.options.context) {}
 
-  /// Replaces the result of node `i` if it compares lengths.
+  /// Replaces the result of node `i` if it compares a length with a number.
   void replace(NodeIndex i) {
     const ir::Node& node = rw_.node(i);
     const auto* op = std::get_if<ir::Binary>(&node.op);
@@ -78,8 +79,8 @@ class LengthComparisons {
   }
 
  private:
-  /// Emits the length, computed from the last position, in the type of `like`. Returns kNoValue for
-  /// multiples of the length.
+  /// Emits `length`, computed from the input last_position, with the type of `like`. Returns
+  /// kNoValue for multiples of the length.
   ValueId of_call(const Length& length, ValueId like, NodeIndex anchor) {
     if (length.factor != 1) return ir::kNoValue;
     const ir::TensorType type = rw_.type(like);

@@ -20,8 +20,8 @@ using ir::ValueId;
 constexpr std::size_t kMaxTerms = 1200;
 constexpr int kMaxLiftDepth = 200;
 
-/// Emits the rows of chosen experts. A value [rows…, N] of each expert becomes one of [rows…, k,
-/// N], or [rows…, 1, N] if it is the same for all.
+/// Emits the rows of chosen experts. A value [rows…, N] of each expert becomes one value [rows…, k,
+/// N], or [rows…, 1, N] if it is the same for all experts.
 class ChosenRows {
  public:
   ChosenRows(Rewriter& rw, const Routing& routing, NodeIndex anchor)
@@ -30,7 +30,7 @@ class ChosenRows {
     rows_.pop_back();
   }
 
-  /// Returns kNoValue if an operator mixes rows or differs between experts.
+  /// Returns kNoValue if an operator mixes rows, differs between experts or is not supported.
   ValueId lift(const Lane& lane) {
     if (const auto known = lifted_.find(lane); known != lifted_.end()) return known->second;
     const ir::TensorType type = rw_.type(lane[0]);
@@ -105,7 +105,9 @@ class ChosenRows {
     return rw_.emit(op, std::move(inputs), anchor_);
   }
 
-  /// Constants of an elementwise operator with result `like`: one for all, or the chosen ones.
+  /// Returns the constant operand of an elementwise operator with result `like`: one for all
+  /// experts, or a Gather of the rows of the chosen ones. Returns kNoValue if they cannot be
+  /// stacked.
   ValueId parameter(const Lane& lane, ValueId like) {
     std::vector<ir::ConstantPtr> all;
     for (const ValueId value : lane) {
@@ -186,7 +188,7 @@ class ChosenRows {
   bool has_products_ = false;
 };
 
-/// Returns whether all elements are 0, whatever their number.
+/// Returns whether `value` is known to be 0 everywhere, whatever its size.
 bool is_zero(const Rewriter& rw, ValueId value) {
   if (const auto* filled = rw.op<ir::ConstantOfShape>(value)) {
     if (!filled->value) return true;
@@ -227,7 +229,7 @@ std::optional<Term> match_term(const Rewriter& rw, ValueId value) {
   return std::nullopt;
 }
 
-/// Returns the nodes that read elements of a value: all but Shape, which reads its dims.
+/// Returns the nodes that read the elements of a value: all but Shape, which reads its dims.
 std::vector<NodeIndex> readers(const Rewriter& rw, ValueId value) {
   std::vector<NodeIndex> result;
   std::ranges::copy_if(rw.users(value), std::back_inserter(result), [&](NodeIndex user) {
@@ -256,14 +258,14 @@ std::vector<ValueId> terms_of(const Rewriter& rw, ValueId sum) {
   return terms;
 }
 
-/// The routing of a sum, and the places of its experts' terms.
+/// The routing of a sum, and the indices of the terms that belong to its experts.
 struct RoutedTerms {
   Routing routing;
   std::vector<std::size_t> terms;
 };
 
 /// Returns the routing by the nearest TopK before node `i` that explains the factors. Terms whose
-/// factors do not follow from its choice, such as that of a gated shared expert, are left out.
+/// factors do not depend on its ids, such as that of a gated shared expert, are left out.
 std::optional<RoutedTerms> nearest_routing(const Rewriter& rw, NodeIndex i,
                                            const std::vector<NodeIndex>& tops,
                                            const std::vector<ExpertFactor>& factors) {
@@ -287,7 +289,8 @@ std::optional<RoutedTerms> nearest_routing(const Rewriter& rw, NodeIndex i,
   return std::nullopt;
 }
 
-/// Replaces the sum that node `i` computes by that of chosen experts, and of `rest`.
+/// Replaces the sum that node `i` computes by the sum over the chosen experts, plus the terms
+/// `rest`.
 bool replace_sum(Rewriter& rw, NodeIndex i, Routing routing, const Lane& lane,
                  const std::vector<ValueId>& rest) {
   const ValueId sum = rw.node(i).outputs[0];
@@ -319,7 +322,7 @@ bool rewrite(Rewriter& rw, NodeIndex i, const std::vector<NodeIndex>& tops) {
     if (binary(rw, larger, ir::BinaryKind::kAdd) && rw.type(larger) == rw.type(sum)) return false;
   }
   std::vector<Term> experts;
-  std::vector<ValueId> products, rest;  // products: the terms that may be of experts
+  std::vector<ValueId> products, rest;  // products: terms that may belong to experts
   std::vector<ExpertFactor> factors;
   for (const ValueId value : terms_of(rw, sum)) {
     if (const auto term = match_term(rw, value)) {

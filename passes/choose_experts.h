@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Computes only the chosen experts of a graph that computes all experts and adds up their results,
-/// each multiplied by its routing factor, which is 0 for experts that are not chosen:
+/// Computes only the chosen experts of a graph that computes all experts and adds up their results.
+/// Each result is multiplied by a routing factor, which is 0 for experts that are not chosen:
 ///
 ///   ids[…, k] = indices of top_k(…)                over E elements
 ///   w[…, E] = 0 except at the ids                  scatter_elements, one_hot, comparisons, …
@@ -13,8 +13,8 @@ namespace llmc::passes {
 /// ->
 ///   y = reduce_sum(v[…, k, 1] * f(x[…, 1, K]; W[ids]))    over the k chosen ones, v = w[…, ids]
 ///
-/// The experts may also be one product with W[E, K, N], whose results are added up along the first
-/// dim (expert_lanes.h).
+/// Instead, all experts may be computed by one product with W[E, K, N], whose results are added up
+/// along the first dim (expert_lanes.h).
 ///
 /// f: products with matrices, which become ExpertLinear, elementwise operators, and slices and
 /// splits of rows. A term may be where(chosen, w * f, 0) instead. Other terms of the sum are kept.

@@ -11,18 +11,18 @@ namespace {
 
 using ir::ValueId;
 
-/// A block and a panel of quantized matrices: padding would make up most of smaller ones.
+/// Sizes of a block and a panel of quantized matrices. A smaller matrix would mostly be padding.
 constexpr std::int64_t kMinColumns = 32, kMinRows = 8;
 constexpr std::int64_t kMaxColumns = std::int64_t{1} << 24;
 
-/// Returns the dims [N, C, size…] in the order [N, size…, C].
+/// Returns the permutation from dims [N, C, size…] to [N, size…, C].
 std::vector<std::int64_t> channels_last(std::size_t rank) {
   std::vector<std::int64_t> perm(rank, 0);
   std::iota(perm.begin() + 1, perm.end(), 2);
   perm.back() = 1;
   return perm;
 }
-/// Returns the inverse order.
+/// Returns the inverse permutation.
 std::vector<std::int64_t> channels_first(std::size_t rank) {
   std::vector<std::int64_t> perm(rank, 0);
   perm[1] = static_cast<std::int64_t>(rank) - 1;
@@ -44,7 +44,8 @@ ir::ConstantPtr matrix_of(const ir::ConstantPtr& weight) {
   return ir::transposed(ir::reorder_rows(ir::transposed(matrix), std::move(order)));
 }
 
-/// Returns the constant of a float `value`, which may be followed by a Cast to f32, or nullptr.
+/// Returns the float constant (not f64) that is `value` or the operand of a Cast to f32 with this
+/// result; otherwise nullptr.
 ir::ConstantPtr weight_constant(const Rewriter& rw, ValueId value) {
   if (const auto* cast = rw.op<ir::Cast>(value); cast && cast->to == ir::ElementType::kF32)
     value = rw.producer(value)->inputs[0];
@@ -54,7 +55,7 @@ ir::ConstantPtr weight_constant(const Rewriter& rw, ValueId value) {
              : nullptr;
 }
 
-/// Returns the only node that reads `value`, or nullptr.
+/// Returns the only node that reads `value`; nullptr if there are several or `value` is an output.
 const ir::Node* only_user(const Rewriter& rw, ValueId value) {
   return rw.use_count(value) == 1 && rw.users(value).size() == 1 ? &rw.node(rw.users(value)[0])
                                                                  : nullptr;

@@ -5,17 +5,19 @@
 namespace llmc::passes {
 
 /// Converts convolutions to linear layers over their windows, so that their weights can be
-/// quantized. Channels become the last dim, in which a window's elements are contiguous in memory.
+/// quantized. Channels become the last dim, so that those of each window element are contiguous in
+/// memory.
 ///
 ///   conv(x, w)       ->  t(linear(unfold(t'(x)), w'))       t' moves the channels last, t back
 ///   … + bias         ->  the layer's bias
 ///   conv(pad(x), w)  ->  … unfold(pad(t'(x))) …
 ///   f(conv(x, w))    ->  t(f(linear(…)))                    f elementwise with one operand
 ///
-/// unfold is left out if the kernel is one element with steps of 1. Only in plain graphs, with a
-/// quantized PassOptions::weights: the kernel of float convolutions is faster than a product of
-/// float rows. Unchanged with several groups, with a weight that is not constant, and with windows
-/// or results too small for the blocks and panels of quantized matrices.
+/// unfold is omitted if the kernel has one element and all strides are 1. Applies only to plain
+/// graphs with a quantized PassOptions::weights, because a float convolution kernel is faster than
+/// a float matrix product. Unchanged with several groups, with a weight that is not constant, and
+/// with fewer than 32 elements per window or 8 output channels (a block and a panel of a quantized
+/// matrix).
 Result<ir::Graph> conv_to_linear(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

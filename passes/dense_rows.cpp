@@ -16,7 +16,7 @@ using ir::ValueId;
 
 constexpr int kMaxViews = 32;
 
-/// One row of the result of NonZero, as a vector or repeated along other axes.
+/// One row of the result of NonZero, as a vector or broadcast along other axes.
 struct Component {
   NodeIndex selection = 0;  // the NonZero node
   std::size_t axis = 0;     // axis of the mask
@@ -29,7 +29,7 @@ std::optional<Component> component_of(const Rewriter& rw, ValueId value) {
     const ir::Node* node = rw.producer(value);
     if (!node) return std::nullopt;
     if (std::holds_alternative<ir::NonZero>(node->op)) {
-      // Index along the rows, and index along the selected elements.
+      // The index of the row, and that of the selected element.
       std::optional<ir::AffineIndex> row = ir::AffineIndex{Dim(0), {Dim(1), Dim(0)}};
       std::optional<ir::AffineIndex> element = ir::AffineIndex{Dim(0), {Dim(0), Dim(1)}};
       for (std::size_t i = views.size(); i-- > 0 && row && element;) {
@@ -72,7 +72,7 @@ bool through_view(const Rewriter& rw, const ir::Node& node, ValueId& value, std:
   return true;
 }
 
-/// Returns whether the elements along `axis` differ from each other: they are indices of TopK.
+/// Returns whether the elements along `axis` are distinct: indices of a TopK along it.
 bool differ(const Rewriter& rw, ValueId value, std::size_t axis) {
   for (int step = 0; step < kMaxViews; ++step) {
     const ir::Node* node = rw.producer(value);
@@ -121,8 +121,8 @@ bool has_one_at_most(const Rewriter& rw, ValueId value, std::size_t axis) {
   return false;
 }
 
-/// Rewrites one scatter. Values with one element for each selected token have the dim `selected`;
-/// lifted values have `tokens_` in its place.
+/// Rewrites one scatter. Values with one element for each selected token have the dim `selected_`.
+/// Lifted values have the dim `tokens_` instead.
 class DenseRows {
  public:
   DenseRows(Rewriter& rw, NodeIndex scatter) : rw_(rw), anchor_(scatter) {}
@@ -160,7 +160,7 @@ class DenseRows {
   }
 
  private:
-  /// Sets the selection. Returns false if a token may be selected more than once.
+  /// Sets the selection. Returns false if a token might be selected more than once.
   bool select(const Component& tokens) {
     selection_ = tokens.selection;
     const ir::Node& node = rw_.node(selection_);
@@ -198,7 +198,8 @@ class DenseRows {
     const ValueId sum = rw_.emit(ir::Reduce{ir::ReduceKind::kSum, {1}, false}, {counts}, anchor_);
     return rw_.emit(ir::Cast{ElementType::kBool}, {sum}, anchor_);
   }
-  /// Emits the element of `table`, which has T * slots elements, in the slot of each token.
+  /// Emits, for each token, the element of `table`, which has T * slots elements, in the token's
+  /// slot.
   ValueId in_slot(ValueId table, const std::vector<Dim>& dims) {
     const ElementType element = rw_.type(table).element;
     const ValueId rows = emit_reshape(rw_, table, {tokens_, Dim(*slots_)}, anchor_);
@@ -208,7 +209,7 @@ class DenseRows {
     return emit_reshape(rw_, sum, dims, anchor_);
   }
 
-  /// Returns the axis of the selected tokens; nullopt if there is not exactly one.
+  /// Returns the axis of the selected tokens; nullopt unless there is exactly one.
   std::optional<std::size_t> selected_axis(ValueId value) const {
     const auto& dims = rw_.type(value).dims;
     const auto at = std::ranges::find(dims, selected_);
@@ -228,8 +229,8 @@ class DenseRows {
            });
   }
 
-  /// Returns the value for all tokens; `value` itself if it has no dim of selected tokens. Returns
-  /// kNoValue if an operator mixes rows.
+  /// Returns the value for all tokens, or `value` itself if it has no dim of selected tokens.
+  /// Returns kNoValue if an operator mixes rows or is not supported.
   ValueId lift(ValueId value) {
     if (!has_selected(value)) return value;
     if (const auto known = lifted_.find(value); known != lifted_.end()) return known->second;
@@ -261,7 +262,7 @@ class DenseRows {
       return same(node, value);
     }
     if (const auto* gather = std::get_if<ir::GatherNd>(&node.op)) {
-      // The tuples (token, slot).
+      // The indices must be tuples (token, slot).
       const auto* tuple = rw_.op<ir::Concat>(node.inputs[1]);
       if (!tuple || gather->batch_dims != 0 || !slots_ || has_selected(node.inputs[0]))
         return ir::kNoValue;

@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Computes for all tokens what a graph computes for the tokens that NonZero selects, as exporters
-/// write mixtures of experts whose loop over the experts is unrolled.
+/// Computes for all tokens what a graph computes for the tokens that NonZero selects. Exporters
+/// write such graphs for mixtures of experts whose loop over the experts is unrolled.
 ///
 ///   slots, tokens = non_zero(mask)             mask[slots, T], mask[T, slots] or mask[T]
 ///   y = f(gather(x, tokens), gather(w, tokens * S + slots))    or gather_nd(w, [tokens, slots])
@@ -16,10 +16,9 @@ namespace llmc::passes {
 ///   or data + where(any(mask), …, 0) with reduction add
 ///
 /// f: elementwise operators, products with matrices, and views, reductions and softmax that do not
-/// mix rows.
-/// Each token must be selected at most once: the mask has one slot, or compares one number with the
-/// indices of TopK, which differ. Results are bit-identical to those of the selection. Unchanged
-/// otherwise.
+/// mix rows. Each token must be selected at most once: the mask has one slot, or compares one
+/// number with the indices of TopK, which are distinct. Results are bit-identical to those of the
+/// selection. Unchanged otherwise.
 Result<ir::Graph> dense_rows(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -19,7 +19,7 @@ std::vector<Dim> without_ones(std::vector<Dim> dims) {
 
 }  // namespace
 
-/// Returns x for each expert if `value` repeats x [rows…, N] along a first dim.
+/// Returns x [rows…, N] for each expert if `value` is x, or repeats x along the first dim.
 std::optional<Lane> ExpertLanes::repeated(ValueId value) {
   const std::vector<Dim> dims = rw_.type(value).dims;
   std::vector<Dim> one = rows_;
@@ -32,7 +32,7 @@ std::optional<Lane> ExpertLanes::repeated(ValueId value) {
   };
   if (without_ones(dims) == without_ones(one)) return lane_of(value);  // broadcast
   if (rw_.op<ir::Expand>(value)) return lane_of(rw_.producer(value)->inputs[0]);
-  // Copies below each other: [E * T, N] as [E, T, N].
+  // Copies stacked along the rows: [E * T, N] as [E, T, N].
   const ValueId copies = strip_views(rw_, value);
   if (rw_.op<ir::Expand>(copies) && rw_.type(copies).dims[0] == Dim(experts_))
     return lane_of(rw_.producer(copies)->inputs[0]);
@@ -49,7 +49,7 @@ std::optional<Lane> ExpertLanes::repeated(ValueId value) {
 std::optional<Lane> ExpertLanes::split_constant(const ir::ConstantPtr& data, ValueId value,
                                                 std::size_t rank, bool matrix) {
   const std::vector<std::int64_t>& dims = data->dims();
-  // One for all experts: less dims, which are aligned at the end.
+  // One constant for all experts: it has fewer dims, which are aligned at the end.
   if (dims.size() < rank || dims[0] != experts_) {
     const bool fits = dims.size() <= 1 || data->element_count() == 1;
     if (matrix || !fits) return std::nullopt;
@@ -115,7 +115,7 @@ std::optional<Lane> ExpertLanes::split(ValueId value) {
 }
 
 std::optional<Lane> ExpertLanes::split_node(ValueId value, const ir::Node& node) {
-  if (ir::is_reshape(node.op)) {  // dims of 1 come and go, the experts stay first
+  if (ir::is_reshape(node.op)) {  // only dims of 1 may change; the experts stay the first dim
     const auto& from = rw_.type(node.inputs[0]).dims;
     return !from.empty() && without_ones(from) == without_ones(rw_.type(value).dims) &&
                    from[0] == Dim(experts_)

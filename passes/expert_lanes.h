@@ -11,17 +11,19 @@ namespace llmc::passes {
 /// One value for each expert, such as the result of its product.
 using Lane = std::vector<ir::ValueId>;
 
-/// Splits values that a graph computes for all experts at once, with the experts as first dim:
+/// Splits values that a graph computes for all experts at once, with the experts as first dim, into
+/// one value for each expert:
 ///
 ///   f(x[1, T, K] . W[E, K, N])[E, T, N]  ->  f(x[T, K] . W[e, K, N])[T, N] for each e
 class ExpertLanes {
  public:
-  /// `rows`: dims of the values of one expert, without the last one.
+  /// `rows`: dims of the value of one expert, without the last one.
   ExpertLanes(Rewriter& rw, std::int64_t experts, std::vector<ir::Dim> rows, NodeIndex anchor)
       : rw_(rw), experts_(experts), rows_(std::move(rows)), anchor_(anchor) {}
 
   /// Emits the value [rows…, N] of each expert for `value` [E, …, N], whose middle dims are `rows`
-  /// apart from dims of 1. Returns nullopt if an operator mixes experts or cannot be split.
+  /// except for dims of 1. A value without the first dim is the same for all experts. Returns
+  /// nullopt if an operator mixes experts or cannot be split.
   std::optional<Lane> split(ir::ValueId value);
 
  private:

@@ -6,15 +6,15 @@ namespace llmc::passes {
 
 /// Replaces values that do not depend on graph inputs by constants.
 ///
-///   integers of rank <= 1 whose elements are numbers (shape arithmetic)  -> constant
+///   integers of rank <= 1 whose elements are known numbers (shapes)      -> constant
 ///   node whose operands are all constants, result within the limit       -> constant
 ///   transpose(W) {perm = [1, 0]} of a larger constant                    -> constant, lazy view
 ///   reshape(x, computed)  -> reshape(x, constant)  where the result's dims need at most one -1
 ///   expand(x, computed)   -> expand(x, constant)   where each dim is a number or that of x
 ///
 /// Results with more than PassOptions::fold_limit_elements elements are not folded, so this pass
-/// reads no weights. The results of one run have at most 2^24 elements together. Nodes with a
-/// quantized matrix are not evaluated, and graph outputs do not become constants.
+/// reads no weights. The nodes that one run evaluates have at most 2^24 result elements together.
+/// Nodes with a quantized matrix are not evaluated, and graph outputs do not become constants.
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

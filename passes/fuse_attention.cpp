@@ -17,7 +17,7 @@ using ir::BinaryKind;
 using ir::Dim;
 using ir::ValueId;
 
-/// One half, past[index], of a cache [2, 1, …].
+/// One half, past[index], of a cache [2, 1, …]: the keys (0) or the values (1).
 struct Half {
   ValueId cache;
   std::int64_t index = 0;
@@ -38,7 +38,7 @@ std::optional<Half> match_half(const Rewriter& rw, ValueId value) {
   return half ? std::optional(Half{node->inputs[0], *half->constant()}) : std::nullopt;
 }
 
-/// Returns the operand of a slice that keeps the first elements of each head, else `value`.
+/// Returns the operand of a slice that keeps the first elements of each head; otherwise `value`.
 ValueId whole_heads(const Rewriter& rw, ValueId value) {
   if (!rw.op<ir::Slice>(value)) return value;
   const auto maps = index_maps(rw, *rw.producer(value));
@@ -51,14 +51,14 @@ ValueId whole_heads(const Rewriter& rw, ValueId value) {
   return std::equal(to.begin(), to.end() - 1, from.begin()) ? whole : value;
 }
 
-/// All keys or values: the concatenation of cached and new ones, and the cache.
+/// All keys or values: the concatenation of cached and new ones. Also the cache.
 struct Cached {
   Traced traced;  // the concatenation and its axes
   ValueId fresh, cache;
   std::int64_t half = 0;
   bool heads_first = false;  // layout of the concatenation
   bool swapped = false;  // whether the layout of the cache differs from that of the concatenation
-  std::int64_t heads = 0, dim = 0;  // heads of the cache may be wider
+  std::int64_t heads = 0, dim = 0;  // narrower than or as wide as the heads of the cache
 };
 
 std::optional<Cached> match_cached(const Rewriter& rw, ValueId value, std::vector<Axis> axes) {
@@ -109,8 +109,8 @@ ValueId padded_heads(Rewriter& rw, ValueId value, std::int64_t width, NodeIndex 
   return rw.emit(ir::Pad{}, {value, pads}, anchor);
 }
 
-/// Returns the value that pads the heads of `value` to `width` elements, or `value` if they have
-/// this width; kNoValue if there is none.
+/// Returns the result of a Pad of the heads of `value` to `width` elements, or `value` if they have
+/// this width; kNoValue if there is no such Pad.
 ValueId find_padded(const Rewriter& rw, ValueId value, std::int64_t width) {
   const auto dim = last_dim(rw, value);
   if (!dim || *dim == width) return value;
@@ -163,7 +163,7 @@ struct AttentionMatch {
   bool q_heads_first = false, k_heads_first = false, v_heads_first = false;
   std::int64_t value_dim = 0;  // elements of a head of v; op.head_dim is the width of the cache
   ir::ConstantPtr sinks;
-  std::vector<std::pair<ValueId, double>> bias;  // terms that are no masks, with their factors
+  std::vector<std::pair<ValueId, double>> bias;  // terms that are not masks, with their factors
 };
 
 /// Returns the dims other than 1.
@@ -175,8 +175,8 @@ std::vector<Dim> wide(const std::vector<Dim>& dims) {
 }
 
 /// Splits an added bias into terms. Calls `add` with the band of each mask, and appends the other
-/// terms to `others`. `splits` counts the terms that were split: few, so that sums of sums of the
-/// same value do not take exponential time.
+/// terms to `others`. `splits` counts the splits. Their number is limited, because nested sums of
+/// the same value would take exponential time.
 template <class Add>
 void split_terms(const Rewriter& rw, MaskAnalysis& masks, const Scores::Bias& bias, Add add,
                  std::vector<Scores::Bias>& others, int& splits) {
@@ -199,13 +199,13 @@ void split_terms(const Rewriter& rw, MaskAnalysis& masks, const Scores::Bias& bi
   }
 }
 
-/// The visible keys: Attention::window and Attention::chunked.
+/// The visible keys, as Attention::window and Attention::chunked.
 struct Window {
   std::int64_t tokens = 0;
   bool chunked = false;
 };
 
-/// Returns nullopt if the combined masks are not causal. Appends the terms that are no masks to
+/// Returns nullopt if the combined masks are not causal. Appends the terms that are not masks to
 /// `others`.
 std::optional<Window> match_window(const Rewriter& rw, IndexAnalysis& indices, const Scores& scores,
                                    const MaskShape& shape, std::vector<Scores::Bias>& others) {
@@ -244,8 +244,9 @@ class BiasTables {
   /// `count`: number of keys.
   explicit BiasTables(std::int64_t count) : count_(count) {}
 
-  /// Finds the table of `terms`, which may be empty, and on what it depends. Returns false if the
-  /// terms depend on neither the distance alone nor the key alone.
+  /// Finds the table of `terms`, which may be empty, and what it depends on; sets both in `match`.
+  /// Returns false if the terms depend on neither the distance alone nor the key alone, or cannot
+  /// be evaluated.
   bool find(const Rewriter& rw, IndexAnalysis& indices, const MaskShape& shape,
             std::span<const Scores::Bias> terms, AttentionMatch& match) {
     if (terms.empty()) return true;
@@ -310,8 +311,8 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
   const Dim queries = q[match.q_heads_first ? 2 : 1];
   const auto heads = q[match.q_heads_first ? 1 : 2].constant();
   if (!heads || q[3] != Dim(keys->dim)) return std::nullopt;
-  // Each kv head is used by heads / kv_heads consecutive query heads. A single kv head, or kv heads
-  // with a group axis, are broadcast.
+  // Each kv head is used by heads / kv_heads consecutive query heads. A single kv head is
+  // broadcast, and so are kv heads with a group axis.
   for (const auto& [side, side_rank] : {std::pair(*keys, rank), std::pair(*vals, value_rank)}) {
     if (side.heads <= 0 || *heads % side.heads != 0) return std::nullopt;
     const std::int64_t group = *heads / side.heads;

@@ -16,20 +16,25 @@ namespace llmc::passes {
 ///   out, present = attention(q, k, v, past, bias?, sinks?)     (and a reshape and transpose to the
 ///                                                              original layout)
 ///
-/// Where heads of keys or values are narrower than those of the cache, they are slice(past[i], 0 :
-/// D) and pad(keys), and the operands of attention are padded with zeros.
+/// Heads of keys or values may be narrower than those of the cache: then the graph concatenates
+/// slice(past[i], 0 : D) and pads the result for `present`, and the operands of attention are
+/// padded with zeros.
 ///
-/// Accepted variants: past[i] as gather, slice or split of axis 0, also transposed before and after
-/// the concatenation; Q, K, V through any transposes, added or removed dims of 1 and scalar factors
-/// (on Q, K or the scores, as mul or div); kv heads repeated by views (expand, tile, gather), or
-/// broadcast if there is a single kv head or a group axis; a bound max(scores, x), x <= -6e4; a
-/// guard where(is_nan(p), 0, p) after the softmax. The intersection of all masks must be causal,
-/// with or without a sliding window or chunks of tokens that see each other only
-/// (mask_analysis.h); both become attributes. Other added terms become `bias` f32[heads, context]
-/// if, besides the head, they depend only on the distance of query and key or only on the key, like
-/// relative position bias and ALiBi (position_bias.h). A constant score of one more key for each
-/// head, which is dropped after the softmax, becomes `sinks`. The graph input `attention_mask` is
-/// removed if it has no other users.
+/// Accepted variants:
+/// - past[i] as gather, slice or split of axis 0, also transposed before and after concatenation
+/// - Q, K, V through any transposes, added or removed dims of 1 and scalar factors (on Q, K or the
+///   scores, as mul or div)
+/// - kv heads repeated by views (expand, tile, gather), or broadcast if there is a single kv head
+///   or a group axis
+/// - a bound max(scores, x), x <= -6e4
+/// - a guard where(is_nan(p), 0, p) after the softmax
+///
+/// The intersection of all masks must be causal (mask_analysis.h). It may be limited to a sliding
+/// window, or to the chunk of the query; either becomes an attribute. Other added terms become
+/// `bias` f32[heads, context] if, besides the head, they depend only on the distance of query and
+/// key or only on the key, like relative position bias and ALiBi (position_bias.h). A constant
+/// score of one more key for each head, which is dropped after the softmax (attention sink),
+/// becomes `sinks`. The graph input `attention_mask` is removed if it has no other users.
 ///
 /// Otherwise the graph is unchanged, for example for more than one query without a mask, another
 /// bias, a mask or bias before the softcap, a batch other than 1, heads repeated in another order,

@@ -20,7 +20,7 @@ struct SourceHalf {
   double scale = 1;
 };
 
-/// Returns the half of which `traced` is the value [1, heads, T, D].
+/// Returns the half of a source, if `traced` is this half as [1, heads, T, D].
 std::optional<SourceHalf> source_half_of(const Rewriter& rw, const Traced& traced) {
   const auto order = four_axes(rw, traced);
   if (!order || *order != kHeadsFirstAxes) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<SourceHalf> match_source_half(const Rewriter& rw, ValueId value, A
   return std::nullopt;
 }
 
-/// Returns whether the masks hide no score.
+/// Returns whether the masks are known to hide no score.
 bool hides_nothing(const Rewriter& rw, IndexAnalysis& indices, const Scores& scores,
                    const MaskShape& shape) {
   MaskAnalysis masks(rw, indices, shape);

@@ -4,8 +4,8 @@
 
 namespace llmc::passes {
 
-/// Fuses attention of a decoder to the source of an encoder-decoder, whose keys and values are an
-/// input of the graph, source f32[2, kv_heads, T, D]:
+/// Fuses the attention of a decoder to the source of an encoder-decoder. Keys and values are a
+/// graph input, source f32[2, kv_heads, T, D]:
 ///
 ///   softmax(s + masks) . values     s = scale * q . keys^T, or with a softcap c * tanh(s / c);
 ///                                   keys = source[0], values = source[1]
@@ -13,7 +13,8 @@ namespace llmc::passes {
 ///   cross_attention(q, source)
 ///
 /// All masks must be known to hide no key: the runtime encodes one source without padding. Heads
-/// may be repeated, and views may be anywhere. Otherwise unchanged, as are plain graphs.
+/// may be repeated, and views may be between any of these operators. Otherwise unchanged, as are
+/// plain graphs.
 Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -8,7 +8,8 @@ namespace {
 
 using ir::ValueId;
 
-/// Returns one factor, or one for each of `columns` columns; empty if `value` has another shape.
+/// Returns one factor, or one for each of `columns` columns; empty if `value` is not an f32
+/// constant of this shape.
 std::vector<float> factors_of(const Rewriter& rw, ValueId value, std::int64_t columns) {
   const ir::ConstantPtr data = rw.constant(value);
   if (!data || data->element() != ir::ElementType::kF32) return {};

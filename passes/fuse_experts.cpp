@@ -11,14 +11,14 @@ namespace {
 using ir::Dim;
 using ir::ValueId;
 
-/// Chosen experts, and the number of experts.
+/// Ids of chosen experts, and the number of experts.
 struct Choice {
   ValueId ids;
   std::int64_t experts = 0;
 };
 
-/// Returns the ids below min(max(ids, 0), experts - 1), in either order; `ids` itself if they are
-/// not limited like this.
+/// Returns x if `ids` is min(max(x, 0), experts - 1) or max(min(x, experts - 1), 0), otherwise
+/// `ids`.
 ValueId without_limits(const Rewriter& rw, ValueId ids, std::int64_t experts) {
   const auto limited = [&](ValueId value, ir::BinaryKind kind, double limit) {
     const auto found = with_scalar(rw, value, kind);
@@ -49,7 +49,8 @@ bool are_top_indices(const Rewriter& rw, ValueId ids, std::int64_t experts) {
   return axis && dims[*axis] == Dim(experts);
 }
 
-/// Returns the ids of a Gather of rows 0 of `experts`; nullopt if they may be outside.
+/// Returns the ids of a lookup in a table with `experts` rows; nullopt if they may be out of range.
+/// Limits are removed, because ExpertLinear clamps its ids.
 std::optional<Choice> match_choice(const Rewriter& rw, ValueId ids, std::int64_t experts) {
   if (rw.type(ids).element != ir::ElementType::kI64) return std::nullopt;
   const ValueId free = without_limits(rw, ids, experts);
@@ -57,7 +58,8 @@ std::optional<Choice> match_choice(const Rewriter& rw, ValueId ids, std::int64_t
   return Choice{free, experts};
 }
 
-/// The matrices of the chosen experts: rows [N, K] of each, or [K, N] if `columns` is set.
+/// The gathered matrices of the chosen experts. With `columns`, they are transposed after the
+/// lookup.
 struct ChosenMatrices {
   Choice choice;
   ir::ConstantPtr weights;  // float[E, …, …]
@@ -65,7 +67,7 @@ struct ChosenMatrices {
   bool columns = false;
 };
 
-/// Follows Casts from narrower floats to f32 backwards.
+/// Returns the operand of a Cast from floats to f32; otherwise `value`.
 ValueId before_widening(const Rewriter& rw, ValueId value) {
   const auto* cast = rw.op<ir::Cast>(value);
   if (!cast || cast->to != ir::ElementType::kF32) return value;
@@ -73,7 +75,8 @@ ValueId before_widening(const Rewriter& rw, ValueId value) {
   return ir::is_float(rw.type(narrow).element) ? narrow : value;
 }
 
-/// Returns the constant of a value, which may be widened to f32; nullptr if it has another rank.
+/// Returns the constant of rank `rank` that is `value`, or from which a Cast to f32 computes it;
+/// otherwise nullptr.
 ir::ConstantPtr float_constant(const Rewriter& rw, ValueId value, std::size_t rank) {
   const ir::ConstantPtr data = rw.constant(before_widening(rw, value));
   return data && ir::is_float(data->element()) && data->dims().size() == rank ? data : nullptr;
@@ -104,7 +107,7 @@ std::optional<ChosenMatrices> match_matrices(const Rewriter& rw, ValueId value) 
   return found;
 }
 
-/// Returns all matrices of float[E, A, B] below each other: [E * A, B], or [E * B, A] if
+/// Returns the matrices of float[E, A, B] stacked by rows: [E * A, B], or [E * B, A] if
 /// `transposes`.
 ir::ConstantPtr stacked(const ir::ConstantPtr& weights, bool transposes) {
   const std::int64_t experts = weights->dims()[0], a = weights->dims()[1], b = weights->dims()[2];
@@ -119,7 +122,7 @@ ir::ConstantPtr stacked(const ir::ConstantPtr& weights, bool transposes) {
   return ir::concat_rows(std::move(parts));
 }
 
-/// Returns dims without those at the end, and with `last`.
+/// Returns `dims` without the last `removed` ones, and with `last` appended.
 std::vector<Dim> with_last(std::vector<Dim> dims, std::size_t removed, std::optional<Dim> last) {
   dims.resize(dims.size() - removed);
   if (last) dims.push_back(*last);
@@ -139,7 +142,7 @@ bool fuse_product(Rewriter& rw, NodeIndex i) {
     const auto& stored = found->weights->dims();
     const std::int64_t n = columns ? stored[2] : stored[1], k = columns ? stored[1] : stored[2];
     if (n < 1 || k < 1 || n % kExpertPanel != 0) continue;
-    std::vector<Dim> rows = rw.type(found->choice.ids).dims;  // one for each chosen expert
+    std::vector<Dim> rows = rw.type(found->choice.ids).dims;  // one row for each chosen expert
     const auto expected = [&](std::int64_t width) {
       std::vector<Dim> dims = rows;
       dims.insert(dims.end(), {Dim(matrix_first ? width : 1), Dim(matrix_first ? 1 : width)});

@@ -6,7 +6,7 @@
 
 namespace llmc::passes {
 
-/// Number of rows that a panel stores together; they must belong to one expert.
+/// Number of rows of a panel of interleaved weights. The rows of a panel must belong to one expert.
 inline constexpr std::int64_t kExpertPanel = 8;
 
 /// Converts products with the weights of chosen experts to ExpertLinear:
@@ -16,8 +16,8 @@ inline constexpr std::int64_t kExpertPanel = 8;
 ///
 /// The gathered matrices may be transposed after the lookup instead. A bias gather(b[E, N], ids)
 /// that is added to the result is included. The ids must be indices of a TopK along a dim of E
-/// elements, or clamped to 0 … E - 1. Weights may be widened to f32. Unchanged if the number of an
-/// expert's rows is not a multiple of 8, as are plain graphs.
+/// elements, or clamped to 0 … E - 1. Weights may be narrower floats with a Cast to f32. Unchanged
+/// if N is not a multiple of 8. Plain graphs are unchanged.
 Result<ir::Graph> fuse_experts(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

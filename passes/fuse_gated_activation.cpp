@@ -26,7 +26,7 @@ std::optional<Operands> match_factors(const Rewriter& rw, const std::array<Value
   return std::nullopt;
 }
 
-/// Matches gate * sigmoid(gate) * up with the product `result`.
+/// Fuses gate * sigmoid(gate) * up. `outer` are the factors of the product `result`.
 bool fuse_three_factors(Rewriter& rw, NodeIndex i, ValueId result, const Operands& outer) {
   for (const auto& [product, third] :
        {std::pair(outer.left, outer.right), std::pair(outer.right, outer.left)}) {

@@ -39,8 +39,8 @@ struct Product {
   std::vector<ValueId> values;
 };
 
-/// Multiplies the factors of `value` into `product`. Does not expand the value `whole`, if it
-/// exists.
+/// Appends the factors of `value` to `product`. Treats `whole`, if it exists, as one factor.
+/// Returns false if there are too many factors.
 bool take_apart(const Rewriter& rw, ValueId value, ValueId whole, Product& product, int depth = 0) {
   if (product.values.size() >= kMaxFactors || depth > kMaxGeluDepth) return false;
   if (value != whole) {
@@ -139,7 +139,7 @@ struct GeluMatch {
   UnaryKind kind = UnaryKind::kGelu;
 };
 
-/// Returns whether the argument of erf or tanh is that of GELU of `x`.
+/// Returns whether the argument of erf or tanh is the one that GELU of `x` has.
 bool argument_fits(const Rewriter& rw, const Gate& gate, ValueId x) {
   const auto p = polynomial(rw, gate.argument, x);
   if (!p || (*p)[0] != 0 || (*p)[2] != 0) return false;

@@ -4,8 +4,7 @@
 
 namespace llmc::passes {
 
-/// Fuses GELU (Hendrycks & Gimpel 2016), and a sigmoid that is written with exp, into one node
-/// each.
+/// Fuses GELU (Hendrycks & Gimpel 2016) into one node, and a sigmoid that is written with exp.
 ///
 ///   c * x * (a + b * erf(s * x))       c a = c b = 1/2, s = 1 / sqrt(2)       -> gelu(x)
 ///   c * x * (a + b * tanh(p(x)))       p(x) = sqrt(2/pi) (x + 0.044715 x^3)   -> gelu_tanh(x)

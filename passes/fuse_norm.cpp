@@ -42,7 +42,7 @@ std::optional<Norm> match_norm(const Rewriter& rw, NodeIndex i) {
   return found;
 }
 
-/// Adds the norm to a node as its prologue: changes its operator and operands.
+/// Adds the norm to a node as its prologue, by changing its operator and operands.
 void put_norm(const Norm& norm, ir::Op& op, std::vector<ir::ValueId>& inputs) {
   const auto put = [&](std::size_t operand, ir::ValueId value) {
     if (!value.exists()) return;

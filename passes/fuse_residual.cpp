@@ -12,7 +12,8 @@ using ir::ValueId;
 
 constexpr int kMaxChain = 8;  // maximum number of nested residuals to follow
 
-/// Returns whether `value` is a view of a constant: its rows are stored nowhere.
+/// Returns whether `value` is a constant or a view of one. Such a residual has no rows in memory
+/// that a stage could read.
 bool is_view_of_constant(const Rewriter& rw, ValueId value) {
   for (int step = 0; step < kMaxChain; ++step) {
     if (rw.constant(value)) return true;
@@ -23,9 +24,9 @@ bool is_view_of_constant(const Rewriter& rw, ValueId value) {
   return false;
 }
 
-/// Emits the layer that computes `product`, with `added` as its residual. If it has a residual that
-/// is such a layer, `added` becomes the residual of that layer. Returns kNoValue if neither is
-/// possible.
+/// Emits the layer that computes `product`, with `added` as its residual. If the layer already has
+/// a residual that is such a layer, `added` becomes the residual of that layer. Returns kNoValue if
+/// neither is possible.
 ValueId with_residual(Rewriter& rw, ValueId product, ValueId added, NodeIndex anchor, int depth) {
   const auto* linear = rw.op<ir::Linear>(product);
   if (depth > kMaxChain || !linear || linear->gated || rw.use_count(product) != 1 ||

@@ -25,7 +25,7 @@ struct Root {
   double gain = 1, epsilon = 0;
 };
 
-/// gain * row * x / sqrt(mean(x^2) + epsilon). If `row` is nullptr, its elements are 1.
+/// gain * row * x / sqrt(mean(x^2) + epsilon). If `row` is nullptr, all its elements are 1.
 struct Normalised {
   ValueId x;
   double gain = 1, epsilon = 0;
@@ -85,12 +85,12 @@ std::optional<SquareSum> match_square_sum(const Rewriter& rw, ValueId value, int
   return std::nullopt;
 }
 
-/// Returns 1 if f32 arithmetic of a mean cannot distinguish `factor` from 1, otherwise `factor`.
+/// Returns 1 if `factor` differs from 1 only by the rounding of f32, otherwise `factor`.
 double nearly_one(double factor) {
   return std::abs(factor - 1) <= 1e-6 ? 1 : factor;
 }
 
-/// Returns the root of a sum of squares, expressed by gain and epsilon of a mean.
+/// Returns the root of a sum of squares, expressed with a mean by its gain and epsilon.
 std::optional<Root> as_root(const Rewriter& rw, ValueId operand) {
   const auto sum = match_square_sum(rw, operand);
   if (!sum) return std::nullopt;
@@ -119,7 +119,8 @@ std::optional<Root> match_root(const Rewriter& rw, ValueId value, int depth = 0)
   return std::nullopt;
 }
 
-/// Matches any form of scalar / root. `gain` of the result is the factor of the quotient.
+/// Matches any form of scalar / root. `gain` of the result includes the scalar: the quotient is
+/// gain / sqrt(mean + epsilon).
 std::optional<Root> match_inverse_root(const Rewriter& rw, ValueId value, int depth = 0) {
   const auto inverse = [](std::optional<Root> root, double scalar) {
     if (root) root->gain = scalar / root->gain;
@@ -203,8 +204,8 @@ bool keeps_rows(const ir::Transpose* op) {
   return op && !op->perm.empty() && is_last_axis(op->perm.back(), op->perm.size());
 }
 
-/// Replaces norm(transpose(x)) by transpose(norm(x)), so that rows of a projection's result are
-/// normalized.
+/// Replaces norm(transpose(x)) by transpose(norm(x)), so that the norm reads rows of a projection's
+/// result.
 void hoist_norm_above_transpose(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* transpose = rw.op<ir::Transpose>(node.inputs[0]);

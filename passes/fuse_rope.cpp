@@ -11,7 +11,8 @@ namespace {
 
 using ir::ValueId;
 
-/// Returns the values of rank 4 of which `value` may be a part, earliest first.
+/// Returns the values of rank 4 of which `value` may be a part (a view or its negation), earliest
+/// first.
 std::vector<ValueId> sources(const Rewriter& rw, ValueId value) {
   constexpr int kMaxSteps = 16;
   std::vector<ValueId> found;
@@ -42,7 +43,7 @@ struct RopeMatch {
   bool heads_first = false;
 };
 
-/// Returns the first value made from `x` that is a rotation of it.
+/// Returns the first value computed from `x` that is a rotation of `x`.
 std::optional<RopeMatch> follow(const Rewriter& rw, HeadElementAnalysis& elements, ValueId x) {
   if (rw.type(x).dims[0].constant() != 1) return std::nullopt;
   elements.start(x);
@@ -122,7 +123,8 @@ ir::Origin factor_origin(const Rewriter& rw, ValueId factor) {
   return origin;
 }
 
-/// An emitted constant of frequencies or a table, shared by all layers.
+/// The frequencies or the table of rotations that were rewritten, shared by layers with the same
+/// factors.
 struct Known {
   std::vector<RopeFactor> cosines, sines;
   ir::ConstantPtr data;
@@ -171,8 +173,8 @@ Result<ir::Graph> fuse(ir::Graph graph) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
     const auto product = binary(rw, rw.node(i).outputs[0], ir::BinaryKind::kMul);
     if (!product) continue;
-    // Elements of x are multiplied by factors that depend on the token: find the value of which
-    // they are a part.
+    // Elements of x are multiplied by factors that depend on the token. Find the value of which the
+    // elements are a part.
     for (const auto& [x, factor] :
          {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
       if (!rw.alive(i) || elements.factors(x) || !elements.factors(factor)) continue;
@@ -186,8 +188,8 @@ Result<ir::Graph> fuse(ir::Graph graph) {
   return std::move(rw).finish();
 }
 
-/// Returns whether some rotations read the elements of `positions`, the input kPositionAxes, and
-/// nothing else does. Others may read its shape.
+/// Returns whether at least one rotation reads the elements of `positions`, the input
+/// kPositionAxes, and nothing else does. Other nodes may read its shape.
 bool only_rotations_read(const ir::Graph& graph, ValueId positions) {
   std::set<ValueId> views{positions};
   const auto is_read = [&](const std::vector<ValueId>& values) {
@@ -208,7 +210,7 @@ bool only_rotations_read(const ir::Graph& graph, ValueId positions) {
   return rotated && !is_read(graph.outputs());
 }
 
-/// Replaces the positions, i64[n, seq], by those of text, which are equal on all axes.
+/// Replaces the input `positions` i64[n, seq] by n copies of the positions of text.
 Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId positions) {
   Rewriter rw(std::move(graph));
   const ir::TensorType type = rw.type(positions);
@@ -223,7 +225,7 @@ Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId positions) {
 }  // namespace
 
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;  // the stage reads the positions of a sequence
+  if (!context.is_decoder) return graph;  // only decoders have positions for the stage
   const ValueId positions = input_named(graph, kPositionAxes);
   const auto& dims = positions.exists() ? graph.value(positions).type.dims : std::vector<ir::Dim>();
   if (dims.size() != 2 || !dims[0].is_constant()) return fuse(std::move(graph));

@@ -18,14 +18,15 @@ namespace llmc::passes {
 /// +-x_i * {1, cos, sin}, through views (ir/index_map.h), Neg, Mul, Add and Sub. Any combination of
 /// these operators that computes a rotation therefore matches (head_elements.h).
 ///
-/// Angles p f: mul(cast(positions), frequencies), or matmul of either with the other, through views
-/// (rope_factors.h); cos and sin must have no factor. Tables:
-/// gather(table, positions) on axis 0 of constants [max_positions, n] for cos and sin; they become
-/// one f32[max_positions, rotary_dim] constant (cos | sin) and the node has `table`.
+/// Angles p f are mul or matmul of cast(positions) and frequencies in either order, through views
+/// (rope_factors.h). cos and sin must not be multiplied by a factor. Tables are gather(table,
+/// positions) on axis 0 of constants [max_positions, n] for cos and sin. They become one
+/// f32[max_positions, rotary_dim] constant (cos | sin), and the node has `table`.
 ///
-/// Rows of positions, the input `position_axes` i64[n, S], become the operand of a rope with
-/// `position_axes`. If anything but such rotations reads their elements, they are first replaced by
-/// n equal rows of `position_ids`: the positions of text.
+/// If the positions are the input `position_axes` i64[n, S] (multimodal RoPE), the rope has the
+/// attribute `position_axes`: the row of each frequency. If anything but such rotations reads the
+/// elements of this input, it is first replaced by n copies of `position_ids`, which are the
+/// positions of text.
 ///
 /// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the
 /// rows of the projection's result. Unchanged if a rotation differs from the above in sign or

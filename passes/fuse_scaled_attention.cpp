@@ -18,8 +18,8 @@ struct Match {
   Scores scores;
 };
 
-/// Returns whether `from` is only used, directly or not, to compute the product `last`. Its shape
-/// may have other uses.
+/// Returns whether the product `last` is the only purpose of `from`: all its direct and indirect
+/// users lead to it. Only its shape may have other uses.
 bool only_leads_to(const Rewriter& rw, ValueId from, const ir::Node& last) {
   constexpr std::size_t kMaxValues = 32;
   std::vector<ValueId> values{from};
@@ -35,8 +35,8 @@ bool only_leads_to(const Rewriter& rw, ValueId from, const ir::Node& last) {
   return true;
 }
 
-/// Returns whether scores of dims `a` and `b` have the same queries, keys and batch, whose dims of
-/// 1 may differ.
+/// Returns whether scores of dims `a` and `b` have the same queries, keys and batch dims, apart
+/// from batch dims of 1.
 bool same_scores(const std::vector<Dim>& a, const std::vector<Dim>& b) {
   const auto batch = [](const std::vector<Dim>& dims) {
     std::vector<Dim> found;
@@ -48,8 +48,8 @@ bool same_scores(const std::vector<Dim>& a, const std::vector<Dim>& b) {
          batch(a) == batch(b);
 }
 
-/// Emits a view of `value` that is broadcast to scores of dims `to` as `value` is to `from`. Both
-/// are same_scores().
+/// Emits a view of `value` that is broadcast to scores of dims `to` as `value` is to `from`. `from`
+/// and `to` must satisfy same_scores().
 ValueId aligned(Rewriter& rw, ValueId value, const std::vector<Dim>& from,
                 const std::vector<Dim>& to, NodeIndex anchor) {
   const std::size_t rank = rw.type(value).rank(), skipped = from.size() - rank;
@@ -72,8 +72,8 @@ ValueId aligned(Rewriter& rw, ValueId value, const std::vector<Dim>& from,
   return value;
 }
 
-/// Returns whether multiplying by `factor` earlier or later neither overflows nor underflows for
-/// common scores.
+/// Returns whether common scores neither overflow nor underflow if they are multiplied by `factor`
+/// earlier or later.
 bool is_moderate(double factor) {
   return std::abs(factor) >= 1e-4 && std::abs(factor) <= 1e4;
 }
@@ -143,7 +143,7 @@ ValueId sum_of_biases(Rewriter& rw, const Scores& scores, const std::vector<Dim>
   return sum;
 }
 
-/// Emits the mask, as ScaledAttention reads it; kNoValue if there is none.
+/// Emits the mask operand of ScaledAttention; kNoValue if there is none.
 ValueId mask_of(Rewriter& rw, const Scores& scores, const std::vector<Dim>& dims,
                 NodeIndex anchor) {
   ValueId all = ir::kNoValue;

@@ -9,8 +9,8 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-/// Returns the axis over which `value` reduces `x`, which keeps its dims; nullopt if it is another
-/// operator or reduces several axes.
+/// Returns the axis over which `value` reduces `x` while keeping it as a dim of 1; nullopt if it is
+/// another operator or reduces several axes.
 std::optional<std::size_t> reduced_axis(const Rewriter& rw, ValueId value, ir::ReduceKind kind,
                                         ValueId x) {
   const auto* reduce = rw.op<ir::Reduce>(value);

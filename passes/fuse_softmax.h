@@ -4,7 +4,7 @@
 
 namespace llmc::passes {
 
-/// Fuses a softmax that is written as its parts, as onnxruntime writes one of f16.
+/// Fuses a softmax that is written as separate operators, as onnxruntime writes softmax of f16.
 ///
 ///   e = exp(x - reduce_max(x, axis, keep)) ; y = e / reduce_sum(e, axis, keep)
 /// ->

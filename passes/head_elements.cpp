@@ -12,7 +12,7 @@ using ir::ValueId;
 
 constexpr std::int64_t kMaxViewElements = 1 << 14;
 
-/// Returns whether a rotation multiplies elements by the factor.
+/// Returns whether rotations multiply elements by factors of this kind.
 bool is_applied(const RopeFactor& factor) {
   return factor.kind != Kind::kPosition && factor.kind != Kind::kAngle;
 }
@@ -26,16 +26,16 @@ bool keeps_leading_axes(const ir::IndexMap& map, const std::vector<Dim>& from,
   return true;
 }
 
-/// Returns the elements of result `slot` of a view (ir/index_map.h). `in` are the elements of its
-/// operands: one for each operand of a Concat, one for other views. Returns nullopt if the view
-/// changes leading dims, or mixes them with elements.
+/// Returns the elements of result `slot` of a view (ir/index_map.h). `in` contains the elements of
+/// each operand: all those of a Concat, one for other views. Returns nullopt if the view changes
+/// leading dims, or mixes them with elements.
 std::optional<HeadElements> view_elements(const Rewriter& rw, const ir::Node& node,
                                           std::size_t slot,
                                           const std::vector<const HeadElements*>& in) {
   const auto maps = index_maps(rw, node, slot);
   if (maps.empty() || maps.size() != in.size()) return std::nullopt;
   const std::vector<Dim>& to = rw.type(node.outputs[slot]).dims;
-  // Find the smallest number of last axes of the result that contain all elements.
+  // Find the smallest number of trailing axes of the result that contain all elements.
   HeadElements result;
   std::int64_t count = 1;
   for (std::size_t lead = to.size(); lead-- > 0;) {

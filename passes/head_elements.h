@@ -17,7 +17,7 @@ struct RopeTerm {
   RopeFactor factor;
 };
 
-/// One element: a sum of terms.
+/// One element, as a sum of terms.
 using RopeForm = std::vector<RopeTerm>;
 
 /// The elements of a value. Its dims are leading dims (batch, sequence, heads in some order), then
@@ -35,16 +35,16 @@ class HeadElementAnalysis {
 
   explicit HeadElementAnalysis(const Rewriter& rw) : rw_(rw), factors_(rw) {}
 
-  /// Returns the factors of `value` if it contains nothing else, otherwise nullptr.
+  /// Returns the factors of `value`; nullptr if it contains anything but factors.
   const RopeFactors* factors(ir::ValueId value) { return factors_.find(value); }
 
-  /// Starts the analysis of values computed from `x`, which has rank 4 and a constant last dim.
-  /// Discards the results for the previous x.
+  /// Starts the analysis of values computed from `x`, which must have rank 4 and a constant last
+  /// dim. Discards the results for the previous x.
   void start(ir::ValueId x);
   /// Computes the elements of the results of `node` from those of its operands. Returns false if
   /// they are unknown.
   bool visit(const ir::Node& node);
-  /// Returns the elements of a value computed from x; nullptr if they are unknown.
+  /// Returns the elements of a value computed from x; nullptr if `visit` has not found them.
   const HeadElements* made_from_x(ir::ValueId value) const;
   /// Returns the axis of x that corresponds to the tokens of the factors (1 or 2). It is known
   /// after a product with factors has been visited.
@@ -60,7 +60,7 @@ class HeadElementAnalysis {
   std::optional<std::size_t> sequence_axis_;
 };
 
-/// A rotation of a head.
+/// A rotation of a head (RoPE). The vectors have rotary_dim / 2 factors each.
 struct Rotation {
   std::int64_t rotary_dim = 0;
   bool interleaved = false;

@@ -19,7 +19,7 @@ constexpr std::int64_t kMaxConstant = 1 << 16;
 
 }  // namespace
 
-/// The affine function of a node's result, with one rule for each operator.
+/// Computes the affine function of a node's result, with one rule for each operator.
 class IndexRules {
  public:
   IndexRules(IndexAnalysis& analysis, const ir::Node& node, ValueId value)
@@ -156,7 +156,7 @@ class IndexRules {
     return i < node_.inputs.size() && node_.inputs[i].exists() ? analysis_.find(node_.inputs[i])
                                                                : nullptr;
   }
-  /// Returns operand i if it is one number.
+  /// Returns operand i if it is a number, or a tensor of equal numbers.
   std::optional<Dim> number(std::size_t i) const {
     const auto* x = get(i);
     return x && x->is_uniform() ? std::optional(x->start) : std::nullopt;
@@ -388,7 +388,7 @@ std::optional<std::vector<IndexRun>> IndexAnalysis::overwritten_block(const ir::
     if (!at || at->steps.size() != tuple_dims.size()) return std::nullopt;
     runs.push_back({at->start, 1, 1});
     if (at->is_uniform()) continue;
-    // Each axis of the tuples counts one component.
+    // Along each axis of the tuples, exactly one component grows.
     skip_ones();
     for (std::size_t a = 0; a < tuple_dims.size(); ++a)
       if (a != next && !ir::is_zero(at->steps[a])) return std::nullopt;

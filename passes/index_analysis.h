@@ -7,8 +7,8 @@
 #include "compiler/ir/index_map.h"
 #include "passes/match.h"
 
-/// Integer tensors whose elements are affine in their index: positions, indices of keys and
-/// queries, masks of ones.
+/// Analysis of integer tensors whose elements are affine functions of their index: positions,
+/// indices of keys and queries, masks of ones.
 namespace llmc::passes {
 
 /// The integers floor(numerator / divisor) of numerators >= 0.
@@ -17,7 +17,7 @@ struct IndexQuotient {
   std::int64_t divisor = 1;
 };
 
-/// The indices begin, begin + step, … of `size` elements; step >= 1.
+/// `size` indices begin, begin + step, …; step >= 1.
 struct IndexRun {
   ir::Dim begin;
   std::int64_t step = 1;
@@ -44,13 +44,14 @@ class IndexAnalysis {
   bool always_true(ir::ValueId value);
   bool always_false(ir::ValueId value);
 
-  /// Returns the quotients that a division of an affine value by a number gives. Supports division
-  /// of integers, floor of float division, views, casts, and additions and subtractions of 0.
+  /// Returns the quotients if `value` is an affine value divided by a positive number and rounded
+  /// down. Supports division of integers, floor of float division, views, casts, and additions and
+  /// subtractions of 0.
   std::optional<IndexQuotient> quotient(ir::ValueId value);
 
-  /// Returns the indices along each axis of the block of its data that a ScatterNd or a
-  /// ScatterElements replaces by its updates, in order: x[:, 1:3] = y, x[:, 0] = y, x[:, ::2] = y;
-  /// nullopt if it does anything else.
+  /// Returns, for each axis, the indices of the block of its data that a ScatterNd or a
+  /// ScatterElements overwrites with its updates, in order: x[:, 1:3] = y, x[:, 0] = y, x[:, ::2] =
+  /// y. Returns nullopt for other scatters and other nodes.
   std::optional<std::vector<IndexRun>> overwritten_block(const ir::Node& node);
 
   /// Returns the left minus the right operand of a Binary, as a function of the result's index;
@@ -61,7 +62,8 @@ class IndexAnalysis {
   friend class IndexRules;
   std::optional<std::vector<IndexRun>> overwritten_slice(const ir::Node& node,
                                                          const ir::ScatterElements& op);
-  /// Returns component c of index tuples, which are along the last axis, for a dim of `size`.
+  /// Returns component c of the index tuples along the last axis of `tuples`, for a dim of `size`.
+  /// Negative numbers count from the end of the dim.
   std::optional<ir::AffineIndex> component(ir::ValueId tuples, std::size_t c, const ir::Dim& size);
 
   const Rewriter& rw_;

@@ -13,13 +13,13 @@ namespace {
 using ir::Dim;
 using ir::ValueId;
 
-/// Index along one axis: start + token * t + head * h + element * e, for element e of head h of
-/// token t.
+/// Index along one axis of a value: start + token * t + head * h + element * e, for element e of
+/// head h of token t.
 struct Form {
   std::int64_t start = 0, token = 0, head = 0, element = 0;
 };
 
-/// Elements begin <= e < end of the heads, as elements of `value`.
+/// Elements begin <= e < end of each head, and where they are in `value`.
 struct Part {
   ValueId value;
   std::vector<Form> axes;  // of `value`
@@ -31,8 +31,8 @@ struct Part {
   }
 };
 
-/// Returns the forms of the operand's axes; nullopt unless each is a sum of multiples of the
-/// result's.
+/// Returns the forms of the operand's axes after the forms `result` of a view's result; nullopt
+/// unless each operand index is a sum of multiples of result indices.
 std::optional<std::vector<Form>> operand_forms(const ir::IndexMap& map,
                                                const std::vector<Form>& result) {
   std::vector<Form> forms;
@@ -54,13 +54,13 @@ std::optional<std::vector<Form>> operand_forms(const ir::IndexMap& map,
   return forms;
 }
 
-/// Traces keys or values [1, S, heads, D] backwards through views, concatenations and padding, to
-/// values of all heads or to other operators. The parts are in the order of the elements.
+/// Traces keys or values [1, S, heads, D] backwards through views, concatenations and padding,
+/// until a part is the same for all heads or is computed by another operator.
 class PartFinder {
  public:
   explicit PartFinder(const Rewriter& rw) : rw_(rw) {}
 
-  /// Returns an empty vector if there are too many parts.
+  /// Returns the parts in the order of their elements; empty if there are too many.
   std::vector<Part> find(ValueId heads, std::int64_t head_dim) {
     trace({heads, {{}, {.token = 1}, {.head = 1}, {.element = 1}}, 0, head_dim});
     if (visits_ > kMaxVisits) return {};
@@ -96,8 +96,8 @@ class PartFinder {
     return !maps.empty();
   }
 
-  /// Limits the elements of `moved` to those whose index is in the range. Returns false if the
-  /// range does not depend on the element alone.
+  /// Limits `moved` to the elements whose index is in the range. Returns false if the index depends
+  /// on the token or the head, or is not the element with an offset.
   static bool limit(const ir::IndexMap::Range& range, const Part& part, Part& moved) {
     const Form& form = part.axes[range.axis];
     const auto begin = range.begin.constant(), size = range.size.constant();
@@ -107,7 +107,8 @@ class PartFinder {
     return true;
   }
 
-  /// Zeros after the last element of the last axis.
+  /// Traces through a Pad with zeros after the last element of the last axis. Returns false,
+  /// without an effect, for other nodes.
   bool trace_pad(const ir::Node& node, const Part& part) {
     const auto* pad = std::get_if<ir::Pad>(&node.op);
     if (!pad || pad->mode != ir::PadMode::kConstant || node.inputs.size() != 2) return false;
@@ -129,7 +130,7 @@ class PartFinder {
   int visits_ = 0;
 };
 
-/// Elements of the heads that are elements of a product c . W.
+/// Elements of the heads that are elements of a matrix product c . W.
 struct ProductPart {
   ValueId product, row;    // row: c[…, rank]
   ir::ConstantPtr matrix;  // float[columns of the product, rank]
@@ -153,7 +154,7 @@ std::optional<ProductPart> match_product(const Rewriter& rw, const Part& part, c
   return ProductPart{part.value, node->inputs[0], ir::transposed(matrix)};
 }
 
-/// Returns whether the part has one row of elements for each token, next to each other.
+/// Returns whether the part is a row of contiguous elements for each token, the same for all heads.
 bool is_row(const Rewriter& rw, const Part& part, const Dim& tokens) {
   const auto& dims = rw.type(part.value).dims;
   std::size_t found = 0;  // axes of the tokens
@@ -168,15 +169,15 @@ bool is_row(const Rewriter& rw, const Part& part, const Dim& tokens) {
   return found == 1 && last.element == 1 && last.token == 0 && is_f32(rw, part.value, 2);
 }
 
-/// The elements of keys or values of all heads, in the order of the elements.
+/// Keys or values of all heads, divided into parts in the order of the elements.
 struct Heads {
   std::optional<ProductPart> product;
-  std::vector<Part> products, rows;  // parts of the product; rows that all heads share
+  std::vector<Part> products, rows;  // parts of the product; rows shared by all heads
 
   std::int64_t product_size() const { return size(products); }
   std::int64_t row_size() const { return size(rows); }
-  /// Returns the rows of the matrix with the product's elements of head `h`, then -1 (zeros) up to
-  /// `count`.
+  /// Returns the rows of the matrix that compute the product's elements of head `h`, then -1 (rows
+  /// of zeros) up to `count`.
   std::vector<std::int64_t> matrix_rows(std::int64_t h, std::int64_t count) const {
     std::vector<std::int64_t> indices;
     for (const Part& part : products) {
@@ -196,8 +197,8 @@ struct Heads {
   }
 };
 
-/// Returns nullopt unless each element belongs to one product, to a shared row, or is zero.
-/// `value`: [1, tokens, heads, head_dim].
+/// Returns nullopt unless each element is one of a single product, one of a row shared by all
+/// heads, or zero. `value`: [1, tokens, heads, head_dim].
 std::optional<Heads> match_heads(const Rewriter& rw, ValueId value, std::int64_t head_dim) {
   const Dim tokens = rw.type(value).dims[1];
   Heads heads;
@@ -221,7 +222,7 @@ struct LatentMatch {
   NodeIndex node = 0;
   Heads keys, values;
   std::int64_t rank = 0;        // elements of the cached row
-  std::int64_t value_rows = 0;  // elements of a head of the values, rounded up to a panel
+  std::int64_t value_rows = 0;  // elements of a value head, rounded up to panels
 
   std::int64_t width() const { return rank + keys.row_size(); }
 };
@@ -230,7 +231,7 @@ std::optional<LatentMatch> match_latent(const Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto& op = std::get<ir::Attention>(node.op);
   const ValueId past = node.inputs[3];
-  if (rw.type(node.inputs[0]).dims[1] == Dim(0)) return std::nullopt;  // Reshape cannot say it
+  if (rw.type(node.inputs[0]).dims[1] == Dim(0)) return std::nullopt;  // in a Reshape, 0 means copy
   if (op.kv_heads != op.heads || !rw.is_input(past) || rw.use_count(past) != 1 ||
       rw.use_count(node.outputs[1]) != 1 || !rw.is_output(node.outputs[1]))
     return std::nullopt;
@@ -238,7 +239,7 @@ std::optional<LatentMatch> match_latent(const Rewriter& rw, NodeIndex i) {
   auto values = keys ? match_heads(rw, node.inputs[2], op.head_dim) : std::nullopt;
   if (!values || !values->rows.empty() || values->product->row != keys->product->row)
     return std::nullopt;
-  // Elements after those of the product are zeros.
+  // All other elements of a head, after those of the product, must be zeros.
   const std::int64_t used = values->product_size();
   if (values->products.back().end != used) return std::nullopt;
   LatentMatch found{i, std::move(*keys), std::move(*values), 0, 0};
@@ -340,7 +341,7 @@ Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
   std::vector<LatentMatch> matches;
   std::int64_t width = 0;
-  bool all = true;  // attentions of a decoder have caches of one shape
+  bool all = true;  // all attentions of a decoder must have caches of one shape
   for (NodeIndex i = 0; i < rw.size() && all; ++i) {
     if (!rw.alive(i) || !std::holds_alternative<ir::Attention>(rw.node(i).op)) continue;
     auto found = match_latent(rw, i);

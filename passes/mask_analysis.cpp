@@ -25,14 +25,14 @@ std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Nod
   const auto& from = rw_.type(node.inputs[0]).dims;
   const std::size_t rank = rw_.type(value).rank();
   if (maps.size() == 2 && maps[1].range->axis + 1 == rank) {
-    // All keys of the first block must be visible. The second must be a band without a lower bound,
-    // whose row 0 is adjacent to the first block.
+    // A concatenation along the keys. All keys of the first block must be visible. The second block
+    // must be a band without a lower bound, whose row 0 is adjacent to the first block.
     const Dim& begin = maps[1].range->begin;
     const auto left = inner(node.inputs[0]);
     const auto right = part_of(inner(node.inputs[1]), Dim(0), *ir::mul(begin, Dim(-1)));
     if (left != Band{} || !right || right->lower || right->chunks) return FoundBand();
     if (!right->upper) return right;
-    const auto gap = ir::sub(*right->upper, begin);  // row 0 sees the last of them
+    const auto gap = ir::sub(*right->upper, begin);  // row 0 sees the last key of the first block
     return gap && ir::is_non_negative(*ir::add(*gap, Dim(1))) ? right : FoundBand();
   }
   if (maps.size() != 1) return FoundBand();
@@ -131,12 +131,12 @@ FoundBand MaskAnalysis::compute_condition(ValueId value, const ir::Node& node, b
   return comparison(node, bin->kind, wanted);
 }
 
-/// Returns the band in which the comparison of left - right, an affine function, with 0 equals
-/// `wanted`.
+/// Returns the band in which a comparison equals `wanted`. Supports affine operands, chunk numbers,
+/// and comparisons of flags and additive masks with constants.
 FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool wanted) {
   if (kind == BinaryKind::kEqual) {
     if (auto chunks = wanted ? same_chunk(node) : std::nullopt) return chunks;
-    // Comparisons of flags with 0, and of an additive mask with 0 or with its negative number.
+    // Comparisons of flags with 0 or 1, and of an additive mask with 0 or its hiding number.
     for (std::size_t side = 0; side < 2; ++side) {
       const ValueId x = node.inputs[side];
       const auto number = scalar_constant(rw_, node.inputs[1 - side]);
@@ -223,7 +223,8 @@ FoundBand MaskAnalysis::same_chunk(const ir::Node& node) {
   const std::size_t rank = rw_.type(node.outputs[0]).rank();
   const auto left = indices_.quotient(a), right = indices_.quotient(b);
   if (rank < 2 || !left || !right || left->divisor != right->divisor) return std::nullopt;
-  // Returns the first number of a range along one axis, which is counted from the last one.
+  // Returns the start of an index that grows by 1 along the axis `back` from the last one, or not
+  // at all if this axis is that of a single query. Returns nullopt for other indices.
   const auto along = [&](const ir::AffineIndex& index, std::size_t back) -> std::optional<Dim> {
     const auto x = ir::aligned(index, rank);
     if (!x) return std::nullopt;

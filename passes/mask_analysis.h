@@ -20,14 +20,15 @@ struct MaskShape {
   ir::Dim queries, past, keys;
 };
 
-/// Finds the band of a mask. Supports comparisons of key and query index (index_analysis.h), equal
-/// quotients of both, which divide the tokens into chunks, And, Or, Not, Where, products with 0 and
-/// 1, 1 - x, triangles, views and concatenations of masks, slices of stored triangles, padding
-/// masks of ones, and the graph input `attention_mask`. The last axis of a mask is the keys, the
-/// one before it the queries. Along other axes, the mask must have one element or be repeated.
+/// Finds the band of a mask. Supports comparisons of key and query index (index_analysis.h),
+/// equality of their chunk numbers (quotients by the chunk size), And, Or, Not, Where, products
+/// with 0 and 1, 1 - x, triangles, views and concatenations of masks, slices of stored triangles,
+/// padding masks of ones, and the graph input `attention_mask`. The last axis of a mask is the
+/// keys, the one before it the queries. Along other axes, the mask must have one element or be
+/// repeated.
 class MaskAnalysis {
  public:
-  /// An added number that is at most this hides a score, like minus infinity.
+  /// A number of at most this, added to a score, hides the key, like minus infinity.
   static constexpr double kHidden = -1e4;
 
   MaskAnalysis(const Rewriter& rw, IndexAnalysis& indices, MaskShape shape)
@@ -42,17 +43,18 @@ class MaskAnalysis {
 
  private:
   enum class Question : std::uint8_t { kCondition, kNonZero, kBias };
-  /// Returns the answer to a question about a value with a producer. Each is computed once, so that
-  /// the time is linear in the number of nodes.
+  /// Returns the answer to a question about `value`; nullopt for a value without a producer.
+  /// Answers are cached, so that the time is linear in the number of nodes.
   std::optional<Band> answer(Question question, ir::ValueId value, bool wanted);
-  /// Applies the rules for both bools and numbers. Returns nullopt if none applies.
+  /// Applies the rules that hold for bools and for numbers: constants, casts and triangles. Returns
+  /// nullopt if none applies.
   std::optional<std::optional<Band>> of_any_type(ir::ValueId value, const ir::Node& node,
                                                  bool wanted);
   std::optional<Band> compute_condition(ir::ValueId value, const ir::Node& node, bool wanted);
   std::optional<Band> compute_bias(ir::ValueId value, const ir::Node& node);
   std::optional<Band> comparison(const ir::Node& node, ir::BinaryKind kind, bool wanted);
   std::optional<Band> same_chunk(const ir::Node& node);
-  /// Returns the band in which the number `value` is nonzero, or 0 if not `wanted`.
+  /// Returns the band in which the number `value` is nonzero, or is 0 if not `wanted`.
   std::optional<Band> non_zero(ir::ValueId value, bool wanted);
   std::optional<Band> compute_non_zero(ir::ValueId value, const ir::Node& node, bool wanted);
   std::optional<Band> triangle(const ir::Node& node, bool wanted);
@@ -60,7 +62,8 @@ class MaskAnalysis {
   std::optional<Band> stored_bias(ir::ValueId value);
   bool is_flag(ir::ValueId value);
   bool compute_is_flag(ir::ValueId value);
-  /// Returns the common value of a float tensor whose elements are all equal, otherwise nullopt.
+  /// Returns the common value of a tensor whose elements are all equal; nullopt if they are not, or
+  /// not known to be.
   std::optional<double> number_everywhere(ir::ValueId value) const;
   /// For a view `value`: finds the band of its operand with `inner`, and returns it in the
   /// coordinates of `value`. Returns nullopt if the node is not a view, and an absent band if none

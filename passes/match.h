@@ -16,11 +16,11 @@ using NodeIndex = Rewriter::NodeIndex;
 
 /// Returns the element of a numeric constant with one element and any shape, otherwise nullopt.
 std::optional<double> scalar_constant(const Rewriter& rw, ir::ValueId value);
-/// Returns the elements of an integer or bool constant with at most 64 elements, or nullopt.
+/// Returns the elements of an integer or bool constant with at most 64 elements, otherwise nullopt.
 std::optional<std::vector<std::int64_t>> integer_constant(const Rewriter& rw, ir::ValueId value);
 
-/// Returns the elements of an integer value that is constant or computed from dims, otherwise
-/// nullopt.
+/// Returns the elements of an integer value that is computed from dims, or of a constant of at most
+/// 2^16 integers; otherwise nullopt.
 std::optional<std::vector<ir::Dim>> known_integers(const Rewriter& rw, ir::ValueId value);
 /// Returns ir::index_maps() of a result of `node`, using the integers known to the rewriter.
 std::vector<ir::IndexMap> index_maps(const Rewriter& rw, const ir::Node& node,
@@ -44,25 +44,25 @@ struct Scaled {
 std::optional<Scaled> with_scalar(const Rewriter& rw, ir::ValueId value, ir::BinaryKind kind);
 
 /// Follows Reshape, Squeeze, Unsqueeze, Identity and Cast to the same type backwards. Returns the
-/// first value with the same elements in row-major order.
+/// earliest value, whose elements in row-major order are those of `value`.
 ir::ValueId strip_views(const Rewriter& rw, ir::ValueId value);
 
 /// Returns the last dim of the value; nullopt if it is symbolic or the rank is 0.
 std::optional<std::int64_t> last_dim(const Rewriter& rw, ir::ValueId value);
 /// Returns whether the value is an f32 tensor of at least `rank` dims.
 bool is_f32(const Rewriter& rw, ir::ValueId value, std::size_t rank = 0);
-/// Return whether `axes` consists of the last axis of a tensor of rank `rank`, counted from either
-/// end.
+/// Return whether the last axis of a tensor of rank `rank` is the only axis in `axes`, or is
+/// `axis`. Axes may be negative (counted from the end).
 bool is_last_axis(const std::vector<std::int64_t>& axes, std::size_t rank);
 bool is_last_axis(std::int64_t axis, std::size_t rank);
 
-/// Returns the constant of a nonempty rank-2 float `value`, which may be followed by Transposes and
-/// by Casts that widen to f32. The result [rows, columns] is a lazy view; no data is read. Returns
-/// nullptr if `value` is not such a constant.
+/// Returns the nonempty rank-2 float constant that is `value`, or from which Transposes and Casts
+/// that widen to f32 compute it. The result has the dims of `value` and the element type of the
+/// constant; it is a lazy view, and no data is read. Returns nullptr for other values.
 ir::ConstantPtr matrix_constant(const Rewriter& rw, ir::ValueId value);
-/// Returns a float constant that is broadcast along the last dim of `like`, as f32[n]. Its last dim
-/// is n, its other dims are 1, and its rank is at most that of `like`. Returns nullptr for other
-/// values.
+/// Returns a float constant with one element for each index along the last dim n of `like`, as
+/// f32[n]. Its dims are [n] or [1, …, 1, n], and its rank is at most that of `like`. Returns
+/// nullptr for other values.
 ir::ConstantPtr row_constant(const Rewriter& rw, ir::ValueId value, ir::ValueId like);
 
 /// Returns the graph's input with this name; kNoValue if there is none.
@@ -74,8 +74,8 @@ bool same_data(const ir::ConstantPtr& a, const ir::ConstantPtr& b,
                std::size_t limit = std::size_t{1} << 20);
 
 /// Returns the shape operand of a Reshape from `from` to `to`. A dim that is symbolic or 0 is
-/// represented by 0 if `from` has the same dim at that axis; one other symbolic dim is represented
-/// by -1. Returns nullopt if other dims are symbolic or 0, or if both 0 and -1 are needed.
+/// represented by 0 if `from` has the same dim at that axis. One other symbolic dim is represented
+/// by -1. Returns nullopt if more dims are symbolic or 0, or if both 0 and -1 are needed.
 std::optional<std::vector<std::int64_t>> reshape_spec(const ir::TensorType& from,
                                                       const std::vector<ir::Dim>& to);
 /// Emits a Reshape of `value` to `dims` and returns its result, or returns `value` if it has these
@@ -85,7 +85,8 @@ ir::ValueId emit_reshape(Rewriter& rw, ir::ValueId value, const std::vector<ir::
 /// Emits an i64[n] constant.
 ir::ValueId emit_integers(Rewriter& rw, std::vector<std::int64_t> values, NodeIndex anchor);
 
-/// Returns the name of a matrix stacked from others, "a + b + c". Empty if one of them has no name.
+/// Returns "a + b + c", the name of a matrix stacked from those with names a, b and c; empty if one
+/// of them has no name.
 std::string stacked_name(const Rewriter& rw, const std::vector<ir::ValueId>& values);
 
 }  // namespace llmc::passes

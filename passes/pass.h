@@ -25,7 +25,7 @@ struct PassOptions {
   /// Maximum number of elements of a folded constant. It is small enough that weights are not
   /// folded.
   std::int64_t fold_limit_elements = 1 << 16;
-  /// Number of tokens for which tables by position are computed: the context.
+  /// Context of the decoder in tokens. Tables by position have this length.
   std::int64_t context = 2048;
 };
 

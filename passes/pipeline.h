@@ -18,7 +18,7 @@ struct PassEntry {
   std::string_view why;  // reason for its position in the pipeline
 };
 
-/// Returns the passes that convert an imported graph to stages, in order. Some occur twice.
+/// Returns the passes that convert an imported graph to stages, in order. Some occur several times.
 std::span<const PassEntry> pipeline();
 /// Returns every pass once, for llmc-opt.
 std::vector<PassEntry> registry();
@@ -33,7 +33,8 @@ struct PassReport {
   std::vector<std::string> dropped_inputs;  // names of the graph inputs that the pass removed
 };
 
-/// Callback with the graph after each pass. Number 0 is the graph before the first pass.
+/// Callback with the graph after each pass. Number 0 is the graph before the first pass. An error
+/// ends run_passes().
 using DumpHook =
     std::function<Status(std::size_t number, std::string_view pass, const ir::Graph& graph)>;
 
@@ -48,7 +49,7 @@ struct PipelineResult {
   std::vector<PassReport> reports;
 };
 
-/// Runs `passes` in order. Fails like a pass, like the hook, or with kInternal if
+/// Runs `passes` in order. Returns the error of a pass or of the hook, or kInternal if
 /// PipelineOptions::verify is set and the result of a pass is not a valid graph. The message names
 /// the pass, unless the hook failed.
 Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> passes,
@@ -56,7 +57,8 @@ Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> pa
 /// Calls run_passes() with pipeline().
 Result<PipelineResult> run_pipeline(ir::Graph graph, const PipelineOptions& options = {});
 
-/// Returns a hook that writes NN-pass.ir files to an existing folder (`--dump-ir`).
+/// Returns a hook that writes each graph to a file NN-PASS.ir in an existing folder (`--dump-ir`).
+/// It fails with kUsage if a file cannot be written.
 DumpHook dump_ir_to(std::filesystem::path folder);
 
 }  // namespace llmc::passes

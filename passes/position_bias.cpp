@@ -21,8 +21,8 @@ bool is_elementwise(const ir::Op& op) {
          std::holds_alternative<ir::Where>(op) || std::holds_alternative<ir::Cast>(op);
 }
 
-/// Returns whether the elements grow by one step along the last axis, a step for each row, up to
-/// the rounding of f32.
+/// Returns whether each row along the last axis is an arithmetic progression, up to the rounding of
+/// f32. Rows may have different steps.
 bool grows_evenly(const ir::Constant& table) {
   constexpr double kRounding = 1e-6;
   if (table.dims().empty() || table.element_count() > kMaxTableElements) return false;
@@ -58,7 +58,8 @@ std::optional<BiasIndex> PositionBias::find(ValueId value) {
   if (!label(1, {Axis::Kind::kKey, 0}, shape_.keys) ||
       !label(2, {Axis::Kind::kQuery, shape_.past}, shape_.queries))
     return std::nullopt;
-  // Only for a whole term: within another function, numbers that keys share would not cancel.
+  // Only for a whole term: the softmax cancels a number that all keys share only if it is added to
+  // the scores directly.
   if (is_cut_of_even_table(value, axes)) return BiasIndex::kDistance;
   return find(value, axes);
 }
@@ -89,10 +90,10 @@ std::optional<BiasIndex> PositionBias::compute(ValueId value, const Axes& axes) 
   return of_view(*node, value, axes);
 }
 
-/// Returns whether `value` is a cut of consecutive elements for the keys from the last axis of a
-/// constant whose rows grow evenly. slope * (key + n) is slope * (key - query) plus a number that
-/// all keys of the query share, which the softmax cancels, so it does not matter where the cut
-/// begins.
+/// Returns whether `value` is a Slice of consecutive elements, one for each key, along the last
+/// axis of a constant whose rows are arithmetic progressions. slope * (key + n) is slope * (key -
+/// query) plus a number that all keys of the query share. The softmax cancels this number, so it
+/// does not matter where the slice begins.
 bool PositionBias::is_cut_of_even_table(ValueId value, const Axes& axes) const {
   if (!rw_.op<ir::Slice>(value)) return false;
   const ir::Node& node = *rw_.producer(value);

@@ -8,20 +8,21 @@
 #include "passes/index_analysis.h"
 #include "passes/mask_analysis.h"
 
-/// Analysis of terms that a graph adds to the scores of attention by position: relative position
-/// bias (Raffel et al. 2020), ALiBi (Press et al. 2022).
+/// Analysis of terms that depend on positions and are added to the scores of attention: relative
+/// position bias (Raffel et al. 2020), ALiBi (Press et al. 2022).
 namespace llmc::passes {
 
-/// On what a bias depends, besides the head.
+/// What a bias depends on besides the head.
 enum class BiasIndex : std::uint8_t { kNothing, kDistance, kKey };
 
-/// Returns on what the sum of two terms depends; nullopt if a term is unknown, or if one depends on
+/// Returns what the sum of two terms depends on; nullopt if a term is unknown, or if one depends on
 /// the distance and the other on the key.
 std::optional<BiasIndex> combined(std::optional<BiasIndex> a, std::optional<BiasIndex> b);
 
 /// Analyses values that are computed from positions alone: by elementwise operators, lookups in
-/// constant tables and views of integers that are affine in their index (index_analysis.h). A
-/// term may also be cut from a table for all lengths whose rows grow evenly.
+/// constant tables and views of integers that are affine in their index (index_analysis.h). A whole
+/// term may also be a slice of a constant table for all lengths, each row of which is an arithmetic
+/// progression.
 class PositionBias {
  public:
   PositionBias(const Rewriter& rw, IndexAnalysis& indices, MaskShape shape)
@@ -52,7 +53,7 @@ class PositionBias {
   std::optional<BiasIndex> of_lookup(const ir::Node& node, const Axes& axes);
   bool is_cut_of_even_table(ir::ValueId value, const Axes& axes) const;
   std::optional<BiasIndex> of_view(const ir::Node& node, ir::ValueId value, const Axes& axes);
-  /// Returns the elements of a value, nullptr if they cannot be computed.
+  /// Returns the elements of a value at the sizes `sizes_`; nullptr if they cannot be computed.
   const reference::Tensor* evaluate(ir::ValueId value);
   std::optional<reference::Tensor> compute_elements(ir::ValueId value);
 
@@ -60,10 +61,10 @@ class PositionBias {
   IndexAnalysis& indices_;
   MaskShape shape_;
   int depth_ = 0;
-  /// Results of find(). Values are queried with few different axes.
+  /// Results of find(). A value is queried with few different axes.
   std::map<ir::ValueId, std::vector<std::pair<Axes, std::optional<BiasIndex>>>> found_;
-  std::map<std::string, std::int64_t> sizes_;                       // of the evaluation
-  std::map<ir::ValueId, std::optional<reference::Tensor>> values_;  // evaluated
+  std::map<std::string, std::int64_t> sizes_;                       // by symbol, for evaluate()
+  std::map<ir::ValueId, std::optional<reference::Tensor>> values_;  // of evaluate()
 };
 
 }  // namespace llmc::passes

@@ -75,7 +75,7 @@ class WeightRewriter {
   }
 
   const WeightRewrite& rewrite_;
-  /// Products with the same matrix share its view, which holds the matrix, too.
+  /// Views by matrix: products with the same matrix share one. A view keeps its matrix alive.
   std::map<const ir::Constant*, ir::ConstantPtr> made_;
 };
 

@@ -7,23 +7,25 @@
 
 namespace llmc::passes {
 
-/// A replacement of the weights of products by views of them.
+/// A rule that replaces the weights of products by lazy views of them.
 struct WeightRewrite {
-  /// Returns whether the weight of this product is to be replaced.
+  /// Returns whether the rule considers the weight of this product.
   std::function<bool(const ir::Op&)> wants;
-  /// Returns whether matrices are replaced: one, or the same weight of all layers.
+  /// Returns whether to replace a weight. The argument is one matrix, or that of each iteration of
+  /// a loop.
   std::function<bool(std::span<const ir::ConstantPtr>)> applies;
   std::function<ir::ConstantPtr(const ir::ConstantPtr&)> make;
   /// Called with each product whose weight was replaced.
   std::function<void(ir::Op&)> replaced;
 };
 
-/// Returns whether the operator is a Linear, ExpertLinear or QkvProjection whose weight, operand 1,
-/// is stored in a quantized format.
+/// Returns whether the operator is a Linear, ExpertLinear or QkvProjection with a quantized weight
+/// format. (The weight is operand 1; its constant may still be f32.)
 bool has_quantized_weight(const ir::Op& op);
 
-/// Replaces weights in the graph and in the bodies of loops. Other users of a weight, such as a
-/// table, keep it.
+/// Applies `rewrite` to the products with has_quantized_weight(), in the graph and in the bodies of
+/// loops. Other users of a constant, such as an embedding, keep it. A loop parameter with other
+/// users is unchanged.
 void rewrite_weights(ir::Graph& graph, const WeightRewrite& rewrite);
 
 }  // namespace llmc::passes

@@ -11,7 +11,8 @@ namespace {
 
 using ir::ValueId;
 
-/// Combines the numbers of several nodes; the result is 0 if they differ.
+/// Combines a number that several nodes have: `fact` becomes 0 if they differ. `first`: whether
+/// `value` is that of the first node.
 void agree(std::int64_t& fact, std::int64_t value, bool first) {
   fact = first || fact == value ? value : 0;
 }
@@ -145,15 +146,14 @@ class Reader {
   }
 
  private:
-  /// Returns whether the operator is a stage or a view.
+  /// Returns whether the operator is a reshape, a lookup or an identity.
   static bool is_view_or_stage(const ir::Op& op) {
     const auto* un = std::get_if<ir::Unary>(&op);
     return ir::is_reshape(op) || std::holds_alternative<ir::Gather>(op) ||
            (un && un->kind == ir::UnaryKind::kIdentity);
   }
 
-  /// Returns whether the node is an elementwise operator on floats that the plan lowers to a
-  /// kernel.
+  /// Returns whether the node is a unary (not identity) or binary operator with an f32 result.
   static bool is_elementwise(const ir::Graph& graph, const ir::Node& node) {
     const auto* un = std::get_if<ir::Unary>(&node.op);
     const bool computes =

@@ -9,8 +9,8 @@ namespace llmc::passes {
 ///
 ///   linear(x, W) {format = q4}  ->  linear(x, floats(W)) {format = q4}       W: quantized
 ///
-/// Packing rounds them to the format, instead of keeping the codes, and hadamard_inputs and
-/// calibration take them as other weights. Tables keep their codes.
+/// Packing then rounds them to the format instead of keeping the codes, and hadamard_inputs and
+/// calibration treat them like other weights. Embedding tables keep their codes.
 Result<ir::Graph> requantize(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

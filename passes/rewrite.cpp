@@ -153,8 +153,8 @@ void Rewriter::kill_if_unused(ValueId value) {
   }
 }
 
-/// Restores the removed producer of `value` and its operands, because a match may use a value whose
-/// node was removed.
+/// Restores the producer of `value` and, recursively, those of its operands if they were removed,
+/// because a match may use a value whose node was removed.
 void Rewriter::revive(ValueId value) {
   std::vector<ValueId> pending{value};
   while (!pending.empty()) {

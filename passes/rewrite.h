@@ -16,8 +16,9 @@
 namespace llmc::passes {
 
 /// A graph that a pass rewrites. The pass visits the original nodes, emits new nodes, and replaces
-/// values. Replacements take effect immediately, and nodes without users are removed immediately.
-/// `finish` sorts the remaining nodes into execution order.
+/// values. Replacements take effect immediately. A node is removed as soon as it has lost its last
+/// user, and restored if an emitted node or a replacement uses its result. `finish` sorts the
+/// remaining nodes into execution order.
 ///
 ///   Rewriter rw(std::move(graph));
 ///   for (NodeIndex i = 0; i < rw.size(); ++i) {
@@ -38,7 +39,7 @@ class Rewriter {
   /// Number of original nodes; nodes 0 .. size()-1 are in execution order.
   NodeIndex size() const { return original_; }
   const ir::Node& node(NodeIndex index) const;
-  /// Returns whether the node is in the graph: false after it has lost its last user.
+  /// Returns whether the node is in the graph: false while it is removed.
   bool alive(NodeIndex index) const { return alive_[index]; }
   const ir::Graph& graph() const { return graph_; }
   const ir::TensorType& type(ir::ValueId value) const { return graph_.value(value).type; }

@@ -13,7 +13,7 @@ namespace {
 
 using ir::ValueId;
 
-/// `count` repetitions of `period` nodes each, starting at position `start` of the walk.
+/// `count` repetitions of `period` nodes each, from position `start` of the walk on.
 struct Run {
   std::size_t start = 0, period = 0, count = 0;
   std::size_t covered() const { return period * count; }
@@ -38,7 +38,7 @@ struct Operand {
   };
   Kind kind = Kind::kAbsent;
   BodyResult result;      // kInternal
-  std::size_t index = 0;  // index in the list of its kind
+  std::size_t index = 0;  // index in the list of this kind in Body
 };
 
 struct Carried {
@@ -53,7 +53,7 @@ struct Body {
   std::vector<ValueId> invariants;
   std::vector<ir::ConstantPtr> constants;
   std::vector<std::vector<ValueId>> parameters;  // [parameter][iteration]
-  std::vector<BodyResult> results;               // one for each iteration
+  std::vector<BodyResult> results;               // read after the loop: one value per iteration
 };
 
 class Roller {
@@ -254,8 +254,8 @@ void Roller::find_results(const Run& run, Body& body) const {
     }
 }
 
-/// Returns whether a value for the next iteration is computed from one of the previous iteration.
-/// Otherwise they stand side by side, as the projections of one row to keys and values do.
+/// Returns whether a carried value is computed from a carried value. Otherwise the repetitions are
+/// independent of each other, like the projections of one row to keys and values.
 bool Roller::is_chain(const Run& run, const Body& body) {
   std::vector<bool> follows(run.period, false);
   for (std::size_t j = 0; j < run.period; ++j)
@@ -267,9 +267,9 @@ bool Roller::is_chain(const Run& run, const Body& body) {
                              [&](const Carried& c) { return follows[c.result.node]; });
 }
 
-/// Returns whether each iteration has its own caches, of which nothing but the updated caches
-/// leaves the loop, or no caches at all. Layers that attend to the keys and values of an earlier
-/// layer are not rolled.
+/// Returns whether the body has no attention, or each iteration has its own caches and, besides
+/// carried values, only the updated caches are read after the loop. Layers that attend to the keys
+/// and values of an earlier layer are not rolled.
 bool Roller::has_own_caches(const Run& run, const Body& body) const {
   const auto attention = [&](std::size_t j) {
     return std::holds_alternative<ir::Attention>(node(run.start + j).op);
@@ -304,7 +304,7 @@ std::optional<Body> Roller::match(const Run& run) const {
   return has_own_caches(run, body) ? std::optional(std::move(body)) : std::nullopt;
 }
 
-/// Returns a name such as "past.0" without the number of the layer.
+/// Returns "past" for "past.0"; names without such a number are unchanged.
 std::string base_name(const std::string& name) {
   const std::size_t end = name.find_last_not_of("0123456789");
   return end != std::string::npos && end + 1 < name.size() && name[end] == '.' && end > 0
@@ -431,10 +431,10 @@ void roll(Rewriter& rw, const Roller& roller, const Run& run, const Body& body) 
 
 Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;  // the layers of plain graphs are not rolled
-  // Nor those with recurrent states, which are not among the operands of a loop.
+  // Graphs with recurrent states are unchanged, too: a loop has no operands for these.
   for (const ValueId input : graph.inputs())
     if (graph.value(input).name.starts_with("state.")) return graph;
-  // Maximum number of groups of layers, such as those of an encoder and a decoder, that are rolled.
+  // Maximum number of loops, one for each group of equal layers.
   constexpr int kMaxLoops = 8;
   for (int i = 0; i < kMaxLoops; ++i) {
     Rewriter rw(std::move(graph));

@@ -16,8 +16,8 @@ std::size_t count_non_ones(const std::vector<Dim>& dims) {
       std::ranges::count_if(dims, [](const Dim& d) { return d.constant() != 1; }));
 }
 
-/// Returns for each column c of a table [rows, n] the first of the columns c-n/2, c-1 (for odd c)
-/// and c whose elements equal those of c, because exporters repeat halves or pairs.
+/// Returns, for each column c of a table [rows, n], the first of the columns c - n/2, c - 1 (for
+/// odd c) and c that has the same elements, because exporters repeat halves or pairs.
 std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   const std::int64_t rows = table.dims()[0], n = table.dims()[1];
   std::vector<float> data(static_cast<std::size_t>(rows * n));
@@ -40,8 +40,8 @@ std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
   return first;
 }
 
-/// Returns the constant [rows, n] of a table. Views with dims of 1 and a slice of the first rows
-/// are ignored. Returns nullptr for other producers.
+/// Returns the constant [rows, n] of a table, through views with dims of 1 and slices of the first
+/// rows. Returns nullptr for other producers.
 ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
   const auto& wanted = rw.type(value).dims;
   if (wanted.size() != 2) return rw.constant(value);
@@ -83,8 +83,8 @@ RopeFactor position_factor(ValueId positions, std::int64_t axis) {
   return factor;
 }
 
-/// Returns the dims without that of the tokens, for which it has 1; nullopt if another one is a
-/// symbol or there are too many elements.
+/// Returns the dims with 1 in place of the token dim; nullopt if another dim is not a positive
+/// number or there are too many elements.
 std::optional<std::vector<std::int64_t>> shape_of_one_token(const std::vector<Dim>& dims,
                                                             std::optional<std::size_t> tokens) {
   std::vector<std::int64_t> shape;
@@ -98,15 +98,15 @@ std::optional<std::vector<std::int64_t>> shape_of_one_token(const std::vector<Di
   return shape;
 }
 
-/// Returns whether `value` is the decoder's input with several positions of each token.
+/// Returns whether `value` is the input kPositionAxes, with several positions of each token.
 bool is_position_axes(const Rewriter& rw, ValueId value) {
   if (!rw.is_input(value) || rw.graph().value(value).name != kPositionAxes) return false;
   const std::vector<Dim>& dims = rw.type(value).dims;
   return dims.size() == 2 && shape_of_one_token(dims, 1);
 }
 
-/// Returns the result axis that a view moves the token axis of its operand to, without changing
-/// which token an element belongs to; nullopt if it does.
+/// Returns the axis of the tokens in the result of a view, if it keeps their number and order;
+/// nullopt if it does not, or mixes them with another axis.
 std::optional<std::size_t> moved_tokens(const ir::IndexMap& map, const std::vector<Dim>& from,
                                         const std::vector<Dim>& to, std::size_t tokens) {
   const auto axis = map.axes[tokens].result_axis();
@@ -138,8 +138,8 @@ const RopeFactors* RopeFactorAnalysis::positions(ValueId value) {
   return all ? found : nullptr;
 }
 
-/// Returns integers with at most one element for each token, however they are computed, as
-/// positions.
+/// Treats an i64 value with at most one element for each token as positions, however it is
+/// computed.
 std::optional<RopeFactors> RopeFactorAnalysis::one_position(ValueId value) {
   const std::vector<Dim>& dims = rw_.type(value).dims;
   if (rw_.type(value).element != ir::ElementType::kI64 || count_non_ones(dims) > 1)
@@ -175,7 +175,7 @@ std::optional<RopeFactors> RopeFactorAnalysis::angles(const ir::Node& node,
       return std::nullopt;
     const auto shape = shape_of_one_token(type.dims, result.tokens);
     if (!shape) return std::nullopt;
-    // Refuses frequencies that differ between tokens, too.
+    // This also refuses frequencies that differ between tokens.
     for (std::size_t a = 1; a <= dims.size(); ++a)
       if (dims[dims.size() - a] != 1 && dims[dims.size() - a] != (*shape)[shape->size() - a])
         return std::nullopt;

@@ -9,26 +9,28 @@
 #include "passes/index_analysis.h"
 #include "passes/match.h"
 
-/// Analysis for fuse_rope: values that consist of the factors of rotations.
+/// Analysis for fuse_rope: finds values that consist of the factors of rotations.
 namespace llmc::passes {
 
-/// The input of a decoder with the positions of each token on n axes, i64[n, seq].
+/// Name of the decoder input with the positions of each token on n axes, i64[n, seq] (multimodal
+/// RoPE: time, height, width).
 inline constexpr std::string_view kPositionAxes = "position_axes";
 
 /// A factor that depends only on the token: 1, a position p, an angle p*f, its cosine or sine, or a
-/// column of a table.
+/// column of a table of cosines or sines.
 struct RopeFactor {
   enum class Kind : std::uint8_t { kOne, kPosition, kAngle, kCos, kSin, kColumn };
   Kind kind = Kind::kOne;
   ir::ValueId positions;    // integers, one for each token, or the input `position_axes`
-  std::int64_t axis = 0;    // of `position_axes`
+  std::int64_t axis = 0;    // row of `position_axes`
   double frequency = 0;     // kAngle, kCos, kSin
   ir::ConstantPtr table;    // kColumn: f32[max_positions, n]
-  std::int64_t column = 0;  // kColumn: the first column with the same elements
+  std::int64_t column = 0;  // kColumn: the first column known to have the same elements
   friend bool operator==(const RopeFactor&, const RopeFactor&) = default;
 };
 
-/// The factors of a value, row-major over `shape`: its dims, with 1 in place of that of the tokens.
+/// The factors of a value, row-major over `shape`: the dims of the value, with the token dim
+/// replaced by 1.
 struct RopeFactors {
   std::vector<std::int64_t> shape;
   std::optional<std::size_t> tokens;  // axis of the tokens; absent for a single token
@@ -36,11 +38,11 @@ struct RopeFactors {
 };
 
 /// Computes factors from positions through products with constants, lookups in tables, cosines and
-/// sines, and views of any axes (ir/index_map.h). The parts that multimodal RoPE selects for time,
-/// height and width are factors of different axes.
+/// sines, and views of any axes (ir/index_map.h). With multimodal RoPE, the frequencies for time,
+/// height and width are factors with different RopeFactor::axis.
 class RopeFactorAnalysis {
  public:
-  /// Maximum number of factors of a value and of columns of a table.
+  /// Maximum numbers of factors of a value, of columns of a table, and of nested operators.
   static constexpr std::int64_t kMaxFactors = 1 << 14;
   static constexpr std::int64_t kMaxColumns = 1 << 12;
   static constexpr int kMaxDepth = 64;
@@ -51,7 +53,7 @@ class RopeFactorAnalysis {
   const RopeFactors* find(ir::ValueId value);
 
  private:
-  /// Returns the factors of a value of positions alone; nullptr for others.
+  /// Returns the factors of `value` if all of them are positions, otherwise nullptr.
   const RopeFactors* positions(ir::ValueId value);
   std::optional<RopeFactors> one_position(ir::ValueId value);
   std::vector<ir::IndexMap> maps(const ir::Node& node, std::size_t slot);

@@ -19,11 +19,12 @@ constexpr int kMaxSampleDepth = 100;
 constexpr std::int64_t kMaxSampleElements = std::int64_t{1} << 22;
 constexpr std::int64_t kMaxExperts = 1024;
 
-/// Samples with random elements up to 2, then up to 60, for limits of factors.
+/// The first kNarrowSamples samples have random elements from -2 to 2. Later ones have elements
+/// from -60 to 60, which exceed the limits of clamped factors.
 constexpr unsigned kNarrowSamples = 3;
 constexpr float kNarrow = 2, kWide = 60;
 
-/// Values for made-up ids of one TopK and one size of a symbol.
+/// Evaluates values for sample ids of one TopK and given sizes of symbols.
 class Sample {
  public:
   Sample(const Rewriter& rw, NodeIndex top, std::map<std::string, std::int64_t> sizes, Tensor ids,
@@ -95,8 +96,8 @@ class Sample {
     return result;
   }
 
-  /// Returns whether an element of the result may follow from several rows, so that few rows say
-  /// nothing about many: a symbol of an operand is not one of the result.
+  /// Returns whether an element of the result may depend on several rows, so that samples with few
+  /// rows do not represent longer texts: a symbol of an operand is not one of the result.
   bool mixes_rows(const ir::Node& node, const ir::TensorType& result) const {
     if (std::holds_alternative<ir::CumSum>(node.op)) return true;
     const auto has = [&](const std::string& symbol) {
@@ -125,7 +126,7 @@ class Sample {
     return depends_[*index] = result;
   }
 
-  /// Returns whether a value follows from constants and dims.
+  /// Returns whether a value is computed from constants and dims alone.
   bool is_static(ValueId value, int depth) {
     constexpr int kMaxStatic = 12;
     if (const auto known = static_.find(value); known != static_.end()) return known->second;
@@ -152,7 +153,7 @@ class Sample {
   int depth_ = 0;
 };
 
-/// Elements of an expert's factor: one for each row. Empty if it cannot be evaluated.
+/// Returns an expert's factor for each row; empty if it cannot be evaluated.
 std::vector<float> elements_of(Sample& sample, const ExpertFactor& term, std::size_t rows) {
   const auto part_of = [&](const auto& elements) {
     std::vector<float> part;
@@ -174,13 +175,13 @@ std::vector<float> elements_of(Sample& sample, const ExpertFactor& term, std::si
   return result;
 }
 
-/// The rows of ids in a sample.
+/// The ids of a sample.
 struct Ids {
   std::size_t chosen = 0;
   std::vector<std::int64_t> all;
 
   std::size_t rows() const { return all.size() / chosen; }
-  /// Returns the place of an expert among those of a row; `chosen` if it is not one of them.
+  /// Returns the position of an expert among those of a row; `chosen` if it is not one of them.
   std::size_t place(std::size_t row, std::int64_t expert) const {
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(row * chosen);
     return static_cast<std::size_t>(
@@ -188,7 +189,8 @@ struct Ids {
   }
 };
 
-/// Returns the only expert that all rows with a factor other than 0 choose; nullopt without one.
+/// Returns the only expert that all rows with a nonzero factor choose; nullopt if there is none or
+/// there are several.
 std::optional<std::int64_t> expert_of(const std::vector<float>& factors, const Ids& ids) {
   const auto is_used = [](float factor) { return factor != 0; };
   const auto first = std::ranges::find_if(factors, is_used);
@@ -238,7 +240,8 @@ std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
   if (!experts || !chosen || !is_last_axis(top_k->axis, dims.size()) || *chosen < 1 ||
       *chosen >= *experts || *experts > kMaxExperts || std::ssize(terms) != *experts)
     return std::nullopt;
-  // Of the other dims one is a symbol, which gets as many rows as there are experts.
+  // At most one of the other dims may be a symbol. The samples have as many rows as there are
+  // experts.
   std::map<std::string, std::int64_t> sizes;
   for (const Dim& dim : dims) {
     if (dim.is_constant()) continue;
@@ -256,7 +259,7 @@ std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
 
   Routing result{ids, ir::kNoValue, {}};
   std::vector<ValueId> candidates;
-  // Few experts give few elements.
+  // With few experts a sample has few elements, so more samples are needed.
   const unsigned samples = kNarrowSamples + (*experts < 16 ? 5 : 1);
   for (unsigned seed = 1; seed <= samples; ++seed) {
     Ids sample_ids{static_cast<std::size_t>(*chosen), {}};
@@ -264,7 +267,8 @@ std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
     std::vector<std::int64_t> order(static_cast<std::size_t>(*experts));
     for (std::size_t e = 0; e < order.size(); ++e) order[e] = static_cast<std::int64_t>(e);
     for (std::int64_t row = 0; row < *experts; ++row) {
-      // First neighbours: the rows of an expert are all those of no other. Then any.
+      // In the first sample, each row chooses consecutive experts, so that no two experts are
+      // chosen by the same rows. In the others, rows choose at random.
       if (seed != 1) std::ranges::shuffle(order, random);
       for (std::int64_t j = 0; j < *chosen; ++j)
         sample_ids.all.push_back(seed == 1 ? (row + j) % *experts
@@ -302,7 +306,8 @@ std::optional<Routing> find_routing(const Rewriter& rw, NodeIndex top,
     }
   }
   if (candidates.empty()) return std::nullopt;
-  // The last one: others may only be equal to it for the sampled elements, as before a limit.
+  // Take the last candidate. Earlier ones, such as those before a clamp, may be equal to it only
+  // for the sampled elements.
   result.factors = *std::ranges::max_element(
       candidates, {}, [&](ValueId value) { return rw.producer_index(value).value_or(0); });
   return result;

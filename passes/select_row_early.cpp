@@ -51,8 +51,8 @@ Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext&) {
     const bool norm = ir::op_as<ir::RmsNorm>(above) || ir::op_as<ir::LayerNorm>(above);
     if (!norm && !(linear && gather) && !(gather && is_elementwise(rw, above))) continue;
     if (linear && above->inputs.size() > 4 && above->inputs[4].exists()) continue;
-    // The shape operand of a view contains the number of columns, which a linear layer changes and
-    // a norm does not. For a selected row of rank 1, both are correct.
+    // A view is moved only before a norm, because its shape operand contains the number of columns,
+    // which a linear layer changes. Both operators also accept a selected row of rank 1.
     std::vector<ValueId> selection = node.inputs;
     const std::size_t source = row_operand(rw, *above);
     selection[0] = above->inputs[source];

@@ -13,7 +13,8 @@ namespace {
 using ir::BinaryKind;
 using ir::ValueId;
 
-/// Maximum size of a dim that is partly overwritten, which limits tables of indices.
+/// Maximum size of a dim that is partly overwritten. It bounds the tables of indices that a step
+/// above 1 needs.
 constexpr std::int64_t kMaxOverwritten = 1 << 16;
 
 /// Returns whether the steps of a slice are absent or a constant of ones.
@@ -23,7 +24,8 @@ bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
   return steps && std::ranges::all_of(*steps, [](auto s) { return s == 1; });
 }
 
-/// Returns the operand of a Pad whose added elements a Slice removes, else kNoValue.
+/// Returns the operand x of a Pad if the Slice of it is exactly x, otherwise kNoValue. Supports
+/// only padding at the end.
 ValueId before_padding(const Rewriter& rw, const ir::Node& slice) {
   const ValueId padded = slice.inputs[0];
   const auto* pad = rw.op<ir::Pad>(padded);
@@ -40,7 +42,7 @@ ValueId before_padding(const Rewriter& rw, const ir::Node& slice) {
   return x;
 }
 
-/// Returns the operand of a node without effect, else kNoValue.
+/// Returns the operand that equals the result of a node without effect, otherwise kNoValue.
 ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
   if (node.inputs.empty() || node.outputs.size() != 1) return ir::kNoValue;
   const ValueId x = node.inputs[0], y = node.outputs[0];
@@ -108,8 +110,8 @@ bool merge_transposes(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// Returns the operand of `concat` that equals result `slot` of `node`, a view of `concat`, except
-/// for dims of 1; kNoValue if there is none. Supports only operands at constant offsets.
+/// Returns the operand of `concat` that, except for dims of 1, equals result `slot` of `node`, a
+/// view of `concat`; kNoValue if there is none. Supports only operands at constant offsets.
 ValueId part_of_concat(const Rewriter& rw, const ir::Node& node, std::size_t slot,
                        const ir::Node& concat) {
   const auto views = index_maps(rw, node, slot);
@@ -239,8 +241,9 @@ bool first_row_as_gather(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// Returns the operand of an Expand or Tile if it has rank `rank` and all its dims except `axis`
-/// are 1, otherwise kNoValue.
+/// Returns the operand of the Expand or Tile `value` if it is a column: aligned with the last of
+/// `rank` axes, all its dims except that of `axis` are 1, and `value` has the same dim there.
+/// Otherwise returns kNoValue.
 ValueId repeated_column(const Rewriter& rw, ValueId value, std::size_t axis, std::size_t rank) {
   if (!rw.op<ir::Expand>(value) && !rw.op<ir::Tile>(value)) return ir::kNoValue;
   const ValueId column = rw.producer(value)->inputs[0];
@@ -293,7 +296,7 @@ bool gather_of_one_component(Rewriter& rw, NodeIndex i) {
   return true;
 }
 
-/// Replaces elements that are selected from equal integers, such as types of tokens, by these.
+/// Replaces elements selected from equal integers, such as token types, by these integers.
 bool selected_from_equal(Rewriter& rw, NodeIndex i, bool is_decoder) {
   const ir::Node& node = rw.node(i);
   if (!std::holds_alternative<ir::GatherElements>(node.op)) return false;
@@ -310,8 +313,9 @@ bool selected_from_equal(Rewriter& rw, NodeIndex i, bool is_decoder) {
   return true;
 }
 
-/// Replaces a ScatterNd or ScatterElements that overwrites a block by a Concat of the block and
-/// what is before and after it, or by a Gather of what is kept and what is new.
+/// Replaces a ScatterNd or ScatterElements that overwrites a block. With a step of 1, the result is
+/// a Concat of the data before the block, the updates, and the data after it; with larger steps, a
+/// Gather from data and updates.
 bool overwritten_block(Rewriter& rw, NodeIndex i, bool is_decoder) {
   const ir::Node& node = rw.node(i);
   const auto runs = IndexAnalysis(rw, is_decoder).overwritten_block(node);
@@ -372,7 +376,8 @@ bool overwritten_block(Rewriter& rw, NodeIndex i, bool is_decoder) {
 }  // namespace
 
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context) {
-  // A rule can enable another one for an earlier node. Each round removes nodes.
+  // A rule can enable another one for an earlier node, so the rules are applied until nothing
+  // changes.
   constexpr int kMaxRounds = 8;
   for (int round = 0; round < kMaxRounds; ++round) {
     Rewriter rw(std::move(graph));

@@ -21,7 +21,8 @@ std::optional<std::int64_t> first_position(const ir::AffineIndex& index,
   return found ? index.start.constant() : std::nullopt;
 }
 
-/// Returns the number of rows of the table from the first one that `node` looks up for `dim`.
+/// Returns the number of rows from the first one that `node`, a Gather, looks up along `dim` to the
+/// end of the constant table; nullopt for other lookups.
 std::optional<std::int64_t> rows_of_lookup(const Rewriter& rw, IndexAnalysis& indices,
                                            const ir::Node& node, const ir::Dim& dim) {
   if (std::get<ir::Gather>(node.op).axis != 0) return std::nullopt;
@@ -32,7 +33,8 @@ std::optional<std::int64_t> rows_of_lookup(const Rewriter& rw, IndexAnalysis& in
   return first && *first >= 0 ? std::optional(table->dims()[0] - *first) : std::nullopt;
 }
 
-/// Returns the number of elements of a constant from the first one that a Slice takes for `dim`.
+/// Returns the number of elements from the first one that `node`, a Slice, reads along `dim` to the
+/// end of the constant; nullopt for other slices.
 std::optional<std::int64_t> rows_of_slice(const Rewriter& rw, const ir::Node& node,
                                           const ir::Dim& dim) {
   const ir::ConstantPtr table = rw.constant(node.inputs[0]);

@@ -32,8 +32,8 @@ struct Selection {
   std::vector<std::int64_t> columns;
 };
 
-/// Returns the selections of a node whose operand has the columns as its dims from `first` on;
-/// empty for other nodes and for unknown bounds.
+/// Returns the selections of a node, in whose operand the axes from `first` on are the columns.
+/// Empty for other nodes and for unknown bounds.
 std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node,
                                         std::size_t first) {
   const bool selects = std::holds_alternative<ir::Split>(node.op) ||
@@ -60,8 +60,8 @@ std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node
   return found;
 }
 
-/// Returns the axis from which on the product of the dims is `n`, the number of columns of a
-/// product.
+/// Returns the axis such that the dims from it on have the product `n`, the number of columns of a
+/// matrix product; nullopt if there is none.
 std::optional<std::size_t> first_column_axis(const std::vector<Dim>& dims, std::int64_t n) {
   std::int64_t product = 1;
   for (std::size_t a = dims.size(); a-- > 0;) {
@@ -86,7 +86,7 @@ bool is_plain(const Rewriter& rw, ValueId value) {
 void split(Rewriter& rw, NodeIndex i) {
   const ValueId y = rw.node(i).outputs[0];
   if (!is_plain(rw, y) || rw.is_output(y)) return;
-  // All users must be selections; at most one view may precede them.
+  // Each user must be a selection, or a view of which all users are selections.
   struct Reader {
     Selection selection;
     NodeIndex node = 0;

@@ -11,7 +11,7 @@ namespace {
 
 using ir::ValueId;
 
-/// Returns the elements of each row from `first` on, `count` of them.
+/// Returns `count` elements of each row from index `first` on. Empty rows stay empty.
 template <class T>
 std::vector<std::vector<T>> columns(const std::vector<std::vector<T>>& rows, std::size_t first,
                                     std::size_t count) {

@@ -103,8 +103,8 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
   const ir::ConstantPtr data = matrix_constant(rw, table);
   if (!data || !result.exists() || rw.type(result).rank() == 0) return false;
   // ONNX counts negative indices from the end; token ids and positions are inputs of the graph and
-  // are never negative.
-  // A cast to i32, which onnxruntime's operators want, changes none of them.
+  // are never negative. They fit into i32, so a cast to i32, which onnxruntime's operators require,
+  // does not change them.
   ValueId input = strip_views(rw, ids);
   const auto* cast = rw.op<ir::Cast>(input);
   if (cast && cast->to == ir::ElementType::kI32)

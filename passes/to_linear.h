@@ -14,10 +14,10 @@ namespace llmc::passes {
 ///   linear(view of x as [rows, K], W)   -> reshape(linear(x, W))
 ///
 /// In a decoder, ids must be an i64 input (token ids or positions) or a reshape of it, with at most
-/// one dim that is not 1. In a plain graph, they may be any computed value, but lookups are
-/// replaced only if PassOptions::weights is set. W and table may be f16 or bf16 with a Cast to f32:
-/// the layer reads the constant as it is stored. Unchanged if the matrix is computed or its rank is
-/// not 2, if alpha or beta are not 1, or if x is transposed.
+/// one dim that is not 1; casts to i32 are accepted. In a plain graph, they may be any computed
+/// value, but lookups are replaced only if PassOptions::weights is set. W and table may be f16 or
+/// bf16 with a Cast to f32: the layer reads the constant as it is stored. Unchanged if the matrix
+/// is computed or its rank is not 2, if alpha or beta are not 1, or if x is transposed.
 Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -19,7 +19,7 @@ std::string object_of(const std::string& symbol, const std::string& data) {
   return elf.prefix + data + elf.suffix;
 }
 
-// As if the archiver had been given the real object in the first place.
+// The result must equal that of an archiver that gets the real object.
 TEST(ReplaceLastMember, GivesTheArchiveOfTheContent) {
   const auto toolchain = find_toolchain("");
   ASSERT_TRUE(toolchain.ok());

@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 class BuiltinTextTest : public ::testing::Test {
  protected:
-  /// The text for a model with this chat template, control tokens by name.
+  /// Returns the text for a model with this chat template, with control tokens by name.
   std::string text(const std::string& chat_template) {
     EXPECT_TRUE(write_file(folder_.path() / "chat_template.jinja", chat_template).ok());
     return text();

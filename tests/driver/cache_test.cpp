@@ -67,7 +67,7 @@ TEST(TrimCache, SparesWhatIsInUse) {
   EXPECT_FALSE(fs::exists(folder.path() / "used"));
 }
 
-/// Keys of a model for different compilers installed at `path` in turn.
+/// Cache keys of a model, for different compilers that are installed at the same path in turn.
 class CacheKey : public ::testing::Test {
  protected:
   void SetUp() override { unsetenv("LLMC_CC"); }
@@ -94,7 +94,7 @@ TEST_F(CacheKey, HoldsTheCompilerThatWillBeRun) {
   EXPECT_EQ(key(options), first);
   const std::string other = key(CompileOptions{});
   EXPECT_NE(other, first);
-  // By the environment it is the same compiler, and the same key.
+  // The same compiler from the environment gives the same key.
   setenv("LLMC_CC", compiler_.c_str(), 1);
   EXPECT_EQ(key(CompileOptions{}), first);
   unsetenv("LLMC_CC");
@@ -147,7 +147,7 @@ TEST_F(CacheKey, HoldsTheOptions) {
   };
   EXPECT_NE(calibrated(false), first);
   EXPECT_NE(calibrated(true), calibrated(false));
-  // Where one flag ends and the next begins is in it too.
+  // The key depends on the boundaries between flags, too.
   EXPECT_NE(changed([](CompileOptions& o) { o.cflags = {"-Da -Db"}; }),
             changed([](CompileOptions& o) { o.cflags = {"-Da", "-Db"}; }));
   EXPECT_NE(changed([](CompileOptions& o) { o.quant = ir::WeightFormat::kQ8; }), first);
@@ -199,7 +199,7 @@ TEST(CacheFolder, FollowsTheBaseDirectoryRules) {
   const std::string saved = xdg != nullptr ? xdg : "";
   setenv("XDG_CACHE_HOME", "/somewhere", 1);
   EXPECT_EQ(cache_folder(), "/somewhere/llmc");
-  setenv("XDG_CACHE_HOME", "relative", 1);  // the specification says to ignore it
+  setenv("XDG_CACHE_HOME", "relative", 1);  // the XDG specification says to ignore a relative path
   setenv("HOME", "/home/me", 1);
   EXPECT_EQ(cache_folder(), "/home/me/.cache/llmc");
   if (xdg != nullptr) {

@@ -108,7 +108,7 @@ TEST_F(ChatFilesTest, StartIdsOfEncoderDecoders) {
   EXPECT_THAT(read().start_ids, ElementsAre(3));
   put("generation_config.json", R"({"decoder_start_token_id": null})");
   EXPECT_THAT(read().start_ids, ElementsAre(2, 0)) << "not given";
-  // Whisper: pairs of position and id, up to the first free position
+  // Whisper: pairs of position and id, up to the first position without an id
   put("config.json", "{}");
   put("generation_config.json",
       R"({"decoder_start_token_id": 5, "forced_decoder_ids": [[1, 8], [2, 9], [3, null], [4, 7]]})");
@@ -164,7 +164,7 @@ TEST_F(ChatFilesTest, MnnsConfiguration) {
   EXPECT_EQ(read().jinja, "T") << "the model's own before the exporter's";
 }
 
-/// "temperature=0.6 top_k=20": what the files recommend.
+/// Returns the sampling parameters that the files recommend, like "temperature=0.6 top_k=20".
 std::string recommended(const hosted::ChatDescription& chat) {
   std::string text;
   for (const hosted::SamplingValue& value : chat.sampling)

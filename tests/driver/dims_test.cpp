@@ -9,7 +9,7 @@
 namespace llmc::driver {
 namespace {
 
-/// The shape of min(n, 256) + max(n, 4) zeros, where n is a dim of the input.
+/// Returns the dims of min(n, 256) + max(n, 4) zeros as text, where n is a dim of the input.
 std::string shape(const plan::DimRanges& dims) {
   auto graph = ir::parse(R"(graph @g(%x: f32[1, n]) {
   %n = shape %x {begin = 1, end = 2}

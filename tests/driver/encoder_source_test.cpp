@@ -12,7 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// An encoder with keys [batch, heads, rows, width] for `rows`, a dim of its input.
+/// Returns source_range() of an encoder with keys [batch, heads, rows, width], where `rows` is an
+/// expression of the dim `source` of its input.
 Result<plan::DimRange> range_for(const std::string& rows, std::uint32_t source_max) {
   const auto graph = ir::parse("graph @encoder(%ids: i64[1, source], %keys: f32[1, 2, " + rows +
                                ", 4]) {\n  return %keys\n}\n");

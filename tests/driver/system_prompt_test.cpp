@@ -64,7 +64,7 @@ TEST_F(SystemPromptTest, ATemplateThatHasNoPlaceForItIsRefused) {
   EXPECT_EQ(failure.kind, ErrorKind::kUnsupported);
   EXPECT_THAT(failure.message, HasSubstr("no system"));
   EXPECT_THAT(failure.hint, HasSubstr("--system-prompt-tokens"));
-  // Omitted, and written after the message.
+  // Templates that omit the system message, or write it after the user's.
   for (const char* jinja :
        {"{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}",
         "{{ messages[-1].content }}{{ messages[0].content }}"}) {

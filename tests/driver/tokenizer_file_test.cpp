@@ -39,7 +39,7 @@ TEST(FindTokenizer, TakesWhatHuggingFaceTakes) {
   EXPECT_EQ(found(), "tokenizer.txt");
 }
 
-/// A tokenizer of the texts "a" and "b", then of `more`: added tokens, "special": true or not.
+/// Returns a tokenizer with the tokens "a" and "b" and the added tokens `more`, in JSON.
 std::unique_ptr<hosted::Tokenizer> letters_and(const std::string& more) {
   const std::string json = R"({"decoder": {"type": "Fuse"},
                                "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},

@@ -91,7 +91,7 @@ TEST(CompileSource, IsNotAShell) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "gone"));
 }
 
-/// The flags in tools/cmake/LlmcResources.cmake are those of core_arguments().
+/// Checks that the flags in tools/cmake/LlmcResources.cmake equal core_arguments().
 class CoreObject : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -200,7 +200,7 @@ TEST(CheckObject, TakesElfForTheTargetAlone) {
   EXPECT_THAT(message({"--target=aarch64-linux-gnu", "-S"}), HasSubstr("no object"));
 }
 
-/// What the script runs when its compiler says `version` of itself: a line for each call.
+/// Returns the compiler calls of the build script, one per line, if the compiler prints `version`.
 std::string calls_of_script(const std::string& version, const std::string& environment,
                             const std::vector<std::string>& flags = {"-DTEXT=a b"}) {
   testing::TemporaryFolder folder;
@@ -245,7 +245,7 @@ TEST(BuildScript, TakesOtherCompilersAndFlags) {
   EXPECT_THAT(clang, HasSubstr("--target=x86_64-linux-gnu -nostdlibinc -Xclang -fno-cxx-modules"));
   EXPECT_THAT(clang, HasSubstr("-DMORE"));
   EXPECT_THAT(clang, ::testing::Not(HasSubstr("-DLESS")));
-  // The user's own flags stay where they are.
+  // The user's own flags keep their order.
   const std::string more = calls_of_script("clang version 19", "CXX=\"$PWD/compiler\" AR=ar",
                                            {"-Xclang", "-fmerge-functions", "-Xclang", "-x"});
   EXPECT_THAT(more, HasSubstr("-Isrc -Xclang -fmerge-functions -Xclang -x -c src/model.cpp"));

@@ -1,4 +1,4 @@
-// Analyses without a pass of their own: sizes that a graph allows, and the time that masks take.
+// Analyses that are no passes: sizes that a graph allows, and the run time of mask analysis.
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@ namespace {
 
 using ir::Dim;
 
-/// A graph of the indices %q of queries and %k of keys. `first` computes %x0. Each of the `count`
-/// values after it is `op` of the one before and itself: without caching, the last one would take
-/// 2^count steps.
+/// Returns a graph with the indices %q of queries and %k of keys. `first` computes %x0. Each of the
+/// `count` values after it is `op` of the previous value with itself. Without caching, an analysis
+/// of the last one would take 2^count steps.
 std::string doubled(const std::string& first, const std::string& op, int count) {
   std::string text = R"(graph @g(%keys: f32[past + seq], %queries: f32[seq], %cached: f32[past]) {
   %zero = constant i64[] {0}

@@ -14,7 +14,7 @@ using ir::WeightFormat;
 using ir::WeightRole;
 using ::testing::ElementsAre;
 
-/// A layer of every role but the parts of qkv.
+/// A layer with a matrix of every role except kQueryKey and kValue.
 constexpr std::string_view kLayer = R"(graph @g(%input_ids: i64[seq], %position_ids: i64[1, seq],
     %past.0: f32[2, 1, past, 1, 4]) {
   %t = constant f32[16, 8] random(1, 1)

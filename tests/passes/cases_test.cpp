@@ -21,10 +21,10 @@
 ///   graph …
 ///
 /// Both graphs are also evaluated on the same inputs. `LLMC_UPDATE_CASES=1 llmc_tests_passes`
-/// rewrites the graphs after `--- after`; read the difference before you commit it.
+/// rewrites the graphs after `--- after`; check the difference before you commit it.
 ///
-/// A case that has to stay as it is says why, and proves that nothing else prevents the rewrite:
-/// with each `mend`, a replacement in the text of the graph, the passes do change it.
+/// A case that must stay unchanged states the reason, and proves that nothing else prevents the
+/// rewrite: with each `mend`, a replacement in the text of the graph, the passes do change it.
 ///
 ///   === case name
 ///   passes: fuse_rms_norm
@@ -123,7 +123,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-/// The text of the graph with all mends; fails the test where one does not apply.
+/// Returns the text of the graph with all mends applied. Fails the test if one does not apply.
 std::string mended(const Case& c) {
   std::string text = c.before;
   for (std::string mend : c.mends) {
@@ -141,7 +141,7 @@ std::string mended(const Case& c) {
   return text;
 }
 
-/// Expects that both graphs give the same results for several numbers of tokens.
+/// Expects that both graphs compute the same results for several numbers of tokens.
 void expect_same_meaning(const ir::Graph& before, const ir::Graph& after) {
   constexpr double kTolerance = 2e-5;
   std::uint64_t seed = 1;
@@ -155,7 +155,7 @@ void expect_same_meaning(const ir::Graph& before, const ir::Graph& after) {
   }
 }
 
-/// Parses, verifies and rewrites `text`; fails the test and returns nullopt on errors.
+/// Parses, verifies and rewrites `text`. Fails the test and returns nullopt on errors.
 std::optional<std::pair<ir::Graph, ir::Graph>> before_and_after(const std::string& text,
                                                                 const Case& c) {
   auto before = ir::parse(text);
@@ -197,7 +197,7 @@ TEST_P(PassCases, BeforeBecomesAfterAndMeansTheSame) {
   expect_same_meaning(near->first, near->second);
 }
 
-/// Rewrites the files' `--- after` sections with what the passes make now.
+/// Replaces the `--- after` sections of the files by the current results of the passes.
 void update_cases() {
   std::map<std::string, std::vector<Case>> files;
   for (Case& c : all_cases()) files[c.file].push_back(std::move(c));

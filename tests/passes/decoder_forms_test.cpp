@@ -1,5 +1,5 @@
-// Decoders in the forms that exporters write: every one becomes the same few stages, and means what
-// it meant.
+// Decoders in the forms that exporters write. Each must become the same few stages and still
+// compute the same results.
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_P(DecoderForms, ReachTheStageFormAndMeanTheSame) {
   EXPECT_EQ(facts.fused.mlps, 2);
   EXPECT_EQ(facts.fused.ropes, form.rope == Rope::kNone ? 0 : 4);
   EXPECT_EQ(facts.fused.head_norms, form.head_norms ? 4 : 0);
-  // A norm that attention and MLP both read is the prologue of either.
+  // A norm that both attention and MLP read becomes the prologue of each.
   const std::int64_t norms = form.post_norms ? 9 : 5;
   EXPECT_EQ(form.layer_norms ? facts.fused.layer_norms : facts.fused.norms, norms);
   EXPECT_EQ(facts.softcap, form.softcap ? 5.0f : 0.0f);
@@ -142,7 +142,7 @@ std::vector<DecoderForm> forms() {
   return list;
 }
 
-// Comments of the emitted source and messages cite these.
+// Comments of the emitted source and messages name these nodes.
 TEST(StageOrigins, AreTheNodesThatTheStagesComeFrom) {
   for (const bool packed : {false, true}) {
     SCOPED_TRACE(packed);

@@ -10,7 +10,8 @@
 #include "passes/recognise.h"
 #include "tests/passes/evaluation.h"
 
-/// Whole models: the imported graph and the stages compute the same, and are the stages meant.
+/// Whole models: the imported graph and the stages compute the same results, and the stages are the
+/// expected ones.
 namespace llmc::passes {
 namespace {
 
@@ -23,7 +24,7 @@ std::filesystem::path shared_folder() {
 }
 
 struct Model {
-  std::string folder;  // below shared/, or below the repository
+  std::string folder;  // in shared/ or in the repository
   std::int64_t layers, heads, kv_heads, head_dim, hidden, intermediate, vocabulary;
   double theta;
   float epsilon;
@@ -81,7 +82,7 @@ TEST_P(Models, ReachTheStageFormAndMeanTheSame) {
                                          : std::vector<std::string>{})
         << report.name;
 
-  // A prompt, then a step on the cache that the prompt left (the original's, for both graphs).
+  // A prompt, then a step on the prompt's cache. Both graphs get the original graph's cache.
   testing::Inputs inputs = testing::make_inputs(imported->graph(), {{"seq", 5}, {"past", 0}}, 7);
   testing::expect_same_results(imported->graph(), fused->graph, inputs, 1e-4);
   const auto cache = testing::evaluate(imported->graph(), inputs);
@@ -118,10 +119,11 @@ INSTANTIATE_TEST_SUITE_P(All, Models,
                            return name;
                          });
 
-/// Models in one file from other exporters: what is fused must mean the same, all of it or not.
+/// Models in one file from other exporters. They must compute the same results after the passes,
+/// however much of them is fused.
 struct OtherExport {
   std::string file;
-  Counts operators;  // of the stages; empty: only the meaning is compared
+  Counts operators;  // numbers of operators after the passes; empty: not compared
 
   friend void PrintTo(const OtherExport& c, std::ostream* out) { *out << c.file; }
 };
@@ -146,7 +148,7 @@ TEST_P(OtherExports, MeanTheSame) {
 const Counts kLlamaStages{{"embedding", 1}, {"loop", 1},   {"qkv_projection", 2},
                           {"attention", 2}, {"linear", 7}, {"reshape", 1}};
 
-/// The same with a factor of its own for the attention of each layer.
+/// The same with a scalar factor for the attention of each layer.
 const Counts kScaledStages{{"embedding", 1}, {"loop", 1},   {"qkv_projection", 2},
                            {"attention", 2}, {"linear", 7}, {"reshape", 1},
                            {"mul", 2},       {"add", 2}};

@@ -111,7 +111,7 @@ bool is_cache(const std::string& output) {
   return output.starts_with("present.");
 }
 
-/// Results of `seq` tokens after `past` others, without the caches.
+/// Returns the results of `seq` tokens after `past` others, without the caches.
 Outputs evaluate_after(const ir::Graph& graph, const ir::Graph& inputs_of, std::int64_t seq,
                        std::int64_t past, std::uint64_t seed) {
   const auto inputs = [&](const Bindings& bindings) {

@@ -8,28 +8,29 @@
 #include "compiler/ir/graph.h"
 #include "compiler/reference/tensor.h"
 
-/// Running a graph before and after passes on the same made-up inputs.
+/// Evaluation of a graph before and after passes, on the same random inputs.
 namespace llmc::passes::testing {
 
 using Inputs = std::map<std::string, reference::Tensor>;
 using Bindings = std::map<std::string, std::int64_t>;
 
-/// A tensor for each input of `graph`, by name: floats in [-1, 1); `attention_mask` causal over
-/// past + seq keys; integers named after positions count from `past`, other integers are small.
+/// Returns a tensor for each input of `graph`, by name: floats in [-1, 1), `attention_mask` causal
+/// over past + seq keys, integers with "position" in their name counting from `past`, other
+/// integers in 0 … 4.
 Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64_t seed);
 
-/// Outputs by name ("#n" for those without); fails the test when evaluation does.
+/// Returns the outputs by name ("#n" for those without). Fails the test if the evaluation fails.
 std::map<std::string, reference::Tensor> evaluate(const ir::Graph& graph, const Inputs& inputs);
 
-/// Expects the same outputs of both graphs, floats within `tolerance` * max(1, |a|), integers
-/// equal.
+/// Expects that both graphs compute the same outputs: floats within `tolerance` * max(1, |a|),
+/// integers equal.
 void expect_same_results(const ir::Graph& a, const ir::Graph& b, const Inputs& inputs,
                          double tolerance);
 
 /// Returns whether inputs with the same name have the same type.
 bool have_same_inputs(const ir::Graph& a, const ir::Graph& b);
-/// For graphs with different caches past.N: runs `past` tokens, then `seq` tokens with the caches
-/// present.N of the first call, and compares the other outputs as above.
+/// Compares graphs with different caches past.N: runs `past` tokens, then `seq` tokens with the
+/// caches present.N of the first run, and compares the other outputs like expect_same_results().
 void expect_same_texts(const ir::Graph& a, const ir::Graph& b, std::int64_t seq, std::int64_t past,
                        std::uint64_t seed, double tolerance);
 

@@ -1,4 +1,4 @@
-// Rows of positions that something other than a rotation reads, or that index a table.
+// Inputs `position_axes` that another node than a rotation reads, or that index a table.
 #include "passes/fuse_rope.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace llmc::passes {
 namespace {
 
-/// The cosines and sines of the positions %p i64[2, seq, 1] on the second axis.
+/// Returns text that computes the cosines and sines of row 1 of the positions %p i64[2, seq, 1].
 std::string angles_of_second_axis() {
   return R"(  %pf = cast %p {to = f32}
   %freqs = constant f32[1, 1, 2] {1, 0.25}
@@ -23,7 +23,7 @@ std::string angles_of_second_axis() {
 )";
 }
 
-/// The rotation %y of %x by %cos and %sin.
+/// Returns text that computes the rotation %y of %x by %cos and %sin.
 std::string rotation() {
   return R"(  %x1, %x2 = split %x {axis = 3, sizes = [2, 2]}
   %n = neg %x2
@@ -40,7 +40,7 @@ std::string fused(std::string_view text) {
   return graph.ok() ? ir::print(*graph) : std::string();
 }
 
-// The rows are equal for text, so the first is the place of the token.
+// For text, all rows are equal to position_ids.
 TEST(PositionAxes, ArePositionsOfTextIfAnythingElseReadsThem) {
   EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
   %p = unsqueeze %position_axes {axes = [2]}

@@ -7,7 +7,7 @@
 
 namespace llmc::passes {
 
-/// The graph of a text that is right.
+/// Returns the graph of `text`, which must be valid (LLMC_CHECK).
 inline ir::Graph parsed(std::string_view text) {
   auto graph = ir::parse(text);
   LLMC_CHECK(graph.ok());

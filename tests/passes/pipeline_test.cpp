@@ -106,7 +106,7 @@ TEST(Recognise, ThetaOfPlainFrequenciesOnly) {
   for (int i = 0; i < 32; ++i)
     frequencies.push_back(static_cast<double>(static_cast<float>(std::pow(500000.0, -i / 32.0))));
   EXPECT_EQ(theta_of(frequencies), 500000.0);
-  frequencies[20] /= 8;  // as scaled variants have it
+  frequencies[20] /= 8;  // as in RoPE variants with scaled frequencies
   EXPECT_EQ(theta_of(frequencies), std::nullopt);
   EXPECT_EQ(theta_of({}), std::nullopt);
   EXPECT_EQ(theta_of({1}), std::nullopt);
@@ -144,7 +144,7 @@ TEST(Recognise, LayersThatDisagreeGiveNoNumber) {
   EXPECT_EQ(facts.kv_heads, 0);
 }
 
-/// Graphs that no exporter writes must cost neither the stack nor minutes.
+/// Malicious graphs must neither overflow the stack nor take minutes.
 TEST(Hostile, LongChainsAndManyUsers) {
   ir::Graph graph;
   const ir::Dim seq = ir::Dim::symbol("seq");
@@ -156,8 +156,8 @@ TEST(Hostile, LongChainsAndManyUsers) {
   ir::ValueId p = graph.append(ir::Cast{}, {positions}, {ir::ElementType::kF32, {1, seq, 1, 1}});
   const ir::ValueId f = graph.append_constant(ir::make_random({8}, 1, 1));
   ir::ValueId a = graph.append(ir::Binary{ir::BinaryKind::kMul}, {p, f}, angle);
-  constexpr int kLength = 8000;        // of two nodes each
-  for (int i = 0; i < kLength; ++i) {  // concat of slices: no view that simplify merges
+  constexpr int kLength = 8000;        // pairs of nodes
+  for (int i = 0; i < kLength; ++i) {  // concat of slices, which simplify does not merge
     const ir::TensorType half{ir::ElementType::kF32, {1, seq, 1, 4}};
     const ir::ValueId l = graph.add_value({"", half}), r = graph.add_value({"", half});
     graph.add_node({ir::Split{3, {4, 4}}, {a}, {l, r}, {}});

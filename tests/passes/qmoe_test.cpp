@@ -1,4 +1,4 @@
-// Layers of experts that arrive as one operator of com.microsoft.
+// Expert layers that the model contains as a single operator of com.microsoft (QMoE).
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace llmc::passes {
 namespace {
 
-/// A quantized layer of 4 experts, f32 [1, 5, 16] -> f32 [1, 5, 16].
+/// Imports a quantized layer of 4 experts, f32 [1, 5, 16] -> f32 [1, 5, 16].
 Result<importer::ImportedModel> quantized_layer() {
   llmc::testing::OnnxBuilder b(17);
   auto& set = *b.model.add_opset_import();

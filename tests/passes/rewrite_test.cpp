@@ -75,7 +75,7 @@ TEST(Rewriter, OutputsKeepTheirNamesEvenWhenAnInputReplacesThem) {
 }
 
 TEST(Rewriter, NodesThatReadAReplacementComeBehindIt) {
-  // The replacement of an early value is made from a late one.
+  // The replacement of an early value is computed from a late one.
   Rewriter rw(parsed(R"(graph @g(%x: f32[seq, 4], %z: f32[seq, 4]) {
     %a = cos %x
     %y = neg %a
@@ -104,7 +104,7 @@ TEST(Rewriter, CountsUsesAsTheyAreNow) {
   EXPECT_EQ(rw.use_count(x), 3u);  // two nodes and an output
   rw.replace(find(rw, "b"), rw.emit(kSin, {x}, 1));
   EXPECT_EQ(rw.use_count(a), 0u);
-  EXPECT_EQ(rw.use_count(x), 3u);  // a died, the sine came
+  EXPECT_EQ(rw.use_count(x), 3u);  // lost the use by a, got that by the sine
 }
 
 TEST(Rewriter, AValueWhoseNodeDiedLivesAgainWhenItIsRead) {

@@ -7,7 +7,7 @@
 
 #include "tests/plan/stage_graph.h"
 
-/// Which decoders take rows in place of those of their token embedding.
+/// Tests which decoders accept rows in place of those of their token embedding.
 namespace llmc::plan {
 namespace {
 
@@ -19,7 +19,7 @@ std::uint64_t width_of(const ir::Graph& graph) {
   return embedding_width(*program);
 }
 
-/// Replaces the embedded tokens by the result of `nodes(ids, embedded)`, the last node's.
+/// Replaces the embedded tokens by the result of the last of the nodes `nodes(graph, embedded)`.
 template <class F>
 ir::Graph with_nodes_after_embedding(const F& nodes) {
   ir::Graph graph = stage_graph({.layers = 1, .rolled = false});

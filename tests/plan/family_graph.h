@@ -10,8 +10,8 @@
 
 #include "compiler/ir/text.h"
 
-/// Small decoders of several families, written as text with every operator by itself, as the passes
-/// find them before they merge and fuse.
+/// Small decoders of several families, written as text with separate operators, as they are before
+/// the passes merge and fuse.
 namespace llmc::tests {
 
 struct Family {
@@ -19,22 +19,22 @@ struct Family {
   std::int64_t layers = 2, hidden = 60, heads = 4, kv_heads = 2, head_dim = 20, intermediate = 70;
   std::int64_t vocabulary = 97, positions = 128;
   bool layer_norm = false;  // with a bias; otherwise RMS
-  bool post_norms = false;  // of the branches, before they are added
-  bool head_norms = false;  // of q and k
+  bool post_norms = false;  // norms of the branches, before they are added to x
+  bool head_norms = false;  // norms of the heads of q and k
   bool parallel = false;    // x + attention(n) + mlp(n)
-  bool bias = false;        // of every layer
+  bool bias = false;        // in every layer
   std::string function = "silu";
   bool gated = true;
   bool learned_positions = false;
   std::int64_t rotary_dim = 20;  // 0: no rotation
   bool interleaved = false, rope_table = false;
-  std::int64_t window = 0, global_every = 0;  // every so manieth layer sees all
+  std::int64_t window = 0, global_every = 0;  // every global_every-th layer attends to all tokens
   double softcap = 0, scale = 0.25, embedding_scale = 0, logit_softcap = 0;
   double layer_scale = 0;   // the branches of layer i are multiplied by layer_scale / (i + 1),
-  bool same_scale = false;  // or all of them by layer_scale
-  double power = 0;         // of the activation
-  bool unfused = false;     // operators that no kernel computes between mlp and its last layer
-  double scale_step = 0;    // what layer i adds to the scale of its scores, i times
+  bool same_scale = false;  // or, if same_scale, all of them by layer_scale
+  double power = 0;         // exponent applied to the activation
+  bool unfused = false;     // operators without a kernel before the last layer of the MLP
+  double scale_step = 0;    // layer i has scale + i * scale_step
 
   friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 };
@@ -95,7 +95,7 @@ class FamilyText {
   }
   std::string random(double scale) { return fmt::format("random({}, {})", ++seed_, scale); }
 
-  /// Frequencies base^(-2i/rotary_dim), or the table of their cosines and sines.
+  /// Emits the frequencies base^(-2i/rotary_dim), or the table of their cosines and sines.
   void angles(const std::string& name, double base) {
     if (f_.rotary_dim == 0) return;
     const std::int64_t half = f_.rotary_dim / 2;
@@ -179,7 +179,7 @@ class FamilyText {
     }
     return p + "x";
   }
-  /// A branch of layer i times the layer's own scalar.
+  /// Multiplies a branch of layer i by the layer's scalar.
   std::string scaled(std::int64_t i, const std::string& branch) {
     if (f_.layer_scale == 0) return branch;
     const double divisor = f_.same_scale ? 1 : static_cast<double>(i + 1);
@@ -206,8 +206,9 @@ class FamilyText {
     return f_.post_norms ? norm(p + "post_mlp", down) : down;
   }
 
-  /// y = where(x > threshold, softmax over parts of x, x of its largest parts) by operators of
-  /// every family of loop nests: views that move elements, reductions, products, indices, integers.
+  /// Emits y = where(x > threshold, softmax over parts of x, sum over the largest parts of x). Uses
+  /// operators of every kind of loop nest: views that move elements, reductions, products, indices,
+  /// integers.
   std::string unfused(const std::string& p, const std::string& x) {
     const std::int64_t parts = 7, size = f_.intermediate / parts;
     line("%{}shape = constant i64[4] {{1, -1, {}, {}}}", p, parts, size);
@@ -248,7 +249,7 @@ inline std::vector<Family> families() {
     all.push_back({.name = name});
     return all.back();
   };
-  Family& gemma2 = add("gemma2");  // local and global layers by turns, capped scores and logits
+  Family& gemma2 = add("gemma2");  // alternating local and global layers, softcaps
   gemma2.layers = 5;
   gemma2.post_norms = true;
   gemma2.function = "gelu_tanh";
@@ -282,14 +283,14 @@ inline std::vector<Family> families() {
   qwen3.rope_table = true;
   qwen3.head_dim = 24;
   qwen3.rotary_dim = 24;
-  Family& glm = add("glm");  // interleaved pairs, a plain function after each layer
+  Family& glm = add("glm");  // interleaved pairs, an activation without a gate
   glm.rotary_dim = 12;
   glm.interleaved = true;
   glm.bias = true;
   glm.gated = false;
   glm.function = "relu";
   glm.window = 30;
-  Family& scaled = add("scaled");  // a scalar of its own for each layer, squared ReLU
+  Family& scaled = add("scaled");  // a separate scalar for each layer, squared ReLU
   scaled.layers = 3;
   scaled.layer_scale = 0.75;
   scaled.gated = false;

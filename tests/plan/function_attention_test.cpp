@@ -1,4 +1,4 @@
-// What is taken for attention in a function, and what only looks like it.
+// Which operators of a function are fused to attention, and which only look like it.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ std::size_t matches(const std::string& text) {
   }));
 }
 
-/// softmax of what `scores` makes of %s = %q %k, times %v.
+/// Returns a graph with y = softmax(e) . v, where `scores` computes %e from %s = %q . %k.
 std::string around(const std::string& scores, const std::string& queries = "3",
                    const std::string& depth = "4", const std::string& keys = "5") {
   return "graph @g(%q: f32[" + queries + ", " + depth + "], %k: f32[" + depth + ", " + keys +
@@ -57,7 +57,7 @@ TEST(FunctionAttention, HasASoftcapBeforeTheBias) {
   EXPECT_EQ(matches(around(cap + "  %d = div %s, %c\n  %t = tanh %d\n  %u = mul %t, %c\n"
                                  "  %e = add %u, %b\n")),
             1u);
-  // The cap would bound the sum.
+  // Here the cap bounds the sum of score and bias.
   EXPECT_EQ(matches(around(cap + "  %u = add %s, %b\n  %d = div %u, %c\n  %t = tanh %d\n"
                                  "  %e = mul %t, %c\n")),
             0u);
@@ -65,23 +65,23 @@ TEST(FunctionAttention, HasASoftcapBeforeTheBias) {
 
 TEST(FunctionAttention, IsLeftAloneWhereItIsSomethingElse) {
   const std::string f = "  %f = constant f32[] {-1e38}\n", zero = "  %f = constant f32[] {0}\n";
-  // The kernel takes 0 for 'not hidden'.
+  // For the kernel, a fill of 0 means "no mask".
   EXPECT_EQ(matches(around(zero + "  %e = where %m, %s, %f\n")), 0u);
-  // A scale of the sum, by which its terms could overflow.
+  // A scale of the sum. Applied to the terms, it could overflow.
   EXPECT_EQ(matches(around(f + "  %d = add %s, %b\n  %e = mul %d, %f\n")), 0u);
   EXPECT_EQ(matches(around(zero + "  %e = mul %s, %f\n")), 0u);
   EXPECT_EQ(matches(around("  %c = constant f32[] {1e-40}\n  %e = div %s, %c\n")), 0u);
-  // Scores that the mask or the bias spreads over queries or keys.
+  // Scores that the mask or the bias broadcasts over queries or keys.
   for (const auto& [queries, keys] : {std::pair{"1", "5"}, std::pair{"3", "1"}}) {
     EXPECT_EQ(matches(around(f + "  %e = where %m, %s, %f\n", queries, "4", keys)), 0u);
     EXPECT_EQ(matches(around(f + "  %e = where %m, %f, %s\n", queries, "4", keys)), 0u);
     EXPECT_EQ(matches(around("  %e = add %s, %b\n", queries, "4", keys)), 0u);
   }
-  // Nothing to multiply.
+  // There are no keys.
   EXPECT_EQ(matches(around("  %e = add %s, %b\n", "3", "0")), 0u);
 }
 
-/// Stages that run the kernel; every output has to be written by some stage.
+/// Returns the number of stages that call the kernel. Expects that a stage writes each output.
 std::size_t kernels(const std::string& text, const std::string& prefix) {
   const ir::Graph graph = fused(text);
   std::vector<ir::Value> inputs;

@@ -1,4 +1,4 @@
-// What lower() reports for graphs that it cannot lower.
+// Errors of lower() for graphs that it cannot lower.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using tests::stage_graph;
 
-/// Softmax over the tokens, which no stage computes: rows of a chunk do not see each other.
+/// Returns a Softmax over the tokens, which no stage computes: rows of a chunk are independent.
 ir::Softmax over_tokens(const ir::TensorType& type) {
   return {.axis = static_cast<std::int64_t>(*row_axis(type))};
 }
@@ -77,8 +77,9 @@ std::vector<ir::Node>::iterator edit_loop(ir::Graph& graph, Edit edit) {
   return loop;
 }
 
-/// The nodes that errors name when the loop's operand `operand`, input `input` of its body, could
-/// not be lowered, and the body has one node that reads it and one with a fault of its own.
+/// Returns the nodes that errors name if the loop's operand `operand`, which is input `input` of
+/// its body, cannot be lowered. The body has one node that reads it and one node with a separate
+/// error.
 std::vector<std::string> nodes_with_errors(std::size_t operand, std::size_t input) {
   ir::Graph graph = stage_graph({.layers = 2, .rolled = true});
   const auto loop = edit_loop(graph, [&](ir::Graph& body) {
@@ -125,7 +126,7 @@ TEST(Lower, NamesASplitThatFitsOneTextOnly) {
 TEST(Lower, NamesASplitInALoop) {
   ir::Graph graph = stage_graph({.layers = 2, .rolled = true});
   edit_loop(graph, [](ir::Graph& body) {
-    const ir::ValueId rows = body.inputs()[0];  // what the loop carries
+    const ir::ValueId rows = body.inputs()[0];  // the carried value
     const ir::TensorType& type = body.value(rows).type;
     const std::vector<std::int64_t> sizes(9, 1);
     body.append(ir::Split{static_cast<std::int64_t>(*row_axis(type)), sizes}, {rows}, type,

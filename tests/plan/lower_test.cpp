@@ -47,7 +47,7 @@ TEST(Lower, LayersBecomeOneFunctionCalledInALoop) {
   ASSERT_EQ(loops.size(), 1u);
   EXPECT_EQ(loops[0]->count, 2u);
   EXPECT_EQ(loops[0]->function, "layer");
-  EXPECT_EQ(loops[0]->body.size(), 5u);  // the five stages of numerics.md
+  EXPECT_EQ(loops[0]->body.size(), 5u);  // the five stages in docs/numerics.md
   std::vector<std::string> fields;
   for (const auto& field : loops[0]->fields) fields.push_back(field.name);
   EXPECT_THAT(fields,
@@ -122,7 +122,7 @@ TEST(Lower, LargeHeadsInQ6HaveSplitCodes) {
     const bool split = weight.matrix == coded_weight(kSplitSixBits);
     EXPECT_EQ(chosen_from(p) == head, split);
     if (split) EXPECT_EQ(weight.format_name(), "q6");
-    // All other matrices have codes in one part.
+    // All other matrices have codes that are not split.
     EXPECT_LE(std::ranges::count(p.weights, coded_weight(kSplitSixBits), &PackedWeight::matrix), 1);
     return split;
   };
@@ -178,7 +178,7 @@ TEST(Lower, WeightsOfLoopsOfOneLayerHaveLabelsOfTheirOwn) {
   const std::vector<std::int64_t> counts{1, 1};
   const Program p =
       lowered(passes::split_loop(std::move(graph), static_cast<std::size_t>(loop), counts));
-  std::map<std::string, std::size_t> labels;  // of weights that are no fields of a loop
+  std::map<std::string, std::size_t> labels;  // of weights outside the loops' fields
   for (const PackedWeight& weight : p.weights)
     if (weight.layer < 0) ++labels[weight.label];
   EXPECT_EQ(labels["qkv_norm"], 1u);
@@ -200,7 +200,7 @@ TEST(Lower, ValueRowsMayHaveAFormatOfTheirOwn) {
   }
 }
 
-/// The family of that name, each operator by itself.
+/// Lowers the family of that name, without fusions or, if `rolled`, after the pipeline.
 Result<Program> lowered_family(const std::string& name, bool rolled = false) {
   for (const tests::Family& family : tests::families()) {
     if (family.name != name) continue;
@@ -217,7 +217,7 @@ Result<Program> lowered_family(const std::string& name, bool rolled = false) {
 }
 
 TEST(Lower, TheHeadOfAllTokensLogitsLeavesTheForwardPassAlone) {
-  // norm, linear, div, tanh, mul: one row, none of them in a buffer of all tokens.
+  // norm, linear, div, tanh, mul: they compute one row, and none writes a buffer of all tokens.
   const auto program = lowered_family("gemma2");
   ASSERT_TRUE(program.ok());
   const Program& p = *program;
@@ -304,7 +304,7 @@ TEST(Lower, AScalarOfEachLayerIsData) {
       EXPECT_EQ(ir::to_doubles(*weight.data), std::vector<double>{number});
     }
   }
-  EXPECT_EQ(scalars, 2u);  // of attention and MLP
+  EXPECT_EQ(scalars, 2u);  // for attention and MLP
 }
 
 TEST(Lower, AScalarThatAllLayersShareStaysInTheSource) {

@@ -9,15 +9,16 @@
 namespace llmc::plan {
 namespace {
 
-/// Runs a program's stages over a map of scratch bytes that remembers whose each byte is: every
-/// read must find the bytes of the buffer it reads still in place. Shares nothing with plan_memory
-/// but the offsets it checks.
+/// Runs a program's stages on a map that records which buffer owns each byte of the scratch memory.
+/// Expects that a buffer still owns its bytes when a stage reads it. Shares no code with
+/// plan_memory, only the offsets that it checks.
 class Simulator {
  public:
   Simulator(const Program& program, const MemoryPlan& plan) : program_(program), plan_(plan) {}
 
   void run() {
-    // Two forwards, and several heads after each: what the first leaves must not be needed again.
+    // Two forward passes, with several heads after each. Data that a first run leaves must not be
+    // needed later.
     for (int pass = 0; pass < 2; ++pass) {
       for (const Stage& stage : program_.forward) run(stage);
       for (int i = 0; i < 3; ++i) {
@@ -42,7 +43,7 @@ class Simulator {
     for (const BufferId id : a.writes) {
       if (id.exists()) write(id);
     }
-    // The shared work area starts after all buffers.
+    // The shared work area is not checked: it starts after all buffers.
   }
   void write(BufferId id) {
     const BufferPlace& place = plan_.buffers[id.index];

@@ -28,7 +28,7 @@ const target::Device& reference() {
   return *target::find_device("reference");
 }
 
-/// The regions of a list of stages; 100 for a loop.
+/// Returns the regions of a list of stages, with 100 for a loop.
 std::vector<std::uint32_t> regions(const std::vector<Stage>& stages) {
   std::vector<std::uint32_t> result;
   for (const Stage& stage : stages)
@@ -73,7 +73,7 @@ TEST(Partition, CountsWhatMustCross) {
   const std::uint64_t product =
       program.buffers[std::get<LinearStage>(loop.body[0].op).out.index].width;
   const std::uint64_t attended = program.attention.heads * program.attention.head_dim;
-  // The residual stream crosses once in each direction, because it stays on the device.
+  // The residual stream crosses once in each direction, because it stays on the device between.
   EXPECT_EQ(plan->partition->bytes_to_device, 4 * (program.hidden_width + loop.count * attended));
   EXPECT_EQ(plan->partition->bytes_from_device, 4 * (program.hidden_width + loop.count * product));
   const Region& second = plan->partition->regions[1];
@@ -86,7 +86,7 @@ TEST(Partition, CrossingsNameTheStepThatNeedsThem) {
   ASSERT_TRUE(plan.ok());
   const Partition& partition = *plan->partition;
   const std::uint32_t layers = loop_of(plan->program).count;
-  // Step 0 is the CPU's; each layer has a region, the attention and another region.
+  // Step 0 is on the CPU. Each layer has a region, the attention on the CPU and another region.
   ASSERT_EQ(partition.steps, 1 + 3 * layers);
   std::uint64_t to_device = 0, from_device = 0;
   for (const Crossing& crossing : partition.crossings) {
@@ -96,7 +96,7 @@ TEST(Partition, CrossingsNameTheStepThatNeedsThem) {
   }
   EXPECT_EQ(to_device, partition.bytes_to_device);
   EXPECT_EQ(from_device, partition.bytes_from_device);
-  // The embedded rows go to the first region; the last region leaves the final rows.
+  // The first region reads the embedded rows. The last region writes the final rows.
   EXPECT_EQ(partition.crossings.front(),
             (Crossing{.step = 1, .buffer = plan->program.hidden, .from_device = false}));
   const Crossing last{
@@ -183,7 +183,7 @@ TEST(Partition, TakesWhatTheDeviceDeclares) {
   ASSERT_EQ(plan->partition->regions.size(), 1u);
   EXPECT_THAT(plan->partition->regions[0].products, ElementsAre("gate_up"));
   EXPECT_LT(plan->partition->device_multiply_adds, plan->partition->multiply_adds);
-  // The projection to q, k and v is not divided.
+  // The projection to q, k and v is not split into product and finish.
   EXPECT_TRUE(std::holds_alternative<QkvStage>(loop_of(plan->program).body[0].op));
 }
 
@@ -203,7 +203,7 @@ TEST(Partition, RegionsThatCostMoreThanTheySaveStayOnTheCpu) {
 }
 
 TEST(Partition, ProjectionsThatStayAreNotDivided) {
-  // For 32 tokens the product of q, k and v is too small, those of the MLP are not.
+  // For 32 tokens, the product of q, k and v is too small for the device; those of the MLP are not.
   const auto plan = make_plan(tests::stage_graph(), options_for(&reference(), 32));
   ASSERT_TRUE(plan.ok()) << format(plan.error().first());
   const LoopStage& loop = loop_of(plan->program);

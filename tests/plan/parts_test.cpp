@@ -57,7 +57,8 @@ TEST(Parts, OfFusedLayers) {
 }
 
 TEST(Parts, OfLayersWithoutFusion) {
-  // x=0, normed=1, q=2, k=3, v=4, attended=5, projected=6, gate=7, up=8, product=9, result=10
+  // Buffers: x=0, normed=1, q=2, k=3, v=4, attended=5, projected=6, gate=7, up=8, product=9,
+  // result=10.
   const std::vector<Stage> stages = {
       stage(NormStage{.x = buffer(0), .out = buffer(1), .residual = {}, .norm = {}}),
       linear(1, 2),
@@ -125,8 +126,8 @@ NestWork work_of(const std::string& text) {
   return nest_work(*program);
 }
 
-/// Multiply-adds outside kernels, multiply-adds of all, bytes of weights read outside kernels and
-/// by all.
+/// Returns the multiply-adds outside kernels, all multiply-adds, the bytes of weights that are read
+/// outside kernels, and all bytes of weights that are read.
 std::vector<std::uint64_t> shares_of(const std::string& text) {
   const NestWork work = work_of(text);
   return {work.multiply_adds, work.all_multiply_adds, work.bytes, work.all_bytes};
@@ -139,7 +140,7 @@ TEST(NestWork, CountsTiledProductsAsKernels) {
   };
   EXPECT_THAT(product("f32", "[3, 20, 9]", "[3, 9, 16]"), ElementsAre(0, 8640, 0, 0));
   EXPECT_THAT(product("f32", "[3, 2, 9]", "[3, 9, 8]"), ElementsAre(0, 432, 0, 0));
-  // Too few columns for a vector; one row; no floats; no f32.
+  // Too few columns for a vector; one row; integers; f64.
   EXPECT_THAT(product("f32", "[3, 20, 9]", "[3, 9, 7]"), ElementsAre(3780, 3780, 0, 0));
   EXPECT_THAT(product("f32", "[1, 9]", "[9, 16]"), ElementsAre(144, 144, 0, 0));
   EXPECT_THAT(product("i32", "[20, 9]", "[9, 16]"), ElementsAre(2880, 2880, 0, 0));

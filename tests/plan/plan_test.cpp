@@ -39,7 +39,7 @@ TEST(MakePlan, ArenaIsWhatTheRuntimeWillAskFor) {
                                             .in_flight = 1});
   EXPECT_EQ(plan->arena_bytes, layout.total);
   EXPECT_EQ(plan->kv.blocks, 4u);  // 100 tokens in blocks of 32
-  // Tokens with their states; layers, K and V, heads, tokens, dim.
+  // Ids and states of the tokens, then layers * (K and V) * heads * tokens * dim * bytes.
   EXPECT_EQ(plan->kv.block_bytes, 32u * 8 + 2u * 2 * 2 * 32 * 16 * 4);
 }
 
@@ -118,7 +118,7 @@ TEST(MakePlan, TheCacheHasItsFormats) {
   const auto keys = plan_with(KvFormat::kF16, KvFormat::kF32);
   ASSERT_TRUE(f32.ok() && f16.ok() && keys.ok());
   const std::uint64_t token = 2u * 2 * 2 * 16 * 4;  // layers, K and V, heads, dim
-  EXPECT_EQ(f32->kv.token_bytes(), token + 8);      // and its id and state
+  EXPECT_EQ(f32->kv.token_bytes(), token + 8);      // and 8 bytes for its id and state
   EXPECT_EQ(f16->kv.token_bytes(), token / 2 + 8);
   EXPECT_EQ(keys->kv.token_bytes(), token / 4 * 3 + 8);
   const auto json = nlohmann::json::parse(to_json(*keys, ""));
@@ -215,7 +215,8 @@ TEST(CheckBudget, SaysHowMuchIsMissing) {
   EXPECT_THAT(over.error().first().message, HasSubstr("1 more than"));
 }
 
-/// What is said of a pool for 2 sequences of 100 tokens, which begin with a prompt of that many.
+/// Returns the warnings for a pool of `pool` blocks, 2 sequences of 100 tokens, and a prompt of
+/// `prompt` tokens with which they begin.
 std::vector<Warning> warnings_of(std::uint32_t pool, std::size_t prompt) {
   PlanOptions options = options_for();
   options.sequences = 2;
@@ -227,7 +228,7 @@ std::vector<Warning> warnings_of(std::uint32_t pool, std::size_t prompt) {
 }
 
 TEST(Warnings, APromptsWholeBlocksLieOutsideThePool) {
-  ASSERT_EQ(warnings_of(2, 0).size(), 1u);  // of 4 blocks of 32 tokens
+  ASSERT_EQ(warnings_of(2, 0).size(), 1u);  // needs 4 blocks of 32 tokens
   EXPECT_THAT(warnings_of(2, 0)[0].hint, HasSubstr("--pool 4 holds one whole sequence, --ctx 64 "));
   ASSERT_EQ(warnings_of(2, 33).size(), 1u);
   EXPECT_THAT(warnings_of(2, 33)[0].hint,

@@ -20,7 +20,7 @@ Plan plan_of(const tests::StageModel& model, const char* target, std::uint32_t c
   return *std::move(plan);
 }
 
-/// The first stage of a kind, in loops too; nullptr when there is none.
+/// Returns the first stage of type T, also in loops; nullptr if there is none.
 template <class T>
 T* find(std::vector<Stage>& stages) {
   for (Stage& stage : stages) {
@@ -38,7 +38,7 @@ TEST(ProgramHash, IsTheSameForEveryTargetAndContext) {
   EXPECT_EQ(program_hash(plan_of({}, "arm64", 256).program), hash);
   EXPECT_EQ(program_hash(plan_of({}, "generic", 64).program), hash);
   tests::StageModel model;
-  model.table_rows = 512;  // of angles: as many are stored as the context has
+  model.table_rows = 512;  // rows of angles, of which the plan stores as many as the context has
   const Plan longer = plan_of(model, "avx2", 512), shorter = plan_of(model, "avx2", 64);
   EXPECT_NE(longer.weights_bytes, shorter.weights_bytes);
   EXPECT_EQ(program_hash(longer.program), program_hash(shorter.program));
@@ -102,7 +102,7 @@ TEST(ProgramHash, NamesHowWeightsAreStored) {
   }
 }
 
-/// Each change makes another program of one stage.
+/// Expects that each change of a stage changes the hash of a program with this stage.
 template <class T>
 void expect_named(const T& stage, const std::vector<std::function<void(T&)>>& changes) {
   Program program;

@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint32_t kX = 0, kKeyRows = 1, kKeys = 2, kQueries = 3, kAttended = 4, kBefore = 5,
                         kNext = 6;
 
-/// A layer whose keys also depend on those of the token before, and whose queries do not. The new
-/// value of the state is computed last.
+/// Returns a layer whose keys depend on a state, the keys of the previous token, and whose queries
+/// do not. The new value of the state is computed last.
 Program layer_with_keys_of_a_state() {
   Program program;
   program.buffers.resize(7);

@@ -23,7 +23,7 @@ Rounding rounding_for(passes::QuantScheme format) {
 }
 
 TEST(RoundingOf, AMixtureListsItsFormatsTheCoarsestFirst) {
-  const Rounding q4 = rounding_for(passes::kQ4Mixed);  // narrow: 4 bits in gate and up alone
+  const Rounding q4 = rounding_for(passes::kQ4Mixed);  // narrow model: 4 bits only in gate and up
   EXPECT_THAT(q4.formats, ElementsAre(WeightFormat::kQ4, WeightFormat::kQ6, WeightFormat::kQ8));
   EXPECT_EQ(q4.coarsest(), WeightFormat::kQ4);
   EXPECT_EQ(q4.kept, 0u);

@@ -1,5 +1,5 @@
-// The timeline that `plan` draws is the order in which the runtime's pipeline works: both follow
-// the same costs on a virtual clock.
+// Tests that the timeline that `plan` draws is the order in which the runtime's pipeline works, if
+// both have the same costs on a virtual clock.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Plan accelerated_plan(const target::Device& device, std::uint32_t in_flight) {
   options.target = *target::find("avx2");
   options.name = "tiny";
   options.ctx = fake::kContext;
-  options.chunk = 32;  // else no region is worth a job
+  options.chunk = 32;  // with smaller chunks, no region is worth a job
   options.device = target::find_device("reference");
   options.in_flight = in_flight;
   auto plan = make_plan(tests::stage_graph({.layers = 3}), options);
@@ -29,7 +29,7 @@ Plan accelerated_plan(const target::Device& device, std::uint32_t in_flight) {
   return *std::move(plan);
 }
 
-/// A CPU and a device that take the times of a schedule for what the runtime asks them to do.
+/// A CPU and a device on which the runtime's steps and jobs take the times of a schedule.
 class VirtualMachine {
  public:
   VirtualMachine(const Schedule& schedule, double submit_ns) : submit_ns_(submit_ns) {
@@ -56,7 +56,7 @@ class VirtualMachine {
                .release = [](void*) {},
                .message = nullptr};
   }
-  /// Returns what the runtime does with a prompt.
+  /// Runs a prompt and returns the spans of the steps and jobs that the runtime started.
   std::vector<Span> run(std::uint32_t tokens, std::uint32_t in_flight) {
     llmc_model model = fake::model();
     model.steps = static_cast<std::uint32_t>(regions_.size());
@@ -105,19 +105,19 @@ class VirtualMachine {
     return LLMC_DEVICE_DONE;
   }
 
-  static VirtualMachine* current;  // a step has no other way to it
+  static VirtualMachine* current;  // steps are plain functions, so they need a global
   const double submit_ns_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> times_;  // by chunk and first step
   std::vector<std::uint16_t> regions_;
   llmc_device device_{};
   double now_ = 0, device_free_ = 0;
-  std::vector<double> ends_;  // of the device's jobs
+  std::vector<double> ends_;  // end times of the device's jobs
   std::vector<Span> spans_;
 };
 VirtualMachine* VirtualMachine::current = nullptr;
 
 TEST(Schedule, IsWhatTheRuntimeDoes) {
-  for (const double rate : {0.5, 5.0, 20.0, 300.0}) {  // the CPU or the device is busier
+  for (const double rate : {0.5, 5.0, 20.0, 300.0}) {  // from a slow device to a fast one
     target::Device device = *target::find_device("reference");
     device.multiply_adds_per_ns = rate;
     device.submit_ns = 40;

@@ -40,7 +40,7 @@ TEST(Schedule, RunsEveryStepOnceInOrder) {
     const Plan plan = plan_of(device, 32, in_flight);
     const Schedule schedule = simulate(plan, 200);
     EXPECT_EQ(schedule.chunks, 7u);
-    std::map<std::uint32_t, std::uint32_t> next;  // step of each chunk
+    std::map<std::uint32_t, std::uint32_t> next;  // next step of each chunk
     std::vector<Span> spans = schedule.spans;
     std::ranges::sort(spans, {}, &Span::begin);
     std::map<std::uint32_t, double> ends;
@@ -48,9 +48,9 @@ TEST(Schedule, RunsEveryStepOnceInOrder) {
     for (const Span& span : spans) {
       EXPECT_EQ(span.first_step, next[span.chunk]);
       next[span.chunk] = span.end_step;
-      EXPECT_GE(span.begin, ends[span.chunk]);  // after its step before
+      EXPECT_GE(span.begin, ends[span.chunk]);  // after the previous step of the chunk
       ends[span.chunk] = span.end;
-      EXPECT_GE(span.begin, free[span.on_device]);  // one at a time in each place
+      EXPECT_GE(span.begin, free[span.on_device]);  // CPU and device run one span at a time
       free[span.on_device] = span.end;
     }
     for (const auto& [chunk, step] : next) EXPECT_EQ(step, plan.partition->steps) << chunk;
@@ -65,7 +65,7 @@ TEST(Schedule, ChunksOverlap) {
   const Schedule two = simulate(plan_of(device, 32, 2), 256);
   EXPECT_NEAR(one.cpu, two.cpu, 1e-6);
   EXPECT_NEAR(one.device, two.device, 1e-6);
-  EXPECT_GE(one.total, one.cpu + one.device);  // one after the other
+  EXPECT_GE(one.total, one.cpu + one.device);  // nothing overlaps
   EXPECT_LT(two.total, 0.9 * one.total);
   const target::Device fast = device_with(8 * target::kCpuMultiplyAddsPerNs);
   const Schedule bound_by_cpu = simulate(plan_of(fast, 32, 2), 256);
@@ -87,7 +87,7 @@ TEST(Schedule, BytesOfABorderTakeTime) {
 TEST(Schedule, ChunksHalveTheAttention) {
   const target::Device device = device_with(30);
   const Schedule s = simulate(plan_of(device, 32, 2), 256);
-  const double one = 2.0 * 4 * 16 * 6;  // multiply-adds of a row and a key: heads, width, layers
+  const double one = 2.0 * 4 * 16 * 6;  // multiply-adds per query and key: K, V; heads; dim; layers
   EXPECT_DOUBLE_EQ(s.attention_whole, one * 256 * 256);
   EXPECT_DOUBLE_EQ(s.attention_chunks, one * (256.0 * 256 + 32 * 256) / 2);
 }

@@ -24,7 +24,7 @@ Result<Plan> plan_of(const tests::StageModel& model, ShardOption shard) {
   return make_plan(tests::stage_graph(model), options);
 }
 
-/// The stages of a kind, in loops too.
+/// Returns the stages of type T, also in loops.
 template <class T>
 std::vector<const T*> all_of(const std::vector<Stage>& stages) {
   std::vector<const T*> found;
@@ -90,7 +90,7 @@ TEST(Shard, ValuesOfPositionsInSeveralStepsAreComputedInEach) {
   const auto rope = std::ranges::find_if(
       stages, [](const Stage& stage) { return std::holds_alternative<RopeAnglesStage>(stage.op); });
   ASSERT_NE(rope, stages.end());
-  stages.insert(rope, *rope);  // two stages that write a buffer
+  stages.insert(rope, *rope);  // now two stages write the same buffer
   for (std::uint32_t index = 0; index < 2; ++index) {
     const auto cut = cut_shard(plan->program, {index, 2}, 0);
     ASSERT_TRUE(cut.ok()) << format(cut.error().first());

@@ -5,7 +5,8 @@
 namespace llmc::plan {
 namespace {
 
-/// A matrix of codes of `bits` whose scales are multiples of `scale`, zero points of `zero`.
+/// Returns a matrix of codes of `bits` bits, with multiples of `scale` as scales and of `zero` as
+/// zero points (absent: none).
 ir::ConstantPtr matrix(std::int64_t rows, std::int64_t columns, std::int64_t block, int bits,
                        float scale, std::optional<float> zero, ir::PackedCode code) {
   const std::int64_t blocks = (columns + block - 1) / block;
@@ -45,7 +46,7 @@ TEST(SourceQuantization, TheSmallestFormatThatHoldsAll) {
             (CodedFormat{4, 16, kF16, kFloat}));
   EXPECT_EQ(format_of(matrix(8, 64, 48, 4, 0.5f, 3.1f, kUnsigned)),
             (CodedFormat{4, 16, kF32, kFloat}));
-  // One block for the whole row, and blocks larger than those the kernels have.
+  // One block for the whole row, and blocks larger than the kernels support.
   EXPECT_EQ(format_of(matrix(8, 300, 300, 8, 0.1f, {}, kOffset)),
             (CodedFormat{8, 256, kF32, kNone}));
   EXPECT_EQ(format_of(matrix(8, 600, 512, 8, 0.1f, 7, kUnsigned)),
@@ -58,7 +59,7 @@ TEST(SourceQuantization, MergedMatricesShareTheFinestBlocks) {
   EXPECT_EQ(format_of(ir::concat_rows({a, b})), (CodedFormat{4, 32, CodedScale::kF32}));
   const ir::ConstantPtr layers[] = {a, b};
   EXPECT_EQ(source_quantization_of(layers, 0, 8).format, (CodedFormat{4, 32, CodedScale::kF32}));
-  // 4 and 8 bits: all as 8.
+  // 4 and 8 bits are stored as 8 bits.
   const auto c = matrix(8, 128, 32, 8, 0.5f, {}, kOffset);
   EXPECT_EQ(format_of(ir::concat_rows({a, c})).bits, 8u);
 }

@@ -10,7 +10,7 @@
 #include "compiler/ir/graph.h"
 #include "passes/assign_weight_formats.h"
 
-/// Stage-level graphs of small decoders, as the passes deliver them, with random weights.
+/// Graphs of small decoders in the form that the passes produce (stages), with random weights.
 namespace llmc::tests {
 
 struct StageModel {
@@ -21,8 +21,8 @@ struct StageModel {
   bool qkv_bias = true;
   bool select_last_row = true;  // gather before the head; otherwise logits for every token
   bool rope = true;
-  std::int64_t table_rows = 0;           // above 0: angles from a table of that many positions
-  std::string node_prefix = "/layers/";  // of every origin: hostile names in tests
+  std::int64_t table_rows = 0;           // above 0: number of positions in a table of angles
+  std::string node_prefix = "/layers/";  // prefix of every origin; may be a hostile name
   passes::QuantScheme quant = passes::kQ4Mixed;
 };
 

@@ -24,7 +24,7 @@ TEST(PackedRowOrder, PlainRowsArePaddedToAPanel) {
 }
 
 TEST(PackedRowOrder, SwiGluAlternatesGateAndUp) {
-  const auto order = packed_row_order(matrix(20, 4, RowOrder::kGated));  // 10 gate, 10 up
+  const auto order = packed_row_order(matrix(20, 4, RowOrder::kGated));  // 10 gate rows, 10 up rows
   ASSERT_EQ(order.size(), 32u);
   EXPECT_EQ(order[0], 0);
   EXPECT_EQ(order[8], 10);

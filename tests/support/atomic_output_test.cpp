@@ -28,7 +28,7 @@ Status unless(bool foreign) {
   return Diagnostic{.kind = ErrorKind::kBadInput, .message = "a thesis is there"};
 }
 
-/// Writes a bundle of several files that all hold `version`; false when a write fails.
+/// Writes a bundle of several files that all contain `version`. Returns false if a write fails.
 bool write_bundle(const fs::path& folder, const std::string& version) {
   std::error_code error;
   fs::create_directories(folder / "src", error);
@@ -38,7 +38,8 @@ bool write_bundle(const fs::path& folder, const std::string& version) {
   return ok && write_file(folder / "weights", version + std::string(20'000, '.')).ok();
 }
 
-/// The one version that all files of a bundle hold; "mixed" when they differ or one is missing.
+/// Returns the version that all files of a bundle contain; "mixed" if they differ or one is
+/// missing.
 std::string version_of(const fs::path& folder) {
   const auto first = read_file(folder / "src" / "file0");
   if (!first.ok()) return "mixed";
@@ -133,7 +134,7 @@ TEST(AtomicDirectory, ForeignFoldersAreNotReplaced) {
   const testing::TemporaryFolder folder;
   const auto target = folder.path() / "home";
   fs::create_directory(target);
-  // Empty: fine, whoever made it.
+  // An empty folder may be replaced, whoever made it.
   EXPECT_TRUE(AtomicDirectory::create(target, nullptr).ok());
   ASSERT_TRUE(write_file(target / "thesis.tex", std::string_view("x")).ok());
   const auto is_bundle = [](const fs::path& path) {
@@ -243,7 +244,7 @@ TEST(AtomicDirectory, FollowsALinkToAFolder) {
 
 TEST(AtomicDirectory, AnUnwritableParentIsAnError) {
   if (::geteuid() == 0) {
-    // Root writes anywhere but here.
+    // Root can write to any other folder.
     EXPECT_FALSE(AtomicDirectory::create("/proc/bundle", anything).ok());
     return;
   }
@@ -259,7 +260,7 @@ TEST(AtomicDirectory, TwoWritersDoNotDisturbEachOther) {
   auto first = AtomicDirectory::create(target, anything);
   ASSERT_TRUE(first.ok());
   ASSERT_TRUE(write_bundle(first->path(), "first"));
-  auto second = AtomicDirectory::create(target, anything);  // must not take the first for stale
+  auto second = AtomicDirectory::create(target, anything);  // must not treat the first one as stale
   ASSERT_TRUE(second.ok());
   ASSERT_TRUE(write_bundle(second->path(), "second"));
   ASSERT_TRUE(first->commit().ok());
@@ -269,7 +270,7 @@ TEST(AtomicDirectory, TwoWritersDoNotDisturbEachOther) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
-/// Replaces the bundle again and again until it is killed.
+/// Replaces the bundle repeatedly until the process is killed.
 [[noreturn]] void write_for_ever(const fs::path& target) {
   for (int i = 0;; ++i) {
     auto output = AtomicDirectory::create(target, anything);
@@ -295,7 +296,7 @@ TEST(AtomicDirectory, KillingAtAnyMomentLeavesAWholeBundle) {
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer failed by itself";
     if (fs::exists(target)) ASSERT_NE(version_of(target), "mixed") << "round " << round;
   }
-  // The next writer clears away what the killed ones left.
+  // The next writer removes the files that the killed writers left.
   auto output = AtomicDirectory::create(target, anything);
   ASSERT_TRUE(output.ok());
   ASSERT_TRUE(write_bundle(output->path(), "last"));
@@ -307,7 +308,7 @@ TEST(AtomicDirectory, KillingAtAnyMomentLeavesAWholeBundle) {
 TEST(AtomicDirectory, AnInterruptRemovesWhatWasWritten) {
   const testing::TemporaryFolder folder;
   fs::create_directories(folder.path() / "mine");
-  // Two share a parent, which the first one made.
+  // The two folders share a parent that the first one made.
   const fs::path targets[] = {folder.path() / "mine/made/a", folder.path() / "mine/made/too/b"};
   testing::end_child_by_signal(
       SIGINT,
@@ -331,7 +332,8 @@ TEST(AtomicDirectory, AnInterruptRemovesWhatOtherThreadsStillWrite) {
     testing::end_child_by_signal(SIGTERM, [&](const auto& ready) {
       auto output = AtomicDirectory::create(folder.path() / "bundle", anything);
       if (!output.ok()) ::_exit(1);
-      // Signals go to the main thread, so that these go on writing while one is handled.
+      // Signals are delivered to the main thread, so that these threads still write during its
+      // handler.
       const auto write = [&](char name) {
         sigset_t all;
         sigfillset(&all);

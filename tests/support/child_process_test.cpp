@@ -48,7 +48,7 @@ TEST(ChildProcess, LastWordsAndExitCode) {
 TEST(ChildProcess, OneThatIsGoneIsNoSignalForUs) {
   const auto child = started({"true"});
   const std::string much(1 << 20, 'x');
-  // At most what the socket holds is taken; SIGPIPE would end this program.
+  // The socket accepts only what its buffer holds. SIGPIPE would end this program.
   while (child->send(bytes(much))) {
   }
   EXPECT_EQ(child->end(kLong).exit_code, 0);
@@ -79,7 +79,7 @@ TEST(ChildProcess, WhatOneLeavesBehindIsKilled) {
     ASSERT_TRUE(child->receive(std::as_writable_bytes(std::span(&c, 1)), kLong));
   EXPECT_EQ(child->end(kLong).exit_code, 3);
   const std::string stat = "/proc/" + pid.substr(0, pid.size() - 1) + "/stat";
-  // Gone, or dead and not yet reaped by its new parent.
+  // The process is gone, or dead and not yet reaped by its new parent.
   const auto alive = [&stat] {
     std::ifstream file(stat);
     const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -32,7 +32,7 @@ TEST(Diagnostic, NamesCannotDriveTheTerminal) {
   EXPECT_EQ(printable("plain name é 語"), "plain name é 語");
   EXPECT_EQ(printable("a\x1b[31mb\n\r\t"), "a\\x1b[31mb\\x0a\\x0d\\x09");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
-  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");           // not UTF-8, cut short
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");           // not UTF-8, truncated
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
@@ -40,7 +40,7 @@ TEST(Diagnostic, NamesCannotDriveTheTerminal) {
   EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");               // an 8-bit control sequence
   EXPECT_EQ(printable("abcdef", 5), "abcde…");
   EXPECT_EQ(printable(std::string(10'000, 'x')).size(), 203u);
-  // Never cut inside a character or an escape.
+  // Never truncated inside a character or an escape.
   EXPECT_EQ(printable("ééé", 3), "é…");
   EXPECT_EQ(printable("\x01\x01", 5), "\\x01…");
   Diagnostic d;

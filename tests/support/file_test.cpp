@@ -35,7 +35,7 @@ TEST(File, SaysWhyNot) {
   EXPECT_THAT(format(missing.error().first()), HasSubstr("missing: cannot open: No such file"));
   EXPECT_THAT(read_file(folder.path()).error().first().message, HasSubstr("not a regular file"));
   ASSERT_EQ(::mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
-  EXPECT_FALSE(read_file(folder.path() / "pipe").ok());  // and does not wait for a writer
+  EXPECT_FALSE(read_file(folder.path() / "pipe").ok());  // without waiting for a writer
   EXPECT_FALSE(write_file(folder.path() / "no" / "such", std::string_view("x")).ok());
 }
 
@@ -69,7 +69,7 @@ TEST(MappedFile, ShowsTheBytes) {
   EXPECT_EQ(std::memcmp((*mapped)->bytes().data(), content.data(), content.size()), 0);
   (*mapped)->drop_pages();
   EXPECT_EQ(static_cast<char>((*mapped)->bytes()[99'999]), 'w');
-  fs::remove(path);  // the mapping outlives the name
+  fs::remove(path);  // the mapping remains valid
   EXPECT_EQ(static_cast<char>((*mapped)->bytes()[0]), 'w');
 }
 
@@ -90,12 +90,12 @@ TEST(RemoveTree, RemovesAllAndFollowsNothing) {
   ASSERT_TRUE(write_file(other / "precious", std::string_view("x")).ok());
   fs::create_symlink(other, tree / "a" / "link");
   fs::create_symlink("/nowhere", tree / "dangling");
-  for (int i = 0; i < 300; ++i)  // more than one read of the folder
+  for (int i = 0; i < 300; ++i)  // more entries than one read of the folder returns
     ASSERT_TRUE(write_file(tree / "a" / ("file" + std::to_string(i)), std::string_view("x")).ok());
   EXPECT_TRUE(remove_tree(tree));
   EXPECT_FALSE(fs::exists(tree));
   EXPECT_TRUE(fs::exists(other / "precious"));
-  EXPECT_TRUE(remove_tree(tree));  // nothing there is fine
+  EXPECT_TRUE(remove_tree(tree));  // a missing folder is no error
   fs::create_symlink(other, tree);
   EXPECT_TRUE(remove_tree(tree));
   EXPECT_TRUE(fs::exists(other / "precious"));

@@ -8,7 +8,7 @@
 namespace llmc {
 namespace {
 
-/// The definition of binary16, in double.
+/// Returns the value of a binary16 by its definition, in double.
 double f16_value(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
   const double sign = bits & 0x8000 ? -1 : 1;
@@ -33,7 +33,7 @@ TEST(Half, EveryF16IsExactAndComesBack) {
   }
 }
 
-/// Between any two neighbours: below the middle down, above it up, in the middle to even.
+/// Between neighbours: rounds down below the midpoint, up above it, and to even at the midpoint.
 TEST(Half, F16RoundsToNearestEven) {
   for (std::uint16_t half = 0; half < 0x7c00; ++half) {
     const double low = f16_value(half);
@@ -63,7 +63,7 @@ TEST(Half, Bf16RoundsToNearestEven) {
   }
   EXPECT_EQ(f32_to_bf16(INFINITY), 0x7f80);
   EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(NAN))));
-  // The payload's high bits may all be zero: it must not become infinity.
+  // If the high bits of the payload are all zero, the NaN must not become infinity.
   EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(std::bit_cast<float>(0x7f800001u)))));
   EXPECT_TRUE(std::isnan(f16_to_f32(f32_to_f16(std::bit_cast<float>(0x7f800001u)))));
 }

@@ -10,7 +10,7 @@
 
 namespace llmc::tests {
 
-/// A place for a file of compiled kernels, in a folder of its own.
+/// The path of a file of compiled kernels, in a separate folder for each test process.
 class KernelsFile : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directory(folder_); }

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-/// What tests do differently under the address sanitizer.
+/// Differences between tests with and without the address sanitizer.
 namespace llmc::tests {
 
 #if defined(__has_feature)

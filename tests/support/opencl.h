@@ -6,7 +6,7 @@
 
 namespace llmc::tests {
 
-/// Returns why the system has no OpenCL device for a test; empty if it has one. The set-up script
+/// Returns why the system has no OpenCL device for a test; empty if it has one. tools/setup.sh
 /// installs one.
 inline std::string missing_opencl() {
   const auto api = hosted::opencl::load_api();

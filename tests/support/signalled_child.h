@@ -11,9 +11,9 @@
 
 namespace llmc::testing {
 
-/// Runs `child(ready)` in a process of its own that catches signals, sends it `number` after it has
-/// called ready(), and expects that it ends by this signal. `child` must wait for the signal and
-/// not return. `before_signal` is called in this process.
+/// Forks a process that catches signals and runs `child(ready)` in it. After the child has called
+/// ready(), calls `before_signal` in this process, sends signal `number` to the child, and expects
+/// that the signal ends it. `child` must wait for the signal and not return.
 inline void end_child_by_signal(
     int number, const std::function<void(const std::function<void()>& ready)>& child,
     const std::function<void()>& before_signal = [] {}) {

@@ -8,8 +8,8 @@
 
 namespace llmc::tests {
 
-/// Calls `f` in a thread with 2 MiB of stack, which a recursion over a deep graph overflows sooner
-/// than the main thread's 8.
+/// Calls `f` in a thread with a stack of 2 MiB. A recursion over a deep graph overflows it sooner
+/// than the 8 MiB of the main thread.
 inline void with_small_stack(const std::function<void()>& f) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);

@@ -21,10 +21,10 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// Whether a process has ended, or is an unreaped zombie, within ten seconds.
+/// Returns whether a process has ended, or is an unreaped zombie, within ten seconds.
 bool ends_soon(pid_t pid) {
   for (int i = 0; i < 500; ++i) {
-    std::string stat;  // the size of a file of /proc is 0: read_file would find nothing in it
+    std::string stat;  // files of /proc have size 0, so read_file would read nothing
     std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), stat);
     if (stat.empty() || stat.find(") Z ") != std::string::npos) return true;
     std::this_thread::sleep_for(20ms);
@@ -107,8 +107,8 @@ TEST(Subprocess, KillEndsWhatOtherThreadsRunWithItsChildren) {
   EXPECT_TRUE(ends_soon(std::stoi(result->standard_output)));
 }
 
-/// Forks a process that runs a command with a child of its own, kills it by `signal_number` and
-/// returns the process id of the command's child.
+/// Forks a process that runs a command which starts a child. Kills the forked process by
+/// `signal_number` and returns the process id of the command's child.
 template <class Run>
 pid_t child_of_killed(int signal_number, Run run) {
   const testing::TemporaryFolder folder;

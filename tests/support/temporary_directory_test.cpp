@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// TMPDIR inside a folder of the test's own.
+/// Sets TMPDIR to a separate folder for the test.
 class Temporary : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -10,7 +10,7 @@
 
 namespace llmc::testing {
 
-/// A folder for one test, removed with it.
+/// A folder that is created for one test and removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -24,7 +24,7 @@ class TemporaryFolder {
   ~TemporaryFolder() { remove_tree(path_); }
 
   const std::filesystem::path& path() const { return path_; }
-  /// Number of entries directly in it, hidden ones too.
+  /// Returns the number of direct entries of the folder, including hidden ones.
   std::size_t entries() const {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_),
                                                   std::filesystem::directory_iterator()));
