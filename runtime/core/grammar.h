@@ -4,8 +4,8 @@
 
 namespace llmc::core {
 
-/// An entry of a stack: a state of the automaton, and the index of the frame below it; kNoFrame:
-/// none.
+/// An entry of a stack: a state of the automaton, and the index of the frame below it (kNoFrame:
+/// none).
 struct GrammarFrame {
   uint32_t state;
   uint32_t below;
@@ -33,7 +33,8 @@ class GrammarMatcher {
   int text_state() const;
 
  private:
-  /// Paths that are being tried. The frames from index frame_count_ belong to them.
+  /// Paths that are being tried. They own the frames from GrammarMatcher::frame_count_ to
+  /// frame_count - 1.
   struct Trial {
     GrammarFrame* paths;
     uint32_t count;
