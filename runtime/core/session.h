@@ -65,8 +65,8 @@ struct Sequence {
   CachedTokens cached;
   unsigned char* state;   // [model->state_bytes] recurrent states after `state_tokens` tokens;
                           // NULL: the model has none
-  uint32_t state_tokens;  // at most cached.position; the other tokens are run again before they are
-                          // needed
+  uint32_t state_tokens;  // at most cached.position; later tokens are run again before the states
+                          // are needed
   uint32_t source;        // slot of its source, or kNoSource
   float* last_row;        // f32[hidden]: the last layer's row of the last token, if has_row is set
   LogitsSlot logits;      // slot of its logits, which other logits may have overwritten
