@@ -97,8 +97,8 @@ class Conversation {
   };
   std::vector<std::int32_t> ids_of(const std::string& text) const;
   Outcome<Prompt> prompt_of(std::vector<Message> messages) const;
-  /// Returns the prompt without the oldest turns: as many are removed as necessary for the rest and
-  /// `more` tokens to fill at most half of the room, but never the last turn. Half, because the
+  /// Returns the prompt without the oldest turns. Removes as few turns as possible, but never the
+  /// last one, so that the rest and `more` tokens fill at most half of room(). Half, because the
   /// remaining tokens must be run again, which should happen rarely. nullopt: no turn can be
   /// removed, or the last turn does not fit.
   Outcome<std::optional<Prompt>> without_oldest(const std::vector<Message>& messages,

@@ -30,7 +30,7 @@ inline constexpr std::uint32_t kMaxWordCharacters = 1000;  // maximum word lengt
 inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
 /// Maximum number of consecutive occupied slots of a hash table. A table is at most two thirds
 /// full, so the longest random run among 16 million slots has a length of about 200. Only
-/// vocabularies that are made to be slow have longer runs.
+/// vocabularies that are crafted to be slow have longer runs.
 inline constexpr std::size_t kMaxProbes = 512;
 
 /// A range of the text section.

@@ -38,7 +38,8 @@ llmc_status llmc_reference_device_create(uint32_t threads, const struct llmc_dev
 /* Ends the threads. No session may use the device any more. NULL has no effect. */
 void llmc_reference_device_destroy(const struct llmc_device* device);
 
-/* How llmc_opencl_device_create finds a device. All zeros: the first GPU, else the first device. */
+/* Which device llmc_opencl_device_create uses. Zero the struct and set `size` for the first GPU or
+ * accelerator, else the first device. */
 typedef struct llmc_opencl_options {
   uint32_t size;      /* sizeof(llmc_opencl_options) */
   uint32_t copies;    /* non-zero: copies rows and weights even if the device shares the CPU's
