@@ -65,11 +65,11 @@ class GrammarMatcher {
 
 }  // namespace llmc::core
 
-/// A grammar in memory of the application. Its state belongs to one session, or to the caller of
-/// llmc_grammar_accept.
+/// A grammar, stored in memory that the application provides. Its state belongs to one session, or
+/// to the caller of llmc_grammar_accept.
 struct llmc_grammar {
   llmc::core::GrammarTables tables;
-  uint32_t words;  // size of the masks of the session that last used it
+  uint32_t words;  // size of the masks in 32-bit words, for the session that last used it
   uint32_t from;   // in a session: position of the first token of the text
   uint32_t count;  // number of tokens consumed so far
   uint64_t hash;   // hash of these tokens

@@ -16,7 +16,7 @@ struct CachedTokens {
   unsigned char* replaced;  // the block that a reservation has replaced by a copy; null: none
   uint32_t held;
   uint32_t position;  // number of stored tokens
-  int32_t shift;      // of the last embedding (history.h); 0: none
+  int32_t shift;      // shift of the last embedding (history.h); 0: none
 };
 
 class KvCache {
@@ -27,7 +27,7 @@ class KvCache {
     uint32_t* free;       // [pool_blocks] stack of the numbers of free blocks
     uint64_t block_bytes;
     uint32_t pool_blocks, block_tokens, context;
-    bool has_shifts;  // whether embeddings have the ids of embedding_id()
+    bool has_shifts;  // whether the ids of embeddings contain shifts (embedding_id())
   };
   void init(const Layout& layout);
 

@@ -6,7 +6,7 @@
 /// Computes several chunks of a prompt at the same time, on the CPU and on an accelerator.
 namespace llmc::core {
 
-/// The forward pass of the reserved tokens of a call, in chunks. Up to llmc_model::in_flight chunks
+/// Runs the forward pass of a call's reserved tokens in chunks. Up to llmc_model::in_flight chunks
 /// are in flight; each has a separate scratch buffer. While the device computes a region of one
 /// chunk, the CPU computes steps of another one. The tokens of a chunk are committed when it and
 /// all chunks before it are done.

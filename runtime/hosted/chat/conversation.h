@@ -44,9 +44,9 @@ class Conversation {
  public:
   /// Requires exclusive use of the sequence. The sequence and the format must outlive this object.
   /// `begun`: the tokens with which all sequences of this model begin, if the sequence contains
-  /// exactly these tokens. They are then part of the conversation, as far as its text begins with
-  /// them. If `begun` is empty, tokens that are already in the sequence stay before the
-  /// conversation.
+  /// exactly these tokens. They then count as cached tokens of the conversation, up to the first
+  /// difference from its text. If `begun` is empty, tokens that are already in the sequence stay
+  /// before the conversation.
   Conversation(Sequence& sequence, const ChatFormat& format, std::vector<std::int32_t> begun = {});
 
   /// Appends a message without running the model.

@@ -20,7 +20,7 @@ struct ChatDescription {
   /// Whether the tokenizer's prefix ids are added before the text, unless it already begins with
   /// them.
   bool add_prefix = false;
-  std::string bos, eos;                 // spelling of these tokens; empty: the tokenizer's
+  std::string bos, eos;                 // spellings of these tokens; empty: those of the tokenizer
   std::vector<std::int32_t> stop_ids;   // ids that end an answer, in addition to the tokenizer's
   std::vector<std::int32_t> start_ids;  // ids that begin the text of an encoder-decoder
   std::vector<std::int32_t> suppressed_ids;        // ids that are never generated

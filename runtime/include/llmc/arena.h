@@ -4,10 +4,10 @@
  *
  *     session | sequences [sequences] | block tables [sequences][ctx / kv_block rounded up]
  *           | last rows f32[sequences][hidden] | reference counts u32[blocks]
- *           | free blocks u32[blocks] | segments [batch] | notes on the logits rows [batch]
+ *           | free blocks u32[blocks] | segments [batch] | metadata of the logits rows [batch]
  *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch]
  *           | scratch [in_flight]
- *           | notes on the sources [sources] | sources [sources][source_bytes]
+ *           | metadata of the sources [sources] | sources [sources][source_bytes]
  *           | states [sequences][state_bytes]
  *           | KV pool [blocks][kv_block_bytes]
  *

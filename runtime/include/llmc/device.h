@@ -118,7 +118,7 @@ typedef struct llmc_device_op {
   uint64_t number;                 /* in the weights: f32[1], replaces `value` */
 } llmc_device_op;
 
-/* Rows that cross between the CPU and a device that does not share its memory. */
+/* Rows that are copied between the CPU and a device that does not share its memory. */
 typedef struct llmc_device_copy {
   uint64_t offset; /* in scratch */
   uint32_t row_bytes;
@@ -143,7 +143,7 @@ typedef struct llmc_device_job {
   /* Rows, scratch and weights of the chunk. Its parallel_for belongs to the CPU: the device must
    * not call it. */
   const llmc_run* run;
-  uint32_t first_step, end_step; /* of llmc_model.run_step; all of them are regions */
+  uint32_t first_step, end_step; /* of llmc_model.run_step, end_step exclusive; all are regions */
 } llmc_device_job;
 
 /* Value of `timeout_us` to wait without a time limit. */
@@ -182,7 +182,7 @@ typedef struct llmc_device {
    * before it frees the arena or the weights but keeps the device. Jobs are refused until the next
    * prepare(). */
   void (*release)(void* user);
-  /* Returns the reason of the last failure as text for a message, or NULL. The pointer may be
+  /* Returns the reason for the last failure as text for a message, or NULL. The pointer may be
    * NULL. */
   const char* (*message)(void* user);
 } llmc_device;

@@ -77,22 +77,22 @@ void llmc_unmap_weights(const void* weights, size_t bytes);
 
 /* ---- Huge pages ---- */
 
-/* Memory in huge pages (usually 2 MiB) is read faster, because the processor needs fewer entries of
- * page tables: docs/performance.md. */
+/* Memory in huge pages (usually 2 MiB) is read faster, because the processor needs fewer page table
+ * entries: docs/performance.md. */
 
 /* Returns the size of a huge page; 0 if the kernel has none for this process. */
 size_t llmc_huge_page_bytes(void);
 /* Returns the weights of a library that contains them, and sets *bytes; NULL and 0 for a library
  * with a NAME.weights.bin, or of another version. `model`: &NAME_model. */
 const void* llmc_embedded_weights(const llmc_model* model, size_t* bytes);
-/* Copies data[0 .. bytes), embedded or mapped weights or other data that is only read, into huge
- * pages, which replace its pages at the same addresses: no pointer changes, and other threads may
- * read the data during the call. The copy is private to this process. Data at the beginning and end
- * that does not fill a huge page stays in its place. Copies with the threads of `pool`, or with the
- * calling thread if it is NULL. *huge_bytes (may be NULL) receives the number of bytes that are in
- * huge pages now. LLMC_ERROR_MEMORY: huge pages or memory are not available for all of it;
- * `message` (may be NULL) receives the reason, truncated to message_bytes including the terminating
- * zero. The data can be used after any result. */
+/* Copies read-only data[0 .. bytes), such as embedded or mapped weights, into huge pages, which
+ * replace its pages at the same addresses. No pointer changes, and other threads may read the data
+ * during the call. The copy is private to this process. Data at the beginning and end that does not
+ * fill a huge page stays in its place. Copies with the threads of `pool`, or with the calling
+ * thread if it is NULL. *huge_bytes (may be NULL) receives the number of bytes that are in huge
+ * pages now. LLMC_ERROR_MEMORY: huge pages or memory are not available for all of it; `message`
+ * (may be NULL) receives the reason, truncated to message_bytes including the terminating zero. The
+ * data can be used after any result. */
 llmc_status llmc_move_to_huge_pages(const void* data, size_t bytes, llmc_pool* pool,
                                     size_t* huge_bytes, char* message, size_t message_bytes);
 /* Allocates an arena of zeroed pages, of which only the used ones take memory: huge pages if
@@ -167,8 +167,8 @@ void llmc_sound_free(float* samples);
 /* Computes the features f32[mels][frames] of Whisper's encoder from sound of 16000 samples per
  * second, which is cut or padded with zeros to 160 * frames samples: the logarithm of the power in
  * `mels` bands of Slaney's mel scale, in windows of 25 ms every 10 ms, as Hugging Face's
- * WhisperFeatureExtractor computes it. mels is 1 .. 1024 (80 or 128 in Whisper's models), frames 2
- * .. 1000000 (3000). Other parameters are LLMC_ERROR_ARGUMENT. */
+ * WhisperFeatureExtractor computes it. `mels` is 1 .. 1024 (in Whisper's models 80 or 128),
+ * `frames` is 2 .. 1000000 (in Whisper's models 3000). Other values are LLMC_ERROR_ARGUMENT. */
 llmc_status llmc_log_mel(const float* samples, size_t n, size_t mels, size_t frames,
                          float* features);
 
