@@ -37,8 +37,8 @@ bool valid(const llmc_beam_options& o) {
          (o.stop_count == 0 || o.stop_ids != nullptr);
 }
 
-/// Returns how many extensions are compared: so many that, without those that end with a stop
-/// token, `beams` are left.
+/// Returns the number of extensions to compare. It is large enough that at least `beams` remain
+/// without those that end with a stop token.
 uint64_t extension_count(const llmc_beam_options& o) {
   const uint64_t per_beam = o.stop_count < 1 ? 2 : uint64_t{o.stop_count} + 1;
   return per_beam * o.beams;
@@ -57,8 +57,8 @@ double normalized(double score, uint32_t length, float penalty) {
 struct llmc_beams {
   llmc_session* session;
   llmc_beam_options options;
-  uint32_t prompt;   // tokens before the texts
-  uint32_t length;   // tokens of each beam
+  uint32_t prompt;   // number of tokens before the texts
+  uint32_t length;   // number of tokens of each beam
   uint32_t running;  // number of beams
   uint32_t ended_count;
   uint32_t extended;  // number of extensions
@@ -176,7 +176,7 @@ void end_text(llmc_beams& search, const Extension& extension) {
   text[search.length] = extension.token;
 }
 
-/// Returns whether a text that goes on could become better than the worst that has ended.
+/// Returns whether an unfinished text could get a better score than the worst ended one.
 bool can_improve(const llmc_beams& search) {
   const llmc_beam_options& options = search.options;
   if (search.ended_count < options.beams) return true;
@@ -187,8 +187,9 @@ bool can_improve(const llmc_beams& search) {
          search.ended[search.ended_count - 1].score;
 }
 
-/// Gives each extended beam a sequence: the first one of a beam keeps that of the beam, others get
-/// forks. Sequences that no beam extends are released first, so that the number of sequences
+/// Assigns sequences to search.next, whose elements first contain the index of the beam that they
+/// extend. The first extension of a beam keeps the beam's sequence, further extensions get forks.
+/// Sequences of beams without an extension are released first, so that the number of sequences
 /// suffices. The selected sequence is kept.
 llmc_status share_sequences(llmc_beams& search, uint32_t count) {
   llmc_session& session = *search.session;
@@ -213,7 +214,8 @@ llmc_status share_sequences(llmc_beams& search, uint32_t count) {
   }
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t beam = search.next[i].sequence;
-    uint32_t* const kept = search.sequences + beam;  // of the beam, once it is taken
+    uint32_t* const kept = search.sequences + beam;  // sequence of the beam, set by its first
+                                                     // extension
     bool first = true;
     for (uint32_t j = 0; j < i; ++j) first &= search.tokens[j] != static_cast<int32_t>(beam);
     search.tokens[i] = static_cast<int32_t>(beam);

@@ -93,11 +93,11 @@ void select_first(Candidate* entries, uint32_t count, uint32_t n, const Before& 
 struct Better {
   bool operator()(const Candidate& a, const Candidate& b) const { return better(a, b); }
 };
-/// Does the same as select_first() with the order of better().
+/// Calls select_first() with the order of better().
 void select_best(Candidate* entries, uint32_t count, uint32_t n);
 
-/// A view of the candidates that sorts them when they are needed: the first 64, then each time as
-/// many more as are already sorted.
+/// Sorts the candidates lazily, when they are accessed: first 64, then each time as many again as
+/// are already sorted.
 template <class Before>
 class InOrder {
  public:
@@ -105,8 +105,8 @@ class InOrder {
   InOrder(Candidates& candidates, Before before, uint32_t ordered)
       : candidates_(candidates), before_(before), ordered_(ordered) {}
 
-  /// Returns the i-th candidate. Requires i < count; i may exceed the largest index so far by at
-  /// most one.
+  /// Returns the i-th candidate. Requires i < count, and i at most one more than the largest index
+  /// accessed so far.
   const Candidate& operator[](uint32_t i) {
     if (i >= ordered_) {
       const uint32_t left = candidates_.count - ordered_;
@@ -134,7 +134,7 @@ inline InOrder<Better> best_first(Candidates& candidates) {
 
 struct Drawn {
   int32_t token;
-  double probability;  // relative to the candidates
+  double probability;  // among the remaining candidates
 };
 /// Draws one candidate with a probability proportional to its weight. Overwrites the logits with
 /// the weights. `uniform` is in [0, 1).

@@ -24,8 +24,8 @@ llmc_status check_model(const llmc_model* model);
 /// functions (LLMC_ERROR_ARGUMENT), and that the model has regions (LLMC_ERROR_DEVICE).
 llmc_status check_device(const llmc_model& model, const llmc_config& config);
 
-/// Sets *weights to the embedded weights, or to those of the configuration, after their header.
-/// Fails with LLMC_ERROR_WEIGHTS and a log message.
+/// Sets *weights to the embedded weights or, if there are none, to the weights in the
+/// configuration, past their header. Fails with LLMC_ERROR_WEIGHTS and a log message.
 llmc_status find_weights(const llmc_model& model, const llmc_config& config,
                          const unsigned char** weights);
 

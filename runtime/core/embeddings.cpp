@@ -24,8 +24,8 @@ llmc_status check_rows(const llmc_session& session, const float* rows, size_t n)
   return LLMC_OK;
 }
 
-/// Fails if one of the positions, which are counted from that of the next token, is negative, or so
-/// large that a context of tokens after it, also after a slide, would not have positions.
+/// Checks positions that are relative to the position of the next token. Fails if one is negative,
+/// or so large that the positions of a full context of tokens after it would exceed kPositionLimit.
 llmc_status check_positions(llmc_session& session, const int32_t* positions, size_t n) {
   const CachedTokens& cached = session.selected().cached;
   const int64_t next = int64_t{cached.position} + cached.shift;

@@ -9,7 +9,7 @@ namespace llmc::core {
 /// contraction. Returns 0 for NaN and for x < -708, where e^x is below the normal range.
 ///
 /// Uses the reduction of Cody and Waite, x = n·ln 2 + r with |r| <= ln 2 / 2, then the Taylor
-/// series of e^r, whose term 14 is below 1e-17.
+/// series of e^r up to r^13/13!. The next term is below 1e-17.
 inline double exact_exp(double x) {
   constexpr double kLog2E = 1.4426950408889634;
   constexpr double kLn2High = 6.93147180369123816490e-01;  // 32 bits, so n * kLn2High is exact

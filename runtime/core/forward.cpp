@@ -29,7 +29,7 @@ void note_shifts(const llmc_session& session, const CachedTokens& cached, const 
   const uint32_t axes = session.model->position_axes;
   if (axes == 0 || input.embeddings == nullptr) return;
   if (input.positions != nullptr) segment.rotary_position = input.first_position;
-  // The position of text after each embedding is that after the largest one so far.
+  // After each embedding, text continues after the largest position so far.
   uint32_t next = cached.position + static_cast<uint32_t>(cached.shift);
   for (uint32_t i = 0; i < segment.rows; ++i) {
     if (input.positions == nullptr) ++next;
@@ -113,19 +113,18 @@ float next_mu(const llmc_session& session, const Sequence& sequence, int32_t tok
   return counts ? drawn.choice.mu : session.cache.mu(sequence.cached);
 }
 
-/// Computes the recurrent states after the sequence's last token: runs the tokens again that they
-/// lack, which a rewind drops with those after them. This writes the bits to the cache that are
-/// already there.
-/// Fails with LLMC_ERROR_EMBEDDINGS if they include embeddings. Fails with LLMC_ERROR_CANCELLED
-/// between two chunks if `cancellable` is set; the states then contain the first tokens, and the
-/// next call continues after them.
+/// Brings the recurrent states up to the sequence's last token: runs the tokens that they do not
+/// contain again. (A rewind clears the states, because tokens cannot be removed from them.) This
+/// rewrites the same bits to the cache. Fails with LLMC_ERROR_EMBEDDINGS if these tokens include
+/// embeddings. Fails with LLMC_ERROR_CANCELLED between two chunks if `cancellable` is set; the
+/// states then contain the first tokens, and the next call continues after them.
 llmc_status replay(llmc_session& session, Sequence& sequence, bool cancellable) {
   const CachedTokens& cached = sequence.cached;
   if (sequence.state == nullptr) return LLMC_OK;
   const TokenHistory history = session.cache.history(cached);
   if (session.cache.has_embeddings(cached, sequence.state_tokens, cached.position))
     return LLMC_ERROR_EMBEDDINGS;
-  // The end of the list: the tokens that will be appended may be at its start.
+  // Use the end of session.tokens, because the tokens to append may be at its start.
   while (sequence.state_tokens < cached.position) {
     if (cancellable && is_cancelled(session)) return LLMC_ERROR_CANCELLED;
     const uint32_t first = sequence.state_tokens, left = cached.position - first;
@@ -170,9 +169,10 @@ class BatchSelection {
   llmc_status status_ = LLMC_OK;
 };
 
-/// Runs the next chunk of the reserved tokens of a sequence: those of `input` from `ran` to `n`.
-/// Advances the sequence's position when all workers are done. Returns the size of the chunk.
-// Not inlined: its two callers would have a copy each.
+/// Runs the next chunk of a sequence's reserved tokens, which are tokens `ran` to `n` - 1 of
+/// `input`. Advances the sequence's position when all workers are done. Returns the size of the
+/// chunk.
+// Not inlined, so that its two callers do not have a copy each.
 __attribute__((noinline)) uint32_t run_chunk(llmc_session& session, Sequence& sequence,
                                              const Input& input, size_t ran, size_t n, float mu) {
   const size_t left = n - ran;
@@ -217,7 +217,7 @@ llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t ke
   // The grammar's state cannot be computed without the first tokens of its text.
   if (grammar.grammar != nullptr && grammar.from < keep + drop) return LLMC_ERROR_CONTEXT_FULL;
   const TokenHistory history = session.cache.history(cached);
-  const bool again = sequence.state_tokens > keep;  // also those that are kept
+  const bool again = sequence.state_tokens > keep;  // the kept tokens are also run again
   const uint32_t first_again = sequence.state == nullptr ? keep : again ? 0 : sequence.state_tokens;
   if (session.cache.has_embeddings(cached, keep + drop, cached.position) ||
       session.cache.has_embeddings(cached, first_again, keep))
@@ -234,8 +234,8 @@ llmc_status shift_context(llmc_session& session, Sequence& sequence, uint32_t ke
   return LLMC_OK;
 }
 
-/// Makes room for `n` tokens, which is more than is free, and reserves it, if the configuration
-/// allows this.
+/// Makes room for `n` tokens by sliding the context, if the configuration allows this, and reserves
+/// blocks for them. Requires that `n` is more than the free room.
 llmc_status make_room(llmc_session& session, Sequence& sequence, size_t n) {
   const llmc_config& config = session.config;
   const uint32_t position = sequence.cached.position;
@@ -288,7 +288,8 @@ llmc_status append_all(llmc_session& session, Input input, size_t n, size_t* don
   const uint32_t start = cached.position;
   const float mu =
       next_mu(session, sequence, input.embeddings != nullptr ? kNoToken : input.tokens[0]);
-  // A rollback needs the recurrent states of the tokens before, which cannot be computed again.
+  // A rollback needs the recurrent states at `start`, which cannot be computed again if embeddings
+  // precede it.
   const bool rolls_back = session.config.cancel == nullptr || sequence.state == nullptr ||
                           !session.cache.has_embeddings(cached, 0, start);
   if (slides) {

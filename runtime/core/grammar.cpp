@@ -21,7 +21,8 @@ bool GrammarMatcher::same_stack(uint32_t a, uint32_t b) const {
   return true;
 }
 
-/// Adds the path to which an edge leads, unless it is already in `to`.
+/// Adds the path to which an edge leads, unless it is already in `to`. Sets to.overflow if there is
+/// no room for it.
 void GrammarMatcher::add(const llmc_grammar_edge& edge, uint32_t below, Trial& to) {
   if (edge.frame_count > kMaxGrammarFrames - to.frame_count) {
     to.overflow = true;
@@ -145,8 +146,8 @@ int GrammarMatcher::text_state() const {
 }
 
 /// Returns the mask of a path: the mask of its state, or a more specific one for the top of its
-/// stack. Sets `whole` if the mask depends on the complete stack, so that no dependent need be
-/// tried.
+/// stack. Sets `whole` if the mask takes the complete stack into account, so that no dependent need
+/// be tried.
 uint32_t GrammarMatcher::mask_of(const GrammarFrame& path, bool& whole) const {
   const llmc_grammar_state* const state = tables_->states + path.state;
   uint32_t mask = tables_->mask_of(path.state);
@@ -183,7 +184,7 @@ void GrammarMatcher::merge(uint32_t index, uint32_t* mask) const {
   }
 }
 
-/// Returns whether the token may need more frames and paths than there is room for. Returns false
+/// Returns whether the token may need more frames or paths than there is room for. Returns false
 /// only if the token's bytes alone prove that it does not.
 bool GrammarMatcher::may_overflow(uint32_t token) const {
   uint64_t frames = 0;
@@ -200,8 +201,9 @@ bool GrammarMatcher::may_overflow(uint32_t token) const {
 }
 
 /// Removes tokens that would exceed the limits of frames or paths, so that generated texts stay
-/// within the limits. Uses the states' upper bounds, which apply to all tokens and are usually
-/// sufficient, and otherwise a less exact bound that is computed from the token's bytes.
+/// within the limits. Tries upper bounds first: those of the current states, which usually suffice,
+/// those of all tokens, and those of each token's bytes. Reads a token only if no bound proves that
+/// it fits.
 void GrammarMatcher::mask_over_depth_limit(uint32_t* mask) {
   uint64_t ways = 0, frames = 0;
   for (uint32_t i = 0; i < path_count_; ++i) {

@@ -4,8 +4,8 @@
 
 namespace llmc::core {
 
-/// An entry of a stack: a state of the automaton, and the index of the frame below it; kNoFrame:
-/// none.
+/// An entry of a stack: a state of the automaton, and the index of the frame below it (kNoFrame:
+/// none).
 struct GrammarFrame {
   uint32_t state;
   uint32_t below;
@@ -33,7 +33,8 @@ class GrammarMatcher {
   int text_state() const;
 
  private:
-  /// Paths that are being tried. The frames from index frame_count_ belong to them.
+  /// Paths that are being tried. They own the frames from GrammarMatcher::frame_count_ to
+  /// frame_count - 1.
   struct Trial {
     GrammarFrame* paths;
     uint32_t count;
@@ -64,11 +65,11 @@ class GrammarMatcher {
 
 }  // namespace llmc::core
 
-/// A grammar in memory of the application. Its state belongs to one session, or to the caller of
-/// llmc_grammar_accept.
+/// A grammar, stored in memory that the application provides. Its state belongs to one session, or
+/// to the caller of llmc_grammar_accept.
 struct llmc_grammar {
   llmc::core::GrammarTables tables;
-  uint32_t words;  // size of the masks of the session that last used it
+  uint32_t words;  // size of the masks in 32-bit words, for the session that last used it
   uint32_t from;   // in a session: position of the first token of the text
   uint32_t count;  // number of tokens consumed so far
   uint64_t hash;   // hash of these tokens

@@ -90,7 +90,8 @@ struct ByteUse {
   uint16_t pushed;  // maximum number of frames that one edge pushes
   // maximum number of edges of one state that read the byte, at most kGrammarWays; 0 counts as 1
   uint8_t edges;
-  // Whether a state whose rule may end there reads the byte, so that the frame below may read it.
+  // Whether a state whose rule may end there reads the byte, so that the frame below it may read
+  // the byte as well.
   bool ends;
   bool below;  // whether a state that may be below another one reads the byte
   bool chain;  // whether one state is both, so that any number of them may be stacked
@@ -131,8 +132,8 @@ void use_of_edges(const GrammarTables& t, uint32_t state, bool below, ByteUse* u
 
 /// Computes upper bounds for whole tokens from the bounds of their bytes.
 void measure(GrammarTables& t) {
-  // A set of the states that edges push. To save memory, only the low bits of their numbers are
-  // stored; a false positive only makes the bounds less exact.
+  // A set of the states that edges push. To save memory, the set is indexed by the state's number
+  // modulo 2048; a false positive only makes the bounds less exact.
   uint32_t below[64] = {};
   for (uint32_t i = 0; i < t.header.frames; ++i)
     below[t.frames[i] / 32 % 64] |= 1u << t.frames[i] % 32;

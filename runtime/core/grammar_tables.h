@@ -8,8 +8,9 @@
 
 namespace llmc::core {
 
-/// Maximum number of simultaneous paths through a grammar, and of the paths that bounds count: one
-/// more, because a path beyond the limit, or a duplicate, is created before it is rejected.
+/// Maximum number of simultaneous paths through a grammar. Upper bounds count up to one path more
+/// (kGrammarWays), because the frames of a path are pushed before it is rejected as a duplicate or
+/// beyond the limit.
 inline constexpr uint32_t kMaxGrammarPaths = 64, kGrammarWays = kMaxGrammarPaths + 1;
 static_assert(kMaxGrammarPaths < LLMC_GRAMMAR_ROOM_UNKNOWN);
 
@@ -32,7 +33,8 @@ struct GrammarTables {
   /// push, and the number of these paths, at most kGrammarWays.
   uint32_t max_pushed, max_ways;
   /// The same bounds for one byte: frames that one edge pushes, and paths that one path becomes.
-  /// The sets of bytes that may push frames (bit byte % 32 of word byte / 32) or split paths.
+  /// Then the sets of bytes that may push frames (pushing) or split a path (parting): bit byte % 32
+  /// of word byte / 32.
   uint32_t max_pushed_by_byte, max_ways_by_byte;
   uint32_t pushing[8], parting[8];
 
@@ -43,9 +45,9 @@ struct GrammarTables {
   bool accepts(uint32_t state) const { return states[state].mask_accept % 2 != 0; }
 };
 
-/// Checks every number in the tables, so that later accesses stay within them. Fails with
-/// LLMC_ERROR_GRAMMAR_TABLES if the hash or a number is wrong, or if the data is not aligned to 8
-/// bytes.
+/// Sets *tables to the parts of `data`, which must stay valid. Checks every number in them, so that
+/// later accesses stay in bounds. Fails with LLMC_ERROR_GRAMMAR_TABLES if the hash or a number is
+/// wrong, or if the data is not aligned to 8 bytes.
 llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables);
 
 }  // namespace llmc::core

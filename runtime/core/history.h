@@ -7,12 +7,12 @@ namespace llmc::core {
 /// The id of a position whose row was given as an embedding.
 inline constexpr int32_t kNoToken = -1;
 
-/// The end of the positions of any token: kernels give NaN for angles from 2^22 on (math.h).
+/// Exclusive upper limit of token positions: kernels return NaN for angles from 2^22 on (math.h).
 inline constexpr int64_t kPositionLimit = int64_t{1} << 22;
 
-/// Models with several positions of each token (llmc_model::position_axes) store this in place of
-/// kNoToken: the id of an embedding after which the position of the next token of text is `shift`
-/// more than its place in the sequence. kNoToken is that of 0. Requires |shift| < 2^30.
+/// Returns the id of an embedding after which text continues at positions that are `shift` larger
+/// than its indices in the sequence. Models with several position axes (llmc_model::position_axes)
+/// store this id in place of kNoToken, which is the id for shift 0. Requires |shift| < 2^30.
 inline int32_t embedding_id(int32_t shift) {
   return kNoToken - (shift < 0 ? -2 * shift - 1 : 2 * shift);
 }

@@ -16,7 +16,7 @@ struct CachedTokens {
   unsigned char* replaced;  // the block that a reservation has replaced by a copy; null: none
   uint32_t held;
   uint32_t position;  // number of stored tokens
-  int32_t shift;      // of the last embedding (history.h); 0: none
+  int32_t shift;      // shift of the last embedding (history.h); 0: none
 };
 
 class KvCache {
@@ -27,7 +27,7 @@ class KvCache {
     uint32_t* free;       // [pool_blocks] stack of the numbers of free blocks
     uint64_t block_bytes;
     uint32_t pool_blocks, block_tokens, context;
-    bool has_shifts;  // whether the ids of embeddings are those of their shifts
+    bool has_shifts;  // whether the ids of embeddings contain shifts (embedding_id())
   };
   void init(const Layout& layout);
 
@@ -44,22 +44,22 @@ class KvCache {
   /// without any change if the pool has too few blocks. The reservation must be committed or
   /// abandoned before any other use of the sequence.
   bool reserve(CachedTokens& s, uint32_t tokens);
-  /// Stores the ids of the next `count` reserved tokens, and mirostat's state after them.
+  /// Stores the ids of the next `count` reserved tokens, and mirostat's state after each of them.
   void note(const CachedTokens& s, const int32_t* tokens, uint32_t count, float mu = 0.0f) const;
-  /// Changes the id of the embedding at `position`, which has been noted.
+  /// Replaces the id of the embedding at `position`, which note() has stored, by that of its shift.
   void note_shift(const CachedTokens& s, uint32_t position, int32_t shift) const;
   /// Returns mirostat's state (sampler.h) after the token at `position`, which must exist.
   float& mu(const CachedTokens& s, uint32_t position) const;
   /// Returns mirostat's state after the last token; the initial state if there is no token.
   float mu(const CachedTokens& s) const { return s.position == 0 ? 0.0f : mu(s, s.position - 1); }
-  /// Increases `position` by `tokens` reserved tokens whose K and V all workers have written. Only
-  /// this function and truncate() change `position`, so a reader never sees tokens whose K and V
-  /// are still being written. For chunks in flight, a copy of `s` may be ahead.
+  /// Increases `position` by `tokens` reserved tokens whose K and V all workers have written. While
+  /// a sequence grows, only this function changes `position`, so a reader never sees tokens whose K
+  /// and V are still being written. Chunks in flight are committed to a copy of `s` first.
   void commit(CachedTokens& s, uint32_t tokens) const {
     s.position += tokens;
     if (at_.has_shifts) s.shift = last_shift(s, s.position - tokens, s.shift);
   }
-  /// Ends a reservation.
+  /// Ends a reservation, which can then no longer be abandoned.
   static void finish(CachedTokens& s) { s.replaced = nullptr; }
   /// Undoes a reservation, including the tokens that were committed from it: `position` becomes
   /// `start` again.

@@ -7,7 +7,8 @@ float* logits_at(const llmc_session& session, uint32_t slot) {
   return session.logits + uint64_t{slot} * session.model->vocab;
 }
 
-/// Maximum of llmc_session::choice_backoff: 0, 7, 35, 147 after choices that do not pay.
+/// Maximum of llmc_session::choice_backoff, which grows 7, 35, 147, 255 with successive choices
+/// that do not pay off.
 constexpr uint32_t kMaxBackoff = 255;
 
 void choice_did_not_pay(llmc_session& session) {
@@ -16,7 +17,8 @@ void choice_did_not_pay(llmc_session& session) {
   session.whole_choices = session.choice_backoff;
 }
 
-/// Notes that logits after the sequence's last token are read.
+/// Called when logits after the sequence's last token are read: discards a token that was chosen
+/// without most of them.
 void note_reading(llmc_session& session, Sequence& sequence) {
   if (sequence.best == kNoToken) return;
   sequence.best = kNoToken;
@@ -94,14 +96,15 @@ llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* toke
   }
   float logit = 0;
   uint32_t computed = 0;
-  // The room of logits, which it overwrites.
+  // `choose` uses the slot as scratch memory, which overwrites its logits.
   const uint32_t slot = own_slot(session, sequence);
   session.generations[slot] = ++session.generations_used;
   const uint32_t best = session.model->choose(&session.run, sequence.last_row,
                                               logits_at(session, slot), &logit, &computed);
   const uint32_t vocab = session.model->vocab;
   session.logits_computed = computed < vocab ? computed : vocab;
-  // 71 % of the bytes are read in any case, and single panels are slower than a stream of them.
+  // `choose` reads 71 % of the matrix's bytes in any case, and single panels are slower to read
+  // than a stream of them.
   const bool pays = session.logits_computed <= vocab / 32;
   if (!pays) choice_did_not_pay(session);
   if (!(logit > -__builtin_inff() && logit < __builtin_inff())) return LLMC_ERROR_NOT_FINITE;

@@ -2,7 +2,8 @@
 
 #include "session.h"
 
-/// Computes logits from rows of the last forward pass, and notes which slot contains whose.
+/// Computes logits from rows of the last forward pass, and records which slot contains the logits
+/// of which sequence.
 namespace llmc::core {
 
 /// Returns the last layer's rows of the last forward pass, beginning with row `row`.
@@ -21,14 +22,16 @@ uint32_t own_slot(const llmc_session& session, const Sequence& sequence);
 /// Saves the row of a sequence's last token, because the next forward pass overwrites it. The row
 /// has no logits yet.
 void keep_row(llmc_session& session, Sequence& sequence, uint32_t row);
-/// Notes that the logits of this row are in `slot`.
+/// Records that `slot` contains the logits of the saved row.
 void keep_logits(llmc_session& session, Sequence& sequence, uint32_t slot);
-/// Returns whether the sequence's next token is chosen without most logits.
+/// Returns whether the sequence's next token can be chosen without computing most logits
+/// (llmc_model.choose).
 bool leaves_logits_out(const llmc_session& session, const Sequence& sequence);
-/// Chooses the next token like this, once if that pays. The sequence must have a last token without
-/// logits. Fails with LLMC_ERROR_NOT_FINITE if the largest logit is not finite.
+/// Chooses the next token without computing most logits. If that paid off, later calls return the
+/// same token without computing it again. The sequence must have a saved row without logits. Fails
+/// with LLMC_ERROR_NOT_FINITE if the largest logit is not finite.
 llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* token);
-/// Notes that the sequence has no row and no logits after its last token.
+/// Records that the sequence has no saved row and no logits.
 void drop_row(Sequence& sequence);
 
 /// Returns the logits after a sequence's last token; nullptr if there are none.

@@ -14,7 +14,7 @@ class Message {
     while (*text != 0 && used_ + 1 < sizeof(line_)) line_[used_++] = *text++;
     return *this;
   }
-  /// Adds ": " and a reason; nothing if it is NULL or empty.
+  /// Appends ": " and the reason; has no effect if the reason is NULL or empty.
   Message& because(const char* reason) {
     if (reason == nullptr || *reason == 0) return *this;
     return text(": ").text(reason);

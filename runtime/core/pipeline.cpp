@@ -13,7 +13,7 @@ ChunkPipeline::~ChunkPipeline() {
     session_.config.device->cancel(session_.config.device->user);
 }
 
-/// Starts the next chunk, in the scratch that has been free for the longest time.
+/// Starts the next chunk, in the scratch buffer that has been free for the longest time.
 void ChunkPipeline::start_chunk() {
   const llmc_model& model = *session_.model;
   const uint32_t slot = (oldest_ + count_) % in_flight_;
@@ -54,7 +54,8 @@ void ChunkPipeline::start_chunk() {
   ++count_;
 }
 
-/// Takes the result of a chunk's job. Returns whether the device no longer has the chunk.
+/// Waits at most `timeout_us` microseconds for a chunk's job, if it has one. Returns false if the
+/// job is still running. If it failed, falls back to the CPU.
 bool ChunkPipeline::wait(Flight& flight, uint32_t timeout_us) {
   if (flight.ticket == 0) return true;
   const llmc_device& device = *session_.config.device;
@@ -65,7 +66,8 @@ bool ChunkPipeline::wait(Flight& flight, uint32_t timeout_us) {
   return true;
 }
 
-/// Computes everything that is in flight again, and the rest, on the CPU.
+/// Cancels the device's jobs. The CPU then computes all chunks in flight again, and everything
+/// after them.
 void ChunkPipeline::fall_back(const char* reason) {
   const llmc_device& device = *session_.config.device;
   device.cancel(device.user);
@@ -84,8 +86,8 @@ void ChunkPipeline::fall_back(const char* reason) {
       .send(session_.config, LLMC_LOG_ERROR);
 }
 
-/// Runs the next steps of a chunk up to its next region, and gives that to the device. Returns
-/// whether anything was done.
+/// Runs the next steps of a chunk on the CPU, up to its next region. Submits that region, and the
+/// regions directly after it, to the device. Returns whether anything was done.
 bool ChunkPipeline::advance(uint32_t index) {
   const llmc_model& model = *session_.model;
   Flight& mine = flight(index);
@@ -112,7 +114,7 @@ bool ChunkPipeline::advance(uint32_t index) {
   return true;
 }
 
-/// Waits until the device has finished the job that it was given first.
+/// Waits until the device has finished its oldest job.
 void ChunkPipeline::wait_for_next() {
   Flight* next = nullptr;
   for (uint32_t i = 0; i < count_; ++i) {

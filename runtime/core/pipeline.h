@@ -3,12 +3,13 @@
 #include "forward.h"
 #include "session.h"
 
-/// Chunks of a prompt that are computed at the same time, by the CPU and by an accelerator.
+/// Computes several chunks of a prompt at the same time, on the CPU and on an accelerator.
 namespace llmc::core {
 
-/// The forward pass of the reserved tokens of a call, in chunks. Up to llmc_model::in_flight chunks
-/// are in flight; each has a scratch. While the device has a region of one chunk, the CPU computes
-/// steps of another one. The tokens of a chunk are committed when it and those before it are done.
+/// Runs the forward pass of a call's reserved tokens in chunks. Up to llmc_model::in_flight chunks
+/// are in flight; each has a separate scratch buffer. While the device computes a region of one
+/// chunk, the CPU computes steps of another one. The tokens of a chunk are committed when it and
+/// all chunks before it are done.
 ///
 /// If the device fails, refuses a job or takes longer than llmc_config::device_timeout_ms, all
 /// chunks in flight and the rest of the session are computed on the CPU: running a chunk again
@@ -16,21 +17,21 @@ namespace llmc::core {
 class ChunkPipeline {
  public:
   ChunkPipeline(llmc_session& session, const ChunkCall& call);
-  /// Ends all jobs of the device, if chunks are still in flight.
+  /// Cancels all jobs of the device, if chunks are still in flight.
   ~ChunkPipeline();
   ChunkPipeline(const ChunkPipeline&) = delete;
   ChunkPipeline& operator=(const ChunkPipeline&) = delete;
 
-  /// Runs until the oldest chunk is done, commits it, and returns its number of tokens. Must be
-  /// called only until all tokens are done.
+  /// Runs until the oldest chunk is done, commits it, and returns its number of tokens. Must not be
+  /// called after all tokens are done.
   uint32_t next_chunk();
 
  private:
   struct Flight {
     llmc_run run;
     llmc_segment segment;
-    uint32_t step;    // the next step
-    uint64_t ticket;  // of the device's job; 0: none
+    uint32_t step;    // next step to run
+    uint64_t ticket;  // of its job on the device; 0: none
   };
 
   Flight& flight(uint32_t index) { return flights_[(oldest_ + index) % in_flight_]; }
@@ -44,7 +45,7 @@ class ChunkPipeline {
   llmc_session& session_;
   const ChunkCall& call_;
   const uint32_t in_flight_;
-  size_t started_ = 0;   // tokens of chunks that are in flight or done
+  size_t started_ = 0;   // number of tokens of the chunks that are in flight or done
   uint32_t oldest_ = 0;  // index of the oldest chunk in flights_
   uint32_t count_ = 0;   // chunks in flight
   Flight flights_[LLMC_MAX_IN_FLIGHT];

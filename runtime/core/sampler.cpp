@@ -135,15 +135,15 @@ double log_sum(const float* logits, uint32_t vocab, uint32_t best) {
   return largest + exact_log(total);
 }
 
-/// The logits of the model. A token with a NaN logit is impossible.
+/// The logits of the model; NaN becomes -infinity.
 struct PlainLogits {
   const float* logits;
   float operator()(uint32_t i) const { return logits[i] >= -kInfinity ? logits[i] : -kInfinity; }
 };
 
 /// Guided logits: q + guidance · (p - q), where p and q are the logarithms of both softmaxes
-/// (arXiv:2306.17806, equation 7; llama.cpp's --cfg-scale). If only the guide cannot choose a
-/// token, its logit is p.
+/// (arXiv:2306.17806, equation 7; llama.cpp's --cfg-scale). If the guide's logit is -infinity or
+/// NaN, the result is p.
 class GuidedLogits {
  public:
   explicit GuidedLogits(const SamplerInput& at)
@@ -347,7 +347,8 @@ llmc_status likeliest_tokens(const SamplerInput& at, int which, Candidate* room,
                              llmc_candidate* likeliest, size_t n, size_t* count) {
   if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
   Candidates candidates;
-  double log_total = 0.0;  // of the weights, which are relative to candidates.best
+  double log_total = 0.0;  // logarithm of the sum of the weights, which are relative to
+                           // candidates.best
   if (which == kBiasedCandidates) {
     if (const llmc_status bad = possible_tokens(at, room, &candidates)) return bad;
     log_total = log_sum(at.logits, at.vocab, at.best) - double{candidates.best};

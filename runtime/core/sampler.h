@@ -71,7 +71,7 @@ struct TokenFilter {
   void* state = nullptr;
 };
 
-// Mirostat: removing candidates, and the state after a token that was drawn with a given
+// Mirostat: functions that remove candidates, and the state after a token was drawn with the given
 // probability.
 void cut_mirostat_1(Candidates& candidates, float mu, uint32_t vocab);
 void cut_mirostat_2(Candidates& candidates, float mu);
@@ -80,7 +80,7 @@ float next_mu(const llmc_sampling& sampling, float mu, double probability);
 /// Returns whether the parameters choose the most likely token, whatever the other logits are.
 bool takes_the_best(const llmc_sampling& sampling);
 
-/// The input of a choice.
+/// The input for choosing a token.
 struct SamplerInput {
   const float* logits;  // [vocab]
   uint32_t vocab;
@@ -112,15 +112,16 @@ llmc_status check_sampling(const llmc_sampling& sampling);
 
 /// Chooses the next token. `room` is memory for `vocab` candidates. Fails with
 /// LLMC_ERROR_NOT_FINITE if the maximum logit of the model or of the guide is infinite, or if all
-/// logits are NaN; other tokens with NaN logits cannot be chosen. Fails with
+/// logits are NaN. Otherwise tokens with a NaN logit are never chosen. Fails with
 /// LLMC_ERROR_NO_CANDIDATE if biases and filter leave no token.
 llmc_status sample_token(const SamplerInput& input, Candidate* room, Choice* choice);
 
-/// For likeliest_tokens(): the logarithms of the model's probabilities, plus the biases. They are
-/// not probabilities of a distribution.
+/// Value of `which` for likeliest_tokens(): the logarithms of the model's probabilities plus the
+/// biases, not normalized.
 inline constexpr int kBiasedCandidates = -1;
 /// Writes the `n` most likely next tokens to `candidates` and their number to *count
-/// (llmc_candidates). Returns the errors of sample_token().
+/// (llmc_candidates). `which`: LLMC_CANDIDATES_… or kBiasedCandidates. Returns the errors of
+/// sample_token().
 llmc_status likeliest_tokens(const SamplerInput& input, int which, Candidate* room,
                              llmc_candidate* candidates, size_t n, size_t* count);
 

@@ -84,7 +84,7 @@ double power(double base, uint32_t n) {
   return result;
 }
 
-/// The range of the breakers that begin with a token; they are adjacent.
+/// Index range of the breakers that begin with the same token; they are adjacent.
 struct Breakers {
   uint32_t begin, end;
 };

@@ -89,7 +89,7 @@ void apply_tfs_z(Candidates& candidates, const SamplerContext& context) {
 namespace {
 
 struct MoreTypical {
-  double mean;  // expected difference of the maximum logit and a token's logit
+  double mean;  // expected difference of a token's logit and the maximum logit, at most 0
   float best;
   double shift(const Candidate& c) const { return distance(mean, double{c.logit} - double{best}); }
   bool operator()(const Candidate& a, const Candidate& b) const {
@@ -163,7 +163,7 @@ void apply_min_p(Candidates& candidates, const SamplerContext& context) {
 
 // ---- xtc, "exclude top choices": with probability xtc_probability, removes all tokens whose
 // probability is at least xtc_threshold, except the least likely of them. p-e-w 2024, for
-// text-generation-webui. Uses random number 1 of the position.
+// text-generation-webui. Uses random stream kXtcDraw of the position.
 
 bool xtc_on(const llmc_sampling& sampling) {
   return sampling.xtc_probability > 0.0f && sampling.xtc_threshold <= 0.5f;

@@ -30,7 +30,7 @@ struct LogitsSlot {
   uint64_t generation;  // 0: never valid
 };
 
-/// A token that was chosen and, if it is appended next, updates mirostat's state.
+/// A token that was chosen. If it is appended at `position`, it updates mirostat's state.
 struct DrawnToken {
   Choice choice;
   uint32_t position;
@@ -57,15 +57,16 @@ struct SamplingConstraints {
 /// Adapts drafts of llmc_step_lookup to the text.
 struct LookupState {
   uint32_t limit;    // maximum number of tokens of the next draft
-  uint32_t backoff;  // steps without a draft after the last rejected one; 0: a token was accepted
-  uint32_t wait;     // of these, the number that are left
+  uint32_t backoff;  // steps without a draft after the last rejected draft; 0: a token was accepted
+  uint32_t wait;     // how many of these steps are left
 };
 
 struct Sequence {
   CachedTokens cached;
   unsigned char* state;   // [model->state_bytes] recurrent states after `state_tokens` tokens;
                           // NULL: the model has none
-  uint32_t state_tokens;  // at most cached.position; the rest is run again before it is needed
+  uint32_t state_tokens;  // at most cached.position; later tokens are run again before the states
+                          // are needed
   uint32_t source;        // slot of its source, or kNoSource
   float* last_row;        // f32[hidden]: the last layer's row of the last token, if has_row is set
   LogitsSlot logits;      // slot of its logits, which other logits may have overwritten
@@ -75,8 +76,8 @@ struct Sequence {
   /// Value for `drawn` during a step, so that a step that fails leaves `drawn` unchanged.
   DrawnToken stepped;
   LookupState lookup;
-  int32_t best;  // the next token, if it was chosen without most logits and none was read since;
-                 // else kNoToken
+  int32_t best;  // the next token, if choose_best() chose it and no logits were read since; else
+                 // kNoToken
   bool alive;
   bool has_row;   // whether the logits after the last token can be computed
   bool in_batch;  // whether it takes part in the current call
@@ -95,21 +96,22 @@ struct llmc_session {
   llmc::core::Candidate* candidates;
   unsigned char* sequences;      // [model->sequences][LLMC_SEQUENCE_BYTES]
   llmc::core::Source* sources;   // [model->sources]
-  unsigned char* source_states;  // [model->sources][model->source_bytes], of llmc_segment
+  unsigned char* source_states;  // [model->sources][model->source_bytes], llmc_segment::source
   float* logits;                 // [model->batch][vocab]
   uint64_t* generations;         // [model->batch] generations of the slots; 0: empty
   uint32_t* best;                // [model->batch] indices of the first maximum of each slot
   int32_t* tokens;               // [ctx + model->batch], used during a call
   uint32_t* stepped;             // [model->batch] sequences of the current step
   uint64_t generations_used;     // number of generation numbers used so far
-  /// Slot of row `row` of the last chunk (llmc_logits_at); those of the `row_count` - 1 rows after
-  /// it follow, with consecutive generations.
+  /// Slot of row `row` of the last chunk (llmc_logits_at); the slots of the `row_count` - 1 rows
+  /// after it follow, with consecutive generations.
   llmc::core::LogitsSlot row_slot;
-  /// Number of choices that compute all logits before the next one that may leave most out
-  /// (llmc_model.choose), and their number after the last one that did not pay because too few were
-  /// left out or the caller read them; 0 after one that paid.
+  /// Exponential backoff of llmc_model.choose, which leaves most logits out. whole_choices: number
+  /// of choices that must still compute all logits. choice_backoff: its value after the last use of
+  /// `choose` that did not pay off, because too many logits were computed or the caller read them;
+  /// 0 after a use that paid off.
   uint32_t whole_choices, choice_backoff;
-  uint32_t logits_computed;  // by the last choice of a token
+  uint32_t logits_computed;  // number that the last choice of a token computed
   uint32_t row, row_count;
   uint32_t current;  // number of the selected sequence
   uint32_t chunk;    // maximum number of tokens per forward pass
@@ -118,7 +120,7 @@ struct llmc_session {
   uint32_t last_chunk;
   unsigned char* scratch;  // [model->in_flight][model->scratch_bytes]
   uint64_t device_jobs;    // number of jobs that config.device has accepted
-  bool device_failed;      // the CPU computes what config.device has computed before
+  bool device_failed;      // config.device has failed: the CPU computes its regions from now on
   bool busy;               // a call is in progress: callbacks must not change the session
 
   llmc::core::Sequence& sequence(uint32_t i) {
@@ -147,8 +149,8 @@ void truncate(llmc_session& session, Sequence& sequence, uint32_t position);
 /// Sets the recurrent states to those before the first token.
 void clear_state(const llmc_session& session, Sequence& sequence);
 
-/// Sets a sequence without blocks to the tokens of the compiled-in prompt, if any, and resets its
-/// drawn tokens.
+/// Sets a sequence without blocks to the tokens of the compiled-in prompt, if any. Resets its
+/// recurrent states, logits and drawn tokens.
 void begin(llmc_session& session, Sequence& sequence);
 /// Initializes a new sequence: calls begin() and sets the sampling parameters of the configuration.
 /// It has no source, unless all sequences share one.
@@ -156,7 +158,7 @@ void open_sequence(llmc_session& session, Sequence& sequence);
 
 /// Returns the sequence's source; nullptr if none is encoded.
 const Source* source_of(const llmc_session& session, const Sequence& sequence);
-/// Makes a sequence without a source attend to that in `slot`, which may be kNoSource.
+/// Makes a sequence without a source attend to the source in `slot` (kNoSource: none).
 void attend_to(llmc_session& session, Sequence& sequence, uint32_t slot);
 /// Ends the sequence's use of its source.
 void leave_source(llmc_session& session, Sequence& sequence);

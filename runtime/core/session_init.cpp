@@ -10,7 +10,7 @@ void serial_for(void*, void (*fn)(void*, uint32_t), void* arg, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) fn(arg, i);
 }
 
-/// Checks the CPU, the thread's floating-point mode and the arena.
+/// Checks the CPU, the thread's floating-point mode, the arena and the number of threads.
 llmc_status check_surroundings(const llmc_model& model, const void* arena, size_t bytes,
                                const llmc_config& config) {
   if (model.cpu_supported != nullptr && model.cpu_supported() == 0) {

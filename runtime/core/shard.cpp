@@ -5,8 +5,7 @@ using llmc::core::ReentrancyGuard;
 
 namespace {
 
-/// Returns the error of a call that runs `n` tokens of a shard with these rows; LLMC_OK if there is
-/// none.
+/// Checks the arguments of a call that runs `n` (at most `most`) tokens of a shard.
 llmc_status check_rows(const llmc_session* session, const int32_t* tokens, size_t n, size_t most,
                        const float* rows, const float* hidden) {
   if (tokens == nullptr) return LLMC_ERROR_ARGUMENT;
@@ -19,7 +18,8 @@ llmc_status check_rows(const llmc_session* session, const int32_t* tokens, size_
   return fits ? LLMC_OK : LLMC_ERROR_ARGUMENT;
 }
 
-/// Copies the rows that `n` tokens have after the shard's layers to `hidden`, unless that is NULL.
+/// If `status` is LLMC_OK, copies the rows of `n` tokens after the shard's layers to `hidden`,
+/// unless that is NULL. Returns `status`.
 llmc_status pass_on(llmc_status status, const llmc_session& session, size_t n, float* hidden) {
   const llmc_model& model = *session.model;
   if (status == LLMC_OK && hidden != nullptr)

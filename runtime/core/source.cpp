@@ -37,8 +37,8 @@ void clear_tokens(llmc_session& session, Sequence& sequence) {
   begin(session, sequence);
 }
 
-/// Returns the slot of the selected sequence's next source: its own if it shares it with no other,
-/// otherwise a free one; kNoSource if there is none.
+/// Returns the slot of the selected sequence's next source: its current slot if no other sequence
+/// uses it, otherwise a free one; kNoSource if there is none.
 uint32_t next_slot(const llmc_session& session) {
   const uint32_t own = session.selected().source;
   if (own != kNoSource && session.sources[own].users == 1) return own;
@@ -71,7 +71,7 @@ llmc_status take_slot(llmc_session& session) {
   return LLMC_OK;
 }
 
-/// Checks the session before a source is encoded; `is_ids`: it is token ids.
+/// Checks the session before a source is encoded; `is_ids`: the source is token ids.
 llmc_status check_session(const llmc_session& session, bool is_ids) {
   if (session.busy) return LLMC_ERROR_BUSY;
   const llmc_model& model = *session.model;

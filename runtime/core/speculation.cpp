@@ -8,9 +8,9 @@
 namespace llmc::core {
 namespace {
 
-/// Minimum number of equal tokens before a draft. Single tokens and pairs repeat everywhere.
+/// Minimum length of a match that yields a draft. Single tokens and pairs repeat everywhere.
 constexpr uint32_t kMinMatch = 3;
-/// Number of equal tokens from which on longer matches are not preferred.
+/// Maximum length up to which matches are compared; longer ones are not preferred.
 constexpr uint32_t kMaxMatch = 16;
 /// Maximum number of steps without a draft after a rejected one.
 constexpr uint32_t kMaxWait = 32;
@@ -27,8 +27,8 @@ struct StopIds {
   }
 };
 
-/// Returns the maximum number of tokens, at most `n`, that can be appended together, so that the
-/// last of them can be dropped again and all have the bits that they have alone.
+/// Returns how many tokens, at most `n`, can be appended in one pass. Any number of the last ones
+/// must be droppable, and all must have the same bits as when they are appended alone.
 uint32_t max_chain(const llmc_session& session, const Sequence& sequence, size_t n) {
   if (session.model->shards > 0 || session.model->by_length != 0 || sequence.state != nullptr ||
       sequence.constraints.guidance.on || mirostat_on(sequence.sampling))
@@ -39,15 +39,16 @@ uint32_t max_chain(const llmc_session& session, const Sequence& sequence, size_t
   return n < most ? static_cast<uint32_t>(n) : most;
 }
 
-/// What became of a chain of tokens.
+/// Result of append_chain().
 struct Chain {
-  size_t accepted;  // tokens that were appended
+  size_t accepted;  // number of tokens that were appended
   bool rejected;    // a drafted token was not chosen
   bool stopped;     // the token chosen after them is a stop token
 };
 
-/// Appends chain[0], which is sequence.stepped, and those of the `n` - 1 tokens after it that are
-/// chosen, in one forward pass.
+/// Runs `n` tokens in one forward pass: chain[0], which is the token of sequence.stepped, and a
+/// draft of the tokens after it. Appends chain[0] and the drafted tokens before the first one that
+/// is not chosen. If the pool has too few blocks, runs only chain[0].
 llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_t* chain,
                          uint32_t n, const StopIds& stops, Chain* result) {
   CachedTokens& cached = sequence.cached;
@@ -86,9 +87,9 @@ llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_
   return LLMC_OK;
 }
 
-/// Chooses the next token, calls draft(chain, n), which writes to chain[1] … chain[n - 1] what
-/// probably follows chain[0] and returns the number of tokens in `chain`, and appends those that
-/// are chosen.
+/// Chooses the next token, and appends it with the drafted tokens that are chosen as well.
+/// draft(chain, n) writes up to n - 1 tokens that probably follow chain[0] to chain[1] and on, and
+/// returns the number of tokens in `chain`.
 template <class Draft>
 llmc_status step(llmc_session& session, size_t n, const StopIds& stops, int32_t* tokens,
                  size_t* count, Chain* result, Draft draft) {
@@ -119,11 +120,12 @@ llmc_status step(llmc_session& session, size_t n, const StopIds& stops, int32_t*
   return status;
 }
 
-/// Writes to chain[1] … chain[n - 1] what follows the longest and latest earlier occurrence of the
-/// sequence's last tokens and chain[0]. Returns the number of tokens in `chain`.
+/// Finds the longest, among equals the latest, earlier occurrence of the sequence's last tokens
+/// followed by chain[0]. Writes the tokens after it to chain[1] and on, at most n - 1. Returns the
+/// number of tokens in `chain`.
 uint32_t look_up(const TokenHistory& history, int32_t* chain, uint32_t n) {
   uint32_t longest = kMinMatch - 1, from = 0;
-  // An occurrence ends before `end`, and at least one token follows it.
+  // The last token of an occurrence is history[end - 1].
   for (uint32_t end = history.count(); end >= kMinMatch; --end) {
     if (history[end - 1] != chain[0]) continue;
     uint32_t length = 1;
@@ -154,7 +156,7 @@ void learn(LookupState& state, uint32_t drafted, const Chain& chain) {
   if (chain.rejected) {
     state.limit = accepted == 0 ? 1 : accepted;
   } else if (accepted == drafted && drafted >= state.limit && state.limit <= UINT32_MAX / 2) {
-    state.limit *= 2;  // drafts grow only as long as calls allow
+    state.limit *= 2;  // only after a draft of the full length, which the call must allow
   }
   if (accepted > 0) {
     state.backoff = 0;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kMagic[8] = {'l', 'l', 'm', 'c', 's', 't', 'a', 't'};
 
-/// Returns the header without its checksum.
+/// Returns the header with a checksum of 0.
 llmc_state_header header_of(const llmc_session& session, uint32_t tokens, bool has_row,
                             uint64_t state_bytes, uint64_t bytes) {
   const llmc_model& model = *session.model;
@@ -57,7 +57,7 @@ void for_blocks(const llmc_model& model, uint32_t tokens, F f) {
   }
 }
 
-/// Returns the bytes of the sequence's recurrent states that are saved: 0 if they are zeros or do
+/// Returns how many bytes of the sequence's recurrent states are saved: 0 if they are zeros or do
 /// not contain all tokens.
 uint64_t saved_state_bytes(const llmc_session& session) {
   const Sequence& sequence = session.selected();
@@ -102,9 +102,9 @@ void save(const llmc_session& session, const llmc_state_layout& at, unsigned cha
   __builtin_memcpy(to, &header, sizeof header);
 }
 
-/// Returns whether `id` may be that of the embedding at `place`, where the shift was `shift`, and
-/// updates `shift`. The position of text never falls, so its shift falls by 1 at most. The tokens
-/// after the embedding must have valid positions until the context is full.
+/// Returns whether `id` is a valid id of an embedding at index `place`. `shift`: the shift before
+/// it; receives the shift after it. Positions of text never decrease, so the shift decreases by at
+/// most 1. The tokens after the embedding must have valid positions until the context is full.
 bool is_embedding(const llmc_model& model, int32_t id, uint32_t place, int32_t& shift) {
   if (model.position_axes == 0 || id >= 0) return id == kNoToken;
   const int32_t before = shift;

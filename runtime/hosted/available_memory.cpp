@@ -22,7 +22,7 @@ std::optional<std::string> value_of(const fs::path& file, std::string_view key) 
   return std::nullopt;
 }
 
-/// Returns the number at the start of such a line.
+/// Returns the number at the start of the text that value_of() returns.
 std::optional<std::uint64_t> number_of(const fs::path& file, std::string_view key) {
   const auto text = value_of(file, key);
   std::uint64_t number = 0;
@@ -31,7 +31,7 @@ std::optional<std::uint64_t> number_of(const fs::path& file, std::string_view ke
   return number;
 }
 
-/// Returns what a control group can still allocate; nullopt if it has no limit.
+/// Returns how many bytes a control group can still allocate; nullopt if it has no limit.
 std::optional<std::uint64_t> available_in_group(const fs::path& group) {
   const auto limit = number_of(group / "memory.max", "");
   const auto used = number_of(group / "memory.current", "");
@@ -52,7 +52,8 @@ std::optional<std::uint64_t> available_memory(const fs::path& root) {
   const auto group = value_of(root / "proc/self/cgroup", "0::/");
   if (!group) return available;
   const fs::path top = root / "sys/fs/cgroup";
-  // A container may show the path of its group outside the container: its files are then missing.
+  // In a container, this may be the path of its group outside the container, whose files are
+  // missing.
   for (fs::path inner = fs::path(*group).relative_path();; inner = inner.parent_path()) {
     if (const auto within = available_in_group(top / inner))
       available = std::min(*available, *within);

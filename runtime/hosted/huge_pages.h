@@ -8,14 +8,14 @@
 #include "runtime/hosted/outcome.h"
 #include "runtime/hosted/thread_pool.h"
 
-/// Memory in huge pages (usually 2 MiB), which the processor finds with fewer reads of page tables.
+/// Memory in huge pages (usually 2 MiB), for which the processor needs fewer page table entries.
 namespace llmc::hosted {
 
 /// Returns the size of a huge page. Fails with LLMC_ERROR_MEMORY and the reason if this process
 /// cannot have any.
 Outcome<std::size_t> huge_page_bytes();
 
-/// What move_to_huge_pages() did.
+/// Result of move_to_huge_pages().
 struct HugePageMove {
   std::size_t moved = 0;           // bytes that are now in memory of this process
   std::size_t huge = 0;            // of them, bytes that are in huge pages
@@ -23,13 +23,13 @@ struct HugePageMove {
 };
 
 /// Copies read-only bytes, such as weights that are mapped from a file, into huge pages, which then
-/// replace the old pages at the same addresses. Only whole huge pages within `bytes` are moved:
-/// none if `bytes` are smaller than two of them. After a failure the rest of the bytes is in its
-/// old pages. Other threads may read the bytes at the same time. Copies with the threads of `pool`;
-/// if it is null, with the calling thread.
+/// replace the old pages at the same addresses. Only whole huge pages within `bytes` are moved;
+/// memory that is smaller than two huge pages may contain none. After a failure the remaining bytes
+/// are still in their old pages. Other threads may read the bytes at the same time. Copies with the
+/// threads of `pool`; if it is null, with the calling thread.
 HugePageMove move_to_huge_pages(std::span<const std::byte> bytes, ThreadPool* pool);
 
-/// Zeroed memory of new pages, which use memory when they are first written. Aligned to a page.
+/// New zeroed pages, which take up memory only when they are first written. Aligned to a page.
 class Arena {
  public:
   /// With `huge`, aligns the memory to huge pages and requests them from the kernel, which may

@@ -21,7 +21,8 @@
 namespace llmc::hosted {
 
 // clang-format off
-/// The names, without `llmc_`, of the functions of llmc.h, beams.h, device.h, embeddings.h, shards.h and speculation.h that callers of a loaded library use.
+/// Names, without `llmc_`, of the functions that callers of a loaded library use, from llmc.h,
+/// beams.h, device.h, embeddings.h, shards.h and speculation.h.
 #define LLMC_LIBRARY_FUNCTIONS(F)                                                            \
   F(encode) F(encode_features)                                                               \
   F(append_embeddings) F(append_embeddings_at) F(encode_image)                               \

@@ -2,7 +2,7 @@
 
 namespace llmc::hosted {
 
-/// Tells the processor that this thread spins.
+/// Tells the processor that this thread is in a spin loop.
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

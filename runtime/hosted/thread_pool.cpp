@@ -14,7 +14,7 @@ namespace {
 // The pool whose job this thread is running; detects calls from inside a job.
 thread_local const ThreadPool* current_pool = nullptr;
 
-/// Number of times that a waiting thread looks before it makes a system call.
+/// Number of times that a waiting thread polls before it makes a system call.
 constexpr int kQuickLooks = 200;
 
 }  // namespace

@@ -19,10 +19,10 @@ struct ThreadPoolOptions {
   /// Time for which a waiting thread spins before it sleeps. With more threads than cores, it is 0,
   /// because spinning would take the core from the thread that is waited for.
   std::chrono::microseconds spin{100};
-  /// Detection of a thread that lost its core while it had an item: a job took longer than the
-  /// caller alone would need, and longer than `patience`. The caller then runs the following jobs
-  /// alone for `alone_min`. Each time this happens again immediately afterwards, the time doubles,
-  /// up to `alone_max`.
+  /// If a job took longer than the caller alone would need, and longer than `patience`, a thread
+  /// probably lost its core while it had an item. The caller then runs the following jobs alone for
+  /// `alone_min`. Each time this happens again immediately afterwards, the time doubles, up to
+  /// `alone_max`.
   std::chrono::microseconds patience{50};
   std::chrono::microseconds alone_min{2000}, alone_max{250000};
 };
@@ -56,7 +56,7 @@ class ThreadPool {
   static void run(void* pool, Function fn, void* arg, std::uint32_t n);
 
  private:
-  // Each word that threads wait for has a cache line of its own, so that writing one does not slow
+  // Each word that threads wait for has a separate cache line, so that writing one does not slow
   // down threads that read another.
   struct alignas(64) Line {
     std::atomic<std::uint32_t> value{0};

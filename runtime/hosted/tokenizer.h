@@ -43,9 +43,9 @@ class Tokenizer {
   static Outcome<std::unique_ptr<Tokenizer>> load(const std::filesystem::path& path);
   /// Returns the other files that load() reads, and on which the tokenizer depends.
   static std::vector<std::filesystem::path> sibling_files(const std::filesystem::path& path);
-  /// Creates a tokenizer from the content of a tokenizer file. Reads no other file. `name` is the
-  /// name for messages; for a tiktoken list, which does not contain its encoding, it may also be
-  /// the name of the encoding.
+  /// Creates a tokenizer from the content of a tokenizer file. Reads no other file. `name` is used
+  /// in messages. For a tiktoken list, which does not name its encoding, `name` may also select the
+  /// encoding.
   static Outcome<std::unique_ptr<Tokenizer>> parse(std::string_view content,
                                                    const std::string& name);
 

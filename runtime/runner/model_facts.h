@@ -5,7 +5,8 @@
 
 namespace llmc::runner {
 
-/// Returns the facts of a model. `grammar_bytes`: size of the tables of the compiled-in grammar.
+/// Returns the facts of a model for the Hello message. `grammar_bytes`: size of the tables of the
+/// compiled-in grammar.
 inline ModelFacts facts_of(const llmc_model& model, uint64_t grammar_bytes) {
   ModelFacts facts{.vocab = model.vocab,
                    .hidden = model.hidden,

@@ -23,7 +23,8 @@ namespace llmc::runner {
 namespace {
 
 constexpr uint64_t kMaxPath = 4096;
-constexpr uint64_t kMaxBatch = 4096;  // upper limit of the rows of a chunk
+constexpr uint64_t kMaxBatch = 4096;  // maximum number of tokens in a reply to kStepBatch or
+                                      // kStepLookup
 
 #ifdef LLMC_RUNNER_GRAMMAR
 const unsigned char* const kGrammar = LLMC_RUNNER_GRAMMAR;
@@ -322,14 +323,14 @@ class ModelRunner {
     return done(LLMC_RUNNER_INIT(&session_, arena, bytes, &config));
   }
 
-  // These functions own the data that the session uses without copying it.
+  // These functions keep a copy of the request's data, because the session uses it after the call.
   bool set_logit_bias(uint64_t bytes) {
     Kept kept;
     if (!kept.copy(connection_.data(), bytes)) return refuse(LLMC_ERROR_MEMORY, kNoMemory);
     const llmc_status status =
         llmc_set_logit_bias(session_, reinterpret_cast<const llmc_logit_bias*>(kept.memory),
                             bytes / sizeof(llmc_logit_bias));
-    if (status != LLMC_OK) kept.free();  // otherwise a sequence uses it, later also its forks
+    if (status != LLMC_OK) kept.free();  // otherwise the sequence, and later its forks, use it
     return done(status);
   }
   bool set_dry_breakers(uint64_t bytes) {
@@ -405,7 +406,7 @@ class ModelRunner {
 
   static constexpr const char* kNoMemory = "the system gives no more memory";
 
-  /// Memory that is allocated when needed, and released when replaced.
+  /// Owned memory. Must be released with free().
   struct Kept {
     void* memory = nullptr;
     uint64_t bytes = 0;

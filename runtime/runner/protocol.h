@@ -23,16 +23,16 @@ struct ModelFacts {
   uint32_t embedded_weights;  // 1: kStart needs no weights file
   uint32_t grammar_bytes;     // size of the tables of the compiled-in grammar; 0: there is none
   uint32_t prompt_tokens;     // number of tokens of the compiled-in prompt
-  uint32_t source_min = 0, source_max = 0;  // tokens or frames of a source; 0: no encoder
+  uint32_t source_min = 0, source_max = 0;  // limits of its tokens or frames; 0: no encoder
   uint32_t source_width = 0;                // features of a frame; 0: token ids
   uint32_t source_vocab = 0;                // vocabulary of the encoder; 0: features
   uint32_t sources = 0;                     // number of sources; 1: all sequences share one
   uint32_t embedding_width = 0;             // 0: the model takes no embeddings
-  uint32_t position_axes = 0;               // positions of an embedding; 0: those of text
-  uint32_t image_rows = 0;                  // maximum of kEncodeImage; 0: no image encoder
-  uint32_t shard = 0, shards = 0;           // llmc_model
-  uint32_t single_steps = 0;                // 1: drafts are not used (speculation.h)
-  uint64_t program_hash = 0;                // of the whole model, the same in all shards
+  uint32_t position_axes = 0;               // number of positions of an embedding; 0: as text
+  uint32_t image_rows = 0;                  // maximum rows of kEncodeImage; 0: no image encoder
+  uint32_t shard = 0, shards = 0;           // as in llmc_model
+  uint32_t single_steps = 0;                // 1: steps ignore drafts (speculation.h)
+  uint64_t program_hash = 0;                // hash of the whole program, the same in all shards
   char target[64];                          // zero-terminated
 };
 
@@ -43,6 +43,7 @@ struct Hello {
   ModelFacts model;  // zero for functions
 };
 
+/// The comments describe the request's argument and data, then the value or data of the reply.
 enum class Request : uint32_t {
   /// Data: Start, then the path of the weights file, if any. For a model: creates the session;
   /// allowed only once. For functions: maps the file of constants.
@@ -51,23 +52,23 @@ enum class Request : uint32_t {
   kStep = 3,         // value: the token that was chosen and appended
   kSample = 4,       // value: the token that would be chosen
   kSetSampling = 5,  // llmc_sampling
-  kLogits = 6,       // float[vocab], or nothing if there are none
-  kLogitsAt = 7,     // argument: row of the last chunk; float[vocab]
-  kRewind = 8,       // argument: tokens to keep
+  kLogits = 6,       // reply: float[vocab], or nothing if there are no logits
+  kLogitsAt = 7,     // argument: row of the last chunk; reply: float[vocab]
+  kRewind = 8,       // argument: number of tokens to keep
   /// Data: Call, the sizes of inputs and outputs in bytes as uint64_t, the sizes of the open dims
   /// as int64_t, then the inputs. argument: index of the function. The reply contains the outputs.
   kCall = 9,
-  kLogitsRows = 10,      // argument: row; uint32_t rows; float[rows][vocab], or nothing
+  kLogitsRows = 10,      // argument: row; uint32_t rows; reply: float[rows][vocab], or nothing
   kSelect = 11,          // argument: sequence
-  kFork = 12,            // argument: sequence; value: the new one
+  kFork = 12,            // argument: sequence; value: the new sequence
   kRelease = 13,         // argument: sequence
   kAppendBatch = 14,     // uint32_t sequences[], then as many int32_t tokens[]
-  kStepBatch = 15,       // uint32_t sequences[]; int32_t tokens[]
+  kStepBatch = 15,       // uint32_t sequences[]; reply: int32_t tokens[]
   kSetLogitBias = 16,    // llmc_logit_bias[]
   kSetDryBreakers = 17,  // DryBreakers, then heads, tail_begins and tails of llmc_dry_breakers
-  kCandidates = 18,      // Candidates; llmc_candidate[]
-  kLogprob = 19,         // argument: token; float
-  kSetGuidance = 20,     // argument: number of the guide; float
+  kCandidates = 18,      // Candidates; reply: llmc_candidate[]
+  kLogprob = 19,         // argument: token; reply: float
+  kSetGuidance = 20,     // argument: sequence of the guide; float scale
   kSetGrammar = 21,      // the grammar's tables; empty: the compiled-in grammar
   kTextState = 22,       // value: LLMC_GRAMMAR_INCOMPLETE, …
   kReset = 23,           // returns to the initial tokens
@@ -75,15 +76,16 @@ enum class Request : uint32_t {
   kEncodeFeatures = 25,  // argument: frames; float[frames * source_width]
   kBeamsInit = 26,       // Beams, then int32_t stop_ids[]; at most one search at a time
   kBeamsStep = 27,       // value: whether the search is done
-  kBeamsResult = 28,     // argument: rank; float score, then int32_t tokens[]
+  kBeamsResult = 28,     // argument: rank; reply: float score, then int32_t tokens[]
   kBeamsCount = 29,      // value: number of texts that have ended
   kBeamsEnd = 30,        // ends the search
-  /// argument: rows; float[rows * embedding_width], then nothing or int32_t[rows * position_axes].
+  /// argument: number of rows; float[rows * embedding_width], then nothing or int32_t[rows *
+  /// position_axes].
   kAppendEmbeddings = 31,
-  /// Data: uint64_t[], the offset of each input in the data, a multiple of 64, then the inputs;
-  /// open dims have their maximum sizes. The reply contains the rows.
+  /// Data: uint64_t[], the offset of each input in the data, a multiple of 64, then the inputs.
+  /// Open dims have their maximum sizes. The reply contains the rows.
   kEncodeImage = 32,
-  kStepLookup = 33,  // argument: maximum of tokens; int32_t stop_ids[]; int32_t tokens[]
+  kStepLookup = 33,  // argument: maximum tokens; int32_t stop_ids[]; reply: int32_t tokens[]
 };
 
 struct RequestHeader {
@@ -94,7 +96,7 @@ struct RequestHeader {
 
 struct ReplyHeader {
   /// llmc_status; for kCall, the function's own status. If it is not 0, the data is a message,
-  /// possibly empty, and the session is unchanged, except as llmc_encode says.
+  /// possibly empty, and the session is unchanged, except as documented for llmc_encode.
   uint32_t status;
   int32_t value;
   uint64_t position;  // number of tokens in the session's cache

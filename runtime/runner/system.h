@@ -15,8 +15,8 @@ bool read_all(void* data, uint64_t bytes);
 /// another error.
 bool write_all(const void* data, uint64_t bytes);
 
-/// Returns new zero pages, aligned to 4096 bytes; nullptr if there is not enough memory. Pages that
-/// are never accessed use no memory.
+/// Returns new zeroed pages, aligned to 4096 bytes; nullptr if there is not enough memory. Pages
+/// that are never accessed use no memory.
 void* allocate(uint64_t bytes);
 void release(void* memory, uint64_t bytes);
 

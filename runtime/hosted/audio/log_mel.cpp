@@ -12,7 +12,7 @@ using Complex = std::complex<double>;
 
 constexpr std::size_t kBins = kMelWindow / 2 + 1;
 
-/// Discrete Fourier transform of kMelWindow numbers, by splitting into factors.
+/// Discrete Fourier transform of kMelWindow numbers, with the mixed-radix Cooley-Tukey algorithm.
 class Transform {
  public:
   Transform() {
@@ -58,9 +58,9 @@ double hertz_of(double mel) {
   return mel < 15 ? 200 * mel / 3 : 1000 * std::exp(std::log(6.4) / 27 * (mel - 15));
 }
 
-/// Weights of the bins of one filter.
+/// One filter: the weights of consecutive bins of the spectrum, beginning with bin `first`.
 struct MelFilter {
-  std::size_t first = 0;  // bin
+  std::size_t first = 0;
   std::vector<double> weights;
 };
 

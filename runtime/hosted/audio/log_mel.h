@@ -10,11 +10,16 @@ namespace llmc::hosted {
 /// second.
 inline constexpr std::size_t kMelRate = 16000, kMelWindow = 400, kMelHop = 160;
 
-/// Returns Whisper's input features f32[mels][frames]: the sound, cut or padded with zeros to
-/// frames * kMelHop samples and reflected at both ends; power spectra of Hann windows; `mels`
-/// triangular filters up to 8 kHz of equal area on Slaney's mel scale; log10 of the sums, of which
-/// each counts as at least 1e-10; at least the maximum minus 8; (x + 4) / 4. This is what Hugging
-/// Face's WhisperFeatureExtractor computes, here in f64. 1 <= mels <= 1024, frames >= 2.
+/// Returns Whisper's input features f32[mels][frames], as Hugging Face's WhisperFeatureExtractor
+/// computes them, but in f64:
+///  - The sound is cut or padded with zeros to frames * kMelHop samples, and reflected at both
+///    ends.
+///  - Power spectra are computed with Hann windows.
+///  - `mels` triangular filters of equal area, up to 8 kHz on Slaney's mel scale, sum up the
+///    spectra.
+///  - x is log10 of a sum, which counts as at least 1e-10, but at least the maximum x minus 8.
+///  - A feature is (x + 4) / 4.
+/// Requires 1 <= mels <= 1024 and frames >= 2.
 std::vector<float> log_mel(std::span<const float> samples, std::size_t mels, std::size_t frames);
 
 }  // namespace llmc::hosted

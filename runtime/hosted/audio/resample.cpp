@@ -20,7 +20,7 @@ double bessel_i0(double x) {
 
 constexpr double kZeroCrossings = 32, kBeta = 9, kCutoff = 0.95;
 
-/// The windowed sinc at `t` in periods of the cut-off frequency's half wave.
+/// Returns the windowed sinc function at `t`, in half periods of the cut-off frequency.
 double windowed_sinc(double t) {
   const double x = t / kZeroCrossings;
   if (std::abs(x) >= 1) return 0;
@@ -47,8 +47,9 @@ std::vector<float> resample(std::span<const float> samples, std::uint32_t from, 
   const std::uint64_t common = std::gcd(from, to), up = to / common, down = from / common;
   const double scale = kCutoff * std::min(1.0, static_cast<double>(to) / static_cast<double>(from));
   const double reach = kZeroCrossings / scale;
-  // The fraction of output k's place in the input, k * down / up, is one of `up` phases. Few phases
-  // are stored; for rates without a large common divisor the weights are computed each time.
+  // Output sample k is at k * down / up in the input. The fraction of this position is one of `up`
+  // phases. The weights of all phases are stored if there are few; for rates without a large common
+  // divisor they are computed for each sample.
   constexpr std::uint64_t kMaxPhases = 1024;
   std::vector<std::vector<float>> phases;
   const auto of_phase = [&](std::uint64_t phase) {

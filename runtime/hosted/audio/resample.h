@@ -6,10 +6,10 @@
 
 namespace llmc::hosted {
 
-/// Returns the sound with `to` instead of `from` samples per second: ceil(n * to / from) of them.
-/// Each is the sum of the samples within 32 zero crossings, weighted by a sinc function with a
-/// Kaiser window (beta 9), whose cut-off is 0.95 of the lower of both Nyquist frequencies. Equal
-/// rates return the samples unchanged. Rates are at least 1.
+/// Resamples sound from `from` to `to` samples per second. Returns ceil(n * to / from) samples.
+/// Each is the sum of the old samples within 32 zero crossings, weighted by a sinc function with a
+/// Kaiser window (beta 9). The cut-off is 0.95 of the lower of the two Nyquist frequencies. If the
+/// rates are equal, returns the samples unchanged. Requires rates of at least 1.
 std::vector<float> resample(std::span<const float> samples, std::uint32_t from, std::uint32_t to);
 
 }  // namespace llmc::hosted

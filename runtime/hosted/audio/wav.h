@@ -10,13 +10,13 @@
 
 namespace llmc::hosted {
 
-/// Limits of the samples per second that are read and made.
+/// Limits of the sample rates of files and of results, in samples per second.
 inline constexpr std::uint32_t kMinRate = 1000, kMaxRate = 1'000'000;
 
 /// Sound of one channel.
 struct Sound {
   std::uint32_t rate = 0;      // samples per second
-  std::vector<float> samples;  // in [-1, 1], unless a file of floats exceeds it
+  std::vector<float> samples;  // normally in [-1, 1]; float files may exceed it
 };
 
 /// Reads a WAV file: integers of 8, 16, 24 or 32 bits, or floats of 32 or 64 bits, with 1 to 64

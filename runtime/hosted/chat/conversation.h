@@ -44,9 +44,9 @@ class Conversation {
  public:
   /// Requires exclusive use of the sequence. The sequence and the format must outlive this object.
   /// `begun`: the tokens with which all sequences of this model begin, if the sequence contains
-  /// exactly these tokens. They are then part of the conversation, as far as its text begins with
-  /// them. If `begun` is empty, tokens that are already in the sequence stay before the
-  /// conversation.
+  /// exactly these tokens. They then count as cached tokens of the conversation, up to the first
+  /// difference from its text. If `begun` is empty, tokens that are already in the sequence stay
+  /// before the conversation.
   Conversation(Sequence& sequence, const ChatFormat& format, std::vector<std::int32_t> begun = {});
 
   /// Appends a message without running the model.
@@ -97,8 +97,8 @@ class Conversation {
   };
   std::vector<std::int32_t> ids_of(const std::string& text) const;
   Outcome<Prompt> prompt_of(std::vector<Message> messages) const;
-  /// Returns the prompt without the oldest turns: as many are removed as necessary for the rest and
-  /// `more` tokens to fill at most half of the room, but never the last turn. Half, because the
+  /// Returns the prompt without the oldest turns. Removes as few turns as possible, but never the
+  /// last one, so that the rest and `more` tokens fill at most half of room(). Half, because the
   /// remaining tokens must be run again, which should happen rarely. nullopt: no turn can be
   /// removed, or the last turn does not fit.
   Outcome<std::optional<Prompt>> without_oldest(const std::vector<Message>& messages,

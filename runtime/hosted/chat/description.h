@@ -12,14 +12,15 @@ namespace llmc::hosted {
 
 /// The chat format that a model's files describe; stored in a bundle as NAME.chat.json.
 struct ChatDescription {
-  /// A chat_template in Jinja; if it is empty, the next three texts are used; if `user` is empty
-  /// too, there is no template.
+  /// Chat template in Jinja. If it is empty, the next three texts are used instead. If `user` is
+  /// empty as well, there is no template.
   std::string jinja;
   std::string system, user,  // texts with one %s each, for the message; or empty
       assistant;             // the same; if it is empty, the answer follows the user's text
-  /// The tokenizer's prefix ids must be added before the text, unless it already begins with them.
+  /// Whether the tokenizer's prefix ids are added before the text, unless it already begins with
+  /// them.
   bool add_prefix = false;
-  std::string bos, eos;                 // spelling of these tokens; empty: the tokenizer's
+  std::string bos, eos;                 // spellings of these tokens; empty: those of the tokenizer
   std::vector<std::int32_t> stop_ids;   // ids that end an answer, in addition to the tokenizer's
   std::vector<std::int32_t> start_ids;  // ids that begin the text of an encoder-decoder
   std::vector<std::int32_t> suppressed_ids;        // ids that are never generated

@@ -9,7 +9,7 @@
 namespace llmc::hosted {
 namespace {
 
-// Texts to which no template compares its messages.
+// Message texts that no template treats specially.
 constexpr const char* kAnswer = "Xq7fAnswer";
 constexpr const char* kQuestion = "Xq7fQuestion";
 constexpr std::size_t kMaxStopText = 64;

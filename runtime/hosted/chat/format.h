@@ -29,11 +29,11 @@ class ChatFormat {
   static Outcome<ChatFormat> create(ChatDescription description, const Tokenizer& tokenizer);
 
   bool has_template() const { return description_.has_template(); }
-  /// Returns the text of the conversation; with `open`, including the text with which the next
-  /// answer begins. Without a template, an answer that a token ended ends its text: all messages up
-  /// to the last such answer are left out, except a leading system message, unless that answer is
-  /// the final message. `now`: seconds since 1970, which templates with a date read; default: the
-  /// current time. Fails if the template rejects the messages.
+  /// Returns the text of the conversation. With `open`, it includes the text with which the next
+  /// answer begins. Without a template, an answer with an `ending` ends the text that the model
+  /// sees: all messages up to the last such answer before the final message are omitted, except a
+  /// leading system message. `now`: seconds since 1970, which templates with a date read; default:
+  /// the current time. Fails if the template rejects the messages.
   Outcome<std::string> render(std::span<const Message> messages, bool open,
                               std::optional<std::int64_t> now = std::nullopt) const;
   /// Returns the ids of rendered text. With a template, names of control tokens are converted to

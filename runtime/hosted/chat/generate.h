@@ -51,7 +51,7 @@ enum class Stopped : std::uint8_t {
 
 struct GenerateOptions {
   std::size_t max_tokens = SIZE_MAX;
-  /// Whether a token ends the text; that token is not part of the text.
+  /// Returns whether a token ends the text. That token is not part of the text.
   std::function<bool(std::int32_t)> is_stop;
   std::vector<std::string> stop_texts;        // texts that end the text and are not part of it
   const std::atomic<bool>* cancel = nullptr;  // checked before each token
@@ -69,7 +69,7 @@ struct Generated {
   std::string text;               // without the token or the text that ended it
   std::vector<std::int32_t> ids;  // ids of the text; the first `run` of them are in the cache
   std::size_t run = 0;
-  std::int32_t stop_token = -1;  // with kStopToken
+  std::int32_t stop_token = -1;  // the token that ended the text; only with kStopToken
   /// Whether `text` is exactly the text of `ids`: no stop text or incomplete character was removed.
   bool exact = true;
 };

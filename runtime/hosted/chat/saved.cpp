@@ -75,8 +75,8 @@ std::string Conversation::save(const std::string& cache_name, std::string_view c
   }
   OrderedJson json{{"llmc_conversation", 1}, {"messages", std::move(list)}};
   if (!cache_name.empty()) {
-    // Store the exact tokens of the answers, which may differ from the tokens of their text. Every
-    // text begins with an empty answer.
+    // Store the exact tokens of the answers, which may differ from the tokens of their text. An
+    // empty text need not be stored, because every text begins with it.
     OrderedJson last;
     if (last_ && !last_->text.empty()) last = {{"text", last_->text}, {"tokens", last_->ids}};
     json["cache"] = {{"file", cache_name}, {"hash", fingerprint(cache, last)}};

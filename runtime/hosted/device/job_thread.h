@@ -11,14 +11,14 @@
 namespace llmc::hosted {
 
 /// A thread that runs a device's jobs in the order of their submission, while the session's thread
-/// goes on. Jobs are numbered from 1. One thread submits them, without a lock, and calls all
-/// functions.
+/// continues. Jobs are numbered from 1. All functions must be called by the same thread, so that
+/// submission needs no lock.
 class JobThread {
  public:
   using Run = void (*)(void* device, std::uint64_t job) noexcept;
 
   JobThread() = default;
-  /// Ends the thread after the jobs that are submitted.
+  /// Ends the thread after it has run all submitted jobs.
   ~JobThread();
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
@@ -40,7 +40,7 @@ class JobThread {
  private:
   void work();
 
-  // Each word has a cache line of its own.
+  // Each word has a separate cache line, to avoid false sharing.
   alignas(64) std::atomic<std::uint64_t> submitted_{0};
   alignas(64) std::atomic<std::uint64_t> done_{0};
   alignas(64) std::atomic<bool> stop_{false};

@@ -6,12 +6,12 @@
 
 #include "runtime/hosted/outcome.h"
 
-/// The part of OpenCL 1.2 that the device `opencl` uses, from the system's loader (libOpenCL.so.1),
-/// which is looked up at run time, so that programs need it only when they create the device. Names
-/// and values are those of the specification.
+/// The part of OpenCL 1.2 that the device `opencl` uses. The system's OpenCL loader
+/// (libOpenCL.so.1) is loaded at run time, so that programs need it only when they create the
+/// device. Names and values are those of the specification.
 namespace llmc::hosted::opencl {
 
-using Handle = void*;  // of any object
+using Handle = void*;  // a handle of any OpenCL object
 using Bits = std::uint64_t;
 
 enum Constant : std::uint32_t {
@@ -41,7 +41,7 @@ inline constexpr Bits kMapRead = 1 << 0, kMapWrite = 1 << 1;
 inline constexpr Bits kFpDenormals = 1 << 0, kFpInfinities = 1 << 1, kFpToNearest = 1 << 2,
                       kFpDivision = 1 << 7;
 
-/// name, result, parameters
+/// Calls F(name without "cl", result type, parameter types) for each function.
 #define LLMC_OPENCL_FUNCTIONS(F)                                                                 \
   F(GetPlatformIDs, std::int32_t, std::uint32_t, Handle*, std::uint32_t*)                        \
   F(GetPlatformInfo, std::int32_t, Handle, std::uint32_t, std::size_t, void*, std::size_t*)      \
@@ -86,19 +86,19 @@ inline constexpr Bits kFpDenormals = 1 << 0, kFpInfinities = 1 << 1, kFpToNeares
   F(GetEventInfo, std::int32_t, Handle, std::uint32_t, std::size_t, void*, std::size_t*)         \
   F(ReleaseEvent, std::int32_t, Handle)
 
-/// The functions: clGetPlatformIDs is GetPlatformIDs.
+/// Pointers to the functions; clGetPlatformIDs is named GetPlatformIDs.
 struct Api {
 #define LLMC_OPENCL_FIELD(name, result, ...) result (*name)(__VA_ARGS__) = nullptr;
   LLMC_OPENCL_FUNCTIONS(LLMC_OPENCL_FIELD)
 #undef LLMC_OPENCL_FIELD
 };
 
-/// A call of OpenCL that failed.
+/// Exception for a failed OpenCL call.
 struct DeviceError {
   std::string message;
 };
 
-/// Throws a DeviceError that names the call unless `code` is 0.
+/// Throws a DeviceError with the name `what` of the call unless `code` is 0.
 void check(std::int32_t code, const char* what);
 
 /// Loads libOpenCL.so.1, which stays loaded. Fails with LLMC_ERROR_DEVICE if the system has none or

@@ -100,8 +100,7 @@ void ProgramCache::write() const {
   }
   std::string head(kKernelsMagic);
   append_number(head, hash_of(rest));
-  // Of two processes that write at the same time, one may spoil the other's file: then its checksum
-  // is wrong.
+  // Two processes that write at the same time may corrupt the file. Its checksum is then wrong.
   const fs::path temporary = path_.string() + ".tmp";
   std::error_code error;
   {

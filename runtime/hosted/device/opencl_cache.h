@@ -8,9 +8,8 @@
 
 namespace llmc::hosted::opencl {
 
-/// Programs that a driver has compiled, kept in a file. The file is optional: one that is
-/// absent, damaged or of another version is like an empty one; if it cannot be written, nothing is
-/// kept.
+/// Cache of programs that a driver has compiled, in a file. A file that is absent, damaged or of
+/// another version counts as empty. If the file cannot be written, the programs are not cached.
 ///
 ///     "llmc kernels 1\n", u64 checksum of the rest, then for each program
 ///     u64 key, u64 size, size bytes
@@ -18,16 +17,16 @@ namespace llmc::hosted::opencl {
 /// Numbers are in native byte order.
 class ProgramCache {
  public:
-  /// `path`: empty: no file.
+  /// If `path` is empty, there is no file.
   explicit ProgramCache(std::filesystem::path path);
 
   /// Returns the program, or nullptr.
   const std::string* find(std::uint64_t key);
   void add(std::uint64_t key, std::string program);
-  /// Drops all programs. Returns whether one that find() returned was from the file.
+  /// Drops all programs. Returns whether find() has returned a program that came from the file.
   bool forget();
-  /// Writes the programs that were found or added, if any was added since. The file is replaced as
-  /// a whole.
+  /// Writes the programs that were found or added, if any was added since the last call. Replaces
+  /// the whole file atomically.
   void save() noexcept;
   bool enabled() const { return !path_.empty(); }
 

@@ -95,14 +95,14 @@ void OpenClDevice::open(const FoundDevice& found, const OpenClOptions& options) 
       return check_arithmetic();
     } catch (const DeviceError&) {
       release_rows();
-      if (kernels_.forget()) continue;  // again, from the source
+      if (kernels_.forget()) continue;  // try again, with programs compiled from source
       if (byte_products_ == ByteProducts::kPlain) throw;
       byte_products_ = ByteProducts::kPlain;
     }
   }
 }
 
-/// Refuses what a later version of the interface may have.
+/// Throws if the operation contains values that this version of the interface does not define.
 void OpenClDevice::check_op(const llmc_device_op& op) {
   const auto known = [](const llmc_device_matrix& m) {
     return m.offset == LLMC_DEVICE_NONE || m.kind < LLMC_MATRIX_CODED ||
@@ -160,8 +160,8 @@ void OpenClDevice::release() {
   model_ = nullptr;
 }
 
-/// The commands of a job are enqueued by a thread of the device, so that the session's threads need
-/// not wait for that: hundreds of microseconds.
+/// The device's own thread enqueues the commands of a job. This takes hundreds of microseconds, for
+/// which the session's threads need not wait.
 std::uint64_t OpenClDevice::submit(const llmc_device_job& job) {
   const std::uint64_t ticket = thread_.last() + 1;
   Job& mine = jobs_[ticket % kJobs];
@@ -179,8 +179,8 @@ std::uint64_t OpenClDevice::submit(const llmc_device_job& job) {
   return ticket;
 }
 
-/// Keeps a reason, with OpenCL's code unless that is 0, and lets the jobs that are not enqueued yet
-/// fail until cancel().
+/// Stores the reason of a failure, with OpenCL's error code unless that is 0. Jobs that are not
+/// enqueued yet fail until cancel().
 void OpenClDevice::fail(const char* reason, std::int32_t code) noexcept {
   skips_ = true;
   thread_.wait(thread_.last(), LLMC_DEVICE_NO_LIMIT);  // it writes message_, too
@@ -199,8 +199,9 @@ void OpenClDevice::enqueue(std::uint64_t ticket) noexcept {
   if (!enqueued) skips_ = true;  // later jobs do not replace the reason
 }
 
-/// Returns the event of the job's end. The rows of its last step cross in a queue of their own,
-/// while the device computes the next job, which has the scratch of another chunk.
+/// Enqueues the commands of a job. Returns an event that completes with the job. The rows of its
+/// last step are copied to the CPU in a separate queue, while the device computes the next job,
+/// which uses the scratch of another chunk.
 OpenClDevice::Event OpenClDevice::enqueue(const Job& job) {
   const llmc_device_program& program = *model_->device_program;
   Slot& slot = *job.slot;
@@ -230,7 +231,8 @@ OpenClDevice::Event OpenClDevice::enqueue(const Job& job) {
   return marker(results_queue_, both);  // fails if one of them does
 }
 
-/// Returns an event that ends with `waits`; without them, with all commands in the queue.
+/// Returns an event that completes after all events in `waits` or, if there are none, after all
+/// commands in the queue.
 OpenClDevice::Event OpenClDevice::marker(Handle queue, std::span<const Handle> waits) {
   Handle event = nullptr;
   check(api_.EnqueueMarkerWithWaitList(queue, static_cast<std::uint32_t>(waits.size()),
@@ -349,7 +351,7 @@ int OpenClDevice::wait(std::uint64_t ticket, std::uint32_t timeout_us) {
   return LLMC_DEVICE_FAILED;
 }
 
-/// Commands of OpenCL cannot be taken back: waits for those that are enqueued.
+/// Waits for all enqueued commands, because OpenCL cannot cancel them.
 void OpenClDevice::cancel() {
   if (results_queue_ == nullptr) return;
   skips_ = true;

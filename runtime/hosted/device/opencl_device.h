@@ -21,21 +21,22 @@
 namespace llmc::hosted {
 
 struct OpenClOptions {
-  std::string device = {};  // a part of "platform: device"; empty: the first GPU, else the first
-  bool copies = false;      // does not share the CPU's memory, even if the device could
-  std::filesystem::path kernels = {};     // file that keeps the compiled kernels; empty: none
-  std::size_t max_group = SIZE_MAX;       // work items of a group in products, at least 32
-  std::uint64_t max_buffer = UINT64_MAX;  // bytes of one buffer
-  std::optional<opencl::MatrixProducts> matrix_products = {};  // empty: what the device has
+  std::string device = {};  // a part of "platform: device"; empty: see find_device()
+  bool copies = false;      // copies rows and weights even if the device can share the CPU's memory
+  std::filesystem::path kernels = {};     // file that caches compiled kernels; empty: none
+  std::size_t max_group = SIZE_MAX;       // maximum work items per group in products; at least 32
+  std::uint64_t max_buffer = UINT64_MAX;  // maximum size of a buffer in bytes
+  std::optional<opencl::MatrixProducts> matrix_products = {};  // nullopt: those of the device
 };
 
 /// The accelerator `opencl`: any OpenCL 1.2 device whose arithmetic is correctly rounded. Regions
 /// are run from their description as data (llmc_device_program) with the kernels of
 /// opencl_rows.h, opencl_products.h and opencl_matrix.h, which compute the same bits as the CPU's.
 ///
-/// If the device shares the CPU's memory, weights and rows are used where they are: a chunk's
-/// scratch is mapped by the CPU, except while a job has it. GPUs do so only with memory that begins
-/// with a page. Otherwise weights are copied once, and rows that cross the border with each job.
+/// If the device shares the CPU's memory, it uses weights and rows in place. A chunk's scratch is
+/// then mapped for the CPU, except while a job uses it. GPUs can use memory in place only if it is
+/// aligned to a page. Otherwise weights are copied once, and with each job the rows that the CPU
+/// and the device exchange.
 class OpenClDevice {
  public:
   /// Fails with LLMC_ERROR_DEVICE if the system has no suitable device.
@@ -44,51 +45,53 @@ class OpenClDevice {
   OpenClDevice(const OpenClDevice&) = delete;
   OpenClDevice& operator=(const OpenClDevice&) = delete;
 
-  /// The functions for llmc_config.device. A session and this object must not outlive it.
+  /// Returns the functions for llmc_config.device. Valid as long as this object, which must outlive
+  /// the sessions that use it.
   const llmc_device& device() const { return device_; }
   const std::string& name() const { return name_; }  // "platform: device"
-  /// Returns whether it uses the memory of the session that was initialised last where it is.
+  /// Returns whether the device uses the memory of the last initialised session in place, without
+  /// copies.
   bool shares_memory() const { return shares_memory_; }
-  /// Returns how products of the quantized formats of the models so far are computed: kNone if
-  /// that of one of them is.
+  /// Returns how the products of all quantized formats so far are computed; kNone if at least one
+  /// format needs ByteProducts.
   opencl::MatrixProducts matrix_products() const;
   /// Returns the number of bytes of rows that were copied from and to the device.
   std::uint64_t copied_bytes() const { return copied_bytes_; }
 
  private:
   using Handle = opencl::Handle;
-  /// What a group of a product computes: opencl_formats.h.
+  /// Sizes of the tile that a group computes in a product (opencl_formats.h).
   static constexpr std::uint32_t kGroupX = 16, kMinGroupY = 2, kTileRows = 64, kTokensOfY = 4,
                                  kMatrixGroupY = 8;
-  /// FORMAT, BITS, BLOCK, SCALE_BYTES, ZERO of opencl_formats.h.
+  /// Values of FORMAT, BITS, BLOCK, SCALE_BYTES and ZERO (opencl_formats.h).
   using Format =
       std::tuple<std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t, std::uint16_t>;
   struct Program {
     Handle program = nullptr, linear = nullptr, gated = nullptr;
     std::size_t group = 0;   // GROUP_Y of opencl_formats.h
-    bool by_matrix = false;  // not by ByteProducts
+    bool by_matrix = false;  // computes with MatrixProducts, not with ByteProducts
   };
   /// The scratch of a chunk.
   struct Slot {
     unsigned char* host = nullptr;
     std::size_t bytes = 0;
     Handle buffer = nullptr;
-    bool mapped = false;  // by the CPU
+    bool mapped = false;  // whether it is mapped for the CPU
   };
   struct ReleaseEvent {
     const opencl::Api* api;
     void operator()(void* event) const { api->ReleaseEvent(event); }
   };
   using Event = std::unique_ptr<void, ReleaseEvent>;
-  /// Job i has the place of job i - kJobs, which the runtime has waited for by then: no chunk is
-  /// so far ahead of another one.
+  /// Number of elements of jobs_. Job i reuses the element of job i - kJobs, for which the runtime
+  /// has already waited, because no chunk is that far ahead of another one.
   static constexpr std::uint64_t kJobs = 2 * LLMC_MAX_IN_FLIGHT;
   struct Job {
     std::uint64_t ticket = 0;  // 0: unused
     const llmc_run* run = nullptr;
     std::uint32_t first_step = 0, end_step = 0;
     Slot* slot = nullptr;
-    Handle event = nullptr;  // of its end; nullptr after enqueue(): that failed
+    Handle event = nullptr;  // completes with the job; nullptr if enqueue() failed
   };
 
   OpenClDevice(const opencl::Api& api, const OpenClOptions& options);
@@ -126,7 +129,7 @@ class OpenClDevice {
                       std::uint64_t scratch_bytes);
   void register_scratch(unsigned char* scratch, std::uint64_t bytes);
   void check_op(const llmc_device_op& op);
-  /// What an operation reads of the weights: a range of their bytes.
+  /// The range of bytes of the weights that an operation reads; `end` is exclusive.
   struct WeightRange {
     std::uint64_t begin = UINT64_MAX, end = 0;
 
@@ -141,7 +144,7 @@ class OpenClDevice {
   static bool is_linear(const llmc_device_op& op) {
     return op.kind == LLMC_OP_LINEAR || op.kind == LLMC_OP_GATED_LINEAR;
   }
-  /// Calls `body`. Returns false and keeps the reason if it fails.
+  /// Calls `body`. If it throws, stores the reason in message_ and returns false.
   template <class Body>
   bool attempt(Body&& body) noexcept {
     try {
@@ -160,7 +163,8 @@ class OpenClDevice {
   struct Sizes {
     std::size_t x = 1, y = 1;
   };
-  /// Sets the arguments of a kernel and enqueues it. `local`: nullptr: the driver chooses it.
+  /// Sets the arguments of a kernel and enqueues it. If `local` is nullptr, the driver chooses the
+  /// size of groups.
   template <class... Args>
   void launch(Handle kernel, Sizes global, const Sizes* local, const Args&... args) {
     std::uint32_t index = 0;
@@ -175,12 +179,12 @@ class OpenClDevice {
   bool can_share_ = false, is_cpu_ = false;
   opencl::ByteProducts byte_products_ = opencl::ByteProducts::kPlain;
   opencl::MatrixProducts matrix_products_ = opencl::MatrixProducts::kNone;
-  std::size_t largest_group_ = 8;  // GROUP_Y of opencl_formats.h
-  bool shares_memory_ = false;     // of the session's scratch and weights
+  std::size_t largest_group_ = 8;  // maximum GROUP_Y
+  bool shares_memory_ = false;     // whether it uses the session's scratch and weights in place
   std::uint64_t max_allocation_ = 0;
   std::atomic<std::uint64_t> copied_bytes_ = 0;
   Handle id_ = nullptr, context_ = nullptr, queue_ = nullptr;
-  Handle results_queue_ = nullptr;  // of rows that cross to the CPU at the end of a job
+  Handle results_queue_ = nullptr;  // copies rows to the CPU at the end of a job
   Handle rows_program_ = nullptr, norm_ = nullptr, quantize_ = nullptr, unpack_ = nullptr,
          elementwise_ = nullptr;
   opencl::ProgramCache kernels_;
@@ -197,14 +201,16 @@ class OpenClDevice {
   };
   std::vector<WeightPart> parts_;
   std::vector<std::uint32_t> part_of_op_;
-  const WeightPart* part_ = nullptr;                            // of the operation that is enqueued
+  const WeightPart* part_ = nullptr;                            // the part that the current
+                                                                // operation reads
   Handle codes_ = nullptr, sums_ = nullptr, scales_ = nullptr;  // the quantized input of a product
   Handle normed_ = nullptr;                                     // the normalised input
-  Handle registered_ = nullptr;                                 // all scratch, if rows are copied
+  Handle registered_ = nullptr;                                 // all of the scratch, if rows are
+                                                                // copied
   void* registered_at_ = nullptr;
   std::vector<Slot> slots_;
   Job jobs_[kJobs] = {};             // job i is jobs_[i % kJobs]
-  std::atomic<bool> skips_ = false;  // jobs fail until cancel(): one has failed
+  std::atomic<bool> skips_ = false;  // a job has failed: later jobs fail, until cancel()
   JobThread thread_;                 // enqueues the commands of jobs
 };
 

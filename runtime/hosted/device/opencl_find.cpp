@@ -7,9 +7,9 @@
 namespace llmc::hosted::opencl {
 namespace {
 
-/// More platforms, and more devices of a platform, are ignored.
+/// Maximum number of platforms, and of devices of a platform. Others are ignored.
 constexpr std::uint32_t kMaxListed = 64;
-/// Work items of a group of norm_rows (opencl_rows.h).
+/// Number of work items of a group of norm_rows (opencl_rows.h).
 constexpr std::size_t kMinGroup = 64;
 
 template <class T>
@@ -39,7 +39,8 @@ std::uint32_t compute_capability(const Api& api, Handle device) {
          info<std::uint32_t>(api, device, kDeviceComputeMinor).value_or(0);
 }
 
-/// Returns what computes sums of four products of bytes. `capability`: compute_capability().
+/// Returns how the device can compute dot products of four bytes. `capability`:
+/// compute_capability().
 ByteProducts byte_products(const Api& api, Handle device, std::uint32_t capability) {
   if (has_extension(api, device, "cl_khr_integer_dot_product")) return ByteProducts::kExtension;
   return capability >= 61 ? ByteProducts::kPtx : ByteProducts::kPlain;

@@ -1,15 +1,15 @@
 #pragma once
 
-/// Matrix formats and quantized rows, for the products of the device `opencl`:
+/// Matrix formats and quantized rows, for the products of the device `opencl`.
 /// templates/llmc/quant/ defines the layout of the matrices.
 namespace llmc::hosted {
 
-/// After kOpenClRows (opencl_rows.h). FORMAT is 0 (f32), 1 (f16), 2 (q4) or 3 (coded); coded
-/// matrices define BITS, BLOCK, SCALE_BYTES and ZERO.
+/// Source that follows kOpenClRows (opencl_rows.h) in a program. FORMAT is 0 (f32), 1 (f16), 2 (q4)
+/// or 3 (coded). For coded matrices, BITS, BLOCK, SCALE_BYTES and ZERO must also be defined.
 ///
 /// A group of 16 x GROUP_Y work items computes a tile of the result: 64 packed rows of the matrix,
-/// which are eight panels, for 4 * GROUP_Y rows of the input. A step is eight words of each row, 32
-/// codes or 8 floats.
+/// which are eight panels, for 4 * GROUP_Y rows of the input. A step processes eight words of each
+/// row: 32 codes or 8 floats.
 inline constexpr char kOpenClFormats[] = R"CL(
 #define ITEMS (16 * GROUP_Y)
 #define TILE_ROWS 64

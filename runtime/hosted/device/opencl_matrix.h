@@ -1,14 +1,14 @@
 #pragma once
 
-/// Products of quantized matrices by instructions that multiply small matrices of bytes, for GPUs
-/// that have them. docs/numerics.md defines the order of the operations of floats; sums of integers
-/// are exact in any order.
+/// Products of quantized matrices with instructions that multiply small matrices of bytes (tensor
+/// cores), for GPUs that have them. docs/numerics.md defines the order of the operations of floats;
+/// sums of integers are exact in any order.
 namespace llmc::hosted {
 
-/// product() for groups of 16 x 8 work items, after kOpenClFormats (opencl_formats.h). A group is
-/// 4 warps of 32 work items; a warp computes 16 packed rows for 32 rows of the input, in tiles of
-/// 16 x 8. Stages of STEPS steps, 32 codes each, are copied to local memory, the matrix decoded.
-/// MATRIX_PRODUCTS: opencl_find.h.
+/// product() for groups of 16 x 8 work items. Follows kOpenClFormats (opencl_formats.h) in a
+/// program. A group is 4 warps of 32 work items; a warp computes 16 packed rows for 32 rows of the
+/// input, in tiles of 16 x 8. A stage consists of STEPS steps of 32 codes. It is copied to local
+/// memory, with the matrix decoded. MATRIX_PRODUCTS: opencl_find.h.
 inline constexpr char kOpenClMatrixProduct[] = R"CL(
 #if FORMAT == 3 && BLOCK == 16
 #define STEPS 2

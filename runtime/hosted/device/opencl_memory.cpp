@@ -3,7 +3,7 @@
 #include "llmc/arena.h"
 #include "runtime/hosted/device/opencl_device.h"
 
-/// The memory of a session on the device, and of the CPU where they share it.
+/// Manages a session's memory on the device, or the CPU's memory if the device shares it.
 namespace llmc::hosted {
 
 using namespace opencl;
@@ -38,8 +38,9 @@ OpenClDevice::WeightRange OpenClDevice::weights_of(const llmc_device_op& op) {
   return range;
 }
 
-/// Returns the parts of the weights, and notes which one each operation reads: the last one as long
-/// as that fits a buffer with what the operation reads. `in_pages`: parts begin with a page.
+/// Divides the weights into parts that fit a buffer, and stores which part each operation reads.
+/// The last part is extended by what an operation reads, as long as the result fits a buffer;
+/// otherwise a new part begins. `in_pages`: parts begin at a page.
 std::vector<OpenClDevice::WeightRange> OpenClDevice::divide_weights(const llmc_model& model,
                                                                     bool in_pages) {
   const llmc_device_program& program = *model.device_program;
@@ -112,8 +113,9 @@ void OpenClDevice::prepare_memory(const llmc_model& model, const unsigned char* 
   if (!shares_memory_ && has_pages) register_scratch(scratch, scratch_bytes);
 }
 
-/// Tells the driver where rows cross, so that it can pin this memory and transfer them by DMA. The
-/// CPU has it mapped all the time. If this fails, rows are transferred like any others.
+/// Tells the driver which host memory rows are copied to and from, so that it can pin this memory
+/// and transfer them by DMA. The memory stays mapped for the CPU. If this fails, rows are copied
+/// without pinned memory.
 void OpenClDevice::register_scratch(unsigned char* scratch, std::uint64_t bytes) {
   std::int32_t code = 0;
   registered_ = api_.CreateBuffer(context_, kReadWrite | kUseHostMemory, bytes, scratch, &code);
@@ -125,7 +127,7 @@ void OpenClDevice::register_scratch(unsigned char* scratch, std::uint64_t bytes)
   registered_ = registered_at_ = nullptr;
 }
 
-/// Gives a chunk's scratch to the CPU. Does nothing if the device has a memory of its own.
+/// Maps a chunk's scratch for the CPU. Has no effect if the device does not share the CPU's memory.
 void OpenClDevice::map(Slot& slot, bool blocking) {
   if (!shares_memory_ || slot.mapped || slot.buffer == nullptr) return;
   std::int32_t code = 0;
@@ -134,7 +136,7 @@ void OpenClDevice::map(Slot& slot, bool blocking) {
   check(code, "clEnqueueMapBuffer");
   slot.mapped = true;
 }
-/// Gives it back to the device. Returns OpenCL's code.
+/// Unmaps it, so that the device can use it. Returns OpenCL's error code.
 std::int32_t OpenClDevice::unmap(Slot& slot) {
   if (!slot.mapped) return 0;
   slot.mapped = false;

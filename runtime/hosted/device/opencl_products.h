@@ -4,9 +4,9 @@
 /// their operations.
 namespace llmc::hosted {
 
-/// product() of any format, after kOpenClFormats (opencl_formats.h). Step by step a group copies
-/// the words of its rows to local memory: of the matrix, decoded, and of the input. A work item
-/// multiplies four rows with four.
+/// product() of any format. Follows kOpenClFormats (opencl_formats.h) in a program. In each step a
+/// group copies the words of its matrix rows, decoded, and of its input rows to local memory. A
+/// work item multiplies four rows of the matrix with four rows of the input.
 inline constexpr char kOpenClProduct[] = R"CL(
 /* Words between two words of a row in local memory: a multiple of 4, and not of 32, so that the
  * stores of a group use different banks. */
@@ -178,7 +178,7 @@ void product(__global const uchar* matrix, uint rows, const Input* in, __local u
 
 )CL";
 
-/// The kernels, after a product().
+/// The kernels `linear` and `gated_linear`. Follows the source of product() in a program.
 inline constexpr char kOpenClLinear[] = R"CL(
 Input input_of(__global const char* codes, __global const short* sums, __global const float* scales,
                __global const uchar* in, ulong x, uint k, uint count) {

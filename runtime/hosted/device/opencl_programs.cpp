@@ -8,7 +8,7 @@
 #include "runtime/hosted/device/opencl_products.h"
 #include "runtime/hosted/device/opencl_rows.h"
 
-/// The kernels of the device: compiled for its processor and tried out.
+/// Compiles and tests the kernels of the device.
 namespace llmc::hosted {
 namespace {
 
@@ -17,7 +17,7 @@ using namespace opencl;
 constexpr char kBuildOptions[] =
     "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DBYTE_PRODUCTS=";
 
-// The numbers that kOpenClRows knows.
+// The OpenCL sources contain these numbers as literals.
 static_assert(LLMC_FUNCTION_IDENTITY == 0 && LLMC_FUNCTION_NEG == 1 && LLMC_FUNCTION_ABS == 2 &&
               LLMC_FUNCTION_SQRT == 3 && LLMC_FUNCTION_RECIPROCAL == 4 && LLMC_FUNCTION_EXP == 5 &&
               LLMC_FUNCTION_SIGMOID == 6 && LLMC_FUNCTION_SILU == 7 && LLMC_FUNCTION_RELU == 8 &&
@@ -48,7 +48,7 @@ void OpenClDevice::release_rows() {
   rows_program_ = nullptr;
 }
 
-/// Fails if the device's arithmetic is not that of docs/numerics.md, whatever it declares.
+/// Throws if the device's arithmetic is not that of docs/numerics.md, whatever it declares.
 void OpenClDevice::check_arithmetic() {
   // 1 + 2^-12, whose square rounds to 1 + 2^-11; the smallest normal number; 2^-24 as f16; bytes
   // 200, 1, 128, 255 (without signs), and -128, 127, -2, -127.
@@ -89,7 +89,7 @@ void OpenClDevice::check_arithmetic() {
   if (!failure.empty()) throw DeviceError{failure};
 }
 
-/// Compiles a program, or takes it from the file of compiled kernels.
+/// Compiles a program, or loads it from the cache of compiled kernels.
 Handle OpenClDevice::build(const std::string& source, const std::string& more_options) {
   const std::string options =
       kBuildOptions + std::to_string(static_cast<int>(byte_products_)) + more_options;
@@ -116,7 +116,8 @@ Handle OpenClDevice::build(const std::string& source, const std::string& more_op
                     log.c_str()};
 }
 
-/// Returns nullptr if the file does not have it, or the driver does not take it.
+/// Loads a compiled program from the cache. Returns nullptr if it is not there, or if the driver
+/// rejects it.
 Handle OpenClDevice::load_program(std::uint64_t key, const std::string& options) {
   const std::string* const kept = kernels_.find(key);
   if (kept == nullptr) return nullptr;
@@ -143,7 +144,7 @@ void OpenClDevice::keep_program(std::uint64_t key, Handle program) {
     char* bytes = binary.data();
     if (api_.GetProgramInfo(program, kProgramBinaries, sizeof bytes, &bytes, nullptr) == 0)
       kernels_.add(key, std::move(binary));
-  } catch (...) {  // out of memory: it is not kept
+  } catch (...) {  // out of memory: the program is not cached
   }
 }
 
@@ -167,7 +168,7 @@ const OpenClDevice::Program& OpenClDevice::product_program(const llmc_device_mat
       if (fits(made) || last) return programs_.emplace(format, made).first->second;
       release(made);
     } catch (const DeviceError&) {
-      if (kernels_.forget()) continue;  // again, from the source
+      if (kernels_.forget()) continue;  // try again, with programs compiled from source
       if (last) throw;
     }
     if (by_matrix) {
@@ -216,7 +217,7 @@ OpenClDevice::Program OpenClDevice::build_products(const llmc_device_matrix& mat
   return made;
 }
 
-/// Fails if the instructions for matrices do not give the sums of ByteProducts.
+/// Throws if the matrix instructions do not compute the same sums as ByteProducts.
 void OpenClDevice::try_matrix(const Program& program) {
   const Handle trial = kernel(program.program, "try_matrix");
   const Sizes group{kGroupX, program.group};

@@ -4,8 +4,8 @@
 /// operations.
 namespace llmc::hosted {
 
-/// Functions of rows, for every program: norms, quantization of activations, elementwise
-/// operations.
+/// Common start of all programs: functions, and the kernels that process rows (norms, quantization
+/// of activations, elementwise operations).
 inline constexpr char kOpenClRows[] = R"CL(
 #pragma OPENCL FP_CONTRACT OFF
 

@@ -12,9 +12,9 @@
 
 namespace llmc::hosted {
 
-/// The accelerator `reference`: threads of its own that compute regions with the model's kernels,
-/// in the memory of the CPU. It has the form of an accelerator and the speed of a CPU: it shows
-/// what a partition does, and is what other devices are compared with.
+/// The accelerator `reference`: separate CPU threads that compute regions with the model's kernels,
+/// in the CPU's memory. It has the interface of an accelerator and the speed of a CPU. It shows the
+/// effect of a partition, and other devices are compared with it.
 class ReferenceDevice {
  public:
   /// Starts `threads` threads. Fails like ThreadPool::create().
@@ -23,11 +23,12 @@ class ReferenceDevice {
   ReferenceDevice(const ReferenceDevice&) = delete;
   ReferenceDevice& operator=(const ReferenceDevice&) = delete;
 
-  /// The functions for llmc_config.device. A session and this object must not outlive it.
+  /// Returns the functions for llmc_config.device. Valid as long as this object, which must outlive
+  /// the sessions that use it.
   const llmc_device& device() const { return device_; }
 
  private:
-  /// Jobs that are submitted and not done; at most one per chunk in flight, of one session.
+  /// Number of elements of jobs_. At most one job per chunk in flight is submitted and not done.
   static constexpr std::uint64_t kJobs = 2 * LLMC_MAX_IN_FLIGHT;
   struct Job {
     const llmc_model* model;

@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;  // keeps the order of properties
 /// that a recursive function could overflow the stack.
 Json parse_schema_document(std::string_view text);
 
-/// Returns whether a value has a type of JSON schema: "object", "integer", …
+/// Returns whether a value has the JSON schema type `type`, such as "object" or "integer".
 bool is_of_type(const Json& value, const std::string& type);
 
 /// Returns the value at a JSON pointer ("" or "/…"); nullptr if there is none.

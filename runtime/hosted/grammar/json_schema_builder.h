@@ -30,7 +30,7 @@ class SchemaBuilder {
     std::uint32_t rule = 0;  // rule of the value
     bool required = false;
   };
-  /// A range of a number of items or characters; both ends are included.
+  /// A range of numbers of items or characters; inclusive.
   struct CountRange {
     std::uint32_t min_count = 0, max_count = kUnbounded;
   };

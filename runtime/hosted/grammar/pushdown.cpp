@@ -254,7 +254,7 @@ class PushdownBuilder {
       number[state] = static_cast<std::uint32_t>(order.size());
       order.push_back(state);
     };
-    std::vector<bool> seen(cells_.size());  // the list, and the list above its lowest frame
+    std::vector<bool> seen(cells_.size());  // by list: whether its frames are in `order`
     std::vector<std::uint32_t> list_number(cells_.size(), UINT32_MAX), lists;
     Pushdown used;
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -319,7 +319,8 @@ class PushdownBuilder {
   std::vector<std::uint32_t> entry_;          // by rule: the state in which a call begins
   std::vector<const Dfa::State*> source_;     // by state: its state in the automaton
   std::vector<std::uint32_t> base_;           // by state: first_ of its rule
-  std::vector<std::uint32_t> leading_order_;  // rules after those that they can begin with
+  std::vector<std::uint32_t> leading_order_;  // rules; each comes after those with which it can
+                                              // begin
   std::vector<Cell> cells_;
   std::unordered_map<std::uint64_t, std::uint32_t> known_cells_;
   Pushdown result_;

@@ -48,14 +48,15 @@ struct PushdownLimits {
   std::size_t members = 48'000'000;
   /// Frames that one edge pushes; no more than the stack of the runtime can hold.
   std::size_t pushed = 1024;
-  std::size_t frames = 16'000'000;  // in all frame lists; also in all sets of FramesBelow
+  std::size_t frames = 16'000'000;  // maximum total of all frame lists, and of all sets of
+                                    // FramesBelow
 };
 
 /// Builds the automaton of a grammar. Throws for left recursion, for rules that cannot terminate,
 /// and if a limit is exceeded. The message names the rule, except for the limit on nodes.
 Pushdown build_pushdown(const Grammar& grammar, const PushdownLimits& limits = {});
 
-/// Stands for the frame below a state if there is none.
+/// Represents the empty stack in place of the frame below a state.
 inline constexpr std::uint32_t kBottom = UINT32_MAX;
 /// For each state, a sorted superset of the frames that can be directly below it on the stack, or
 /// kBottom.

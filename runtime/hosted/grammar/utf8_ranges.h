@@ -13,8 +13,8 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// Ranges for each of the 1 to 4 bytes of a UTF-8 character. Every combination of bytes is a
-/// character.
+/// Ranges for each of the 1 to 4 bytes of a UTF-8 character. Every combination of bytes in these
+/// ranges is a valid character.
 struct Utf8Sequence {
   std::array<ByteRange, 4> bytes;
   std::uint8_t length = 0;

@@ -8,7 +8,7 @@ namespace llmc::hosted {
 namespace {
 
 constexpr int kColors = 3;
-constexpr int kFractionBits = 22;  // of the weights, as Pillow has them
+constexpr int kFractionBits = 22;  // of the weights, as in Pillow
 
 /// Number of pixels on each side of the center for which the filter is not 0.
 double support_of(ImageFilter filter) {
@@ -50,7 +50,7 @@ double weight_of(ImageFilter filter, double x) {
   }
 }
 
-/// The old pixels that a new one is made of.
+/// The old pixels from which a new one is computed, and their weights.
 struct Window {
   int first = 0;
   std::vector<std::int32_t> weights;  // sum to 1 << kFractionBits
@@ -161,7 +161,7 @@ RgbImage resized(RgbImage image, int width, int height, ImageFilter filter) {
 RgbImage center_cropped(const RgbImage& image, int width, int height) {
   RgbImage result{width, height, {}};
   result.bytes.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * kColors);
-  // An image that is smaller is moved to the middle of a black one, which is then cropped.
+  // A smaller image is centered in a black one, which is then cropped.
   const auto offset = [](int from, int to) {
     return from >= to ? (from - to) / 2 : -((to - from + 1) / 2);
   };

@@ -11,15 +11,16 @@ struct RgbImage {
   std::vector<std::uint8_t> bytes;
 };
 
-/// Filters of image libraries, with Pillow's numbers, which configuration files contain.
+/// Filters, with the numbers of Pillow's enumeration, which configuration files contain.
 enum class ImageFilter : std::uint8_t { kNearest, kLanczos, kBilinear, kBicubic, kBox, kHamming };
 
-/// Returns the image with another size, at least 1 x 1, byte for byte as Pillow's Image.resize:
-/// a filter of the width of a new pixel, if the image shrinks, otherwise of an old one; first all
-/// rows, rounded to bytes, then all columns. An image of the same size is returned unchanged.
+/// Resizes an image to at least 1 x 1 pixels. The result is byte for byte that of Pillow's
+/// Image.resize. If the image shrinks, the filter is scaled to the size of a new pixel, otherwise
+/// to that of an old one. All rows are filtered first and rounded to bytes, then all columns. An
+/// image of the same size is returned unchanged.
 RgbImage resized(RgbImage image, int width, int height, ImageFilter filter);
 
-/// Returns the middle of the image, of this size. Black pixels surround an image that is smaller.
+/// Returns the center of the image with this size. A smaller image is padded with black pixels.
 RgbImage center_cropped(const RgbImage& image, int width, int height);
 
 }  // namespace llmc::hosted

@@ -49,11 +49,12 @@ struct Statement {
     kText,    // text
     kOutput,  // expression
     kIf,      // branches; the branch of `else` has no condition
-    kFor,     // for targets in expression; condition of the items (may be NULL), body, otherwise
-    /// Targets = expression; for an attribute of a namespace, text.targets[0] = expression.
+    kFor,     // for targets in expression if condition (may be NULL): body; else: otherwise
+    /// `targets` = `expression`. For an attribute of the namespace `text`: text.targets[0] =
+    /// expression.
     kSet,
     kSetBlock,  // targets[0] = output of the body
-    kMacro,     // text(targets, with defaults): body
+    kMacro,     // macro `text` with the parameters `targets`, and body
     kGroup,     // body
     kBreak,
     kContinue,

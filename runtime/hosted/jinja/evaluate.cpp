@@ -6,8 +6,8 @@
 namespace llmc::hosted::jinja {
 namespace {
 
-// Maximum nesting of statements, expressions and macro calls. Each level takes some hundred bytes
-// of stack.
+// Maximum nesting of statements, expressions and macro calls. Each level takes several hundred
+// bytes of stack.
 constexpr std::uint32_t kMaxCalls = 400;
 
 }  // namespace

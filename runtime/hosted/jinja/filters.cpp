@@ -290,7 +290,7 @@ Value filtered(const Value& value, Arguments& arguments, Budget& budget) {
   return make_list(std::move(result), budget);
 }
 
-// Filters that apply other filters accept the arguments of those.
+// Filters that apply other filters also accept the arguments of these.
 constexpr std::string_view kAny = "*";
 
 struct FilterEntry {

@@ -10,8 +10,8 @@ namespace llmc::hosted::jinja {
 namespace {
 
 constexpr std::size_t kMaxSource = std::size_t{1} << 20;
-// Limit of work per rendering. The template of a real model uses some thousand units per message,
-// plus a few times the length of the text.
+// Limit of work per rendering. Templates of real models use a few thousand units per message, plus
+// a few times the length of the text.
 constexpr std::size_t kUnits = std::size_t{1} << 25;
 
 Failure failure(const std::string& name, const TemplateError& error) {

@@ -17,24 +17,24 @@ namespace llmc::hosted::jinja {
 
 using Json = nlohmann::ordered_json;
 
-/// An error in a template or while rendering it. It is thrown only inside this folder, where a
-/// hundred small operations may fail; Template converts it to a Failure.
+/// An error in a template or while rendering it. It is thrown only inside this folder, where nearly
+/// every operation may fail; Template converts it to a Failure.
 struct TemplateError : std::runtime_error {
   explicit TemplateError(const std::string& message, std::uint32_t at = 0)
       : std::runtime_error(message), line(at) {}
   std::uint32_t line;  // 0: unknown
 };
 
-/// A common limit of time and memory. Every evaluated node and every item of a created list or dict
-/// costs kNode units, and every created byte costs one. Throws TemplateError when the limit is
-/// exceeded.
+/// Limits the total time and memory of a rendering. Every evaluated node and every item of a
+/// created list or dict costs kNode units, and every created byte costs one. Throws TemplateError
+/// when the limit is exceeded.
 class Budget {
  public:
   static constexpr std::size_t kNode = 16;
   explicit Budget(std::size_t units) : left_(units) {}
   void spend(std::size_t units);
-  /// Spends the cost of a search for `part` bytes in `text` bytes, which may compare all of them at
-  /// each position.
+  /// Spends the cost of a search for `part` bytes in `text` bytes, which may compare all `part`
+  /// bytes at each position.
   void spend_search(std::size_t text, std::size_t part);
 
  private:
@@ -57,8 +57,8 @@ struct None {};
 struct Builtin {
   const char* name;
 };
-/// A macro, and the frame of variables (Evaluator) in which it was defined, which it uses when it
-/// is called. The macro is stored in that frame, or passed to calls from there, so the frame
+/// A macro, and the frame of variables (Evaluator) in which it was defined. Calls use the variables
+/// of this frame. The macro is stored in that frame, or passed to calls from there, so the frame
 /// outlives it.
 struct Macro {
   const Statement* statement;

@@ -237,7 +237,7 @@ Problem add_config_tokens(const TokenizerConfig& config, PieceVocabulary& vocabu
     const bool spare = id >= trained || piece.type == PieceType::kControl ||
                        piece.type == PieceType::kUserDefined || piece.type == PieceType::kUnused;
     if (!same && !spare) return contradiction(token, "here that one is " + in_quotes(piece.text));
-    // It is an ordinary token that is matched before all others and stays in the model.
+    // An equal ordinary token stays in the model, and is matched before all others.
     if (same && (!spare || (piece.type == PieceType::kUserDefined && !token.special))) continue;
     piece.text = token.text;
     piece.type = PieceType::kControl;  // so that the model never produces it
@@ -281,8 +281,8 @@ Problem set_ends(const TokenizerConfig& config, TokenizerSpec& spec) {
     if (bos >= 0 && (ids.prefix.empty() || ids.prefix.front() != bos))
       ids.prefix.insert(ids.prefix.begin(), bos);
   } else if (config.add_bos == false && !ids.prefix.empty()) {
-    // If the config does not name it, it is the token with which sentencepiece's own vocabulary
-    // begins.
+    // If the config does not name the BOS token, it is the first prefix id of the sentencepiece
+    // vocabulary.
     const bool only = config.bos.empty() && spec.settings.units == Units::kSentencePiece;
     if (only || ids.prefix.front() == bos) ids.prefix.erase(ids.prefix.begin());
   }

@@ -46,8 +46,7 @@ std::string normalize(const Tables& tables, const StepRecord& step, std::string 
 class Charsmap {
  public:
   explicit Charsmap(std::string_view bytes);
-  /// Returns whether the bytes have the structure of such rules, and no replacement has more than
-  /// 256 bytes.
+  /// Returns whether the bytes have this structure and no replacement has more than 256 bytes.
   static bool is_whole(std::string_view bytes);
 
   struct Match {

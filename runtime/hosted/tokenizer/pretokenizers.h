@@ -14,7 +14,7 @@ enum class Pretokenizer : std::uint32_t {
   kPattern,       // split at matches of the regular expression `first`, with `flags`
   kLiteral,       // split at each `first`
   kSpaceInFront,  // insert a space before every part that does not begin with one
-  kMetaspace,     // replace each space with `first`; then see the flags: MetaspaceFlag
+  kMetaspace,     // replace each space with `first`, then apply the flags (MetaspaceFlag)
   kCount,
 };
 

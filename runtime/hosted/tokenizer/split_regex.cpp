@@ -35,7 +35,7 @@ class RegexCompiler {
     std::uint32_t entry = 0;
     Classes first;         // classes with which its match can begin
     bool is_sure = false;  // whether it matches any text
-    bool is_open = false;  // whether, under a condition, it may match before any character
+    bool is_open = false;  // whether it may match before any character if a look or an anchor holds
   };
 
   bool too_large() const { return out_.code_.size() > kMaxInstructions; }

@@ -97,9 +97,10 @@ class RegexMatcher {
   const bool byte_level_;
   std::string_view text_;
   std::vector<Frame> stack_;
-  // By choice and position: no branch matches; inside a look, a branch matches.
+  // By choice and position. failed_: no branch matches. succeeded_: inside a look, a branch
+  // matches.
   std::vector<bool> failed_, succeeded_;
-  // By look and position: the look does not match; the look matches.
+  // By look and position: whether the look is known not to match, or known to match.
   std::vector<bool> look_failed_, look_succeeded_;
   std::vector<KnownRun> known_runs_;
 };

@@ -30,7 +30,7 @@ inline constexpr std::uint32_t kMaxWordCharacters = 1000;  // maximum word lengt
 inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
 /// Maximum number of consecutive occupied slots of a hash table. A table is at most two thirds
 /// full, so the longest random run among 16 million slots has a length of about 200. Only
-/// vocabularies that are made to be slow have longer runs.
+/// vocabularies that are crafted to be slow have longer runs.
 inline constexpr std::size_t kMaxProbes = 512;
 
 /// A range of the text section.
@@ -44,7 +44,8 @@ enum class ModelKind : std::uint32_t { kBpe, kUnigram, kWordPiece };
 enum class Units : std::uint32_t {
   kBytes,       // a token for each byte
   kCharacters,  // a token for each character, its bytes, or the unknown token (Hugging Face)
-  /// Same, but unknown characters are reported last; user-defined symbols are not split.
+  /// Like kCharacters, but unknown characters are emitted after all merges, and user-defined
+  /// symbols are not split.
   kSentencePiece,
 };
 
@@ -75,7 +76,8 @@ struct TokenRecord {
   TextRef name;     // spelling in the vocabulary, the key in the model
   TextRef surface;  // the text that it represents
   std::uint32_t flags = 0;
-  std::int32_t reads_as = -1;  // sentencepiece: the token with the same name, usually this one
+  std::int32_t reads_as = -1;  // sentencepiece: the token with this name that is emitted, usually
+                               // this one
 };
 
 /// BPE: the result of merging two neighbours. A node is a token or, after the last token, an

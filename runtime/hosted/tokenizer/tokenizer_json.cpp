@@ -343,7 +343,7 @@ class JsonReader {
   Decoding decoding_;
   Problem problem_;
   std::unordered_map<std::uint64_t, Listed> listed_;  // added tokens by id
-  // by the name that the model has for their ids
+  // added tokens that supersede tokens of the model, by the names of the latter
   std::unordered_map<std::string, Listed> superseded_;
   std::vector<bool> taken_;
   std::vector<std::size_t> added_ids_;

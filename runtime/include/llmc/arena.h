@@ -4,14 +4,15 @@
  *
  *     session | sequences [sequences] | block tables [sequences][ctx / kv_block rounded up]
  *           | last rows f32[sequences][hidden] | reference counts u32[blocks]
- *           | free blocks u32[blocks] | segments [batch] | notes on the logits rows [batch]
+ *           | free blocks u32[blocks] | segments [batch] | metadata of the logits rows [batch]
  *           | logits f32[batch][vocab] | candidates 8 B [vocab] | ids i32[ctx + 2 batch]
  *           | scratch [in_flight]
- *           | notes on the sources [sources] | sources [sources][source_bytes]
+ *           | metadata of the sources [sources] | sources [sources][source_bytes]
  *           | states [sequences][state_bytes]
  *           | KV pool [blocks][kv_block_bytes]
  *
- * Every part starts at a multiple of 64 bytes, the scratch of several chunks at one of 4096.
+ * Every part starts at a multiple of 64 bytes; scratch starts at a multiple of 4096 bytes if
+ * in_flight is more than 1.
  * Valid C99 and C++ (constant expressions in C++).
  */
 #ifndef LLMC_ARENA_H
@@ -31,7 +32,7 @@
 /* Number of bytes reserved for an address, the same on every target, and for an llmc_segment. */
 #define LLMC_ADDRESS_BYTES 8u
 #define LLMC_SEGMENT_BYTES 48u
-/* Alignment that GPUs need to use memory of the host without a copy. */
+/* Alignment that GPUs need to use host memory without a copy. */
 #define LLMC_PAGE_BYTES 4096u
 /* Bytes that the runtime stores about each row of logits: a generation (u64) and the id with the
  * largest logit (u32). */
@@ -97,7 +98,8 @@ LLMC_ARENA_FUNCTION llmc_arena_layout llmc_arena_layout_of(llmc_arena_needs need
   at.tokens = llmc_arena_after(at.candidates, needs.vocab, LLMC_CANDIDATE_BYTES);
   at.scratch =
       llmc_arena_after(at.tokens, (uint64_t)needs.ctx + 2 * (uint64_t)needs.batch, sizeof(int32_t));
-  /* Chunks in flight begin with a page: a device can use them where they are. */
+  /* The scratch of several chunks in flight starts with a page, so that a device can use it without
+   * a copy. */
   if (needs.in_flight > 1 && at.scratch < UINT64_MAX - LLMC_PAGE_BYTES)
     at.scratch = (at.scratch + LLMC_PAGE_BYTES - 1) / LLMC_PAGE_BYTES * LLMC_PAGE_BYTES;
   at.source_notes = llmc_arena_after(at.scratch, needs.scratch_bytes, needs.in_flight);

@@ -1,8 +1,8 @@
 /*
  * Beam search: the most likely continuations of a text, instead of sampled ones. The searched
  * texts are forks of one sequence, so that they share its cache blocks; each step runs one token of
- * each in one pass over the weights. The algorithm and its parameters are those of Hugging Face's
- * generate(num_beams = …).
+ * each text in one pass over the weights. The algorithm and its parameters are those of Hugging
+ * Face's generate(num_beams = …).
  *
  *     llmc_beam_options options = {.size = sizeof options, .beams = 4, .max_tokens = 64,
  *                                  .length_penalty = 1.0f, .stop_ids = &eos, .stop_count = 1};
@@ -60,8 +60,8 @@ size_t llmc_beams_bytes(const llmc_beam_options* options);
  * effect.
  * LLMC_ERROR_ARGUMENT: invalid options or misaligned memory, or the sequence has a grammar or
  * guidance or is a guide. LLMC_ERROR_BUFFER: less than llmc_beams_bytes. LLMC_ERROR_SEQUENCE: too
- * few free sequences. LLMC_ERROR_CONTEXT_FULL: the context has no room for max_tokens.
- * LLMC_ERROR_NO_LOGITS: the sequence has none. */
+ * few free sequences. LLMC_ERROR_CONTEXT_FULL: the context has no room for max_tokens - 1 tokens
+ * (the last one is not appended). LLMC_ERROR_NO_LOGITS: the sequence has none. */
 llmc_status llmc_beams_init(void* memory, size_t bytes, llmc_session* session,
                             const llmc_beam_options* options, llmc_beams** beams);
 
@@ -71,14 +71,15 @@ llmc_status llmc_beams_step(llmc_beams* beams, int* done);
 
 /* Returns the number of texts that have ended; after the last step those are the results. */
 uint32_t llmc_beams_count(const llmc_beams* beams);
-/* Returns text `rank`, in descending order of scores: *tokens points to its *n tokens without the
- * prompt, including the stop token with which it ends, if any; valid as long as the memory. *score
- * receives the sum of the logarithms of its tokens' probabilities, divided by n^length_penalty.
- * Fails with LLMC_ERROR_POSITION if fewer texts have ended. Each pointer may be NULL. */
+/* Returns the text with this rank: 0 is the text with the highest score. *tokens points to its *n
+ * tokens, without the prompt and with its stop token, if any; valid as long as the search's memory.
+ * *score receives the sum of the logarithms of its tokens' probabilities, divided by
+ * n^length_penalty. Fails with LLMC_ERROR_POSITION if fewer texts have ended. `tokens`, `n` and
+ * `score` may be NULL. */
 llmc_status llmc_beams_result(const llmc_beams* beams, uint32_t rank, const int32_t** tokens,
                               size_t* n, float* score);
 
-/* Ends the search, also before it is done: releases its sequences and rewinds the selected sequence
+/* Ends the search, even if it is not done: releases its sequences and rewinds the selected sequence
  * to the prompt. It then has no logits until a token is appended (llmc_rewind). */
 llmc_status llmc_beams_end(llmc_beams* beams);
 

@@ -1,19 +1,19 @@
 /*
  * Accelerators: a device computes regions of the forward pass of a prompt while the CPU computes
- * the rest. C99 or C++. A model that was compiled with --accelerate takes one as
+ * the rest. C99 or C++. A model that was compiled with --accelerate takes a device as
  * llmc_config.device; hosted.h has the device `reference`. docs/adding-a-device.md describes how to
  * write one.
  *
- * The forward pass of a chunk of tokens is a list of steps (llmc_model.steps). A step is a region,
- * which a device can compute, or belongs to the CPU: attention, rotations and the cache. Several
- * chunks of a prompt are in flight at the same time: while the CPU computes a step of one chunk,
- * the device computes a region of the next one. The results have the same bits as those without a
- * device.
+ * The forward pass of a chunk of tokens is a list of steps (llmc_model.steps). A step is either a
+ * region, which a device can compute, or work of the CPU: attention, rotations and the cache.
+ * Several chunks of a prompt are in flight at the same time: while the CPU computes a step of one
+ * chunk, the device computes a region of the next one. The results have the same bits as those
+ * without a device.
  *
- * What a region computes is in the model twice: as code, which a device with processors of the
- * CPU's kind can run (llmc_model.run_step), and as data, from which any other device can be
- * programmed (llmc_model.device_program). Threads of a device that run the code must have the
- * default floating-point mode, like those of the application.
+ * A model contains each region twice: as code, which a device with the CPU's instruction set can
+ * run (llmc_model.run_step), and as data, from which any other device can be programmed
+ * (llmc_model.device_program). Threads of a device that run the code must have the default
+ * floating-point mode, like those of the application.
  *
  * The runtime calls a device only from the thread that calls the session, never concurrently. The
  * device must outlive the session's last call.
@@ -35,16 +35,16 @@ extern "C" {
 
 /* ---- Regions as data ---- */
 
-/* The offset of what an operation does not have, such as a bias. */
+/* Offset of an operand that an operation does not have, such as a bias. */
 #define LLMC_DEVICE_NONE UINT64_MAX
 
-/* A packed matrix in the weights: panels of 8 rows, whose layout is that of llmc/quant/f32.h,
- * f16.h, q4.h and coded.h (q8.h and 6 bits are coded). The product of a row with an input has a
- * defined order of operations: docs/numerics.md. */
+/* A packed matrix in the weights, in panels of 8 rows. llmc/quant/f32.h, f16.h, q4.h and coded.h
+ * define the layouts; the formats of q8.h and of 6 bits are LLMC_MATRIX_CODED. The product of a row
+ * with an input has a defined order of operations: docs/numerics.md. */
 enum { LLMC_MATRIX_F32 = 0, LLMC_MATRIX_F16 = 1, LLMC_MATRIX_Q4 = 2, LLMC_MATRIX_CODED = 3 };
 enum { LLMC_ZERO_NONE = 0, LLMC_ZERO_INTEGER = 1, LLMC_ZERO_FLOAT = 2 };
 typedef struct llmc_device_matrix {
-  uint64_t offset; /* in the weights; LLMC_DEVICE_NONE: there is no matrix */
+  uint64_t offset; /* in bytes, in the weights; LLMC_DEVICE_NONE: there is no matrix */
   uint64_t bytes;
   uint32_t rows;        /* packed rows, a multiple of 8 */
   uint16_t kind;        /* LLMC_MATRIX_… */
@@ -55,7 +55,8 @@ typedef struct llmc_device_matrix {
   uint16_t hadamard;    /* non-zero: the input is transformed before it is quantized */
 } llmc_device_matrix;
 
-/* Elementwise functions of x, and of x and y. docs/numerics.md defines their operations. */
+/* Elementwise functions of x; from LLMC_FUNCTION_ADD on, of x and y. docs/numerics.md defines their
+ * operations. */
 enum {
   LLMC_FUNCTION_IDENTITY = 0,
   LLMC_FUNCTION_NEG,
@@ -80,16 +81,16 @@ enum {
 
 enum { LLMC_NORM_NONE = 0, LLMC_NORM_RMS = 1, LLMC_NORM_LAYER = 2 };
 
-/* Operations on all rows of a chunk. Rows are f32[chunk][width] in the scratch of a chunk, those of
- * successive rows one after the other; x, y and out are offsets in it, and may be equal. A device
- * may also compute the rows after llmc_run.count up to llmc_model.chunk, which are undefined before
- * and after: so one program with a fixed number of rows serves every chunk. */
+/* Operations on all rows of a chunk. x, y and out are byte offsets in the chunk's scratch, of
+ * contiguous rows f32[chunk][width]; they may be equal. A device may compute all llmc_model.chunk
+ * rows, so that one program with a fixed number of rows serves every chunk: the rows from
+ * llmc_run.count on are undefined before and after. */
 enum {
-  /* v = matrix . norm(x) + bias, for x of width k, then for matrix_2 and the rows after those of
-   * matrix. out[n] = f(v); with y: out[n] = y + f(v). */
+  /* v = matrix . norm(x) + bias, for x of width k. matrix_2, if any, has more rows, which follow
+   * those of matrix. out[n] = f(v); with y: out[n] = y + f(v). */
   LLMC_OP_LINEAR = 0,
-  /* v as above, without matrix_2 and y; panels of matrix are gate, up, gate, …: out[n] = f(gate) *
-   * up, n / 2 columns. */
+  /* v as above, without matrix_2 and y. The panels of matrix alternate: gate, up, gate, …. out =
+   * f(gate) * up, with n / 2 columns. */
   LLMC_OP_GATED_LINEAR,
   LLMC_OP_NORM,   /* out = norm(x), with y: y + norm(x); x has `parts` rows of n, each normalised */
   LLMC_OP_GATED,  /* out[n] = f(x) * y */
@@ -99,8 +100,8 @@ enum {
 };
 /* Quantized rows of k floats have three parts, each padded to a multiple of 64 bytes: codes
  * i8[pairs of blocks of 32][2][32], sums of the codes of each block i16[pairs][2], and scales
- * f32[superblocks of 256]. Elements of the last block after k are 0;
- * a block that completes a pair is undefined. */
+ * f32[superblocks of 256]. Codes after element k of the last block are 0. If the number of blocks
+ * is odd, the second block of the last pair is undefined. */
 typedef struct llmc_device_op {
   uint16_t kind;      /* LLMC_OP_… */
   uint16_t function;  /* LLMC_FUNCTION_… */
@@ -117,15 +118,15 @@ typedef struct llmc_device_op {
   uint64_t number;                 /* in the weights: f32[1], replaces `value` */
 } llmc_device_op;
 
-/* Rows that cross between the CPU and a device that does not share its memory. */
+/* Rows that are copied between the CPU and a device that does not share its memory. */
 typedef struct llmc_device_copy {
   uint64_t offset; /* in scratch */
   uint32_t row_bytes;
   uint32_t from_device; /* 0: to the device, before the step's operations; 1: back, after them */
 } llmc_device_copy;
 
-/* Step i consists of operations step_ops[i] .. step_ops[i + 1] - 1, none if it is the CPU's, and of
- * the copies with the numbers in step_copies. */
+/* Step i consists of ops[step_ops[i]] to ops[step_ops[i + 1] - 1], and of the copies between the
+ * same elements of step_copies. Steps of the CPU have no operations. */
 typedef struct llmc_device_program {
   const llmc_device_op* ops;
   const llmc_device_copy* copies;
@@ -142,15 +143,15 @@ typedef struct llmc_device_job {
   /* Rows, scratch and weights of the chunk. Its parallel_for belongs to the CPU: the device must
    * not call it. */
   const llmc_run* run;
-  uint32_t first_step, end_step; /* of llmc_model.run_step; all of them are regions */
+  uint32_t first_step, end_step; /* of llmc_model.run_step, end_step exclusive; all are regions */
 } llmc_device_job;
 
-/* Limit of a wait that ends only when the job does. */
+/* Value of `timeout_us` to wait without a time limit. */
 #define LLMC_DEVICE_NO_LIMIT UINT32_MAX
 
 enum {
   LLMC_DEVICE_RUNNING = 0,
-  LLMC_DEVICE_DONE = 1, /* what the regions write is visible to the caller */
+  LLMC_DEVICE_DONE = 1, /* the results of the regions are visible to the caller */
   LLMC_DEVICE_FAILED = 2
 };
 
@@ -159,28 +160,30 @@ typedef struct llmc_device {
   uint32_t size; /* sizeof(llmc_device) */
   const char* name;
   void* user; /* first argument of the functions */
-  /* Called by llmc_session_init: the model, and the memory that jobs will use. `scratch` has
+  /* Called by llmc_session_init with the model and the memory that jobs will use. `scratch` has
    * `scratch_bytes` bytes: llmc_model.in_flight times llmc_model.scratch_bytes. The device must
    * check llmc_model.abi. It releases what an earlier call prepared: a device computes for the
-   * session that was initialised last, and refuses the jobs of others. Any other result than
-   * LLMC_OK ends llmc_session_init with it. */
+   * session that was initialised last, and refuses the jobs of others. A result other than LLMC_OK
+   * makes llmc_session_init fail with this status. */
   llmc_status (*prepare)(void* user, const llmc_model* model, const void* weights, void* scratch,
                          uint64_t scratch_bytes);
-  /* Starts a job after all jobs before it. Returns its ticket, which is larger than those before,
-   * or 0 if it cannot be started: then the CPU computes everything from now on. At most
-   * LLMC_MAX_IN_FLIGHT jobs are in progress. */
+  /* Starts a job, which runs after all earlier jobs. Returns its ticket, which is larger than all
+   * earlier tickets. Returns 0 if the job cannot be started; the CPU then computes everything from
+   * now on. At most LLMC_MAX_IN_FLIGHT jobs are in progress. */
   uint64_t (*submit)(void* user, const llmc_device_job* job);
   /* Waits for a job, at most `timeout_us` microseconds (0: not at all, LLMC_DEVICE_NO_LIMIT: until
-   * it is done), and returns LLMC_DEVICE_…. A job that is done or has failed is forgotten. */
+   * it is done), and returns LLMC_DEVICE_…. After LLMC_DEVICE_DONE or LLMC_DEVICE_FAILED the ticket
+   * is no longer valid. */
   int (*wait)(void* user, uint64_t ticket, uint32_t timeout_us);
-  /* Ends all jobs. When it returns, the device uses none of their memory any more; until then the
-   * session's call waits, also after a time-out. */
+  /* Cancels all jobs. Returns when the device no longer uses their memory; the session's call waits
+   * for this, even after a time-out. */
   void (*cancel)(void* user);
-  /* Ends all jobs and the use of the memory that prepare() was given. For the application, before
-   * it frees the arena or the weights while the device lives on; until another prepare(), jobs are
-   * refused. */
+  /* Cancels all jobs, and stops using the memory that prepare() was given. The application calls it
+   * before it frees the arena or the weights but keeps the device. Jobs are refused until the next
+   * prepare(). */
   void (*release)(void* user);
-  /* Returns why a function failed last, for people, or NULL. May be NULL. */
+  /* Returns the reason for the last failure as text for a message, or NULL. The pointer may be
+   * NULL. */
   const char* (*message)(void* user);
 } llmc_device;
 

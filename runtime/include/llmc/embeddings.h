@@ -26,14 +26,14 @@ size_t llmc_embedding_width(const llmc_session* session);
 
 /* Appends `n` rows, float[n][llmc_embedding_width], as llmc_prefill appends tokens: with the same
  * positions, chunks, cancelling, errors and bits. A row replaces the one that the model looks up in
- * its embedding table (docs/inputs.md says where it enters); the row of a token gives the bits of
- * that token. The rows are not kept after the call.
+ * its embedding table (docs/inputs.md says where it enters). The table's row of a token gives the
+ * same bits as the token. The rows are not kept after the call.
  *
  * The position of a row has the id -1: llmc_tokens returns it, penalties and DRY ignore it, and in
  * the text of a grammar sampling returns LLMC_ERROR_GRAMMAR. Forks, rewinds and saved states treat
- * rows as tokens; states of equal tokens and different rows differ in their cache. A row cannot be
- * run again, so these calls return LLMC_ERROR_EMBEDDINGS and change nothing:
- *  - a slide, also an automatic one, with rows after the dropped tokens
+ * rows as tokens; saved states with equal tokens and different rows differ in their cache. A row
+ * cannot be run again, so these calls return LLMC_ERROR_EMBEDDINGS and change nothing:
+ *  - a slide, including an automatic one, with rows after the dropped tokens
  *  - of a model with recurrent states: a rewind, or a slide, that keeps rows
  * Tokens after rows in such a model are cancellable only before their first chunk.
  *
@@ -46,12 +46,12 @@ llmc_status llmc_append_embeddings(llmc_session* session, const float* rows, siz
  * Models with multimodal RoPE, such as Qwen2-VL, have 3: time, height and width. */
 uint32_t llmc_position_axes(const llmc_session* session);
 
-/* Appends rows like llmc_append_embeddings, with these positions, int32_t[n][llmc_position_axes],
- * in place of those of text. They are relative: 0 is the position `next` that the next token would
- * have, which is llmc_position until such rows are appended. The text after the rows continues
- * after the largest of them. For example, the row in line y and column x of an image has the
- * positions 0, y, x; how frames of a video are counted differs between models. All rows of an image
- * belong to one call, because the next call counts from a new position.
+/* Appends rows like llmc_append_embeddings, but with the given positions,
+ * int32_t[n][llmc_position_axes]. They are relative: 0 is the position `next` that a token of text
+ * would have here, which is llmc_position until such rows are appended. The text after the rows
+ * continues after the largest of them. For example, the row in line y and column x of an image has
+ * the positions 0, y, x; how frames of a video are counted differs between models. All rows of an
+ * image must be appended in one call, because the next call counts from a new position.
  *
  * Positions are only for rotations: masks, windows, llmc_position and the context's size count
  * tokens. Tokens of text, and rows of llmc_append_embeddings, have equal positions on all axes.
@@ -61,10 +61,10 @@ uint32_t llmc_position_axes(const llmc_session* session);
 llmc_status llmc_append_embeddings_at(llmc_session* session, const float* rows,
                                       const int32_t* positions, size_t n, size_t* done);
 
-/* Models with an image encoder: computes the rows of images for llmc_append_embeddings, and, unless
- * `n` is NULL, their number. NAME_encode_image in NAME.h is this function with typed parameters.
- * `inputs`: [NAME_IMAGE_INPUTS] tensors, row-major without padding; `dims`: the sizes that a call
- * gives, in the order of NAME_IMAGE_DIM_…, NULL: their upper bounds. `rows` has room for
+/* Models with an image encoder: computes the rows of images for llmc_append_embeddings. Sets *n
+ * (`n` may be NULL) to their number. NAME_encode_image in NAME.h is this function with typed
+ * parameters. `inputs`: [NAME_IMAGE_INPUTS] tensors, row-major without padding; `dims`: the sizes
+ * of the open dims, in the order of NAME_IMAGE_DIM_…; NULL: their upper bounds. `rows` has room for
  * llmc_image_rows rows and overlaps no input.
  *
  * Uses the session's memory and threads. Sequences do not change, but llmc_logits_at has no rows

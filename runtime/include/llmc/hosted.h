@@ -32,20 +32,22 @@ void llmc_pool_parallel_for(void* pool, void (*fn)(void* arg, uint32_t i), void*
 struct llmc_device;
 
 /* Creates the device `reference` for llmc_config.device: it computes the regions of a model that
- * was compiled with --accelerate on `threads` threads of its own, at most 4096; 0: one. Fails like
+ * was compiled with --accelerate on `threads` separate threads, at most 4096; 0: one. Fails like
  * llmc_pool_create. A device belongs to one session at a time. */
 llmc_status llmc_reference_device_create(uint32_t threads, const struct llmc_device** device);
 /* Ends the threads. No session may use the device any more. NULL has no effect. */
 void llmc_reference_device_destroy(const struct llmc_device* device);
 
-/* How llmc_opencl_device_create finds a device. All zeros: the first GPU, else the first device. */
+/* Which device llmc_opencl_device_create uses. Zero the struct and set `size` for the first GPU or
+ * accelerator, else the first device. */
 typedef struct llmc_opencl_options {
   uint32_t size;      /* sizeof(llmc_opencl_options) */
-  uint32_t copies;    /* non-zero: copies rows and weights even if the device shares the memory */
-  const char* device; /* a part of its name, "platform: device"; NULL: any */
-  /* A file that keeps the kernels that the driver has compiled; NULL: none. It may be absent. It is
-   * read when the device is created, and written when a session that uses it is initialised. Only
-   * the application may be able to write it: the driver trusts its content. */
+  uint32_t copies;    /* non-zero: copies rows and weights even if the device shares the CPU's
+                         memory */
+  const char* device; /* a part of the name "platform: device"; NULL: any device */
+  /* Path of a file that caches the compiled kernels; NULL: no cache. The file may be absent. It is
+   * read when the device is created, and written when a session that uses the device is
+   * initialised. Nobody else may be able to write it, because the driver trusts its content. */
   const char* kernels;
 } llmc_opencl_options;
 /* Creates the device `opencl` for llmc_config.device: a GPU or another processor with OpenCL 1.2.
@@ -58,7 +60,8 @@ llmc_status llmc_opencl_device_create(const llmc_opencl_options* options,
                                       size_t message_bytes);
 /* Returns the name, valid as long as the device. */
 const char* llmc_opencl_device_name(const struct llmc_device* device);
-/* Returns the bytes of rows that were copied to and from the device: 0 if it shares the memory. */
+/* Returns the number of bytes of rows that were copied to and from the device; 0 if it shares the
+ * CPU's memory. */
 uint64_t llmc_opencl_copied_bytes(const struct llmc_device* device);
 /* Ends its jobs and releases its memory. Must be called before the session's arena and weights are
  * freed. NULL has no effect. */
@@ -66,30 +69,30 @@ void llmc_opencl_device_destroy(const struct llmc_device* device);
 
 /* ---- Weights ---- */
 
-/* Maps NAME.weights.bin. Set weights and weights_bytes of llmc_config to both results. Fails with
- * LLMC_ERROR_FILE. */
+/* Maps NAME.weights.bin. Set weights and weights_bytes of llmc_config to the two results. Fails
+ * with LLMC_ERROR_FILE. */
 llmc_status llmc_map_weights(const char* path, const void** weights, size_t* bytes);
 /* Unmaps the weights, which no session may use any more. */
 void llmc_unmap_weights(const void* weights, size_t bytes);
 
 /* ---- Huge pages ---- */
 
-/* Memory in huge pages (usually 2 MiB) is read faster, because the processor needs fewer entries of
- * page tables: docs/performance.md. */
+/* Memory in huge pages (usually 2 MiB) is read faster, because the processor needs fewer page table
+ * entries: docs/performance.md. */
 
 /* Returns the size of a huge page; 0 if the kernel has none for this process. */
 size_t llmc_huge_page_bytes(void);
 /* Returns the weights of a library that contains them, and sets *bytes; NULL and 0 for a library
  * with a NAME.weights.bin, or of another version. `model`: &NAME_model. */
 const void* llmc_embedded_weights(const llmc_model* model, size_t* bytes);
-/* Copies data[0 .. bytes), embedded or mapped weights or other data that is only read, into huge
- * pages, which replace its pages at the same addresses: no pointer changes, and other threads may
- * read the data during the call. The copy is memory of this process alone. Data at the beginning
- * and end that does not fill a huge page stays in its place. Copies with the threads of `pool`, or
- * with the calling thread if it is NULL. *huge_bytes (may be NULL) receives the number of bytes
- * that are in huge pages now. LLMC_ERROR_MEMORY: huge pages or memory are not available for all of
- * it; `message` (may be NULL) receives the reason, truncated to message_bytes including the
- * terminating zero. The data can be used after any result. */
+/* Copies read-only data[0 .. bytes), such as embedded or mapped weights, into huge pages, which
+ * replace its pages at the same addresses. No pointer changes, and other threads may read the data
+ * during the call. The copy is private to this process. Data at the beginning and end that does not
+ * fill a huge page stays in its place. Copies with the threads of `pool`, or with the calling
+ * thread if it is NULL. *huge_bytes (may be NULL) receives the number of bytes that are in huge
+ * pages now. LLMC_ERROR_MEMORY: huge pages or memory are not available for all of it; `message`
+ * (may be NULL) receives the reason, truncated to message_bytes including the terminating zero. The
+ * data can be used after any result. */
 llmc_status llmc_move_to_huge_pages(const void* data, size_t bytes, llmc_pool* pool,
                                     size_t* huge_bytes, char* message, size_t message_bytes);
 /* Allocates an arena of zeroed pages, of which only the used ones take memory: huge pages if
@@ -148,11 +151,11 @@ llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t
 
 /* ---- Sound ---- */
 
-/* Read a WAV file, or its content in memory, for llmc_encode_features: integers of 8 to 32 bits or
- * floats; the average of its channels, resampled to `rate` samples per second (1000 to 1000000),
- * which speech models usually expect to be 16000. `samples` receives *n numbers, normally in [-1,
- * 1], but nothing is clipped; free them with llmc_sound_free. On failure `message` (may be NULL)
- * receives one sentence, truncated to message_bytes including the terminating zero.
+/* Read a WAV file, or its content in memory, for llmc_encode_features. Its samples are integers of
+ * 8 to 32 bits or floats. The channels are averaged and resampled to `rate` samples per second,
+ * 1000 to 1000000; speech models usually expect 16000. *samples receives *n numbers, normally in
+ * [-1, 1], but nothing is clipped; free them with llmc_sound_free. On failure `message` (may be
+ * NULL) receives one sentence, truncated to message_bytes including the terminating zero.
  * LLMC_ERROR_FORMAT: not a WAV file, or one with another encoding. LLMC_ERROR_FILE: the file cannot
  * be read. LLMC_ERROR_ARGUMENT: a pointer is NULL or the rate is out of range. */
 llmc_status llmc_sound_load(const char* path, uint32_t rate, float** samples, size_t* n,
@@ -164,15 +167,15 @@ void llmc_sound_free(float* samples);
 /* Computes the features f32[mels][frames] of Whisper's encoder from sound of 16000 samples per
  * second, which is cut or padded with zeros to 160 * frames samples: the logarithm of the power in
  * `mels` bands of Slaney's mel scale, in windows of 25 ms every 10 ms, as Hugging Face's
- * WhisperFeatureExtractor computes it. mels is 1 .. 1024 (80 or 128 in Whisper's models), frames 2
- * .. 1000000 (3000). Other parameters are LLMC_ERROR_ARGUMENT. */
+ * WhisperFeatureExtractor computes it. `mels` is 1 .. 1024 (in Whisper's models 80 or 128),
+ * `frames` is 2 .. 1000000 (in Whisper's models 3000). Other values are LLMC_ERROR_ARGUMENT. */
 llmc_status llmc_log_mel(const float* samples, size_t n, size_t mels, size_t frames,
                          float* features);
 
 /* ---- Grammars ---- */
 
 typedef enum llmc_grammar_kind {
-  LLMC_GRAMMAR_GBNF = 0,       /* a grammar in llama.cpp's form */
+  LLMC_GRAMMAR_GBNF = 0,       /* a grammar in llama.cpp's GBNF format */
   LLMC_GRAMMAR_JSON_SCHEMA = 1 /* a JSON schema; its texts are the documents that are valid for
                                   it */
 } llmc_grammar_kind;

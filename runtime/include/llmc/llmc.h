@@ -49,22 +49,22 @@ typedef enum llmc_status {
   LLMC_ERROR_CONTEXT_FULL = 11,   /* the context has no room for these tokens */
   LLMC_ERROR_POSITION = 12,       /* a position after the end of the sequence or out of range */
   LLMC_ERROR_NO_LOGITS = 13,      /* no tokens were run since init, reset or rewind */
-  LLMC_ERROR_NOT_FINITE = 14,     /* logits without a finite maximum, or an embedding that is not */
+  LLMC_ERROR_NOT_FINITE = 14,     /* logits have no finite maximum, or an embedding is not finite */
   LLMC_ERROR_CANCELLED = 15,      /* the cancel callback returned non-zero */
   LLMC_ERROR_BUSY = 16,           /* called from inside a callback of the same session */
   LLMC_ERROR_FLOAT_MODE = 17,     /* the calling thread is not in the default floating-point mode */
   LLMC_ERROR_SEQUENCE = 18,       /* no such sequence, or no room for another one */
-  LLMC_ERROR_POOL_FULL = 19,      /* too few KV blocks are free, or no source is */
+  LLMC_ERROR_POOL_FULL = 19,      /* too few free KV blocks, or all sources are in use */
   LLMC_ERROR_STATE = 20,          /* the data is damaged or not a saved state */
   LLMC_ERROR_STATE_MODEL = 21,    /* the saved state belongs to another model or cache format */
   LLMC_ERROR_NO_CANDIDATE = 24,   /* logit bias and grammar leave no token to choose from */
   LLMC_ERROR_GRAMMAR_TABLES = 25, /* grammar tables are damaged or made for another vocabulary */
   LLMC_ERROR_GRAMMAR = 26,        /* the grammar does not allow a token at its place */
   LLMC_ERROR_GRAMMAR_DEPTH = 27,  /* nesting is too deep, or the text has too many parses */
-  LLMC_ERROR_SOURCE = 28,         /* no source, another one than the state's, or no encoder */
-  LLMC_ERROR_EMBEDDINGS = 29,     /* no embeddings, or they cannot be run again: embeddings.h */
+  LLMC_ERROR_SOURCE = 28,         /* no source, not the saved state's source, or no encoder */
+  LLMC_ERROR_EMBEDDINGS = 29,     /* not supported, or cannot be run again: embeddings.h */
   LLMC_ERROR_DEVICE = 30,         /* no accelerator for this model, or it failed: device.h */
-  LLMC_ERROR_SHARD = 31,          /* the model is in several shards, or is not: shards.h */
+  LLMC_ERROR_SHARD = 31,          /* call for a whole model on a shard, or vice versa: shards.h */
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Returned only by the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
@@ -159,8 +159,8 @@ typedef struct llmc_config {
   uint32_t chunk;   /* maximum prompt tokens per forward pass; 0: the model's. No effect on bits */
   llmc_parallel_for parallel_for; /* NULL: everything runs on the calling thread */
   void* parallel_user;
-  int (*cancel)(void* user); /* called before each chunk and step, but once for tokens that make
-                                the context slide; non-zero: returns LLMC_ERROR_CANCELLED */
+  int (*cancel)(void* user); /* called before each chunk and step (once if the context slides);
+                                non-zero: the call returns LLMC_ERROR_CANCELLED */
   void* cancel_user;
   void (*log)(void* user, int level, const char* text); /* receives one line; may be NULL */
   void* log_user;
@@ -170,9 +170,9 @@ typedef struct llmc_config {
   uint32_t cores;             /* LLMC_CORES_…; 0: the default of the model's target */
   uint32_t full_context;      /* LLMC_FULL_…; batches always return LLMC_ERROR_CONTEXT_FULL */
   uint32_t keep_first;        /* LLMC_FULL_SLIDE: number of leading tokens that are never dropped */
-  uint32_t slide_tokens;      /* minimum number dropped after them; 0: half of those that may be */
+  uint32_t slide_tokens;      /* minimum number of tokens dropped after them; 0: half of the rest */
   uint32_t begin;             /* LLMC_BEGIN_… */
-  uint32_t device_timeout_ms; /* after which the CPU computes a device's job; 0: no limit */
+  uint32_t device_timeout_ms; /* time limit of a device's job, then the CPU computes it; 0: none */
   const struct llmc_device* device; /* accelerator for prompts (device.h); must stay valid */
 } llmc_config;
 
@@ -187,15 +187,15 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
 
 /* Encoder-decoders: encode a source of `n` token ids, or of `n` frames of features in the order
  * that NAME.h gives (samples of sound have width 1). If NAME_SOURCES is 1, all sequences attend to
- * it until the next call, and their tokens are dropped. Otherwise it is the selected sequence's,
- * whose tokens are dropped; forks share it. LLMC_ERROR_SOURCE: the model has no encoder of ids, or
- * of features; also of calls that run tokens without a source. LLMC_ERROR_POOL_FULL: other
- * sequences use all sources. LLMC_ERROR_CONTEXT_FULL: more than the limit. LLMC_ERROR_TOKEN: an id
- * is too large. LLMC_ERROR_ARGUMENT: less than the minimum, or an index that the encoder computes
- * is outside its table; only in this last case the previous source and the tokens are not kept. */
+ * it until the next call, and their tokens are dropped. Otherwise only the selected sequence
+ * attends to it, and its tokens are dropped; forks share it. LLMC_ERROR_SOURCE: the model has no
+ * encoder of ids, or of features; also returned by calls that need a source. LLMC_ERROR_POOL_FULL:
+ * other sequences use all sources. LLMC_ERROR_CONTEXT_FULL: more than the limit. LLMC_ERROR_TOKEN:
+ * an id is too large. LLMC_ERROR_ARGUMENT: less than the minimum, or an index that the encoder
+ * computes is outside its table; only then the previous source and the tokens are lost. */
 llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
 llmc_status llmc_encode_features(llmc_session* session, const float* features, size_t n);
-size_t llmc_source_size(const llmc_session* session);    /* rows of the selected one; 0: none */
+size_t llmc_source_size(const llmc_session* session);    /* encoded rows; 0: none */
 size_t llmc_source_minimum(const llmc_session* session); /* of n; 0: no encoder */
 size_t llmc_source_limit(const llmc_session* session);   /* of n; 0: no encoder */
 size_t llmc_source_width(const llmc_session* session);   /* features of a frame; 0: ids */
@@ -240,9 +240,9 @@ typedef struct llmc_logit_bias {
   int32_t token;
   float bias;
 } llmc_logit_bias;
-/* Sets the biases that are added to the logits before all stages, for a token that occurs several
- * times their sum. The array is not copied: biases[n] must stay valid until replaced. n = 0: none.
- * Fails with LLMC_ERROR_SAMPLING for NaN or +infinity. */
+/* Sets the biases that are added to the logits before all stages. Those of the same token are added
+ * up. The array is not copied: biases[n] must stay valid until replaced. n = 0: none. Fails with
+ * LLMC_ERROR_SAMPLING for NaN or +infinity. */
 llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* biases, size_t n);
 
 /* Enables classifier-free guidance (llama.cpp's --cfg-scale) of the selected sequence by the
@@ -297,7 +297,7 @@ size_t llmc_position(const llmc_session* session); /* number of tokens in the ca
 /* Returns the number of tokens of the compiled-in prompt with which this session's sequences begin
  * (llmc_reset restores them). 0: no such prompt, or config.begin is LLMC_BEGIN_EMPTY. */
 size_t llmc_prompt_size(const llmc_session* session);
-/* Copies the ids of `n` tokens in the cache, beginning at position `first`; -1 is an embedding's
+/* Copies the ids of `n` tokens in the cache, beginning at position `first`; -1 for an embedding
  * (embeddings.h). Fails with LLMC_ERROR_POSITION if there are fewer. */
 llmc_status llmc_tokens(const llmc_session* session, size_t first, int32_t* tokens, size_t n);
 size_t llmc_context_size(const llmc_session* session);
@@ -339,8 +339,8 @@ size_t llmc_state_bytes(const llmc_session* session);
 /* Writes the state to buffer[0 .. bytes). Fails with LLMC_ERROR_BUFFER if `bytes` is less than
  * llmc_state_bytes. `written` may be NULL. */
 llmc_status llmc_state_save(llmc_session* session, void* buffer, size_t bytes, size_t* written);
-/* Replaces the selected sequence's tokens, cache, logits and mirostat states by those of a saved
- * state of exactly `bytes` bytes. On an error nothing changes.
+/* Replaces the selected sequence's tokens, cache, recurrent states, logits and mirostat states by
+ * those of a saved state of exactly `bytes` bytes. On an error nothing changes.
  *  - LLMC_ERROR_STATE: not a saved state, or damaged.
  *  - LLMC_ERROR_VERSION: saved in another version of the format (LLMC_STATE_VERSION).
  *  - LLMC_ERROR_STATE_MODEL: saved by another model. Compared are the hash of the weights, the hash

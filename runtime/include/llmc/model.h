@@ -31,19 +31,20 @@ typedef struct llmc_segment {
   /* [state_bytes] the recurrent states after the token before position, which the run advances by
    * its rows; 64-byte aligned. NULL: the model has none. */
   unsigned char* state;
-  /* Encoder-decoder: the state of the source that the rows attend to, which `encode` stored,
-   * 64-byte aligned; it is only read. NULL: the model has no encoder. */
+  /* Encoder-decoder: keys and values of the source that the rows attend to, which `encode` stored;
+   * 64-byte aligned, only read. NULL: the model has no encoder. */
   unsigned char* source;
   uint32_t source_rows;     /* at least 1 if the model has an encoder */
-  uint32_t rotary_position; /* models with position_axes: what llmc_run.positions are added to; if
-                               that is NULL, the position of the first row on all axes */
+  uint32_t rotary_position; /* models with position_axes: base that is added to llmc_run.positions;
+                               if those are NULL, the position of the first row on all axes */
 } llmc_segment;
 
 struct llmc_device_program;
 
 /* Arguments of one call of a model's code. The core sets them and kernels read them. */
 typedef struct llmc_run {
-  const int32_t* tokens;          /* [count], each in 0 .. vocab-1; with embeddings: each -1 */
+  const int32_t* tokens;          /* [count], each in 0 .. vocab-1; with embeddings each is -1,
+                                     except in a shard */
   const float* embeddings;        /* [count][embedding_width], in place of the tokens' rows of the
                                      embedding table; NULL: the tokens' rows */
   const int32_t* positions;       /* [count][position_axes], of embeddings; NULL: the rows have the
@@ -110,8 +111,8 @@ struct llmc_model {
   uint32_t position_axes; /* positions of each token (llmc_append_embeddings_at); 0: one,
                              its place in the sequence */
 
-  /* Image encoder: number of its inputs, of the sizes that a call gives, and maximum number of rows
-   * of a call; 0: the model has none. */
+  /* Image encoder: number of its inputs, number of the sizes that a call passes, and maximum number
+   * of rows that a call computes; 0: the model has none. */
   uint32_t image_inputs, image_dims, image_rows;
 
   /* Size of the recurrent states of one sequence: a multiple of 64; 0: the model has none. All
@@ -120,10 +121,10 @@ struct llmc_model {
 
   /* Steps of the forward pass, for accelerators (device.h). step_regions, [steps]: 0 for steps of
    * the CPU, otherwise the number of the region. in_flight: maximum number of chunks of a prompt
-   * that are computed at the same time, each with a scratch of its own. steps is 0, and in_flight
-   * 1, without --accelerate. */
+   * that are computed at the same time, each with a separate scratch buffer. steps is 0, and
+   * in_flight 1, without --accelerate. */
   uint32_t steps, in_flight;
-  /* Which of how many shards, each with some of the layers (shards.h); shards 0: the whole model.
+  /* Index of this shard, and number of shards (shards.h). shards is 0 for a whole model.
    */
   uint32_t shard, shards;
   const uint16_t* step_regions;
@@ -147,15 +148,16 @@ struct llmc_model {
   llmc_status (*run_in_flight)(llmc_session* session, void* call);
   /* Computes the logits, f32[count][vocab], of `rows`, f32[count][hidden], which are the last
    * layer's rows of any earlier call of forward; count is 1 .. batch. best[i] is the index of the
-   * first maximum of row i, ignoring NaN; 0 if all logits are NaN or -infinity. Uses only
-   * fields of `run` that are the same in all runs, such as scratch, weights and threads. NULL: a
-   * shard other than the last one. */
+   * first maximum of row i, ignoring NaN; 0 if all logits are NaN or -infinity. Does not use the
+   * fields of `run` that describe its rows, such as tokens, segments and count, only scratch,
+   * weights and workers. NULL: a shard other than the last one. */
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
-  /* Returns what head stores in best for one row, and stores its logit, or -infinity if all are NaN
-   * or -infinity. Rows of the matrix that cannot have the largest logit are read in part;
-   * `*computed` is the number of the others, a multiple of 8. `room`, float[vocab], is used during
-   * the call. NULL: the model has no such matrix. */
+  /* Returns the index that head would store in best for one row. Stores its logit in *logit, or
+   * -infinity if all logits are NaN or -infinity. Reads only a part of the matrix rows that cannot
+   * have the largest logit; sets *computed to the number of the others, a multiple of 8. `room`,
+   * float[vocab], is scratch memory. NULL: the format of the head's matrix does not support
+   * this. */
   uint32_t (*choose)(const llmc_run* run, const float* row, float* room, float* logit,
                      uint32_t* computed);
   /* Encoder-decoder: runs the encoder on `input`, int32_t[n] or float[source_width * n], n in
@@ -188,15 +190,16 @@ struct llmc_model {
 };
 
 /* Header of a saved state, little-endian. The following parts come after it, each padded with zeros
- * to a multiple of 64 bytes (llmc_state_layout_of in arena.h gives their offsets): the ids,
- * int32_t[tokens], negative for an embedding (-1 unless the model has position_axes); if has_row,
- * the last layer's row of the last token, f32[hidden]; if state_bytes is not 0, the recurrent
- * states after the last token, state_bytes; the bytes that kv_save writes for all tokens;
- * mirostat's state after each token, float[tokens]. Without has_row (after a rewind) there are no
- * logits until a token is appended. Without the recurrent states (after a rewind, or without a
- * token) they are computed from the tokens. For one model, states with equal tokens, positions,
- * mirostat states, has_row and state_bytes are identical bytes, except for embeddings that
- * differ. */
+ * to a multiple of 64 bytes (llmc_state_layout_of in arena.h gives their offsets):
+ *  - ids, int32_t[tokens]: negative for an embedding (-1 unless the model has position_axes)
+ *  - if has_row: the last layer's row of the last token, f32[hidden]
+ *  - if state_bytes is not 0: the recurrent states after the last token, state_bytes bytes
+ *  - the bytes that kv_save writes for all tokens
+ *  - mirostat's state after each token, float[tokens]
+ * Without has_row (after a rewind) there are no logits until a token is appended. Without the
+ * recurrent states (after a rewind, or without a token) they are computed from the tokens. For one
+ * model, states with equal tokens, positions, mirostat states, has_row and state_bytes are
+ * identical bytes, except for embeddings that differ. */
 #define LLMC_STATE_VERSION 3u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its terminating zero */

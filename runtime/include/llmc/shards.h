@@ -9,9 +9,10 @@
  *     llmc_forward_hidden(second, tokens, rows, n, 0, NULL);    // the last one: has logits
  *     llmc_sample(second, &token);
  *
- * Every shard has a session, and is given the same tokens. The bits are those of the whole model.
- * Calls that would run tokens by themselves (llmc_prefill, llmc_append, llmc_step, …) return
- * LLMC_ERROR_SHARD. Sampling, logits, rewinds, forks and saved states work as in a whole model.
+ * Every shard has its own session, and is given the same tokens. The results have the same bits as
+ * those of the whole model. Calls that would run tokens through a whole model (llmc_prefill,
+ * llmc_append, llmc_step, …) return LLMC_ERROR_SHARD. Sampling, logits, rewinds, forks and saved
+ * states work as in a whole model.
  */
 #ifndef LLMC_SHARDS_H
 #define LLMC_SHARDS_H
@@ -25,17 +26,19 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* The number of the session's shard, and how many there are; 0 of a whole model. */
+/* Return the index of the session's shard and the number of shards; both are 0 for a whole
+ * model. */
 uint32_t llmc_shard(const llmc_session* session);
 uint32_t llmc_shards(const llmc_session* session);
-/* Elements of a row. */
+/* Returns the number of elements of a row. */
 size_t llmc_hidden_width(const llmc_session* session);
 
-/* Appends `n` tokens, 1 to NAME_CHUNK, to the selected sequence and runs the shard's layers.
- * `rows`: the rows of the shard before, float[n][hidden]; NULL for the first shard. `hidden`: gets
- * the rows for the next shard; NULL for the last one, which has logits if `more` is 0. `more`:
- * tokens of the same prompt that later calls append. The context must have room for all of them.
- * LLMC_ERROR_SHARD: the session is of a whole model. On an error nothing has changed. */
+/* Appends `n` tokens, 1 to llmc_chunk_size, to the selected sequence and runs the shard's layers.
+ * `rows`: the rows from the previous shard, float[n][hidden]; NULL for the first shard. `hidden`:
+ * receives the rows for the next shard; NULL for the last one, which has logits if `more` is 0.
+ * `more`: number of tokens of the same prompt that later calls append. The context must have room
+ * for all of them. LLMC_ERROR_SHARD: the session runs a whole model. On an error nothing has
+ * changed. */
 llmc_status llmc_forward_hidden(llmc_session* session, const int32_t* tokens, const float* rows,
                                 size_t n, size_t more, float* hidden);
 

@@ -10,11 +10,11 @@
  *     status = llmc_step_lookup(session, 8, &eos, 1, tokens, &count);
  *
  * A model that is compiled with --batch N computes the logits of up to N of these tokens together.
- * With a smaller batch than tokens of a call, each token reads the weights of the head again.
+ * If a call has more tokens than the batch, each token reads the weights of the head again.
  *
  * Tokens are appended one at a time, as by llmc_step, where they could not be dropped again or
- * would have other bits: with guidance, mirostat, recurrent states, or position scales that depend
- * on the length of the call (LongRoPE), and when the context is full.
+ * would have different bits: with guidance, mirostat, recurrent states, or position scales that
+ * depend on the length of the call (LongRoPE), and when the context is full.
  */
 #ifndef LLMC_SPECULATION_H
 #define LLMC_SPECULATION_H
@@ -31,19 +31,19 @@ extern "C" {
 /* Appends the next token and as many of the drafted ones as llmc_step would choose. `draft` has `n`
  * tokens that probably follow: the next one, which llmc_sample returns, then for example those that
  * a smaller model with the same tokenizer chooses after it. `tokens` receives 1 to max(n, 1) tokens
- * and *count their number. They are in the cache, except one of the `stop_count` tokens `stop_ids`:
- * the first that is chosen is the last of `tokens` and is not appended, as if llmc_sample had
- * returned it. To cut a text at an earlier token, use llmc_rewind. llmc_last_chunk is then the
- * number of appended tokens, except where tokens are appended one at a time. Fails like llmc_step;
- * *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a drafted token is not in the
- * vocabulary. */
+ * and *count their number. All of them are in the cache except a stop token: the first chosen token
+ * that is one of `stop_ids` (`stop_count` ids) is the last of `tokens` and is not appended, as if
+ * llmc_sample had returned it. To cut a text at an earlier token, use llmc_rewind. llmc_last_chunk
+ * is then the number of appended tokens, except where tokens are appended one at a time. Fails like
+ * llmc_step; *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a drafted token is not in
+ * the vocabulary. */
 llmc_status llmc_step_draft(llmc_session* session, const int32_t* draft, size_t n,
                             const int32_t* stop_ids, size_t stop_count, int32_t* tokens,
                             size_t* count);
 
 /* Does the same with a draft from the sequence itself (prompt lookup): the tokens after the longest
  * and latest earlier occurrence of its last tokens and the next one. `tokens` receives 1 to `n`
- * tokens, n at least 1. This pays where a text repeats parts of itself: summaries, edited code,
+ * tokens, n at least 1. This pays off where a text repeats parts of itself: summaries, edited code,
  * structured data. After rejected drafts, drafts become shorter and rarer. */
 llmc_status llmc_step_lookup(llmc_session* session, size_t n, const int32_t* stop_ids,
                              size_t stop_count, int32_t* tokens, size_t* count);
