@@ -4,8 +4,9 @@
 
 #include "llmc/target.h"
 
-/// Tiles of AVX2: 6 sums, 6 totals and the operands fill the 16 registers. simd/vec.h documents the
-/// numbers. `llmc tune` tries other values and rewrites this file; results do not depend on them.
+/// Tile sizes for AVX2: 6 sums, 6 totals and the operands fill the 16 registers. simd/vec.h
+/// documents the constants. `llmc tune` tries other values and rewrites this file; results do not
+/// depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 

@@ -4,9 +4,9 @@
 
 #include "llmc/target.h"
 
-/// Tiles of the portable vectors: small, because values do not stay in registers anyway. simd/vec.h
-/// documents the numbers. `llmc tune` tries other values and rewrites this file; results do not
-/// depend on them.
+/// Tile sizes for the portable vectors: small, because values do not stay in registers anyway.
+/// simd/vec.h documents the constants. `llmc tune` tries other values and rewrites this file;
+/// results do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 

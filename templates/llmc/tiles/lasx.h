@@ -4,9 +4,10 @@
 
 #include "llmc/target.h"
 
-/// Tiles of LASX: 2 panels x 4 tokens need 8 sums and 8 totals of the 32 registers, and have enough
-/// chains for two multipliers with a latency of 4 cycles. simd/vec.h documents the numbers. `llmc
-/// tune` tries other values and rewrites this file; results do not depend on them.
+/// Tile sizes for LASX: 8 sums and 8 totals of 2 panels x 4 tokens fit in the 32 registers, and are
+/// enough dependency chains for two multipliers with a latency of 4 cycles. simd/vec.h documents
+/// the constants. `llmc tune` tries other values and rewrites this file; results do not depend on
+/// them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
