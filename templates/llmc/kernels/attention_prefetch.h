@@ -51,7 +51,7 @@ LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahe
   }
 }
 
-/// Prefetches the keys of columns [begin, end) of the next tile. `begin` is a multiple of 8.
+/// Prefetches the keys of columns [begin, end) of the next tile, in groups of 8 from `begin` on.
 template <class Tile>
 LLMC_INLINE void prefetch_keys(const Tile& tile, size_t begin, size_t end) {
   constexpr size_t kBytes = Tile::Shape::kPadded * kPanelRows * Tile::Keys::kBytes +
@@ -61,7 +61,7 @@ LLMC_INLINE void prefetch_keys(const Tile& tile, size_t begin, size_t end) {
     for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_tile(keys + i);
   }
 }
-/// Prefetches the values of columns [begin, end) of the next tile. `begin` is a multiple of 8.
+/// Prefetches the values of columns [begin, end) of the next tile, in groups of 8 from `begin` on.
 template <class Tile>
 LLMC_INLINE void prefetch_values(const Tile& tile, size_t begin, size_t end) {
   constexpr size_t kBytes = kPanelRows * kPanelRows * Tile::Values::kBytes;
