@@ -9,8 +9,8 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 /// The memory format of keys or values for Lanes (simd/wide.h). Codes are loaded without their
-/// scale. Up to kConvertedRows query rows, the loops over each row tile convert the numbers again.
-/// For more rows, a copy of the tile as floats (WidenedTile) costs less.
+/// scale. With at most kConvertedRows query rows, the loops of every row tile convert the numbers.
+/// With more rows, a copy of the tile as floats (WidenedTile) costs less.
 template <KvFormat kFormat>
 struct KvNumbers;
 template <>
