@@ -59,7 +59,7 @@ static inline int cpu_has_avx512() {
 
 /// Requests permission to use AMX tiles, and returns whether it was granted. Linux grants it once
 /// for all threads of the process, including existing ones. It then saves 8 KB more for each thread
-/// that uses tiles. It refuses if an alternate signal stack is too small for this state.
+/// that uses tiles. Linux refuses if an alternate signal stack is too small for this state.
 static inline bool amx_is_permitted() {
 #if defined(__linux__)
   constexpr long kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;

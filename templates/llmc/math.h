@@ -46,8 +46,8 @@ LLMC_INLINE F32x8 exp(F32x8 x) {
 }
 
 /// e^x for x <= 0, used by softmax. It is 0 below -87, where exp() is about 10^-38, so that one
-/// addition to the exponent field is sufficient for scaling. Reduction and polynomial are those of
-/// exp().
+/// addition to the exponent field is sufficient for scaling. Argument reduction and polynomial are
+/// the same as in exp().
 template <class V>
 LLMC_INLINE V exp_nonpositive(V x) {
   const V shifted = fma(x, splat_to<V>(1.44269504f), splat_to<V>(kRoundingMagic));
@@ -139,8 +139,9 @@ struct SinCos {
 
 /// Returns sin x and cos x for |x| < 2^22. Larger x, infinities and NaN give NaN. Computes in
 /// double, with additions and multiplications only, and rounds once at the end. x = n pi/2 + r,
-/// where pi/2 is split into its first 33 bits, whose product with n is exact, and the rest. On
-/// |r| <= pi/4, the minimax polynomials of FreeBSD's k_sinf.c and k_cosf.c, of degree 9 and 8.
+/// where pi/2 is split into its first 33 bits, whose product with n is exact, and the rest. The
+/// minimax polynomials for |r| <= pi/4 are those of FreeBSD's k_sinf.c and k_cosf.c, with degrees 9
+/// and 8.
 inline SinCos sincos(float x) {
   const double wide = static_cast<double>(x);
   if (!(wide < 4194304.0 && wide > -4194304.0))

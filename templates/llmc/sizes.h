@@ -98,8 +98,8 @@ inline constexpr size_t kWindowRows = 8 * kTokenStrip;
 
 // ---- expert_linear() ----
 
-/// Returns the size of the memory for one prepared row. The rows of an expert together occupy the
-/// memory of as many rows, in the layout of linear()'s prepared input.
+/// Returns the size of the memory for one prepared row. An expert with n rows uses the memory of n
+/// rows, in the layout of linear()'s prepared input for n tokens.
 constexpr size_t expert_row_bytes(WeightKind kind, size_t k) {
   return is_quantized(kind) ? quantized_bytes(k, 1) : round_up(k * sizeof(float), kAlignment);
 }

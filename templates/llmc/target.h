@@ -30,8 +30,9 @@
 #endif
 #endif
 
-/// Force inlining: LLMC_INLINE of functions, LLMC_INLINE_LAMBDA, after the parameters, of lambdas.
-/// At -O0 they do not, because that gains nothing and makes compilation up to four times as slow.
+/// Force inlining of functions (LLMC_INLINE) and of lambdas (LLMC_INLINE_LAMBDA, which stands after
+/// the parameters). At -O0 they do not, because that would gain nothing and make compilation up to
+/// four times as slow.
 #ifdef __OPTIMIZE__
 #define LLMC_INLINE inline __attribute__((always_inline))
 #define LLMC_INLINE_LAMBDA __attribute__((always_inline))

@@ -24,8 +24,8 @@ struct ScoreTables {
 
 /// The variant of attention: visible keys, softcap, the bias added after it, and sinks. A sink is a
 /// score without a value, which takes a part of the softmax. A query sees all keys up to its own;
-/// with kWindow w > 0, only the last w of them; with kChunked, only those from the last position on
-/// that is a multiple of w.
+/// with kWindow w > 0, only the last w of them; with kChunked, only those in its chunk, which
+/// begins at the last multiple of w.
 template <size_t kWindowV = 0, bool kCappedV = false, ScoreBias kBiasV = ScoreBias::kNone,
           bool kSinksV = false, bool kChunkedV = false>
 struct AttentionRule {
@@ -43,8 +43,9 @@ struct AttentionRule {
   }
 };
 
-/// The columns of a tile that consecutive rows from `row` on see: the first rows see `seen`, and
-/// after every `step` rows, rows see one more column (step 0: never).
+/// The columns of a tile that each of several consecutive rows sees. The first `step` rows, from
+/// `row` on, see `seen`; every next `step` rows see one more column. If `step` is 0, all rows see
+/// `seen`.
 struct RowColumns {
   Columns seen;
   size_t row, step;
@@ -318,7 +319,7 @@ LLMC_INLINE void in_groups(size_t at, size_t end, F f) {
 }
 /// Returns the number of groups for a tile of kRows rows: enough sums to hide the latency of fma,
 /// but not more than fit in registers. With several rows, the keys or values of the groups also
-/// stay in registers: a sixth of the number of sums in the largest tiles.
+/// stay in registers; in the largest tiles, they are one sixth as many as the sums.
 template <size_t kRows>
 constexpr size_t attention_groups() {
   constexpr size_t kPerGroup = kRows > 1 ? kRows + 1 : 1;

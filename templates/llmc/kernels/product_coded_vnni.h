@@ -5,8 +5,7 @@
 
 /// Products of 6- and 8-bit codes without zero points with several tokens, in registers of several
 /// panels (kVnniCodes). The arithmetic is the same as in product_coded.h. An offset makes the
-/// unpacked codes unsigned. Therefore, each sum starts at -offset * S, so that its final value is
-/// I.
+/// unpacked codes unsigned. Therefore, each sum starts at -offset * S, and its final value is I.
 ///
 /// V is the SIMD header's VnniVector (simd/vnni_exact.h), with these additional members:
 ///

@@ -39,8 +39,8 @@ LLMC_INLINE uint32_t last_position_of(const llmc_run* run, size_t row) {
 struct Range {
   size_t begin, end;
 };
-/// Returns the range of worker `slot` when 0..total is divided among `workers` workers. Ranges are
-/// consecutive, and their sizes differ by at most one.
+/// Returns the range of worker `slot` when [0, total) is divided among `workers` workers. Ranges
+/// are consecutive, and their sizes differ by at most one.
 LLMC_INLINE Range worker_range(size_t total, size_t slot, size_t workers) {
   return {total * slot / workers, total * (slot + 1) / workers};
 }
@@ -56,7 +56,7 @@ LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens)
   return wanted < run->threads ? wanted : run->threads;
 }
 
-/// Distribution of the units 0..total of a stage over its workers, in consecutive ranges. The
+/// Distribution of the units [0, total) of a stage over its workers, in consecutive ranges. The
 /// object is on the stack of the calling thread during the stage.
 ///
 /// Even cores: one range per worker. Uneven cores (run->uneven: big and little cores, or cores

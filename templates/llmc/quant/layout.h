@@ -7,8 +7,8 @@
 
 /// Common layout of all packed weight matrices. A matrix [rows, K] is a sequence of panels of 8
 /// rows (row r is lane r % 8 of panel r / 8). The last panel is padded with rows of zeros. Panels
-/// are contiguous, and the size of each is a multiple of 64 bytes (q4: 16). In a panel, data are in
-/// the order in which the kernel reads them.
+/// are contiguous, and the size of each is a multiple of 64 bytes (q4: 16). Except in split formats
+/// (quant/coded.h), the data of a panel are in the order in which kernels read them.
 namespace llmc {
 inline namespace LLMC_ISA {
 

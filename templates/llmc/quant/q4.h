@@ -14,7 +14,7 @@
 ///     scales    [ceil(nb/2)][8 rows] u8  two blocks: even one in low nibble  8 bytes per pair
 ///     mins      [nb/2][8 rows][2] u8  two blocks side by side             16 bytes per pair;
 ///               then, for an odd nb, [8 rows] u8                          8 bytes
-/// Codes past K are zero. If the last odd block is missing, the high nibble of its scale is zero.
+/// Codes past K are zero. For an odd nb, the high nibbles of the last scales are zero.
 namespace llmc {
 inline namespace LLMC_ISA {
 
