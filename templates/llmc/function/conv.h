@@ -51,7 +51,7 @@ struct ConvShape {
     }
     return c;
   }
-  /// Advances by `count` positions. All positions that are passed must be in one row.
+  /// Advances by `count` positions, at most to the beginning of the next row.
   LLMC_INLINE void advance(Cursor& c, int64_t count) const {
     size_t d = Positions::count - 1;
     c.index[d] += count;

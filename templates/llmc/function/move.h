@@ -105,7 +105,7 @@ inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
   return true;
 }
 
-/// Returns the offset in elements of a tuple of `depth` indices, or -1 if one is out of range.
+/// Returns the offset in elements of a tuple of `depth` indices, or -1 if an index is out of range.
 template <class I>
 LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t* dims,
                                    const int64_t* strides) {

@@ -215,7 +215,7 @@ struct VnniFew {
   const uint8_t *lower[kStreams], *next_lower[kStreams];  // of a split format
   VnniStarts<kFewRows> starts;
 
-  /// Loads the codes of a block for the four k from 8i on and for the four k from 8i + 4 on.
+  /// Loads the codes of a block for k = 8i to 8i + 3 and for k = 8i + 4 to 8i + 7.
   template <class Int>
   static LLMC_INLINE void load_codes(const uint8_t* const* blocks, const uint8_t* const* lower,
                                      size_t i, Int& first, Int& second) {

@@ -23,9 +23,9 @@ LLMC_INLINE const uint8_t* lower_after(const uint8_t* lower, size_t block) {
   return lower + block * kSplitLowerBytes;
 }
 
-/// Combines parts of a block to the stored 6-bit codes of four k from 8 kVector + 4 kHigh on.
-/// `four` is vector kVector of the 4-bit parts, for eight k from 8 kVector on. `two` is vector
-/// kVector / 2 of the 2-bit parts, for sixteen k from 16 (kVector / 2) on.
+/// Combines parts of a block to the stored 6-bit codes of k = 8 kVector + 4 kHigh and the next
+/// three k. `four` is vector kVector of the 4-bit parts, which begins with k = 8 kVector. `two` is
+/// vector kVector / 2 of the 2-bit parts, which begins with k = 16 (kVector / 2).
 template <CodedFormat kFormat, size_t kVector, bool kHigh>
 LLMC_INLINE Codes six_bits(Codes four, Codes two) {
   constexpr int kPair = kVector % 2 * 2 + (kHigh ? 1 : 0);

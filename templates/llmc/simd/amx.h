@@ -99,7 +99,7 @@ struct ExactPanels : VnniPanels<VnniVector> {
     int32_t sums[2][2][kTileTokens][kTileRows];  // [tile of tokens][vector]
     const Mins* mins;
     ExactActivations x;
-    size_t token[2];                              // of each tile
+    size_t token[2];                              // first token of each tile
     size_t begins[2] = {0, 0}, ends[2] = {0, 0};  // range of its tokens that no other tile contains
 
     LLMC_INLINE void begin(const Mins& of, const ExactActivations& activations, size_t count,

@@ -126,8 +126,8 @@ struct ExactPanels {
   }
 
 #ifdef LLMC_I8MM
-  /// Stores unpacked codes of 8 consecutive k in the layout of unpack(). `low` and `high` contain
-  /// 4 k each, [8 rows][4].
+  /// Stores unpacked codes of 8 consecutive elements along K in the layout of unpack(). `low` and
+  /// `high` contain 4 elements each, [8 rows][4].
   static LLMC_INLINE void store_steps(uint8_t* out, Codes low, Codes high) {
     vst1q_u8(out, zip_low(low.low, high.low));
     vst1q_u8(out + 16, zip_high(low.low, high.low));
@@ -147,9 +147,9 @@ struct ExactPanels {
       }
     }
     LLMC_INLINE void begin(const Sums&) { begin(); }
-    /// A block has 4 steps of 8 k. Adds the products of kSteps steps from step `first` on, whose
-    /// weights are at `codes`. `a` are the activations of all steps, [4][kTokens][8], with 8 more
-    /// readable bytes after them if kTokens is odd.
+    /// A block has 4 steps of 8 elements. Adds the products of kSteps steps from step `first` on,
+    /// whose weights are at `codes`. `a` are the activations of all steps, [4][kTokens][8], with 8
+    /// more readable bytes after them if kTokens is odd.
     template <size_t kSteps = 4>
     LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a, size_t first = 0) {
 #pragma clang loop unroll(full)
@@ -196,7 +196,7 @@ struct ExactPanels {
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) sum[t] = splat_i32(sums.total[t] * kOffset);
     }
-    /// Adds 32 k: `a` is [8][kTokens][4].
+    /// Adds the products of a block. `a` are its activations, [8][kTokens][4].
     LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a) {
 #pragma clang loop unroll(full)
       for (size_t v = 0; v < 8; ++v) {

@@ -13,7 +13,8 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 /// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations have the layout that
-/// sdot by lane (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads.
+/// sdot by lane (4 elements of 8 tokens: two registers) or usmmla (8 elements of two tokens: one
+/// register) reads.
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kPanelTile = 1;
 inline constexpr bool kExactPanels = true, kSignedCodes = true, kByteCodes = false,
                       kVnniCodes = false;

@@ -71,8 +71,10 @@
 /// Constants. Tile sizes are in llmc/tiles/TARGET.h, which `llmc tune` rewrites, unless the layout
 /// of activations determines them.
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
-/// kByteTile       the same for codes of 6 or 8 bits
-/// kPanelTile      panels of such a tile, which share each loaded activation (divides kPanelGroup)
+/// kByteTile       the same for codes of 6 or 8 bits and, if kPanelTile is not 1, for coded 4-bit
+///                 weights
+/// kPanelTile      panels of a tile of kTokenTile tokens, which share each loaded activation
+///                 (divides kPanelGroup)
 /// kFloatTokens, kFloatPanels   the tile of f16 and f32 weights
 /// kVnniTokens, kVnniVectors    the tile of q4 with simd/vnni_exact.h
 /// kVnniByteTokens              tokens of its tile for 6- and 8-bit codes; 0 without kVnniCodes

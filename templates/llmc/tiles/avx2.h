@@ -12,7 +12,7 @@ inline namespace LLMC_ISA {
 
 // 4-bit codes, several tokens
 inline constexpr size_t kTokenTile = 6, kPanelTile = 1;
-// 8-bit codes, several tokens
+// 6- and 8-bit codes, several tokens
 inline constexpr size_t kByteTile = 4;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 2;

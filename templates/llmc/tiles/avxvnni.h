@@ -11,7 +11,7 @@ inline namespace LLMC_ISA {
 
 // q4, several tokens: number of tokens and of vectors of rows
 inline constexpr size_t kVnniTokens = 6, kVnniVectors = 2;
-// 8-bit codes, several tokens
+// 6- and 8-bit codes, several tokens
 inline constexpr size_t kByteTile = 4;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 2;

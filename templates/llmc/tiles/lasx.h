@@ -11,9 +11,9 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-// 4-bit codes, several tokens
+// q4, several tokens
 inline constexpr size_t kTokenTile = 4, kPanelTile = 2;
-// 8-bit codes, several tokens
+// 6- and 8-bit codes and coded 4-bit weights, several tokens
 inline constexpr size_t kByteTile = 8;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 4, kFloatPanels = 4;
